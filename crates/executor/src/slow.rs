@@ -137,8 +137,8 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let mut reply = Reply::new(session.proto);
     let mark = reply.mark();
     // What has looked at its keys has touched them, too.
-    let no_touch = session.no_touch;
-    session.no_touch |= attempt.has_run;
+    let no_touch = session.options.no_touch;
+    session.options.no_touch |= attempt.has_run;
     // A transaction, once begun, runs to its end, whether its client is there or not.
     core.turn.cancel = (!cmd.takes_session()).then_some(cancel);
     let task = Task {
@@ -155,7 +155,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let unit = Some(core.turn.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.turn.cancel = None;
     if attempt.has_run {
-        session.no_touch = no_touch;
+        session.options.no_touch = no_touch;
     }
     // Before the reply: a client that has it finds the command, and its hits and misses, in INFO.
     core.stats().requests.add(1);

@@ -67,7 +67,7 @@ pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
     let room = &mut batch.arena[batch.used..][..READ_SIZE];
     let got = outcome(rustix::io::read(&conn.fd, &mut *room));
     if let Got::Data(n) = got {
-        conn.ahead.push(&room[..n]);
+        conn.input.ahead.push(&room[..n]);
     }
     got
 }
@@ -75,16 +75,16 @@ pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
 /// Reads what was read ahead, or else what is in the socket, once: into the arena when the connection has
 /// nothing unparsed, else behind what it has; a large value straight into its place. Plans the complete requests.
 pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
-    if conn.big.is_some() {
+    if conn.input.big.is_some() {
         return read_big(conn, index, batch, planner);
     }
-    let most = if conn.parser.is_after_large() { PEEK } else { READ_SIZE };
+    let most = if conn.input.parser.is_after_large() { PEEK } else { READ_SIZE };
     let (jobs, base) = (batch.jobs.len(), batch.used);
-    let was_ahead = !conn.ahead.is_empty();
-    let got = if conn.inbuf.is_empty() && conn.args.is_empty() {
+    let was_ahead = !conn.input.ahead.is_empty();
+    let got = if conn.input.buf.is_empty() && conn.input.args.is_empty() {
         let room = &mut batch.arena[base..base + most];
         let got = match was_ahead {
-            true => Got::Data(conn.ahead.read(room)),
+            true => Got::Data(conn.input.ahead.read(room)),
             false => outcome(rustix::io::read(&conn.fd, room)),
         };
         if let Got::Data(n) = got {
@@ -99,9 +99,9 @@ pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     match got {
         Got::Data(n)
             if n == most
-                && conn.big.is_some()
+                && conn.input.big.is_some()
                 && has_nothing_to_do(&batch.jobs[jobs..])
-                && was_ahead != conn.ahead.is_empty() =>
+                && was_ahead != conn.input.ahead.is_empty() =>
         {
             batch.jobs.truncate(jobs);
             batch.used = base;
@@ -128,17 +128,17 @@ fn read_inbuf(
     planner: Planner<'_>,
     most: usize,
 ) -> Got {
-    let most = most.min(INBUF_MAX - conn.inbuf.len());
+    let most = most.min(INBUF_MAX - conn.input.buf.len());
     if most == 0 {
         return Got::Closed;
     }
-    if !conn.ahead.is_empty() {
-        let n = conn.ahead.take(most, |part| conn.inbuf.extend_from_slice(part));
+    if !conn.input.ahead.is_empty() {
+        let n = conn.input.ahead.take(most, |part| conn.input.buf.extend_from_slice(part));
         plan_inbuf(conn, index, batch, planner);
         return Got::Data(n);
     }
-    conn.inbuf.reserve(most.min(READ_SIZE / 4));
-    let spare = conn.inbuf.spare_capacity_mut();
+    conn.input.buf.reserve(most.min(READ_SIZE / 4));
+    let spare = conn.input.buf.spare_capacity_mut();
     let most = most.min(spare.len());
     let spare = &mut spare[..most];
     let got = match rustix::io::read(&conn.fd, spare) {
@@ -147,7 +147,7 @@ fn read_inbuf(
     };
     if let Ok(n) = got {
         // SAFETY: the kernel has filled `n` bytes of the spare capacity.
-        unsafe { conn.inbuf.set_len(conn.inbuf.len() + n) };
+        unsafe { conn.input.buf.set_len(conn.input.buf.len() + n) };
     }
     let got = outcome(got);
     if let Got::Data(_) = got {
@@ -159,35 +159,35 @@ fn read_inbuf(
 /// Reads on in a large value and a little beyond. When that completes the value, it becomes an
 /// argument, and its request possibly complete; what follows it is planned like any other input.
 fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
-    let Some(big) = conn.big.as_mut() else { return Got::Nothing };
+    let Some(big) = conn.input.big.as_mut() else { return Got::Nothing };
     let need = big.len - big.buf.len();
     let base = batch.used;
     let beyond = &mut batch.arena[base..base + PEEK];
-    let got = match conn.ahead.is_empty() {
+    let got = match conn.input.ahead.is_empty() {
         true => outcome(read_parts(&conn.fd, &mut big.buf, need, beyond)),
-        false => Got::Data(take_parts(&mut conn.ahead, &mut big.buf, need, beyond)),
+        false => Got::Data(take_parts(&mut conn.input.ahead, &mut big.buf, need, beyond)),
     };
     let Got::Data(n) = got else { return got };
     let beyond = n.saturating_sub(need);
     // Of the line break the first byte may have come alone, and then waits in the buffer.
-    let left = LINE_BREAK.len() - conn.inbuf.len();
+    let left = LINE_BREAK.len() - conn.input.buf.len();
     if beyond < left {
-        conn.inbuf.extend_from_slice(&batch.arena[base..base + beyond]);
+        conn.input.buf.extend_from_slice(&batch.arena[base..base + beyond]);
         return got;
     }
-    let broken = batch.arena[base..base + left] == LINE_BREAK[conn.inbuf.len()..];
-    let broken = broken && LINE_BREAK.starts_with(&conn.inbuf);
-    conn.inbuf = Vec::new();
+    let broken = batch.arena[base..base + left] == LINE_BREAK[conn.input.buf.len()..];
+    let broken = broken && LINE_BREAK.starts_with(&conn.input.buf);
+    conn.input.buf = Vec::new();
     batch.used += left;
     let mut job = new_job(conn, index, batch, false);
-    let Some(big) = conn.big.take().filter(|_| broken) else {
+    let Some(big) = conn.input.big.take().filter(|_| broken) else {
         job.error = Some(ProtocolError::InvalidCrlf);
         batch.jobs.push(job);
         return got;
     };
-    conn.push_arg(ArgBuf::Blob(Arc::new(big.buf)));
-    if conn.parser.big_done() {
-        let args = std::mem::take(&mut conn.args);
+    conn.input.push_arg(ArgBuf::Blob(Arc::new(big.buf)));
+    if conn.input.parser.big_done() {
+        let args = std::mem::take(&mut conn.input.args);
         push_owned(conn, batch, planner, &mut job, args);
     }
     // Before authentication the limits may change with every request; but then no value is large.
@@ -232,7 +232,7 @@ fn new_job(conn: &Conn, index: usize, batch: &Batch, in_conn: bool) -> Job {
         conn: index,
         in_conn,
         base: if in_conn { 0 } else { batch.used },
-        end: if in_conn { conn.inbuf.len() } else { batch.used },
+        end: if in_conn { conn.input.buf.len() } else { batch.used },
         first_req: batch.reqs.len(),
         reqs: 0,
         attempt: Attempt::FIRST,
@@ -248,7 +248,7 @@ fn plan_arena(conn: &mut Conn, mut job: Job, batch: &mut Batch, planner: Planner
     let bytes = &arena[job.base..job.end];
     match plan(conn, bytes, batch, planner, &mut job) {
         Rest::Incomplete { start } => {
-            conn.inbuf.extend_from_slice(&bytes[start..]);
+            conn.input.buf.extend_from_slice(&bytes[start..]);
             rebase(conn, start);
         }
         Rest::Big { len, at, .. } => begin_big(conn, bytes, at, len, planner, &mut job),
@@ -260,16 +260,16 @@ fn plan_arena(conn: &mut Conn, mut job: Job, batch: &mut Batch, planner: Planner
 
 /// The first of the complete requests that wait.
 fn next_waiting(conn: &mut Conn) -> Option<Vec<ArgBuf>> {
-    match conn.kept.pop_front() {
+    match conn.input.kept.pop_front() {
         Some(mut kept) => kept.request.pop(),
-        None => conn.later.pop(),
+        None => conn.input.later.pop(),
     }
 }
 
 /// Plans what waits, and what the connection's own buffer holds.
 pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) {
     let mut job = new_job(conn, index, batch, true);
-    if let Some(first) = conn.kept.front_mut() {
+    if let Some(first) = conn.input.kept.front_mut() {
         job.attempt = std::mem::replace(&mut first.attempt, Attempt::FIRST);
     }
     let (mut planned, mut bytes) = (0, 0);
@@ -279,21 +279,21 @@ pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Pla
         push_owned(conn, batch, planner, &mut job, args);
         planned += 1;
     }
-    if !conn.kept.is_empty() || !conn.later.is_empty() {
+    if !conn.input.kept.is_empty() || !conn.input.later.is_empty() {
         (job.end, job.more) = (0, true);
         return batch.jobs.push(job);
     }
-    if let Some(error) = conn.protocol_error.take() {
+    if let Some(error) = conn.input.protocol_error.take() {
         job.error = Some(error);
         return batch.jobs.push(job);
     }
-    if conn.big.is_some() {
+    if conn.input.big.is_some() {
         // Nothing is parsed before the large value is there.
         job.end = 0;
         batch.jobs.push(job);
         return;
     }
-    let mut inbuf = std::mem::take(&mut conn.inbuf);
+    let mut inbuf = std::mem::take(&mut conn.input.buf);
     // The bytes of complete requests stay until these are executed: see `Worker::finish_job`.
     match plan(conn, &inbuf, batch, planner, &mut job) {
         Rest::Incomplete { start } => job.end = start,
@@ -301,10 +301,10 @@ pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Pla
             begin_big(conn, &inbuf, at, len, planner, &mut job);
             job.end = start;
             inbuf.truncate(start);
-            inbuf.append(&mut conn.inbuf);
+            inbuf.append(&mut conn.input.buf);
         }
     }
-    conn.inbuf = inbuf;
+    conn.input.buf = inbuf;
     batch.jobs.push(job);
 }
 
@@ -318,7 +318,7 @@ enum Rest {
 }
 
 /// Plans complete requests of `buf` until it is used up. The spans of an incomplete one are left
-/// in `conn.spans`, where it goes on: they move once, when it is complete, however many pieces it
+/// in `conn.input.spans`, where it goes on: they move once, when it is complete, however many pieces it
 /// comes in.
 fn plan(
     conn: &mut Conn,
@@ -333,7 +333,7 @@ fn plan(
         ..Limits::default()
     };
     let mut start = 0;
-    if conn.parser.in_request() {
+    if conn.input.parser.in_request() {
         match plan_begun(conn, buf, batch, planner, job, &limits) {
             Ok(end) => start = end,
             Err(rest) => return rest,
@@ -346,23 +346,23 @@ fn plan(
     }
     loop {
         let first_span = batch.spans.len();
-        match conn.parser.next(buf, &mut batch.spans, &limits) {
+        match conn.input.parser.next(buf, &mut batch.spans, &limits) {
             Step::Complete => {
                 push_spans(conn, buf, batch, planner, job, first_span);
-                start = conn.parser.pos;
+                start = conn.input.parser.pos;
             }
             Step::Inline(args) => {
                 let args = args.into_iter().map(ArgBuf::Bytes).collect();
                 push_owned(conn, batch, planner, job, args);
-                start = conn.parser.pos;
+                start = conn.input.parser.pos;
             }
             Step::More => {
-                conn.spans = batch.spans.split_off(first_span);
+                conn.input.spans = batch.spans.split_off(first_span);
                 return Rest::Incomplete { start };
             }
             Step::Big { len } => {
-                conn.spans = batch.spans.split_off(first_span);
-                return Rest::Big { start, len, at: conn.parser.pos };
+                conn.input.spans = batch.spans.split_off(first_span);
+                return Rest::Big { start, len, at: conn.input.parser.pos };
             }
             Step::Error(e) => {
                 batch.spans.truncate(first_span);
@@ -386,27 +386,27 @@ fn plan_begun(
     job: &mut Job,
     limits: &Limits,
 ) -> Result<usize, Rest> {
-    let mut spans = std::mem::take(&mut conn.spans);
-    match conn.parser.next(buf, &mut spans, limits) {
-        Step::Complete if conn.args.is_empty() => {
+    let mut spans = std::mem::take(&mut conn.input.spans);
+    match conn.input.parser.next(buf, &mut spans, limits) {
+        Step::Complete if conn.input.args.is_empty() => {
             let first_span = batch.spans.len();
             batch.spans.append(&mut spans);
             push_spans(conn, buf, batch, planner, job, first_span);
-            Ok(conn.parser.pos)
+            Ok(conn.input.parser.pos)
         }
         Step::Complete => {
-            conn.own_partial(buf, &spans);
-            let args = std::mem::take(&mut conn.args);
+            conn.input.own_partial(buf, &spans);
+            let args = std::mem::take(&mut conn.input.args);
             push_owned(conn, batch, planner, job, args);
-            Ok(conn.parser.pos)
+            Ok(conn.input.parser.pos)
         }
         Step::More => {
-            conn.spans = spans;
+            conn.input.spans = spans;
             Err(Rest::Incomplete { start: 0 })
         }
         Step::Big { len } => {
-            conn.spans = spans;
-            Err(Rest::Big { start: 0, len, at: conn.parser.pos })
+            conn.input.spans = spans;
+            Err(Rest::Big { start: 0, len, at: conn.input.parser.pos })
         }
         Step::Error(e) => {
             job.error = Some(e);
@@ -419,8 +419,8 @@ fn plan_begun(
 /// The buffer now starts where `start` was.
 pub fn rebase(conn: &mut Conn, start: usize) {
     if start > 0 {
-        conn.parser.pos -= start;
-        conn.spans.iter_mut().for_each(|s| s.start -= start as u32);
+        conn.input.parser.pos -= start;
+        conn.input.spans.iter_mut().for_each(|s| s.start -= start as u32);
     }
 }
 
@@ -436,11 +436,13 @@ fn begin_big(
     job: &mut Job,
 ) {
     debug_assert!(len >= BIG_BULK);
-    let spans = std::mem::take(&mut conn.spans);
-    conn.own_partial(bytes, &spans);
+    let spans = std::mem::take(&mut conn.input.spans);
+    conn.input.own_partial(bytes, &spans);
     // The whole value's room at once: untouched pages cost nothing until they are filled.
     let mut buf = Vec::new();
-    if !may_be_that_long(&conn.args, len, planner.table) || buf.try_reserve_exact(len).is_err() {
+    if !may_be_that_long(&conn.input.args, len, planner.table)
+        || buf.try_reserve_exact(len).is_err()
+    {
         job.error = Some(ProtocolError::InvalidBulkLength);
         return;
     }
@@ -448,8 +450,8 @@ fn begin_big(
     let here = &bytes[at..];
     let (value, beyond) = here.split_at(here.len().min(len));
     buf.extend_from_slice(value);
-    conn.inbuf = beyond.to_vec();
-    conn.big = Some(BigRead { buf, len });
+    conn.input.buf = beyond.to_vec();
+    conn.input.big = Some(BigRead { buf, len });
 }
 
 /// Whether the argument behind `args` may have `len` bytes.

@@ -26,11 +26,11 @@ pub enum Sent {
 /// Sends `reply`, whole in the usual case; what the socket does not take is moved to the
 /// connection. Answers the bytes sent.
 pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
-    if conn.pending_output() > 0 || !conn.sends() {
+    if conn.output.pending() > 0 || !conn.output.sends() {
         return keep(conn, reply);
     }
     let Some(bytes) = reply.contiguous() else {
-        conn.out.push(reply, 0);
+        conn.output.backlog.push(reply, 0);
         return send_pending(conn);
     };
     match send(&conn.fd, &bytes[..bytes.len().min(BYTES_PER_TURN)], SendFlags::NOSIGNAL) {
@@ -39,11 +39,11 @@ pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
             (Sent::All, n)
         }
         Ok(n) => {
-            conn.out.push(reply, n);
+            conn.output.backlog.push(reply, n);
             (Sent::Some, n)
         }
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
-            conn.out.push(reply, 0);
+            conn.output.backlog.push(reply, 0);
             (Sent::Some, 0)
         }
         Err(_) => {
@@ -62,30 +62,30 @@ fn keep(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
         reply.clear();
         return (Sent::Broken, 0);
     }
-    conn.out.push(reply, 0);
+    conn.output.backlog.push(reply, 0);
     (Sent::Some, 0)
 }
 
 /// Sends what waits on the connection, up to a turn's share.
 pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
-    if conn.sends() { send_waiting(conn) } else { (Sent::Some, 0) }
+    if conn.output.sends() { send_waiting(conn) } else { (Sent::Some, 0) }
 }
 
 /// The same, by who knows that it may be sent.
 pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
     let mut total = 0;
-    while conn.pending_output() > 0 {
+    while conn.output.pending() > 0 {
         if total >= BYTES_PER_TURN {
             return (Sent::Some, total);
         }
         let room = BYTES_PER_TURN - total;
-        let sent = match conn.out.contiguous() {
+        let sent = match conn.output.backlog.contiguous() {
             Some(bytes) => send(&conn.fd, &bytes[..bytes.len().min(room)], SendFlags::NOSIGNAL),
             None => send_pieces(conn, room),
         };
         match sent {
             Ok(n) => {
-                conn.out.sent(n);
+                conn.output.backlog.sent(n);
                 total += n;
             }
             Err(rustix::io::Errno::INTR) => {}
@@ -98,7 +98,7 @@ pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
 
 /// Sends up to `room` bytes of what lies in several places.
 fn send_pieces(conn: &Conn, room: usize) -> rustix::io::Result<usize> {
-    let pieces = conn.out.front(PIECES, room);
+    let pieces = conn.output.backlog.front(PIECES, room);
     let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
     rustix::io::writev(&conn.fd, &slices)
 }

@@ -46,25 +46,15 @@ pub type State = state::State<Arc<Waiting>, Arc<AtomicBool>>;
 /// How the requests of a batch ended.
 pub type Executed = state::Executed<Arc<Waiting>, Arc<AtomicBool>>;
 
-#[derive(Debug)]
-pub struct Conn {
-    /// Shared only while another thread writes for this one.
-    pub fd: Arc<OwnedFd>,
-    pub state: State,
-    /// A reply is away to be written by another thread; those that follow wait in `out`. Always so of a
-    /// replica.
-    pub writing: bool,
-    /// It is a replica's, and sends that.
-    pub replica: Option<Feed>,
-    /// Tells the tokens of this connection from those of earlier ones in the same slot.
-    pub generation: u32,
-    pub session: Session,
+/// Input that was read and not executed.
+#[derive(Debug, Default)]
+pub struct Input {
     pub parser: Parser,
     /// Bytes that were read and not executed: usually none.
-    pub inbuf: Vec<u8>,
+    pub buf: Vec<u8>,
     /// Bytes that follow those, read while the client was blocked.
     pub ahead: ReadAhead,
-    /// Arguments of the incomplete request at the start of `inbuf`.
+    /// Arguments of the incomplete request at the start of `buf`.
     pub spans: Vec<Span>,
     /// Arguments of an incomplete request that had to be taken out of the buffer.
     pub args: Vec<ArgBuf>,
@@ -73,66 +63,18 @@ pub struct Conn {
     pub big: Option<BigRead>,
     /// Complete requests that come before what is in `later`: few.
     pub kept: VecDeque<Kept>,
-    /// Those that come before what is in `inbuf`.
+    /// Those that come before what is in `buf`.
     pub later: Later,
-    pub out: Backlog,
-    /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
-    pub withheld: u64,
-    /// There are pushes in `out` that nobody has tried to send: it is in its thread's row of such.
-    pub pushed: bool,
-    /// While a command of it runs in the slow lane: pushes that come behind its reply.
-    pub held_back: Option<Box<HeldBack>>,
-    pub interest: Interest,
-    /// Since when the soft output limit is exceeded (monotonic ms).
-    pub soft_since: Cell<Option<i64>>,
     /// What follows the kept requests makes no sense. Nothing more of it is parsed.
     pub protocol_error: Option<ProtocolError>,
     /// Others are shown that there is input.
-    pub shows_input: bool,
-    /// What this connection has added to its thread's account of clients' memory (bytes).
-    pub accounted: u64,
-    /// What it did in the period of the load `work_period` and, less and less, before: requests,
-    /// and kilobytes in both directions.
-    pub work: u64,
-    pub work_period: u32,
+    pub is_shown: bool,
 }
 
-impl Conn {
-    /// A connection of which nothing has been read.
-    pub fn new(fd: OwnedFd, generation: u32, session: Session) -> Self {
-        Conn {
-            fd: Arc::new(fd),
-            state: State::default(),
-            writing: false,
-            replica: None,
-            generation,
-            session,
-            parser: Parser::default(),
-            inbuf: Vec::new(),
-            ahead: ReadAhead::default(),
-            spans: Vec::new(),
-            args: Vec::new(),
-            args_bytes: 0,
-            big: None,
-            kept: VecDeque::new(),
-            later: Later::default(),
-            out: Backlog::default(),
-            withheld: 0,
-            pushed: false,
-            held_back: None,
-            interest: Interest::READ,
-            soft_since: Cell::default(),
-            protocol_error: None,
-            shows_input: false,
-            accounted: 0,
-            work: 0,
-            work_period: 0,
-        }
-    }
-
+impl Input {
     /// Whether there is something to execute, or to answer, before the socket is read.
     pub fn has_requests(&self) -> bool {
-        !self.inbuf.is_empty() || !self.ahead.is_empty() || self.has_parsed()
+        !self.buf.is_empty() || !self.ahead.is_empty() || self.has_parsed()
     }
 
     /// Whether some of that is parsed already.
@@ -145,72 +87,14 @@ impl Conn {
         !self.ahead.is_empty() && !self.has_parsed()
     }
 
-    /// What the socket is to be watched for.
-    pub fn wanted(&self) -> Interest {
-        let writes =
-            self.pending_output() > 0 && (self.sends() || self.replica.is_some_and(Feed::sends));
-        Interest::of(self.state.watches_input(), writes)
-    }
-
-    /// What of it would have to be known where it goes.
-    pub fn pending(&self) -> Pending {
-        Pending {
-            output: self.pending_output() > 0,
-            in_row: self.pushed,
-            is_elsewhere: !self.sends(),
-            stands: self.kept.front().is_some_and(|kept| kept.attempt.retry.is_some()),
-        }
-    }
-
-    /// Whether what waits in `out` may be sent now.
-    pub fn sends(&self) -> bool {
-        !self.writing && self.withheld == 0
-    }
-
-    /// Replies not taken by the client, in bytes.
-    pub fn pending_output(&self) -> usize {
-        self.out.len()
-    }
-
-    /// The same with what is held back for now.
-    pub fn untaken_output(&self) -> usize {
-        self.out.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
-    }
-
-    /// Memory of all of that (bytes).
-    pub fn output_memory(&self) -> usize {
-        self.out.memory() + self.held_back.as_ref().map_or(0, |held_back| held_back.memory())
-    }
-
     /// Input that is not planned, in bytes.
-    pub fn pending_input(&self) -> usize {
-        self.inbuf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
+    pub fn unplanned(&self) -> usize {
+        self.buf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
     }
 
     /// The complete requests that wait for a later turn, in bytes. There are few in `kept`.
-    pub fn waiting_input(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.kept.iter().map(|kept| kept.request.bytes()).sum::<usize>() + self.later.bytes()
-    }
-
-    /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
-    /// and queued commands. To be asked when something is read: then no requests wait, unless the client is blocked.
-    pub fn held_input(&self) -> usize {
-        let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
-        // Of a large value, all that is to come. What was read ahead begins with that.
-        let coming = self.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
-        self.pending_input() + coming.max(self.ahead.len()) + queued
-    }
-
-    /// Counts `work` done in `period`; whether it is the first of that period.
-    pub fn note_work(&mut self, period: u32, work: u64) -> bool {
-        let ago = period.wrapping_sub(self.work_period);
-        if ago > 0 {
-            // What was is worth half as much with each period.
-            self.work = self.work.checked_shr(ago).unwrap_or(0);
-            self.work_period = period;
-        }
-        self.work += work;
-        ago > 0
     }
 
     /// Turns the arguments of the incomplete request into ones of their own.
@@ -227,5 +111,127 @@ impl Conn {
         }
         self.args_bytes += size_of::<ArgBuf>() + arg.bytes().len();
         self.args.push(arg);
+    }
+}
+
+/// Replies and pushes that were not sent.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub backlog: Backlog,
+    /// Another thread writes a reply; those that follow wait in `backlog`. Always set for a replica.
+    pub writing: bool,
+    /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
+    pub withheld: u64,
+    /// `backlog` holds pushes that were not tried yet: the connection is in its thread's row of such.
+    pub pushed: bool,
+    /// While a command of it runs in the slow lane: pushes that come behind its reply.
+    pub held_back: Option<Box<HeldBack>>,
+    /// Since when the soft output limit is exceeded (monotonic ms).
+    pub soft_since: Cell<Option<i64>>,
+}
+
+impl Output {
+    /// Whether what waits in `backlog` may be sent now.
+    pub fn sends(&self) -> bool {
+        !self.writing && self.withheld == 0
+    }
+
+    /// Replies not taken by the client, in bytes.
+    pub fn pending(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// The same with what is held back for now.
+    pub fn untaken(&self) -> usize {
+        self.backlog.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
+    }
+
+    /// Memory of all of that (bytes).
+    pub fn memory(&self) -> usize {
+        self.backlog.memory() + self.held_back.as_ref().map_or(0, |held_back| held_back.memory())
+    }
+}
+
+/// Memory and work that count for the thread of the connection.
+#[derive(Debug, Default)]
+pub struct Usage {
+    /// What this connection has added to its thread's account of clients' memory (bytes).
+    pub accounted: u64,
+    /// What it did in the period of the load `work_period` and, less and less, before: requests,
+    /// and kilobytes in both directions.
+    pub work: u64,
+    pub work_period: u32,
+}
+
+impl Usage {
+    /// Counts `work` done in `period`; whether it is the first of that period.
+    pub fn note_work(&mut self, period: u32, work: u64) -> bool {
+        let ago = period.wrapping_sub(self.work_period);
+        if ago > 0 {
+            // What was is worth half as much with each period.
+            self.work = self.work.checked_shr(ago).unwrap_or(0);
+            self.work_period = period;
+        }
+        self.work += work;
+        ago > 0
+    }
+}
+
+#[derive(Debug)]
+pub struct Conn {
+    /// Shared only while another thread writes for this one.
+    pub fd: Arc<OwnedFd>,
+    pub state: State,
+    /// It is a replica's, and sends that.
+    pub replica: Option<Feed>,
+    /// Tells the tokens of this connection from those of earlier ones in the same slot.
+    pub generation: u32,
+    pub interest: Interest,
+    pub session: Session,
+    pub input: Input,
+    pub output: Output,
+    pub usage: Usage,
+}
+
+impl Conn {
+    /// A connection of which nothing has been read.
+    pub fn new(fd: OwnedFd, generation: u32, session: Session) -> Self {
+        Conn {
+            fd: Arc::new(fd),
+            state: State::default(),
+            replica: None,
+            generation,
+            interest: Interest::READ,
+            session,
+            input: Input::default(),
+            output: Output::default(),
+            usage: Usage::default(),
+        }
+    }
+
+    /// What the socket is to be watched for.
+    pub fn wanted(&self) -> Interest {
+        let writes = self.output.pending() > 0
+            && (self.output.sends() || self.replica.is_some_and(Feed::sends));
+        Interest::of(self.state.watches_input(), writes)
+    }
+
+    /// What of it would have to be known where it goes.
+    pub fn pending(&self) -> Pending {
+        Pending {
+            output: self.output.pending() > 0,
+            in_row: self.output.pushed,
+            is_elsewhere: !self.output.sends(),
+            stands: self.input.kept.front().is_some_and(|kept| kept.attempt.retry.is_some()),
+        }
+    }
+
+    /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
+    /// and queued commands. To be asked when something is read: then no requests wait, unless the client is blocked.
+    pub fn held_input(&self) -> usize {
+        let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
+        // Of a large value, all that is to come. What was read ahead begins with that.
+        let coming = self.input.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
+        self.input.unplanned() + coming.max(self.input.ahead.len()) + queued
     }
 }

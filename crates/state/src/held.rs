@@ -3,7 +3,7 @@
 //! All of it is known without walking over buffers, so that it can be renewed in every turn.
 
 use crate::clients::ClientShared;
-use crate::conn::{Conn, Kept};
+use crate::conn::{Conn, Input, Kept};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_memory::holdings::Holdings;
 use weft_resp::Span;
@@ -17,7 +17,7 @@ pub const FIXED: usize =
 
 /// The input of a connection that is not executed yet, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Input {
+pub struct InputSizes {
     /// Not yet parsed.
     pub unparsed: usize,
     /// Arguments of a request that is not complete.
@@ -28,28 +28,28 @@ pub struct Input {
     pub room: usize,
 }
 
-impl Conn {
+impl Input {
     /// O(1).
-    pub fn input(&self) -> Input {
+    pub fn sizes(&self) -> InputSizes {
         let (value, value_room) = match &self.big {
             Some(big) => (big.buf.len(), big.buf.capacity()),
             None => (0, 0),
         };
         let parsed = if self.parser.in_request() && self.big.is_none() {
-            self.parser.pos.min(self.inbuf.len())
+            self.parser.pos.min(self.buf.len())
         } else {
             0
         };
         let own = if self.args.is_empty() { 0 } else { self.args_bytes };
-        let room = self.inbuf.capacity() + value_room;
+        let room = self.buf.capacity() + value_room;
         // For whoever looks from outside it is all the same whether requests were looked at.
-        let later = self.waiting_input();
+        let later = self.waiting();
         let kept = |kept: &Kept| size_of::<Kept>() + kept.request.memory();
         let later_room = self.kept.iter().map(kept).sum::<usize>() + self.later.memory();
-        Input {
-            unparsed: self.inbuf.len() + self.ahead.len() - parsed + value + later,
+        InputSizes {
+            unparsed: self.buf.len() + self.ahead.len() - parsed + value + later,
             args: own + parsed,
-            free: room - self.inbuf.len() - value,
+            free: room - self.buf.len() - value,
             room: room
                 + self.ahead.memory()
                 + later_room
@@ -57,34 +57,36 @@ impl Conn {
                 + self.spans.capacity() * size_of::<Span>(),
         }
     }
+}
 
+impl Conn {
     /// All that the connection holds, in bytes. O(1).
     pub fn memory(&self) -> usize {
         let holdings = self.session.shared.holdings.total() as usize;
-        FIXED + self.input().room + holdings + self.output_memory()
+        FIXED + self.input.sizes().room + holdings + self.output.memory()
     }
 
     /// Shows others what input is there. A connection that has none, as is usual, has nothing to
     /// show but once that it is gone.
     #[inline]
     pub fn show_input(&mut self) {
-        let has = self.inbuf.capacity() > 0
-            || self.big.is_some()
-            || !self.args.is_empty()
-            || !self.ahead.is_empty();
-        if has || self.shows_input || self.session.asked_of_itself {
-            self.show_input_now(has || !self.kept.is_empty() || !self.later.is_empty());
+        let has = self.input.buf.capacity() > 0
+            || self.input.big.is_some()
+            || !self.input.args.is_empty()
+            || !self.input.ahead.is_empty();
+        if has || self.input.is_shown || self.session.replies.asked_of_itself {
+            self.show_input_now(has || !self.input.kept.is_empty() || !self.input.later.is_empty());
         }
     }
 
     #[cold]
     fn show_input_now(&mut self, has: bool) {
-        let (input, shared) = (self.input(), &self.session.shared);
+        let (input, shared) = (self.input.sizes(), &self.session.shared);
         shared.query_len.store(input.unparsed as u64, Relaxed);
         shared.query_free.store(input.free as u64, Relaxed);
         shared.query_room.store(input.room as u64, Relaxed);
         shared.argv_mem.store(input.args as u64, Relaxed);
-        self.shows_input = has;
-        self.session.asked_of_itself = false;
+        self.input.is_shown = has;
+        self.session.replies.asked_of_itself = false;
     }
 }

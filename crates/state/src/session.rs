@@ -40,23 +40,40 @@ pub struct AnswerBehind {
     pub clients: Vec<u64>,
 }
 
-/// What a connection is, for the commands that run on it.
-#[derive(Debug)]
-pub struct Session {
-    pub shared: Arc<ClientShared>,
-    pub db: usize,
-    pub proto: Proto,
-    pub authenticated: bool,
-    pub reply_mode: ReplyMode,
-    /// Close once the replies are sent.
-    pub close: bool,
-    /// MONITOR: sees every command.
-    pub monitor: bool,
+/// Options that the client has set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientOptions {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE: expired keys are neither shown as missing nor removed.
     pub import_source: bool,
     /// CLIENT CAPA: what the client said it understands.
     pub redirect_capable: bool,
+}
+
+/// How replies to commands are sent.
+#[derive(Debug)]
+pub struct Replies {
+    pub mode: ReplyMode,
+    /// While CLIENT REPLY drops a reply: what is in front of this mark is no reply.
+    pub keep: Option<Mark>,
+    /// CLIENT KILL is answered when these have ended.
+    pub answer_behind: Option<Box<AnswerBehind>>,
+    /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
+    pub asked_of_itself: bool,
+}
+
+impl Replies {
+    fn new(mode: ReplyMode) -> Self {
+        Replies { mode, keep: None, answer_behind: None, asked_of_itself: false }
+    }
+}
+
+/// Sources of pushes, and how far they were read. A client can be a monitor, a subscriber and a
+/// tracker at once.
+#[derive(Clone, Debug, Default)]
+pub struct PushState {
+    /// MONITOR: sees every command.
+    pub monitor: bool,
     /// It listens to something: [`ClientShared::subscriber`].
     pub subscribes: bool,
     /// Others push to it, whatever it listens to.
@@ -67,12 +84,20 @@ pub struct Session {
     pub listens: bool,
     /// The number of the first message of its thread's mail that was not looked at for it.
     pub seen: u64,
-    /// While CLIENT REPLY drops a reply: what is in front of this mark is no reply.
-    pub keep: Option<Mark>,
-    /// CLIENT KILL is answered when these have ended.
-    pub answer_behind: Option<Box<AnswerBehind>>,
-    /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
-    pub asked_of_itself: bool,
+}
+
+/// What a connection is, for the commands that run on it.
+#[derive(Debug)]
+pub struct Session {
+    pub shared: Arc<ClientShared>,
+    pub db: usize,
+    pub proto: Proto,
+    pub authenticated: bool,
+    /// Close once the replies are sent.
+    pub close: bool,
+    pub options: ClientOptions,
+    pub replies: Replies,
+    pub pushes: PushState,
     /// Between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
@@ -83,11 +108,29 @@ pub struct Session {
 }
 
 impl Session {
+    /// The session of a client that has sent no command.
+    pub fn new(shared: Arc<ClientShared>, authenticated: bool) -> Self {
+        Session {
+            shared,
+            db: 0,
+            proto: Proto::Resp2,
+            authenticated,
+            close: false,
+            options: ClientOptions::default(),
+            replies: Replies::new(ReplyMode::On),
+            pushes: PushState::default(),
+            transaction: None,
+            watched: None,
+            last_unit: 0,
+            snapshot_wait: None,
+        }
+    }
+
     /// Whether the client may do nothing but listen: it does, and in RESP2 a reply could not be
     /// told from a message.
     #[inline]
     pub fn is_restricted(&self) -> bool {
-        self.subscribes && self.proto == Proto::Resp2
+        self.pushes.subscribes && self.proto == Proto::Resp2
     }
 
     /// Others may have come to push to its client: their pushes are looked for from now on. The message
@@ -95,41 +138,26 @@ impl Session {
     #[inline]
     pub fn note_redirection(&mut self) {
         if self.shared.is_redirected_to.load(Ordering::Relaxed) {
-            (self.is_pushed_to, self.listens) = (true, true);
+            (self.pushes.is_pushed_to, self.pushes.listens) = (true, true);
         }
     }
 
     /// Whose the changes are that it makes, if its client may not want to be told of them.
     #[inline]
     pub fn own_changes(&self) -> u64 {
-        if self.tracks.is_some() { self.shared.id } else { NOBODY }
+        if self.pushes.tracks.is_some() { self.shared.id } else { NOBODY }
     }
 
     /// A copy for a command that runs on another thread.
     pub fn detached(&self) -> Session {
         Session {
-            shared: self.shared.clone(),
             db: self.db,
             proto: self.proto,
-            authenticated: self.authenticated,
-            reply_mode: self.reply_mode,
-            close: false,
-            monitor: self.monitor,
-            no_touch: self.no_touch,
-            import_source: self.import_source,
-            redirect_capable: self.redirect_capable,
-            subscribes: self.subscribes,
-            is_pushed_to: self.is_pushed_to,
-            tracks: self.tracks.clone(),
-            listens: self.listens,
-            seen: self.seen,
-            keep: None,
-            answer_behind: None,
-            asked_of_itself: false,
-            transaction: None,
-            watched: None,
+            options: self.options,
+            replies: Replies::new(self.replies.mode),
+            pushes: self.pushes.clone(),
             last_unit: self.last_unit,
-            snapshot_wait: None,
+            ..Session::new(self.shared.clone(), self.authenticated)
         }
     }
 }

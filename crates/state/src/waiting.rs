@@ -113,9 +113,14 @@ impl Waiting {
             thread: session.shared.thread(),
             db: session.db,
             proto: session.proto,
-            no_touch: session.no_touch,
-            drops_reply: session.reply_mode.drops(),
-            reader: session.tracks.as_ref().and_then(|own| own.reader(cmd.spec.flags)).cloned(),
+            no_touch: session.options.no_touch,
+            drops_reply: session.replies.mode.drops(),
+            reader: session
+                .pushes
+                .tracks
+                .as_ref()
+                .and_then(|own| own.reader(cmd.spec.flags))
+                .cloned(),
             own_changes: session.own_changes(),
             cmd,
             args: Arc::new(args),

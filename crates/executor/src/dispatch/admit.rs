@@ -44,9 +44,9 @@ pub fn execute(
     reply: &mut Reply,
 ) -> Flow {
     let mark = reply.mark();
-    let mode = session.reply_mode;
+    let mode = session.replies.mode;
     if mode == ReplyMode::SkipNext {
-        session.reply_mode = ReplyMode::Skipping;
+        session.replies.mode = ReplyMode::Skipping;
     }
     let flow = match request.cmd {
         Some(cmd) => {
@@ -80,10 +80,10 @@ pub fn execute(
                 None => unknown_command(request.args),
             };
             fail_transaction(session);
-            if let Some(own) = &mut session.tracks {
+            if let Some(own) = &mut session.pushes.tracks {
                 own.begin(false, session.transaction.is_some());
             }
-            if session.listens {
+            if session.pushes.listens {
                 pubsub::catch_up(core, session, reply);
             }
             refuse(core, reply, &error);
@@ -149,16 +149,16 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
 /// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
 #[cold]
 fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
-    let mark = session.keep.take().unwrap_or(mark);
+    let mark = session.replies.keep.take().unwrap_or(mark);
     if flow.is_err() {
-        session.reply_mode = mode;
+        session.replies.mode = mode;
         return;
     }
-    match session.reply_mode {
+    match session.replies.mode {
         // CLIENT REPLY ON and RESET answer, whatever was in force before them.
         ReplyMode::On => {}
         ReplyMode::Skipping => {
-            session.reply_mode = ReplyMode::On;
+            session.replies.mode = ReplyMode::On;
             reply.truncate(mark);
         }
         ReplyMode::Off | ReplyMode::SkipNext => reply.truncate(mark),
@@ -314,7 +314,7 @@ fn admit_with_care(
     if bits & attention::LOADING != 0 && !transaction::all_have(session, cmd, Flags::LOADING) {
         return Err(LOADING);
     }
-    core.begin_import(session.import_source, flags);
+    core.begin_import(session.options.import_source, flags);
     let ignores_maxmemory =
         bits & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
     if bits & attention::MAXMEMORY != 0

@@ -60,7 +60,8 @@ pub fn remember(
     args: &[&[u8]],
     guard: &Guard<'_>,
 ) -> bool {
-    let Some(reader) = session.tracks.as_ref().and_then(|own| own.reader(cmd.spec.flags)) else {
+    let Some(reader) = session.pushes.tracks.as_ref().and_then(|own| own.reader(cmd.spec.flags))
+    else {
         return false;
     };
     // What was done before that has been read over.
@@ -74,7 +75,7 @@ pub fn remember(
 fn remember_late(task: &Task<'_>) {
     std::thread::yield_now();
     if let Some(reader) =
-        task.session.tracks.as_ref().and_then(|own| own.reader(task.cmd.spec.flags))
+        task.session.pushes.tracks.as_ref().and_then(|own| own.reader(task.cmd.spec.flags))
     {
         tracking::remember(task.core.srv, None, reader, task.cmd, task.request.args);
     }

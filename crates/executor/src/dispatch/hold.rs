@@ -81,7 +81,7 @@ fn run_held(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
 
 /// As [`hold`], for EXEC. The transaction stays in the session until it runs.
 fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
-    if task.session.listens {
+    if task.session.pushes.listens {
         run::begin(&mut task);
     }
     if let Err(e) = transaction::check(task.core.srv, task.session) {
@@ -201,7 +201,7 @@ fn recheck(task: &mut Task<'_>) -> Standing {
     if let Standing::Runs = standing {
         task.core.begin_command();
         let flags = transaction::flags_of(task.session, task.cmd);
-        task.core.begin_import(task.session.import_source, flags);
+        task.core.begin_import(task.session.options.import_source, flags);
     }
     standing
 }
@@ -283,7 +283,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     }
     let need = need_of(&task.core.srv.ks, &task);
     let flags = transaction::flags_of(task.session, task.cmd);
-    task.core.begin_import(task.session.import_source, flags);
+    task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
         if is_killed(task.session) {
             return reply::finish(task, Outcome::Killed);
@@ -310,7 +310,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
         }
     }
     // Messages that are published for the client from here on follow the reply.
-    if task.session.listens || flags.has(Flags::PUBSUB) || is_exec(task.cmd) {
+    if task.session.pushes.listens || flags.has(Flags::PUBSUB) || is_exec(task.cmd) {
         let shared = &task.session.shared;
         let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
         mailbox.send(Message::SlowBegun { client: shared.id });
@@ -319,7 +319,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
     task.core.begin_command();
     // The time of the wait does not count as time of the command.
     task.core.last_tick = task.core.srv.time.clock.raw();
-    task.core.begin_import(task.session.import_source, flags);
+    task.core.begin_import(task.session.options.import_source, flags);
     run_held(task, guard)
 }
 
@@ -347,8 +347,8 @@ fn guard_slow<'g>(
         Need::Shards(set) => hand.hold(turn, &set),
         Need::Names => hand.cut(turn),
         // CLIENT KILL has taken effect, and waits for the commands of the killed clients.
-        Need::Stop if task.session.answer_behind.is_some() => {
-            let behind = task.session.answer_behind.iter();
+        Need::Stop if task.session.replies.answer_behind.is_some() => {
+            let behind = task.session.replies.answer_behind.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
             hand.hold(turn, &ShardSet::of([]))
         }

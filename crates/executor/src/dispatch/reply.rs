@@ -25,7 +25,7 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
         Outcome::Killed => {}
         Outcome::Ended(result) => {
             finish_one(core, session, cmd, request, reply, (mark, mark), &result);
-            if session.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
+            if session.pushes.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
                 crate::monitor::own(core.srv, session, request.args, reply);
             }
         }
@@ -160,8 +160,8 @@ fn account(
 /// Whether the part of `replied` bytes that the client gets is a large reply: CLIENT REPLY drops all but pushes.
 #[cold]
 fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> bool {
-    let dropped = match session.keep {
-        _ if !session.reply_mode.drops() => 0,
+    let dropped = match session.replies.keep {
+        _ if !session.replies.mode.drops() => 0,
         Some(keep) => reply.len_since(keep),
         None => replied,
     };

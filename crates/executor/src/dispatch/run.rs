@@ -24,7 +24,7 @@ use weft_state::queued::{Queued, Watched};
 /// Puts messages that were published for the client until now before the reply.
 #[inline]
 pub fn catch_up(task: &mut Task<'_>) {
-    if task.session.listens {
+    if task.session.pushes.listens {
         begin(task);
         catch_up_mail(task);
     }
@@ -35,7 +35,7 @@ pub fn catch_up(task: &mut Task<'_>) {
 pub fn begin(task: &mut Task<'_>) {
     let in_transaction = task.session.transaction.is_some();
     // A command that runs again has begun before.
-    if let Some(own) = &mut task.session.tracks
+    if let Some(own) = &mut task.session.pushes.tracks
         && !task.request.attempt.has_run
         && task.request.attempt.retry.is_none()
     {
@@ -46,7 +46,7 @@ pub fn begin(task: &mut Task<'_>) {
 /// The second half of [`catch_up`].
 #[inline]
 fn catch_up_mail(task: &mut Task<'_>) {
-    if task.session.listens {
+    if task.session.pushes.listens {
         pubsub::catch_up(task.core, task.session, task.reply);
         task.mark = task.reply.mark();
     }
@@ -56,7 +56,7 @@ fn catch_up_mail(task: &mut Task<'_>) {
 #[inline]
 pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     // A function of its own, so that the task of other clients is never changed, and needs no copy.
-    if task.session.listens {
+    if task.session.pushes.listens {
         return data_of_listener(task, run, guard);
     }
     data_after_mail(task, run, guard, false)
@@ -66,7 +66,7 @@ pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
 fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     let Task { core, session, request, cmd, reply, mark, lane } = task;
-    let tracks = session.tracks.is_some();
+    let tracks = session.pushes.tracks.is_some();
     core.turn.client = session.own_changes();
     let task = Task { core: &mut *core, session, request, cmd, reply, mark, lane };
     let flow = data_after_mail(task, run, guard, tracks);
@@ -91,7 +91,7 @@ fn data_after_mail(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) 
         }
     }
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
-    let caller = Caller { db: session.db, no_touch: session.no_touch, is_source: false };
+    let caller = Caller { db: session.db, no_touch: session.options.no_touch, is_source: false };
     let (result, pause) = call(core, caller, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
     match pause {
@@ -169,7 +169,7 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
         task.reply.null_array();
     } else {
         // The pushes of a dropped reply remain.
-        if !task.session.reply_mode.drops() {
+        if !task.session.replies.mode.drops() {
             task.reply.array(transaction.queue.len());
         }
         for queued in &transaction.queue {
@@ -177,7 +177,7 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
         }
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
-    if let Some(own) = &mut task.session.tracks {
+    if let Some(own) = &mut task.session.pushes.tracks {
         // CLIENT CACHING in a transaction applies to the commands after it in the transaction.
         own.spend();
         tracking::enforce(task.core, &mut guard);
@@ -223,7 +223,7 @@ fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, (*begin, mark), &result);
     let pushes = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
-    if session.reply_mode.drops() && !pushes {
+    if session.replies.mode.drops() && !pushes {
         reply.truncate(mark);
     }
 }

@@ -26,13 +26,14 @@ pub fn execute_under(
     guard: &Guard<'_>,
 ) -> CmdResult {
     let lane = Lane::Transaction;
-    core.begin_import(session.import_source, cmd.spec.flags);
+    core.begin_import(session.options.import_source, cmd.spec.flags);
     // A later request of the transaction may turn NOLOOP on, which applies to this one.
     core.turn.client = session.shared.id;
     let result = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, request.args);
-            let caller = Caller { db: session.db, no_touch: session.no_touch, is_source: false };
+            let caller =
+                Caller { db: session.db, no_touch: session.options.no_touch, is_source: false };
             let (result, _) = call(core, caller, cmd, run, request, reply, guard, lane);
             if !core.turn.effects.is_empty() {
                 log_words(core, guard, caller.db, request);
@@ -48,7 +49,7 @@ pub fn execute_under(
         }
         Run::Exec | Run::Watch => unreachable!("never queued"),
     };
-    if session.tracks.is_some() {
+    if session.pushes.tracks.is_some() {
         commit::remember(core, session, cmd, request.args, guard);
     }
     result

@@ -77,23 +77,23 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
         left = left.checked_sub(1)?;
         mailbox.take()
     });
-    let (client, proto, subscribes) = (session.shared.id, session.proto, session.subscribes);
-    core.mail.since(session.seen, client, |message| {
+    let (client, proto, subscribes) = (session.shared.id, session.proto, session.pushes.subscribes);
+    core.mail.since(session.pushes.seen, client, |message| {
         if let Message::Published(published) = message {
             published.for_client(client, |part| part.write(proto, reply));
         } else if let Message::Push { what, .. } = message {
             what.write(proto, subscribes, reply);
         }
     });
-    session.seen = core.mail.end();
-    session.listens = session.subscribes || session.is_pushed_to;
+    session.pushes.seen = core.mail.end();
+    session.pushes.listens = session.pushes.subscribes || session.pushes.is_pushed_to;
     keep(session, reply);
 }
 
 /// What stands in `reply` by now is no reply, and is not dropped by CLIENT REPLY.
 pub fn keep(session: &mut Session, reply: &Reply) {
-    if session.reply_mode.drops() {
-        session.keep = Some(reply.mark());
+    if session.replies.mode.drops() {
+        session.replies.keep = Some(reply.mark());
     }
 }
 

@@ -136,8 +136,8 @@ pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
     if let Some(to) = &wishes.redirect {
         announce(srv, to);
     }
-    (session.is_pushed_to, session.listens) = (true, true);
-    match &mut session.tracks {
+    (session.pushes.is_pushed_to, session.pushes.listens) = (true, true);
+    match &mut session.pushes.tracks {
         Some(own) => own.tracker = tracker,
         none => *none = Some(Own::new(tracker)),
     }
@@ -157,9 +157,9 @@ fn announce(srv: &Server, client: &Arc<ClientShared>) {
 /// The session's client is told no more.
 pub fn disable(srv: &Server, session: &mut Session) {
     leave(srv, &session.shared);
-    session.tracks = None;
+    session.pushes.tracks = None;
     // What was put into the mailbox before is for it all the same.
-    session.is_pushed_to = session.shared.is_redirected_to.load(Ordering::Relaxed);
+    session.pushes.is_pushed_to = session.shared.is_redirected_to.load(Ordering::Relaxed);
 }
 
 /// The client is told no more. What it has read is forgotten when it changes.

@@ -4,7 +4,6 @@
 //! noticed: [`weft_state::ahead`]. See [`weft_executor::blocking`] and [`weft_executor::slow`].
 
 use crate::worker::Worker;
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::{Error, FAST_WORK};
@@ -36,14 +35,10 @@ const DEMOTED: Error = Error::new(
 const UNBLOCKED: Error = Error::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 impl Worker {
-    fn index_of(&self, client: u64) -> Option<usize> {
-        self.by_client.get(&client).copied()
-    }
-
     /// Remembers when the time of a client that waits is over.
     pub(super) fn note_deadline(&mut self, waiting: &Waiting) {
         if let Some(at) = waiting.deadline_ms {
-            self.deadlines.push(Reverse((at, waiting.client)));
+            self.deadlines.push(at, waiting.client);
         }
     }
 
@@ -51,7 +46,7 @@ impl Worker {
     /// while there is a batch: who comes to wait in it is not in that state yet.
     #[inline]
     pub(super) fn forget_deadlines(&mut self) {
-        if self.deadlines.len() > self.deadlines_at_most {
+        if self.deadlines.is_crowded() {
             self.forget_old_deadlines();
         }
     }
@@ -59,16 +54,11 @@ impl Worker {
     #[cold]
     fn forget_old_deadlines(&mut self) {
         let now = self.core.srv.mono_ms();
-        let mut left = std::mem::take(&mut self.deadlines).into_vec();
-        left.sort_unstable();
-        left.dedup();
-        left.retain(|Reverse((at, client))| {
-            let conn = self.by_client.get(client).and_then(|index| self.conns.get(*index));
-            let waiting = conn.and_then(|conn| conn.state.waiting());
-            waiting.and_then(|waiting| waiting.deadline_ms).is_some_and(|own| is_of(own, *at, now))
+        let conns = &self.conns;
+        self.deadlines.retain(|at, client| {
+            let waiting = conns.of_client(client).and_then(|conn| conn.state.waiting());
+            waiting.and_then(|waiting| waiting.deadline_ms).is_some_and(|own| is_of(own, at, now))
         });
-        self.deadlines_at_most = 64 + 2 * left.len();
-        self.deadlines = left.into();
     }
 
     /// Passes a request to the slow lane; answers what cancels it. A session with a transaction
@@ -93,7 +83,7 @@ impl Worker {
         let mut session = own.detached();
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
-        } else if let Some(own) = &mut own.tracks {
+        } else if let Some(own) = &mut own.pushes.tracks {
             own.spend();
         }
         let bytes = args.iter().map(ArgBuf::memory).sum();
@@ -129,7 +119,7 @@ impl Worker {
         session: Option<Box<Session>>,
         unit: u64,
     ) {
-        let Some(index) = self.index_of(client) else { return self.drop_session(session) };
+        let Some(index) = self.conns.index_of(client) else { return self.drop_session(session) };
         self.take_back(index, session);
         self.withhold(index, unit);
         self.answer(index, &mut reply, Awaited::Slow);
@@ -137,7 +127,7 @@ impl Worker {
     }
 
     pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
-        let Some(index) = self.index_of(client) else {
+        let Some(index) = self.conns.index_of(client) else {
             kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return self.drop_session(session);
         };
@@ -148,7 +138,7 @@ impl Worker {
             kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return;
         }
-        conn.kept.push_front(kept);
+        conn.input.kept.push_front(kept);
         conn.session.shared.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
         // It may have ended before this was here.
@@ -158,7 +148,9 @@ impl Worker {
     }
 
     pub(super) fn slow_blocked(&mut self, waiting: Arc<Waiting>) {
-        let Some(index) = self.index_of(waiting.client) else { return self.abandon(&waiting) };
+        let Some(index) = self.conns.index_of(waiting.client) else {
+            return self.abandon(&waiting);
+        };
         self.waits_after_all(index, &waiting);
     }
 
@@ -179,7 +171,7 @@ impl Worker {
     /// The connection of a client that stands in line, if that is so. Its thread was told that before anybody
     /// could find it there.
     fn waiting(&self, waiting: &Arc<Waiting>) -> Option<usize> {
-        let index = self.index_of(waiting.client)?;
+        let index = self.conns.index_of(waiting.client)?;
         let state = &self.conns[index].state;
         state.waiting().is_some_and(|own| Arc::ptr_eq(own, waiting)).then_some(index)
     }
@@ -203,7 +195,7 @@ impl Worker {
             let attempt = Attempt { retry: Some(waiting), ..Attempt::FIRST };
             let kept = Kept { attempt, ..Kept::new(Later::of(args)) };
             let conn = &mut self.conns[index];
-            conn.kept.push_front(kept);
+            conn.input.kept.push_front(kept);
             conn.session.shared.blocked.store(false, Ordering::Relaxed);
             self.resume(index, Awaited::Key);
         }
@@ -269,7 +261,7 @@ impl Worker {
             blocking::leave(srv, &waiting);
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             let session = &mut self.conns[index].session;
-            let to = hub(srv).primary_of().filter(|_| session.redirect_capable);
+            let to = hub(srv).primary_of().filter(|_| session.options.redirect_capable);
             let error = match to {
                 Some((host, port)) => Error::owned(format!("REDIRECT {host}:{port}")),
                 None => {
@@ -290,11 +282,11 @@ impl Worker {
         let session = &mut conn.session;
         session.shared.blocked.store(false, Ordering::Relaxed);
         session.shared.touch(self.core.srv.mono_ms());
-        match session.reply_mode {
+        match session.replies.mode {
             ReplyMode::On => {}
             ReplyMode::Off => drop_reply(session, reply),
             ReplyMode::SkipNext | ReplyMode::Skipping => {
-                session.reply_mode = ReplyMode::On;
+                session.replies.mode = ReplyMode::On;
                 drop_reply(session, reply);
             }
         }
@@ -308,7 +300,7 @@ impl Worker {
 
     /// Milliseconds until the time of the next waiting client is over.
     pub(super) fn until_deadline(&self, now_ms: i64) -> Option<i64> {
-        self.deadlines.peek().map(|Reverse((at, _))| (at - now_ms).max(0))
+        self.deadlines.first().map(|(at, _)| (at - now_ms).max(0))
     }
 
     /// Answers the clients whose time is over.
@@ -317,12 +309,8 @@ impl Worker {
             return;
         }
         let now = self.core.srv.mono_ms();
-        while let Some(Reverse((at, client))) = self.deadlines.peek().copied() {
-            if at > now {
-                return;
-            }
-            self.deadlines.pop();
-            let Some(index) = self.index_of(client) else { continue };
+        while let Some((_, client)) = self.deadlines.pop_due(now) {
+            let Some(index) = self.conns.index_of(client) else { continue };
             let Some(waiting) = self.conns[index].state.waiting().cloned() else { continue };
             if waiting.deadline_ms.is_none_or(|deadline| deadline > now) {
                 // An old entry of a client that waits for something else by now.
@@ -332,7 +320,7 @@ impl Worker {
                 self.end_wait(index, &waiting, false);
             } else if !waiting.state.is_over() {
                 // It is being tried; that may come to nothing.
-                self.deadlines.push(Reverse((now + LOOK_AGAIN_MS, client)));
+                self.deadlines.push(now + LOOK_AGAIN_MS, client);
             }
         }
     }
@@ -375,7 +363,7 @@ fn is_of(deadline: i64, at: i64, now: i64) -> bool {
 
 /// CLIENT REPLY drops what a command has answered, but no pushes.
 fn drop_reply(session: &mut Session, reply: &mut Reply) {
-    match session.keep.take() {
+    match session.replies.keep.take() {
         Some(mark) => reply.truncate(mark),
         None => reply.clear(),
     }

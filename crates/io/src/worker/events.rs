@@ -16,7 +16,7 @@ const CALL: usize = 16;
 
 impl Worker {
     pub(super) fn on_event(&mut self, event: Ready) {
-        if self.batch.is_full() {
+        if self.execution.batch.is_full() {
             self.flush();
             // What clients of that batch had to look at ahead is not looked at again by those of the next.
             if self.core.mail.is_staged() {
@@ -143,7 +143,7 @@ impl Worker {
                 Message::Listen { listeners } => self.listen(listeners),
                 // Whether this thread is active may have changed: its cron sees to that.
                 Message::Wake => {
-                    self.next_cron_ms = 0;
+                    self.upkeep.next_cron_ms = 0;
                     self.bind_again();
                 }
                 Message::Stop => {}
@@ -184,7 +184,7 @@ impl Worker {
             Message::Written { done } => CALL * done.len(),
             Message::Unpause => self.conns.len(),
             Message::Shed { .. } | Message::Scatter | Message::Demoted => CALL * self.conns.len(),
-            Message::StreamGrown => CALL * self.streams.len(),
+            Message::StreamGrown => CALL * self.pushes.streams.len(),
         }
     }
 
@@ -194,12 +194,12 @@ impl Worker {
             if by == Awaited::Pause {
                 self.conns[index].session.shared.blocked.store(false, Ordering::Relaxed);
             }
-            self.queued.push(index);
+            self.conns.queued.push(index);
         }
     }
 
     fn resume_all(&mut self, by: Awaited) {
-        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        let all: Vec<usize> = self.conns.indices();
         all.into_iter().for_each(|index| self.resume(index, by));
     }
 }

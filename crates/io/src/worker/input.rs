@@ -15,19 +15,19 @@ impl Worker {
 
     /// Reads once. The connection is in a state that reads.
     pub(super) fn on_readable(&mut self, index: usize) {
-        if self.batch.is_full() {
+        if self.execution.batch.is_full() {
             self.flush();
         }
         let planner = self.planner();
         let Some(conn) = self.conns.get_mut(index).filter(|conn| conn.state.reads()) else {
             return;
         };
-        let jobs = self.batch.jobs.len();
-        match read::read(conn, index, &mut self.batch, planner) {
+        let jobs = self.execution.batch.jobs.len();
+        match read::read(conn, index, &mut self.execution.batch, planner) {
             Got::Nothing => {}
             Got::Closed => self.ended(index),
             Got::Data(n) => {
-                let planned = self.batch.jobs.len() > jobs;
+                let planned = self.execution.batch.jobs.len() > jobs;
                 if planned {
                     conn.state.batched();
                 } else {
@@ -41,18 +41,18 @@ impl Worker {
 
     /// Reads once what a client sends that is blocked or paused.
     pub(super) fn read_ahead(&mut self, index: usize) {
-        if self.batch.is_full() {
+        if self.execution.batch.is_full() {
             self.flush();
         }
         let Some(conn) = self.conns.get_mut(index).filter(|conn| conn.state.reads_ahead()) else {
             return;
         };
-        match read::read_ahead(conn, &mut self.batch) {
+        match read::read_ahead(conn, &mut self.execution.batch) {
             Got::Nothing => {}
             Got::Closed => self.hung_up(index),
             Got::Data(n) => {
                 conn.session.shared.touch(self.core.srv.mono_ms());
-                let waiting = conn.waiting_input();
+                let waiting = conn.input.waiting();
                 self.count_read(index, n);
                 self.weigh_input(index, waiting);
             }
@@ -96,7 +96,7 @@ impl Worker {
             "Client closed connection {}",
             logged_line(self.core.srv, &conn.session.shared)
         );
-        if conn.replica.is_some() || (conn.pending_output() == 0 && !conn.writing) {
+        if conn.replica.is_some() || (conn.output.pending() == 0 && !conn.output.writing) {
             return self.close(index);
         }
         conn.state.close();
@@ -117,37 +117,37 @@ impl Worker {
 
     /// Plans what connections have that no event announces.
     pub(super) fn run_queued(&mut self) {
-        for index in std::mem::take(&mut self.queued) {
-            if self.batch.is_full() {
+        for index in std::mem::take(&mut self.conns.queued) {
+            if self.execution.batch.is_full() {
                 self.flush();
             }
             let planner = self.planner();
             let Some(conn) = self.conns.get_mut(index) else { continue };
-            let has_requests = conn.has_requests();
+            let has_requests = conn.input.has_requests();
             if !conn.state.taken_up(has_requests) {
                 self.widen_interest(index);
-            } else if conn.goes_on_ahead() {
+            } else if conn.input.goes_on_ahead() {
                 self.plan_ahead(index);
             } else {
                 conn.state.batched();
-                read::plan_inbuf(conn, index, &mut self.batch, planner);
+                read::plan_inbuf(conn, index, &mut self.execution.batch, planner);
             }
         }
     }
 
     /// Plans some of what was read ahead, as if it came from the socket now.
     fn plan_ahead(&mut self, index: usize) {
-        let (planner, jobs) = (self.planner(), self.batch.jobs.len());
+        let (planner, jobs) = (self.planner(), self.execution.batch.jobs.len());
         let conn = &mut self.conns[index];
-        let Got::Data(n) = read::read(conn, index, &mut self.batch, planner) else {
+        let Got::Data(n) = read::read(conn, index, &mut self.execution.batch, planner) else {
             return self.ended(index);
         };
-        let planned = self.batch.jobs.len() > jobs;
+        let planned = self.execution.batch.jobs.len() > jobs;
         if planned {
             conn.state.batched();
         } else {
             // Of a large value some is missing.
-            self.queued.push(index);
+            self.conns.queued.push(index);
         }
         self.weigh_input(index, if planned { n } else { 0 });
     }

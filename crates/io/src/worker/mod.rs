@@ -18,16 +18,18 @@
 //! * [`withheld`] - answers that wait for the disk
 //! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
 //! * [`offload`] - `io-threads-do-reads no`
+//! * [`parts`] - the fields of a worker
 //!
 //! What a connection may do next is decided by its state alone: [`weft_net::lifecycle`].
 
 use crate::look::Looks;
-use slab::Slab;
+use crate::worker::parts::{
+    Connections, Deadlines, Execution, LISTENERS, Listening, Offload, Pushes, Upkeep,
+};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use weft_base::topology;
-use weft_executor::batch::Batch;
 use weft_executor::dispatch::core::Core;
 use weft_executor::tracking;
 use weft_keyspace::{Inside, Outside};
@@ -36,9 +38,7 @@ use weft_net::interest::Interest;
 use weft_net::listen::Listener;
 use weft_net::poll::{Poll, Ready};
 use weft_process::log_verbose;
-use weft_resp::Reply;
 use weft_scheduler::placement::Placement;
-use weft_state::conn::Conn;
 use weft_state::server::Server;
 
 mod away;
@@ -48,17 +48,14 @@ mod moving;
 mod offload;
 mod output;
 mod owning;
+mod parts;
 mod pushes;
 pub mod replicas;
 mod turn;
 mod withheld;
 
-/// Reply buffers that are kept beside those of the present batch.
-const POOLED: usize = 256;
-
-/// Tokens from here on are not connections.
+/// The token of the mailbox.
 const MAILBOX: u64 = u64::MAX;
-const LISTENERS: u64 = u64::MAX - 1024;
 
 /// See the module's description.
 pub struct Worker {
@@ -66,48 +63,19 @@ pub struct Worker {
     /// There between batches.
     outside: Option<Outside<'static>>,
     poll: Poll,
-    conns: Slab<Conn>,
-    by_client: HashMap<u64, usize, foldhash::fast::RandomState>,
-    listeners: Vec<Listener>,
-    /// Whether the listeners are watched, and until when failures are not logged.
-    accepts: bool,
-    quiet_until_ms: i64,
-    batch: Batch,
-    /// Reply buffers of the jobs of a batch, kept for the next one.
-    replies: Vec<Reply>,
-    /// Requests were executed in this turn.
-    has_served: bool,
+    listening: Listening,
+    conns: Connections,
+    execution: Execution,
     looks: Looks,
-    /// Replies for other threads to send, and whether more are taken: see [`offload`].
-    offloaded: Vec<weft_state::offload::WriteJob>,
-    offloads: bool,
-    /// Connections with something to execute that no event will announce.
-    queued: Vec<usize>,
-    /// Connections with pushes to be sent.
-    pushed: VecDeque<usize>,
-    /// Clients that are sent the stream of writes. One of them may be gone.
-    streams: Vec<u64>,
-    /// There is more for one of them, whose share of a turn was used up.
-    streams_wait: bool,
+    offload: Offload,
+    pushes: Pushes,
     /// Some of what has come was left for the next turn.
     has_mail: bool,
-    generation: u32,
-    next_cron_ms: i64,
-    cron: crate::cron::Cron,
-    mover: weft_executor::defrag::Mover,
-    /// Where this thread was told to run.
-    bound: Arc<Placement>,
-    /// Periods of the load so far, and connections that had requests in this one.
-    period: u32,
-    busy_connections: u64,
     /// Units of the log of effects, and connections whose answers wait for them, the first first. An
     /// entry may outlive its connection.
     withheld: BinaryHeap<Reverse<(u64, u64)>>,
-    /// When the time of which waiting client is over: monotonic milliseconds and client, the earliest
-    /// first. An entry may outlive its wait.
-    deadlines: BinaryHeap<Reverse<(i64, u64)>>,
-    /// When there are more of them, those that have outlived it are forgotten.
-    deadlines_at_most: usize,
+    deadlines: Deadlines,
+    upkeep: Upkeep,
 }
 
 fn token(index: usize, generation: u32) -> u64 {
@@ -123,35 +91,19 @@ impl Worker {
             poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ)?;
         }
         let mut worker = Worker {
-            cron: crate::cron::Cron::new(id),
-            mover: weft_executor::defrag::Mover::default(),
-            bound: Arc::default(),
-            period: 1,
-            busy_connections: 0,
             core: Core::new(id, srv),
             outside: Some(Outside::new(&srv.ks, id)),
             poll,
-            conns: Slab::new(),
-            by_client: HashMap::default(),
-            listeners,
-            accepts: true,
-            quiet_until_ms: 0,
-            batch: Batch::default(),
-            replies: Vec::new(),
-            has_served: false,
+            listening: Listening::new(listeners),
+            conns: Connections::default(),
+            execution: Execution::default(),
             looks: Looks::default(),
-            offloaded: Vec::new(),
-            offloads: false,
-            queued: Vec::new(),
-            pushed: VecDeque::new(),
-            streams: Vec::new(),
-            streams_wait: false,
+            offload: Offload::default(),
+            pushes: Pushes::default(),
             has_mail: false,
-            generation: 0,
-            next_cron_ms: 0,
             withheld: BinaryHeap::new(),
-            deadlines: BinaryHeap::new(),
-            deadlines_at_most: 64,
+            deadlines: Deadlines::default(),
+            upkeep: Upkeep::new(id),
         };
         // What a worker is made of is part of what an empty server takes.
         worker.core.memory = ThreadMemory::from_here();
@@ -161,12 +113,12 @@ impl Worker {
     /// Runs until the server is told to stop.
     pub fn run(&mut self) -> std::io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
-        self.bound = self.core.srv.placement();
-        bind(self.core.srv, self.core.id, &self.bound);
+        self.upkeep.bound = self.core.srv.placement();
+        bind(self.core.srv, self.core.id, &self.upkeep.bound);
         while !self.core.srv.is_stopping() {
             ready.clear();
             let timeout = if self.is_busy() { 0 } else { self.until_due() };
-            if timeout != 0 && std::mem::take(&mut self.has_served) {
+            if timeout != 0 && std::mem::take(&mut self.execution.has_served) {
                 self.looks.look(&self.core.srv.time.clock, &mut self.poll, &mut ready)?;
             }
             if ready.is_empty() {
@@ -198,7 +150,10 @@ impl Worker {
 
     /// Whether there is something to do that no event announces.
     fn is_busy(&self) -> bool {
-        !self.queued.is_empty() || !self.pushed.is_empty() || self.has_mail || self.streams_wait
+        !self.conns.queued.is_empty()
+            || !self.pushes.pushed.is_empty()
+            || self.has_mail
+            || self.pushes.streams_wait
     }
 
     /// Goes inside the gate.
@@ -218,12 +173,12 @@ impl Worker {
             return -1;
         }
         let now = self.core.srv.mono_ms();
-        let cron = (self.next_cron_ms - now).clamp(0, 1000);
+        let cron = (self.upkeep.next_cron_ms - now).clamp(0, 1000);
         let due = self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron));
         if !self.core.settings.has_chores {
             return due;
         }
-        let defrag = self.mover.until_due(&self.core, now).filter(|_| self.is_active());
+        let defrag = self.upkeep.mover.until_due(&self.core, now).filter(|_| self.is_active());
         defrag.map_or(due, |defrag| defrag.min(due))
     }
 
@@ -238,10 +193,10 @@ impl Worker {
             );
         }
         let now = self.core.srv.mono_ms();
-        if self.is_active() && self.mover.until_due(&self.core, now) == Some(0) {
+        if self.is_active() && self.upkeep.mover.until_due(&self.core, now) == Some(0) {
             let mut inside = self.enter();
-            let shards = self.cron.shards(&self.core);
-            self.mover.run(&mut self.core, &mut inside, shards, now);
+            let shards = self.upkeep.cron.shards(&self.core);
+            self.upkeep.mover.run(&mut self.core, &mut inside, shards, now);
             self.leave(inside);
         }
     }
@@ -259,40 +214,41 @@ impl Worker {
     /// Goes where the thread is to run now, if that has changed.
     fn bind_again(&mut self) {
         let placement = self.core.srv.placement();
-        if !Arc::ptr_eq(&placement, &self.bound) {
+        if !Arc::ptr_eq(&placement, &self.upkeep.bound) {
             bind(self.core.srv, self.core.id, &placement);
-            self.bound = placement;
+            self.upkeep.bound = placement;
         }
     }
 
     fn cron_if_due(&mut self) {
         if self.has_no_part() {
-            return self.cron.rest(&mut self.core);
+            return self.upkeep.cron.rest(&mut self.core);
         }
         let now = self.core.srv.mono_ms();
-        if now < self.next_cron_ms {
+        if now < self.upkeep.next_cron_ms {
             return;
         }
         self.core.stats().ticks.add(1);
-        self.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
-        if self.cron.tick(&mut self.core, now, self.busy_connections, &mut self.looks) {
-            self.period = self.period.wrapping_add(1);
-            self.busy_connections = 0;
+        self.upkeep.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
+        if self.upkeep.cron.tick(&mut self.core, now, self.upkeep.busy_connections, &mut self.looks)
+        {
+            self.upkeep.period = self.upkeep.period.wrapping_add(1);
+            self.upkeep.busy_connections = 0;
         }
-        if self.cron.expires(&self.core) {
+        if self.upkeep.cron.expires(&self.core) {
             let mut inside = self.enter();
-            self.cron.expire(&mut self.core, &mut inside);
+            self.upkeep.cron.expire(&mut self.core, &mut inside);
             self.leave(inside);
         }
         if tracking::is_over(&self.core) {
             let mut inside = self.enter();
-            let shards = self.cron.shards(&self.core);
+            let shards = self.upkeep.cron.shards(&self.core);
             tracking::shrink(&mut self.core, &mut inside, shards);
             self.leave(inside);
         }
         if self.core.id == 0 {
             let limits = self.core.settings.defrag;
-            self.mover.measure(self.core.srv, &limits, now);
+            self.upkeep.mover.measure(self.core.srv, &limits, now);
         }
         self.check_clients(now);
         self.accept_again();
@@ -305,11 +261,12 @@ impl Worker {
     /// the account of what the others hold.
     fn check_clients(&mut self, now_ms: i64) {
         let timeout = self.core.settings.timeout_s;
-        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
-        for index in all {
+        for index in self.conns.indices() {
             let conn = &self.conns[index];
             let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
-            let is_told = conn.session.monitor || conn.session.subscribes || conn.replica.is_some();
+            let is_told = conn.session.pushes.monitor
+                || conn.session.pushes.subscribes
+                || conn.replica.is_some();
             if idle && !is_told && conn.state.is_idle() {
                 log_verbose!("Closing idle client");
                 self.close(index);

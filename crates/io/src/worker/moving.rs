@@ -57,8 +57,7 @@ impl Worker {
 
     /// Gives all connections that may move to the active threads.
     pub(super) fn hand_over(&mut self) {
-        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
-        for index in all {
+        for index in self.conns.indices() {
             if self.may_move(&self.conns[index]) {
                 self.move_out(index, self.core.srv.threads.emptiest());
             }
@@ -67,7 +66,7 @@ impl Worker {
 
     /// Moves all connections that may move to threads drawn at random, active or not.
     pub(super) fn scatter(&mut self) {
-        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
+        let all: Vec<usize> = self.conns.indices();
         let threads = self.core.srv.threads.configured() as u64;
         for index in all {
             if self.may_move(&self.conns[index]) {
@@ -79,12 +78,16 @@ impl Worker {
 
     /// What a connection has done in the last two periods of the load.
     fn recent_work(&self, conn: &Conn) -> u64 {
-        if self.period.wrapping_sub(conn.work_period) <= 1 { conn.work } else { 0 }
+        if self.upkeep.period.wrapping_sub(conn.usage.work_period) <= 1 {
+            conn.usage.work
+        } else {
+            0
+        }
     }
 
     fn may_move(&self, conn: &Conn) -> bool {
         let session = &conn.session;
-        !session.monitor
+        !session.pushes.monitor
             // Orders for replicas find them where they were.
             && !session.shared.is_known.load(Ordering::SeqCst)
             && conn.state.may_move(conn.pending())
@@ -97,12 +100,10 @@ impl Worker {
             return;
         }
         let srv = self.core.srv;
-        let mut conn = self.conns.remove(index);
-        let accounted = std::mem::take(&mut conn.accounted);
+        let Some(mut conn) = self.conns.remove(index) else { return };
+        let accounted = std::mem::take(&mut conn.usage.accounted);
         self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
         self.poll.remove(&conn.fd);
-        self.by_client.remove(&conn.session.shared.id);
-        self.queued.retain(|i| *i != index);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         srv.threads[to].stats.connections.shared_add(1);
         self.core.stats().moved.add(1);
@@ -111,7 +112,7 @@ impl Worker {
         let route = shared.route();
         // It is seldom that something was pushed, or may be; and most of it is looked at before
         // anybody has to wait for that.
-        let listens = conn.session.listens || route.was_pushed_to;
+        let listens = conn.session.pushes.listens || route.was_pushed_to;
         if listens {
             self.take_along(&mut conn);
         }
@@ -131,25 +132,22 @@ impl Worker {
     fn take_along(&mut self, conn: &mut Conn) {
         let mut pushes = Reply::new(conn.session.proto);
         pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
-        conn.session.keep = None;
-        conn.out.push(&mut pushes, 0);
+        conn.session.replies.keep = None;
+        conn.output.backlog.push(&mut pushes, 0);
     }
 
     /// Takes over a connection from another thread.
     pub(super) fn move_in(&mut self, mut conn: Conn) {
-        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
-        conn.generation = self.generation;
+        conn.generation = self.conns.next_generation();
         conn.interest = Interest::READ;
-        conn.work_period = self.period;
-        conn.work = 0;
+        conn.usage.work_period = self.upkeep.period;
+        conn.usage.work = 0;
         // What had come for it before is in its output.
-        conn.session.seen = 0;
+        conn.session.pushes.seen = 0;
         let arrival = conn.state.on_arrival(conn.pending());
-        conn.pushed = arrival.send;
-        let id = conn.session.shared.id;
+        conn.output.pushed = arrival.send;
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);
         let index = self.conns.insert(conn);
-        self.by_client.insert(id, index);
         let conn = &self.conns[index];
         let added = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ);
         if let Err(e) = &added {
@@ -160,10 +158,10 @@ impl Worker {
         }
         self.account_memory(index);
         if arrival.queue {
-            self.queued.push(index);
+            self.conns.queued.push(index);
         }
         if arrival.send {
-            self.pushed.push_back(index);
+            self.pushes.pushed.push_back(index);
         }
     }
 }

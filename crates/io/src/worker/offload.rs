@@ -31,7 +31,7 @@ impl Worker {
 
     /// Decides, before the replies of a batch are sent, whether others are to help.
     pub(super) fn plan_offload(&mut self, replies: usize) {
-        self.offloads = self.is_divided() && {
+        self.offload.is_open = self.is_divided() && {
             let threads = self.core.srv.threads.configured();
             threads > 1 && replies >= WORTH_IT * threads
         };
@@ -40,16 +40,16 @@ impl Worker {
     /// Takes the reply of a connection to be sent with others; whether that is possible.
     pub(super) fn offload(&mut self, index: usize, reply: &mut Reply) -> bool {
         let conn = &mut self.conns[index];
-        let fits = self.offloads
-            && conn.sends()
+        let fits = self.offload.is_open
+            && conn.output.sends()
             && !conn.state.is_closing()
-            && conn.pending_output() == 0
+            && conn.output.pending() == 0
             && reply.contiguous().is_some();
         if fits {
-            conn.writing = true;
+            conn.output.writing = true;
             let token = token(index, conn.generation);
             let reply = std::mem::replace(reply, Reply::new(reply.proto));
-            self.offloaded.push(WriteJob { token, socket: conn.fd.clone(), reply });
+            self.offload.jobs.push(WriteJob { token, socket: conn.fd.clone(), reply });
         }
         fits
     }
@@ -57,22 +57,22 @@ impl Worker {
     /// Divides what was taken among the threads; this one's share comes last, so that the others
     /// start at once.
     pub(super) fn send_offloaded(&mut self) {
-        self.offloads = false;
-        if self.offloaded.is_empty() {
+        self.offload.is_open = false;
+        if self.offload.jobs.is_empty() {
             return;
         }
         let threads = self.core.srv.threads.configured();
-        let share = self.offloaded.len().div_ceil(threads);
+        let share = self.offload.jobs.len().div_ceil(threads);
         for thread in (0..threads).filter(|thread| *thread != self.core.id) {
-            let left = self.offloaded.len();
+            let left = self.offload.jobs.len();
             if left <= share {
                 break;
             }
-            let jobs = self.offloaded.split_off(left - share);
+            let jobs = self.offload.jobs.split_off(left - share);
             let message = Message::Write { from: self.core.id, jobs };
             self.core.srv.threads[thread].mailbox.send(message);
         }
-        let own: Vec<Written> = self.offloaded.drain(..).map(WriteJob::run).collect();
+        let own: Vec<Written> = self.offload.jobs.drain(..).map(WriteJob::run).collect();
         self.core.stats().writes.add(own.len() as u64);
         own.into_iter().for_each(|written| self.written(written));
     }
@@ -94,26 +94,18 @@ impl Worker {
         }
         let conn = &mut self.conns[index];
         // It may have become a replica's.
-        conn.writing = conn.replica.is_some();
+        conn.output.writing = conn.replica.is_some();
         let Some(sent) = sent else { return self.close(index) };
-        let behind: Backlog = std::mem::take(&mut conn.out);
-        conn.out.push(&mut reply, sent);
-        conn.out.append(behind);
-        let waits = conn.pending_output() > 0;
-        self.recycle(reply);
+        let behind: Backlog = std::mem::take(&mut conn.output.backlog);
+        conn.output.backlog.push(&mut reply, sent);
+        conn.output.backlog.append(behind);
+        let waits = conn.output.pending() > 0;
+        self.execution.recycle(reply);
         self.count_sent(index, sent);
         if waits {
             self.on_writable(index);
         } else {
             self.sent(index, Sent::All);
-        }
-    }
-
-    /// Keeps the buffer of a reply for others.
-    fn recycle(&mut self, mut reply: Reply) {
-        if self.replies.len() < crate::worker::POOLED {
-            reply.trim();
-            self.replies.push(reply);
         }
     }
 }

@@ -22,8 +22,8 @@ impl Worker {
     pub(super) fn deliver(&mut self, index: usize, reply: &mut Reply) {
         if !reply.is_empty() && !self.offload(index, reply) {
             let conn = &mut self.conns[index];
-            let (sent, bytes) = if std::mem::take(&mut conn.pushed) {
-                conn.out.push(reply, 0);
+            let (sent, bytes) = if std::mem::take(&mut conn.output.pushed) {
+                conn.output.backlog.push(reply, 0);
                 send_pending(conn)
             } else {
                 send_reply(conn, reply)
@@ -38,7 +38,7 @@ impl Worker {
         }
         self.account_memory(index);
         let conn = &self.conns[index];
-        if conn.pending_output() > BACK_PRESSURE {
+        if conn.output.pending() > BACK_PRESSURE {
             self.conns[index].state.filled();
         }
         // Also where nothing was sent: while the command was elsewhere it may have been narrowed.
@@ -71,15 +71,15 @@ impl Worker {
         let conn = &mut self.conns[index];
         // Replicas have limits of their own.
         let memory = if conn.replica.is_some() { 0 } else { conn.memory() as u64 };
-        stats.client_memory.add(memory.wrapping_sub(conn.accounted));
-        conn.accounted = memory;
+        stats.client_memory.add(memory.wrapping_sub(conn.usage.accounted));
+        conn.usage.accounted = memory;
         conn.session.shared.memory.store(memory, Ordering::Relaxed);
     }
 
     /// Whether the connection is to be closed, and has nothing more to send.
     fn is_at_end(&self, index: usize) -> bool {
         let conn = &self.conns[index];
-        conn.state.is_closing() && conn.pending_output() == 0 && !conn.writing
+        conn.state.is_closing() && conn.output.pending() == 0 && !conn.output.writing
     }
 
     pub(super) fn on_writable(&mut self, index: usize) {
@@ -89,7 +89,7 @@ impl Worker {
         let (sent, bytes) = send_pending(&mut self.conns[index]);
         self.conns[index].session.shared.touch(self.core.srv.mono_ms());
         self.wrote(index, sent, bytes);
-        if self.conns.get(index).is_some_and(|c| c.pending_output() < BACK_PRESSURE / 2) {
+        if self.conns.get(index).is_some_and(|c| c.output.pending() < BACK_PRESSURE / 2) {
             self.resume(index, Awaited::Output);
         }
         if self.conns.contains(index) {
@@ -110,15 +110,15 @@ impl Worker {
 
     pub(super) fn sent(&mut self, index: usize, sent: Sent) {
         let conn = &mut self.conns[index];
-        let pending = conn.output_memory() as u64;
+        let pending = conn.output.memory() as u64;
         conn.session.shared.output.store(pending, Ordering::Relaxed);
         if pending > 0 {
-            let pieces = conn.out.pieces() as u64;
+            let pieces = conn.output.backlog.pieces() as u64;
             conn.session.shared.output_pieces.store(pieces, Ordering::Relaxed);
         }
         match sent {
             Sent::Broken => return self.close(index),
-            Sent::All => conn.soft_since.set(None),
+            Sent::All => conn.output.soft_since.set(None),
             Sent::Some => {}
         }
         if self.is_at_end(index) {
@@ -130,7 +130,7 @@ impl Worker {
     /// Whether the connection's untaken replies are over the `client-output-buffer-limit` of its
     /// class, or over what a stranger may have.
     pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
-        let pending = conn.untaken_output();
+        let pending = conn.output.untaken();
         if pending == 0 {
             return false;
         }
@@ -143,18 +143,18 @@ impl Worker {
             return true;
         }
         let limits = &self.core.settings.output_limits;
-        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         let pending = pending as u64;
         if limit.hard > 0 && pending >= limit.hard {
             return true;
         }
         if limit.soft == 0 || pending < limit.soft {
-            conn.soft_since.set(None);
+            conn.output.soft_since.set(None);
             return false;
         }
         let now_ms = self.core.srv.mono_ms();
-        let since = conn.soft_since.get().unwrap_or(now_ms);
-        conn.soft_since.set(Some(since));
+        let since = conn.output.soft_since.get().unwrap_or(now_ms);
+        conn.output.soft_since.set(Some(since));
         now_ms - since > limit.soft_seconds.saturating_mul(1000)
     }
 }

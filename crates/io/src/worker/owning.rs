@@ -1,6 +1,7 @@
 //! Connections come, move and go: see also [`crate::worker::moving`].
 
-use crate::worker::{LISTENERS, Worker, token};
+use crate::worker::parts::LISTENERS;
+use crate::worker::{Worker, token};
 use rustix::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,11 +11,10 @@ use weft_executor::transaction;
 use weft_net::interest::Interest;
 use weft_net::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
 use weft_process::{log_verbose, log_warning};
-use weft_resp::Proto;
 use weft_state::clients::ClientShared;
 use weft_state::conn::Conn;
 use weft_state::mailbox::Message;
-use weft_state::session::{ReplyMode, Session};
+use weft_state::session::Session;
 
 /// How long a failure to accept is not logged again.
 const QUIET_MS: i64 = 1000;
@@ -23,7 +23,7 @@ impl Worker {
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             // An event of a socket that is gone may have come before it went.
-            let Some(listener) = self.listeners.get(listener) else { return };
+            let Some(listener) = self.listening.listeners.get(listener) else { return };
             match listener.accept(self.core.settings.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => return,
@@ -38,40 +38,35 @@ impl Worker {
     #[cold]
     fn stop_accepting(&mut self, e: &std::io::Error) {
         let now_ms = self.core.srv.mono_ms();
-        if now_ms >= self.quiet_until_ms {
+        if now_ms >= self.listening.quiet_until_ms {
             log_warning!("Accepting client connection: {e}");
-            self.quiet_until_ms = now_ms + QUIET_MS;
+            self.listening.quiet_until_ms = now_ms + QUIET_MS;
         }
-        self.accepts = false;
-        self.watch_listeners(Interest::NONE);
+        self.listening.accepts = false;
+        self.listening.watch(&self.poll, Interest::NONE);
     }
 
     /// Looks for clients again, if it had stopped.
     pub(super) fn accept_again(&mut self) {
-        if !self.accepts {
-            self.accepts = true;
-            self.watch_listeners(Interest::READ);
+        if !self.listening.accepts {
+            self.listening.accepts = true;
+            self.listening.watch(&self.poll, Interest::READ);
         }
     }
 
     /// Accepts from these TCP sockets in the place of the present ones; unix sockets stay.
     pub(super) fn listen(&mut self, tcp: Vec<Listener>) {
-        for listener in &self.listeners {
+        for listener in &self.listening.listeners {
             self.poll.remove(listener.fd());
         }
-        let unix = self.listeners.drain(..).filter(|listener| listener.address().is_none());
-        self.listeners = tcp.into_iter().chain(unix).collect();
-        self.accepts = true;
-        for (n, listener) in self.listeners.iter().enumerate() {
+        let unix =
+            self.listening.listeners.drain(..).filter(|listener| listener.address().is_none());
+        self.listening.listeners = tcp.into_iter().chain(unix).collect();
+        self.listening.accepts = true;
+        for (n, listener) in self.listening.listeners.iter().enumerate() {
             if let Err(e) = self.poll.add(listener.fd(), LISTENERS + n as u64, Interest::READ) {
                 log_warning!("Watching a listening socket: {e}");
             }
-        }
-    }
-
-    fn watch_listeners(&self, interest: Interest) {
-        for (n, listener) in self.listeners.iter().enumerate() {
-            let _ = self.poll.change(listener.fd(), LISTENERS + n as u64, interest);
         }
     }
 
@@ -110,32 +105,9 @@ impl Worker {
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
         let authenticated = settings.password.is_empty();
         shared.authenticated.store(authenticated, Ordering::Relaxed);
-        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
-        let session = Session {
-            shared: shared.clone(),
-            db: 0,
-            proto: Proto::Resp2,
-            authenticated,
-            reply_mode: ReplyMode::On,
-            close: false,
-            monitor: false,
-            no_touch: false,
-            import_source: false,
-            redirect_capable: false,
-            subscribes: false,
-            is_pushed_to: false,
-            tracks: None,
-            listens: false,
-            seen: 0,
-            keep: None,
-            answer_behind: None,
-            asked_of_itself: false,
-            transaction: None,
-            watched: None,
-            last_unit: 0,
-            snapshot_wait: None,
-        };
-        let conn = Conn::new(accepted.socket, self.generation, session);
+        let generation = self.conns.next_generation();
+        let session = Session::new(shared.clone(), authenticated);
+        let conn = Conn::new(accepted.socket, generation, session);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];
         if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
@@ -145,21 +117,18 @@ impl Worker {
             return;
         }
         log_verbose!("Accepted {}", shared.peer);
-        self.by_client.insert(id, index);
         srv.clients.registry.insert(shared);
     }
 
     /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
     pub(super) fn close(&mut self, index: usize) {
-        let Some(mut conn) = self.conns.try_remove(index) else { return };
+        let Some(mut conn) = self.conns.remove(index) else { return };
         self.poll.remove(&conn.fd);
         let id = conn.session.shared.id;
-        self.by_client.remove(&id);
-        self.queued.retain(|i| *i != index);
-        self.forget(id, &conn.state, conn.kept.front());
+        self.forget(id, &conn.state, conn.input.kept.front());
         let srv = &self.core.srv;
         srv.clients.registry.remove(id);
-        if conn.session.monitor {
+        if conn.session.pushes.monitor {
             weft_executor::monitor::leave(srv, id);
         }
         if conn.session.shared.is_known.load(Ordering::SeqCst) {
@@ -170,13 +139,13 @@ impl Worker {
         tracking::leave_for_good(srv, &conn.session.shared);
         srv.threads[self.core.id].stats.connections.shared_sub(1);
         transaction::discard(srv, &mut conn.session);
-        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.accounted));
+        self.core.stats().client_memory.add(0u64.wrapping_sub(conn.usage.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);
         srv.clients.eviction.client_left(&conn.session.shared);
     }
 
     pub(super) fn kill(&mut self, client: Arc<ClientShared>) {
-        if let Some(index) = self.by_client.get(&client.id).copied() {
+        if let Some(index) = self.conns.index_of(client.id) {
             return self.close(index);
         }
         if client.closing.load(Ordering::Acquire) {

@@ -36,7 +36,7 @@ const KILOBYTE: usize = 1024;
 
 #[inline]
 fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
-    out.write(|reply| push.write(session.proto, session.subscribes, reply));
+    out.write(|reply| push.write(session.proto, session.pushes.subscribes, reply));
 }
 
 impl Worker {
@@ -72,15 +72,15 @@ impl Worker {
             return run.each().for_each(|(number, message)| self.hand_on_one(message, number));
         };
         for id in ids.iter() {
-            let Some(index) = self.by_client.get(id).copied() else { continue };
+            let Some(index) = self.conns.index_of(*id) else { continue };
             let conn = &mut self.conns[index];
-            let takes_all = conn.session.seen <= run.first()
-                && conn.held_back.is_none()
+            let takes_all = conn.session.pushes.seen <= run.first()
+                && conn.output.held_back.is_none()
                 && conn.replica.is_none()
                 && !conn.state.is_closing();
             if takes_all {
                 let bytes = run.bytes(conn.session.proto);
-                conn.out.write_with_room(bytes.len(), |reply| reply.raw(bytes));
+                conn.output.backlog.write_with_room(bytes.len(), |reply| reply.raw(bytes));
                 self.appended(index, false);
             } else {
                 self.append_some(*id, run);
@@ -95,7 +95,7 @@ impl Worker {
     fn append_some(&mut self, id: u64, run: &Run) {
         for (number, message) in run.each() {
             for (part, _) in message.parts() {
-                let Some(index) = self.by_client.get(&id).copied() else { return };
+                let Some(index) = self.conns.index_of(id) else { return };
                 self.append_push(index, number, Push::Published(part));
             }
         }
@@ -105,7 +105,7 @@ impl Worker {
     fn hand_on_one(&mut self, published: &Published, number: u64) {
         for (part, ids) in published.parts() {
             for id in ids.iter() {
-                let Some(index) = self.by_client.get(id).copied() else { continue };
+                let Some(index) = self.conns.index_of(*id) else { continue };
                 self.append_push(index, number, Push::Published(part));
             }
         }
@@ -125,7 +125,7 @@ impl Worker {
     /// Appends a push to the output of one client.
     pub(super) fn push_to(&mut self, client: &ClientShared, what: &Message, number: u64) {
         self.pushed_to(client.id);
-        if let Some(index) = self.by_client.get(&client.id).copied() {
+        if let Some(index) = self.conns.index_of(client.id) {
             self.append_push(index, number, Push::Told(what));
         }
         self.handed_on(what.weight());
@@ -133,7 +133,7 @@ impl Worker {
 
     /// Others push to a client: it looks for that in front of its replies.
     pub(super) fn pushed_to(&mut self, client: u64) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let Some(index) = self.conns.index_of(client) else { return };
         self.conns[index].session.note_redirection();
     }
 
@@ -142,20 +142,20 @@ impl Worker {
     #[inline]
     fn append_push(&mut self, index: usize, number: u64, push: Push<'_>) {
         let conn = &mut self.conns[index];
-        if conn.session.seen > number || conn.state.is_closing() {
+        if conn.session.pushes.seen > number || conn.state.is_closing() {
             return;
         }
         if conn.replica.is_some() {
             refuse_answer(conn);
             return self.close(index);
         }
-        let is_held_back = match &mut conn.held_back {
+        let is_held_back = match &mut conn.output.held_back {
             Some(held_back) => {
                 held_back.keep(push);
                 true
             }
             None => {
-                write(&mut conn.out, &conn.session, push);
+                write(&mut conn.output.backlog, &conn.session, push);
                 false
             }
         };
@@ -164,16 +164,16 @@ impl Worker {
 
     /// Appends a line of MONITOR. RESET may have ended that since: then the client expects replies only.
     pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
-        if !conn.session.monitor || conn.state.is_closing() {
+        if !conn.session.pushes.monitor || conn.state.is_closing() {
             return;
         }
         if conn.replica.is_some() {
             refuse_answer(conn);
             return self.close(index);
         }
-        conn.out.write(|reply| reply.raw(bytes));
+        conn.output.backlog.write(|reply| reply.raw(bytes));
         self.appended(index, false);
     }
 
@@ -181,16 +181,16 @@ impl Worker {
     #[inline]
     fn appended(&mut self, index: usize, is_held_back: bool) {
         let conn = &mut self.conns[index];
-        let pending = conn.untaken_output() as u64;
+        let pending = conn.output.untaken() as u64;
         if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
-            conn.session.shared.output.store(conn.output_memory() as u64, Ordering::Relaxed);
-        } else if !conn.pushed {
-            conn.pushed = true;
-            self.pushed.push_back(index);
+            conn.session.shared.output.store(conn.output.memory() as u64, Ordering::Relaxed);
+        } else if !conn.output.pushed {
+            conn.output.pushed = true;
+            self.pushes.pushed.push_back(index);
         }
         let limits = &self.core.settings.output_limits;
-        let limit = if conn.session.subscribes { &limits.pubsub } else { &limits.normal };
+        let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         if limit.hard > 0 && pending >= limit.hard {
             self.send_or_close(index);
         }
@@ -207,15 +207,15 @@ impl Worker {
 
     /// Sends to those whose turn it is.
     pub(super) fn send_pushes(&mut self) {
-        if self.pushed.is_empty() {
+        if self.pushes.pushed.is_empty() {
             return;
         }
         let now_ms = self.core.srv.mono_ms();
-        let count = (self.pushed.len() / SHARE).clamp(AT_LEAST, AT_MOST);
+        let count = (self.pushes.pushed.len() / SHARE).clamp(AT_LEAST, AT_MOST);
         for _ in 0..count {
-            let Some(index) = self.pushed.pop_front() else { return };
+            let Some(index) = self.pushes.pushed.pop_front() else { return };
             // It may be gone, or another one, or a reply has taken the pushes along.
-            if self.conns.get(index).is_some_and(|conn| conn.pushed) {
+            if self.conns.get(index).is_some_and(|conn| conn.output.pushed) {
                 self.send_pushed(index, now_ms);
             }
         }
@@ -223,12 +223,12 @@ impl Worker {
 
     fn send_pushed(&mut self, index: usize, now_ms: i64) {
         let conn = &mut self.conns[index];
-        conn.pushed = false;
+        conn.output.pushed = false;
         let (sent, bytes) = send_pending(conn);
         conn.session.shared.touch(now_ms);
         // As much work as a request, so that subscribers are divided among threads, too.
         let work = 1 + (bytes / KILOBYTE) as u64;
-        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        self.upkeep.note_work(conn, work);
         self.wrote(index, sent, bytes);
         let Some(conn) = self.conns.get(index) else { return };
         if self.over_output_limit(conn) {
@@ -239,21 +239,23 @@ impl Worker {
 
     /// A command of the client runs in the slow lane now.
     pub(super) fn slow_begun(&mut self, client: u64) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
         if matches!(conn.state, State::Slow(_)) {
-            conn.held_back.get_or_insert_default();
+            conn.output.held_back.get_or_insert_default();
         }
     }
 
     /// What was held back during a command comes behind its reply.
     pub(super) fn release_pushes(&mut self, index: usize) {
         let Some(conn) = self.conns.get_mut(index) else { return };
-        if let Some(held_back) = conn.held_back.take() {
-            held_back.pushes().for_each(|push| write(&mut conn.out, &conn.session, push));
-            if conn.pending_output() > 0 && !conn.pushed && !conn.interest.write {
-                conn.pushed = true;
-                self.pushed.push_back(index);
+        if let Some(held_back) = conn.output.held_back.take() {
+            held_back
+                .pushes()
+                .for_each(|push| write(&mut conn.output.backlog, &conn.session, push));
+            if conn.output.pending() > 0 && !conn.output.pushed && !conn.interest.write {
+                conn.output.pushed = true;
+                self.pushes.pushed.push_back(index);
             }
         }
     }

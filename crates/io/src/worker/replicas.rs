@@ -31,18 +31,18 @@ const TURN: usize = 1 << 20;
 impl Worker {
     /// Does what the machine wants of a replica's connection.
     pub(super) fn for_replica(&mut self, client: u64, order: Order) {
-        let Some(index) = self.by_client.get(&client).copied() else { return };
+        let Some(index) = self.conns.index_of(client) else { return };
         self.become_replica(index);
         let conn = &mut self.conns[index];
         match order {
-            Order::Send(bytes) => conn.out.write(|reply| reply.raw(&bytes)),
+            Order::Send(bytes) => conn.output.backlog.write(|reply| reply.raw(&bytes)),
             Order::Lend(ticket) => {
                 conn.replica = Some(Feed::Lent);
                 ticket.hand_over(conn.fd.clone(), take_output(conn));
             }
             Order::Stream { from } => {
                 conn.replica = Some(Feed::Stream { taken: from });
-                self.streams.push(client);
+                self.pushes.streams.push(client);
             }
             Order::Close { flush: false } => return self.close(index),
             Order::Close { flush: true } => {
@@ -61,7 +61,7 @@ impl Worker {
             return;
         }
         conn.replica = Some(Feed::Lines);
-        conn.writing = true;
+        conn.output.writing = true;
         if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY) && !conn.session.shared.unix {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&conn.fd, false);
         }
@@ -72,11 +72,11 @@ impl Worker {
         // What grows from here on is told again.
         let thread = &self.core.srv.threads[self.core.id];
         thread.stream_has_grown.store(false, Ordering::SeqCst);
-        self.streams.retain(|client| self.by_client.contains_key(client));
-        for client in self.streams.clone() {
+        self.pushes.streams.retain(|client| self.conns.index_of(*client).is_some());
+        for client in self.pushes.streams.clone() {
             // One whose socket is full goes on when it is not.
-            if let Some(index) = self.by_client.get(&client).copied()
-                && self.conns[index].pending_output() == 0
+            if let Some(index) = self.conns.index_of(client)
+                && self.conns[index].output.pending() == 0
             {
                 self.send_on(index);
             }
@@ -85,7 +85,7 @@ impl Worker {
 
     /// Sends on to replicas for which there was more than one turn's share.
     pub(super) fn feed_again(&mut self) {
-        if std::mem::take(&mut self.streams_wait) {
+        if std::mem::take(&mut self.pushes.streams_wait) {
             self.feed_all();
         }
     }
@@ -111,7 +111,7 @@ impl Worker {
                 Feed::Lines | Feed::Lent => break,
             };
             if total >= TURN {
-                self.streams_wait = true;
+                self.pushes.streams_wait = true;
                 break;
             }
             let conn = ConnId(self.conns[index].session.shared.id);
@@ -126,7 +126,7 @@ impl Worker {
             let mut more = 0;
             for piece in &pieces {
                 more += piece.as_ref().len() as u64;
-                conn.out.write(|reply| match piece.whole() {
+                conn.output.backlog.write(|reply| match piece.whole() {
                     Some(block) => reply.raw_shared(block, COPIED),
                     None => reply.raw(piece.as_ref()),
                 });
@@ -135,8 +135,8 @@ impl Worker {
         }
         let conn = &self.conns[index];
         let shared = &conn.session.shared;
-        shared.output.store(conn.out.memory() as u64, Ordering::Relaxed);
-        shared.output_pieces.store(conn.out.pieces() as u64, Ordering::Relaxed);
+        shared.output.store(conn.output.backlog.memory() as u64, Ordering::Relaxed);
+        shared.output_pieces.store(conn.output.backlog.pieces() as u64, Ordering::Relaxed);
         self.widen_interest(index);
     }
 
@@ -164,9 +164,9 @@ const COPIED: usize = 1 << 10;
 fn take_output(conn: &mut Conn) -> Vec<u8> {
     const SLICES: usize = 64;
     let mut all = Vec::new();
-    while !conn.out.is_empty() {
-        let part = conn.out.front(SLICES, usize::MAX).concat();
-        conn.out.sent(part.len());
+    while !conn.output.backlog.is_empty() {
+        let part = conn.output.backlog.front(SLICES, usize::MAX).concat();
+        conn.output.backlog.sent(part.len());
         all.extend(part);
     }
     all

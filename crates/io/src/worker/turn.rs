@@ -50,16 +50,16 @@ struct Outcome {
 impl Worker {
     /// Executes the batch and sends its replies.
     pub(super) fn flush(&mut self) {
-        if self.batch.is_empty() {
+        if self.execution.batch.is_empty() {
             return;
         }
-        let mut batch = std::mem::replace(&mut self.batch, Batch::hollow());
-        while self.replies.len() < batch.jobs.len() {
-            self.replies.push(Reply::default());
+        let mut batch = std::mem::replace(&mut self.execution.batch, Batch::hollow());
+        while self.execution.replies.len() < batch.jobs.len() {
+            self.execution.replies.push(Reply::default());
         }
-        let mut replies = std::mem::take(&mut self.replies);
+        let mut replies = std::mem::take(&mut self.execution.replies);
         let mut outcomes: SmallVec<[Option<Outcome>; 64]> = SmallVec::new();
-        self.has_served = true;
+        self.execution.has_served = true;
         let mut inside = self.enter();
         self.core.begin();
         {
@@ -83,10 +83,10 @@ impl Worker {
             assert!(reply.is_empty(), "a reply was left behind for another client");
             reply.trim();
         }
-        replies.append(&mut self.replies);
-        self.replies = replies;
+        replies.append(&mut self.execution.replies);
+        self.execution.replies = replies;
         batch.clear();
-        self.batch = batch;
+        self.execution.batch = batch;
     }
 
     /// Executes the requests of one connection; `None` when it is gone.
@@ -204,7 +204,7 @@ impl Worker {
             | Executed::Close => None,
         };
         if let Some(error) = error {
-            if conn.session.reply_mode == ReplyMode::On {
+            if conn.session.replies.mode == ReplyMode::On {
                 reply.error(format!("ERR {error}").as_bytes());
             }
             log_verbose!(
@@ -219,7 +219,7 @@ impl Worker {
         renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
         self.core.stats().requests.add(executed as u64);
         let work = (executed + bytes / KILOBYTE) as u64;
-        self.busy_connections += u64::from(conn.note_work(self.period, work));
+        self.upkeep.note_work(conn, work);
         if matches!(how, Executed::Blocked(_) | Executed::Paused) {
             conn.session.shared.blocked.store(true, Ordering::Relaxed);
         }
@@ -241,7 +241,7 @@ impl Worker {
         }
         let conn = &mut self.conns[index];
         // No event announces what was read ahead.
-        if matches!(how, Executed::All) && !conn.ahead.is_empty() {
+        if matches!(how, Executed::All) && !conn.input.ahead.is_empty() {
             how = Executed::More;
         }
         // Who waits on may have been told to try again by now, by somebody who has another element.
@@ -251,7 +251,7 @@ impl Worker {
             self.end_retry(&waiting);
         }
         if queue {
-            self.queued.push(index);
+            self.conns.queued.push(index);
         }
         self.deliver(index, reply);
     }
@@ -273,15 +273,15 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
     }
     let j = &batch.jobs[job];
     if j.in_conn {
-        conn.inbuf.drain(..j.end);
+        conn.input.buf.drain(..j.end);
         read::rebase(conn, j.end);
     }
-    if conn.protocol_error.is_some() {
+    if conn.input.protocol_error.is_some() {
         // What follows may be the middle of a value: nobody looks at it again.
-        conn.inbuf.clear();
+        conn.input.buf.clear();
     }
-    if conn.inbuf.is_empty() {
-        conn.inbuf = Vec::new();
+    if conn.input.buf.is_empty() {
+        conn.input.buf = Vec::new();
     }
 }
 
@@ -290,33 +290,35 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
 fn keep_requests(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
     let (first, reqs) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
     // Behind others that wait there are few.
-    let few = if conn.kept.is_empty() && conn.later.is_empty() { 1 } else { usize::MAX };
+    let few =
+        if conn.input.kept.is_empty() && conn.input.later.is_empty() { 1 } else { usize::MAX };
     for (at, n) in (first + executed..first + reqs).enumerate() {
-        let mut request = if at < few { Later::default() } else { std::mem::take(&mut conn.later) };
+        let mut request =
+            if at < few { Later::default() } else { std::mem::take(&mut conn.input.later) };
         put_off(batch, job, conn, n, &mut request);
         match at < few {
             true => {
                 request.end();
-                conn.kept.insert(at, Kept::new(request));
+                conn.input.kept.insert(at, Kept::new(request));
             }
-            false => conn.later = request,
+            false => conn.input.later = request,
         }
     }
-    conn.later.end();
-    conn.shows_input = true;
+    conn.input.later.end();
+    conn.input.is_shown = true;
     let j = &mut batch.jobs[job];
-    if let Some(front) = conn.kept.front_mut()
+    if let Some(front) = conn.input.kept.front_mut()
         && executed == 0
     {
         front.attempt.retry = j.attempt.retry.take();
         front.attempt.has_run = j.attempt.has_run;
         let busy = matches!(how, Executed::Parked | Executed::Again);
         front.attempt.tries = j.attempt.tries + u32::from(busy);
-    } else if let Some(front) = conn.kept.front_mut() {
+    } else if let Some(front) = conn.input.kept.front_mut() {
         front.attempt.tries = u32::from(matches!(how, Executed::Parked | Executed::Again));
     }
     if let Some(error) = j.error.take() {
-        conn.protocol_error = Some(error);
+        conn.input.protocol_error = Some(error);
     }
 }
 
@@ -348,7 +350,7 @@ fn renew_shared(
 /// Something has come of which nothing was executed: of a replica, line ends are a sign of life.
 #[cold]
 fn said_nothing(srv: &'static Server, conn: &Conn) {
-    if conn.replica.is_some() && conn.inbuf.is_empty() {
+    if conn.replica.is_some() && conn.input.buf.is_empty() {
         let id = ConnId(conn.session.shared.id);
         hub(srv).step(srv, |node, now, out| node.newline(now, id, out));
     }
@@ -357,7 +359,7 @@ fn said_nothing(srv: &'static Server, conn: &Conn) {
 /// The buffer that a job's spans refer to.
 fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
     let j = &batch.jobs[job];
-    if j.in_conn { &conn.inbuf } else { &batch.arena[j.base..j.end] }
+    if j.in_conn { &conn.input.buf } else { &batch.arena[j.base..j.end] }
 }
 
 /// Packs a request behind those of `later`.
@@ -404,7 +406,7 @@ fn run_request(
 ) -> Flow {
     let req: &Req = &batch.reqs[n];
     let j = &batch.jobs[job];
-    let Conn { inbuf, session, .. } = conn;
+    let Conn { input, session, .. } = conn;
     let mut few: [&[u8]; FEW] = [&[]; FEW];
     let mut many: Vec<&[u8]>;
     let mut blobs: SmallVec<[(usize, Blob); 1]> = SmallVec::new();
@@ -412,7 +414,7 @@ fn run_request(
     let args: &[&[u8]] = match req.source {
         Source::Spans => {
             bytes_at_most = j.end - j.base;
-            let bytes: &[u8] = if j.in_conn { inbuf } else { &batch.arena[j.base..j.end] };
+            let bytes: &[u8] = if j.in_conn { &input.buf } else { &batch.arena[j.base..j.end] };
             let spans = &batch.spans[req.first_span as usize..][..req.spans as usize];
             if let Some(few) = few.get_mut(..spans.len()) {
                 few.iter_mut().zip(spans).for_each(|(arg, span)| *arg = span.of(bytes));

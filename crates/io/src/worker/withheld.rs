@@ -19,7 +19,7 @@ impl Worker {
             return false;
         }
         let conn = &mut self.conns[index];
-        conn.withheld = conn.withheld.max(unit);
+        conn.output.withheld = conn.output.withheld.max(unit);
         self.withheld.push(Reverse((unit, token(index, conn.generation))));
         true
     }
@@ -49,10 +49,10 @@ impl Worker {
             self.withheld.pop();
             // It may have gone, or wait for more by now.
             let Some(index) = self.find(token) else { continue };
-            if self.conns[index].withheld > upto {
+            if self.conns[index].output.withheld > upto {
                 continue;
             }
-            self.conns[index].withheld = 0;
+            self.conns[index].output.withheld = 0;
             self.resume(index, Awaited::Durable(upto));
             self.on_writable(index);
         }

@@ -39,7 +39,7 @@ fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     // A client that is already monitoring gets no second reply, since it now reads a stream of
     // lines.
-    if std::mem::replace(&mut cx.session.monitor, true) {
+    if std::mem::replace(&mut cx.session.pushes.monitor, true) {
         return Ok(());
     }
     let shared = &cx.session.shared;

@@ -17,10 +17,10 @@ pub const RESET: ServerCommand =
 fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     // The queue and the watches are freed elsewhere. Subscriptions and tracked prefixes must be
     // gone before the reply, since the client may set new ones.
-    let follows = cx.session.tracks.as_ref().map_or(0, |own| own.tracker.prefix_count());
+    let follows = cx.session.pushes.tracks.as_ref().map_or(0, |own| own.tracker.prefix_count());
     cx.weigh(cx.session.shared.subscriptions.all() + follows)?;
     let shared = cx.session.shared.clone();
-    if std::mem::take(&mut cx.session.monitor) {
+    if std::mem::take(&mut cx.session.pushes.monitor) {
         weft_executor::monitor::leave(cx.srv(), shared.id);
         shared.monitor.store(false, Ordering::Relaxed);
     }
@@ -33,11 +33,11 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     session.db = 0;
     // CLIENT REPLY SKIP covers this command, too. Otherwise a client that counts replies would be
     // off by one.
-    if session.reply_mode == ReplyMode::Off {
-        session.reply_mode = ReplyMode::On;
+    if session.replies.mode == ReplyMode::Off {
+        session.replies.mode = ReplyMode::On;
     }
-    session.no_touch = false;
-    session.import_source = false;
+    session.options.no_touch = false;
+    session.options.import_source = false;
     shared.authenticated.store(authenticated, Ordering::Relaxed);
     for flag in [
         &shared.no_touch,

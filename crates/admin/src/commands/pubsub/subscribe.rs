@@ -97,7 +97,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         session.close = true;
         return Ok(());
     }
-    (session.subscribes, session.listens) = (true, true);
+    (session.pushes.subscribes, session.pushes.listens) = (true, true);
     pubsub::keep(session, reply);
     Ok(())
 }
@@ -132,9 +132,9 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     }
     let subscribes = own.is_some();
     drop(own);
-    session.subscribes = subscribes;
+    session.pushes.subscribes = subscribes;
     // Messages published until now have counted this client as a receiver, so it must get them.
-    if !in_transaction && session.listens {
+    if !in_transaction && session.pushes.listens {
         pubsub::catch_up(cx.core, session, cx.reply);
     }
     let mut now = before;
@@ -152,8 +152,8 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 /// RESET: drops all subscriptions without a push.
 pub fn forget_all(cx: &mut ConnCx<'_>) {
     pubsub::leave(cx.core.srv, &cx.session.shared);
-    cx.session.subscribes = false;
-    if cx.session.listens {
+    cx.session.pushes.subscribes = false;
+    if cx.session.pushes.listens {
         pubsub::catch_up(cx.core, cx.session, cx.reply);
     }
 }

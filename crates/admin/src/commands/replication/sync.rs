@@ -62,7 +62,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let client = cx.session.shared.clone();
     // As in the reference, such clients get no reply: they would not recognize it as one.
-    if cx.session.monitor || client.is_replica.load(Ordering::SeqCst) {
+    if cx.session.pushes.monitor || client.is_replica.load(Ordering::SeqCst) {
         return Ok(());
     }
     let args = &cx.args[1..];

@@ -23,7 +23,7 @@ fn on_off(cx: &ConnCx<'_>) -> Result<bool, Error> {
 /// Unknown words are ignored, so that newer clients can send theirs.
 pub fn capa(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
-        cx.session.redirect_capable = true;
+        cx.session.options.redirect_capable = true;
         cx.session.shared.redirect_capable.store(true, Ordering::Relaxed);
     }
     cx.reply.ok();
@@ -36,7 +36,7 @@ pub fn import_source(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(NO_IMPORT_MODE);
     }
     let on = on_off(cx)?;
-    cx.session.import_source = on;
+    cx.session.options.import_source = on;
     cx.session.shared.import_source.store(on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
@@ -51,7 +51,7 @@ pub fn no_evict(cx: &mut ConnCx<'_>) -> CmdResult {
 
 pub fn no_touch(cx: &mut ConnCx<'_>) -> CmdResult {
     let on = on_off(cx)?;
-    cx.session.no_touch = on;
+    cx.session.options.no_touch = on;
     cx.session.shared.no_touch.store(on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
@@ -61,18 +61,18 @@ pub fn reply(cx: &mut ConnCx<'_>) -> CmdResult {
     let session = &mut *cx.session;
     let word = cx.args[2];
     if word.eq_ignore_ascii_case(b"on") {
-        session.reply_mode = ReplyMode::On;
+        session.replies.mode = ReplyMode::On;
         cx.reply.ok();
     } else if word.eq_ignore_ascii_case(b"off") {
-        session.reply_mode = ReplyMode::Off;
+        session.replies.mode = ReplyMode::Off;
     } else if word.eq_ignore_ascii_case(b"skip") {
-        if session.reply_mode != ReplyMode::Off {
-            session.reply_mode = ReplyMode::SkipNext;
+        if session.replies.mode != ReplyMode::Off {
+            session.replies.mode = ReplyMode::SkipNext;
         }
     } else {
         return Err(error::SYNTAX);
     }
-    let off = session.reply_mode == ReplyMode::Off;
+    let off = session.replies.mode == ReplyMode::Off;
     session.shared.reply_off.store(off, Ordering::Relaxed);
     Ok(())
 }

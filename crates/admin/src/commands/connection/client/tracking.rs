@@ -37,7 +37,7 @@ const NO_WITHOUT_OPTOUT: Error =
 
 /// The session's tracking state, while tracking is on.
 fn own<'a>(cx: &'a mut ConnCx<'_>) -> Option<&'a mut Own> {
-    cx.session.tracks.as_mut()
+    cx.session.pushes.tracks.as_mut()
 }
 
 pub fn tracking(cx: &mut ConnCx<'_>) -> CmdResult {
@@ -46,7 +46,7 @@ pub fn tracking(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh(cx.args.len() + if cx.is(2, "off") { follows } else { 0 })?;
     let wishes = parse(cx.srv(), &cx.args[3..])?;
     if cx.is(2, "on") {
-        check(&wishes, cx.session.tracks.as_ref().map(|own| &*own.tracker))?;
+        check(&wishes, cx.session.pushes.tracks.as_ref().map(|own| &*own.tracker))?;
         tracking::enable(cx.core.srv, cx.session, &wishes);
     } else if cx.is(2, "off") {
         tracking::disable(cx.core.srv, cx.session);

@@ -48,7 +48,7 @@ pub fn protocol(cx: &mut ConnCx<'_>) -> CmdResult {
                 return Err(NEEDS_RESP3);
             }
             // A push that a command causes comes after its reply.
-            let drops = cx.session.reply_mode.drops() && !in_transaction;
+            let drops = cx.session.replies.mode.drops() && !in_transaction;
             if !drops {
                 reply.bulk(b"Some real reply following the push reply");
             }
