@@ -1,4 +1,4 @@
-//! Clients that wait for streams to grow: who is told what, compared with the reference.
+//! Clients blocked on streams: which client gets which entries, compared with the reference.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -9,15 +9,15 @@ use std::time::Duration;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::env_or;
 
-/// All of them with connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 const STREAMS: usize = 5;
 
-/// What happens in a scene.
+/// The steps of a scene.
 type Play = fn(&mut Scene<'_>);
 
-/// A server with a client that acts and some that wait, and what they were told.
+/// A server with a client that acts and clients that block, and the replies so far.
 struct Scene<'a> {
     server: &'a Server,
     actor: Client,
@@ -35,7 +35,7 @@ impl Scene<'_> {
         self.told.push(format!("{line}: {reply}"));
     }
 
-    /// A client that sends this, and is blocked then as the `n`-th one.
+    /// A client that sends this line and becomes the `n`-th blocked client.
     fn waiter(&mut self, protocol: u8, line: &str, n: usize) -> Client {
         let mut client = self.server.client();
         client.hello(protocol);
@@ -45,18 +45,18 @@ impl Scene<'_> {
     }
 
     fn hear(&mut self, who: &str, client: &mut Client) {
-        let reply = client.read_reply().expect("the client is told something");
+        let reply = client.read_reply().expect("the client gets a reply");
         self.told.push(format!("{who}: {}", String::from_utf8_lossy(&reply.raw)));
     }
 }
 
-/// Sends a command whose reply comes later.
+/// Sends a command without reading its reply.
 fn send(client: &mut Client, line: &str) {
     let words: Vec<&str> = line.split(' ').collect();
     client.send_raw(&weft_testkit::client::encode(&words)).expect("the server reads");
 }
 
-/// Waits until so many clients are blocked.
+/// Waits until exactly `n` clients are blocked.
 fn until_blocked(client: &mut Client, n: usize) {
     let wanted = format!("blocked_clients:{n}\r\n");
     for _ in 0..2000 {
@@ -65,7 +65,7 @@ fn until_blocked(client: &mut Client, n: usize) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("there never were {n} blocked clients");
+    panic!("timed out: {n} blocked clients");
 }
 
 fn all_are_served(scene: &mut Scene<'_>) {
@@ -113,7 +113,8 @@ fn keys_that_go_and_change(scene: &mut Scene<'_>) {
     scene.act("DEL s");
     scene.act("XADD s 1-1 f v");
     scene.hear("reader", &mut reader);
-    // Behind what a new stream has; then one comes that has more.
+    // The reader waits beyond the end of a new stream. Then RENAME brings a stream with a later
+    // entry.
     let mut reader = scene.waiter(2, "XREAD BLOCK 0 STREAMS s 5-0", 1);
     scene.act("DEL s");
     scene.act("XADD s 3-1 f v");
@@ -145,8 +146,8 @@ fn keys_of_the_wrong_type(scene: &mut Scene<'_>) {
     scene.hear("reader", &mut reader);
 }
 
-/// A stream that a client has followed becomes something else. The client is told when another one grows, and not
-/// when that changes otherwise.
+/// A stream that a client waits for becomes another type. The client gets the error when another of
+/// its streams grows, but not when that stream changes in another way.
 fn other_type_is_told_when_a_stream_grows(scene: &mut Scene<'_>) {
     for tag in ["", "{s}"] {
         for change in
@@ -186,7 +187,7 @@ fn waits_end(scene: &mut Scene<'_>) {
 }
 
 #[test]
-fn readers_are_told_what_the_reference_tells_them() {
+fn blocked_readers_get_the_same_replies_as_from_the_reference() {
     let reference = Server::valkey(&[]);
     if skip_without("stream readers", &reference, "valkey-server") {
         return;
@@ -214,10 +215,10 @@ fn readers_are_told_what_the_reference_tells_them() {
     }
 }
 
-/// Readers follow a stream each from its end on, by the id of what they read last: all see
-/// all of it, once and in order.
+/// Each reader follows a stream to its end, passing the last id it read: every reader gets every
+/// entry, once and in order.
 #[test]
-fn readers_miss_nothing_and_see_nothing_twice() {
+fn reader_gets_every_entry_once_and_in_order() {
     let readers = env_or("READERS", 40);
     let entries: u64 = env_or("READER_ENTRIES", 3000);
     let server = Server::weft(&THREADS);

@@ -6,11 +6,11 @@ use rustix::net::sockopt::set_socket_linger;
 use weft_testkit::client::{PATIENCE, encode};
 use weft_testkit::{Client, Server, Value};
 
-/// Connections of one wave: far more than threads, below the usual limit of descriptors.
+/// Connections per wave: far more than threads, below the usual descriptor limit.
 const WAVE: usize = 300;
 const WAVES: usize = 6;
 
-/// How a client leaves.
+/// How a client disconnects.
 #[derive(Clone, Copy)]
 enum Leave {
     /// QUIT, answered.
@@ -21,14 +21,14 @@ enum Leave {
     MidRequest,
     /// Resets the connection with replies not yet read.
     Reset,
-    /// Is killed by another client.
+    /// Killed by another client.
     Killed,
 }
 
 const LEAVES: [Leave; 5] =
     [Leave::Quit, Leave::Close, Leave::MidRequest, Leave::Reset, Leave::Killed];
 
-/// Waits until `get` gives `wanted`, or panics with what it gives instead.
+/// Waits until `get` returns `wanted`; panics with its last value.
 #[track_caller]
 fn wait_until<T: PartialEq + std::fmt::Debug>(what: &str, wanted: T, get: impl Fn() -> T) {
     const STEP: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ fn wait_until<T: PartialEq + std::fmt::Debug>(what: &str, wanted: T, get: impl F
     panic!("{what}: {:?} where {wanted:?} was expected", get());
 }
 
-/// What `get` gives once it has not changed for half a second.
+/// The value of `get` once it has not changed for half a second.
 fn settled<T: PartialEq>(get: impl Fn() -> T) -> T {
     loop {
         let value = get();
@@ -81,7 +81,7 @@ fn use_and_leave(server: &Server, i: usize, control: &mut Client) {
 
 fn wave(server: &Server) {
     let mut control = server.client();
-    // all open at the same time, then all go in their own ways
+    // Open all connections at the same time, then close them in different ways.
     let open: Vec<Client> = (0..WAVE).map(|_| server.client()).collect();
     for (i, mut client) in open.into_iter().enumerate() {
         assert_eq!(client.cmd(&["PING"]).text(), "PONG", "connection {i}");
@@ -90,15 +90,15 @@ fn wave(server: &Server) {
 }
 
 #[test]
-fn waves_of_connections_leave_nothing_behind() {
+fn waves_of_connections_leak_nothing() {
     let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let process = server.process();
     wave(&server);
-    // The first wave has reached every thread, so that all have opened what they need; what it
-    // leaves behind is seen as growth by those that follow.
+    // The first wave reaches every thread, so all threads have opened their descriptors. A leak
+    // shows as growth in later waves.
     let fds = settled(|| process.fds());
     let threads = process.threads();
-    // by now buffers and pools are as large as a wave makes them
+    // Buffers and pools have the size that a wave needs by now.
     let rss = process.rss();
     for i in 1..WAVES {
         wave(&server);
@@ -106,7 +106,7 @@ fn waves_of_connections_leave_nothing_behind() {
     }
     assert_eq!(process.threads(), threads, "threads");
     let grown = process.rss().saturating_sub(rss);
-    // a leak of one buffer of 16 KB per connection would be 24 MB
+    // A leak of one 16 KB buffer per connection would be 24 MB.
     assert!(
         grown < 8 << 20,
         "{} waves of {WAVE} connections grew the server by {grown} bytes",
@@ -119,10 +119,10 @@ fn waves_of_connections_leave_nothing_behind() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn connection_beyond_maxclients_gets_an_error() {
     let server = Server::weft(&["--maxclients", "10"]);
     let mut open: Vec<Client> = Vec::new();
-    // the harness' own connection may still be on its way out, so the tenth may need a retry
+    // The harness's own connection may not be closed yet, so the tenth client may need a retry.
     wait_until("ten clients", 10, || {
         let accepted =
             |mut client: Client| client.try_cmd(&["PING"]).is_ok_and(|r| r.value.error().is_none());
@@ -136,18 +136,18 @@ fn one_client_too_many_is_told_so() {
     }
     let refused = server.client().read_to_close().expect("closed");
     assert_eq!(String::from_utf8_lossy(&refused), "-ERR max number of clients reached\r\n");
-    // the others are not disturbed, and a place that becomes free is given away
+    // The other clients are undisturbed, and a new client can take a slot that becomes free.
     for client in &mut open {
         assert_eq!(client.cmd(&["PING"]).text(), "PONG");
     }
     open.pop();
-    wait_until("a free place", true, || {
+    wait_until("a free slot", true, || {
         server.client().try_cmd(&["PING"]).is_ok_and(|reply| reply.value.error().is_none())
     });
 }
 
 #[test]
-fn idle_clients_are_closed_when_asked() {
+fn idle_client_is_closed_after_the_timeout() {
     let server = Server::weft(&["--timeout", "1"]);
     let mut client = server.client();
     client.ok(&["SET", "k", "v"]);
@@ -155,12 +155,12 @@ fn idle_clients_are_closed_when_asked() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_closed_at_its_limit() {
+fn client_that_does_not_read_is_closed_at_its_limit() {
     let limit = "normal 4mb 0 0";
     let server = Server::weft(&["--client-output-buffer-limit", limit]);
     let mut client = server.client();
     client.ok(&["SET", "k", &"v".repeat(1 << 20)]);
-    // 100 MB of replies that nobody reads: the sockets hold a few of them
+    // 100 MB of replies that the client does not read; the socket buffers hold a few of them.
     client.send_raw(&encode(&["GET", "k"]).repeat(100)).unwrap();
     wait_until("clients", 1, || server.client().cmd(&["CLIENT", "LIST"]).text().lines().count());
     assert_eq!(server.client().cmd(&["STRLEN", "k"]), Value::Integer(1 << 20));
