@@ -152,7 +152,7 @@ impl HeldShard {
     }
 }
 
-/// A command that reads one set and takes long, in one shard and with a short reply.
+/// A command that reads one set, takes long, locks a single shard and has a short reply.
 pub struct Long {
     set: String,
     /// How many times the command must name the set per second of work.

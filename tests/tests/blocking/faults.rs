@@ -117,7 +117,9 @@ fn untaken_element_goes_to_the_next_client_in_queue() {
             }
             assert_eq!(reply(&mut runner).int(), 20_000);
             // Either client may be served, but the element must leave `src`.
-            until(&format!("{end:?}: a client takes x"), || maker.cmd(&["LLEN", "src"]).int() == 0);
+            until(&format!("{end:?}: one of the clients takes x"), || {
+                maker.cmd(&["LLEN", "src"]).int() == 0
+            });
             if maker.cmd(&["LLEN", "{t}dst"]).int() == 0 {
                 assert_eq!(reply(&mut popper).items()[1].text(), "x");
             }

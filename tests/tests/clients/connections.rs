@@ -13,7 +13,7 @@ const WAVES: usize = 6;
 /// How a client disconnects.
 #[derive(Clone, Copy)]
 enum Leave {
-    /// QUIT, answered.
+    /// QUIT, with its reply.
     Quit,
     /// Closes its socket between requests.
     Close,

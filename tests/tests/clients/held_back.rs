@@ -157,7 +157,7 @@ fn removing_an_expired_key_after_the_pause_does_not_break_its_watch() {
             std::thread::sleep(Duration::from_millis(2));
         }
         b.ok(&["WATCH", "x"]);
-        assert_eq!(b.cmd(&["DBSIZE"]).int(), 1, "it is only hidden");
+        assert_eq!(b.cmd(&["DBSIZE"]).int(), 1, "the expired key still exists");
         a.ok(&["CLIENT", "UNPAUSE"]);
         while a.cmd(&["DBSIZE"]).int() != 0 {
             std::thread::sleep(Duration::from_millis(2));
@@ -165,6 +165,6 @@ fn removing_an_expired_key_after_the_pause_does_not_break_its_watch() {
         b.ok(&["MULTI"]);
         b.cmd(&["PING"]);
         let done = b.cmd(&["EXEC"]);
-        assert!(!done.is_null() && done.items().len() == 1, "the watch is whole");
+        assert!(!done.is_null() && done.items().len() == 1, "the watch is intact");
     });
 }

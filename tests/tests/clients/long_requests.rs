@@ -1,10 +1,10 @@
-//! Requests leave their I/O thread for work that no length of a queue and no number of elements tells
-//! of: transactions that were given much or find much, and arguments of megabytes.
+//! Long requests that a count of elements does not reveal also move to the slow lane: transactions
+//! with many arguments or large keys, and arguments of megabytes.
 
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, slow_ticks, until};
 
-/// Runs `queued` as transactions until the slow lane has spent time on them.
+/// Runs `queued` as transactions until the slow lane has spent CPU time on them.
 fn leaves_its_thread(what: &str, client: &mut Client, server: &Server, queued: &[&str]) {
     let before = slow_ticks(server);
     until(&format!("{what} runs in the slow lane"), || {
@@ -22,7 +22,7 @@ fn with_many<'a>(command: &[&'a str], words: &'a [String]) -> Vec<&'a str> {
 }
 
 #[test]
-fn long_requests_leave_their_thread_in_transactions_too() {
+fn long_commands_in_transactions_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let members: Vec<String> = (0..50_000).map(|n| format!("m{n}")).collect();
@@ -35,7 +35,7 @@ fn long_requests_leave_their_thread_in_transactions_too() {
 }
 
 #[test]
-fn long_strings_leave_their_thread_in_transactions_too() {
+fn commands_on_long_strings_in_transactions_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     for (key, len) in [("a", 20_000), ("b", 20_000), ("long", 20_000_000)] {
@@ -46,13 +46,13 @@ fn long_strings_leave_their_thread_in_transactions_too() {
 }
 
 #[test]
-fn popping_many_leaves_its_thread_in_transactions_too() {
+fn popping_many_elements_in_a_transaction_runs_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let members: Vec<String> = (0..50_000).map(|n| format!("m{n}")).collect();
     let before = slow_ticks(&server);
     until("pops run in the slow lane", || {
-        // In requests that do not go there themselves.
+        // Each request is small enough to run on the I/O thread.
         for some in members.chunks(1000) {
             client.cmd(&with_many(&["SADD", "set"], some));
         }
@@ -64,7 +64,7 @@ fn popping_many_leaves_its_thread_in_transactions_too() {
 }
 
 #[test]
-fn large_members_and_names_leave_their_thread() {
+fn commands_with_large_arguments_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let long = "x".repeat(10_000_000);

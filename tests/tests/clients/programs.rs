@@ -1,12 +1,13 @@
-//! What real programs met: answers that tools ask for at connect, counters that dashboards show, and
-//! waits that depended on where the keys lie. Each is what Valkey does, which is asked first.
+//! Behaviour that real programs depend on: commands that tools send at connect, counters that
+//! dashboards show, and waits that must not depend on the shards of the keys. Valkey is the
+//! expected result and runs first.
 
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, id, info, on_both, reply, said, send, until, until_blocked};
 
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// Begins `wait`, runs `steps` and returns the answer to the wait.
+/// Blocks a client with `wait`, runs `steps` and returns the reply to the wait.
 fn served(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]]) -> String {
     let (mut maker, mut waiter) = (client(server), client(server));
     maker.ok(&["FLUSHALL"]);
@@ -22,10 +23,10 @@ fn served(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]])
     answer.error().unwrap_or_else(|| answer.to_string())
 }
 
-/// An earlier key of the wait has become one of another type: the client hears of that when a later key
-/// comes, whichever shards the pusher holds. The keys lie in shards of their own.
+/// An earlier key of the wait becomes another type. The client gets the error when a later key
+/// becomes ready, whichever shards the pusher has locked. The keys are in different shards.
 #[test]
-fn a_key_of_another_type_is_seen_whatever_the_pusher_holds() {
+fn wrong_type_of_an_earlier_key_is_reported_whatever_shards_are_locked() {
     let lists: [&[&str]; 3] = [
         &["BLPOP", "k1", "k2", "0"],
         &["BRPOP", "k1", "k2", "0"],
@@ -85,9 +86,10 @@ fn a_key_of_another_type_is_seen_whatever_the_pusher_holds() {
     });
 }
 
-/// A key that was of another type for a while, and has gone, is no key; nor does a later one matter.
+/// A key that was of another type for a while and is gone counts as missing. The type of a later
+/// key does not matter.
 #[test]
-fn a_key_that_was_of_another_type_is_forgotten_when_it_has_gone() {
+fn wrong_type_of_a_removed_key_is_ignored() {
     let wait = ["BLPOP", "k1", "k2", "0"];
     let ways: [&[&[&str]]; 5] = [
         &[&["SET", "k1", "v"], &["DEL", "k1"], &["RPUSH", "k2", "a"]],
@@ -106,9 +108,9 @@ fn a_key_that_was_of_another_type_is_forgotten_when_it_has_gone() {
     });
 }
 
-/// Streams that are there already, one of which is replaced.
+/// Both streams exist, and one of them is replaced.
 #[test]
-fn a_stream_that_was_replaced_is_seen() {
+fn wrong_type_of_a_replaced_stream_is_reported() {
     let before: [&[&str]; 2] = [&["XADD", "k1", "1-1", "a", "b"], &["XADD", "k2", "1-1", "a", "b"]];
     let wait = ["XREAD", "BLOCK", "0", "STREAMS", "k1", "k2", "$", "$"];
     on_both(&[], &[], |server| {
@@ -120,7 +122,7 @@ fn a_stream_that_was_replaced_is_seen() {
 }
 
 #[test]
-fn keys_that_a_reader_of_a_group_waits_for_are_counted() {
+fn blocking_keys_of_group_readers_are_counted() {
     on_both(&[], &[], |server| {
         let mut maker = client(server);
         let counted = |maker: &mut Client| {
@@ -147,12 +149,12 @@ fn keys_that_a_reader_of_a_group_waits_for_are_counted() {
             assert_eq!(counted(&mut maker), expected, "{}: {wait:?}", server.name());
         }
         drop(waiters);
-        until("nobody waits", || counted(&mut maker) == (0, 0));
+        until("no client is blocked", || counted(&mut maker) == (0, 0));
     });
 }
 
 #[test]
-fn a_client_that_is_held_back_by_a_pause_shows_as_blocked() {
+fn client_delayed_by_a_pause_shows_as_blocked() {
     let held: [(&[&[&str]], &str, &str); 4] = [
         (&[&["SET", "a", "b"]], "b", "set"),
         (&[&["PING"], &["SET", "a", "b"], &["PING"]], "b", "set"),
@@ -171,7 +173,7 @@ fn a_client_that_is_held_back_by_a_pause_shows_as_blocked() {
             let line = said(&mut maker, &["CLIENT", "LIST", "ID", &id]);
             assert!(line.contains(&format!(" flags={flags} ")), "{}: {line}", server.name());
             assert!(line.contains(&format!(" cmd={shown} ")), "{}: {line}", server.name());
-            // It does not wait for a key: nobody can end that.
+            // The client does not wait for a key, so CLIENT UNBLOCK does not unblock it.
             assert_eq!(maker.cmd(&["CLIENT", "UNBLOCK", &id]).int(), 0, "{}", server.name());
             maker.ok(&["CLIENT", "UNPAUSE"]);
             commands.iter().for_each(|_| drop(reply(&mut paused)));
@@ -183,7 +185,7 @@ fn a_client_that_is_held_back_by_a_pause_shows_as_blocked() {
 }
 
 #[test]
-fn a_shard_channel_is_no_key() {
+fn shard_channel_is_not_a_key() {
     const NO_KEYS: &str = "ERR The command has no key arguments";
     let requests: [&[&str]; 5] = [
         &["SPUBLISH", "channel", "m"],
@@ -203,7 +205,7 @@ fn a_shard_channel_is_no_key() {
     });
 }
 
-/// Sends `commands` at once and returns as many replies as `expected` has.
+/// Sends `commands` at once and reads `expected` replies.
 fn replies(server: &Server, commands: &[&[&str]], expected: usize) -> Vec<String> {
     let mut asks = client(server);
     commands.iter().for_each(|command| send(&mut asks, command));
@@ -221,7 +223,7 @@ fn client_reply_skip_holds_for_reset_too() {
 }
 
 #[test]
-fn a_push_comes_although_its_command_is_not_answered() {
+fn push_is_sent_although_its_command_gets_no_reply() {
     let enabled = ["--enable-debug-command", "yes"];
     on_both(&enabled, &[], |server| {
         for word in ["OFF", "SKIP"] {
@@ -241,8 +243,8 @@ fn a_push_comes_although_its_command_is_not_answered() {
     });
 }
 
-/// What is not here without a cluster takes its place in a transaction, and is refused to a client that
-/// listens as every other command is.
+/// Commands that need cluster mode can be queued in a transaction. A subscribed RESP2 client may
+/// not call them, like any other command.
 #[test]
 fn cluster_commands_without_a_cluster() {
     const DISABLED: &str = "ERR This instance has cluster support disabled";
@@ -277,9 +279,9 @@ fn cluster_commands_without_a_cluster() {
     });
 }
 
-/// Tools ask for the modules when they connect, and exporters for a number of threads.
+/// Tools ask for the modules at connect, and exporters for the number of threads.
 #[test]
-fn what_tools_ask_for_at_connect() {
+fn commands_that_tools_send_at_connect_are_answered() {
     let server = Server::weft(&["--io-threads", "auto"]);
     let mut asks = client(&server);
     assert!(asks.cmd(&["MODULE", "LIST"]).items().is_empty());

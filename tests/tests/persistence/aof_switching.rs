@@ -1,5 +1,5 @@
-//! CONFIG SET appendonly: who is told OK has a log, who has none is told why, and nobody else waits for the
-//! disk meanwhile.
+//! CONFIG SET appendonly: after OK there is an AOF, a failure returns an error, and other clients
+//! do not wait for the disk.
 
 use std::fs;
 use weft_testkit::client::encode;
@@ -16,7 +16,7 @@ fn directive(client: &mut Client, name: &str) -> String {
     client.cmd(&["CONFIG", "GET", name]).items()[1].text()
 }
 
-/// The log is on, and in the file that the next start reads.
+/// The AOF is on, and its file is the one that the next start reads.
 fn is_safe(client: &mut Client) {
     client.set_timeout(PATIENCE);
     let safe = client.cmd(&["WAITAOF", "1", "0", "0"]);
@@ -31,11 +31,11 @@ fn kill_and_load(server: &mut Server) -> Client {
 }
 
 #[test]
-fn who_can_not_have_a_log_is_told() {
+fn appendonly_that_fails_returns_an_error() {
     let Some(disk) = FaultyDisk::new() else { return };
     for call in ["open", "sync"] {
         for nth in 1..=4 {
-            let how = format!("{call}, from {nth} on");
+            let how = format!("{call}, from call {nth}");
             let server = disk.server(&["--maxmemory", "100mb"]);
             let mut client = server.client();
             client.ok(&["SET", "a", "b"]);
@@ -59,16 +59,16 @@ fn who_can_not_have_a_log_is_told() {
             disk.works();
             client.ok(&ON);
             assert_eq!(info(&mut client, "aof_enabled"), "1", "{how}");
-            // What was logged meanwhile may be in doubt, until a rewrite has succeeded.
+            // Writes logged meanwhile may be uncertain until a rewrite succeeds.
             until("a write", || client.cmd(&["SET", "a", "c"]).error().is_none());
             is_safe(&mut client);
         }
     }
 }
 
-/// The words are those of the reference.
+/// The error text is that of the reference.
 #[test]
-fn something_else_has_the_name_of_the_folder() {
+fn file_with_the_name_of_the_folder_is_an_error() {
     let servers = [Some(Server::weft(&[])), Server::valkey(&[])];
     for server in servers.into_iter().flatten() {
         let mut client = server.client();
@@ -79,15 +79,15 @@ fn something_else_has_the_name_of_the_folder() {
             assert_eq!(directive(&mut client, "appendonly"), "no", "{}", server.name());
             assert_eq!(info(&mut client, "aof_enabled"), "0", "{}", server.name());
         }
-        fs::remove_file(&path).expect("it is there");
+        fs::remove_file(&path).expect("the file exists");
         client.ok(&ON);
         assert_eq!(info(&mut client, "aof_enabled"), "1", "{}", server.name());
     }
 }
 
-/// A pipe has the name of the file that comes first: nobody waits for its other end.
+/// A pipe has the name of the first file. Opening it must not block.
 #[test]
-fn a_pipe_has_the_name_of_the_first_file() {
+fn pipe_with_the_name_of_the_first_file_does_not_block() {
     let server = Server::weft(&[]);
     let folder = server.dir().join("appendonlydir");
     fs::create_dir(&folder).expect("a folder");
@@ -97,10 +97,10 @@ fn a_pipe_has_the_name_of_the_first_file() {
     assert_eq!(server.client().cmd(&ON).error().as_deref(), Some(REFUSED));
 }
 
-/// EXEC waits for no disk, and answers OK, as in the reference. If the log can't begin then the configuration
-/// says so soon.
+/// EXEC does not wait for the disk and returns OK, like the reference. If the AOF can't start,
+/// CONFIG GET soon reports that it is off.
 #[test]
-fn a_log_that_a_transaction_could_not_begin_is_off() {
+fn aof_that_a_transaction_failed_to_start_is_off() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let path = server.dir().join("appendonlydir");
@@ -109,16 +109,17 @@ fn a_log_that_a_transaction_could_not_begin_is_off() {
     client.cmd(&ON);
     client.cmd(&["SET", "a", "b"]);
     assert_eq!(client.cmd(&["EXEC"]).items().len(), 2);
-    until("the truth", || directive(&mut client, "appendonly") == "no");
+    until("CONFIG GET reports no", || directive(&mut client, "appendonly") == "no");
     assert_eq!(info(&mut client, "aof_enabled"), "0");
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("the file exists");
     client.ok(&ON);
     assert_eq!(info(&mut client, "aof_enabled"), "1");
 }
 
-/// The configuration was held while the first file was synced, and INFO, CONFIG and the ticks waited for it.
+/// Regression: the configuration was locked during the first sync, and INFO, CONFIG and the ticks
+/// waited for it.
 #[test]
-fn nobody_else_waits_for_the_disk() {
+fn other_clients_do_not_wait_for_the_sync_of_a_switch() {
     let Some(disk) = FaultyDisk::new() else { return };
     for threads in ["1", "4"] {
         let server = disk.server(&["--io-threads", threads]);
@@ -128,7 +129,7 @@ fn nobody_else_waits_for_the_disk() {
             disk.fails(&format!("sync {part} stall 1 1"));
             switching.send_raw(&encode(&wish)).expect("sent");
             until("the sync", || disk.hits() > 0);
-            // On each of the threads.
+            // On each thread.
             for n in 0..8 {
                 let mut client = server.client();
                 client.set_timeout(PATIENCE);
@@ -148,7 +149,7 @@ fn nobody_else_waits_for_the_disk() {
     }
 }
 
-/// Has each snapshot take ten minutes that is begun from now on.
+/// Every snapshot that begins from now on takes ten minutes.
 fn slow_down(client: &mut Client) {
     for n in 0..1000 {
         client.ok(&["SET", &n.to_string(), "v"]);
@@ -160,9 +161,10 @@ fn go_on(client: &mut Client) {
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
 }
 
-/// The log waited for the end of a rewrite that was of no use to it, and that then was said to have failed.
+/// Regression: the AOF waited for the end of a rewrite that it could not use, and reported that
+/// rewrite as failed.
 #[test]
-fn it_is_switched_on_while_there_is_a_rewrite_without_it() {
+fn appendonly_can_be_switched_on_during_a_rewrite() {
     for wishes in [&[ON][..], &[ON, OFF, ON], &[ON, ON]] {
         let mut server = Server::weft(&[]);
         let mut client = server.client();
@@ -182,9 +184,9 @@ fn it_is_switched_on_while_there_is_a_rewrite_without_it() {
     }
 }
 
-/// The same, and it is off at the end: the next rewrite is whole.
+/// The same, with the AOF off at the end. The next rewrite is complete.
 #[test]
-fn it_is_switched_on_and_off_while_there_is_a_rewrite_without_it() {
+fn appendonly_can_be_switched_on_and_off_during_a_rewrite() {
     let mut server = Server::weft(&[]);
     let mut client = server.client();
     slow_down(&mut client);
@@ -201,9 +203,9 @@ fn it_is_switched_on_and_off_while_there_is_a_rewrite_without_it() {
     assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
 }
 
-/// Who asks for a rewrite while the first base is written, or for the end.
+/// BGREWRITEAOF, and later SHUTDOWN, while the first base is written.
 #[test]
-fn a_rewrite_or_the_end_while_the_first_base_is_written() {
+fn rewrite_or_shutdown_during_the_first_base_works() {
     let mut server = Server::weft(&[]);
     let mut client = server.client();
     slow_down(&mut client);

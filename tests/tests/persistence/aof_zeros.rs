@@ -1,5 +1,5 @@
-//! Zeros ahead of the append-only file under `always`: when they are there and when they are cut off, what is
-//! loaded when they are found, and what of the last write is missing.
+//! Zeros written ahead of the end of the append-only file under `appendfsync always`: when they
+//! exist, when they are cut off, how they are loaded, and which part of a torn last write is lost.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use weft_tests::persistence::{PATIENCE, info};
 use weft_tests::replication::linked;
 
 const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
-/// Bytes of the shortest piece.
+/// Bytes of the smallest block of zeros.
 const PIECE: u64 = 64 << 10;
 
 fn file(server: &Server, number: u32) -> PathBuf {
@@ -24,7 +24,7 @@ fn length(server: &Server, number: u32) -> u64 {
     fs::metadata(file(server, number)).expect("a file of increments").len()
 }
 
-/// The file without zeros at its end.
+/// The content of the file without the zeros at its end.
 fn held(server: &Server, number: u32) -> Vec<u8> {
     let mut bytes = fs::read(file(server, number)).expect("a file of increments");
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
@@ -36,29 +36,32 @@ fn held(server: &Server, number: u32) -> Vec<u8> {
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
-        assert!(Instant::now() < deadline, "never: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Whether a write has zeros behind it.
+/// Checks whether zeros follow a write.
 #[track_caller]
 fn assert_ahead(server: &Server, client: &mut Client, number: u32, is_ahead: bool) {
     client.ok(&["SET", "key", "value"]);
     let holds = held(server, number).len() as u64;
     let length = length(server, number);
     if is_ahead {
-        assert!(length > holds && length.is_multiple_of(PIECE), "{length}, of that {holds}");
+        assert!(
+            length > holds && length.is_multiple_of(PIECE),
+            "{length} bytes, {holds} of them data"
+        );
     } else {
         assert_eq!(length, holds);
     }
 }
 
 #[test]
-fn they_are_there_under_always_alone_and_are_cut_off() {
+fn zeros_exist_only_under_always_and_are_cut_off() {
     let mut server = Server::weft(&ALWAYS);
     let mut client = server.client();
-    assert_eq!(length(&server, 1), 0, "nothing is written");
+    assert_eq!(length(&server, 1), 0, "the file is empty");
     assert_ahead(&server, &mut client, 1, true);
     let set = |client: &mut Client, name: &str, value: &str| {
         client.ok(&["CONFIG", "SET", name, value]);
@@ -77,19 +80,20 @@ fn they_are_there_under_always_alone_and_are_cut_off() {
         set(&mut client, name, on);
         assert_ahead(&server, &mut client, 1, true);
     }
-    // What is told is what is in the file, soon: a reply waits for the sync, not for the account of it.
+    // The reported size matches the file, with a delay: a reply waits for the sync, but not for the
+    // statistics.
     wait_until("aof_current_size", || {
         let size: u64 = info(&mut client, "aof_current_size").parse().expect("bytes");
         let base: u64 = info(&mut client, "aof_base_size").parse().expect("bytes");
         size - base == held(&server, 1).len() as u64
     });
-    // More than a piece at once, and piece after piece.
+    // More than a block in one write, and block after block.
     let large = "v".repeat(200_000);
     for _ in 0..10 {
         client.ok(&["SET", "large", &large]);
         assert_ahead(&server, &mut client, 1, true);
     }
-    // A file that is left has none.
+    // A file that is no longer written has no zeros.
     set(&mut client, "aof-disable-auto-gc", "yes");
     client.cmd(&["BGREWRITEAOF"]);
     wait_until("a rewrite", || {
@@ -111,7 +115,7 @@ fn they_are_there_under_always_alone_and_are_cut_off() {
 }
 
 #[test]
-fn a_server_that_was_killed_leaves_zeros_that_are_no_fault() {
+fn killed_server_leaves_zeros_that_load_without_error() {
     let strict = ["--aof-load-truncated", "no"];
     let mut server = Server::weft(&[&ALWAYS[..], &strict].concat());
     for life in 1..4 {
@@ -130,11 +134,11 @@ fn a_server_that_was_killed_leaves_zeros_that_are_no_fault() {
         assert_eq!(server.client().cmd(&["LLEN", "list"]).int(), 21 * life);
         let told = format!("ends in {} bytes that were written ahead", length - holds);
         assert!(server.log().contains(&told), "{}", server.log_tail());
-        assert_eq!(self::length(&server, 1), holds, "they are cut off");
+        assert_eq!(self::length(&server, 1), holds, "the zeros are cut off");
     }
 }
 
-/// What a server says that does not start with what is there.
+/// The log of a server that refuses to start with the existing files.
 #[track_caller]
 fn refusal(server: &Server, args: &[&str]) -> String {
     let port = weft_testkit::server::free_port().to_string();
@@ -142,14 +146,14 @@ fn refusal(server: &Server, args: &[&str]) -> String {
     let mut child = Command::new(locate::weft());
     child.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).args(ALWAYS).args(args);
     child.stdout(told.reopen().expect("there")).current_dir(server.dir());
-    let mut child = child.spawn().expect("it runs");
+    let mut child = child.spawn().expect("the program runs");
     let deadline = Instant::now() + PATIENCE;
-    while child.try_wait().expect("it is ours").is_none() {
+    while child.try_wait().expect("the child can be polled").is_none() {
         let said = || fs::read_to_string(told.path()).unwrap_or_default();
         if Instant::now() > deadline || said().contains("Ready to accept connections") {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("it has started:\n{}", said());
+            panic!("the server started:\n{}", said());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -157,7 +161,7 @@ fn refusal(server: &Server, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
+fn partly_missing_last_write_is_dropped_and_not_reported_as_damage() {
     let mut server = Server::weft(&ALWAYS);
     let mut client = server.client();
     for n in 0..4 {
@@ -167,7 +171,7 @@ fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
     let from = held(&server, 1).len();
     client.cmd(&["MULTI"]);
     client.cmd(&["SET", "last", &"v".repeat(20_000)]);
-    // What looks like the head of a batch is data, if it says what can't be.
+    // A batch header inside a value is data if its numbers are impossible.
     let head = "#CRC:0123456789abcdef:000000000001:ffffffffffff\r\n";
     client.cmd(&["SET", "other", &format!("{head}{}{head}", "v".repeat(20_000))]);
     client.cmd(&["EXEC"]);
@@ -187,24 +191,24 @@ fn a_write_that_is_missing_in_part_is_not_there_and_no_damage() {
         fs::write(file(&server, 1), &torn).expect("room");
         let told = refusal(&server, &["--aof-load-truncated", "no"]);
         assert!(told.contains("Unexpected end of file"), "{hole:?}: {told}");
-        assert_eq!(fs::read(file(&server, 1)).expect("there"), torn, "nothing was touched");
+        assert_eq!(fs::read(file(&server, 1)).expect("there"), torn, "the file must not change");
         server.restart();
         let mut client = server.client();
         assert_eq!(client.cmd(&["DBSIZE"]).int(), 8, "{hole:?}");
         assert_eq!(length(&server, 1), from as u64, "{hole:?}");
         server.kill();
     }
-    // Nobody was told that the last write was safe. What stands in front of it was.
+    // The last write was not acknowledged, but the writes before it were, so this is damage.
     let mut damaged = whole.clone();
     damaged[page(8192)..page(8192) + 4096].fill(0);
     fs::write(file(&server, 1), &damaged).expect("room");
     let told = refusal(&server, &[]);
     assert!(told.contains("Bad file format reading the append only file"), "{told}");
-    assert_eq!(fs::read(file(&server, 1)).expect("there"), damaged, "nothing was touched");
+    assert_eq!(fs::read(file(&server, 1)).expect("there"), damaged, "the file must not change");
 }
 
 #[test]
-fn without_space_for_them_it_goes_on() {
+fn server_continues_without_space_for_zeros() {
     let Some(disk) = FaultyDisk::new() else { return };
     for fault in ["28", "5", "half"] {
         let mut server = disk.server(&ALWAYS);
@@ -216,7 +220,7 @@ fn without_space_for_them_it_goes_on() {
         assert!(disk.hits() > 0, "{fault}");
         assert_eq!(length(&server, 1) > held(&server, 1).len() as u64, fault == "half");
         disk.works();
-        // It is tried again, though not at every write.
+        // The server tries again, though not on every write.
         let value = "v".repeat(40_000);
         for _ in 0..3 {
             client.ok(&["SET", "key", &value]);
@@ -228,9 +232,9 @@ fn without_space_for_them_it_goes_on() {
     }
 }
 
-/// After a rewrite the new file may hold nothing but where the data are in the history of replication.
+/// After a rewrite the new file may hold only the replication offset.
 #[test]
-fn a_position_alone_has_no_zeros_behind_it() {
+fn replication_offset_alone_is_not_followed_by_zeros() {
     let strict = ["--aof-load-truncated", "no", "--repl-diskless-sync-delay", "0"];
     let args = [&ALWAYS[..], &strict].concat();
     let mut primary = Server::weft(&args);
@@ -244,7 +248,7 @@ fn a_position_alone_has_no_zeros_behind_it() {
         let mut client = server.client();
         let folder = server.dir().join("appendonlydir");
         let last = || {
-            let names = fs::read_dir(&folder).expect("the folder of the log");
+            let names = fs::read_dir(&folder).expect("the AOF folder");
             let names = names.map(|entry| entry.expect("a name").path());
             names
                 .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
@@ -266,7 +270,7 @@ fn a_position_alone_has_no_zeros_behind_it() {
 
 /// `aof-load-corrupt-tail-max-size` is about what was written, and not about zeros behind that.
 #[test]
-fn zeros_are_no_part_of_a_damaged_end() {
+fn zeros_do_not_count_as_damaged_bytes() {
     let mut server =
         Server::weft(&[&ALWAYS[..], &["--aof-load-corrupt-tail-max-size", "200"]].concat());
     let mut client = server.client();
@@ -292,9 +296,10 @@ fn zeros_are_no_part_of_a_damaged_end() {
     assert!(server.log().contains("are damaged"), "{}", server.log_tail());
 }
 
-/// A copy reads zeros where units are written a moment later, and then what comes behind those.
+/// A copy of the file may read zeros where data are written a moment later, and then read the data
+/// after that.
 #[test]
-fn a_copy_made_over_zeros_may_have_a_hole_and_one_made_without_has_none() {
+fn file_copied_over_zeros_may_have_a_hole_and_without_zeros_has_none() {
     let mut server = Server::weft(&ALWAYS);
     let mut client = server.client();
     let number = |n: u64| n.to_string();
@@ -311,7 +316,7 @@ fn a_copy_made_over_zeros_may_have_a_hole_and_one_made_without_has_none() {
     assert!(early[page - 4096..page].iter().all(|byte| *byte == 0), "of {end}");
     copy[..page].copy_from_slice(&early[..page]);
     fs::write(file(&server, 1), &copy).expect("room");
-    // It looks as what was acknowledged and is missing does.
+    // It looks like an acknowledged write that is missing.
     let told = refusal(&server, &[]);
     assert!(told.contains("--check-aof --fix"), "{told}");
     let mut check = Command::new(locate::weft());
@@ -321,15 +326,15 @@ fn a_copy_made_over_zeros_may_have_a_hole_and_one_made_without_has_none() {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .expect("it runs");
-    check.stdin.take().expect("a pipe").write_all(b"y\n").expect("it reads");
-    assert!(check.wait().expect("it is ours").success());
+        .expect("the program runs");
+    check.stdin.take().expect("a pipe").write_all(b"y\n").expect("the program reads");
+    assert!(check.wait().expect("the child can be polled").success());
     server.restart();
-    // All that was there when the copy was begun.
+    // All elements from before the copy began.
     let mut client = server.client();
     let has = client.cmd(&["LLEN", "list"]).int() as u64;
     assert_eq!(has, 100);
-    // Without zeros whatever is read is a beginning of the file, also while somebody writes.
+    // Without zeros, a copy is always a prefix of the file, also during writes.
     client.ok(&["CONFIG", "SET", "aof-zeros-ahead", "no"]);
     wait_until("the end of zeros", || length(&server, 1) == held(&server, 1).len() as u64);
     let done = AtomicBool::new(false);

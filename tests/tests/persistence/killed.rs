@@ -1,20 +1,19 @@
-//! kill -9 at random moments: what was acknowledged is there afterwards, and nothing is torn.
+//! kill -9 at random moments: acknowledged writes survive, and no operation is torn.
 //!
-//! | variable | what |
+//! | variable | meaning |
 //! |---|---|
-//! | `KILLED_RUNS` | how often the server is killed, default 6 |
-//! | `KILLED_SEED` | of the first run, default 1 |
-//! | `KILLED_PEER` | `valkey`: kills that instead, to see whether the test is right |
+//! | `KILLED_RUNS` | number of kills, default 6 |
+//! | `KILLED_SEED` | seed of the first run, default 1 |
+//! | `KILLED_PEER` | `valkey`: kills Valkey instead, to verify the test |
 //!
-//! Eight clients write, each to keys of its own in several shards: MSET of four keys, a transaction
-//! on three, RPUSH. Each operation writes its number, so that afterwards every key tells how far its
-//! client has come. What must hold, with `n` the last operation of a client that is there:
+//! Eight clients write, each to its own keys in several shards: MSET of four keys, a transaction on
+//! three, RPUSH. Each operation writes its number, so every key shows the last operation that
+//! survived. With `n` the last surviving operation of a client:
 //!
-//! * Whole: the keys that one operation writes agree, and lists hold every number once, in order.
-//! * A prefix: of a client, everything up to `n` is there; and what was acknowledged before an
-//!   operation began that is there, is there, too, whoever did it.
-//! * `always`: everything that was acknowledged is there. `everysec`: everything older than two
-//!   seconds.
+//! * Atomicity: the keys of one operation agree, and lists hold every number once, in order.
+//! * Prefix: every operation of the client up to `n` survives. If an operation survives, so does
+//!   every operation of any client that was acknowledged before it began.
+//! * `always`: every acknowledged operation survives. `everysec`: every one older than two seconds.
 
 use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
@@ -27,7 +26,7 @@ fn env_or(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// One operation: which, and when. No end: its reply never came.
+/// One operation and its times. `ended` is `None` if its reply never arrived.
 #[derive(Clone, Copy)]
 struct Done {
     number: u64,
@@ -36,7 +35,7 @@ struct Done {
     ended: Option<Instant>,
 }
 
-/// What a client has done, over all runs.
+/// The operations of a client, over all runs.
 #[derive(Default)]
 struct Past {
     done: Vec<Done>,
@@ -47,7 +46,7 @@ fn text(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
 
-/// The commands of an operation, the reply to the last of which acknowledges it.
+/// The commands of an operation. The reply to the last one acknowledges it.
 fn commands(client: usize, kind: usize, number: u64) -> Vec<Vec<String>> {
     let n = number.to_string();
     let key = |what: &str| format!("{what}:{client}");
@@ -104,7 +103,7 @@ fn numbers(value: &Value) -> Vec<u64> {
     }
 }
 
-/// The last number of each kind that is there, after a look at whether everything is whole.
+/// The last surviving number of each kind. Checks that no operation is torn.
 fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
     let key = |what: &str| format!("{what}:{client}");
     let mut get = |key: String| number(&connection.cmd(&["GET", &key]));
@@ -118,14 +117,14 @@ fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
         done.map(|d| d.number).collect()
     };
     let (in_exec, alone) = (list("l"), list("r"));
-    assert_eq!(in_exec, of(1, x), "client {client}: what transactions have pushed");
-    assert_eq!(count, in_exec.len() as u64, "client {client}: what transactions have counted");
+    assert_eq!(in_exec, of(1, x), "client {client}: elements pushed by transactions");
+    assert_eq!(count, in_exec.len() as u64, "client {client}: counter of transactions");
     let last = alone.last().copied().unwrap_or(0);
-    assert_eq!(alone, of(2, last), "client {client}: what was pushed");
+    assert_eq!(alone, of(2, last), "client {client}: pushed elements");
     [four[0], x, last]
 }
 
-/// Looks at what is left after a kill; what is not there never happened for what follows.
+/// Checks the surviving operations after a kill, and forgets the lost ones for later runs.
 fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Instant) -> bool) {
     let mut first_lost: Vec<Done> = Vec::new();
     let mut last_found: Vec<Done> = Vec::new();
@@ -135,14 +134,14 @@ fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Ins
         for (kind, found) in found.into_iter().enumerate() {
             let due = past.done.iter().rev().find(|d| d.kind == kind && d.number <= last);
             let due = due.map_or(0, |d| d.number);
-            assert_eq!(found, due, "client {client}: {last} is there, and of kind {kind}");
+            assert_eq!(found, due, "client {client}: last operation {last}, last of kind {kind}");
         }
         for lost in past.done.iter().filter(|d| d.number > last) {
             let promised = lost.ended.is_some_and(&must_be_there);
             assert!(
                 !promised,
-                "client {client}: {} was acknowledged; {last} is the last that is \
-                                there",
+                "client {client}: {} was acknowledged; the last surviving one \
+                                is {last}",
                 lost.number
             );
         }
@@ -153,10 +152,7 @@ fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Ins
     for lost in &first_lost {
         let after = |d: &&Done| lost.ended.is_some_and(|ended| ended < d.began);
         let later = last_found.iter().find(after);
-        assert!(
-            later.is_none(),
-            "an operation is there that began after the end of one that is not"
-        );
+        assert!(later.is_none(), "an operation survived that began after the end of a lost one");
     }
 }
 
@@ -167,7 +163,8 @@ fn start(args: &[&str]) -> Option<Server> {
     }
 }
 
-/// Kills and restarts; `load`: for how many milliseconds it is written to.
+/// Kills and restarts the server repeatedly. `load` is the range of milliseconds of writes before a
+/// kill.
 fn kill_again_and_again(
     policy: &str,
     load: (i64, i64),
@@ -183,7 +180,7 @@ fn kill_again_and_again(
         "",
         "--io-threads",
         "4",
-        // so that some of the kills meet a rewrite
+        // So that some kills happen during a rewrite.
         "--auto-aof-rewrite-min-size",
         "300kb",
         "--auto-aof-rewrite-percentage",
@@ -212,16 +209,16 @@ fn kill_again_and_again(
     }
     let written: u64 = pasts.iter().map(|past| past.next).sum();
     println!("{policy}: killed {runs} times, {written} operations");
-    assert!(written > runs, "somebody has written");
+    assert!(written > runs, "the clients have written");
 }
 
 #[test]
-fn what_always_acknowledges_survives() {
+fn writes_acknowledged_under_always_survive() {
     kill_again_and_again("always", (5, 300), env_or("KILLED_RUNS", 6), |_, _| true);
 }
 
 #[test]
-fn everysec_loses_two_seconds_at_most() {
+fn everysec_loses_at_most_two_seconds() {
     let runs = (env_or("KILLED_RUNS", 6) / 6).max(1);
     kill_again_and_again("everysec", (200, 3500), runs, |ended, killed| {
         killed.saturating_duration_since(ended) > Duration::from_secs(2)
