@@ -1,12 +1,12 @@
-//! Real Sentinels watch over three servers: primaries are killed, stopped and asked to hand over.
+//! Real Sentinels watch three servers: primaries are killed, stopped, and told to fail over.
 //!
-//! After each: the Sentinels and the servers agree on one primary, the old one is a replica of it, the
-//! configuration files say so, and nothing is lost that two replicas had confirmed.
+//! After each failover the Sentinels and the servers agree on one primary, the old primary is its
+//! replica, and the configuration files match. No write is lost that two replicas had acknowledged.
 //!
-//! | variable | means |
+//! | variable | meaning |
 //! |---|---|
-//! | `SENTINEL_KILLS`, `SENTINEL_STOPS`, `SENTINEL_HANDOVERS` | how often (default 2, 1, 1) |
-//! | `SENTINEL` | the program that watches (default: valkey-server) |
+//! | `SENTINEL_KILLS`, `SENTINEL_STOPS`, `SENTINEL_HANDOVERS` | number of each (default 2, 1, 1) |
+//! | `SENTINEL` | the Sentinel program (default: valkey-server) |
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use weft_testkit::{locate, skipped};
 use weft_tests::env_or;
 use weft_tests::instance::Instance;
 
-/// Only that a hang becomes a failure.
+/// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PASSWORD: [&str; 2] = ["AUTH", "secret"];
 
 struct Cluster {
     servers: Vec<Instance>,
     sentinels: Vec<Instance>,
-    /// Where the writer has to go.
+    /// The port of the primary, for the writer.
     primary: Arc<AtomicU16>,
 }
 
 impl Cluster {
     fn new(sentinel: &Path) -> Cluster {
-        // As docs/replication.md has it.
+        // The configuration from docs/replication.md.
         let common = [
             "save \"\"",
             "repl-diskless-sync-delay 0",
@@ -77,13 +77,13 @@ impl Cluster {
         let began = Instant::now();
         while !is_so(self) {
             if began.elapsed() > PATIENCE {
-                panic!("never: {what}\n{}", self.show());
+                panic!("timed out: {what}\n{}", self.show());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Everything that tells why they don't agree.
+    /// State and logs that explain a disagreement.
     fn show(&self) -> String {
         let mut text = format!("Sentinels say {:?}\n", self.told_primaries());
         for server in &self.servers {
@@ -104,11 +104,18 @@ impl Cluster {
     }
 
     fn server(&mut self, port: u16) -> &mut Instance {
-        self.servers.iter_mut().find(|server| server.port() == port).expect("one of them")
+        self.servers
+            .iter_mut()
+            .find(|server| server.port() == port)
+            .expect("a server of the cluster")
     }
 
     fn online_replicas(&self, port: u16) -> usize {
-        let server = self.servers.iter().find(|server| server.port() == port).expect("one of them");
+        let server = self
+            .servers
+            .iter()
+            .find(|server| server.port() == port)
+            .expect("a server of the cluster");
         info(server).matches("state=online").count()
     }
 
@@ -120,7 +127,7 @@ impl Cluster {
         self.sentinels.iter().map(told).collect()
     }
 
-    /// The one that all who can be asked take for the primary, other than `old`.
+    /// The primary that all Sentinels agree on, if it is not `old`.
     fn new_primary(&self, old: u16) -> Option<u16> {
         let told = self.told_primaries();
         let port =
@@ -130,9 +137,9 @@ impl Cluster {
         (port != old).then_some(port)
     }
 
-    /// Whether every Sentinel has seen that the others are replicas of this one. One that has not would make
-    /// replicas of them later, whatever they have become by then: two Sentinels do so within seconds of each
-    /// other when an old primary comes back.
+    /// Whether every Sentinel has seen that the other servers replicate from this one. A Sentinel
+    /// that has not would reconfigure them later, whatever their role is by then. Two Sentinels do
+    /// that within seconds of each other when an old primary comes back.
     fn is_seen_by_all(&self, primary: u16) -> bool {
         let (port, expected) = (primary.to_string(), self.servers.len() - 1);
         let follows = |replica: &Value| {
@@ -151,31 +158,31 @@ impl Cluster {
         })
     }
 
-    /// Has the first Sentinel hand over from `old`. It gives up an attempt that takes too long, and is asked
-    /// again then.
+    /// Tells the first Sentinel to fail over from `old`. It aborts an attempt that takes too long,
+    /// and is asked again.
     fn hand_over(&self, old: u16) {
         let says_old = |all: &Cluster| {
             let answer = ask(&all.sentinels[0], &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
             answer.is_some_and(|answer| format!("{answer}").contains(&old.to_string()))
         };
-        self.until("a handover comes to its end", |all| {
+        self.until("the failover completes", |all| {
             if !says_old(all) {
                 return true;
             }
             let coordinated = ["SENTINEL", "FAILOVER", "main", "COORDINATED"];
             let answer = ask(&all.sentinels[0], &coordinated).and_then(|answer| answer.error());
             if answer.is_some_and(|error| error.contains("wrong number of arguments")) {
-                // Redis knows none that waits for the primary.
+                // Redis has no coordinated failover.
                 ask(&all.sentinels[0], &coordinated[..3]);
             }
             false
         });
     }
 
-    /// Waits for another primary than `old`, then has `bring_back` see to the old one, and all agree.
+    /// Waits for another primary than `old`, restores the old one by `bring_back`, and waits until all agree.
     fn fails_over(&mut self, old: u16, bring_back: impl FnOnce(&mut Instance)) -> u16 {
         self.until("another primary", |all| all.new_primary(old).is_some());
-        let new = self.new_primary(old).expect("just seen");
+        let new = self.new_primary(old).expect("checked above");
         self.primary.store(new, Ordering::SeqCst);
         bring_back(self.server(old));
         self.until("one primary with two replicas", |all| {
@@ -187,8 +194,8 @@ impl Cluster {
             let says_any = server.conf().contains("\nreplicaof ");
             if server.port() == new { !says_any } else { says }
         };
-        self.until("configuration files say so", |all| all.servers.iter().all(rewritten));
-        self.until("every Sentinel has seen it", |all| all.is_seen_by_all(new));
+        self.until("the configuration files match", |all| all.servers.iter().all(rewritten));
+        self.until("every Sentinel has seen the roles", |all| all.is_seen_by_all(new));
         new
     }
 }
@@ -198,7 +205,7 @@ fn ask(instance: &Instance, args: &[&str]) -> Option<Value> {
         return None;
     }
     let mut client = instance.try_client()?;
-    // Sentinels have none, and say so.
+    // Sentinels have no password, and return an error.
     client.try_cmd(&PASSWORD).ok()?;
     client.try_cmd(args).ok().map(|reply| reply.value)
 }
@@ -210,13 +217,13 @@ fn info(instance: &Instance) -> String {
     }
 }
 
-/// Whether a Sentinel finds nothing wrong with another one, or with a replica.
+/// Whether a Sentinel considers another Sentinel or a replica healthy.
 fn is_up(instance: &Value) -> bool {
     let flags = instance.field("flags").map(Value::text).unwrap_or_default();
     flags == "slave" || flags == "sentinel"
 }
 
-/// Ends the writer, also where the test fails.
+/// Ends the writer on drop, also when the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -225,7 +232,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Writes numbers in order, and remembers those that two replicas have confirmed.
+/// Writes numbers in order, and records those that two replicas acknowledged.
 fn write(primary: &AtomicU16, confirmed: &Mutex<Vec<u64>>, is_over: &AtomicBool) {
     let mut number = 0u64;
     while !is_over.load(Ordering::SeqCst) {
@@ -254,12 +261,12 @@ fn write(primary: &AtomicU16, confirmed: &Mutex<Vec<u64>>, is_over: &AtomicBool)
 }
 
 #[test]
-fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
+fn sentinels_fail_over_without_losing_acknowledged_writes() {
     let sentinel = match std::env::var_os("SENTINEL") {
         Some(program) => PathBuf::from(program),
         None => match locate::valkey() {
             Some(program) => program,
-            None => return skipped::note_here("no valkey-server, which is a Sentinel, too"),
+            None => return skipped::note_here("no valkey-server, which is also the Sentinel"),
         },
     };
     let mut cluster = Cluster::new(&sentinel);
@@ -280,7 +287,7 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
             now = cluster.fails_over(now, Instance::go_on);
         }
         for round in 0..env_or("SENTINEL_HANDOVERS", 1) {
-            eprintln!("hand over {round}: {now}");
+            eprintln!("fail over {round}: {now}");
             cluster.hand_over(now);
             now = cluster.fails_over(now, |_| ());
         }
@@ -288,7 +295,7 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
         let mut client = Client::tcp(now);
         client.ok(&PASSWORD);
         let confirmed = confirmed.lock().expect("a list");
-        assert!(confirmed.len() > 10, "{} confirmed", confirmed.len());
+        assert!(confirmed.len() > 10, "{} acknowledged", confirmed.len());
         for number in confirmed.iter() {
             assert_eq!(
                 client.cmd(&["GET", &format!("n:{number}")]),
@@ -296,6 +303,6 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
                 "{number}"
             );
         }
-        eprintln!("{} writes were confirmed by two replicas, and are there", confirmed.len());
+        eprintln!("{} writes were acknowledged by two replicas, and none is lost", confirmed.len());
     });
 }

@@ -144,10 +144,8 @@ fn tot_mem_matches_allocated_memory() {
         }
         drop(holder);
         // A thread of the slow lane may have started meanwhile, and allocated memory of its own.
-        until("the state of the client is freed", || info(&mut admin, "used_memory") < used + MB);
-        until("the state is no longer counted", || {
-            info(&mut admin, "mem_clients_normal") < shown + MB / 4
-        });
+        until("its memory is freed", || info(&mut admin, "used_memory") < used + MB);
+        until("no longer counted", || info(&mut admin, "mem_clients_normal") < shown + MB / 4);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -1,13 +1,14 @@
-//! Clients that wait for keys.
+//! Clients that block on keys.
 
 use crate::Run;
 use std::time::{Duration, Instant};
 use weft_testkit::client;
 
-/// When another entry is added for one that may have come too late for the last.
+/// When to add another entry, because the client may have blocked too late for the last one.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// One waits for lists, another one pushes: each element is given, in order. Requests come behind the blocked one.
+/// One client blocks on lists and another one pushes: each element is delivered in order. More
+/// requests follow the blocking one.
 pub fn pops(run: &Run<'_>, nth: u64) {
     let (mut waits, mut pushes) = (run.client(), run.client());
     let mut rng = run.rng(nth);
@@ -23,7 +24,8 @@ pub fn pops(run: &Run<'_>, nth: u64) {
         };
         let behind = rng.below(40);
         let bytes = [pop, client::encode(&["ECHO", &element]).repeat(behind)].concat();
-        // The end of the last request may come when the client is blocked, and its connection moved before.
+        // The end of the last request may arrive while the client is blocked and its connection has
+        // moved.
         let cut = bytes.len() - rng.below(10);
         waits.send_raw(&bytes[..cut]).unwrap_or_else(|e| run.fail("BLPOP", &e));
         if rng.below(2) == 0 {
@@ -43,12 +45,12 @@ pub fn pops(run: &Run<'_>, nth: u64) {
         let got = run.reply(&mut waits, "a pop");
         assert_eq!(got.items()[0].text(), *key);
         for _ in 0..behind {
-            assert_eq!(run.reply(&mut waits, "ECHO behind a pop").text(), element);
+            assert_eq!(run.reply(&mut waits, "ECHO after a pop").text(), element);
         }
     }
 }
 
-/// One waits for entries of a stream, or for the end of its time.
+/// A client blocks on entries of a stream, or until its timeout.
 pub fn follows_a_stream(run: &Run<'_>, nth: u64) {
     let (mut waits, mut adds) = (run.client(), run.client());
     let mut rng = run.rng(nth);
@@ -58,10 +60,10 @@ pub fn follows_a_stream(run: &Run<'_>, nth: u64) {
         let read = client::encode(&["XREAD", "BLOCK", time, "STREAMS", &stream, "$"]);
         waits.send_raw(&read).unwrap_or_else(|e| run.fail("XREAD", &e));
         if time == "1" {
-            assert!(run.reply(&mut waits, "the end of XREAD's time").is_null());
+            assert!(run.reply(&mut waits, "the timeout of XREAD").is_null());
             continue;
         }
-        // It may not be blocked yet: then the next entry is for it.
+        // The client may not be blocked yet; then it gets the next entry.
         let since = Instant::now();
         waits.set_timeout(AGAIN);
         let entries = loop {

@@ -1,9 +1,10 @@
-//! Clients that are told of what others do.
+//! Clients that get pushes for what other clients do.
 
 use crate::Run;
 use weft_testkit::{Client, Value, client};
 
-/// One listens and asks, another one publishes: each message comes, in order, also among replies.
+/// One client subscribes and sends commands, another one publishes: each message arrives in order,
+/// also among replies.
 pub fn listens(run: &Run<'_>, nth: u64) {
     let (mut listens, mut publishes) = (run.client(), run.client());
     let mut rng = run.rng(nth);
@@ -60,7 +61,8 @@ fn text(message: &Value, at: usize) -> String {
     }
 }
 
-/// One keeps what it has read, another one changes it: it is told each time.
+/// One client tracks the key that it reads, another one changes it: each change sends an
+/// invalidation.
 pub fn keeps(run: &Run<'_>, nth: u64) {
     let (mut keeps, mut changes) = (run.client(), run.client());
     keeps.hello(3);
@@ -74,13 +76,14 @@ pub fn keeps(run: &Run<'_>, nth: u64) {
     }
 }
 
-/// One is a monitor for some lines, and a client again.
+/// A client is a monitor for some lines, and then an ordinary client again.
 pub fn monitors(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let mut client = run.client();
     while run.goes_on() {
         assert_eq!(run.cmd(&mut client, &["MONITOR"]).text(), "OK");
-        // There is always somebody who sends commands; of a pause at the end the last line is its own.
+        // Other clients always send commands; during a pause at the end there may be no further
+        // line.
         for _ in 0..rng.below(200) {
             if !run.goes_on() {
                 break;

@@ -138,7 +138,7 @@ fn unimplemented_commands_return_an_explicit_error() {
     }
 }
 
-/// In RESP2 maps and sets are arrays; the shape of one entry stands for all.
+/// In RESP2, maps and sets are arrays. Checks the shape of one entry as a sample.
 #[test]
 fn resp2_has_the_same_shape() {
     let test = "resp2_has_the_same_shape";

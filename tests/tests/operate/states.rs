@@ -116,12 +116,10 @@ fn clients_that_leave_during_eviction_do_not_raise_the_limit() {
     });
     let mut admin = client(&server);
     admin.ok(&["CLIENT", "NO-EVICT", "on"]);
-    until("all clients have left", || info(&mut admin, "connected_clients") == 1);
+    until("all have left", || info(&mut admin, "connected_clients") == 1);
     let before = info(&mut admin, "total_connections_received");
     let held: Vec<_> = (0..30).map(|_| half_sent(HELD)).collect();
-    until("all clients have connected", || {
-        info(&mut admin, "total_connections_received") == before + 30
-    });
+    until("all connected", || info(&mut admin, "total_connections_received") == before + 30);
     until("the remaining clients are within the limit", || {
         (info(&mut admin, "connected_clients") as usize - 1) * HELD <= LIMIT
     });

@@ -268,7 +268,7 @@ fn replication_offset_alone_is_not_followed_by_zeros() {
     }
 }
 
-/// `aof-load-corrupt-tail-max-size` is about what was written, and not about zeros behind that.
+/// `aof-load-corrupt-tail-max-size` counts written bytes, not the zeros after them.
 #[test]
 fn zeros_do_not_count_as_damaged_bytes() {
     let mut server =

@@ -174,7 +174,7 @@ fn rewrite_completes_at_the_memory_limit() {
 fn replica_that_does_not_read_delays_no_write() {
     let weft = server(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
     let mut client = weft.client();
-    // More than sockets hold.
+    // More than the socket buffers hold.
     let long = "v".repeat(64 << 10);
     for n in 0..400 {
         client.ok(&["SET", &format!("long{n}"), &format!("{n}{long}")]);

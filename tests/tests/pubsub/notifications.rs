@@ -1,18 +1,17 @@
-//! Keyspace notifications: what subscribers hear, from whomever it comes: a command, a transaction,
-//! a client that was served, the slow lane, time, want of memory.
-//!
-//! Most of it runs against the reference too, which shows that it asks for what is right. Which
-//! command tells what is compared in `differential.rs`.
+//! Keyspace notifications from all sources: commands, transactions, unblocked clients, the slow
+//! lane, expiry and eviction.
+//! Most tests also run against the reference, to prove that their expectations are right.
+//! `differential.rs` compares the notifications of each command.
 
 use std::thread;
 use std::time::Duration;
 use weft_testkit::value::Value;
 use weft_testkit::{Client, Server, skip_without};
 
-/// DEBUG switches the search for what has expired.
+/// DEBUG switches active expiry.
 const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
 
-/// All threads have connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Runs `check` against this server and against the reference.
@@ -31,7 +30,7 @@ struct Ear {
 }
 
 impl Ear {
-    /// Listens to these classes.
+    /// Subscribes to these classes of notifications.
     fn open(server: &Server, classes: &str) -> Ear {
         let mut marker = server.client();
         marker.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
@@ -41,7 +40,7 @@ impl Ear {
         Ear { client, marker }
     }
 
-    /// The next message: the channel without its underscores, and what was said there.
+    /// The next message: the channel without its underscores, and the text.
     fn next(&mut self) -> Option<String> {
         let frame = self.client.read_frame().expect("a message").value;
         let (Value::Array(words) | Value::Push(words)) = frame else { panic!("no message") };
@@ -52,13 +51,13 @@ impl Ear {
         }
     }
 
-    /// All that was told by now.
+    /// All messages received so far.
     fn heard(&mut self) -> Vec<String> {
         self.marker.cmd(&["PUBLISH", "mark", ""]);
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// Waits for messages until there was `last`.
+    /// Waits for messages until `last` arrives.
     fn until(&mut self, last: &str) -> Vec<String> {
         let mut heard = Vec::new();
         while heard.last().is_none_or(|message| message != last) {
@@ -68,14 +67,14 @@ impl Ear {
     }
 }
 
-/// Runs a command of words.
+/// Runs a command given as one line.
 fn run(client: &mut Client, line: &str) -> Value {
     client.cmd(&line.split(' ').collect::<Vec<_>>())
 }
 
 #[test]
-fn both_channels_the_key_first() {
-    on_both("both_channels_the_key_first", |server| {
+fn key_channel_is_notified_before_the_event_channel() {
+    on_both("key_channel_is_notified_before_the_event_channel", |server| {
         let mut client = server.client();
         let mut ear = Ear::open(server, "KEA");
         run(&mut client, "SELECT 3");
@@ -95,7 +94,7 @@ fn both_channels_the_key_first() {
             run(&mut client, "SET a 1");
             assert_eq!(ear.heard(), told, "{classes}");
         }
-        // From the next command on, also in the same transaction.
+        // A change of the classes takes effect from the next command on, also within a transaction.
         client.ok(&["MULTI"]);
         for line in ["DEL a", "CONFIG SET notify-keyspace-events Eg", "SET a 1", "DEL a"] {
             run(&mut client, line);
@@ -106,8 +105,8 @@ fn both_channels_the_key_first() {
 }
 
 #[test]
-fn misses_and_new_keys() {
-    on_both("misses_and_new_keys", |server| {
+fn key_misses_and_new_keys_are_notified() {
+    on_both("key_misses_and_new_keys_are_notified", |server| {
         let mut client = server.client();
         let mut ear = Ear::open(server, "Emn");
         for line in ["GET a", "SET a 1", "SET a 2", "MGET a b", "LPOP c", "HSET h f v"] {
@@ -126,8 +125,8 @@ fn misses_and_new_keys() {
 }
 
 #[test]
-fn what_expires_is_told_once_whoever_finds_it() {
-    on_both("what_expires_is_told_once_whoever_finds_it", |server| {
+fn expired_key_is_notified_once() {
+    on_both("expired_key_is_notified_once", |server| {
         let mut client = server.client();
         let mut ear = Ear::open(server, "Exmg");
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
@@ -152,8 +151,8 @@ fn what_expires_is_told_once_whoever_finds_it() {
 }
 
 #[test]
-fn fields_that_expire() {
-    on_both("fields_that_expire", |server| {
+fn expired_fields_are_notified() {
+    on_both("expired_fields_are_notified", |server| {
         let mut client = server.client();
         let mut ear = Ear::open(server, "Ex");
         run(&mut client, "HSET h a 1 b 2 c 3");
@@ -172,8 +171,8 @@ fn fields_that_expire() {
 }
 
 #[test]
-fn what_is_evicted() {
-    on_both("what_is_evicted", |server| {
+fn evicted_keys_are_notified() {
+    on_both("evicted_keys_are_notified", |server| {
         let mut client = server.client();
         let mut ear = Ear::open(server, "Ee");
         client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
@@ -196,7 +195,7 @@ fn what_is_evicted() {
         assert!(info.contains(&format!("evicted_keys:{}\r\n", heard.len())), "{info}");
         for message in &heard {
             let key = message.strip_prefix("keyevent@0:evicted ").expect("an eviction");
-            // Those that came late could come again after they had gone.
+            // A late key may be written again after its eviction.
             if key.starts_with('k') {
                 assert_eq!(client.cmd(&["EXISTS", key]).int(), 0, "{key}");
             }
@@ -205,8 +204,8 @@ fn what_is_evicted() {
 }
 
 #[test]
-fn a_transaction_is_told_as_it_was_run() {
-    on_both("a_transaction_is_told_as_it_was_run", |server| {
+fn notifications_of_a_transaction_are_in_order_of_execution() {
+    on_both("notifications_of_a_transaction_are_in_order_of_execution", |server| {
         let mut client = server.client();
         let mut ear = Ear::open(server, "EAm");
         client.ok(&["MULTI"]);
@@ -215,7 +214,7 @@ fn a_transaction_is_told_as_it_was_run() {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
-        assert!(ear.heard().is_empty(), "it had an error, and was not run");
+        assert!(ear.heard().is_empty(), "the transaction had an error and did not run");
         client.ok(&["MULTI"]);
         for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a"] {
             run(&mut client, line);
@@ -233,7 +232,7 @@ fn a_transaction_is_told_as_it_was_run() {
     });
 }
 
-/// Waits until so many clients are blocked.
+/// Waits until exactly `n` clients are blocked.
 fn until_blocked(client: &mut Client, n: usize) {
     while !client.cmd(&["INFO", "clients"]).text().contains(&format!("blocked_clients:{n}\r\n")) {
         thread::sleep(Duration::from_millis(2));
@@ -241,8 +240,8 @@ fn until_blocked(client: &mut Client, n: usize) {
 }
 
 #[test]
-fn who_was_served_comes_behind_who_served() {
-    on_both("who_was_served_comes_behind_who_served", |server| {
+fn unblocked_clients_notify_after_the_command_that_served_them() {
+    on_both("unblocked_clients_notify_after_the_command_that_served_them", |server| {
         let (mut maker, mut mover, mut taker) = (server.client(), server.client(), server.client());
         let mut ear = Ear::open(server, "EA");
         let send = |client: &mut Client, line: &str| {
@@ -272,8 +271,8 @@ fn who_was_served_comes_behind_who_served() {
 }
 
 #[test]
-fn what_is_run_again_in_the_slow_lane_is_told_once() {
-    on_both("what_is_run_again_in_the_slow_lane_is_told_once", |server| {
+fn retry_in_the_slow_lane_notifies_once() {
+    on_both("retry_in_the_slow_lane_notifies_once", |server| {
         let mut client = server.client();
         let members: Vec<String> = (0..50_000).map(|n| n.to_string()).collect();
         for part in members.chunks(1000) {
@@ -298,9 +297,9 @@ fn what_is_run_again_in_the_slow_lane_is_told_once() {
     });
 }
 
-/// Clients on all threads make and remove one key in transactions.
+/// Clients on all threads create and delete one key in transactions.
 #[test]
-fn threads_tell_of_a_key_in_the_order_of_what_happened() {
+fn notifications_of_a_key_are_in_order_of_execution() {
     const CLIENTS: usize = 8;
     const TIMES: usize = 500;
     let server = Server::weft(&THREADS);

@@ -1,15 +1,15 @@
-//! What clients of a replica see: what they may not do, what has expired, and the configuration.
+//! The view of a replica's clients: refused commands, expired keys, and the configuration.
 
 use std::os::unix::fs::PermissionsExt;
 use weft_testkit::{Server, Value, skip_without};
 use weft_tests::persistence::until;
 use weft_tests::replication::{FakePrimary, NO_KEYS, follow, info, linked};
 
-/// The same answers as the reference, to commands of all kinds.
+/// Commands of all kinds get the same replies as from the reference.
 #[test]
-fn answers_are_those_of_the_reference() {
+fn replies_of_a_replica_match_the_reference() {
     let theirs = Server::valkey(&["--save", ""]);
-    if skip_without("answers_are_those_of_the_reference", &theirs, "valkey-server") {
+    if skip_without("replies_of_a_replica_match_the_reference", &theirs, "valkey-server") {
         return;
     }
     let servers = [Server::weft(&["--save", ""]), theirs.expect("not skipped")];
@@ -54,7 +54,7 @@ fn answers_are_those_of_the_reference() {
     ];
     let answers = servers.each_ref().map(|server| {
         let mut client = server.client();
-        // Nobody listens there.
+        // No server listens on this port.
         client.ok(&["REPLICAOF", "127.0.0.1", "1"]);
         script.iter().map(|words| client.cmd(words)).collect::<Vec<Value>>()
     });
@@ -71,9 +71,10 @@ fn answers_are_those_of_the_reference() {
     assert_eq!(fields[0], fields[1]);
 }
 
-/// Who waits for a key when its server becomes a replica would write: not served by the stream.
+/// A client is blocked when its server becomes a replica. Serving it would be a write, so the
+/// stream does not serve it.
 #[test]
-fn nothing_writes_but_the_primary() {
+fn stream_does_not_serve_blocked_clients() {
     let fake = FakePrimary::new();
     let replica = Server::weft(&["--save", ""]);
     let (mut client, mut waiting) = (replica.client(), replica.client());
@@ -87,9 +88,9 @@ fn nothing_writes_but_the_primary() {
     assert_eq!(client.cmd(&["LLEN", "l"]).int(), 1);
 }
 
-/// What has expired is not shown, and goes when the primary says so.
+/// Expired keys are hidden, and removed when the primary deletes them.
 #[test]
-fn what_has_expired_is_hidden_and_stays() {
+fn expired_keys_are_hidden_until_the_primary_deletes_them() {
     let fake = FakePrimary::new();
     let replica = Server::weft(&["--save", ""]);
     let mut client = replica.client();
@@ -108,10 +109,10 @@ fn what_has_expired_is_hidden_and_stays() {
         assert_eq!(client.cmd(&["KEYS", "*"]).items().len(), 1);
         assert!(client.cmd(&["RANDOMKEY"]).bytes() == Some(b"h"));
         assert!(client.cmd(&["HGET", "h", "f"]).is_null());
-        assert_eq!(client.cmd(&["DBSIZE"]).int(), 3, "they are there");
+        assert_eq!(client.cmd(&["DBSIZE"]).int(), 3, "the keys exist");
         std::thread::sleep(std::time::Duration::from_millis(300));
     }
-    // For the primary they are there still.
+    // For the primary's commands they still exist.
     at += link.write(&["INCR", "n"]);
     at += link.write(&["PERSIST", "n"]);
     at += link.write(&["DEL", "k"]);
@@ -119,22 +120,22 @@ fn what_has_expired_is_hidden_and_stays() {
     assert_eq!(client.cmd(&["GET", "n"]).text(), "6");
     assert_eq!(client.cmd(&["DBSIZE"]).int(), 2);
     assert_eq!(info(&mut client, "expired_keys"), "0");
-    // A replica that may be written to finds them out of its way.
+    // A writable replica deletes expired keys when it writes them.
     at += link.write(&["SET", "m", "5", "PXAT", "1000"]);
     link.confirmed(at);
     client.ok(&["CONFIG", "SET", "replica-read-only", "no"]);
     assert_eq!(client.cmd(&["INCR", "m"]).int(), 1);
     client.ok(&["CONFIG", "SET", "replica-read-only", "yes"]);
-    // A primary removes what has expired.
+    // A primary removes expired keys.
     at += link.write(&["SET", "k", "v", "PXAT", "1000"]);
     link.confirmed(at);
     client.ok(&["REPLICAOF", "NO", "ONE"]);
     until("expiry", || client.cmd(&["DBSIZE"]).int() == 3);
 }
 
-/// CLIENT PAUSE holds back what the primary writes, too; MONITOR shows it.
+/// CLIENT PAUSE also delays the primary's stream; MONITOR shows the stream.
 #[test]
-fn a_pause_holds_the_stream() {
+fn pause_delays_the_stream() {
     let fake = FakePrimary::new();
     let replica = Server::weft(&[]);
     let (mut client, mut monitor) = (replica.client(), replica.client());
@@ -164,9 +165,9 @@ fn a_pause_holds_the_stream() {
     assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
 }
 
-/// It is for the primary to evict.
+/// Only the primary evicts.
 #[test]
-fn a_replica_does_not_evict() {
+fn replica_does_not_evict() {
     let fake = FakePrimary::new();
     let args = ["--save", "", "--maxmemory", "1", "--maxmemory-policy", "allkeys-lru"];
     let replica = Server::weft(&args);
@@ -190,14 +191,14 @@ fn a_replica_does_not_evict() {
     });
 }
 
-/// As Sentinel sends it; and the file then says what it is.
+/// The commands that Sentinel sends. CONFIG REWRITE saves the new role.
 #[test]
-fn as_sentinel_does_it() {
+fn reconfiguration_by_sentinel_works() {
     let fake = FakePrimary::new();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("weft.conf");
     std::fs::write(&file, "save \"\"\n").expect("a file");
-    // The file comes first among the arguments.
+    // The file name must be the first argument.
     let script = folder.path().join("server");
     let (program, path) = (weft_testkit::locate::weft().display(), file.display());
     std::fs::write(&script, format!("#!/bin/sh\nexec '{program}' '{path}' \"$@\"\n"))

@@ -1,4 +1,5 @@
-//! Copies for replicas: other servers get all there is, from memory and from disk, together and apart.
+//! Full syncs to replicas: other servers get all data, from memory and from disk, together and
+//! separately.
 
 use std::time::Duration;
 use weft_testkit::{Server, locate};
@@ -13,16 +14,16 @@ fn weft(more: &[&str]) -> Server {
 }
 
 #[test]
-fn all_of_the_data_comes_to_other_servers() {
+fn full_sync_sends_all_data_to_peers() {
     for (seed, (name, program)) in followers().into_iter().enumerate() {
         for diskless in ["yes", "no"] {
             let weft = weft(&["--repl-diskless-sync", diskless]);
-            // Fields that expire are in no version of the format that Redis asks for.
+            // No RDB version that Redis requests has fields with an expiry.
             fill(&weft, seed as u64, name == "valkey");
             let replica = follower(name, &program, weft.port(), &[]);
             caught_up(&weft, &replica);
             same_data(&weft, &replica);
-            // And what is written then.
+            // And later writes.
             fill(&weft, 77 + seed as u64, name == "valkey");
             caught_up(&weft, &replica);
             same_data(&weft, &replica);
@@ -33,7 +34,7 @@ fn all_of_the_data_comes_to_other_servers() {
 }
 
 #[test]
-fn a_copy_that_a_replica_could_not_read_is_not_sent() {
+fn copy_that_a_replica_can_not_read_is_not_sent() {
     let weft = weft(&[]);
     let mut client = weft.client();
     client.cmd(&["HSET", "hash", "field", "value"]);
@@ -43,7 +44,7 @@ fn a_copy_that_a_replica_could_not_read_is_not_sent() {
     old.send(&["PSYNC", "?", "-1"]);
     old.to_end();
     assert!(weft.log().contains("can't be written in version 11"), "{}", weft.log_tail());
-    // One that knows them gets them.
+    // A replica with a newer version gets them.
     let mut new = Raw::new(&weft);
     new.full();
     assert!(new.copy().starts_with(b"VALKEY080"));
@@ -55,7 +56,7 @@ fn a_copy_that_a_replica_could_not_read_is_not_sent() {
 }
 
 #[test]
-fn replicas_that_come_together_share_a_copy() {
+fn replicas_that_connect_together_share_a_copy() {
     for diskless in ["yes", "no"] {
         let weft = weft(&[
             "--repl-diskless-sync",
@@ -83,7 +84,7 @@ fn replicas_that_come_together_share_a_copy() {
         assert_eq!(weft.log().matches("Starting BGSAVE for SYNC").count(), 1, "{}", weft.log());
         assert_eq!(number(&mut client, "stats", "sync_full"), 5);
         assert_eq!(number(&mut client, "persistence", "rdb_bgsave_in_progress"), 0);
-        // The stream goes on for all of them, from one place.
+        // The stream continues for all of them, from the same offset.
         for raw in &mut all {
             raw.send(&["REPLCONF", "ACK", "0"]);
         }
@@ -97,7 +98,7 @@ fn replicas_that_come_together_share_a_copy() {
 }
 
 #[test]
-fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
+fn replica_that_does_not_read_does_not_block_the_copy_of_others() {
     for diskless in ["yes", "no"] {
         let weft = weft(&[
             "--repl-diskless-sync",
@@ -107,7 +108,7 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
             "--repl-diskless-sync-max-replicas",
             "2",
             "--repl-timeout",
-            // Long enough for the other one to take its copy on a busy machine.
+            // Long enough for the other one to read its copy on a busy machine.
             "8",
         ]);
         let mut client = weft.client();
@@ -123,7 +124,7 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
         }
         assert!(other.line().starts_with("+FULLRESYNC"));
         assert!(other.copy().len() > 48 << 20, "{diskless}");
-        until("the other is let go", || {
+        until("the stuck replica is dropped", || {
             other.send(&["REPLCONF", "ACK", "0"]);
             number(&mut client, "replication", "connected_slaves") == 1
         });
@@ -138,7 +139,7 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
 }
 
 #[test]
-fn a_copy_that_nobody_wants_any_longer_is_abandoned() {
+fn copy_without_replicas_is_cancelled() {
     for diskless in ["yes", "no"] {
         let weft = weft(&["--repl-diskless-sync", diskless, "--rdb-key-save-delay", "100000"]);
         let mut client = weft.client();
@@ -150,10 +151,10 @@ fn a_copy_that_nobody_wants_any_longer_is_abandoned() {
         assert_eq!(number(&mut client, "persistence", "rdb_bgsave_in_progress"), 1);
         assert!(client.cmd(&["BGSAVE"]).to_string().contains("already in progress"));
         drop(gone);
-        until("the end of it", || {
+        until("the end of the copy", || {
             number(&mut client, "persistence", "rdb_bgsave_in_progress") == 0
         });
-        // And the next gets one.
+        // The next replica gets a copy.
         client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
         let mut next = Raw::new(&weft);
         next.full();
@@ -164,9 +165,10 @@ fn a_copy_that_nobody_wants_any_longer_is_abandoned() {
     }
 }
 
-/// What BGSAVE writes says where it is in the stream, so who starts from it need not copy.
+/// The file of BGSAVE contains the replication offset, so a server that starts from it needs only a
+/// partial sync.
 #[test]
-fn a_server_that_starts_from_a_file_goes_on_from_there() {
+fn server_started_from_a_file_does_a_partial_sync() {
     let Some(program) = locate::valkey() else {
         return weft_testkit::skipped::note_here("valkey-server");
     };
@@ -188,7 +190,7 @@ fn a_server_that_starts_from_a_file_goes_on_from_there() {
 }
 
 #[test]
-fn a_link_that_breaks_in_a_copy_is_no_harm() {
+fn broken_link_during_a_copy_does_no_harm() {
     let Some(program) = locate::valkey() else {
         return weft_testkit::skipped::note_here("valkey-server");
     };

@@ -1,5 +1,5 @@
-//! The link to the primary as clients of a replica see it: in CLIENT LIST, CLIENT KILL and MONITOR, and during
-//! a pause.
+//! The link to the primary as clients of a replica see it: in CLIENT LIST, CLIENT KILL and MONITOR,
+//! and during a pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use weft_testkit::{Client, Server, Value};
 use weft_tests::replication::{FakeLink, FakePrimary, ID, NO_KEYS, follow, info, linked};
 use weft_tests::scene::{Long, on_both, send, until_blocked};
 
-/// The fields of a line of CLIENT LIST; none where there is no line.
+/// The fields of the lines of CLIENT LIST.
 fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
     let text = client.cmd(&[&["CLIENT", "LIST"], words].concat()).text();
     let fields = |line: &str| {
@@ -17,7 +17,7 @@ fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
     text.lines().filter(|line| !line.is_empty()).map(fields).collect()
 }
 
-/// A replica without keys, at offset 0.
+/// Makes `replica` replicate from `fake`, without keys, at offset 0.
 fn linked_to(fake: &FakePrimary, replica: &Server) -> FakeLink {
     follow(replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
@@ -27,7 +27,7 @@ fn linked_to(fake: &FakePrimary, replica: &Server) -> FakeLink {
 }
 
 #[test]
-fn the_primary_is_among_the_clients() {
+fn client_list_shows_the_primary() {
     on_both(&["--save", ""], &[], |replica| {
         let mut client = replica.client();
         assert_eq!(info(&mut client, "connected_clients"), "1");
@@ -60,8 +60,8 @@ fn the_primary_is_among_the_clients() {
         ] {
             assert_eq!(own[name], wanted, "{name} of {}: {own:?}", replica.name());
         }
-        assert_ne!(own["tot-net-out"], "0", "it has confirmed");
-        // As in the reference it counts as a client, and one of its own kind.
+        assert_ne!(own["tot-net-out"], "0", "the replica has sent acknowledgements");
+        // Like in the reference, the link counts as a connected client.
         assert_eq!(info(&mut client, "connected_clients"), "2");
         assert_eq!(info(&mut client, "connected_slaves"), "0");
         for (words, count) in [
@@ -79,7 +79,7 @@ fn the_primary_is_among_the_clients() {
         ] {
             assert_eq!(line(&mut client, words).len(), count, "{words:?} at {}", replica.name());
         }
-        // The last command of all kinds, and those of a transaction as one.
+        // `cmd` is the last command of the stream; a transaction shows as EXEC.
         at += link.write(&["PING"]);
         link.confirmed(at);
         assert_eq!(line(&mut client, &["TYPE", "master"])[0]["cmd"], "ping");
@@ -94,9 +94,9 @@ fn the_primary_is_among_the_clients() {
     });
 }
 
-/// CLIENT KILL ends the link; the next one goes on where that was.
+/// CLIENT KILL ends the link; the replica reconnects with a partial sync.
 #[test]
-fn killing_the_primary_makes_it_come_again() {
+fn killing_the_link_makes_the_replica_reconnect() {
     on_both(&["--save", ""], &[], |replica| {
         let mut client = replica.client();
         let fake = FakePrimary::new();
@@ -105,7 +105,7 @@ fn killing_the_primary_makes_it_come_again() {
         link.confirmed(at);
         let one = |value: &Value| assert_eq!(value.int(), 1, "at {}", replica.name());
         for round in 0..6 {
-            // Others are not meant.
+            // Other types do not match the link.
             for kind in ["normal", "pubsub", "replica"] {
                 assert_eq!(client.cmd(&["CLIENT", "KILL", "TYPE", kind]).int(), 0, "{kind}");
             }
@@ -128,7 +128,7 @@ fn killing_the_primary_makes_it_come_again() {
             linked(&mut client);
             assert_eq!(client.cmd(&["GET", "k"]).text(), round.to_string());
         }
-        // As Sentinel does it, in a transaction.
+        // In a transaction, like Sentinel.
         client.ok(&["MULTI"]);
         client.cmd(&["CLIENT", "KILL", "TYPE", "master"]);
         assert_eq!(client.cmd(&["EXEC"]).items()[0].int(), 1);
@@ -138,9 +138,10 @@ fn killing_the_primary_makes_it_come_again() {
     });
 }
 
-/// Who holds writes back does not listen to the primary; that is not its silence.
+/// During a pause of writes the replica does not read from the primary. That must not count as a
+/// timeout.
 #[test]
-fn a_pause_may_outlast_the_timeout_of_the_link() {
+fn pause_may_last_longer_than_the_link_timeout() {
     on_both(&["--save", "", "--repl-timeout", "3"], &[], |replica| {
         let mut client = replica.client();
         let fake = FakePrimary::new();
@@ -166,9 +167,9 @@ fn a_pause_may_outlast_the_timeout_of_the_link() {
     });
 }
 
-/// A unit that waited for its shards when a pause began waits on.
+/// A unit that was waiting for its shards when a pause began keeps waiting.
 #[test]
-fn a_pause_holds_what_waits_for_a_long_command() {
+fn pause_delays_a_unit_that_waits_for_a_long_command() {
     let replica = Server::weft(&["--save", "", "--replica-read-only", "no"]);
     let mut client = replica.client();
     let fake = FakePrimary::new();
@@ -192,9 +193,9 @@ fn a_pause_holds_what_waits_for_a_long_command() {
     assert_eq!(client.cmd(&["STRLEN", "{tag}k"]).int(), 400 << 10);
 }
 
-/// A command that has much to do is applied elsewhere than others, and shown once as they are.
+/// A long command is applied on another thread than others, but shown once like them.
 #[test]
-fn monitor_shows_a_long_command_once() {
+fn monitor_shows_a_long_command_of_the_stream_once() {
     on_both(&["--save", ""], &[], |replica| {
         let fake = FakePrimary::new();
         let mut link = linked_to(&fake, replica);
@@ -215,9 +216,9 @@ fn monitor_shows_a_long_command_once() {
     });
 }
 
-/// A primary that is known as one still counts its replicas apart.
+/// Replicas do not count as connected clients of a primary.
 #[test]
-fn replicas_are_no_connected_clients() {
+fn replicas_do_not_count_as_connected_clients() {
     on_both(&["--save", ""], &[], |primary| {
         let mut client = primary.client();
         let mut replica = weft_tests::replicas::Raw::new(primary);

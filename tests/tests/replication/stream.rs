@@ -1,5 +1,5 @@
-//! What a primary writes is what its replica has: links are cut again and again, transactions are seen whole,
-//! and roles change under writes.
+//! A replica has what its primary writes: with links that are cut repeatedly, transactions seen as
+//! a whole, and changes of roles during writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn weft(more: &[&str]) -> Server {
     Server::weft(&[&DEBUG[..], &["--save", ""], more].concat())
 }
 
-/// One of the writers: commands of all kinds, until `ends`. Errors of commands are its own business.
+/// A writer: commands of all kinds until `ends`. Error replies are ignored.
 fn write(mut client: Client, n: usize, ends: &AtomicBool) {
     let mut rng = Rng::new(n as u64);
     let account = |n: usize| format!("account{}", n % WRITERS);
@@ -70,7 +70,7 @@ fn write(mut client: Client, n: usize, ends: &AtomicBool) {
     }
 }
 
-/// Looks at all accounts in one transaction, in each database: their sum is 0 at any moment.
+/// Reads all accounts in one transaction, in each database: their sum is always 0.
 fn read(mut client: Client, ends: &AtomicBool) -> usize {
     let mut seen = 0;
     while !ends.load(Ordering::Relaxed) {
@@ -100,9 +100,9 @@ fn seconds() -> Duration {
 }
 
 #[test]
-fn links_that_are_cut_again_and_again() {
+fn links_cut_repeatedly_lose_nothing() {
     let primary = valkey(&[]);
-    if skip_without("links_that_are_cut_again_and_again", &primary, "valkey-server") {
+    if skip_without("links_cut_repeatedly_lose_nothing", &primary, "valkey-server") {
         return;
     }
     let (primary, replica) = (primary.expect("not skipped"), weft(&["--repl-timeout", "2"]));
@@ -124,7 +124,7 @@ fn links_that_are_cut_again_and_again() {
             std::thread::sleep(Duration::from_millis(300));
             theirs.cmd(&["CLIENT", "KILL", "TYPE", "replica"]);
             if !stopped && begun.elapsed() > seconds() / 2 {
-                // Silence, and no end of the connection.
+                // Silence without an end of the connection.
                 stopped = true;
                 replica.signal(Signal::STOP);
                 std::thread::sleep(Duration::from_millis(500));
@@ -132,7 +132,7 @@ fn links_that_are_cut_again_and_again() {
             }
         }
         ends.store(true, Ordering::Relaxed);
-        assert!(reader.join().expect("sums are right") > 0, "nobody has looked");
+        assert!(reader.join().expect("sums are right") > 0, "no reads");
     });
     caught_up(&mut theirs, &mut ours);
     same_data(&mut theirs, &mut ours);
@@ -142,11 +142,11 @@ fn links_that_are_cut_again_and_again() {
     assert_eq!(info(&mut ours, "unexpected_error_replies"), "0");
 }
 
-/// A replica that becomes primary in the middle of writes has a prefix of them, and its own.
+/// A replica promoted during writes has a prefix of them, and then its own writes.
 #[test]
-fn promotion_under_writes() {
+fn promotion_during_writes_keeps_a_prefix() {
     let primary = valkey(&[]);
-    if skip_without("promotion_under_writes", &primary, "valkey-server") {
+    if skip_without("promotion_during_writes_keeps_a_prefix", &primary, "valkey-server") {
         return;
     }
     let (primary, replica) = (primary.expect("not skipped"), weft(&[]));
@@ -177,7 +177,11 @@ fn promotion_under_writes() {
             let (a, b) = (get(&mut ours, "a"), get(&mut ours, "b"));
             assert_eq!(a, b, "round {round}");
             std::thread::sleep(Duration::from_millis(20));
-            assert_eq!((get(&mut ours, "a"), get(&mut ours, "b")), (a, b), "nothing comes after");
+            assert_eq!(
+                (get(&mut ours, "a"), get(&mut ours, "b")),
+                (a, b),
+                "no writes after the promotion"
+            );
             assert_eq!(info(&mut ours, "role"), "master");
             assert_eq!(info(&mut ours, "master_replid2"), id);
             ours.ok(&["SET", "own", "1"]);
@@ -190,11 +194,12 @@ fn promotion_under_writes() {
     same_data(&mut theirs, &mut ours);
 }
 
-/// From one primary to another, and back, with other data; and with the same data, without a copy.
+/// From one primary to another and back: with other data by a full sync, with the same data by a
+/// partial sync.
 #[test]
-fn another_primary() {
+fn replica_may_change_its_primary() {
     let (one, two) = (valkey(&[]), valkey(&[]));
-    if skip_without("another_primary", &one, "valkey-server") {
+    if skip_without("replica_may_change_its_primary", &one, "valkey-server") {
         return;
     }
     let (one, two) = (one.expect("not skipped"), two.expect("not skipped"));
@@ -208,7 +213,7 @@ fn another_primary() {
         same_data(&mut theirs, &mut ours);
         assert_eq!(ours.cmd(&["GET", "which"]).text(), n.to_string());
     }
-    // The other one follows the first, so it can go on with our history when it is promoted.
+    // The second server replicates from the first, so a promotion keeps the shared history.
     let (mut first, mut second) = (one.client(), two.client());
     follow(&two, &one.port().to_string());
     caught_up(&mut first, &mut second);
@@ -219,13 +224,13 @@ fn another_primary() {
     follow(&replica, &two.port().to_string());
     caught_up(&mut second, &mut ours);
     same_data(&mut second, &mut ours);
-    assert_eq!(info(&mut second, "sync_full"), before, "it goes on");
+    assert_eq!(info(&mut second, "sync_full"), before, "a partial sync");
     assert_eq!(info(&mut ours, "master_replid"), info(&mut second, "master_replid"));
 }
 
-/// What a primary may send, unit by unit: confirmed is what has been applied, and no more.
+/// Units of a stream: exactly the applied units are acknowledged.
 #[test]
-fn units_and_what_is_confirmed() {
+fn only_applied_units_are_acknowledged() {
     let fake = FakePrimary::new();
     let replica = weft(&[]);
     let mut client = replica.client();
@@ -235,7 +240,7 @@ fn units_and_what_is_confirmed() {
     let mut at = 100;
     at += link.write(&["SELECT", "2"]) + link.write(&["SET", "a", "1"]) + link.write(&["PING"]);
     link.confirmed(at);
-    // Half a transaction is none.
+    // Half a transaction is not applied.
     let mut half = 0;
     for words in [&["MULTI"][..], &["SET", "a", "2"], &["SELECT", "3"], &["LPUSH", "l", "x", "y"]] {
         half += link.write(words);
@@ -249,7 +254,7 @@ fn units_and_what_is_confirmed() {
     assert_eq!(client.cmd(&["GET", "a"]).text(), "2");
     client.ok(&["SELECT", "3"]);
     assert_eq!(client.cmd(&["LLEN", "l"]).int(), 2);
-    // What can't be done is counted, and what follows is done.
+    // Commands that fail are counted, and the next ones are applied.
     for words in [
         &["HSET", "l", "f", "v"][..],
         &["NOSUCH", "word"],
@@ -262,7 +267,7 @@ fn units_and_what_is_confirmed() {
     link.confirmed(at);
     assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
     assert_eq!(info(&mut client, "unexpected_error_replies"), "4");
-    // The world is needed for these.
+    // These commands stop the world.
     for words in [&["SWAPDB", "3", "4"][..], &["SELECT", "5"], &["SET", "five", "5"]] {
         at += link.write(words);
     }
@@ -274,18 +279,18 @@ fn units_and_what_is_confirmed() {
     assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
     client.ok(&["SELECT", "5"]);
     assert_eq!(client.cmd(&["KEYS", "*"]).items().len(), 1);
-    // A unit of very many commands, and one of a large value.
+    // A unit of very many commands, and one with a large value.
     at += link.write(&["MULTI"]);
     for n in 0..3000 {
         at += link.write(&["RPUSH", &format!("list{}", n % 50), &n.to_string()]);
     }
     at += link.write(&["EXEC"]) + link.write(&["SET", "large", &"x".repeat(3 << 20)]);
-    // The answer counts the question.
+    // The acknowledged offset includes the GETACK.
     at += link.write(&["REPLCONF", "GETACK", "*"]);
     link.confirmed(at);
     assert_eq!(client.cmd(&["STRLEN", "large"]).int(), 3 << 20);
     assert_eq!(client.cmd(&["LLEN", "list7"]).int(), 60);
-    // A link that ends in the middle of a unit: it is asked for again.
+    // A link ends in the middle of a unit: the replica requests it again.
     link.write(&["MULTI"]);
     link.write(&["SET", "torn", "1"]);
     drop(link);
@@ -294,15 +299,15 @@ fn units_and_what_is_confirmed() {
     link.raw(b"+CONTINUE\r\n");
     link.confirmed(at);
     assert!(client.cmd(&["GET", "torn"]).is_null());
-    // No SELECT is said again.
+    // No SELECT is sent again.
     at += link.write(&["SET", "six", "6"]);
     link.confirmed(at);
     assert_eq!(client.cmd(&["GET", "six"]).text(), "6");
 }
 
-/// Clients that wait for what a primary writes, watch it, or listen to it.
+/// Clients of the replica that wait for keys, watch them or subscribe notice writes of the primary.
 #[test]
-fn those_who_listen_hear_of_it() {
+fn clients_of_a_replica_notice_writes_of_the_primary() {
     let fake = FakePrimary::new();
     let replica = weft(&["--notify-keyspace-events", "KEA"]);
     let [mut client, mut reader, mut listener, mut watcher] =

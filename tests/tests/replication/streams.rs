@@ -1,5 +1,5 @@
-//! The stream of writes at other servers: all of it, in order, over links that are cut again and again. For
-//! longer, and over chains: `replication_cut_links.rs`.
+//! The replication stream to other servers: complete and in order, over links that are cut
+//! repeatedly. `cut_links.rs` has longer runs, and chains.
 
 use rustix::process::Signal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn weft(more: &[&str]) -> Server {
     Server::weft(&[&WEFT[..], more].concat())
 }
 
-/// Eight clients write for a while; meanwhile `disturb` is called again and again.
+/// Eight clients write while `disturb` is called repeatedly.
 fn write_while(server: &Server, seed: u64, rounds: usize, mut disturb: impl FnMut()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -42,7 +42,7 @@ fn write_while(server: &Server, seed: u64, rounds: usize, mut disturb: impl FnMu
 }
 
 #[test]
-fn replicas_have_what_the_primary_has_though_their_links_are_cut() {
+fn replicas_have_all_data_although_their_links_are_cut() {
     let seed = env_or("REPL_SEED", 1);
     for (name, program) in followers() {
         let weft = weft(&[]);
@@ -69,9 +69,9 @@ fn replicas_have_what_the_primary_has_though_their_links_are_cut() {
     }
 }
 
-/// A replica that does not read is let go, and neither its fellow nor clients wait for it.
+/// A replica that does not read is disconnected. The other replica and clients do not wait for it.
 #[test]
-fn one_that_stops_reading_is_let_go() {
+fn replica_that_stops_reading_is_disconnected() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let weft =
         weft(&["--client-output-buffer-limit", "replica 32mb 0 0", "--repl-backlog-size", "1mb"]);
@@ -82,12 +82,12 @@ fn one_that_stops_reading_is_let_go() {
     stopped.signal(Signal::STOP);
     let (mut client, value) = (weft.client(), "x".repeat(1 << 20));
     let mut writes = 0;
-    until("it is let go", || {
+    until("the replica is disconnected", || {
         for _ in 0..4 {
             client.ok(&["SET", &format!("key:{}", writes % 16), &value]);
             writes += 1;
         }
-        // So that the other is never far behind.
+        // So that the other replica never lags much.
         std::thread::sleep(Duration::from_millis(50));
         number(&mut client, "replication", "connected_slaves") == 1
     });
@@ -95,7 +95,7 @@ fn one_that_stops_reading_is_let_go() {
     assert_eq!(number(&mut client, "stats", "client_output_buffer_limit_disconnections"), 1);
     caught_up(&weft, &other);
     same_data(&weft, &other);
-    // It comes back, and as what it needs is not kept it gets a copy.
+    // The replica reconnects. The backlog does not have what it needs, so it does a full sync.
     stopped.signal(Signal::CONT);
     caught_up(&weft, &stopped);
     same_data(&weft, &stopped);
@@ -103,9 +103,9 @@ fn one_that_stops_reading_is_let_go() {
     assert_eq!((&stats["sync_full"][..], &stats["sync_partial_err"][..]), ("3", "1"));
 }
 
-/// Bytes that a replica has got are those of the stream from where it asked on, whoever asks.
+/// A partial sync sends exactly the stream from the requested offset.
 #[test]
-fn a_continuation_is_the_stream_from_there() {
+fn partial_sync_sends_the_stream_from_its_offset() {
     let weft = weft(&[]);
     let mut client = weft.client();
     let mut first = Raw::new(&weft);
@@ -132,9 +132,10 @@ fn a_continuation_is_the_stream_from_there() {
     assert!(ahead.line().starts_with("+FULLRESYNC"));
 }
 
-/// Neither is it told what it has subscribed to, or of keys that it has read.
+/// A connection that becomes a replica no longer gets messages of its subscriptions, or
+/// invalidations.
 #[test]
-fn replicas_are_not_pushed_to() {
+fn replicas_get_no_pushes() {
     let weft = weft(&["--repl-timeout", "600"]);
     let mut client = weft.client();
     client.ok(&["SET", "key", "value"]);
@@ -153,12 +154,12 @@ fn replicas_are_not_pushed_to() {
         let got = raw.to_end();
         assert!(got.is_empty(), "{then:?}: {:?}", String::from_utf8_lossy(&got));
     }
-    until("all are gone", || number(&mut client, "replication", "connected_slaves") == 0);
+    until("no replicas", || number(&mut client, "replication", "connected_slaves") == 0);
 }
 
-/// Who has become a replica is answered nothing; a command that has an answer ends its connection.
+/// A replica gets no replies; a command that has a reply closes its connection.
 #[test]
-fn replicas_are_not_answered() {
+fn replicas_get_no_replies() {
     let weft = weft(&["--repl-timeout", "600"]);
     for words in [&["PING"][..], &["SUBSCRIBE", "channel"], &["REPLCONF", "capa", "eof"], &["NONE"]]
     {
@@ -175,5 +176,5 @@ fn replicas_are_not_answered() {
         assert!(got.is_empty(), "{words:?}: {:?}", String::from_utf8_lossy(&got));
     }
     let mut client = weft.client();
-    until("all are gone", || number(&mut client, "replication", "connected_slaves") == 0);
+    until("no replicas", || number(&mut client, "replication", "connected_slaves") == 0);
 }
