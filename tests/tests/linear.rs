@@ -28,7 +28,7 @@ use weft_tests::env_or;
 /// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// The disturbances besides plain operations, and whether connections move between threads.
+/// The disturbances in addition to plain operations, and whether connections move between threads.
 fn disturbances() -> (Disturbances, bool) {
     let text = env_or("LINEAR_WITH", "all".to_string());
     let (wandering, others): (Vec<&str>, Vec<&str>) =

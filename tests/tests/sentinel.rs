@@ -1,4 +1,4 @@
-//! Real Sentinels watch three servers: primaries are killed, stopped, and told to fail over.
+//! Real Sentinels watch three servers: primaries are killed, stopped, and asked to fail over.
 //!
 //! After each failover the Sentinels and the servers agree on one primary, the old primary is its
 //! replica, and the configuration files match. No write is lost that two replicas had acknowledged.
@@ -158,7 +158,7 @@ impl Cluster {
         })
     }
 
-    /// Tells the first Sentinel to fail over from `old`. It aborts an attempt that takes too long,
+    /// Asks the first Sentinel to fail over from `old`. It aborts an attempt that takes too long,
     /// and is asked again.
     fn hand_over(&self, old: u16) {
         let says_old = |all: &Cluster| {

@@ -1,4 +1,4 @@
-//! Connections come and go without leaving anything behind.
+//! Connections open and close without leaking memory, descriptors or threads.
 
 use std::time::Duration;
 

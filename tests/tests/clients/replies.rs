@@ -5,7 +5,7 @@ use weft_testkit::Server;
 use weft_testkit::client::encode;
 use weft_tests::scene::{client, info, on_both, reply, send, send_all, until, until_blocked};
 
-/// Long enough for the server to read what was sent.
+/// Long enough for the server to read the sent bytes.
 const SEEN: Duration = Duration::from_millis(100);
 
 /// A blocking command is followed by a complete command and the beginning of a large value. The

@@ -34,7 +34,7 @@ fn requests_of_one_read_are_not_all_answered_at_once() {
     }
 }
 
-/// Requests behind a blocked command take only the bytes that were sent, not the size of their
+/// Requests after a blocked command take only the bytes that were sent, not the size of their
 /// parsed arguments. CLIENT LIST shows them, and they are answered after the command. `behind` is
 /// smaller than one read.
 fn takes_what_it_came_in(before: &[u8], behind: &[u8], replies: usize, waits: usize) {

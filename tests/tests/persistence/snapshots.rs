@@ -365,7 +365,7 @@ fn writes_are_refused_after_a_failed_save() {
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
     let in_the_way = weft.dir().join("dump.rdb");
-    fs::create_dir(&in_the_way).expect("a folder in the place of the file");
+    fs::create_dir(&in_the_way).expect("a folder with the name of the file");
     assert_eq!(client.cmd(&["SAVE"]).error().as_deref(), Some("ERR"));
     client.ok(&["SET", "a", "2"]);
     client.cmd(&["BGSAVE"]);
@@ -396,7 +396,7 @@ fn shutdown_is_refused_when_the_save_fails() {
     let mut weft = Server::weft(&["--save", "3600 1"]);
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
-    fs::create_dir(weft.dir().join("dump.rdb")).expect("a folder in the place of the file");
+    fs::create_dir(weft.dir().join("dump.rdb")).expect("a folder with the name of the file");
     weft.signal(rustix::process::Signal::TERM);
     until(|| weft.log().contains("can't exit"));
     client.ok(&["SET", "a", "2"]);

@@ -1,4 +1,4 @@
-//! Copies of a primary's data that break off: their effect on memory and on disk.
+//! Incomplete copies of a primary's data: their effect on memory and on disk.
 
 use std::path::Path;
 use std::time::Duration;
@@ -180,7 +180,7 @@ fn incomplete_copy_leaves_no_file() {
     assert!(folder(server.dir()).is_empty() && folder(&other).is_empty());
 }
 
-/// The loaded part of a copy that breaks off is freed in the background.
+/// The loaded part of an incomplete copy is freed in the background.
 #[test]
 fn incomplete_copy_is_freed_in_the_background() {
     const KEYS: usize = 2000;

@@ -101,7 +101,7 @@ fn restart(who: Who, end: End, file: File) {
         }
     }
     if end == End::Killed {
-        // The file is behind the other server's data.
+        // The file is older than the other server's data.
         let port = match who {
             Who::Primary => own.port(),
             Who::Replica => other.port(),

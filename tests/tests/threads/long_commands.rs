@@ -67,7 +67,7 @@ fn watch_that_never_finds_its_shards_free_still_runs() {
     assert_eq!(watched, [Some(true); 4]);
 }
 
-/// Requests of a killed client wait behind a long command for all shards. When they get them,
+/// Requests of a killed client wait for a long command for all shards. When they get them,
 /// CLIENT KILL has been answered and other clients have written: the requests must not run.
 #[test]
 fn killed_client_does_nothing_when_its_turn_comes() {
