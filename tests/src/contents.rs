@@ -121,11 +121,11 @@ pub fn stream_content(client: &mut Client, key: &str) -> String {
     let mut all = client.cmd(&["XRANGE", key, "-", "+"]).to_string();
     for group in ["g", "h"] {
         let pending = client.cmd(&["XPENDING", key, group, "-", "+", "1000"]);
-        let told = pending.items().iter().map(|entry| {
+        let shown = pending.items().iter().map(|entry| {
             // Skip the idle time, which differs between servers.
             format!("{} {} {}", entry.items()[0], entry.items()[1], entry.items()[3])
         });
-        all.push_str(&told.collect::<Vec<_>>().join(", "));
+        all.push_str(&shown.collect::<Vec<_>>().join(", "));
     }
     all
 }

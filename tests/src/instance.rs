@@ -123,7 +123,7 @@ impl Instance {
     }
 
     /// Sends SIGCONT.
-    pub fn go_on(&mut self) {
+    pub fn resume(&mut self) {
         self.signal(Signal::CONT);
         self.is_stopped = false;
     }

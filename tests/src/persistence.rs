@@ -35,7 +35,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// # Panics
 /// As [`until`].
 #[track_caller]
-pub fn no_rewrite(client: &mut Client) {
+pub fn wait_for_rewrite_end(client: &mut Client) {
     until("the end of the rewrite", || {
         info(client, "aof_rewrite_in_progress") == "0"
             && info(client, "aof_rewrite_scheduled") == "0"

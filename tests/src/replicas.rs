@@ -16,7 +16,7 @@ use weft_testkit::{Client, Server, locate, skipped};
 
 /// Installed servers that can replicate from another one. Notes a skip for each missing one.
 #[must_use]
-pub fn followers() -> Vec<(&'static str, PathBuf)> {
+pub fn replica_programs() -> Vec<(&'static str, PathBuf)> {
     let all = [("valkey", locate::valkey()), ("redis8", locate::redis8())];
     let there = all.into_iter().filter_map(|(name, program)| {
         if program.is_none() {
@@ -30,7 +30,7 @@ pub fn followers() -> Vec<(&'static str, PathBuf)> {
 /// Starts a server that replicates from this port.
 #[must_use]
 #[track_caller]
-pub fn follower(name: &'static str, program: &Path, port: u16, more: &[&str]) -> Server {
+pub fn start_replica(name: &'static str, program: &Path, port: u16, more: &[&str]) -> Server {
     let port = port.to_string();
     let follows =
         ["--replicaof", "127.0.0.1", &port, "--save", "", "--enable-debug-command", "yes"];
@@ -57,16 +57,16 @@ pub fn number(client: &mut Client, section: &str, name: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
 }
 
-/// As [`replication::caught_up`], for two servers.
+/// As [`replication::wait_until_caught_up`], for two servers.
 #[track_caller]
-pub fn caught_up(primary: &Server, replica: &Server) {
-    replication::caught_up(&mut primary.client(), &mut replica.client());
+pub fn wait_until_caught_up(primary: &Server, replica: &Server) {
+    replication::wait_until_caught_up(&mut primary.client(), &mut replica.client());
 }
 
-/// As [`replication::same_data`], for two servers.
+/// As [`replication::wait_for_same_data`], for two servers.
 #[track_caller]
-pub fn same_data(primary: &Server, replica: &Server) {
-    replication::same_data(&mut primary.client(), &mut replica.client());
+pub fn wait_for_same_data(primary: &Server, replica: &Server) {
+    replication::wait_for_same_data(&mut primary.client(), &mut replica.client());
 }
 
 /// Writes values of all types and encodings to several databases. Some have an expiry far in the
@@ -102,19 +102,19 @@ pub fn fill(server: &Server, seed: u64, has_field_expiry: bool) {
 }
 
 /// A connection that the test drives as a replica.
-pub struct Raw {
+pub struct RawReplica {
     socket: TcpStream,
     got: Vec<u8>,
 }
 
-impl Raw {
+impl RawReplica {
     /// # Panics
     /// If no server listens.
     #[must_use]
-    pub fn new(server: &Server) -> Raw {
+    pub fn new(server: &Server) -> RawReplica {
         let socket = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
         socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Raw { socket, got: Vec::new() }
+        RawReplica { socket, got: Vec::new() }
     }
 
     /// Sends a command. A failed write is ignored: the next read shows it.
@@ -132,7 +132,7 @@ impl Raw {
     /// # Panics
     /// If no bytes come within [`PATIENCE`].
     #[track_caller]
-    fn more(&mut self) -> bool {
+    fn read_more(&mut self) -> bool {
         let mut bytes = [0; 64 << 10];
         match self.socket.read(&mut bytes) {
             Ok(n) => {
@@ -159,7 +159,7 @@ impl Raw {
                 self.got.drain(..end + 2);
                 return line;
             }
-            assert!(self.more(), "closed in the middle of a line: {:?}", self.got);
+            assert!(self.read_more(), "closed in the middle of a line: {:?}", self.got);
         }
     }
 
@@ -177,7 +177,7 @@ impl Raw {
     #[track_caller]
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         while self.got.len() < bytes {
-            assert!(self.more(), "closed after {} of {bytes} bytes", self.got.len());
+            assert!(self.read_more(), "closed after {} of {bytes} bytes", self.got.len());
         }
         self.got.drain(..bytes).collect()
     }
@@ -199,7 +199,7 @@ impl Raw {
                     return copy;
                 }
                 from = self.got.len().saturating_sub(40);
-                assert!(self.more(), "closed in the middle of the copy");
+                assert!(self.read_more(), "closed in the middle of the copy");
             }
         }
         let length = head.strip_prefix('$').and_then(|length| length.parse().ok());
@@ -212,7 +212,7 @@ impl Raw {
     /// # Panics
     /// If the server answers anything else.
     #[track_caller]
-    pub fn full(&mut self) -> (String, u64) {
+    pub fn full_sync(&mut self) -> (String, u64) {
         for words in
             [&["REPLCONF", "capa", "eof", "capa", "psync2"][..], &["REPLCONF", "version", "9.1.0"]]
         {
@@ -230,7 +230,7 @@ impl Raw {
     /// If the connection is closed.
     #[track_caller]
     pub fn discard(&mut self) {
-        assert!(self.more(), "closed");
+        assert!(self.read_more(), "closed");
         self.got.clear();
     }
 
@@ -239,8 +239,8 @@ impl Raw {
     /// # Panics
     /// If the connection does not end.
     #[track_caller]
-    pub fn to_end(&mut self) -> Vec<u8> {
-        while self.more() {}
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        while self.read_more() {}
         std::mem::take(&mut self.got)
     }
 }

@@ -46,7 +46,7 @@ pub fn info(client: &mut Client, field: &str) -> String {
 /// # Panics
 /// If it stays down.
 #[track_caller]
-pub fn linked(replica: &mut Client) {
+pub fn wait_for_link(replica: &mut Client) {
     until("the link", || info(replica, "master_link_status") == "up");
 }
 
@@ -55,7 +55,7 @@ pub fn linked(replica: &mut Client) {
 /// # Panics
 /// If it does not catch up.
 #[track_caller]
-pub fn caught_up(primary: &mut Client, replica: &mut Client) {
+pub fn wait_until_caught_up(primary: &mut Client, replica: &mut Client) {
     until("equal offsets", || {
         info(replica, "master_link_status") == "up"
             && info(primary, "master_repl_offset") == info(replica, "slave_repl_offset")
@@ -68,7 +68,7 @@ pub fn caught_up(primary: &mut Client, replica: &mut Client) {
 /// # Panics
 /// If the digests stay different.
 #[track_caller]
-pub fn same_data(primary: &mut Client, replica: &mut Client) {
+pub fn wait_for_same_data(primary: &mut Client, replica: &mut Client) {
     let both = |primary: &mut Client, replica: &mut Client| {
         [primary, replica].map(|client| client.cmd(&["DEBUG", "DIGEST"]).to_string())
     };
@@ -142,7 +142,7 @@ impl FakePrimary {
     /// # Panics
     /// If the replica sends another command.
     #[must_use]
-    pub fn shake_hands(&self) -> (FakeLink, Vec<String>) {
+    pub fn handshake(&self) -> (FakeLink, Vec<String>) {
         let mut link = self.accept();
         loop {
             let words = link.request();
@@ -155,14 +155,14 @@ impl FakePrimary {
         }
     }
 
-    /// Like [`FakePrimary::shake_hands`], and then sends a copy at this offset: the replica is
+    /// Like [`FakePrimary::handshake`], and then sends a copy at this offset: the replica is
     /// online.
     ///
     /// # Panics
-    /// As [`FakePrimary::shake_hands`].
+    /// As [`FakePrimary::handshake`].
     #[must_use]
     pub fn copy(&self, file: &[u8], offset: u64) -> FakeLink {
-        let (mut link, _) = self.shake_hands();
+        let (mut link, _) = self.handshake();
         link.raw(format!("+FULLRESYNC {ID} {offset}\r\n${}\r\n", file.len()).as_bytes());
         link.raw(file);
         link
@@ -220,13 +220,13 @@ impl FakeLink {
     /// # Panics
     /// If it acknowledges more, or nothing.
     #[track_caller]
-    pub fn confirmed(&mut self, offset: u64) {
+    pub fn wait_for_ack(&mut self, offset: u64) {
         loop {
             let words = self.request();
             assert_eq!(words[..2], ["REPLCONF", "ACK"], "{words:?}");
-            let told: u64 = words[2].parse().expect("an offset");
-            assert!(told <= offset, "acknowledged {told} of {offset}");
-            if told == offset {
+            let acknowledged: u64 = words[2].parse().expect("an offset");
+            assert!(acknowledged <= offset, "acknowledged {acknowledged} of {offset}");
+            if acknowledged == offset {
                 return;
             }
         }
@@ -261,6 +261,6 @@ fn parse(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
 /// # Panics
 /// If the server refuses.
 #[track_caller]
-pub fn follow(replica: &Server, port: &str) {
+pub fn replicate_from(replica: &Server, port: &str) {
     replica.client().ok(&["REPLICAOF", "127.0.0.1", port]);
 }

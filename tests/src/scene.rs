@@ -35,7 +35,7 @@ pub fn send_all(client: &mut Client, commands: &[&[&str]]) {
 
 /// The text of a command's reply, also of an error.
 #[track_caller]
-pub fn said<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> String {
+pub fn reply_text<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> String {
     let value = client.cmd(args);
     value.error().unwrap_or_else(|| value.text())
 }
@@ -112,7 +112,7 @@ pub fn on_both(args: &[&str], weft: &[&str], check: impl Fn(&mut Server)) {
     check(&mut Server::weft(&[args, weft].concat()));
 }
 
-/// Stops the slow lane from starting commands, for as long as the test needs. [`Long`] keeps its
+/// Stops the slow lane from starting commands, for as long as the test needs. [`LongCommand`] keeps its
 /// threads busy only for a limited time.
 #[track_caller]
 pub fn pause_slow_lane(client: &mut Client, is_on: bool) {
@@ -153,17 +153,17 @@ impl HeldShard {
 }
 
 /// A command that reads one set, takes long, locks a single shard and has a short reply.
-pub struct Long {
+pub struct LongCommand {
     set: String,
     /// How many times the command must name the set per second of work.
     per_second: f64,
 }
 
-impl Long {
+impl LongCommand {
     /// A long command on the shard of this tag. It is calibrated by a run, so the server must be
     /// idle.
     #[track_caller]
-    pub fn with_tag(server: &Server, tag: &str) -> Long {
+    pub fn with_tag(server: &Server, tag: &str) -> LongCommand {
         const MEMBERS: usize = 20_000;
         const NAMED: usize = 200;
         let mut client = client(server);
@@ -173,7 +173,7 @@ impl Long {
             let add = ["SADD", &set].into_iter().chain(part.iter().map(String::as_str));
             client.cmd(&add.collect::<Vec<_>>());
         }
-        let mut long = Long { set, per_second: 0.0 };
+        let mut long = LongCommand { set, per_second: 0.0 };
         let begin = Instant::now();
         assert_eq!(client.cmd(&long.naming(NAMED)).int(), MEMBERS as i64);
         long.per_second = NAMED as f64 / begin.elapsed().as_secs_f64();

@@ -1,6 +1,6 @@
 //! Random writes as clients send them, reproducible by seed: values of all types in four databases,
 //! with transactions, expiry, blocking pops, streams and consumer groups.
-//! [`crate::replication::same_data`] and [`same_groups`] compare two servers afterwards.
+//! [`crate::replication::wait_for_same_data`] and [`wait_for_same_groups`] compare two servers afterwards.
 
 use crate::persistence::PATIENCE;
 use std::time::{Duration, Instant};
@@ -140,10 +140,10 @@ fn groups(client: &mut Client, but: &[&str]) -> Vec<String> {
             if groups.error().is_none() && !groups.items().is_empty() {
                 let pending = client.cmd(&["XPENDING", &stream, "group"]);
                 let fields = groups.items()[0].items().chunks_exact(2);
-                let told = fields.filter(|field| !but.contains(&&field[0].text()[..]));
-                let told: Vec<_> =
-                    told.map(|field| format!("{}: {}", field[0], field[1])).collect();
-                all.push(format!("{db} {stream}: {} {pending}", told.join(", ")));
+                let shown = fields.filter(|field| !but.contains(&&field[0].text()[..]));
+                let shown: Vec<_> =
+                    shown.map(|field| format!("{}: {}", field[0], field[1])).collect();
+                all.push(format!("{db} {stream}: {} {pending}", shown.join(", ")));
             }
         }
     }
@@ -153,7 +153,7 @@ fn groups(client: &mut Client, but: &[&str]) -> Vec<String> {
 /// Fields of consumer groups that a primary of this name does not always replicate: consumers
 /// created by a command that then reads nothing and, before Redis 8, the number of read entries.
 #[must_use]
-pub fn untold(primary: &str) -> &'static [&'static str] {
+pub fn unreplicated_fields(primary: &str) -> &'static [&'static str] {
     match primary {
         "weft" => &[],
         "redis7-server" => &["consumers", "entries-read", "lag"],
@@ -167,7 +167,7 @@ pub fn untold(primary: &str) -> &'static [&'static str] {
 /// # Panics
 /// If they stay different.
 #[track_caller]
-pub fn same_groups(primary: &mut Client, replica: &mut Client, but: &[&str]) -> usize {
+pub fn wait_for_same_groups(primary: &mut Client, replica: &mut Client, but: &[&str]) -> usize {
     let begun = Instant::now();
     loop {
         let (ours, theirs) = (groups(primary, but), groups(replica, but));

@@ -41,10 +41,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         assert!(begin.elapsed() < PATIENCE, "timed out: {what}");

@@ -50,7 +50,7 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// Whether clients continue.
-    pub fn goes_on(&self) -> bool {
+    pub fn should_continue(&self) -> bool {
         Instant::now() < self.until && !self.failed.load(Ordering::Relaxed)
     }
 

@@ -65,8 +65,10 @@ impl Cluster {
         cluster.sentinels = sentinels;
         cluster.until("Sentinels know each other", |all| {
             all.sentinels.iter().all(|sentinel| {
-                let told = ask(sentinel, &["SENTINEL", "SENTINELS", "main"]);
-                told.is_some_and(|told| told.items().len() == 2 && told.items().iter().all(is_up))
+                let reported = ask(sentinel, &["SENTINEL", "SENTINELS", "main"]);
+                reported.is_some_and(|reported| {
+                    reported.items().len() == 2 && reported.items().iter().all(is_up)
+                })
             })
         });
         cluster.until("Sentinels know the replicas", |all| all.is_seen_by_all(first));
@@ -85,7 +87,7 @@ impl Cluster {
 
     /// State and logs that explain a disagreement.
     fn show(&self) -> String {
-        let mut text = format!("Sentinels say {:?}\n", self.told_primaries());
+        let mut text = format!("Sentinels say {:?}\n", self.reported_primaries());
         for server in &self.servers {
             let role = ask(server, &["ROLE"]).map_or("-".into(), |role| format!("{role}"));
             let conf = server.conf();
@@ -119,21 +121,20 @@ impl Cluster {
         info(server).matches("state=online").count()
     }
 
-    fn told_primaries(&self) -> BTreeSet<String> {
-        let told = |sentinel: &Instance| {
+    fn reported_primaries(&self) -> BTreeSet<String> {
+        let reported = |sentinel: &Instance| {
             let answer = ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
             answer.map_or("-".into(), |answer| format!("{answer}"))
         };
-        self.sentinels.iter().map(told).collect()
+        self.sentinels.iter().map(reported).collect()
     }
 
     /// The primary that all Sentinels agree on, if it is not `old`.
     fn new_primary(&self, old: u16) -> Option<u16> {
-        let told = self.told_primaries();
-        let port =
-            self.servers.iter().map(Instance::port).find(|port| {
-                told.len() == 1 && told.iter().all(|t| t.contains(&port.to_string()))
-            })?;
+        let reported = self.reported_primaries();
+        let port = self.servers.iter().map(Instance::port).find(|port| {
+            reported.len() == 1 && reported.iter().all(|t| t.contains(&port.to_string()))
+        })?;
         (port != old).then_some(port)
     }
 
@@ -160,7 +161,7 @@ impl Cluster {
 
     /// Asks the first Sentinel to fail over from `old`. It aborts an attempt that takes too long,
     /// and is asked again.
-    fn hand_over(&self, old: u16) {
+    fn start_failover(&self, old: u16) {
         let says_old = |all: &Cluster| {
             let answer = ask(&all.sentinels[0], &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
             answer.is_some_and(|answer| format!("{answer}").contains(&old.to_string()))
@@ -180,7 +181,7 @@ impl Cluster {
     }
 
     /// Waits for another primary than `old`, restores the old one by `bring_back`, and waits until all agree.
-    fn fails_over(&mut self, old: u16, bring_back: impl FnOnce(&mut Instance)) -> u16 {
+    fn wait_for_failover(&mut self, old: u16, bring_back: impl FnOnce(&mut Instance)) -> u16 {
         self.until("another primary", |all| all.new_primary(old).is_some());
         let new = self.new_primary(old).expect("checked above");
         self.primary.store(new, Ordering::SeqCst);
@@ -279,17 +280,17 @@ fn sentinels_fail_over_without_losing_acknowledged_writes() {
         for round in 0..env_or("SENTINEL_KILLS", 2) {
             eprintln!("kill {round}: {now}");
             cluster.server(now).kill();
-            now = cluster.fails_over(now, Instance::start);
+            now = cluster.wait_for_failover(now, Instance::start);
         }
         for round in 0..env_or("SENTINEL_STOPS", 1) {
             eprintln!("stop {round}: {now}");
             cluster.server(now).stop();
-            now = cluster.fails_over(now, Instance::go_on);
+            now = cluster.wait_for_failover(now, Instance::resume);
         }
         for round in 0..env_or("SENTINEL_HANDOVERS", 1) {
             eprintln!("fail over {round}: {now}");
-            cluster.hand_over(now);
-            now = cluster.fails_over(now, |_| ());
+            cluster.start_failover(now);
+            now = cluster.wait_for_failover(now, |_| ());
         }
         drop(ends);
         let mut client = Client::tcp(now);

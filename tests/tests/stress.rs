@@ -100,7 +100,7 @@ fn increments_are_never_lost() {
             let mut client = server.client();
             scope.spawn(move || {
                 let mut rng = Rng::new(i);
-                let mut told: HashMap<usize, Vec<i64>> = HashMap::new();
+                let mut numbers: HashMap<usize, Vec<i64>> = HashMap::new();
                 while Instant::now() < until {
                     let counters: Vec<usize> = (0..20).map(|_| rng.below(COUNTERS)).collect();
                     let commands: Vec<Vec<String>> = counters
@@ -109,10 +109,10 @@ fn increments_are_never_lost() {
                         .collect();
                     let replies = client.pipeline(&commands).expect("answered");
                     for (counter, reply) in counters.into_iter().zip(replies) {
-                        told.entry(counter).or_default().push(reply.value.int());
+                        numbers.entry(counter).or_default().push(reply.value.int());
                     }
                 }
-                told
+                numbers
             })
         });
         let clients: Vec<_> = clients.collect();
@@ -120,9 +120,10 @@ fn increments_are_never_lost() {
     });
     let mut client = server.client();
     for counter in 0..COUNTERS {
-        let each: Vec<&Vec<i64>> = counts.iter().filter_map(|told| told.get(&counter)).collect();
-        for told in &each {
-            assert!(told.is_sorted_by(|a, b| a < b), "one client saw counter {counter} go back");
+        let each: Vec<&Vec<i64>> =
+            counts.iter().filter_map(|numbers| numbers.get(&counter)).collect();
+        for numbers in &each {
+            assert!(numbers.is_sorted_by(|a, b| a < b), "one client saw counter {counter} go back");
         }
         let mut all: Vec<i64> = each.into_iter().flatten().copied().collect();
         all.sort_unstable();

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, Value};
 use weft_tests::scene::{
-    Long, PATIENCE, SLOW_THREADS, client, id, on_both, reply, reply_within, send, send_all, until,
-    until_blocked,
+    LongCommand, PATIENCE, SLOW_THREADS, client, id, on_both, reply, reply_within, send, send_all,
+    until, until_blocked,
 };
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
@@ -96,7 +96,7 @@ enum End {
 #[test]
 fn untaken_element_goes_to_the_next_client_in_queue() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut maker = client(&server);
     for end in [End::Killed, End::HangsUp, End::Unblocked] {
         for delay_ms in [0, 20] {
@@ -135,7 +135,7 @@ fn untaken_element_goes_to_the_next_client_in_queue() {
 #[test]
 fn wait_queue_advances_after_a_refused_client() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut maker = client(&server);
     for _ in 0..3 {
         let wait = ["BLMOVE", "src", "{t}dst", "LEFT", "RIGHT", "0"];
@@ -196,7 +196,8 @@ fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
     // Queueing for this many keys takes a while.
     const KEYS: usize = 20_000;
     let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
-    let longs: [Long; SLOW_THREADS] = ["t", "u", "v", "w"].map(|tag| Long::with_tag(&server, tag));
+    let longs: [LongCommand; SLOW_THREADS] =
+        ["t", "u", "v", "w"].map(|tag| LongCommand::with_tag(&server, tag));
     let mut maker = client(&server);
     let keys: Vec<String> = (0..KEYS).map(|n| format!("{{k}}{n}")).collect();
     let count = KEYS.to_string();
@@ -214,7 +215,7 @@ fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
         send(&mut waiter, &wait);
         std::thread::sleep(Duration::from_millis(5));
         maker.cmd(&["DEL", &keys[0]]);
-        let unblocked = told_to_go_on(&mut maker, &mut waiter, &id);
+        let unblocked = unblock_unless_served(&mut maker, &mut waiter, &id);
         met += usize::from(unblocked);
         if unblocked {
             let got = reply_within(&mut waiter, PATIENCE);
@@ -227,7 +228,7 @@ fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
 }
 
 /// Repeats CLIENT UNBLOCK until it succeeds; `false` if the client was served first.
-fn told_to_go_on(maker: &mut Client, waiter: &mut Client, id: &str) -> bool {
+fn unblock_unless_served(maker: &mut Client, waiter: &mut Client, id: &str) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         for _ in 0..100 {

@@ -28,7 +28,7 @@ fn until_read(admin: &mut Client, id: &str, bytes: usize) {
 }
 
 /// A new client blocks with `blocked`, sends a long pipeline and hangs up.
-fn hang_up_behind_a_pipeline(server: &Server, admin: &mut Client, blocked: &[&str]) {
+fn hang_up_after_a_pipeline(server: &Server, admin: &mut Client, blocked: &[&str]) {
     let mut own = client(server);
     send(&mut own, blocked);
     until_blocked(admin, 1);
@@ -42,7 +42,7 @@ fn blocked_client_ends_when_it_hangs_up_after_a_pipeline() {
     on_both(&[], &TWO, |server| {
         let mut admin = client(server);
         for blocked in [&["BLPOP", "list", "0"][..], &["WAIT", "1", "0"]] {
-            hang_up_behind_a_pipeline(server, &mut admin, blocked);
+            hang_up_after_a_pipeline(server, &mut admin, blocked);
         }
         assert_eq!(admin.cmd(&["RPUSH", "list", "x"]).int(), 1);
         assert_eq!(admin.cmd(&["LLEN", "list"]).int(), 1, "{}", server.name());
@@ -55,7 +55,7 @@ fn paused_client_ends_when_it_hangs_up_after_a_pipeline() {
     on_both(&[], &TWO, |server| {
         let mut admin = client(server);
         admin.ok(&["CLIENT", "PAUSE", "600000", "WRITE"]);
-        hang_up_behind_a_pipeline(server, &mut admin, &["SET", "paused", "1"]);
+        hang_up_after_a_pipeline(server, &mut admin, &["SET", "paused", "1"]);
         admin.ok(&["CLIENT", "UNPAUSE"]);
         assert_eq!(admin.cmd(&["EXISTS", "trace", "paused"]).int(), 0, "{}", server.name());
     });
@@ -88,8 +88,8 @@ fn client_query_buffer_limit_closes_blocked_and_paused_clients() {
         }
         admin.ok(&["CLIENT", "UNPAUSE"]);
         assert_eq!(admin.cmd(&["EXISTS", "trace", "paused"]).int(), 0);
-        let told = server.log().matches("Closing client that reached max query buffer").count();
-        assert_eq!(told as u64, closed, "{}", server.name());
+        let logged = server.log().matches("Closing client that reached max query buffer").count();
+        assert_eq!(logged as u64, closed, "{}", server.name());
     });
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, SLOW_THREADS, client, id, info, on_both, reply, reply_within, send, send_all, until,
-    until_blocked,
+    LongCommand, SLOW_THREADS, client, id, info, on_both, reply, reply_within, send, send_all,
+    until, until_blocked,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
@@ -146,7 +146,8 @@ fn client_that_blocks_in_the_slow_lane_gets_its_reply() {
     let server = Server::weft(&TWO);
     let mut meter = client(&server);
     fill(&mut meter, "search");
-    let longs: [Long; SLOW_THREADS] = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
+    let longs: [LongCommand; SLOW_THREADS] =
+        ["a", "b", "c", "d"].map(|tag| LongCommand::with_tag(&server, tag));
     let mut maker = on_thread(&server, &mut meter, 1);
     let mut waited = 0;
     for round in 0..ROUNDS {
@@ -191,7 +192,7 @@ fn client_that_moves_before_its_retry_gets_its_reply() {
     let server = Server::weft(&args);
     let mut meter = client(&server);
     fill(&mut meter, "search");
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     for round in 0..ROUNDS {
         let mut maker = on_thread(&server, &mut meter, 1);
         let mut waiter = on_thread(&server, &mut meter, 0);
@@ -292,8 +293,8 @@ fn client_that_finds_no_elements_keeps_its_position() {
     let server = Server::weft(&["--io-threads", "2"]);
     let (mut maker, mut first, mut second) = (client(&server), client(&server), client(&server));
     let mut third = client(&server);
-    let longs: Vec<Long> =
-        (0..SLOW_THREADS).map(|n| Long::with_tag(&server, &format!("long{n}"))).collect();
+    let longs: Vec<LongCommand> =
+        (0..SLOW_THREADS).map(|n| LongCommand::with_tag(&server, &format!("long{n}"))).collect();
     make_list(&mut maker, "{l}all");
     let request = ["BLMPOP", "0", "1", "{l}k", "LEFT", "COUNT", "1000000"];
     send(&mut first, &request);

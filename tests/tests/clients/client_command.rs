@@ -159,8 +159,11 @@ fn monitor_shows_watch_and_every_exec() {
         {
             run(&["MULTI", "SET a 3"]);
             admin.ok(&["CONFIG", "SET", name, on]);
-            let told = run(&["EXEC", "SET a 4"]);
-            assert!(told[0].starts_with("EXECABORT") && told[0].contains(code), "{told:?}");
+            let replies = run(&["EXEC", "SET a 4"]);
+            assert!(
+                replies[0].starts_with("EXECABORT") && replies[0].contains(code),
+                "{replies:?}"
+            );
             admin.ok(&["CONFIG", "SET", name, off]);
             // MONITOR does not show other refused commands.
             run(&["PING"]);

@@ -4,17 +4,17 @@
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, SLOW_THREADS, client, on_both, reply, reply_within, send, send_all, until_blocked,
+    LongCommand, SLOW_THREADS, client, on_both, reply, reply_within, send, send_all, until_blocked,
 };
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Keeps all threads of the slow lane busy with commands that only read.
-struct Busy([Long; SLOW_THREADS]);
+struct Busy([LongCommand; SLOW_THREADS]);
 
 impl Busy {
     fn with(server: &Server) -> Busy {
-        Busy(["p", "q", "r", "s"].map(|tag| Long::with_tag(server, tag)))
+        Busy(["p", "q", "r", "s"].map(|tag| LongCommand::with_tag(server, tag)))
     }
 
     fn begin(&self, server: &Server) -> [Client; SLOW_THREADS] {
@@ -111,7 +111,7 @@ fn pause_waits_for_a_running_write_or_delays_it() {
 #[test]
 fn pause_delays_commands_that_wait_for_a_shard() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut admin = client(&server);
     for _ in 0..3 {
         let mut runner = long.begin(&server, 0.3);

@@ -257,8 +257,8 @@ fn client_waiting_for_very_many_keys_is_served_in_the_slow_lane() {
             1,
             "the slow lane serves the client"
         );
-        let mut behind = client(&server);
-        assert_eq!(behind.cmd(&["PING"]).text(), "PONG");
+        let mut other_client = client(&server);
+        assert_eq!(other_client.cmd(&["PING"]).text(), "PONG");
         admin.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
         let reply = waits.read_reply().expect("the client is served");
         assert_eq!(reply.value.items()[0].text(), "some:name:00030000");

@@ -54,9 +54,13 @@ fn client_over_the_hard_output_limit_is_closed() {
         });
         assert_eq!(line(&mut admin, "hungry"), None);
         let log = server.log();
-        let told = "closed for overcoming of output buffer limits.";
-        let told = log.lines().find(|line| line.ends_with(told)).expect("the closing is logged");
-        assert!(told.contains(" # Client id=") && told.contains(" name=*redacted* "), "{told}");
+        let closing = "closed for overcoming of output buffer limits.";
+        let closing =
+            log.lines().find(|line| line.ends_with(closing)).expect("the closing is logged");
+        assert!(
+            closing.contains(" # Client id=") && closing.contains(" name=*redacted* "),
+            "{closing}"
+        );
     });
 }
 

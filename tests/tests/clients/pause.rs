@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 use weft_testkit::Server;
-use weft_tests::scene::{Long, PATIENCE, client, reply, reply_within, send_all};
+use weft_tests::scene::{LongCommand, PATIENCE, client, reply, reply_within, send_all};
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 
@@ -43,7 +43,7 @@ fn active_expiry_stops_when_a_pause_begins() {
 #[test]
 fn long_reading_command_removes_nothing_during_a_pause() {
     let server = Server::weft(&[&TWO[..], &["--enable-debug-command", "yes"]].concat());
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     let mut control = client(&server);
     control.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     control.ok(&["SET", "{a}gone", "v", "PX", "1"]);

@@ -3,7 +3,7 @@
 //! expected result and runs first.
 
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, id, info, on_both, reply, said, send, until, until_blocked};
+use weft_tests::scene::{client, id, info, on_both, reply, reply_text, send, until, until_blocked};
 
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -170,7 +170,7 @@ fn client_delayed_by_a_pause_shows_as_blocked() {
                 send(&mut paused, command);
             }
             until_blocked(&mut maker, 1);
-            let line = said(&mut maker, &["CLIENT", "LIST", "ID", &id]);
+            let line = reply_text(&mut maker, &["CLIENT", "LIST", "ID", &id]);
             assert!(line.contains(&format!(" flags={flags} ")), "{}: {line}", server.name());
             assert!(line.contains(&format!(" cmd={shown} ")), "{}: {line}", server.name());
             // The client does not wait for a key, so CLIENT UNBLOCK does not unblock it.
@@ -178,7 +178,7 @@ fn client_delayed_by_a_pause_shows_as_blocked() {
             maker.ok(&["CLIENT", "UNPAUSE"]);
             commands.iter().for_each(|_| drop(reply(&mut paused)));
             assert_eq!(info(&mut maker, "blocked_clients"), 0, "{}", server.name());
-            let line = said(&mut maker, &["CLIENT", "LIST", "ID", &id]);
+            let line = reply_text(&mut maker, &["CLIENT", "LIST", "ID", &id]);
             assert!(line.contains(" flags=N "), "{}: {line}", server.name());
         }
     });
@@ -198,7 +198,7 @@ fn shard_channel_is_not_a_key() {
         let mut asks = client(server);
         for request in requests {
             for word in ["GETKEYS", "GETKEYSANDFLAGS"] {
-                let answer = said(&mut asks, &[&["COMMAND", word], request].concat());
+                let answer = reply_text(&mut asks, &[&["COMMAND", word], request].concat());
                 assert!(answer.contains(NO_KEYS), "{}: {request:?}: {answer}", server.name());
             }
         }
@@ -256,11 +256,15 @@ fn cluster_commands_without_a_cluster() {
         let others: [&[&str]; 4] =
             [&["ASKING"], &["CLUSTER", "INFO"], &["CLUSTER", "SLOTS"], &["CLUSTER", "SHARDS"]];
         for command in others {
-            assert!(said(&mut asks, command).contains(DISABLED), "{}: {command:?}", server.name());
+            assert!(
+                reply_text(&mut asks, command).contains(DISABLED),
+                "{}: {command:?}",
+                server.name()
+            );
         }
         asks.ok(&["MULTI"]);
         for command in [&["ASKING"][..], &["CLUSTER", "KEYSLOT", "a"], &["PING"]] {
-            assert_eq!(said(&mut asks, command), "QUEUED", "{}: {command:?}", server.name());
+            assert_eq!(reply_text(&mut asks, command), "QUEUED", "{}: {command:?}", server.name());
         }
         let done = asks.cmd(&["EXEC"]);
         assert_eq!(done.items()[0].error().as_deref(), Some(DISABLED), "{}", server.name());
@@ -272,7 +276,7 @@ fn cluster_commands_without_a_cluster() {
             (&["EVAL", "return 1", "0"], "eval"),
             (&["MODULE", "LIST"], "module|list"),
         ] {
-            let refused = said(&mut asks, command);
+            let refused = reply_text(&mut asks, command);
             let text = format!("ERR Can't execute '{name}': only (P|S)SUBSCRIBE");
             assert!(refused.contains(&text), "{}: {command:?}: {refused}", server.name());
         }

@@ -89,7 +89,7 @@ fn client_without_replies_is_read_after_a_pause() {
 #[test]
 fn protocol_error_is_not_sent_to_a_client_without_replies() {
     let server = Server::weft(&[]);
-    for (first, is_told) in [
+    for (first, is_sent) in [
         ("OFF", false),
         ("OFF\r\nPING", false),
         ("SKIP", false),
@@ -98,8 +98,11 @@ fn protocol_error_is_not_sent_to_a_client_without_replies() {
     ] {
         let mut client = client(&server);
         client.send_raw(format!("CLIENT REPLY {first}\r\n*x\r\n").as_bytes()).expect("sent");
-        let said = client.read_to_close().expect("the server hangs up");
-        assert_eq!(said.ends_with(b"-ERR Protocol error: invalid multibulk length\r\n"), is_told);
-        assert_eq!(said.is_empty(), !is_told, "{first}");
+        let received = client.read_to_close().expect("the server hangs up");
+        assert_eq!(
+            received.ends_with(b"-ERR Protocol error: invalid multibulk length\r\n"),
+            is_sent
+        );
+        assert_eq!(received.is_empty(), !is_sent, "{first}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::Server;
-use weft_tests::scene::{Long, client, reply, reply_within, send};
+use weft_tests::scene::{LongCommand, client, reply, reply_within, send};
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
@@ -22,7 +22,7 @@ impl Drop for End<'_> {
 #[test]
 fn command_waiting_for_a_long_command_does_not_block_the_slow_lane() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut other = client(&server);
     let values: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
     let push = ["RPUSH", "{l}list"].into_iter().chain(values.iter().map(|v| &v[..]));

@@ -14,7 +14,7 @@ pub fn pops(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let (list, other) = (format!("list:{nth}"), format!("other:{nth}"));
     let mut n = 0;
-    while run.goes_on() {
+    while run.should_continue() {
         n += 1;
         let element = n.to_string();
         let pop = match rng.below(3) {
@@ -22,8 +22,8 @@ pub fn pops(run: &Run<'_>, nth: u64) {
             1 => client::encode(&["BLPOP", &other, &list, "0"]),
             _ => client::encode(&["BLMPOP", "0", "2", &other, &list, "LEFT"]),
         };
-        let behind = rng.below(40);
-        let bytes = [pop, client::encode(&["ECHO", &element]).repeat(behind)].concat();
+        let following = rng.below(40);
+        let bytes = [pop, client::encode(&["ECHO", &element]).repeat(following)].concat();
         // The end of the last request may arrive while the client is blocked and its connection has
         // moved.
         let cut = bytes.len() - rng.below(10);
@@ -44,7 +44,7 @@ pub fn pops(run: &Run<'_>, nth: u64) {
         waits.send_raw(&bytes[cut..]).unwrap_or_else(|e| run.fail("ECHO", &e));
         let got = run.reply(&mut waits, "a pop");
         assert_eq!(got.items()[0].text(), *key);
-        for _ in 0..behind {
+        for _ in 0..following {
             assert_eq!(run.reply(&mut waits, "ECHO after a pop").text(), element);
         }
     }
@@ -55,7 +55,7 @@ pub fn follows_a_stream(run: &Run<'_>, nth: u64) {
     let (mut waits, mut adds) = (run.client(), run.client());
     let mut rng = run.rng(nth);
     let stream = format!("stream:{nth}");
-    while run.goes_on() {
+    while run.should_continue() {
         let time = if rng.below(3) == 0 { "1" } else { "0" };
         let read = client::encode(&["XREAD", "BLOCK", time, "STREAMS", &stream, "$"]);
         waits.send_raw(&read).unwrap_or_else(|e| run.fail("XREAD", &e));

@@ -18,7 +18,7 @@ pub struct Moves {
 pub fn moves(run: &Run<'_>, nth: u64, threads: usize, moves: &Moves) {
     let mut rng = run.rng(999_100 + nth);
     let mut client = run.client();
-    while run.goes_on() {
+    while run.should_continue() {
         // Sometimes the load decides for a while.
         let active = if rng.below(64) == 0 { 0 } else { 1 + rng.below(threads) };
         run.cmd(&mut client, &["DEBUG", "ACTIVE-THREADS", &active.to_string()]);
@@ -34,7 +34,7 @@ pub fn moves(run: &Run<'_>, nth: u64, threads: usize, moves: &Moves) {
 pub fn pauses(run: &Run<'_>) {
     let mut rng = run.rng(999_002);
     let mut client = run.client();
-    while run.goes_on() {
+    while run.should_continue() {
         let mode = if rng.below(2) == 0 { "WRITE" } else { "ALL" };
         run.cmd(&mut client, &["CLIENT", "PAUSE", &(1 + rng.below(20)).to_string(), mode]);
         if rng.below(2) == 0 {

@@ -42,7 +42,7 @@ pub fn counts(run: &Run<'_>, nth: u64) {
         let own = client::encode(&["INCR", &format!("own:{nth}")]);
         let shared = client::encode(&["INCR", "shared"]);
         let long = client::encode(&["LRANGE", "long", "0", "-1"]);
-        while run.goes_on() {
+        while run.should_continue() {
             // Every third client sends one request at a time.
             let count = if nth.is_multiple_of(3) { 1 } else { 1 + rng.below(AT_ONCE) };
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ fn number(lines: &mut impl BufRead) -> io::Result<u64> {
 /// Connections that live for a few requests, and are assigned while the active threads change.
 pub fn comes_and_goes(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
-    while run.goes_on() {
+    while run.should_continue() {
         let mut client = run.client();
         let depth = 1 + rng.below(20);
         let request = client::encode(&["PING"]).repeat(depth);

@@ -26,7 +26,7 @@ pub fn transacts(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let (a, b) = (format!("a:{nth}"), format!("b:{nth}"));
     let mut n = 0;
-    while run.goes_on() {
+    while run.should_continue() {
         let breaks = rng.below(4) == 0;
         run.cmd(&mut client, &["WATCH", "shared-watch", &a]);
         if breaks {
@@ -59,7 +59,7 @@ pub fn transacts(run: &Run<'_>, nth: u64) {
 pub fn reads_slowly(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let mut client = run.client();
-    while run.goes_on() {
+    while run.should_continue() {
         let depth = 1 + rng.below(4);
         let mut bytes = client::encode(&["GET", "large"]).repeat(depth);
         client::encode_into(&["ECHO", "end"], &mut bytes);
@@ -79,7 +79,7 @@ pub fn writes_in_pieces(run: &Run<'_>, nth: u64) {
     let mut client = run.client();
     let key = format!("pieces:{nth}");
     let mut round = 0_u8;
-    while run.goes_on() {
+    while run.should_continue() {
         round = round.wrapping_add(1);
         let value = vec![round; 1 + rng.below(MIDDLE)];
         let bytes = client::encode(&[b"SET".as_slice(), key.as_bytes(), &value]);
@@ -102,7 +102,7 @@ pub fn skips_replies(run: &Run<'_>, nth: u64) {
     let mut client = run.client();
     let key = format!("skipped:{nth}");
     let mut n = 0;
-    while run.goes_on() {
+    while run.should_continue() {
         let count = 1 + rng.below(100) as i64;
         let mut bytes = Vec::new();
         let is_off = rng.below(2) == 0;

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, info, on_both, reply, said, send, until, until_blocked};
+use weft_tests::scene::{client, info, on_both, reply, reply_text, send, until, until_blocked};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
@@ -19,7 +19,7 @@ fn free_port() -> u16 {
 }
 
 fn set(admin: &mut Client, pairs: &[&str]) -> String {
-    said(admin, &[&["CONFIG", "SET"], pairs].concat())
+    reply_text(admin, &[&["CONFIG", "SET"], pairs].concat())
 }
 
 fn value(admin: &mut Client, name: &str) -> String {
@@ -195,12 +195,14 @@ fn shutdown_by_signal_can_be_aborted() {
         let mut admin = client(server);
         let none = "ERR No shutdown in progress.";
         for signal in [Signal::TERM, Signal::INT] {
-            assert_eq!(said(&mut admin, &["SHUTDOWN", "ABORT"]), none);
+            assert_eq!(reply_text(&mut admin, &["SHUTDOWN", "ABORT"]), none);
             admin.ok(&["DEBUG", "PAUSE-CRON", "1"]);
             server.signal(signal);
-            until("the shutdown is aborted", || said(&mut admin, &["SHUTDOWN", "ABORT"]) == "OK");
+            until("the shutdown is aborted", || {
+                reply_text(&mut admin, &["SHUTDOWN", "ABORT"]) == "OK"
+            });
             admin.ok(&["DEBUG", "PAUSE-CRON", "0"]);
-            assert_eq!(said(&mut admin, &["SHUTDOWN", "ABORT"]), none);
+            assert_eq!(reply_text(&mut admin, &["SHUTDOWN", "ABORT"]), none);
         }
         assert_eq!(admin.cmd(&["PING"]).text(), "PONG");
         assert_eq!(server.log().matches("Shutdown manually aborted.").count(), 2);
@@ -290,7 +292,7 @@ fn small_maxmemory_leaves_its_room_for_data() {
             assert!(answer.error().is_none(), "{n}: {command:?}: {answer}");
         }
         let key = format!("key:{n}");
-        assert_eq!(said(&mut admin, &["SET", &key, "v"]), "OK", "{n}");
+        assert_eq!(reply_text(&mut admin, &["SET", &key, "v"]), "OK", "{n}");
     }
 }
 
@@ -304,7 +306,7 @@ fn debug_switches_reply_as_the_reference_does() {
             admin.cmd(&["HSET", "h", "f", "v"]);
             admin.cmd(&["SADD", "ints", "1"]);
             let words = |line: &&str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
-            let all = args.iter().map(|line| said(&mut admin, &words(line))).collect();
+            let all = args.iter().map(|line| reply_text(&mut admin, &words(line))).collect();
             answers.borrow_mut().push((server.name().to_string(), all));
         });
         answers.into_inner()

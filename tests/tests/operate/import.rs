@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, info, on_both, said, until};
+use weft_tests::scene::{client, info, on_both, reply_text, until};
 
 /// The null of RESP2.
 const NIL: Value = Value::NullBulk;
@@ -16,7 +16,7 @@ fn words(line: &str) -> Vec<&str> {
 fn two(server: &Server) -> (Client, Client) {
     let (mut other, mut source) = (client(server), client(server));
     assert_eq!(
-        said(&mut source, &["CLIENT", "IMPORT-SOURCE", "ON"]),
+        reply_text(&mut source, &["CLIENT", "IMPORT-SOURCE", "ON"]),
         "ERR Server is not in import mode"
     );
     other.ok(&["CONFIG", "SET", "import-mode", "yes"]);
@@ -119,7 +119,7 @@ fn import_mode_evicts_nothing() {
         other.ok(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
         let value = "x".repeat(100_000);
         let refused = (0..30).filter(|n| {
-            let answer = said(&mut other, &["SET", &format!("k{n}"), &value]);
+            let answer = reply_text(&mut other, &["SET", &format!("k{n}"), &value]);
             answer.starts_with("OOM ")
         });
         assert!(refused.count() > 15, "{}", server.name());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{Long, client, info, reply, reply_within};
+use weft_tests::scene::{LongCommand, client, info, reply, reply_within};
 
 /// A few kilobytes of requests ask for gigabytes of replies. The output limit applies within one
 /// read; without a limit, requests wait while many replies are pending.
@@ -35,14 +35,14 @@ fn requests_of_one_read_are_not_all_answered_at_once() {
 }
 
 /// Requests after a blocked command take only the bytes that were sent, not the size of their
-/// parsed arguments. CLIENT LIST shows them, and they are answered after the command. `behind` is
+/// parsed arguments. CLIENT LIST shows them, and they are answered after the command. `pipelined` is
 /// smaller than one read.
-fn takes_what_it_came_in(before: &[u8], behind: &[u8], replies: usize, waits: usize) {
+fn check_memory_of_waiting_requests(before: &[u8], pipelined: &[u8], replies: usize, waits: usize) {
     const CLIENTS: usize = 300;
     let server = Server::weft(&["--io-threads", "1"]);
     let mut other = client(&server);
     let rss = server.process().rss();
-    let requests = [before, behind].concat();
+    let requests = [before, pipelined].concat();
     let mut waiting: Vec<Client> = (0..CLIENTS).map(|_| client(&server)).collect();
     waiting.iter_mut().for_each(|client| client.send_raw(&requests).expect("the server reads"));
     let serve = |other: &mut Client| {
@@ -56,7 +56,7 @@ fn takes_what_it_came_in(before: &[u8], behind: &[u8], replies: usize, waits: us
         let is_shown = |list: &str| -> usize {
             let fields = list.split([' ', '\n']).filter_map(|field| field.strip_prefix("qbuf="));
             let bytes = fields.filter_map(|field| field.parse().ok());
-            bytes.filter(|bytes: &usize| *bytes >= behind.len() / 4).count()
+            bytes.filter(|bytes: &usize| *bytes >= pipelined.len() / 4).count()
         };
         for _ in 0..200 {
             shown = is_shown(&other.cmd(&["CLIENT", "LIST"]).text());
@@ -86,15 +86,20 @@ fn takes_what_it_came_in(before: &[u8], behind: &[u8], replies: usize, waits: us
 
 #[test]
 fn small_requests_after_a_blocked_command_take_their_sent_size() {
-    takes_what_it_came_in(b"BLPOP queue 0\r\n", &b"aa\n".repeat(21_000), 21_000, 1);
+    check_memory_of_waiting_requests(b"BLPOP queue 0\r\n", &b"aa\n".repeat(21_000), 21_000, 1);
 }
 
 /// One request of many arguments, and requests that are parsed when the first command is unblocked.
 #[test]
 fn large_requests_after_a_blocked_command_take_their_sent_size() {
     let sadd = |n: usize| encode(&[&["SADD", "set"][..], &vec!["a"; n]].concat());
-    takes_what_it_came_in(b"BLPOP queue 0\r\n", &sadd(9_000), 1, 1);
-    takes_what_it_came_in(b"BLPOP queue 0\r\nBLPOP queue 0\r\n", &sadd(250).repeat(35), 35, 2);
+    check_memory_of_waiting_requests(b"BLPOP queue 0\r\n", &sadd(9_000), 1, 1);
+    check_memory_of_waiting_requests(
+        b"BLPOP queue 0\r\nBLPOP queue 0\r\n",
+        &sadd(250).repeat(35),
+        35,
+        2,
+    );
 }
 
 /// Each command of a pipeline moves to the slow lane. The commands after it must not all be planned
@@ -124,7 +129,7 @@ fn eviction_does_not_wait_for_a_shard_held_by_a_long_command() {
     const PINGS: usize = 300;
     for policy in ["allkeys-lru", "allkeys-random"] {
         let server = Server::weft(&["--io-threads", "1", "--maxmemory-policy", policy]);
-        let long = Long::with_tag(&server, "a");
+        let long = LongCommand::with_tag(&server, "a");
         let mut client = client(&server);
         let limit = info(&mut client, "used_memory") + (4 << 20);
         let fields = (0..100_000).flat_map(|n| [format!("field:{n}"), "v".repeat(50)]);

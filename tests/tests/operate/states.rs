@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Server, Value, locate};
-use weft_tests::scene::{client, info, on_both, said, until};
+use weft_tests::scene::{client, info, on_both, reply_text, until};
 
 /// All strings in a reply.
 fn words(reply: &Value) -> Vec<String> {
@@ -69,9 +69,9 @@ fn full_name_of_a_subcommand_is_not_a_command() {
     on_both(&[], &[], |server| {
         let mut client = client(server);
         for name in ["client|tracking", "CLIENT|CACHING", "config|get"] {
-            let told = said(&mut client, &[name, "on"]);
+            let answer = reply_text(&mut client, &[name, "on"]);
             assert_eq!(
-                told,
+                answer,
                 format!("ERR unknown command '{name}', with args beginning with: 'on' ")
             );
         }
@@ -84,8 +84,8 @@ fn getkeys_refuses_pfmerge_without_sources() {
     on_both(&[], &[], |server| {
         let mut client = client(server);
         for ask in ["GETKEYS", "GETKEYSANDFLAGS"] {
-            let told = said(&mut client, &["COMMAND", ask, "PFMERGE", "a"]);
-            assert_eq!(told, "ERR Invalid arguments specified for command", "{}", server.name());
+            let answer = reply_text(&mut client, &["COMMAND", ask, "PFMERGE", "a"]);
+            assert_eq!(answer, "ERR Invalid arguments specified for command", "{}", server.name());
             assert_eq!(client.cmd(&["COMMAND", ask, "PFMERGE", "a", "b"]).items().len(), 2);
         }
     });
@@ -135,12 +135,15 @@ fn threads_do_not_take_the_descriptors_of_clients() {
     let threads = ["--io-threads", "2"];
     let server = Server::with_descriptors("weft", locate::weft(), &threads, DESCRIPTORS);
     let mut admin = client(&server);
-    let told = said(&mut admin, &["CONFIG", "SET", "io-threads", "40"]);
-    assert!(told.contains("not able to handle so many threads with maxclients"), "{told}");
-    assert_eq!(said(&mut admin, &["CONFIG", "SET", "io-threads", "40", "maxclients", "40"]), "OK");
+    let answer = reply_text(&mut admin, &["CONFIG", "SET", "io-threads", "40"]);
+    assert!(answer.contains("not able to handle so many threads with maxclients"), "{answer}");
+    assert_eq!(
+        reply_text(&mut admin, &["CONFIG", "SET", "io-threads", "40", "maxclients", "40"]),
+        "OK"
+    );
     let most = info(&mut admin, "maxclients");
     let mut others: Vec<_> = (1..most).map(|_| client(&server)).collect();
     for other in &mut others {
-        assert_eq!(said(other, &["PING"]), "PONG");
+        assert_eq!(reply_text(other, &["PING"]), "PONG");
     }
 }

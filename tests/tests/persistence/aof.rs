@@ -92,7 +92,7 @@ fn everything(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
         for name in names.items() {
             let name = name.bytes().expect("a key").to_vec();
             let expiry = client.cmd(&[b"PEXPIRETIME", &name[..]]);
-            let told = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
+            let shown = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
                 "stream" => {
                     format!(
                         "{:?}",
@@ -113,7 +113,7 @@ fn everything(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
                 }
                 _ => format!("{:?}", content(client, &name)),
             };
-            all.insert((db, name), format!("{expiry} {told}"));
+            all.insert((db, name), format!("{expiry} {shown}"));
         }
     }
     all
@@ -128,8 +128,8 @@ fn assert_same(
         found.keys().collect::<Vec<_>>(),
         "the same keys"
     );
-    for (name, told) in wanted {
-        assert_eq!(told, &found[name], "{name:?}");
+    for (name, shown) in wanted {
+        assert_eq!(shown, &found[name], "{name:?}");
     }
 }
 
@@ -207,17 +207,17 @@ fn reference_and_this_server_read_each_others_files() {
 
 /// The last acknowledged step of a client, and the last one that it sent.
 #[derive(Default)]
-struct Told {
+struct Progress {
     acknowledged: AtomicU64,
     asked: AtomicU64,
 }
 
 /// Writes until the server is gone: step `n` sets three keys in different shards to `n`, by MSET or
 /// in a transaction, and appends `n` to a list.
-fn write_steps(mut client: Client, id: usize, told: &Told, from: u64) {
+fn write_steps(mut client: Client, id: usize, progress: &Progress, from: u64) {
     let key = |name: &str| format!("{name}:{id}");
     for n in from.. {
-        told.asked.store(n, Ordering::SeqCst);
+        progress.asked.store(n, Ordering::SeqCst);
         let text = n.to_string();
         let (a, b, c, list) = (key("a"), key("b"), key("c"), key("list"));
         let done = if n % 2 == 0 {
@@ -237,7 +237,7 @@ fn write_steps(mut client: Client, id: usize, told: &Told, from: u64) {
             client.pipeline(&commands).map(|replies| replies[5].value.items().len() == 4)
         };
         match done {
-            Ok(true) => told.acknowledged.store(n, Ordering::SeqCst),
+            Ok(true) => progress.acknowledged.store(n, Ordering::SeqCst),
             Ok(false) => panic!("a step was refused"),
             Err(_) => return,
         }
@@ -282,11 +282,11 @@ fn answered_writes_survive_a_kill() {
     let mut from = [1; CLIENTS];
     let mut steps = 0;
     for kill in 0..kills {
-        let told: Arc<[Told; CLIENTS]> = Arc::default();
+        let progress: Arc<[Progress; CLIENTS]> = Arc::default();
         let writers: Vec<_> = (0..CLIENTS)
             .map(|id| {
-                let (client, told, from) = (server.client(), told.clone(), from[id]);
-                std::thread::spawn(move || write_steps(client, id, &told[id], from))
+                let (client, progress, from) = (server.client(), progress.clone(), from[id]);
+                std::thread::spawn(move || write_steps(client, id, &progress[id], from))
             })
             .collect();
         std::thread::sleep(Duration::from_millis(rng.below(300) as u64));
@@ -300,10 +300,10 @@ fn answered_writes_survive_a_kill() {
         }
         server.restart();
         let mut client = loaded(&server);
-        for (id, told) in told.iter().enumerate() {
+        for (id, progress) in progress.iter().enumerate() {
             let last = last_step(&mut client, id);
-            let acknowledged = told.acknowledged.load(Ordering::SeqCst);
-            let asked = told.asked.load(Ordering::SeqCst);
+            let acknowledged = progress.acknowledged.load(Ordering::SeqCst);
+            let asked = progress.asked.load(Ordering::SeqCst);
             assert!(last >= acknowledged, "kill {kill}: {acknowledged} answered, {last} found");
             assert!(last <= asked.max(from[id] - 1), "kill {kill}: step {last} was never sent");
             steps += last + 1 - from[id];
@@ -319,8 +319,8 @@ fn everysec_keeps_a_prefix() {
     for _ in 0..5 {
         let mut client = loaded(&server);
         let from = last_step(&mut client, 0) + 1;
-        let told = Arc::new(Told::default());
-        let (writer, to) = (server.client(), told.clone());
+        let progress = Arc::new(Progress::default());
+        let (writer, to) = (server.client(), progress.clone());
         let thread = std::thread::spawn(move || write_steps(writer, 0, &to, from));
         std::thread::sleep(Duration::from_millis(200));
         server.kill();
@@ -328,7 +328,7 @@ fn everysec_keeps_a_prefix() {
         server.restart();
         // Only the process was killed, not the machine, so all written data are in the file.
         let last = last_step(&mut loaded(&server), 0);
-        assert!(last <= told.asked.load(Ordering::SeqCst).max(from));
+        assert!(last <= progress.asked.load(Ordering::SeqCst).max(from));
     }
     assert!(last_step(&mut loaded(&server), 0) > 5);
 }
@@ -340,14 +340,14 @@ fn appendonly_can_be_switched_on_and_off() {
     fill(&server, 3);
     let stop = Arc::new(AtomicBool::new(false));
     let answered = Arc::new(Mutex::new(0));
-    let (mut writer, until, told) = (server.client(), stop.clone(), answered.clone());
+    let (mut writer, until, last_answer) = (server.client(), stop.clone(), answered.clone());
     let thread = std::thread::spawn(move || {
         for n in 1.. {
             if until.load(Ordering::Relaxed) {
                 return;
             }
             writer.ok(&["SET", "counter", &n.to_string()]);
-            *told.lock().expect("no panic") = n;
+            *last_answer.lock().expect("no panic") = n;
         }
     });
     for _ in 0..3 {
@@ -430,8 +430,11 @@ fn torn_file_is_truncated_and_damaged_file_is_refused() {
     whole.truncate(whole.iter().rposition(|byte| *byte != 0).expect("commands") + 1);
     // Torn in the last batch: only that batch is lost.
     fs::write(&file, &whole[..whole.len() - 5]).expect("room");
-    let (right, told) = check(server.dir(), &[]);
-    assert!(!right && told.contains("AOF analyzed: filename=appendonly.aof.1.incr.aof"), "{told}");
+    let (right, printed) = check(server.dir(), &[]);
+    assert!(
+        !right && printed.contains("AOF analyzed: filename=appendonly.aof.1.incr.aof"),
+        "{printed}"
+    );
     server.restart();
     assert_eq!(loaded(&server).cmd(&["DBSIZE"]).int(), 9);
     assert!(server.log().contains("loaded anyway because aof-load-truncated is enabled"));
@@ -456,11 +459,11 @@ fn torn_file_is_truncated_and_damaged_file_is_refused() {
         .output()
         .expect("the program runs");
     assert!(!refused.status.success());
-    let told = String::from_utf8_lossy(&refused.stdout);
-    assert!(told.contains("Bad file format reading the append only file"), "{told}");
+    let printed = String::from_utf8_lossy(&refused.stdout);
+    assert!(printed.contains("Bad file format reading the append only file"), "{printed}");
     assert_eq!(fs::read(&file).expect("there"), damaged, "the file must not change");
-    let (right, told) = check(server.dir(), &["--fix"]);
-    assert!(right && told.contains("Successfully truncated AOF"), "{told}");
+    let (right, printed) = check(server.dir(), &["--fix"]);
+    assert!(right && printed.contains("Successfully truncated AOF"), "{printed}");
     server.restart();
     assert_eq!(loaded(&server).cmd(&["DBSIZE"]).int(), 9);
 }

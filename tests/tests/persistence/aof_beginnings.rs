@@ -32,7 +32,7 @@ fn keys(client: &mut Client) -> String {
 }
 
 /// The keys after a crash and a restart of the server.
-fn after_a_crash(mut server: Server) -> String {
+fn keys_after_a_crash(mut server: Server) -> String {
     server.kill();
     server.restart();
     server.wait_until_loaded();
@@ -58,7 +58,7 @@ fn data_loaded_by_debug_reload_is_in_the_aof() {
         assert_eq!(keys(&mut client), expected, "{options:?}");
         wait_for_rewrites(&mut client, u64::from(!options.is_empty()));
         assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
-        assert_eq!(after_a_crash(server), expected, "{options:?}, after a crash");
+        assert_eq!(keys_after_a_crash(server), expected, "{options:?}, after a crash");
     }
 }
 
@@ -77,7 +77,7 @@ fn rewrite_of_replaced_data_is_discarded() {
     client.ok(&["SET", "b", "2"]);
     wait_for_rewrites(&mut client, 2);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
-    assert_eq!(after_a_crash(server), "a=1 b=2");
+    assert_eq!(keys_after_a_crash(server), "a=1 b=2");
 }
 
 /// An EXEC switches the AOF on in its middle: the writes before and after that are kept.
@@ -131,10 +131,10 @@ fn empty_server_is_never_loading() {
         });
         let mut connected = connected.expect("the server accepts");
         let mut answer = [0; 5];
-        let came =
+        let attempt =
             connected.write_all(b"SET a 1\r\n").and_then(|()| connected.read_exact(&mut answer));
         let ended = child.0.try_wait().expect("the child can be polled");
-        came.unwrap_or_else(|e| panic!("{e} from {connected:?}, with the server {ended:?}"));
+        attempt.unwrap_or_else(|e| panic!("{e} from {connected:?}, with the server {ended:?}"));
         assert_eq!(String::from_utf8_lossy(&answer), "+OK\r\n");
     }
 }
@@ -149,15 +149,15 @@ fn debug_restarts_the_server() {
         let mut client = server.client();
         // The connection is closed or reset.
         let _ = client.try_cmd(&["DEBUG", word, "10"]);
-        let mut came = None;
+        let mut attempt = None;
         until("the server", || {
-            came = Client::try_tcp(server.port()).ok();
-            came.as_mut().is_some_and(|client| {
+            attempt = Client::try_tcp(server.port()).ok();
+            attempt.as_mut().is_some_and(|client| {
                 // The server answers once it has loaded its data.
                 client.try_cmd(&["DBSIZE"]).is_ok_and(|reply| reply.value.error().is_none())
             })
         });
-        came.expect("the server accepts")
+        attempt.expect("the server accepts")
     };
     let run_id = |client: &mut Client| {
         let text = client.cmd(&["INFO", "server"]).text();

@@ -5,7 +5,7 @@ use std::fs;
 use weft_testkit::client::encode;
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::{Client, Server};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
+use weft_tests::persistence::{PATIENCE, info, until, wait_for_rewrite_end};
 
 const ON: [&str; 4] = ["CONFIG", "SET", "appendonly", "yes"];
 const OFF: [&str; 4] = ["CONFIG", "SET", "appendonly", "no"];
@@ -17,7 +17,7 @@ fn directive(client: &mut Client, name: &str) -> String {
 }
 
 /// The AOF is on, and its file is the one that the next start reads.
-fn is_safe(client: &mut Client) {
+fn wait_for_the_disk(client: &mut Client) {
     client.set_timeout(PATIENCE);
     let safe = client.cmd(&["WAITAOF", "1", "0", "0"]);
     assert_eq!(safe.items().first().map(|n| n.int()), Some(1), "{safe}");
@@ -61,7 +61,7 @@ fn appendonly_that_fails_returns_an_error() {
             assert_eq!(info(&mut client, "aof_enabled"), "1", "{how}");
             // Writes logged meanwhile may be uncertain until a rewrite succeeds.
             until("a write", || client.cmd(&["SET", "a", "c"]).error().is_none());
-            is_safe(&mut client);
+            wait_for_the_disk(&mut client);
         }
     }
 }
@@ -143,7 +143,7 @@ fn other_clients_do_not_wait_for_the_sync_of_a_switch() {
             assert_eq!(info(&mut switching, "aof_enabled"), if wish == ON { "1" } else { "0" });
             if wish == ON {
                 switching.ok(&["SET", "a", "c"]);
-                is_safe(&mut switching);
+                wait_for_the_disk(&mut switching);
             }
         }
     }
@@ -157,7 +157,7 @@ fn slow_down(client: &mut Client) {
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "600000"]);
 }
 
-fn go_on(client: &mut Client) {
+fn end_slow_down(client: &mut Client) {
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
 }
 
@@ -171,13 +171,13 @@ fn appendonly_can_be_switched_on_during_a_rewrite() {
         slow_down(&mut client);
         client.cmd(&["BGREWRITEAOF"]);
         until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
-        go_on(&mut client);
+        end_slow_down(&mut client);
         for wish in wishes {
             client.ok(wish);
         }
         client.ok(&["SET", "last", "v"]);
-        is_safe(&mut client);
-        no_rewrite(&mut client);
+        wait_for_the_disk(&mut client);
+        wait_for_rewrite_end(&mut client);
         assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
         assert_eq!(info(&mut client, "aof_rewrites_consecutive_failures"), "0");
         assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
@@ -194,11 +194,11 @@ fn appendonly_can_be_switched_on_and_off_during_a_rewrite() {
     until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
     client.ok(&ON);
     client.ok(&OFF);
-    go_on(&mut client);
-    no_rewrite(&mut client);
+    end_slow_down(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.ok(&["SET", "last", "v"]);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
 }
@@ -211,12 +211,12 @@ fn rewrite_or_shutdown_during_the_first_base_works() {
     slow_down(&mut client);
     client.ok(&ON);
     until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
-    go_on(&mut client);
+    end_slow_down(&mut client);
     let busy = client.cmd(&["BGREWRITEAOF"]).error();
     let wanted = "ERR Background append only file rewriting already in progress";
     assert_eq!(busy.as_deref(), Some(wanted));
     client.ok(&OFF);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.cmd(&["BGREWRITEAOF"]);
     client.ok(&ON);
     client.ok(&["SET", "last", "v"]);

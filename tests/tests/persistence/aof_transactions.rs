@@ -24,7 +24,7 @@ impl Drop for Ending {
 
 /// The result of loading a file.
 #[derive(Debug, PartialEq, Eq)]
-enum Came {
+enum LoadResult {
     /// The keys of the first two databases, and the remaining bytes of the file.
     Loaded { keys: [String; 2], left: usize },
     /// The server exited, and this many bytes remained.
@@ -40,7 +40,7 @@ fn keys(client: &mut Client, db: &str) -> String {
 }
 
 /// Makes a server load this AOF file. If it is not the last one, a second file follows.
-fn load(program: &Path, file: &[u8], is_last: bool) -> Came {
+fn load(program: &Path, file: &[u8], is_last: bool) -> LoadResult {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     fs::create_dir(path("appendonlydir")).expect("a folder");
@@ -70,7 +70,7 @@ fn load(program: &Path, file: &[u8], is_last: bool) -> Came {
     loop {
         assert!(Instant::now() < deadline, "{} hangs", program.display());
         if server.0.try_wait().expect("the child can be polled").is_some() {
-            return Came::Refused { left: left() };
+            return LoadResult::Refused { left: left() };
         }
         let loaded = |client: &mut Client| {
             client.try_cmd(&["DBSIZE"]).is_ok_and(|reply| reply.value.error().is_none())
@@ -79,7 +79,7 @@ fn load(program: &Path, file: &[u8], is_last: bool) -> Came {
             && loaded(&mut client)
         {
             let keys = [keys(&mut client, "0"), keys(&mut client, "1")];
-            return Came::Loaded { keys, left: left() };
+            return LoadResult::Loaded { keys, left: left() };
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -90,8 +90,8 @@ fn file(text: &str) -> Vec<u8> {
     text.split(' ').flat_map(|command| encode(&command.split(':').collect::<Vec<_>>())).collect()
 }
 
-fn loaded(keys: &str, left: usize) -> Came {
-    Came::Loaded { keys: [keys.into(), String::new()], left }
+fn loaded(keys: &str, left: usize) -> LoadResult {
+    LoadResult::Loaded { keys: [keys.into(), String::new()], left }
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn transactions_are_loaded_as_by_the_reference() {
         let file = file(text);
         let expected = match keys {
             Some(keys) => loaded(keys, file.len()),
-            None => Came::Refused { left: file.len() },
+            None => LoadResult::Refused { left: file.len() },
         };
         assert_eq!(load(locate::weft(), &file, true), expected, "{text}");
         if let Some(valkey) = locate::valkey() {
@@ -153,7 +153,7 @@ fn documented_differences_in_loading_transactions() {
     // The reference also truncates a file that is not the last one, refuses to start, and starts
     // the next time.
     let open = file("SET:a:1 MULTI SET:b:1");
-    assert_eq!(load(locate::weft(), &open, false), Came::Refused { left: open.len() });
+    assert_eq!(load(locate::weft(), &open, false), LoadResult::Refused { left: open.len() });
     // The reference crashes.
     let watch = file("MULTI WATCH:a SET:a:1 EXEC SET:b:1");
     assert_eq!(load(locate::weft(), &watch, true), loaded("a b", watch.len()));
@@ -161,7 +161,11 @@ fn documented_differences_in_loading_transactions() {
     // does not exist.
     for text in ["SET:a:1 CONFIG:SET:maxmemory:100mb", "SELECT:99 SET:a:1"] {
         let file = file(text);
-        assert_eq!(load(locate::weft(), &file, true), Came::Refused { left: file.len() }, "{text}");
+        assert_eq!(
+            load(locate::weft(), &file, true),
+            LoadResult::Refused { left: file.len() },
+            "{text}"
+        );
     }
 }
 
@@ -170,5 +174,5 @@ fn documented_differences_in_loading_transactions() {
 fn refused_file_is_unchanged() {
     let mut torn = file("SET:a:1 NOSUCH:x SET:b:1");
     torn.truncate(torn.len() - 3);
-    assert_eq!(load(locate::weft(), &torn, true), Came::Refused { left: torn.len() });
+    assert_eq!(load(locate::weft(), &torn, true), LoadResult::Refused { left: torn.len() });
 }

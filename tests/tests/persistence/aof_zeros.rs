@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::{Client, Server, locate};
 use weft_tests::persistence::{PATIENCE, info};
-use weft_tests::replication::linked;
+use weft_tests::replication::wait_for_link;
 
 const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 /// Bytes of the smallest block of zeros.
@@ -118,7 +118,7 @@ fn zeros_exist_only_under_always_and_are_cut_off() {
 fn killed_server_leaves_zeros_that_load_without_error() {
     let strict = ["--aof-load-truncated", "no"];
     let mut server = Server::weft(&[&ALWAYS[..], &strict].concat());
-    for life in 1..4 {
+    for run in 1..4 {
         let mut client = server.client();
         for n in 0..20 {
             assert!(client.cmd(&["RPUSH", "list", &n.to_string()]).int() > 0);
@@ -131,9 +131,9 @@ fn killed_server_leaves_zeros_that_load_without_error() {
         let (holds, length) = (held(&server, 1).len() as u64, length(&server, 1));
         assert!(holds < length);
         server.restart();
-        assert_eq!(server.client().cmd(&["LLEN", "list"]).int(), 21 * life);
-        let told = format!("ends in {} bytes that were written ahead", length - holds);
-        assert!(server.log().contains(&told), "{}", server.log_tail());
+        assert_eq!(server.client().cmd(&["LLEN", "list"]).int(), 21 * run);
+        let expected = format!("ends in {} bytes that were written ahead", length - holds);
+        assert!(server.log().contains(&expected), "{}", server.log_tail());
         assert_eq!(self::length(&server, 1), holds, "the zeros are cut off");
     }
 }
@@ -142,14 +142,14 @@ fn killed_server_leaves_zeros_that_load_without_error() {
 #[track_caller]
 fn refusal(server: &Server, args: &[&str]) -> String {
     let port = weft_testkit::server::free_port().to_string();
-    let told = tempfile::NamedTempFile::new().expect("a file");
+    let output = tempfile::NamedTempFile::new().expect("a file");
     let mut child = Command::new(locate::weft());
     child.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).args(ALWAYS).args(args);
-    child.stdout(told.reopen().expect("there")).current_dir(server.dir());
+    child.stdout(output.reopen().expect("there")).current_dir(server.dir());
     let mut child = child.spawn().expect("the program runs");
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().expect("the child can be polled").is_none() {
-        let said = || fs::read_to_string(told.path()).unwrap_or_default();
+        let said = || fs::read_to_string(output.path()).unwrap_or_default();
         if Instant::now() > deadline || said().contains("Ready to accept connections") {
             let _ = child.kill();
             let _ = child.wait();
@@ -157,7 +157,7 @@ fn refusal(server: &Server, args: &[&str]) -> String {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    fs::read_to_string(told.path()).expect("there")
+    fs::read_to_string(output.path()).expect("there")
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn partly_missing_last_write_is_dropped_and_not_reported_as_damage() {
         let mut torn = whole.clone();
         torn[hole.clone()].fill(0);
         fs::write(file(&server, 1), &torn).expect("room");
-        let told = refusal(&server, &["--aof-load-truncated", "no"]);
-        assert!(told.contains("Unexpected end of file"), "{hole:?}: {told}");
+        let printed = refusal(&server, &["--aof-load-truncated", "no"]);
+        assert!(printed.contains("Unexpected end of file"), "{hole:?}: {printed}");
         assert_eq!(fs::read(file(&server, 1)).expect("there"), torn, "the file must not change");
         server.restart();
         let mut client = server.client();
@@ -202,8 +202,8 @@ fn partly_missing_last_write_is_dropped_and_not_reported_as_damage() {
     let mut damaged = whole.clone();
     damaged[page(8192)..page(8192) + 4096].fill(0);
     fs::write(file(&server, 1), &damaged).expect("room");
-    let told = refusal(&server, &[]);
-    assert!(told.contains("Bad file format reading the append only file"), "{told}");
+    let printed = refusal(&server, &[]);
+    assert!(printed.contains("Bad file format reading the append only file"), "{printed}");
     assert_eq!(fs::read(file(&server, 1)).expect("there"), damaged, "the file must not change");
 }
 
@@ -240,7 +240,7 @@ fn replication_offset_alone_is_not_followed_by_zeros() {
     let mut primary = Server::weft(&args);
     let replicates = format!("127.0.0.1 {}", primary.port());
     let mut replica = Server::weft(&[&args[..], &["--replicaof", &replicates]].concat());
-    linked(&mut replica.client());
+    wait_for_link(&mut replica.client());
     let mut client = primary.client();
     client.ok(&["SET", "key", "value"]);
     wait_until("the key", || replica.client().cmd(&["EXISTS", "key"]).int() == 1);
@@ -257,8 +257,8 @@ fn replication_offset_alone_is_not_followed_by_zeros() {
         };
         let before = last();
         client.cmd(&["BGREWRITEAOF"]);
-        let is_told = || fs::read(last()).is_ok_and(|bytes| bytes.starts_with(b"#REPL:"));
-        wait_until("a position in a new file", || last() != before && is_told());
+        let has_offset = || fs::read(last()).is_ok_and(|bytes| bytes.starts_with(b"#REPL:"));
+        wait_until("a position in a new file", || last() != before && has_offset());
         wait_until("the end", || info(&mut client, "aof_rewrite_in_progress") == "0");
         let bytes = fs::read(last()).expect("a file of increments");
         assert!(!bytes.contains(&0), "{} bytes", bytes.len());
@@ -286,10 +286,10 @@ fn zeros_do_not_count_as_damaged_bytes() {
         fs::write(file(&server, 1), bytes).expect("room");
     };
     damaged(end - 500);
-    let told = refusal(&server, &["--aof-load-corrupt-tail-max-size", "200"]);
-    let lost = told.split_once("is lost then, ").and_then(|(_, rest)| rest.split_once(' '));
+    let printed = refusal(&server, &["--aof-load-corrupt-tail-max-size", "200"]);
+    let lost = printed.split_once("is lost then, ").and_then(|(_, rest)| rest.split_once(' '));
     let lost: usize = lost.and_then(|(bytes, _)| bytes.parse().ok()).expect("how much is lost");
-    assert!(lost >= 500 && lost < end, "{told}");
+    assert!(lost >= 500 && lost < end, "{printed}");
     damaged(end - 4);
     server.restart();
     assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 9);
@@ -317,8 +317,8 @@ fn file_copied_over_zeros_may_have_a_hole_and_without_zeros_has_none() {
     copy[..page].copy_from_slice(&early[..page]);
     fs::write(file(&server, 1), &copy).expect("room");
     // It looks like an acknowledged write that is missing.
-    let told = refusal(&server, &[]);
-    assert!(told.contains("--check-aof --fix"), "{told}");
+    let printed = refusal(&server, &[]);
+    assert!(printed.contains("--check-aof --fix"), "{printed}");
     let mut check = Command::new(locate::weft());
     check.args(["--check-aof", "--fix", "appendonlydir/appendonly.aof.manifest"]);
     let mut check = check

@@ -36,7 +36,7 @@ fn log_server(disk: &FaultyDisk, policy: &str) -> Server {
 }
 
 /// The result of a request.
-enum Came {
+enum Outcome {
     Acknowledged,
     Refused,
     /// The server is gone.
@@ -45,16 +45,16 @@ enum Came {
 
 /// The writes of a client and their results.
 #[derive(Default)]
-struct Told {
+struct History {
     acknowledged: Vec<u64>,
     /// Sent when the server exited, and possibly executed.
     open: Option<u64>,
     next: u64,
 }
 
-impl Told {
+impl History {
     /// Appends the next number to a list, and sets two keys in other shards to it.
-    fn write(&mut self, client: &mut Client) -> Came {
+    fn write(&mut self, client: &mut Client) -> Outcome {
         self.next += 1;
         let n = self.next.to_string();
         let words: [&[&str]; 5] =
@@ -62,20 +62,20 @@ impl Told {
         let words: Vec<Vec<&str>> = words.iter().map(|words| words.to_vec()).collect();
         let Ok(replies) = client.pipeline(&words) else {
             self.open = Some(self.next);
-            return Came::Gone;
+            return Outcome::Gone;
         };
         let answer = &replies[4].value;
         match answer.error() {
             None => {
                 assert_eq!(answer.items().len(), 3);
                 self.acknowledged.push(self.next);
-                Came::Acknowledged
+                Outcome::Acknowledged
             }
             Some(why) => {
                 let first = replies[1].value.error().unwrap_or_default();
-                let is_told = [&why, &first].iter().any(|e| e.starts_with("MISCONF"));
-                assert!(is_told, "refused by {why} {first}");
-                Came::Refused
+                let is_misconf = [&why, &first].iter().any(|e| e.starts_with("MISCONF"));
+                assert!(is_misconf, "refused by {why} {first}");
+                Outcome::Refused
             }
         }
     }
@@ -103,7 +103,7 @@ impl Told {
 
 /// Writes, with two rewrites and a snapshot in between, until all is done or the server is gone.
 /// Returns whether it is alive.
-fn use_it(client: &mut Client, told: &mut Told) -> bool {
+fn write_with_saves(client: &mut Client, history: &mut History) -> bool {
     for step in 0..12 {
         let background = match step {
             3 | 7 => &["BGREWRITEAOF"][..],
@@ -114,7 +114,7 @@ fn use_it(client: &mut Client, told: &mut Told) -> bool {
         if client.try_cmd(background).is_err() {
             return false;
         }
-        if let Came::Gone = told.write(client) {
+        if let Outcome::Gone = history.write(client) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(4));
@@ -126,34 +126,34 @@ fn use_it(client: &mut Client, told: &mut Told) -> bool {
 }
 
 /// Waits until a write is accepted again.
-fn goes_on(client: &mut Client, told: &mut Told, how: &str) {
+fn wait_until_accepted(client: &mut Client, history: &mut History, how: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match told.write(client) {
-            Came::Acknowledged => return,
-            Came::Refused if Instant::now() < deadline => {
+        match history.write(client) {
+            Outcome::Acknowledged => return,
+            Outcome::Refused if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            Came::Refused => panic!("{how}: writes stay refused"),
-            Came::Gone => panic!("{how}: the server has exited"),
+            Outcome::Refused => panic!("{how}: writes stay refused"),
+            Outcome::Gone => panic!("{how}: the server has exited"),
         }
     }
 }
 
 /// Runs a server while these calls fail, and restarts it. Returns how many calls failed.
-fn lives(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
+fn run_and_restart(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
     let how = format!("{policy}, {faults}");
     let mut server = log_server(disk, policy);
     let mut client = server.client();
     client.set_timeout(PATIENCE);
-    let mut told = Told::default();
+    let mut history = History::default();
     disk.fails(faults);
-    let is_there = use_it(&mut client, &mut told);
+    let survived = write_with_saves(&mut client, &mut history);
     let hits = disk.hits();
     disk.works();
-    if is_there {
-        goes_on(&mut client, &mut told, &how);
-        told.write(&mut client);
+    if survived {
+        wait_until_accepted(&mut client, &mut history, &how);
+        history.write(&mut client);
         if policy != "always" {
             let safe = client.cmd(&["WAITAOF", "1", "0", "30000"]);
             assert_eq!(safe.items().first().map(|n| n.int()), Some(1), "{how}: {safe}");
@@ -164,7 +164,7 @@ fn lives(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
         assert_eq!(server.wait().code(), Some(1), "{how}\n{}", server.log_tail());
     }
     server.restart();
-    told.assert_loaded(&server, &how);
+    history.assert_loaded(&server, &how);
     hits
 }
 
@@ -175,7 +175,7 @@ fn each_call_fails(policy: &str, error: &str) {
     // A different remainder for each test, so that together they cover more calls.
     let first = 1 + (policy.len() + error.len()) % step;
     for nth in (first..).step_by(step) {
-        if lives(&disk, policy, &format!("any any {error} {nth} {nth}")) == 0 {
+        if run_and_restart(&disk, policy, &format!("any any {error} {nth} {nth}")) == 0 {
             assert!(nth > 20, "a run has more than {nth} calls");
             return;
         }
@@ -202,7 +202,7 @@ fn server_survives_no_space_from_some_call_on() {
     let Some(disk) = FaultyDisk::new() else { return };
     for (policy, error) in [("everysec", NO_SPACE), ("everysec", BROKEN), ("always", NO_SPACE)] {
         for nth in [1, 4, 9, 17, 30] {
-            lives(&disk, policy, &format!("any any {error} {nth} 1000000"));
+            run_and_restart(&disk, policy, &format!("any any {error} {nth} 1000000"));
         }
     }
 }
@@ -213,12 +213,12 @@ fn short_writes_lose_nothing() {
     for policy in ["everysec", "always"] {
         for nth in [1, 2, 5] {
             let fails = format!("write .incr. {NO_SPACE} {} {}\n", nth + 1, nth + 4);
-            lives(&disk, policy, &format!("{fails}write .incr. {HALF} {nth} {nth}"));
-            lives(&disk, policy, &format!("write any {HALF} {nth} 1000000"));
+            run_and_restart(&disk, policy, &format!("{fails}write .incr. {HALF} {nth} {nth}"));
+            run_and_restart(&disk, policy, &format!("write any {HALF} {nth} 1000000"));
         }
         // A partial write can't be truncated.
         let both = format!("truncate any {BROKEN} 1 3\nwrite .incr. {HALF} 2 2");
-        lives(&disk, policy, &format!("{both}\nwrite .incr. {NO_SPACE} 3 5"));
+        run_and_restart(&disk, policy, &format!("{both}\nwrite .incr. {NO_SPACE} 3 5"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
+use weft_tests::persistence::{PATIENCE, info, until, wait_for_rewrite_end};
 
 const ON: [&str; 2] = ["--appendonly", "yes"];
 /// Sets the microseconds for which a snapshot sleeps after each key.
@@ -81,7 +81,7 @@ fn writes_are_loaded_once_however_often_the_aof_is_switched() {
     let mut server = Server::weft(&[&ON[..], &["--io-threads", "2"]].concat());
     let mut rng = Rng::new(14);
     let mut sum = 0;
-    for life in 0..15 {
+    for round in 0..15 {
         let is_over = Arc::new(AtomicBool::new(false));
         let writers: Vec<_> = (0..3)
             .map(|_| {
@@ -109,14 +109,14 @@ fn writes_are_loaded_once_however_often_the_aof_is_switched() {
         }
         is_over.store(true, Ordering::Relaxed);
         sum += writers.into_iter().map(|writer| writer.join().expect("answers")).sum::<i64>();
-        no_rewrite(&mut client);
+        wait_for_rewrite_end(&mut client);
         // A rewrite without later writes.
         client.cmd(&["BGREWRITEAOF"]);
-        no_rewrite(&mut client);
+        wait_for_rewrite_end(&mut client);
         assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
         server.restart();
         let found = server.client().cmd(&["GET", "n"]).text();
-        assert_eq!(found, sum.to_string(), "life {life}\n{}", server.log_tail());
+        assert_eq!(found, sum.to_string(), "life {round}\n{}", server.log_tail());
     }
 }
 
@@ -136,7 +136,7 @@ fn rewritten_files_are_removed_under_every_policy() {
         for n in 1..=30 {
             client.cmd(&["BGREWRITEAOF"]);
             until("a rewrite", || info(&mut client, "aof_rewrites") == n.to_string());
-            no_rewrite(&mut client);
+            wait_for_rewrite_end(&mut client);
             assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
         }
         let folder = server.dir().join("appendonlydir");
@@ -274,7 +274,7 @@ fn server_exits_during_loading() {
         match appends {
             "yes" => {
                 client.cmd(&["BGREWRITEAOF"]);
-                no_rewrite(&mut client);
+                wait_for_rewrite_end(&mut client);
             }
             _ => client.ok(&["SAVE"]),
         }
@@ -318,7 +318,7 @@ fn save_point_waits_for_a_rewrite() {
     assert_eq!(info(&mut client, "aof_rewrite_in_progress"), "1");
     assert_eq!(server.log().matches("Saving...").count(), 0);
     client.ok(&[&SLOW[..], &["0"]].concat());
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     until("the save", || info(&mut client, "rdb_saves") != "0");
 }
 
@@ -340,7 +340,7 @@ fn saves_and_rewrites_wait_for_each_other() {
     server.client().ok(&[&SLOW[..], &["0"]].concat());
     client.set_timeout(PATIENCE);
     assert_eq!(client.read_reply().expect("an answer").value.text(), "OK");
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.ok(&[&SLOW[..], &["30000"]].concat());
     client.cmd(&["BGSAVE"]);
     for _ in 0..2 {
@@ -353,7 +353,7 @@ fn saves_and_rewrites_wait_for_each_other() {
     }
     client.cmd(&["BGSAVE", "CANCEL"]);
     client.ok(&[&SLOW[..], &["0"]].concat());
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
 }
 
 /// Regression: WAITAOF blocked forever when the AOF was switched off.
@@ -391,7 +391,7 @@ fn aof_folder_may_move() {
     fs::create_dir(&other).expect("a folder");
     client.ok(&["CONFIG", "SET", "dir", other.to_str().expect("ours")]);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     client.ok(&["SET", "c", "d"]);
     client.set_timeout(PATIENCE);
@@ -416,7 +416,7 @@ fn failed_removal_of_old_files_is_retried_after_a_pause() {
         let mut client = server.client();
         disk.fails(faults);
         client.cmd(&["BGREWRITEAOF"]);
-        no_rewrite(&mut client);
+        wait_for_rewrite_end(&mut client);
         until("the failure", || disk.hits() > 0);
         std::thread::sleep(Duration::from_millis(500));
         assert!(disk.hits() < 10, "{}", disk.told());
@@ -431,7 +431,7 @@ fn config_resetstat_resets_the_persistence_counters() {
     let server = Server::weft(&ON);
     let mut client = server.client();
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.ok(&["SAVE"]);
     for (counted, resets) in [("1", true), ("0", false)] {
         for field in ["aof_rewrites", "rdb_saves"] {

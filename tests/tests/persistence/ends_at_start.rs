@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
 use weft_testkit::{Server, client, locate};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite};
+use weft_tests::persistence::{PATIENCE, info, wait_for_rewrite_end};
 
 /// Waits for a process to exit, and kills it on timeout.
 fn end_of(mut child: Child) -> ExitStatus {
@@ -92,14 +92,14 @@ fn rewrite_does_not_block_on_a_pipe() {
     let path = server.dir().join("appendonlydir/appendonly.aof.2.incr.aof");
     make_pipe(&path);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "err");
     client.ok(&["SET", "a", "b"]);
     client.set_timeout(PATIENCE);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     fs::remove_file(&path).expect("the pipe exists");
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
 }
 

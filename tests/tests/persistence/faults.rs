@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
 use weft_testkit::{Client, Server, locate};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
+use weft_tests::persistence::{PATIENCE, info, until, wait_for_rewrite_end};
 
 const LOG: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
 
@@ -97,18 +97,18 @@ fn aof_does_not_start_in_a_folder_that_another_server_uses() {
     assert!(second.log().contains(&owner_of(&first)), "{}", second.log());
     // A rewrite does not write a base there either.
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "err");
     // With the AOF on, the change of the folder is refused.
     let own = second.dir().to_str().expect("text");
     client.ok(&["CONFIG", "SET", "dir", own]);
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     let refused = client.cmd(&["CONFIG", "SET", "dir", dir]).error().expect("refused");
     assert!(refused.contains(&owner_of(&first)), "{refused}");
     assert_eq!(client.cmd(&["CONFIG", "GET", "dir"]).items()[1].text(), own);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     assert_eq!(get(&mut first.client(), "a"), "1");
 }
@@ -125,7 +125,7 @@ fn servers_with_different_file_names_share_a_folder() {
     for server in [&first, &second] {
         let mut client = server.client();
         client.cmd(&["BGREWRITEAOF"]);
-        no_rewrite(&mut client);
+        wait_for_rewrite_end(&mut client);
         assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     }
     // The start of the second server must not remove a file that the first one is writing.
@@ -162,7 +162,7 @@ fn base_of_commands_begins_with_its_timestamp() {
     let mut client = server.client();
     client.ok(&["SET", "a", "1"]);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     let base = server.dir().join("appendonlydir/appendonly.aof.2.base.aof");
     assert!(std::fs::read(base).expect("the base").starts_with(b"#TS:"));
     assert!(check_log(server.dir(), &[]).status.success());

@@ -5,8 +5,8 @@
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    HeldShard, Long, client, id, info, on_both, pause_slow_lane, reply, send, send_all, until,
-    until_blocked, until_in_slow_lane,
+    HeldShard, LongCommand, client, id, info, on_both, pause_slow_lane, reply, send, send_all,
+    until, until_blocked, until_in_slow_lane,
 };
 
 const TWO: [&str; 6] =
@@ -106,7 +106,7 @@ fn client_that_ends_before_its_retry_passes_its_turn_on() {
 fn client_killed_during_a_transaction_does_nothing_after_the_reply() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let long = Long::with_tag(&server, "l");
+    let long = LongCommand::with_tag(&server, "l");
     // CLIENT KILL must not wait for another client's endless command.
     let held = HeldShard::with_tag(&server, "other");
     // The client was killed by another client before, or has hung up: the transaction still

@@ -56,7 +56,7 @@ fn everything(server: &Server) -> BTreeMap<(usize, Vec<u8>), String> {
         for name in names.items() {
             let name = name.bytes().expect("a key").to_vec();
             let ttl = expiry(&mut client, server.name(), &name);
-            let told = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
+            let shown = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
                 "stream" => stream_content(&mut client, std::str::from_utf8(&name).expect("ours")),
                 _ => {
                     let (kind, values) = content(&mut client, &name);
@@ -67,7 +67,7 @@ fn everything(server: &Server) -> BTreeMap<(usize, Vec<u8>), String> {
                     format!("{kind} {values:?} {fields:?}")
                 }
             };
-            all.insert((db, name), format!("{told} until {ttl}"));
+            all.insert((db, name), format!("{shown} until {ttl}"));
         }
     }
     all
@@ -149,14 +149,14 @@ fn files_of_peers_are_loaded() {
         let (mut found, mut expected) = (everything(&weft), everything(&peer));
         if !has_field_expiry(name) {
             // The peer has no field expiry.
-            for told in found.values_mut().chain(expected.values_mut()) {
-                *told = told.replace(" [] until", " until");
+            for shown in found.values_mut().chain(expected.values_mut()) {
+                *shown = shown.replace(" [] until", " until");
             }
         }
         if name == "redis6" {
-            for told in found.values_mut() {
-                *told = told.replace(" until 4102444", " until 0 ");
-                told.truncate(told.rfind(" until 0").map_or(told.len(), |at| at + 8));
+            for shown in found.values_mut() {
+                *shown = shown.replace(" until 4102444", " until 0 ");
+                shown.truncate(shown.rfind(" until 0").map_or(shown.len(), |at| at + 8));
             }
         }
         assert_same(&found, &expected, name);

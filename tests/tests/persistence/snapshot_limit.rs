@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
-use weft_tests::persistence::{info, no_rewrite, until};
-use weft_tests::replicas::{Raw, caught_up, follower, same_data};
+use weft_tests::persistence::{info, until, wait_for_rewrite_end};
+use weft_tests::replicas::{RawReplica, start_replica, wait_for_same_data, wait_until_caught_up};
 use weft_tests::scene::{reply, reply_within, send};
 
 const KEYS: usize = 4000;
@@ -156,7 +156,7 @@ fn rewrite_completes_at_the_memory_limit() {
     for n in n + 1..KEYS {
         writer.ok(&["SET", &format!("k{n}"), "after"]);
     }
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     // The restart kills the server, and `everysec` may lose the last second.
     assert_eq!(writer.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
@@ -180,8 +180,8 @@ fn replica_that_does_not_read_delays_no_write() {
         client.ok(&["SET", &format!("long{n}"), &format!("{n}{long}")]);
     }
     client.ok(&["CONFIG", "SET", "rdbcompression", "no"]);
-    let mut replica = Raw::new(&weft);
-    let _ = replica.full();
+    let mut replica = RawReplica::new(&weft);
+    let _ = replica.full_sync();
     until("the cut", || number(&mut client, "snapshot_memory_limit") > 0);
     for n in 0..KEYS {
         client.ok(&["SET", &format!("k{n}"), "after"]);
@@ -199,8 +199,8 @@ fn replica_that_does_not_read_delays_no_write() {
 fn waiting_stream_ends_with_its_link() {
     let primary = server(&[]);
     let more = ["--snapshot-memory-limit", "100kb", "--snapshot-max-write-delay", "1000000"];
-    let replica = follower("weft", weft_testkit::locate::weft(), primary.port(), &more);
-    caught_up(&primary, &replica);
+    let replica = start_replica("weft", weft_testkit::locate::weft(), primary.port(), &more);
+    wait_until_caught_up(&primary, &replica);
     let mut at_replica = replica.client();
     pause(&mut at_replica, true);
     at_replica.cmd(&["BGSAVE"]);
@@ -222,8 +222,8 @@ fn stream_of_a_primary_also_waits() {
     let primary = server(&[]);
     let more = ["--snapshot-memory-limit", "100kb", "--snapshot-max-write-delay", "1000000"];
     let program = weft_testkit::locate::weft();
-    let replica = follower("weft", program, primary.port(), &more);
-    caught_up(&primary, &replica);
+    let replica = start_replica("weft", program, primary.port(), &more);
+    wait_until_caught_up(&primary, &replica);
     let mut at_replica = replica.client();
     pause(&mut at_replica, true);
     at_replica.cmd(&["BGSAVE"]);
@@ -236,8 +236,8 @@ fn stream_of_a_primary_also_waits() {
     pause(&mut at_replica, false);
     until("the end of the save", || info(&mut at_replica, "rdb_bgsave_in_progress") == "0");
     assert_eq!(info(&mut at_replica, "rdb_last_bgsave_status"), "ok");
-    caught_up(&primary, &replica);
-    same_data(&primary, &replica);
+    wait_until_caught_up(&primary, &replica);
+    wait_for_same_data(&primary, &replica);
 }
 
 /// A waiting write that is then refused waits no longer, alone or in a transaction.

@@ -450,16 +450,16 @@ fn check_rdb_reports_errors() {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let path = weft.dir().join("dump.rdb");
-    let (code, told) = check(&[path.as_os_str()]);
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("\\o/ RDB looks OK! \\o/") && told.contains("[info] 1 keys read"));
+    let (code, printed) = check(&[path.as_os_str()]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("\\o/ RDB looks OK! \\o/") && printed.contains("[info] 1 keys read"));
     let mut broken = fs::read(&path).expect("the file");
     broken.truncate(broken.len() - 5);
     let cut = weft.dir().join("cut.rdb");
     fs::write(&cut, broken).expect("a file");
-    let (code, told) = check(&[cut.as_os_str()]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("Unexpected EOF reading RDB file"), "{told}");
+    let (code, printed) = check(&[cut.as_os_str()]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("Unexpected EOF reading RDB file"), "{printed}");
     assert_eq!(check(&[]).0, Some(1));
     assert_eq!(check(&[weft.dir().join("nowhere").as_os_str()]).0, Some(1));
 }
@@ -497,10 +497,10 @@ fn check_rdb_prints_statistics() {
         let output = output.expect("the program runs");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let (code, told) = check(&["--stats", "--format", "csv"]);
-    assert_eq!(code, Some(0), "{told}");
-    let at = told.find("db.0.type.name").expect("the statistics");
-    assert!(told[..at].ends_with("[info] 0 functions\n"), "{told}");
+    let (code, printed) = check(&["--stats", "--format", "csv"]);
+    assert_eq!(code, Some(0), "{printed}");
+    let at = printed.find("db.0.type.name").expect("the statistics");
+    assert!(printed[..at].ends_with("[info] 0 functions\n"), "{printed}");
     let expected = "\
 db.0.type.name,string,list,set,zset,hash,module,stream
 db.0.keys.total,3,1,2,1,1,0,1
@@ -522,13 +522,13 @@ db.0.elements.size.p90,5.00,4.00,2.00,8.00,4.00,0.00,4.00
 db.0.elements.size.p50,5.00,2.00,1.00,5.00,4.00,0.00,2.00
 db.1.type.name,string,list,set,zset,hash,module,stream
 ";
-    assert!(told[at..].starts_with(expected), "{}\nis not\n{expected}", &told[at..]);
+    assert!(printed[at..].starts_with(expected), "{}\nis not\n{expected}", &printed[at..]);
     let output = weft.dir().join("numbers");
-    let (code, told) = check(&["--stats", "--output", output.to_str().expect("a path")]);
-    assert_eq!((code, told.contains("db.0.")), (Some(0), false), "{told}");
+    let (code, printed) = check(&["--stats", "--output", output.to_str().expect("a path")]);
+    assert_eq!((code, printed.contains("db.0.")), (Some(0), false), "{printed}");
     let table = fs::read_to_string(output).expect("the file exists");
     assert!(table.starts_with("db.0.type.name                \tstring\tlist "), "{table}");
-    let (_, told) = check(&["--stats", "--format", "info"]);
-    assert!(told.contains("\n[info] db.1.type.string.keys.total:1\n"), "{told}");
+    let (_, printed) = check(&["--stats", "--format", "info"]);
+    assert!(printed.contains("\n[info] db.1.type.string.keys.total:1\n"), "{printed}");
     assert_eq!(check(&["--format", "form"]).0, Some(1));
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, info, on_both, reply, said, send, until};
+use weft_tests::scene::{client, info, on_both, reply, reply_text, send, until};
 
 fn subscriber(server: &Server, channel: &str) -> Client {
     let mut subscriber = client(server);
@@ -138,7 +138,7 @@ fn publishers_wait_for_slow_threads() {
         }
         // Other clients are served meanwhile.
         for _ in 0..200 {
-            assert_eq!(said(&mut admin, &["PING"]), "PONG");
+            assert_eq!(reply_text(&mut admin, &["PING"]), "PONG");
         }
     });
 }
@@ -148,7 +148,7 @@ fn subscriber_is_not_closed_by_the_idle_timeout() {
     on_both(&["--timeout", "1"], &THREADS, |server| {
         let mut listener = subscriber(server, "c");
         let mut idle = client(server);
-        assert_eq!(said(&mut idle, &["PING"]), "PONG");
+        assert_eq!(reply_text(&mut idle, &["PING"]), "PONG");
         assert_eq!(idle.read_to_close().expect("closed"), b"");
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(publish(&mut client(server), "m"), 1);

@@ -24,20 +24,20 @@ fn on_both(test: &str, check: fn(&Server)) {
 }
 
 /// A subscriber to all notifications.
-struct Ear {
+struct Listener {
     client: Client,
     marker: Client,
 }
 
-impl Ear {
+impl Listener {
     /// Subscribes to these classes of notifications.
-    fn open(server: &Server, classes: &str) -> Ear {
+    fn open(server: &Server, classes: &str) -> Listener {
         let mut marker = server.client();
         marker.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
         let mut client = server.client();
         client.cmd(&["PSUBSCRIBE", "__key*@*__:*"]);
         client.cmd(&["SUBSCRIBE", "mark"]);
-        Ear { client, marker }
+        Listener { client, marker }
     }
 
     /// The next message: the channel without its underscores, and the text.
@@ -52,18 +52,18 @@ impl Ear {
     }
 
     /// All messages received so far.
-    fn heard(&mut self) -> Vec<String> {
+    fn received(&mut self) -> Vec<String> {
         self.marker.cmd(&["PUBLISH", "mark", ""]);
         std::iter::from_fn(|| self.next()).collect()
     }
 
     /// Waits for messages until `last` arrives.
     fn until(&mut self, last: &str) -> Vec<String> {
-        let mut heard = Vec::new();
-        while heard.last().is_none_or(|message| message != last) {
-            heard.extend(self.next());
+        let mut received = Vec::new();
+        while received.last().is_none_or(|message| message != last) {
+            received.extend(self.next());
         }
-        heard
+        received
     }
 }
 
@@ -76,14 +76,14 @@ fn run(client: &mut Client, line: &str) -> Value {
 fn key_channel_is_notified_before_the_event_channel() {
     on_both("key_channel_is_notified_before_the_event_channel", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "KEA");
+        let mut listener = Listener::open(server, "KEA");
         run(&mut client, "SELECT 3");
         run(&mut client, "SET a 1 EX 100");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             ["keyspace@3:a set", "keyevent@3:set a", "keyspace@3:a expire", "keyevent@3:expire a"]
         );
-        for (classes, told) in [
+        for (classes, expected) in [
             ("Kg", &["keyspace@3:a del"][..]),
             ("E$n", &["keyevent@3:new a", "keyevent@3:set a"]),
             ("g$n", &[]),
@@ -92,7 +92,7 @@ fn key_channel_is_notified_before_the_event_channel() {
             client.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
             run(&mut client, "DEL a");
             run(&mut client, "SET a 1");
-            assert_eq!(ear.heard(), told, "{classes}");
+            assert_eq!(listener.received(), expected, "{classes}");
         }
         // A change of the classes takes effect from the next command on, also within a transaction.
         client.ok(&["MULTI"]);
@@ -100,7 +100,7 @@ fn key_channel_is_notified_before_the_event_channel() {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
-        assert_eq!(ear.heard(), ["keyevent@3:del a"]);
+        assert_eq!(listener.received(), ["keyevent@3:del a"]);
     });
 }
 
@@ -108,12 +108,12 @@ fn key_channel_is_notified_before_the_event_channel() {
 fn key_misses_and_new_keys_are_notified() {
     on_both("key_misses_and_new_keys_are_notified", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Emn");
+        let mut listener = Listener::open(server, "Emn");
         for line in ["GET a", "SET a 1", "SET a 2", "MGET a b", "LPOP c", "HSET h f v"] {
             run(&mut client, line);
         }
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:keymiss a",
                 "keyevent@0:new a",
@@ -128,25 +128,25 @@ fn key_misses_and_new_keys_are_notified() {
 fn expired_key_is_notified_once() {
     on_both("expired_key_is_notified_once", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Exmg");
+        let mut listener = Listener::open(server, "Exmg");
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         run(&mut client, "SET a 1 PX 1");
         thread::sleep(Duration::from_millis(10));
-        assert_eq!(ear.heard(), ["keyevent@0:expire a"]);
+        assert_eq!(listener.received(), ["keyevent@0:expire a"]);
         run(&mut client, "GET a");
         run(&mut client, "GET a");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             ["keyevent@0:expired a", "keyevent@0:keymiss a", "keyevent@0:keymiss a"]
         );
         run(&mut client, "SELECT 2");
         run(&mut client, "SET b 1 PX 1");
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
-        assert_eq!(ear.until("keyevent@2:expired b").len(), 2);
-        assert!(ear.heard().is_empty());
+        assert_eq!(listener.until("keyevent@2:expired b").len(), 2);
+        assert!(listener.received().is_empty());
         run(&mut client, "SET b 1 EX 100");
         run(&mut client, "EXPIRE b -1");
-        assert_eq!(ear.heard(), ["keyevent@2:expire b", "keyevent@2:expired b"]);
+        assert_eq!(listener.received(), ["keyevent@2:expire b", "keyevent@2:expired b"]);
     });
 }
 
@@ -154,17 +154,17 @@ fn expired_key_is_notified_once() {
 fn expired_fields_are_notified() {
     on_both("expired_fields_are_notified", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Ex");
+        let mut listener = Listener::open(server, "Ex");
         run(&mut client, "HSET h a 1 b 2 c 3");
         run(&mut client, "HPEXPIRE h 1 FIELDS 1 a");
-        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 1);
+        assert_eq!(listener.until("keyevent@0:hexpired h").len(), 1);
         client.ok(&["CONFIG", "SET", "notify-keyspace-events", "Eghx"]);
         run(&mut client, "HSET h a 1");
         run(&mut client, "HPEXPIRE h 1 FIELDS 2 a b");
-        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 3, "hset, hexpire, hexpired");
+        assert_eq!(listener.until("keyevent@0:hexpired h").len(), 3, "hset, hexpire, hexpired");
         run(&mut client, "HPEXPIRE h 1 FIELDS 1 c");
         assert_eq!(
-            ear.until("keyevent@0:del h"),
+            listener.until("keyevent@0:del h"),
             ["keyevent@0:hexpire h", "keyevent@0:hexpired h", "keyevent@0:del h"]
         );
     });
@@ -174,13 +174,13 @@ fn expired_fields_are_notified() {
 fn evicted_keys_are_notified() {
     on_both("evicted_keys_are_notified", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Ee");
+        let mut listener = Listener::open(server, "Ee");
         client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
         let value = "v".repeat(1000);
         for n in 0..2000 {
             client.ok(&["SET", &format!("k{n}"), &value]);
         }
-        assert!(ear.heard().is_empty());
+        assert!(listener.received().is_empty());
         let info = client.cmd(&["INFO", "memory"]).text();
         let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
         let used: usize = used.expect("a figure").trim().parse().expect("a number");
@@ -189,11 +189,11 @@ fn evicted_keys_are_notified() {
             client.cmd(&["SET", &format!("late{n}"), "v"]);
         }
         client.ok(&["CONFIG", "SET", "maxmemory", "0"]);
-        let heard = ear.heard();
+        let received = listener.received();
         let info = client.cmd(&["INFO", "stats"]).text();
-        assert!(heard.len() > 100, "{}", heard.len());
-        assert!(info.contains(&format!("evicted_keys:{}\r\n", heard.len())), "{info}");
-        for message in &heard {
+        assert!(received.len() > 100, "{}", received.len());
+        assert!(info.contains(&format!("evicted_keys:{}\r\n", received.len())), "{info}");
+        for message in &received {
             let key = message.strip_prefix("keyevent@0:evicted ").expect("an eviction");
             // A late key may be written again after its eviction.
             if key.starts_with('k') {
@@ -207,21 +207,21 @@ fn evicted_keys_are_notified() {
 fn notifications_of_a_transaction_are_in_order_of_execution() {
     on_both("notifications_of_a_transaction_are_in_order_of_execution", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "EAm");
+        let mut listener = Listener::open(server, "EAm");
         client.ok(&["MULTI"]);
         for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a", "INCR a x"]
         {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
-        assert!(ear.heard().is_empty(), "the transaction had an error and did not run");
+        assert!(listener.received().is_empty(), "the transaction had an error and did not run");
         client.ok(&["MULTI"]);
         for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a"] {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:set a",
                 "keyevent@0:keymiss b",
@@ -243,7 +243,7 @@ fn until_blocked(client: &mut Client, n: usize) {
 fn unblocked_clients_notify_after_the_command_that_served_them() {
     on_both("unblocked_clients_notify_after_the_command_that_served_them", |server| {
         let (mut maker, mut mover, mut taker) = (server.client(), server.client(), server.client());
-        let mut ear = Ear::open(server, "EA");
+        let mut listener = Listener::open(server, "EA");
         let send = |client: &mut Client, line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             client.send_raw(&weft_testkit::client::encode(&words)).expect("the server reads");
@@ -257,7 +257,7 @@ fn unblocked_clients_notify_after_the_command_that_served_them() {
         run(&mut maker, "SET {x}s 1");
         run(&mut maker, "EXEC");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:rpush {x}l",
                 "keyevent@0:set {x}s",
@@ -282,10 +282,10 @@ fn retry_in_the_slow_lane_notifies_once() {
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         run(&mut client, "SET old 1 PX 1");
         thread::sleep(Duration::from_millis(10));
-        let mut ear = Ear::open(server, "EAmn");
+        let mut listener = Listener::open(server, "EAmn");
         assert_eq!(run(&mut client, "SUNIONSTORE d old missing large").int(), 50_000);
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:expired old",
                 "keyevent@0:keymiss old",
@@ -303,7 +303,7 @@ fn notifications_of_a_key_are_in_order_of_execution() {
     const CLIENTS: usize = 8;
     const TIMES: usize = 500;
     let server = Server::weft(&THREADS);
-    let mut ear = Ear::open(&server, "KAn");
+    let mut listener = Listener::open(&server, "KAn");
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             let mut client = server.client();
@@ -316,10 +316,11 @@ fn notifications_of_a_key_are_in_order_of_execution() {
             });
         }
     });
-    let heard = ear.heard();
-    assert_eq!(heard.len(), CLIENTS * TIMES * 4);
-    for one in heard.chunks(4) {
-        let told = ["new", "rpush", "lpush", "del"].map(|event| format!("keyspace@0:k {event}"));
-        assert_eq!(one, told);
+    let received = listener.received();
+    assert_eq!(received.len(), CLIENTS * TIMES * 4);
+    for one in received.chunks(4) {
+        let expected =
+            ["new", "rpush", "lpush", "del"].map(|event| format!("keyspace@0:k {event}"));
+        assert_eq!(one, expected);
     }
 }

@@ -22,7 +22,7 @@ impl Drop for End<'_> {
 }
 
 /// Moves all clients to other threads, repeatedly.
-fn disturb(server: &Server, done: &AtomicBool) {
+fn move_clients(server: &Server, done: &AtomicBool) {
     let mut mover = client(server);
     while !done.load(Ordering::Relaxed) {
         mover.ok(&["DEBUG", "MOVE-CLIENTS"]);
@@ -95,7 +95,7 @@ fn all_subscribers_see_the_messages_of_a_channel_in_the_same_order() {
                 scope.spawn(|| listen(listener, PUBLISHERS * messages))
             })
             .collect();
-        scope.spawn(|| disturb(&server, &done));
+        scope.spawn(|| move_clients(&server, &done));
         let publishers: Vec<_> = (0..PUBLISHERS)
             .map(|publisher| {
                 let mut client = client(&server);
@@ -153,7 +153,7 @@ fn messages_and_replies_are_in_the_order_of_execution() {
                 }
             });
         }
-        scope.spawn(|| disturb(&server, &done));
+        scope.spawn(|| move_clients(&server, &done));
         let readers: Vec<_> = ["k1", "k2", "k3", "k1", "k2", "k3"]
             .into_iter()
             .enumerate()
@@ -226,7 +226,7 @@ fn exactly_the_counted_receivers_get_a_message() {
                 }
             });
         }
-        let mover = scope.spawn(|| disturb(&server, &done));
+        let mover = scope.spawn(|| move_clients(&server, &done));
         let listeners: Vec<_> = (0..6)
             .map(|n| {
                 let mut listener = client(&server);
@@ -234,7 +234,7 @@ fn exactly_the_counted_receivers_get_a_message() {
                     if n % 2 == 0 {
                         listener.hello(3);
                     }
-                    come_and_go(&mut listener, n % 3 == 0)
+                    subscribe_repeatedly(&mut listener, n % 3 == 0)
                 })
             })
             .collect();
@@ -251,7 +251,7 @@ fn exactly_the_counted_receivers_get_a_message() {
 }
 
 /// Subscribes and unsubscribes repeatedly. Returns the number of messages received in between.
-fn come_and_go(listener: &mut Client, by_pattern: bool) -> i64 {
+fn subscribe_repeatedly(listener: &mut Client, by_pattern: bool) -> i64 {
     let (on, off, name) = match by_pattern {
         true => ("PSUBSCRIBE", "PUNSUBSCRIBE", "c*"),
         false => ("SUBSCRIBE", "UNSUBSCRIBE", "c"),

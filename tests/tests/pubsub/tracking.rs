@@ -30,7 +30,7 @@ fn tracker(server: &Server, options: &[&str]) -> Client {
 }
 
 /// The keys of the invalidations that arrived before the reply to a PING.
-fn told(client: &mut Client) -> Vec<String> {
+fn invalidated_keys(client: &mut Client) -> Vec<String> {
     client.cmd(&["PING"]);
     let pushes = client.take_pushes();
     pushes.iter().flat_map(keys).collect()
@@ -47,11 +47,11 @@ fn keys(push: &Value) -> Vec<String> {
 }
 
 /// Waits until the client gets an invalidation.
-fn until_told(client: &mut Client) -> Vec<String> {
+fn wait_for_invalidation(client: &mut Client) -> Vec<String> {
     for _ in 0..2000 {
-        let told = told(client);
-        if !told.is_empty() {
-            return told;
+        let invalidated_keys = invalidated_keys(client);
+        if !invalidated_keys.is_empty() {
+            return invalidated_keys;
         }
         sleep(Duration::from_millis(5));
     }
@@ -69,16 +69,16 @@ fn invalidation_is_sent_once_per_read() {
     on_both("invalidation_is_sent_once_per_read", |server| {
         let (mut reader, mut writer) = (tracker(server, &[]), server.client());
         writer.ok(&["SET", "k", "1"]);
-        assert_eq!(told(&mut reader), [""; 0]);
+        assert_eq!(invalidated_keys(&mut reader), [""; 0]);
         reader.cmd(&["MGET", "k", "missing"]);
         writer.ok(&["SET", "k", "2"]);
         writer.ok(&["SET", "k", "3"]);
-        assert_eq!(told(&mut reader), ["k"]);
+        assert_eq!(invalidated_keys(&mut reader), ["k"]);
         writer.ok(&["SET", "missing", "3"]);
-        assert_eq!(told(&mut reader), ["missing"]);
+        assert_eq!(invalidated_keys(&mut reader), ["missing"]);
         reader.cmd(&["GET", "k"]);
         writer.ok(&["FLUSHALL"]);
-        assert_eq!(told(&mut reader), ["(all)"]);
+        assert_eq!(invalidated_keys(&mut reader), ["(all)"]);
     });
 }
 
@@ -139,19 +139,19 @@ fn expired_and_evicted_keys_are_invalidated() {
         let (mut reader, mut follower) = (tracker(server, &[]), tracker(server, &["BCAST"]));
         writer.ok(&["SET", "k", "v", "PX", "50"]);
         reader.cmd(&["GET", "k"]);
-        assert_eq!(until_told(&mut reader), ["k"]);
-        let mut heard = until_told(&mut follower);
-        if heard.len() < 2 {
-            heard.extend(until_told(&mut follower));
+        assert_eq!(wait_for_invalidation(&mut reader), ["k"]);
+        let mut received = wait_for_invalidation(&mut follower);
+        if received.len() < 2 {
+            received.extend(wait_for_invalidation(&mut follower));
         }
-        assert_eq!(heard, ["k", "k"], "set and expired");
+        assert_eq!(received, ["k", "k"], "set and expired");
         writer.ok(&["SET", "evicted", &"x".repeat(1000)]);
         reader.cmd(&["GET", "evicted"]);
-        assert_eq!(until_told(&mut follower), ["evicted"]);
+        assert_eq!(wait_for_invalidation(&mut follower), ["evicted"]);
         writer.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random", "maxmemory", "1"]);
         writer.cmd(&["SET", "other", "v"]);
-        assert_eq!(until_told(&mut reader), ["evicted"]);
-        assert_eq!(until_told(&mut follower), ["evicted"]);
+        assert_eq!(wait_for_invalidation(&mut reader), ["evicted"]);
+        assert_eq!(wait_for_invalidation(&mut follower), ["evicted"]);
         writer.ok(&["CONFIG", "SET", "maxmemory", "0"]);
     });
 }
@@ -159,19 +159,20 @@ fn expired_and_evicted_keys_are_invalidated() {
 #[test]
 fn resp2_subscriber_gets_redirected_invalidations() {
     on_both("resp2_subscriber_gets_redirected_invalidations", |server| {
-        let (mut ear, mut reader, mut writer) = (server.client(), server.client(), server.client());
-        let id = ear.cmd(&["CLIENT", "ID"]).int();
-        ear.cmd(&["SUBSCRIBE", "__redis__:invalidate"]);
+        let (mut subscriber, mut reader, mut writer) =
+            (server.client(), server.client(), server.client());
+        let id = subscriber.cmd(&["CLIENT", "ID"]).int();
+        subscriber.cmd(&["SUBSCRIBE", "__redis__:invalidate"]);
         reader.ok(&["CLIENT", "TRACKING", "ON", "REDIRECT", &id.to_string()]);
         assert_eq!(reader.cmd(&["CLIENT", "GETREDIR"]).int(), id);
         reader.cmd(&["GET", "k"]);
         writer.ok(&["SET", "k", "1"]);
         let message = "*3 $7 message $20 __redis__:invalidate";
-        assert_eq!(frames(&mut ear, 1), [format!("{message} *1 $1 k")]);
+        assert_eq!(frames(&mut subscriber, 1), [format!("{message} *1 $1 k")]);
         writer.ok(&["FLUSHDB"]);
-        assert_eq!(frames(&mut ear, 1), [format!("{message} $-1")]);
+        assert_eq!(frames(&mut subscriber, 1), [format!("{message} $-1")]);
         reader.hello(3);
-        drop(ear);
+        drop(subscriber);
         // Wait until the server has noticed the closed connection.
         while number(server, "connected_clients") > 3 {
             sleep(Duration::from_millis(1));
@@ -219,7 +220,7 @@ fn tracking_table_is_limited() {
         for n in 0..1000 {
             reader.cmd(&["GET", &format!("key:{n}")]);
         }
-        let gone = told(&mut reader);
+        let gone = invalidated_keys(&mut reader);
         let kept = number(server, "tracking_total_keys");
         assert!((MOST / 2..=MOST + 1).contains(&kept), "{kept}");
         assert_eq!(gone.len() as i64 + kept, 1000);
@@ -228,7 +229,7 @@ fn tracking_table_is_limited() {
         while number(server, "tracking_total_keys") > 10 {
             sleep(Duration::from_millis(5));
         }
-        assert!(told(&mut reader).len() >= (kept - 10) as usize);
+        assert!(invalidated_keys(&mut reader).len() >= (kept - 10) as usize);
     });
 }
 
@@ -251,7 +252,7 @@ fn long_read_is_answered_before_its_invalidation() {
         let first = reader.read_frame().expect("a frame").value;
         assert!(matches!(first, Value::Array(_)), "a push came first");
         // Both changes may have come before the read.
-        told(&mut reader);
+        invalidated_keys(&mut reader);
     }
 }
 
@@ -268,7 +269,7 @@ fn clients_that_move_get_invalidations() {
         writer.ok(&["DEBUG", "MOVE-CLIENTS"]);
         writer.ok(&["SET", "k", &round.to_string()]);
         for reader in &mut readers {
-            assert_eq!(until_told(reader), ["k"], "round {round}");
+            assert_eq!(wait_for_invalidation(reader), ["k"], "round {round}");
         }
     }
 }

@@ -20,7 +20,7 @@ fn pushes(client: &mut Client) -> Vec<Value> {
 }
 
 /// The first word of each push.
-fn told(client: &mut Client) -> Vec<String> {
+fn push_names(client: &mut Client) -> Vec<String> {
     pushes(client).iter().map(|push| push.items()[0].text()).collect()
 }
 
@@ -38,7 +38,7 @@ fn client_is_notified_when_its_redirect_target_is_killed() {
             send_all(&mut killer, &[&["CLIENT", "KILL", "ID", &target], &["SET", "k", "v"]]);
             assert_eq!(reply(&mut killer).int(), 1);
             assert!(reply(&mut killer).is_ok());
-            assert_eq!(told(&mut reader), ["tracking-redir-broken"], "round {round}");
+            assert_eq!(push_names(&mut reader), ["tracking-redir-broken"], "round {round}");
         }
     });
 }
@@ -100,16 +100,19 @@ fn pushes_after_a_transaction_use_its_protocol() {
             send_all(&mut reader, &transaction);
             send_all(&mut writer, &[&["SET", "k", "v"], &["PUBLISH", "c", "m"]]);
             reply(&mut writer);
-            let heard = reply(&mut writer).int();
+            let receivers = reply(&mut writer).int();
             for _ in 0..7 {
                 reply(&mut reader);
             }
             let replies = reply(&mut reader);
             // Otherwise the write came first.
             if replies.items()[4].is_null() {
-                assert!(told(&mut reader).contains(&"invalidate".to_string()), "round {round}");
-            } else if heard == 1 {
-                assert!(told(&mut reader).contains(&"message".to_string()), "round {round}");
+                assert!(
+                    push_names(&mut reader).contains(&"invalidate".to_string()),
+                    "round {round}"
+                );
+            } else if receivers == 1 {
+                assert!(push_names(&mut reader).contains(&"message".to_string()), "round {round}");
             }
         }
     });

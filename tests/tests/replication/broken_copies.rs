@@ -5,7 +5,7 @@ use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::persistence::until;
 use weft_tests::replicas::{fields, number};
-use weft_tests::replication::{FakePrimary, ID, ONE_KEY, follow, info, linked};
+use weft_tests::replication::{FakePrimary, ID, ONE_KEY, info, replicate_from, wait_for_link};
 
 /// A server that drops its data when a copy begins.
 fn dropping(more: &[&str]) -> Server {
@@ -17,8 +17,8 @@ fn dropping(more: &[&str]) -> Server {
 /// data were dropped.
 fn lose_data(server: &Server, client: &mut Client) -> FakePrimary {
     let fake = FakePrimary::new();
-    follow(server, &fake.port());
-    let (mut link, _) = fake.shake_hands();
+    replicate_from(server, &fake.port());
+    let (mut link, _) = fake.handshake();
     link.raw(format!("+FULLRESYNC {ID} 7\r\n${}\r\n", ONE_KEY.len()).as_bytes());
     link.raw(&ONE_KEY[..15]);
     until("the old data are dropped", || client.cmd(&["GET", "own"]).error().is_some());
@@ -90,7 +90,7 @@ fn complete_copy_is_saved() {
     let good = file(&server);
     let fake = lose_data(&server, &mut client);
     let mut link = fake.copy(ONE_KEY, 7);
-    linked(&mut client);
+    wait_for_link(&mut client);
     client.ok(&["CONFIG", "SET", "save", "1 1"]);
     link.write(&["SELECT", "0"]);
     link.write(&["SET", "new", "1"]);
@@ -141,7 +141,7 @@ fn aof_is_rewritten_after_a_promotion() {
 }
 
 /// Whether `bytes` bytes of a copy have been received.
-fn has_come(client: &mut Client, bytes: &str) -> bool {
+fn has_received(client: &mut Client, bytes: &str) -> bool {
     let fields = fields(client, "replication");
     fields.get("master_sync_read_bytes").is_some_and(|read| read == bytes)
 }
@@ -153,11 +153,11 @@ fn incomplete_copy_leaves_no_file() {
     let mut server = Server::weft(&["--save", "", "--enable-protected-configs", "yes"]);
     let mut client = server.client();
     let fake = FakePrimary::new();
-    follow(&server, &fake.port());
-    let (mut link, _) = fake.shake_hands();
+    replicate_from(&server, &fake.port());
+    let (mut link, _) = fake.handshake();
     link.raw(format!("+FULLRESYNC {ID} 7\r\n${}\r\n", ONE_KEY.len()).as_bytes());
     link.raw(&ONE_KEY[..15]);
-    until("the copy", || has_come(&mut client, "15"));
+    until("the copy", || has_received(&mut client, "15"));
     let folder = |dir: &Path| -> Vec<String> {
         let files = std::fs::read_dir(dir).expect("a folder").flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
@@ -168,14 +168,14 @@ fn incomplete_copy_leaves_no_file() {
     std::fs::create_dir(&other).expect("a folder");
     client.ok(&["CONFIG", "SET", "dir", &other.to_string_lossy()]);
     link.raw(&ONE_KEY[15..]);
-    linked(&mut client);
+    wait_for_link(&mut client);
     assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
     // Another copy, which the server does not finish.
     drop(link);
-    let (mut link, _) = fake.shake_hands();
+    let (mut link, _) = fake.handshake();
     link.raw(format!("+FULLRESYNC {ID} 700\r\n${}\r\n", ONE_KEY.len()).as_bytes());
     link.raw(&ONE_KEY[..15]);
-    until("the copy", || has_come(&mut client, "15"));
+    until("the copy", || has_received(&mut client, "15"));
     server.stop_term();
     assert!(folder(server.dir()).is_empty() && folder(&other).is_empty());
 }
@@ -192,7 +192,7 @@ fn incomplete_copy_is_freed_in_the_background() {
     client.ok(&["CONFIG", "SET", "rdbcompression", "no"]);
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "2000"]);
     let replica = Server::weft(&["--save", "", "--repl-diskless-load", "swapdb"]);
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let mut client = replica.client();
     until("half of the copy", || {
         let fields = fields(&mut client, "replication");

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use weft_testkit::{Server, Value, skip_without};
 use weft_tests::persistence::until;
-use weft_tests::replication::{FakePrimary, NO_KEYS, follow, info, linked};
+use weft_tests::replication::{FakePrimary, NO_KEYS, info, replicate_from, wait_for_link};
 
 /// Commands of all kinds get the same replies as from the reference.
 #[test]
@@ -80,11 +80,11 @@ fn stream_does_not_serve_blocked_clients() {
     let (mut client, mut waiting) = (replica.client(), replica.client());
     waiting.send_raw(b"BLPOP l 0\r\n").expect("sent");
     until("a waiting client", || info(&mut client, "blocked_clients") == "1");
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     let at = link.write(&["SELECT", "0"]) + link.write(&["RPUSH", "l", "x"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["LLEN", "l"]).int(), 1);
 }
 
@@ -94,15 +94,15 @@ fn expired_keys_are_hidden_until_the_primary_deletes_them() {
     let fake = FakePrimary::new();
     let replica = Server::weft(&["--save", ""]);
     let mut client = replica.client();
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     let mut at = link.write(&["SELECT", "0"]);
     at += link.write(&["SET", "k", "v", "PXAT", "1000"]);
     at += link.write(&["SET", "n", "5", "PXAT", "1000"]);
     at += link.write(&["HSET", "h", "f", "v", "g", "w"]);
     at += link.write(&["HPEXPIREAT", "h", "1000", "FIELDS", "1", "f"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     for _ in 0..2 {
         assert!(client.cmd(&["GET", "k"]).is_null());
         assert_eq!(client.cmd(&["EXISTS", "k", "n"]).int(), 0);
@@ -116,19 +116,19 @@ fn expired_keys_are_hidden_until_the_primary_deletes_them() {
     at += link.write(&["INCR", "n"]);
     at += link.write(&["PERSIST", "n"]);
     at += link.write(&["DEL", "k"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "n"]).text(), "6");
     assert_eq!(client.cmd(&["DBSIZE"]).int(), 2);
     assert_eq!(info(&mut client, "expired_keys"), "0");
     // A writable replica deletes expired keys when it writes them.
     at += link.write(&["SET", "m", "5", "PXAT", "1000"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     client.ok(&["CONFIG", "SET", "replica-read-only", "no"]);
     assert_eq!(client.cmd(&["INCR", "m"]).int(), 1);
     client.ok(&["CONFIG", "SET", "replica-read-only", "yes"]);
     // A primary removes expired keys.
     at += link.write(&["SET", "k", "v", "PXAT", "1000"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     client.ok(&["REPLICAOF", "NO", "ONE"]);
     until("expiry", || client.cmd(&["DBSIZE"]).int() == 3);
 }
@@ -139,22 +139,22 @@ fn pause_delays_the_stream() {
     let fake = FakePrimary::new();
     let replica = Server::weft(&[]);
     let (mut client, mut monitor) = (replica.client(), replica.client());
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "1"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     monitor.ok(&["MONITOR"]);
     client.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
     let paused = at;
     at += link.write(&["SET", "k", "2"]);
     for _ in 0..2 {
         // Once a second.
-        link.confirmed(paused);
+        link.wait_for_ack(paused);
     }
     assert_eq!(client.cmd(&["GET", "k"]).text(), "1");
     client.ok(&["CLIENT", "UNPAUSE"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
     let wanted = format!("[0 127.0.0.1:{}] \"SET\" \"k\" \"2\"", fake.port());
     while !monitor.read_frame().expect("a line").value.to_string().contains(&wanted) {}
@@ -172,14 +172,14 @@ fn replica_does_not_evict() {
     let args = ["--save", "", "--maxmemory", "1", "--maxmemory-policy", "allkeys-lru"];
     let replica = Server::weft(&args);
     let mut client = replica.client();
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     let mut at = link.write(&["SELECT", "0"]);
     for n in 0..100 {
         at += link.write(&["SET", &format!("k{n}"), "v"]);
     }
-    link.confirmed(at);
+    link.wait_for_ack(at);
     for n in 0..100 {
         assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "v");
     }
@@ -218,8 +218,8 @@ fn reconfiguration_by_sentinel_works() {
     let done = client.cmd(&["EXEC"]);
     assert!(done.items().iter().all(|item| item.error().is_none()), "{done}");
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
-    linked(&mut client);
+    link.wait_for_ack(0);
+    wait_for_link(&mut client);
     let text = std::fs::read_to_string(&file).expect("the file");
     let line = format!("replicaof 127.0.0.1 {}", fake.port());
     assert!(text.lines().any(|found| found == line), "{text}");

@@ -4,16 +4,16 @@ use rustix::process::Signal;
 use std::time::Duration;
 use weft_testkit::{Client, Server, locate, skipped};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Raw, caught_up, fields, follower, number};
+use weft_tests::replicas::{RawReplica, fields, number, start_replica, wait_until_caught_up};
 use weft_tests::scene::{on_both, reply, send, until_blocked};
 
 const BOTH: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
 
 /// A raw replica that is online and has announced this port.
-fn online(server: &Server, port: &str) -> (Raw, u64) {
-    let mut raw = Raw::new(server);
+fn online(server: &Server, port: &str) -> (RawReplica, u64) {
+    let mut raw = RawReplica::new(server);
     assert_eq!(raw.ask(&["REPLCONF", "listening-port", port]), "+OK");
-    let (_, offset) = raw.full();
+    let (_, offset) = raw.full_sync();
     raw.copy();
     raw.send(&["REPLCONF", "ACK", &offset.to_string()]);
     let mut client = server.client();
@@ -25,7 +25,7 @@ fn online(server: &Server, port: &str) -> (Raw, u64) {
 }
 
 /// A reply as text: `+OK`, `-ERR ...`, `1`, `"text"`.
-fn said(client: &mut Client, words: &[&str]) -> String {
+fn reply_text(client: &mut Client, words: &[&str]) -> String {
     client.cmd(words).to_string()
 }
 
@@ -37,8 +37,9 @@ fn offset(client: &mut Client) -> u64 {
 fn replication_commands_return_the_errors_of_the_reference() {
     on_both(&BOTH, &[], |server| {
         let mut client = server.client();
-        let mut is =
-            |words: &[&str], want: &str| assert_eq!(said(&mut client, words), want, "{words:?}");
+        let mut is = |words: &[&str], want: &str| {
+            assert_eq!(reply_text(&mut client, words), want, "{words:?}")
+        };
         is(&["ROLE"], "[\"master\", 0, []]");
         is(&["WAIT", "x", "0"], "-ERR value is not an integer or out of range");
         is(&["WAIT", "0", "x"], "-ERR timeout is not an integer or out of range");
@@ -75,19 +76,19 @@ fn replication_commands_return_the_errors_of_the_reference() {
 #[test]
 fn psync_is_refused_without_auth_or_with_pending_replies() {
     on_both(&BOTH, &[], |server| {
-        let mut raw = Raw::new(server);
+        let mut raw = RawReplica::new(server);
         let ask = |words: &[&str]| weft_testkit::client::encode(words);
         raw.raw(&[ask(&["PING"]), ask(&["PSYNC", "?", "-1"])].concat());
         assert_eq!(raw.line(), "+PONG");
         assert_eq!(raw.line(), "-ERR SYNC and PSYNC are invalid with pending output");
         server.client().ok(&["CONFIG", "SET", "requirepass", "secret"]);
-        let mut stranger = Raw::new(server);
+        let mut stranger = RawReplica::new(server);
         for words in [&["PSYNC", "?", "-1"][..], &["SYNC"], &["REPLCONF", "capa", "eof"], &["ROLE"]]
         {
             assert_eq!(stranger.ask(words), "-NOAUTH Authentication required.", "{words:?}");
         }
         assert_eq!(stranger.ask(&["AUTH", "secret"]), "+OK");
-        stranger.full();
+        stranger.full_sync();
     });
 }
 
@@ -119,7 +120,7 @@ fn role_and_info_show_replicas() {
             assert_eq!(all[name], value, "{name}");
         }
         assert_eq!(
-            said(&mut client, &["ROLE"]),
+            reply_text(&mut client, &["ROLE"]),
             format!("[\"master\", {end}, [[\"127.0.0.1\", \"1234\", \"{end}\"]]]")
         );
         let line = client.cmd(&["CLIENT", "LIST", "TYPE", "replica"]).text();
@@ -132,7 +133,7 @@ fn role_and_info_show_replicas() {
         let mut client = server.client();
         assert_eq!(client.cmd(&["CLIENT", "KILL", "TYPE", "replica"]).int(), 1);
         until("it is gone", || fields(&mut client, "replication")["connected_slaves"] == "0");
-        raw.to_end();
+        raw.read_to_end();
     });
 }
 
@@ -233,25 +234,27 @@ fn min_replicas_to_write_needs_replicas_that_keep_up() {
         let refused = "-NOREPLICAS Not enough good replicas to write.";
         client.ok(&["SET", "key", "0"]);
         client.ok(&["CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "2"]);
-        assert_eq!(said(&mut client, &["INCR", "key"]), refused);
-        assert_eq!(said(&mut client, &["GET", "key"]), "\"0\"");
+        assert_eq!(reply_text(&mut client, &["INCR", "key"]), refused);
+        assert_eq!(reply_text(&mut client, &["GET", "key"]), "\"0\"");
         client.ok(&["MULTI"]);
-        assert_eq!(said(&mut client, &["INCR", "key"]), refused);
-        assert!(said(&mut client, &["EXEC"]).starts_with("-EXECABORT"));
+        assert_eq!(reply_text(&mut client, &["INCR", "key"]), refused);
+        assert!(reply_text(&mut client, &["EXEC"]).starts_with("-EXECABORT"));
         let (mut raw, from) = online(server, "1");
-        until("writes are allowed", || said(&mut client, &["INCR", "key"]).parse::<i64>().is_ok());
+        until("writes are allowed", || {
+            reply_text(&mut client, &["INCR", "key"]).parse::<i64>().is_ok()
+        });
         assert_eq!(fields(&mut client, "replication")["min_slaves_good_slaves"], "1");
         // The replica sends nothing more.
-        until("writes are refused", || said(&mut client, &["INCR", "key"]) == refused);
+        until("writes are refused", || reply_text(&mut client, &["INCR", "key"]) == refused);
         assert_eq!(fields(&mut client, "replication")["min_slaves_good_slaves"], "0");
         raw.send(&["REPLCONF", "ACK", &from.to_string()]);
         until("writes are allowed again", || {
-            said(&mut client, &["INCR", "key"]).parse::<i64>().is_ok()
+            reply_text(&mut client, &["INCR", "key"]).parse::<i64>().is_ok()
         });
         drop(raw);
-        until("the replica is gone", || said(&mut client, &["INCR", "key"]) == refused);
+        until("the replica is gone", || reply_text(&mut client, &["INCR", "key"]) == refused);
         client.ok(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-        assert!(said(&mut client, &["INCR", "key"]).parse::<i64>().is_ok());
+        assert!(reply_text(&mut client, &["INCR", "key"]).parse::<i64>().is_ok());
     });
 }
 
@@ -263,8 +266,9 @@ fn failover_can_be_aborted_and_times_out() {
         let mut client = server.client();
         let (mut raw, _) = online(server, "1");
         client.ok(&["SET", "key", "1"]);
-        let mut is =
-            |words: &[&str], want: &str| assert_eq!(said(&mut client, words), want, "{words:?}");
+        let mut is = |words: &[&str], want: &str| {
+            assert_eq!(reply_text(&mut client, words), want, "{words:?}")
+        };
         is(
             &["FAILOVER", "TO", "127.0.0.1", "2"],
             "-ERR FAILOVER target HOST and PORT is not a replica.",
@@ -286,9 +290,9 @@ fn failover_can_be_aborted_and_times_out() {
         admin.ok(&["CLIENT", "UNPAUSE"]);
         admin.ok(&["CLIENT", "PAUSE", "50", "WRITE"]);
         std::thread::sleep(Duration::from_millis(400));
-        assert_eq!(said(&mut admin, &["GET", "key"]), "\"1\"");
+        assert_eq!(reply_text(&mut admin, &["GET", "key"]), "\"1\"");
         assert_eq!(paused(&mut admin), "failover_in_progress");
-        let mut late = Raw::new(server);
+        let mut late = RawReplica::new(server);
         assert_eq!(late.ask(&["PSYNC", "?", "-1"]), "-NOMASTERLINK Can't SYNC while failing over");
         admin.ok(&["FAILOVER", "ABORT"]);
         assert_eq!(reply(&mut client).text(), "OK");
@@ -319,8 +323,8 @@ fn replication_id_changes_when_the_backlog_is_freed() {
     on_both(&BOTH, &[], |server| {
         let mut client = server.client();
         client.ok(&["CONFIG", "SET", "repl-backlog-ttl", "1", "repl-backlog-size", "20000"]);
-        let mut raw = Raw::new(server);
-        let (id, _) = raw.full();
+        let mut raw = RawReplica::new(server);
+        let (id, _) = raw.full_sync();
         raw.copy();
         client.ok(&["SET", "key", "value"]);
         assert_eq!(fields(&mut client, "replication")["repl_backlog_size"], "20000");
@@ -329,7 +333,7 @@ fn replication_id_changes_when_the_backlog_is_freed() {
         until("no backlog", || fields(&mut client, "replication")["repl_backlog_active"] == "0");
         assert_ne!(fields(&mut client, "replication")["master_replid"], id);
         client.ok(&["SET", "key", "other"]);
-        let mut next = Raw::new(server);
+        let mut next = RawReplica::new(server);
         assert_eq!(next.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]), "+OK");
         assert!(next.ask(&["PSYNC", &id, "1"]).starts_with("+FULLRESYNC"));
         next.copy();
@@ -344,8 +348,8 @@ fn replication_id_changes_when_the_backlog_is_freed() {
 fn info_reports_the_memory_kept_for_replicas() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let weft = Server::weft(&[&BOTH[..], &["--repl-backlog-size", "1mb"]].concat());
-    let replica = follower("valkey", &program, weft.port(), &[]);
-    caught_up(&weft, &replica);
+    let replica = start_replica("valkey", &program, weft.port(), &[]);
+    wait_until_caught_up(&weft, &replica);
     replica.signal(Signal::STOP);
     let (mut client, value) = (weft.client(), "x".repeat(1 << 20));
     for n in 0..32 {
@@ -358,7 +362,7 @@ fn info_reports_the_memory_kept_for_replicas() {
     assert!(of("mem_replication_backlog") < 3 << 20, "{memory:?}");
     assert!(of("mem_not_counted_for_evict") > 16 << 20, "{memory:?}");
     replica.signal(Signal::CONT);
-    caught_up(&weft, &replica);
+    wait_until_caught_up(&weft, &replica);
     until("the memory is freed", || {
         number(&mut client, "memory", "mem_total_replication_buffers") < 3 << 20
     });

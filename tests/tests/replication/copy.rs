@@ -6,7 +6,8 @@ use weft_testkit::{Client, Server, skip_without};
 use weft_tests::contents;
 use weft_tests::persistence::until;
 use weft_tests::replication::{
-    FakePrimary, ID, NO_KEYS, ONE_KEY, caught_up, follow, info, linked, peers, same_data,
+    FakePrimary, ID, NO_KEYS, ONE_KEY, info, peers, replicate_from, wait_for_link,
+    wait_for_same_data, wait_until_caught_up,
 };
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
@@ -63,9 +64,9 @@ fn copy_from_every_peer_in_every_mode() {
                 client.cmd(&["HPEXPIRE", "fields", "1", "FIELDS", "1", "c"]);
             }
             let replica = replica(mode);
-            follow(&replica, &primary.port().to_string());
+            replicate_from(&replica, &primary.port().to_string());
             let mut other = replica.client();
-            linked(&mut other);
+            wait_for_link(&mut other);
             assert!(other.cmd(&["GET", "own"]).is_null(), "{name} {mode}: the old key is gone");
             client.ok(&["MULTI"]);
             for words in [&["SET", "after", "1"][..], &["SELECT", "3"], &["SET", "far", "2"]] {
@@ -73,8 +74,8 @@ fn copy_from_every_peer_in_every_mode() {
             }
             client.cmd(&["EXEC"]);
             client.ok(&["SELECT", "0"]);
-            caught_up(&mut client, &mut other);
-            same_data(&mut client, &mut other);
+            wait_until_caught_up(&mut client, &mut other);
+            wait_for_same_data(&mut client, &mut other);
             for field in ["master_replid", "second_repl_offset"] {
                 assert_eq!(info(&mut client, field), info(&mut other, field), "{name} {mode}");
             }
@@ -102,9 +103,9 @@ fn primary_that_dies_during_a_copy_does_no_harm() {
         let fake = FakePrimary::new();
         let replica = replica(mode);
         let mut client = replica.client();
-        follow(&replica, &fake.port());
+        replicate_from(&replica, &fake.port());
         for _ in 0..2 {
-            let (mut link, words) = fake.shake_hands();
+            let (mut link, words) = fake.handshake();
             assert_eq!(words[0], "PSYNC");
             link.raw(format!("+FULLRESYNC {ID} 7\r\n${}\r\n", ONE_KEY.len()).as_bytes());
             link.raw(&ONE_KEY[..15]);
@@ -114,20 +115,20 @@ fn primary_that_dies_during_a_copy_does_no_harm() {
             }
         }
         // The replica notices the end of the link, and connects again.
-        let (mut link, _) = fake.shake_hands();
+        let (mut link, _) = fake.handshake();
         let own = client.cmd(&["GET", "own"]);
         assert_eq!(own.bytes().is_some(), keeps, "{mode}: {own}");
         link.raw(b"-LOADING wait\r\n");
         let mut link = fake.copy(ONE_KEY, 7);
-        linked(&mut client);
+        wait_for_link(&mut client);
         assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
         assert!(client.cmd(&["GET", "own"]).is_null());
-        link.confirmed(7);
+        link.wait_for_ack(7);
         // The stream continues.
         let sent = link.write(&["SELECT", "0"]) + link.write(&["SET", "new", "1"]);
-        link.confirmed(7 + sent);
+        link.wait_for_ack(7 + sent);
         drop(link);
-        let (_, words) = fake.shake_hands();
+        let (_, words) = fake.handshake();
         assert_eq!(words[1..], [ID.to_string(), (8 + sent).to_string()]);
         assert_eq!(client.cmd(&["GET", "new"]).text(), "1");
     }
@@ -139,8 +140,8 @@ fn old_data_are_served_until_the_copy_is_complete() {
     let fake = FakePrimary::new();
     let replica = replica("disabled");
     let mut client = replica.client();
-    follow(&replica, &fake.port());
-    let (mut link, _) = fake.shake_hands();
+    replicate_from(&replica, &fake.port());
+    let (mut link, _) = fake.handshake();
     link.raw(format!("+FULLRESYNC {ID} 0\r\n${}\r\n", ONE_KEY.len()).as_bytes());
     link.raw(&ONE_KEY[..12]);
     until("the copy", || info(&mut client, "master_sync_in_progress") == "1");
@@ -162,9 +163,9 @@ fn copy_of_an_unknown_version_keeps_the_old_data() {
         let server = Server::weft(&["--repl-diskless-load", mode]);
         let mut client = server.client();
         client.ok(&["SET", "own", "1"]);
-        follow(&server, &fake.port());
+        replicate_from(&server, &fake.port());
         for _ in 0..2 {
-            let (mut link, _) = fake.shake_hands();
+            let (mut link, _) = fake.handshake();
             let file = b"REDIS0099\xff\0\0\0\0\0\0\0\0";
             link.raw(format!("+FULLRESYNC {ID} 0\r\n${}\r\n", file.len()).as_bytes());
             link.raw(file);
@@ -182,7 +183,7 @@ fn invalid_data_from_the_primary_do_no_harm() {
     let server = Server::weft(&["--save", ""]);
     let mut client = server.client();
     client.ok(&["SET", "own", "1"]);
-    follow(&server, &fake.port());
+    replicate_from(&server, &fake.port());
     let noise = Rng::new(3).bytes(5000);
     for bytes in [&b"-ERR go away\r\n"[..], b"$5\r\nhello\r\n", &noise, b""] {
         let mut link = fake.accept();
@@ -198,7 +199,7 @@ fn invalid_data_from_the_primary_do_no_harm() {
         b"-LOADING still\r\n",
         b"+FULLRESYNC 00112233445566778899aabbccddeeff00112233 0\r\n$18\r\nthis is no file...",
     ] {
-        let (mut link, _) = fake.shake_hands();
+        let (mut link, _) = fake.handshake();
         link.raw(answer);
         // The replica may acknowledge its offset, or ask by SYNC, before it closes the link.
         while let Some(words) = link.try_request() {
@@ -211,17 +212,17 @@ fn invalid_data_from_the_primary_do_no_harm() {
     assert_eq!(client.cmd(&["GET", "own"]).text(), "1");
     // After an invalid stream the replica requests a new copy.
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     link.raw(b"*1\r\n:1\r\n");
     while link.try_request().is_some() {}
-    let (mut link, words) = fake.shake_hands();
+    let (mut link, words) = fake.handshake();
     assert_eq!(words[1..], ["?", "-1"]);
     // A primary without PSYNC is asked by SYNC.
     link.raw(b"-ERR unknown command\r\n");
     assert_eq!(link.request(), ["SYNC"]);
     link.raw(format!("${}\r\n", ONE_KEY.len()).as_bytes());
     link.raw(ONE_KEY);
-    linked(&mut client);
+    wait_for_link(&mut client);
     assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
     link.write(&["SELECT", "0"]);
     link.write(&["SET", "more", "1"]);
@@ -242,7 +243,7 @@ fn primaryauth_is_used_and_may_be_changed() {
     until("the refusal", || server.log().contains("Unable to AUTH to PRIMARY"));
     assert_eq!(info(&mut client, "master_link_status"), "down");
     client.ok(&["CONFIG", "SET", "masterauth", "secret"]);
-    linked(&mut client);
+    wait_for_link(&mut client);
     client.ok(&["CONFIG", "SET", "masteruser", "default"]);
     theirs.client().cmd(&["AUTH", "secret"]);
     let mut primary = theirs.client();
@@ -268,11 +269,11 @@ fn server_started_from_a_file_of_a_replica_does_a_partial_sync() {
     let primary = primary.expect("not skipped");
     let (mut client, port) = (primary.client(), primary.port().to_string());
     let theirs = Server::valkey(&args).expect("not skipped");
-    follow(&theirs, &port);
+    replicate_from(&theirs, &port);
     client.ok(&["SELECT", "5"]);
     client.ok(&["SET", "a", "1"]);
     let mut replica = theirs.client();
-    caught_up(&mut client, &mut replica);
+    wait_until_caught_up(&mut client, &mut replica);
     replica.ok(&["SAVE"]);
     let mut ours = Server::weft(&[&DEBUG[..], &["--save", ""]].concat());
     ours.kill();
@@ -283,8 +284,8 @@ fn server_started_from_a_file_of_a_replica_does_a_partial_sync() {
     ours.restart_loading(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
     ours.wait_until_loaded();
     let mut own = ours.client();
-    caught_up(&mut client, &mut own);
-    same_data(&mut client, &mut own);
+    wait_until_caught_up(&mut client, &mut own);
+    wait_for_same_data(&mut client, &mut own);
     own.ok(&["SELECT", "5"]);
     assert_eq!(own.cmd(&["GET", "b"]).text(), "2");
     assert_eq!(info(&mut client, "sync_full"), before, "no other copy");
@@ -297,13 +298,13 @@ fn old_data_of_the_same_replication_id_are_served_during_the_load() {
     let fake = FakePrimary::new();
     let replica = replica("swapdb");
     let mut client = replica.client();
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(ONE_KEY, 5);
-    link.confirmed(5);
+    link.wait_for_ack(5);
     let sent = link.write(&["SELECT", "0"]) + link.write(&["SET", "old", "changed"]);
-    link.confirmed(5 + sent);
+    link.wait_for_ack(5 + sent);
     drop(link);
-    let (mut link, _) = fake.shake_hands();
+    let (mut link, _) = fake.handshake();
     link.raw(format!("+FULLRESYNC {ID} 500\r\n${}\r\n", ONE_KEY.len()).as_bytes());
     link.raw(&ONE_KEY[..20]);
     until("the copy", || info(&mut client, "async_loading") == "1");
@@ -313,7 +314,7 @@ fn old_data_of_the_same_replication_id_are_served_during_the_load() {
         assert!(refused.starts_with("LOADING"), "{words:?}: {refused}");
     }
     link.raw(&ONE_KEY[20..]);
-    link.confirmed(500);
+    link.wait_for_ack(500);
     assert_eq!(client.cmd(&["GET", "old"]).text(), "data");
     assert_eq!(info(&mut client, "async_loading"), "0");
 }
@@ -327,14 +328,14 @@ fn aof_is_rewritten_after_a_copy() {
         let mut replica = Server::weft(&[&DEBUG[..], &args].concat());
         let mut client = replica.client();
         client.ok(&["SET", "own", "1"]);
-        follow(&replica, &fake.port());
+        replicate_from(&replica, &fake.port());
         let mut link = fake.copy(ONE_KEY, 0);
-        link.confirmed(0);
+        link.wait_for_ack(0);
         let mut at = link.write(&["SELECT", "0"]);
         for words in [&["MULTI"][..], &["SET", "new", "1"], &["INCR", "new"], &["EXEC"]] {
             at += link.write(words);
         }
-        link.confirmed(at);
+        link.wait_for_ack(at);
         until("the base", || {
             info(&mut client, "aof_rewrite_in_progress") == "0"
                 && info(&mut client, "aof_rewrite_scheduled") == "0"

@@ -2,7 +2,7 @@
 
 use weft_testkit::{Client, Server};
 use weft_tests::persistence::until;
-use weft_tests::replication::{FakePrimary, ONE_KEY, follow, info, linked};
+use weft_tests::replication::{FakePrimary, ONE_KEY, info, replicate_from, wait_for_link};
 use weft_tests::scene::{reply, send, until_blocked};
 
 const WAYS: [&str; 3] = ["disabled", "swapdb", "flush-before-load"];
@@ -28,9 +28,9 @@ fn copy_breaks_watches_of_keys_that_it_adds_or_removes() {
             })
             .collect();
         let fake = FakePrimary::new();
-        follow(&server, &fake.port());
+        replicate_from(&server, &fake.port());
         let _link = fake.copy(ONE_KEY, 7);
-        linked(&mut client);
+        wait_for_link(&mut client);
         for (key, watcher) in &mut watchers {
             watcher.ok(&["MULTI"]);
             watcher.cmd(&["GET", key]);
@@ -51,13 +51,13 @@ fn blocked_reader_is_served_after_a_copy() {
         let mut client = server.client();
         // The server is a replica before the client blocks.
         let fake = FakePrimary::new();
-        follow(&server, &fake.port());
+        replicate_from(&server, &fake.port());
         until("the role", || info(&mut client, "role") == "slave");
         let mut waiting = server.client();
         send(&mut waiting, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "5-0"]);
         until_blocked(&mut client, 1);
         client.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-        linked(&mut client);
+        wait_for_link(&mut client);
         assert!(reply(&mut waiting).to_string().contains("7-0"), "{way}");
     }
 }

@@ -21,9 +21,11 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, locate, skipped};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Link, caught_up, fields, fill, follower, number, same_data};
+use weft_tests::replicas::{
+    Link, fields, fill, number, start_replica, wait_for_same_data, wait_until_caught_up,
+};
 use weft_tests::replication::info;
-use weft_tests::traffic::{self, Pace, same_groups, untold};
+use weft_tests::traffic::{self, Pace, unreplicated_fields, wait_for_same_groups};
 
 const WRITERS: u64 = 8;
 /// Enough for all writes while a replica reconnects.
@@ -70,8 +72,8 @@ impl Chain {
                 }
                 Some(above) => {
                     let link = Link::to(above.port());
-                    let server = follower(name, program, link.port(), &options(name));
-                    caught_up(above, &server);
+                    let server = start_replica(name, program, link.port(), &options(name));
+                    wait_until_caught_up(above, &server);
                     links.push(link);
                     server
                 }
@@ -82,7 +84,7 @@ impl Chain {
     }
 
     /// Clients write and links are cut for `how_long`.
-    fn live(&self, seed: u64, how_long: Duration) -> Tally {
+    fn write_and_cut(&self, seed: u64, how_long: Duration) -> Tally {
         let mut tally = Tally { cuts: vec![0; self.links.len()], ..Tally::default() };
         let is_over = AtomicBool::new(false);
         let mut cuts = vec![0; self.links.len()];
@@ -118,7 +120,7 @@ impl Chain {
     /// meanwhile.
     fn cut(&self, at: usize, rng: &mut Rng) {
         let mut above = self.servers[at].client();
-        let before = went_on(&mut above);
+        let before = count_syncs(&mut above);
         self.links[at].cut();
         for _ in 0..2 {
             if rng.percent(20) {
@@ -126,16 +128,16 @@ impl Chain {
                 self.links[at].cut();
             }
         }
-        until("the replica syncs after a cut", || went_on(&mut above) > before);
+        until("the replica syncs after a cut", || count_syncs(&mut above) > before);
     }
 
     /// Checks the final state, after the last write.
-    fn look(&self, name: &str, tally: &Tally) {
-        let (last, but) = (self.servers.len() - 1, untold(self.servers[0].name()));
-        self.servers.windows(2).for_each(|pair| caught_up(&pair[0], &pair[1]));
+    fn check(&self, name: &str, tally: &Tally) {
+        let (last, but) = (self.servers.len() - 1, unreplicated_fields(self.servers[0].name()));
+        self.servers.windows(2).for_each(|pair| wait_until_caught_up(&pair[0], &pair[1]));
         for below in &self.servers[1..] {
-            same_data(&self.servers[0], below);
-            same_groups(&mut self.servers[0].client(), &mut below.client(), but);
+            wait_for_same_data(&self.servers[0], below);
+            wait_for_same_groups(&mut self.servers[0].client(), &mut below.client(), but);
         }
         until("the same offset everywhere", || {
             let offset = |server: &Server| info(&mut server.client(), "master_repl_offset");
@@ -150,21 +152,21 @@ impl Chain {
                 client.cmd(&["DBSIZE"]).int()
             })
             .sum();
-        let groups = same_groups(&mut client, &mut self.servers[last].client(), but);
+        let groups = wait_for_same_groups(&mut client, &mut self.servers[last].client(), but);
         let writes = tally.writes.load(Ordering::Relaxed);
         for (at, cuts) in tally.cuts.iter().enumerate() {
             let stats = fields(&mut self.servers[at].client(), "stats");
-            let [full, went_on, refused] =
+            let [full, partial, refused] =
                 ["sync_full", "sync_partial_ok", "sync_partial_err"].map(|name| &stats[name][..]);
             let (above, below) = (self.servers[at].name(), self.servers[at + 1].name());
             eprintln!(
                 "{name}: {below} of {above}: {writes} writes, offset {offset}, {cuts} cuts, {full} copies, \
-                 {went_on} partial syncs, {refused} refused; {keys} keys and {groups} groups are \
+                 {partial} partial syncs, {refused} refused; {keys} keys and {groups} groups are \
                  the same"
             );
             if backlog() == BACKLOG {
                 assert_eq!((full, refused), ("1", "0"), "{name}: {below} of {above}");
-                assert!(went_on.parse::<usize>().expect("a number") >= *cuts, "{name}");
+                assert!(partial.parse::<usize>().expect("a number") >= *cuts, "{name}");
             }
         }
     }
@@ -193,7 +195,7 @@ impl Drop for Ends<'_> {
 }
 
 /// The number of partial and full syncs of this server's replicas.
-fn went_on(client: &mut Client) -> u64 {
+fn count_syncs(client: &mut Client) -> u64 {
     number(client, "stats", "sync_partial_ok") + number(client, "stats", "sync_full")
 }
 
@@ -216,58 +218,58 @@ fn options(name: &str) -> Vec<&'static str> {
     options
 }
 
-fn goes_on(name: &str, names: &[&'static str]) {
+fn run_chain(name: &str, names: &[&'static str]) {
     let found: Vec<_> = names.iter().map(|name| Some((*name, program(name)?))).collect();
     let Some(programs) = found.into_iter().collect::<Option<Vec<_>>>() else { return };
     let chain = Chain::new(&programs);
     let seconds = Duration::from_secs(env_or("REPL_SECONDS", 3));
-    let tally = chain.live(env_or("REPL_SEED", 1), seconds);
-    chain.look(name, &tally);
+    let tally = chain.write_and_cut(env_or("REPL_SEED", 1), seconds);
+    chain.check(name, &tally);
 }
 
 #[test]
 fn valkey_replicates_from_weft_over_cut_links() {
-    goes_on("valkey_replicates_from_weft_over_cut_links", &["weft", "valkey-server"]);
+    run_chain("valkey_replicates_from_weft_over_cut_links", &["weft", "valkey-server"]);
 }
 
 #[test]
 fn redis8_replicates_from_weft_over_cut_links() {
-    goes_on("redis8_replicates_from_weft_over_cut_links", &["weft", "redis8-server"]);
+    run_chain("redis8_replicates_from_weft_over_cut_links", &["weft", "redis8-server"]);
 }
 
 #[test]
 fn weft_replicates_from_valkey_over_cut_links() {
-    goes_on("weft_replicates_from_valkey_over_cut_links", &["valkey-server", "weft"]);
+    run_chain("weft_replicates_from_valkey_over_cut_links", &["valkey-server", "weft"]);
 }
 
 #[test]
 fn weft_replicates_from_redis8_over_cut_links() {
-    goes_on("weft_replicates_from_redis8_over_cut_links", &["redis8-server", "weft"]);
+    run_chain("weft_replicates_from_redis8_over_cut_links", &["redis8-server", "weft"]);
 }
 
 #[test]
 fn weft_replicates_from_redis7_over_cut_links() {
-    goes_on("weft_replicates_from_redis7_over_cut_links", &["redis7-server", "weft"]);
+    run_chain("weft_replicates_from_redis7_over_cut_links", &["redis7-server", "weft"]);
 }
 
 #[test]
 fn weft_replicates_from_weft_over_cut_links() {
-    goes_on("weft_replicates_from_weft_over_cut_links", &["weft", "weft"]);
+    run_chain("weft_replicates_from_weft_over_cut_links", &["weft", "weft"]);
 }
 
 #[test]
 fn chain_of_three_replicates_over_cut_links() {
-    goes_on("chain_of_three_replicates_over_cut_links", &["weft", "weft", "weft"]);
+    run_chain("chain_of_three_replicates_over_cut_links", &["weft", "weft", "weft"]);
 }
 
 #[test]
 fn chain_through_valkey_replicates_over_cut_links() {
-    goes_on("chain_through_valkey_replicates_over_cut_links", &["weft", "valkey-server", "weft"]);
+    run_chain("chain_through_valkey_replicates_over_cut_links", &["weft", "valkey-server", "weft"]);
 }
 
 #[test]
 fn chain_of_repl_chain_replicates_over_cut_links() {
     let Ok(names) = std::env::var("REPL_CHAIN") else { return };
     let names: Vec<&'static str> = String::leak(names).split(',').collect();
-    goes_on("chain_of_repl_chain_replicates_over_cut_links", &names);
+    run_chain("chain_of_repl_chain_replicates_over_cut_links", &names);
 }

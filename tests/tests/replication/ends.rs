@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 use weft_testkit::{Client, Server};
-use weft_tests::replicas::{Raw, fields};
-use weft_tests::scene::{Long, on_both, reply, reply_within, send, until, until_blocked};
+use weft_tests::replicas::{RawReplica, fields};
+use weft_tests::scene::{LongCommand, on_both, reply, reply_within, send, until, until_blocked};
 
 const ARGS: [&str; 6] =
     ["--save", "", "--shutdown-timeout", "1000", "--repl-diskless-sync-delay", "0"];
@@ -12,9 +12,9 @@ const FAILED: &str = "-ERR Errors trying to SHUTDOWN. Check logs.";
 
 /// A replica that has its copy and acknowledges nothing after it. Also returns the offset of the
 /// copy.
-fn replica_of(server: &Server) -> (Raw, u64) {
-    let mut replica = Raw::new(server);
-    let (_, at) = replica.full();
+fn replica_of(server: &Server) -> (RawReplica, u64) {
+    let mut replica = RawReplica::new(server);
+    let (_, at) = replica.full_sync();
     replica.copy();
     replica.send(&["REPLCONF", "ACK", &at.to_string()]);
     let mut client = server.client();
@@ -35,12 +35,12 @@ fn waits(client: &mut Client) {
 }
 
 /// CLIENT LIST lines of clients that sent SHUTDOWN.
-fn asking(client: &mut Client) -> Vec<String> {
+fn shutdown_clients(client: &mut Client) -> Vec<String> {
     let lines = client.cmd(&["CLIENT", "LIST"]).text();
     lines.lines().filter(|line| line.contains("cmd=shutdown")).map(str::to_string).collect()
 }
 
-fn has_no_answer(client: &mut Client) {
+fn assert_unanswered(client: &mut Client) {
     assert!(reply_within(client, SHORT).is_none());
 }
 
@@ -64,7 +64,7 @@ fn shutdown_waits_for_replicas_and_pauses_writes() {
         // CLIENT UNPAUSE does not end this pause.
         admin.ok(&["CLIENT", "PAUSE", "1", "WRITE"]);
         admin.ok(&["CLIENT", "UNPAUSE"]);
-        has_no_answer(&mut writes);
+        assert_unanswered(&mut writes);
         // Later SHUTDOWN commands wait for the same shutdown, whatever their options.
         let mut others = [
             &["SHUTDOWN", "NOW"][..],
@@ -76,25 +76,25 @@ fn shutdown_waits_for_replicas_and_pauses_writes() {
             send(&mut client, words);
             client
         });
-        until("four clients wait", || asking(&mut admin).len() == 4);
+        until("four clients wait", || shutdown_clients(&mut admin).len() == 4);
         server.signal(Signal::TERM);
-        others.iter_mut().for_each(has_no_answer);
+        others.iter_mut().for_each(assert_unanswered);
         // CLIENT UNBLOCK does not unblock these clients.
-        let all = asking(&mut admin);
+        let all = shutdown_clients(&mut admin);
         assert!(all.iter().all(|line| line.contains(" flags=b ")), "{all:?}");
         let id = all[0].strip_prefix("id=").and_then(|rest| rest.split(' ').next()).expect("an id");
         assert_eq!(admin.cmd(&["CLIENT", "UNBLOCK", id]).int(), 0);
         assert_eq!(admin.cmd(&["CLIENT", "KILL", "ID", id]).int(), 1);
-        assert_eq!(asking(&mut admin).len(), 3);
+        assert_eq!(shutdown_clients(&mut admin).len(), 3);
         assert!(left(&mut admin).is_some(), "the shutdown continues without its client");
         admin.ok(&["SHUTDOWN", "ABORT"]);
-        let told = [asks]
+        let errors = [asks]
             .into_iter()
             .chain(others)
             .filter_map(|mut client| client.read_reply().ok())
-            .map(|told| told.value.to_string())
+            .map(|errors| errors.value.to_string())
             .collect::<Vec<_>>();
-        assert_eq!(told, [FAILED; 3]);
+        assert_eq!(errors, [FAILED; 3]);
         assert!(reply(&mut writes).is_ok());
         assert_eq!(left(&mut admin), None);
         assert_eq!(fields(&mut admin, "clients")["paused_reason"], "none");
@@ -160,7 +160,7 @@ fn shutdown_is_unblocked_when_the_role_changes() {
 #[test]
 fn shutdown_does_not_wait_for_long_commands() {
     let mut server = Server::weft(&["--save", ""]);
-    let longs = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
+    let longs = ["a", "b", "c", "d"].map(|tag| LongCommand::with_tag(&server, tag));
     let runners = longs.map(|long| long.begin(&server, 20.0));
     let mut asks = server.client();
     send(&mut asks, &["SHUTDOWN", "NOSAVE"]);

@@ -20,11 +20,11 @@ fn pair(options: &[&str]) -> (Server, Server) {
     let port = primary.port().to_string();
     let follow = ["--replicaof", &format!("127.0.0.1 {port}"), "--replica-read-only", "no"];
     let replica = Server::weft(&[&debug[..], &follow, options].concat());
-    linked(&mut replica.client());
+    wait_for_link(&mut replica.client());
     (primary, replica)
 }
 
-fn linked(client: &mut Client) {
+fn wait_for_link(client: &mut Client) {
     until("the link", || info(client, "replication", "master_link_status") == "up");
 }
 

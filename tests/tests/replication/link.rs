@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::replication::{FakeLink, FakePrimary, ID, NO_KEYS, follow, info, linked};
-use weft_tests::scene::{Long, on_both, send, until_blocked};
+use weft_tests::replication::{
+    FakeLink, FakePrimary, ID, NO_KEYS, info, replicate_from, wait_for_link,
+};
+use weft_tests::scene::{LongCommand, on_both, send, until_blocked};
 
 /// The fields of the lines of CLIENT LIST.
 fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
@@ -19,10 +21,10 @@ fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
 
 /// Makes `replica` replicate from `fake`, without keys, at offset 0.
 fn linked_to(fake: &FakePrimary, replica: &Server) -> FakeLink {
-    follow(replica, &fake.port());
+    replicate_from(replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
-    linked(&mut replica.client());
+    link.wait_for_ack(0);
+    wait_for_link(&mut replica.client());
     link
 }
 
@@ -35,7 +37,7 @@ fn client_list_shows_the_primary() {
         assert!(line(&mut client, &["TYPE", "primary"]).is_empty());
         let mut link = linked_to(&fake, replica);
         let mut at = link.write(&["SELECT", "2"]) + link.write(&["SET", "k", "v"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         let shown = line(&mut client, &["TYPE", "master"]);
         let [own] = &shown[..] else { panic!("{shown:?}") };
         let addr = format!("127.0.0.1:{}", fake.port());
@@ -81,12 +83,12 @@ fn client_list_shows_the_primary() {
         }
         // `cmd` is the last command of the stream; a transaction shows as EXEC.
         at += link.write(&["PING"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         assert_eq!(line(&mut client, &["TYPE", "master"])[0]["cmd"], "ping");
         for words in [&["MULTI"][..], &["SET", "k", "w"], &["INCR", "n"], &["EXEC"]] {
             at += link.write(words);
         }
-        link.confirmed(at);
+        link.wait_for_ack(at);
         assert_eq!(line(&mut client, &["TYPE", "master"])[0]["cmd"], "exec");
         client.ok(&["REPLICAOF", "NO", "ONE"]);
         assert!(line(&mut client, &["TYPE", "master"]).is_empty());
@@ -102,7 +104,7 @@ fn killing_the_link_makes_the_replica_reconnect() {
         let fake = FakePrimary::new();
         let mut link = linked_to(&fake, replica);
         let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "0"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         let one = |value: &Value| assert_eq!(value.int(), 1, "at {}", replica.name());
         for round in 0..6 {
             // Other types do not match the link.
@@ -119,13 +121,13 @@ fn killing_the_link_makes_the_replica_reconnect() {
                 _ => client.ok(&["CLIENT", "KILL", &own["addr"]]),
             }
             while link.try_request().is_some() {}
-            let (again, words) = fake.shake_hands();
+            let (again, words) = fake.handshake();
             assert_eq!(words, ["PSYNC", ID, &(at + 1).to_string()], "at {}", replica.name());
             link = again;
             link.raw(b"+CONTINUE\r\n");
             at += link.write(&["SET", "k", &round.to_string()]);
-            link.confirmed(at);
-            linked(&mut client);
+            link.wait_for_ack(at);
+            wait_for_link(&mut client);
             assert_eq!(client.cmd(&["GET", "k"]).text(), round.to_string());
         }
         // In a transaction, like Sentinel.
@@ -133,7 +135,7 @@ fn killing_the_link_makes_the_replica_reconnect() {
         client.cmd(&["CLIENT", "KILL", "TYPE", "master"]);
         assert_eq!(client.cmd(&["EXEC"]).items()[0].int(), 1);
         while link.try_request().is_some() {}
-        let (_link, words) = fake.shake_hands();
+        let (_link, words) = fake.handshake();
         assert_eq!(words[2], (at + 1).to_string());
     });
 }
@@ -147,7 +149,7 @@ fn pause_may_last_longer_than_the_link_timeout() {
         let fake = FakePrimary::new();
         let mut link = linked_to(&fake, replica);
         let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "1"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         client.ok(&["CLIENT", "PAUSE", "1000000", "WRITE"]);
         let paused = at;
         at += link.write(&["SET", "k", "2"]);
@@ -156,12 +158,12 @@ fn pause_may_last_longer_than_the_link_timeout() {
             at += link.write(&["PING"]);
         }
         for _ in 0..2 {
-            link.confirmed(paused);
+            link.wait_for_ack(paused);
         }
         assert_eq!(client.cmd(&["GET", "k"]).text(), "1");
         assert_eq!(info(&mut client, "master_link_status"), "up");
         client.ok(&["CLIENT", "UNPAUSE"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
         assert!(!replica.log().contains("imeout"), "{}", replica.log_tail());
     });
@@ -174,7 +176,7 @@ fn pause_delays_a_unit_that_waits_for_a_long_command() {
     let mut client = replica.client();
     let fake = FakePrimary::new();
     let mut link = linked_to(&fake, &replica);
-    let long = Long::with_tag(&replica, "tag");
+    let long = LongCommand::with_tag(&replica, "tag");
     let mut runner = long.begin(&replica, 2.0);
     // Too long to be applied between the commands of clients.
     let value = "v".repeat(400 << 10);
@@ -185,11 +187,11 @@ fn pause_delays_a_unit_that_waits_for_a_long_command() {
     client.ok(&["CLIENT", "PAUSE", "1000000", "WRITE"]);
     runner.read_reply().expect("the long command ends");
     for _ in 0..2 {
-        link.confirmed(paused);
+        link.wait_for_ack(paused);
     }
     assert!(client.cmd(&["GET", "{tag}k"]).is_null());
     client.ok(&["CLIENT", "UNPAUSE"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["STRLEN", "{tag}k"]).int(), 400 << 10);
 }
 
@@ -205,7 +207,7 @@ fn monitor_shows_a_long_command_of_the_stream_once() {
         let add = ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str));
         let mut at = link.write(&["SELECT", "0"]) + link.write(&add.collect::<Vec<_>>());
         at += link.write(&["RPUSH", "list", "small"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         let mut shown = Vec::new();
         while !shown.last().is_some_and(|line: &String| line.contains("\"RPUSH\" \"list\"")) {
             shown.push(monitor.read_frame().expect("a line").value.text());
@@ -221,8 +223,8 @@ fn monitor_shows_a_long_command_of_the_stream_once() {
 fn replicas_do_not_count_as_connected_clients() {
     on_both(&["--save", ""], &[], |primary| {
         let mut client = primary.client();
-        let mut replica = weft_tests::replicas::Raw::new(primary);
-        replica.full();
+        let mut replica = weft_tests::replicas::RawReplica::new(primary);
+        replica.full_sync();
         let shown = line(&mut client, &["TYPE", "replica"]);
         assert_eq!((shown.len(), shown[0]["flags"].as_str()), (1, "S"));
         assert_eq!(info(&mut client, "connected_clients"), "1");

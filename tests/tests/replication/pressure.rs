@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Raw, number};
-use weft_tests::replication::{caught_up, follow, info, linked, same_data};
+use weft_tests::replicas::{RawReplica, number};
+use weft_tests::replication::{
+    info, replicate_from, wait_for_link, wait_for_same_data, wait_until_caught_up,
+};
 
 const WEFT: [&str; 8] = [
     "--save",
@@ -41,8 +43,8 @@ impl Unread {
         let server = weft(&["--repl-backlog-ttl", "1"]);
         let mut client = server.client();
         client.ok(&["SET", "moves", "v"]);
-        let mut replica = Raw::new(&server);
-        replica.full();
+        let mut replica = RawReplica::new(&server);
+        replica.full_sync();
         replica.copy();
         replica.send(&["REPLCONF", "ACK", "0"]);
         until("the replica", || number(&mut client, "replication", "connected_slaves") == 1);
@@ -115,8 +117,8 @@ fn all_readers_of_the_effect_log_run_at_once() {
             client.ok(&["CONFIG", "SET", "appendonly", "no"]);
         }
         client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-        let mut replica = Raw::new(&server);
-        replica.full();
+        let mut replica = RawReplica::new(&server);
+        replica.full_sync();
         replica.copy();
         replica.send(&["REPLCONF", "ACK", "0"]);
         let value = format!("round {round}");
@@ -142,16 +144,16 @@ fn all_readers_of_the_effect_log_run_at_once() {
 fn replica_gets_all_writes_of_fast_writers() {
     let primary = weft(&["--client-output-buffer-limit", "replica 0 0 0"]);
     let replica = weft(&[]);
-    follow(&replica, &primary.port().to_string());
-    linked(&mut replica.client());
+    replicate_from(&replica, &primary.port().to_string());
+    wait_for_link(&mut replica.client());
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| overwrite(&mut primary.client(), 40, || {}));
         }
     });
     let (mut ours, mut theirs) = (primary.client(), replica.client());
-    caught_up(&mut ours, &mut theirs);
-    same_data(&mut ours, &mut theirs);
+    wait_until_caught_up(&mut ours, &mut theirs);
+    wait_for_same_data(&mut ours, &mut theirs);
     assert_eq!(number(&mut ours, "stats", "sync_full"), 1);
 }
 
@@ -160,9 +162,9 @@ fn replica_gets_all_writes_of_fast_writers() {
 fn replica_waits_for_its_disk() {
     let primary = weft(&["--client-output-buffer-limit", "replica 0 0 0"]);
     let replica = weft(&["--appendonly", "yes"]);
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let (mut ours, mut theirs) = (primary.client(), replica.client());
-    linked(&mut theirs);
+    wait_for_link(&mut theirs);
     until("the base", || info(&mut theirs, "aof_rewrite_in_progress") == "0");
     theirs.ok(&["DEBUG", "AOF-FLUSH-SLEEP", "2000000"]);
     overwrite(&mut ours, 300, || {});
@@ -175,8 +177,8 @@ fn replica_waits_for_its_disk() {
         std::thread::sleep(Duration::from_millis(20));
     }
     theirs.ok(&["DEBUG", "AOF-FLUSH-SLEEP", "0"]);
-    caught_up(&mut ours, &mut theirs);
-    same_data(&mut ours, &mut theirs);
+    wait_until_caught_up(&mut ours, &mut theirs);
+    wait_for_same_data(&mut ours, &mut theirs);
     assert_eq!(number(&mut ours, "stats", "sync_full"), 1);
 }
 
@@ -221,11 +223,11 @@ fn client_limits_do_not_apply_to_the_primary() {
     skip_without("client_limits_do_not_apply_to_the_primary", &valkey, "valkey-server");
     for primary in [Some(weft(&[])), valkey].into_iter().flatten() {
         let replica = weft(&SMALL);
-        follow(&replica, &primary.port().to_string());
+        replicate_from(&replica, &primary.port().to_string());
         let (mut ours, mut theirs) = (primary.client(), replica.client());
-        linked(&mut theirs);
+        wait_for_link(&mut theirs);
         make_long_strings(&mut ours);
-        caught_up(&mut ours, &mut theirs);
+        wait_until_caught_up(&mut ours, &mut theirs);
         for key in ["appended", "range", "bit", "field", "whole"] {
             let length = ours.cmd(&["STRLEN", key]).int();
             assert!(length > 1 << 20);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::env_or;
-use weft_tests::replication::{caught_up, linked};
+use weft_tests::replication::{wait_for_link, wait_until_caught_up};
 
 const ACCOUNTS: usize = 12;
 const EACH: i64 = 1000;
@@ -112,7 +112,7 @@ fn replica_shows_states_of_its_primary_in_order() {
     (0..ACCOUNTS).for_each(|n| client.ok(&["SET", &account(n), &EACH.to_string()]));
     let mut follower = replica.client();
     follower.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-    linked(&mut follower);
+    wait_for_link(&mut follower);
     let (port, copy, over) = (primary.port(), replica.port(), AtomicBool::new(false));
     let (states, reads) = std::thread::scope(|scope| {
         let over = &over;
@@ -158,6 +158,6 @@ fn replica_shows_states_of_its_primary_in_order() {
     }
     assert!(versions > 100, "the replica showed {versions} states");
     eprintln!("{} versions, {versions} seen at the replica", states.len());
-    caught_up(&mut client, &mut follower);
+    wait_until_caught_up(&mut client, &mut follower);
     assert_eq!(follower.cmd(&["GET", "version"]), client.cmd(&["GET", "version"]));
 }

@@ -22,7 +22,7 @@ enum End {
 
 /// Which server of the pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
+enum Side {
     Primary,
     Replica,
 }
@@ -70,7 +70,7 @@ enum File {
     Log,
 }
 
-fn restart(who: Who, end: End, file: File) {
+fn restart(side: Side, end: End, file: File) {
     let keeps = match file {
         File::Snapshot => "save 3600 1",
         File::Log => "appendonly yes",
@@ -86,9 +86,9 @@ fn restart(who: Who, end: End, file: File) {
     until("the link is up", || info(&replica, "master_link_status") == "up");
     write(&mut client(&primary), 0, 50);
     agree(&primary, &replica);
-    let (own, other) = match who {
-        Who::Primary => (&mut primary, &mut replica),
-        Who::Replica => (&mut replica, &mut primary),
+    let (own, other) = match side {
+        Side::Primary => (&mut primary, &mut replica),
+        Side::Replica => (&mut replica, &mut primary),
     };
     match file {
         File::Snapshot if end != End::Term => drop(client(own).cmd(&["SAVE"])),
@@ -102,21 +102,21 @@ fn restart(who: Who, end: End, file: File) {
     }
     if end == End::Killed {
         // The file is older than the other server's data.
-        let port = match who {
-            Who::Primary => own.port(),
-            Who::Replica => other.port(),
+        let port = match side {
+            Side::Primary => own.port(),
+            Side::Replica => other.port(),
         };
         write(&mut Client::tcp(port), 50, 20);
         until("both have the writes", || {
             let field =
-                if who == Who::Primary { "slave_repl_offset" } else { "master_repl_offset" };
+                if side == Side::Primary { "slave_repl_offset" } else { "master_repl_offset" };
             let own_field =
-                if who == Who::Primary { "master_repl_offset" } else { "slave_repl_offset" };
+                if side == Side::Primary { "master_repl_offset" } else { "slave_repl_offset" };
             info(other, field) == info(own, own_field)
         });
     }
     let copies = |instance: &Instance| info(instance, "sync_full");
-    let before = if who == Who::Replica { copies(other) } else { "0".into() };
+    let before = if side == Side::Replica { copies(other) } else { "0".into() };
     match end {
         End::Term => own.terminate(),
         End::Saved | End::Killed => own.kill(),
@@ -131,34 +131,34 @@ fn restart(who: Who, end: End, file: File) {
         return;
     }
     // If the primary has lost writes that its replica has, it must refuse a partial sync.
-    let copied = u32::from(who == Who::Primary && end == End::Killed);
-    assert_eq!(copies(&primary), (base + copied).to_string(), "copies; {who:?} {end:?} {file:?}");
+    let copied = u32::from(side == Side::Primary && end == End::Killed);
+    assert_eq!(copies(&primary), (base + copied).to_string(), "copies; {side:?} {end:?} {file:?}");
 }
 
-fn restarts(who: Who, file: File) {
+fn restarts(side: Side, file: File) {
     for end in [End::Term, End::Saved, End::Killed] {
-        restart(who, end, file);
+        restart(side, end, file);
     }
 }
 
 #[test]
 fn replica_resumes_from_its_snapshot() {
-    restarts(Who::Replica, File::Snapshot);
+    restarts(Side::Replica, File::Snapshot);
 }
 
 #[test]
 fn replica_resumes_from_its_aof() {
-    restarts(Who::Replica, File::Log);
+    restarts(Side::Replica, File::Log);
 }
 
 #[test]
 fn replica_resumes_if_the_snapshot_of_its_primary_is_complete() {
-    restarts(Who::Primary, File::Snapshot);
+    restarts(Side::Primary, File::Snapshot);
 }
 
 #[test]
 fn replica_resumes_if_the_aof_of_its_primary_is_complete() {
-    restarts(Who::Primary, File::Log);
+    restarts(Side::Primary, File::Log);
 }
 
 /// A replica that resumes must not keep keys that its primary skipped at the load.

@@ -5,7 +5,9 @@ use rustix::process::Signal;
 use std::time::Duration;
 use weft_testkit::{Client, Server, locate, skipped};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{caught_up, fields, follower, number, same_data};
+use weft_tests::replicas::{
+    fields, number, start_replica, wait_for_same_data, wait_until_caught_up,
+};
 use weft_tests::scene::{on_both, reply, send, until_blocked};
 
 const BOTH: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
@@ -29,8 +31,9 @@ fn increments(mut client: Client, key: &str) -> i64 {
 fn failover_there_and_back_loses_nothing() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let weft = Server::weft(&[&BOTH[..], &["--io-threads", "4"]].concat());
-    let valkey = follower("valkey", &program, weft.port(), &["--repl-diskless-sync-delay", "0"]);
-    caught_up(&weft, &valkey);
+    let valkey =
+        start_replica("valkey", &program, weft.port(), &["--repl-diskless-sync-delay", "0"]);
+    wait_until_caught_up(&weft, &valkey);
     for round in 0..3 {
         for (from, to) in [(&weft, &valkey), (&valkey, &weft)] {
             let keys: Vec<String> =
@@ -45,13 +48,13 @@ fn failover_there_and_back_loses_nothing() {
                 from.client().ok(&["FAILOVER"]);
                 until("the roles are swapped", || role(to) == "master" && role(from) == "slave");
                 for (key, writer) in writers {
-                    let told = writer.join().expect("a writer");
+                    let acknowledged = writer.join().expect("a writer");
                     let has = to.client().cmd(&["GET", key]).text();
-                    assert_eq!(has, told.to_string(), "{key} at {}", to.name());
+                    assert_eq!(has, acknowledged.to_string(), "{key} at {}", to.name());
                 }
             });
-            caught_up(to, from);
-            same_data(to, from);
+            wait_until_caught_up(to, from);
+            wait_for_same_data(to, from);
         }
     }
     let mut client = weft.client();
@@ -96,8 +99,8 @@ fn blocked_clients_get_an_error_when_the_role_changes() {
 fn shutdown_waits_for_replicas() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let mut weft = Server::weft(&[&BOTH[..], &["--save", "", "--shutdown-timeout", "60"]].concat());
-    let replica = follower("valkey", &program, weft.port(), &[]);
-    caught_up(&weft, &replica);
+    let replica = start_replica("valkey", &program, weft.port(), &[]);
+    wait_until_caught_up(&weft, &replica);
     replica.signal(Signal::STOP);
     let mut client = weft.client();
     client.ok(&["SET", "last", "written"]);

@@ -2,14 +2,14 @@
 
 use weft_testkit::{Client, Server};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Raw, fields, number};
-use weft_tests::replication::{caught_up, follow};
+use weft_tests::replicas::{RawReplica, fields, number};
+use weft_tests::replication::{replicate_from, wait_until_caught_up};
 use weft_tests::scene::on_both;
 
 const ARGS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
 
 /// Acknowledges this offset as a replica.
-fn confirm(replica: &mut Raw, offset: u64) {
+fn confirm(replica: &mut RawReplica, offset: u64) {
     replica.send(&["REPLCONF", "ACK", &offset.to_string()]);
 }
 
@@ -22,8 +22,8 @@ fn replicas_of(client: &mut Client) -> usize {
 #[test]
 fn wait_needs_an_acknowledgement_after_a_change_of_roles() {
     on_both(&ARGS, &[], |server| {
-        let mut replica = Raw::new(server);
-        let (id, offset) = replica.full();
+        let mut replica = RawReplica::new(server);
+        let (id, offset) = replica.full_sync();
         replica.copy();
         confirm(&mut replica, offset);
         let mut client = server.client();
@@ -32,7 +32,7 @@ fn wait_needs_an_acknowledgement_after_a_change_of_roles() {
         assert_eq!(client.cmd(&["WAIT", "1", "20"]).int(), 0);
         client.ok(&["REPLICAOF", "127.0.0.1", "1"]);
         client.ok(&["REPLICAOF", "NO", "ONE"]);
-        let mut replica = Raw::new(server);
+        let mut replica = RawReplica::new(server);
         assert_eq!(replica.ask(&["REPLCONF", "capa", "psync2"]), "+OK");
         let answer = replica.ask(&["PSYNC", &id, &(offset + 1).to_string()]);
         assert!(answer.starts_with("+CONTINUE "), "{answer}");
@@ -48,8 +48,8 @@ fn wait_needs_an_acknowledgement_after_a_change_of_roles() {
 #[test]
 fn every_wait_is_answered_at_its_timeout() {
     let server = Server::weft(&[&ARGS[..], &["--io-threads", "4"]].concat());
-    let mut replica = Raw::new(&server);
-    let (_, offset) = replica.full();
+    let mut replica = RawReplica::new(&server);
+    let (_, offset) = replica.full_sync();
     replica.copy();
     confirm(&mut replica, offset);
     until("the replica is online", || replicas_of(&mut server.client()) == 1);
@@ -95,8 +95,8 @@ fn memory_account_stays_correct_over_copies() {
     for load in ["disabled", "swapdb", "flush-before-load"] {
         below.ok(&["CONFIG", "SET", "repl-diskless-load", load]);
         for _ in 0..3 {
-            follow(&replica, &primary.port().to_string());
-            caught_up(&mut above, &mut below);
+            replicate_from(&replica, &primary.port().to_string());
+            wait_until_caught_up(&mut above, &mut below);
             below.ok(&["REPLICAOF", "NO", "ONE"]);
             // This write makes a partial sync impossible, so the next sync is full.
             below.ok(&["SET", "own", "value"]);
@@ -106,8 +106,8 @@ fn memory_account_stays_correct_over_copies() {
     }
     // One copy after another, which would add up.
     for _ in 0..40 {
-        let mut copies = Raw::new(&primary);
-        copies.full();
+        let mut copies = RawReplica::new(&primary);
+        copies.full_sync();
         copies.copy();
     }
     check(&mut above, "copies");
@@ -118,11 +118,11 @@ fn memory_account_stays_correct_over_copies() {
 fn replica_that_reloads_keeps_expired_keys_of_its_primary() {
     let (primary, replica) = (Server::weft(&ARGS), Server::weft(&ARGS));
     let (mut above, mut below) = (primary.client(), replica.client());
-    follow(&replica, &primary.port().to_string());
-    caught_up(&mut above, &mut below);
+    replicate_from(&replica, &primary.port().to_string());
+    wait_until_caught_up(&mut above, &mut below);
     above.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     above.ok(&["SET", "key", "value", "PX", "1"]);
-    caught_up(&mut above, &mut below);
+    wait_until_caught_up(&mut above, &mut below);
     until("the key has expired", || below.cmd(&["EXISTS", "key"]).int() == 0);
     below.ok(&["DEBUG", "RELOAD"]);
     assert_eq!(below.cmd(&["DBSIZE"]).int(), 1);

@@ -9,7 +9,10 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
-use weft_tests::replication::{FakePrimary, NO_KEYS, caught_up, follow, info, linked, same_data};
+use weft_tests::replication::{
+    FakePrimary, NO_KEYS, info, replicate_from, wait_for_link, wait_for_same_data,
+    wait_until_caught_up,
+};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 const WRITERS: usize = 8;
@@ -106,9 +109,9 @@ fn links_cut_repeatedly_lose_nothing() {
         return;
     }
     let (primary, replica) = (primary.expect("not skipped"), weft(&["--repl-timeout", "2"]));
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let (mut theirs, mut ours) = (primary.client(), replica.client());
-    linked(&mut ours);
+    wait_for_link(&mut ours);
     let ends = AtomicBool::new(false);
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -134,8 +137,8 @@ fn links_cut_repeatedly_lose_nothing() {
         ends.store(true, Ordering::Relaxed);
         assert!(reader.join().expect("sums are right") > 0, "no reads");
     });
-    caught_up(&mut theirs, &mut ours);
-    same_data(&mut theirs, &mut ours);
+    wait_until_caught_up(&mut theirs, &mut ours);
+    wait_for_same_data(&mut theirs, &mut ours);
     let partial: u64 = info(&mut theirs, "sync_partial_ok").parse().expect("a number");
     assert!(partial >= 5, "{partial} continuations");
     assert_eq!(info(&mut theirs, "sync_full"), "1");
@@ -150,9 +153,9 @@ fn promotion_during_writes_keeps_a_prefix() {
         return;
     }
     let (primary, replica) = (primary.expect("not skipped"), weft(&[]));
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let (mut theirs, mut ours) = (primary.client(), replica.client());
-    linked(&mut ours);
+    wait_for_link(&mut ours);
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let client = primary.client();
@@ -185,13 +188,13 @@ fn promotion_during_writes_keeps_a_prefix() {
             assert_eq!(info(&mut ours, "role"), "master");
             assert_eq!(info(&mut ours, "master_replid2"), id);
             ours.ok(&["SET", "own", "1"]);
-            follow(&replica, &primary.port().to_string());
+            replicate_from(&replica, &primary.port().to_string());
             until("the link", || info(&mut ours, "master_link_status") == "up");
         }
         ends.store(true, Ordering::Relaxed);
     });
-    caught_up(&mut theirs, &mut ours);
-    same_data(&mut theirs, &mut ours);
+    wait_until_caught_up(&mut theirs, &mut ours);
+    wait_for_same_data(&mut theirs, &mut ours);
 }
 
 /// From one primary to another and back: with other data by a full sync, with the same data by a
@@ -208,22 +211,22 @@ fn replica_may_change_its_primary() {
     for (n, primary) in [&one, &two, &one].into_iter().enumerate() {
         let mut theirs = primary.client();
         theirs.ok(&["SET", "which", &format!("{n}")]);
-        follow(&replica, &primary.port().to_string());
-        caught_up(&mut theirs, &mut ours);
-        same_data(&mut theirs, &mut ours);
+        replicate_from(&replica, &primary.port().to_string());
+        wait_until_caught_up(&mut theirs, &mut ours);
+        wait_for_same_data(&mut theirs, &mut ours);
         assert_eq!(ours.cmd(&["GET", "which"]).text(), n.to_string());
     }
     // The second server replicates from the first, so a promotion keeps the shared history.
     let (mut first, mut second) = (one.client(), two.client());
-    follow(&two, &one.port().to_string());
-    caught_up(&mut first, &mut second);
-    caught_up(&mut first, &mut ours);
+    replicate_from(&two, &one.port().to_string());
+    wait_until_caught_up(&mut first, &mut second);
+    wait_until_caught_up(&mut first, &mut ours);
     second.ok(&["REPLICAOF", "NO", "ONE"]);
     second.ok(&["SET", "promoted", "1"]);
     let before = info(&mut second, "sync_full");
-    follow(&replica, &two.port().to_string());
-    caught_up(&mut second, &mut ours);
-    same_data(&mut second, &mut ours);
+    replicate_from(&replica, &two.port().to_string());
+    wait_until_caught_up(&mut second, &mut ours);
+    wait_for_same_data(&mut second, &mut ours);
     assert_eq!(info(&mut second, "sync_full"), before, "a partial sync");
     assert_eq!(info(&mut ours, "master_replid"), info(&mut second, "master_replid"));
 }
@@ -234,12 +237,12 @@ fn only_applied_units_are_acknowledged() {
     let fake = FakePrimary::new();
     let replica = weft(&[]);
     let mut client = replica.client();
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 100);
-    link.confirmed(100);
+    link.wait_for_ack(100);
     let mut at = 100;
     at += link.write(&["SELECT", "2"]) + link.write(&["SET", "a", "1"]) + link.write(&["PING"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     // Half a transaction is not applied.
     let mut half = 0;
     for words in [&["MULTI"][..], &["SET", "a", "2"], &["SELECT", "3"], &["LPUSH", "l", "x", "y"]] {
@@ -250,7 +253,7 @@ fn only_applied_units_are_acknowledged() {
     client.ok(&["SELECT", "2"]);
     assert_eq!(client.cmd(&["GET", "a"]).text(), "1");
     at += half + link.write(&["EXEC"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "a"]).text(), "2");
     client.ok(&["SELECT", "3"]);
     assert_eq!(client.cmd(&["LLEN", "l"]).int(), 2);
@@ -264,7 +267,7 @@ fn only_applied_units_are_acknowledged() {
     ] {
         at += link.write(words);
     }
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
     assert_eq!(info(&mut client, "unexpected_error_replies"), "4");
     // These commands stop the world.
@@ -274,7 +277,7 @@ fn only_applied_units_are_acknowledged() {
     for words in [&["MULTI"][..], &["FLUSHDB"], &["SET", "only", "1"], &["EXEC"]] {
         at += link.write(words);
     }
-    link.confirmed(at);
+    link.wait_for_ack(at);
     client.ok(&["SELECT", "4"]);
     assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
     client.ok(&["SELECT", "5"]);
@@ -287,21 +290,21 @@ fn only_applied_units_are_acknowledged() {
     at += link.write(&["EXEC"]) + link.write(&["SET", "large", &"x".repeat(3 << 20)]);
     // The acknowledged offset includes the GETACK.
     at += link.write(&["REPLCONF", "GETACK", "*"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["STRLEN", "large"]).int(), 3 << 20);
     assert_eq!(client.cmd(&["LLEN", "list7"]).int(), 60);
     // A link ends in the middle of a unit: the replica requests it again.
     link.write(&["MULTI"]);
     link.write(&["SET", "torn", "1"]);
     drop(link);
-    let (mut link, words) = fake.shake_hands();
+    let (mut link, words) = fake.handshake();
     assert_eq!(words[2], (at + 1).to_string());
     link.raw(b"+CONTINUE\r\n");
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert!(client.cmd(&["GET", "torn"]).is_null());
     // No SELECT is sent again.
     at += link.write(&["SET", "six", "6"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "six"]).text(), "6");
 }
 
@@ -312,9 +315,9 @@ fn clients_of_a_replica_notice_writes_of_the_primary() {
     let replica = weft(&["--notify-keyspace-events", "KEA"]);
     let [mut client, mut reader, mut listener, mut watcher] =
         std::array::from_fn(|_| replica.client());
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     link.write(&["SELECT", "0"]);
     listener.cmd(&["SUBSCRIBE", "news"]);
     listener.cmd(&["PSUBSCRIBE", "__keyevent@0__:*"]);

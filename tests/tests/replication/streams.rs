@@ -9,7 +9,8 @@ use weft_testkit::{Server, locate, skipped};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
 use weft_tests::replicas::{
-    Link, Raw, caught_up, fields, fill, follower, followers, number, same_data,
+    Link, RawReplica, fields, fill, number, replica_programs, start_replica, wait_for_same_data,
+    wait_until_caught_up,
 };
 use weft_tests::traffic;
 
@@ -44,14 +45,14 @@ fn write_while(server: &Server, seed: u64, rounds: usize, mut disturb: impl FnMu
 #[test]
 fn replicas_have_all_data_although_their_links_are_cut() {
     let seed = env_or("REPL_SEED", 1);
-    for (name, program) in followers() {
+    for (name, program) in replica_programs() {
         let weft = weft(&[]);
         if name == "valkey" {
             fill(&weft, seed, true);
         }
         let link = Link::to(weft.port());
-        let replica = follower(name, &program, link.port(), &[]);
-        caught_up(&weft, &replica);
+        let replica = start_replica(name, &program, link.port(), &[]);
+        wait_until_caught_up(&weft, &replica);
         let mut admin = weft.client();
         let mut rounds = 0;
         write_while(&weft, seed, env_or("REPL_ROUNDS", 20), || {
@@ -61,8 +62,8 @@ fn replicas_have_all_data_although_their_links_are_cut() {
                 _ => link.cut(),
             }
         });
-        caught_up(&weft, &replica);
-        same_data(&weft, &replica);
+        wait_until_caught_up(&weft, &replica);
+        wait_for_same_data(&weft, &replica);
         let stats = fields(&mut admin, "stats");
         assert_eq!((&stats["sync_full"][..], &stats["sync_partial_err"][..]), ("1", "0"), "{name}");
         assert!(stats["sync_partial_ok"].parse::<u64>().expect("a number") >= 3, "{name}");
@@ -75,10 +76,10 @@ fn replica_that_stops_reading_is_disconnected() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let weft =
         weft(&["--client-output-buffer-limit", "replica 32mb 0 0", "--repl-backlog-size", "1mb"]);
-    let stopped = follower("valkey", &program, weft.port(), &[]);
-    let other = follower("valkey", &program, weft.port(), &[]);
-    caught_up(&weft, &stopped);
-    caught_up(&weft, &other);
+    let stopped = start_replica("valkey", &program, weft.port(), &[]);
+    let other = start_replica("valkey", &program, weft.port(), &[]);
+    wait_until_caught_up(&weft, &stopped);
+    wait_until_caught_up(&weft, &other);
     stopped.signal(Signal::STOP);
     let (mut client, value) = (weft.client(), "x".repeat(1 << 20));
     let mut writes = 0;
@@ -93,12 +94,12 @@ fn replica_that_stops_reading_is_disconnected() {
     });
     assert!(weft.log().contains("output buffer limits"), "{}", weft.log_tail());
     assert_eq!(number(&mut client, "stats", "client_output_buffer_limit_disconnections"), 1);
-    caught_up(&weft, &other);
-    same_data(&weft, &other);
+    wait_until_caught_up(&weft, &other);
+    wait_for_same_data(&weft, &other);
     // The replica reconnects. The backlog does not have what it needs, so it does a full sync.
     stopped.signal(Signal::CONT);
-    caught_up(&weft, &stopped);
-    same_data(&weft, &stopped);
+    wait_until_caught_up(&weft, &stopped);
+    wait_for_same_data(&weft, &stopped);
     let stats = fields(&mut client, "stats");
     assert_eq!((&stats["sync_full"][..], &stats["sync_partial_err"][..]), ("3", "1"));
 }
@@ -108,8 +109,8 @@ fn replica_that_stops_reading_is_disconnected() {
 fn partial_sync_sends_the_stream_from_its_offset() {
     let weft = weft(&[]);
     let mut client = weft.client();
-    let mut first = Raw::new(&weft);
-    let (id, offset) = first.full();
+    let mut first = RawReplica::new(&weft);
+    let (id, offset) = first.full_sync();
     first.copy();
     first.send(&["REPLCONF", "ACK", "0"]);
     for n in 0..2000 {
@@ -120,13 +121,13 @@ fn partial_sync_sends_the_stream_from_its_offset() {
     let mut rng = Rng::new(3);
     for _ in 0..50 {
         let skip = rng.below(all.len());
-        let mut next = Raw::new(&weft);
+        let mut next = RawReplica::new(&weft);
         assert_eq!(next.ask(&["REPLCONF", "capa", "psync2"]), "+OK");
         let from = (offset + 1 + skip as u64).to_string();
         assert_eq!(next.ask(&["PSYNC", &id, &from]), format!("+CONTINUE {id}"));
         assert!(next.take(all.len() - skip) == all[skip..], "from {skip}");
     }
-    let mut ahead = Raw::new(&weft);
+    let mut ahead = RawReplica::new(&weft);
     let from = (end + 1000).to_string();
     ahead.send(&["PSYNC", &id, &from]);
     assert!(ahead.line().starts_with("+FULLRESYNC"));
@@ -144,14 +145,14 @@ fn replicas_get_no_pushes() {
     for (before, then) in
         [(&subscribes[..], &["PUBLISH", "channel", "message"][..]), (&tracks, &["SET", "key", "x"])]
     {
-        let mut raw = Raw::new(&weft);
+        let mut raw = RawReplica::new(&weft);
         before.iter().for_each(|words| raw.send(words));
         std::thread::sleep(Duration::from_millis(200));
         raw.discard();
-        raw.full();
+        raw.full_sync();
         raw.copy();
         client.cmd(then);
-        let got = raw.to_end();
+        let got = raw.read_to_end();
         assert!(got.is_empty(), "{then:?}: {:?}", String::from_utf8_lossy(&got));
     }
     until("no replicas", || number(&mut client, "replication", "connected_slaves") == 0);
@@ -163,8 +164,8 @@ fn replicas_get_no_replies() {
     let weft = weft(&["--repl-timeout", "600"]);
     for words in [&["PING"][..], &["SUBSCRIBE", "channel"], &["REPLCONF", "capa", "eof"], &["NONE"]]
     {
-        let mut raw = Raw::new(&weft);
-        raw.full();
+        let mut raw = RawReplica::new(&weft);
+        raw.full_sync();
         raw.copy();
         raw.send(&["REPLCONF", "ACK", "0"]);
         raw.raw(b"\n\n");
@@ -172,7 +173,7 @@ fn replicas_get_no_replies() {
         raw.send(&["MONITOR"]);
         raw.send(&["REPLCONF", "ACK", "0"]);
         raw.send(words);
-        let got = raw.to_end();
+        let got = raw.read_to_end();
         assert!(got.is_empty(), "{words:?}: {:?}", String::from_utf8_lossy(&got));
     }
     let mut client = weft.client();

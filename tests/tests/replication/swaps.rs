@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use weft_testkit::{Client, Server};
-use weft_tests::replication::{FakePrimary, follow, linked};
+use weft_tests::replication::{FakePrimary, replicate_from, wait_for_link};
 use weft_tests::scene::{on_both, reply, send, until_blocked};
 
 /// An RDB file with the result of these commands.
@@ -37,15 +37,15 @@ fn is_carried_out(client: &mut Client) -> bool {
 fn changes(replica: &Server, serves_all: bool) {
     let name = replica.name();
     let fake = FakePrimary::new();
-    follow(replica, &fake.port());
+    replicate_from(replica, &fake.port());
     let before = copy_of(&[
         &["XGROUP", "CREATE", "grouped", "group", "$", "MKSTREAM"],
         &["SET", "old", "1"],
         &["SET", "both", "1"],
     ]);
     let mut link = fake.copy(&before, 0);
-    link.confirmed(0);
-    linked(&mut replica.client());
+    link.wait_for_ack(0);
+    wait_for_link(&mut replica.client());
     let (mut reader, mut popper, mut consumer, mut idle) =
         (replica.client(), replica.client(), replica.client(), replica.client());
     send(&mut reader, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "0"]);
@@ -71,10 +71,10 @@ fn changes(replica: &Server, serves_all: bool) {
     ]);
     drop(link);
     let mut link = fake.copy(&after, 100);
-    link.confirmed(100);
-    linked(&mut admin);
-    let told = reply(&mut consumer).to_string();
-    assert!(told.starts_with("-NOGROUP "), "{told} at {name}");
+    link.wait_for_ack(100);
+    wait_for_link(&mut admin);
+    let no_group = reply(&mut consumer).to_string();
+    assert!(no_group.starts_with("-NOGROUP "), "{no_group} at {name}");
     if serves_all {
         assert!(reply(&mut reader).to_string().contains("value"), "at {name}");
         assert_eq!(reply(&mut popper).items()[1].text(), "a", "at {name}");

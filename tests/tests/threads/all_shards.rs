@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{Long, client, id, on_both, reply, reply_within, send, send_all};
+use weft_tests::scene::{LongCommand, client, id, on_both, reply, reply_within, send, send_all};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
@@ -228,7 +228,7 @@ fn reading_a_key_does_not_block_stopping_the_world() {
 fn reading_a_key_of_a_long_command_blocks_no_other_client() {
     let args = [&DEBUG[..], &["--io-threads", "1"]].concat();
     let server = Server::weft(&args);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     for look in [&["MEMORY", "USAGE"][..], &["DEBUG", "OBJECT"], &["DEBUG", "DIGEST-VALUE"]] {
         let (mut looker, mut other) = (client(&server), client(&server));
         other.cmd(&["PING"]);
@@ -251,7 +251,7 @@ fn reading_a_key_of_a_long_command_blocks_no_other_client() {
 fn stopping_the_world_during_a_long_command_blocks_no_other_client() {
     let args = [&DEBUG[..], &["--io-threads", "1"]].concat();
     let server = Server::weft(&args);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let queues: [&[&[&str]]; 3] = [
         &[&["MULTI"], &["MEMORY", "USAGE", "x"], &["EXEC"]],
         &[&["MULTI"], &["DBSIZE"], &["CLIENT", "PAUSE", "0", "WRITE"], &["EXEC"]],

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{Long, client, on_both, reply, reply_within, send};
+use weft_tests::scene::{LongCommand, client, on_both, reply, reply_within, send};
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 
@@ -23,7 +23,7 @@ fn words(text: &str) -> Vec<String> {
 fn watch_that_never_finds_its_shards_free_still_runs() {
     const TIME: Duration = Duration::from_secs(4);
     let mut server = Server::weft(&["--io-threads", "1"]);
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     let mut maker = client(&server);
     let elements = (0..20_000).map(|n| format!("element:{n}"));
     let push: Vec<String> = words("RPUSH search").into_iter().chain(elements).collect();
@@ -75,7 +75,7 @@ fn killed_client_does_nothing_when_its_turn_comes() {
         ["FLUSHALL", "SWAPDB 0 1", "MULTI;FLUSHALL;EXEC", "SORT {b}small BY w* STORE {b}key"]
     {
         let server = Server::weft(&TWO);
-        let long = Long::with_tag(&server, "a");
+        let long = LongCommand::with_tag(&server, "a");
         let (mut victim, mut other) = (client(&server), client(&server));
         other.cmd(&["RPUSH", "{b}small", "1", "2", "3"]);
         let id = victim.cmd(&["CLIENT", "ID"]).int().to_string();
@@ -100,7 +100,7 @@ fn killed_client_does_nothing_when_its_turn_comes() {
 #[test]
 fn execution_time_excludes_the_wait_for_shards() {
     let server = Server::weft(&TWO);
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     let mut meter = client(&server);
     meter.ok(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let mut runner = long.begin(&server, 2.0);

@@ -14,7 +14,7 @@ use weft_testkit::client::encode;
 use weft_testkit::value::quote;
 use weft_tests::env_or;
 use weft_tests::scene::{
-    Long, PATIENCE, client, on_both, reply, send, send_all, until, until_blocked,
+    LongCommand, PATIENCE, client, on_both, reply, send, send_all, until, until_blocked,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
@@ -183,7 +183,7 @@ fn long_command_and_later_ones_are_answered_after_a_half_close() {
 #[test]
 fn long_transaction_is_answered_after_a_half_close() {
     on_both(&[], &TWO, |server| {
-        let long = Long::with_tag(server, "t");
+        let long = LongCommand::with_tag(server, "t");
         let requests: [&[&str]; 5] = [
             &["MULTI"],
             &["SINTERCARD", "2", long.key(), long.key()],
@@ -205,7 +205,7 @@ fn long_transaction_is_answered_after_a_half_close() {
 #[test]
 fn requests_that_wait_for_a_shard_are_answered_after_a_half_close() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     for _ in 0..3 {
         let mut runner = long.begin(&server, 0.3);
         let requests: [&[&str]; 3] = [&["SET", "{t}k", "v"], &["GET", "{t}k"], &["PING"]];
@@ -291,7 +291,7 @@ fn nothing_after_a_protocol_error_is_executed_when_unblocked() {
 #[test]
 fn nothing_after_a_protocol_error_is_executed_after_a_long_command() {
     on_both(&[], &FOUR, |server| {
-        let long = Long::with_tag(server, "t");
+        let long = LongCommand::with_tag(server, "t");
         let mut other = client(server);
         for (bytes, error) in MALFORMED {
             for request in [&long.request(0.05)[..], &["INCR".into(), "{t}n".into()]] {

@@ -11,7 +11,7 @@ use weft_testkit::{Client, Server};
 const ABSENT: &str = "60000";
 
 /// `Cpus_allowed_list` of each thread of a process, by the thread's name.
-fn kernels_view(pid: u32) -> BTreeMap<String, String> {
+fn kernel_affinity(pid: u32) -> BTreeMap<String, String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process has threads");
     tasks
         .map(|task| {
@@ -59,16 +59,16 @@ fn agreed(server: &Server, threads: usize) -> (Vec<String>, String) {
         kernel.get("weft-bio-free") == Some(&bio) && kernel.get("weft-slow-0") == Some(&slow)
     };
     let deadline = Instant::now() + Duration::from_secs(20);
-    let mut kernel = kernels_view(server.pid());
+    let mut kernel = kernel_affinity(server.pid());
     while !is_placed(&kernel) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
-        kernel = kernels_view(server.pid());
+        kernel = kernel_affinity(server.pid());
     }
     let io: Vec<String> = (0..threads)
         .map(|n| {
-            let told = field(&mut client, &format!("io_thread_{n}_cpus"));
-            assert_eq!(kernel[&format!("weft-io-{n}")], told, "{kernel:?}");
-            told
+            let shown = field(&mut client, &format!("io_thread_{n}_cpus"));
+            assert_eq!(kernel[&format!("weft-io-{n}")], shown, "{kernel:?}");
+            shown
         })
         .collect();
     assert_eq!(kernel["weft-bio-free"], bio, "{kernel:?}");
@@ -126,7 +126,7 @@ fn affinity_follows_the_number_of_threads() {
     client.ok(&["CONFIG", "SET", "io-threads", "3"]);
     // Each thread is notified by a message, and a new one sets its own name.
     let together = |server: &Server| {
-        let view = kernels_view(server.pid());
+        let view = kernel_affinity(server.pid());
         (0..3).map(|n| view.get(&format!("weft-io-{n}")).cloned()).collect::<Vec<_>>()
     };
     let is_apart = |list: &Option<String>| list.as_ref().is_none_or(|list| apart.contains(list));
@@ -140,7 +140,7 @@ fn affinity_follows_the_number_of_threads() {
 }
 
 /// The output of a program, which includes the log without a log file.
-fn said(output: &std::process::Output) -> String {
+fn output_text(output: &std::process::Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }
 
@@ -162,7 +162,7 @@ fn inherited_affinity_is_respected() {
     };
     let first = cpus[0].to_string();
     let refused = within(&["--port", "0", "--server-cpulist", &first]);
-    let text = said(&refused);
+    let text = output_text(&refused);
     assert!(!refused.status.success());
     let wanted = format!("CPU {first} is not allowed to this process, but {last} are");
     assert!(text.contains(&wanted), "{text}");
@@ -180,7 +180,7 @@ fn invalid_cpu_lists_stop_the_start() {
     ] {
         let args = ["--port", "0", &format!("--{name}"), list];
         let ended = Command::new(weft).args(args).output().expect("the program runs");
-        let text = said(&ended);
+        let text = output_text(&ended);
         assert!(!ended.status.success() && text.contains(wanted), "{name} {list}: {text}");
     }
 }
@@ -188,7 +188,7 @@ fn invalid_cpu_lists_stop_the_start() {
 /// The nice value of each thread of a process, by the thread's name.
 fn priorities(pid: u32) -> BTreeMap<String, i32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process has threads");
-    let told = tasks.flatten().filter_map(|task| {
+    let shown = tasks.flatten().filter_map(|task| {
         // A thread that ends meanwhile has neither file.
         let name = fs::read_to_string(task.path().join("comm")).ok()?;
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
@@ -196,7 +196,7 @@ fn priorities(pid: u32) -> BTreeMap<String, i32> {
         let nice = fields.split_ascii_whitespace().nth(16).expect("a field of its own");
         Some((name.trim().to_string(), nice.parse().expect("a number")))
     });
-    told.collect()
+    shown.collect()
 }
 
 /// Saving threads run at a lower priority than serving threads, whatever the server's own nice

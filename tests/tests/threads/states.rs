@@ -5,7 +5,7 @@ use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, client, on_both, reply, reply_within, send, send_all, until, until_blocked,
+    LongCommand, client, on_both, reply, reply_within, send, send_all, until, until_blocked,
 };
 
 /// Longer than the idle timeout of one second that these servers have.
@@ -104,7 +104,7 @@ fn pause_all_is_answered_before_it_ends() {
 #[test]
 fn monitor_shows_commands_that_start_in_the_slow_lane() {
     let server = Server::weft(&[]);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut monitor = client(&server);
     monitor.ok(&["MONITOR"]);
     let mut runner = long.begin(&server, 1.0);
@@ -129,9 +129,9 @@ fn info_shows_a_pause() {
         let mut asker = client(server);
         asker.ok(&["CLIENT", "PAUSE", "5000", "WRITE"]);
         let text = asker.cmd(&["INFO", "clients"]).text();
-        let told = |line: &str| text.lines().any(|l| l == line);
-        assert!(told("paused_reason:client_pause"), "{}: {text}", server.name());
-        assert!(told("paused_actions:write"), "{}: {text}", server.name());
+        let has_line = |line: &str| text.lines().any(|l| l == line);
+        assert!(has_line("paused_reason:client_pause"), "{}: {text}", server.name());
+        assert!(has_line("paused_actions:write"), "{}: {text}", server.name());
     });
 }
 

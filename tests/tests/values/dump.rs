@@ -126,18 +126,18 @@ fn field_expiry_is_dumped_and_restored() {
                 theirs.cmd(&[&b"HSET"[..], b"h", &field[..], &value]);
             }
             theirs.cmd(&[&b"HPEXPIREAT"[..], b"h", far, b"FIELDS", b"1", b"b"]);
-            let told = |client: &mut Client| {
+            let shown = |client: &mut Client| {
                 client.cmd(&["HPEXPIRETIME", "h", "FIELDS", "4", "a", "b", "c", "d"]).to_string()
             };
-            let expected = told(&mut theirs);
+            let expected = shown(&mut theirs);
             let reply = restore(&mut ours, b"h", &dump(&mut theirs, b"h"));
             assert!(reply.is_ok(), "{name}: {reply}");
-            assert_eq!(told(&mut ours), expected, "{name}");
+            assert_eq!(shown(&mut ours), expected, "{name}");
             assert_eq!(content(&mut ours, b"h"), content(&mut theirs, b"h"));
             // Only Valkey has a format that both know.
             if name == "valkey" {
                 assert!(restore(&mut theirs, b"h", &dump(&mut ours, b"h")).is_ok());
-                assert_eq!(told(&mut theirs), expected);
+                assert_eq!(shown(&mut theirs), expected);
             }
         }
     }
@@ -165,9 +165,9 @@ fn streams_are_dumped_and_restored() {
             if name == "valkey" {
                 for question in [&["XINFO", "GROUPS", "x"][..], &["XINFO", "STREAM", "x"]] {
                     let both = [&mut ours, &mut theirs].map(|client| {
-                        let told = client.cmd(question).to_string();
+                        let shown = client.cmd(question).to_string();
                         // The reference's radix tree keeps nodes whose entries are all deleted.
-                        told.split("\"radix-tree-keys\"").next().unwrap_or_default().to_owned()
+                        shown.split("\"radix-tree-keys\"").next().unwrap_or_default().to_owned()
                     });
                     assert_eq!(both[0], both[1], "{question:?}");
                 }

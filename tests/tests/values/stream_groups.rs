@@ -88,8 +88,8 @@ const ENDS: &[(&str, &[&str])] = &[
 ];
 
 /// The replies to the blocked client, for every case in both protocols.
-fn told(server: &Server) -> Vec<String> {
-    let mut told = Vec::new();
+fn replies(server: &Server) -> Vec<String> {
+    let mut replies = Vec::new();
     for (case, commands) in ENDS {
         for protocol in [2, 3] {
             let (mut maker, mut waiter) = (server.client(), server.client());
@@ -103,11 +103,11 @@ fn told(server: &Server) -> Vec<String> {
                 assert_eq!(done.error(), None, "{case}: {command}");
             }
             let reply = reply(&mut waiter);
-            let behind = ask(&mut maker, "XPENDING s g");
-            told.push(format!("{case}, RESP{protocol}: {reply}, pending then {behind}"));
+            let pending_then = ask(&mut maker, "XPENDING s g");
+            replies.push(format!("{case}, RESP{protocol}: {reply}, pending then {pending_then}"));
         }
     }
-    told
+    replies
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn blocked_consumers_get_the_same_replies_as_from_the_reference() {
     if skip_without("stream_groups", &reference, "valkey-server") {
         return;
     }
-    let expected = told(&reference.expect("not skipped"));
+    let expected = replies(&reference.expect("not skipped"));
     assert!(expected.iter().any(|line| line.contains("NOGROUP")));
     assert!(expected.iter().any(|line| line.contains("WRONGTYPE")));
-    for (got, expected) in told(&Server::weft(&THREADS)).iter().zip(&expected) {
+    for (got, expected) in replies(&Server::weft(&THREADS)).iter().zip(&expected) {
         assert_eq!(got, expected);
     }
 }

@@ -4,31 +4,31 @@
 
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{Long, client, on_both, reply, reply_within, send, send_all, until};
+use weft_tests::scene::{LongCommand, client, on_both, reply, reply_within, send, send_all, until};
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
 /// Long commands on keys in three different shards.
-struct Stage {
+struct LongCommands {
     server: Server,
-    p: Long,
-    q: Long,
-    x: Long,
+    p: LongCommand,
+    q: LongCommand,
+    x: LongCommand,
 }
 
-impl Stage {
-    fn set() -> Stage {
+impl LongCommands {
+    fn set() -> LongCommands {
         let server = Server::weft(&[&FOUR[..], &DEBUG].concat());
-        let [p, q, x] = ["p", "q", "x"].map(|tag| Long::with_tag(&server, tag));
-        Stage { server, p, q, x }
+        let [p, q, x] = ["p", "q", "x"].map(|tag| LongCommand::with_tag(&server, tag));
+        LongCommands { server, p, q, x }
     }
 
     /// Starts `queue` as a transaction on the slow lane that waits for a shard locked for a long
     /// time. One thread of the slow lane runs a long command on `x`, another thread this
     /// transaction, which also needs `x`. Returns the client of the transaction, and the other
     /// clients.
-    fn behind_a_long_command(&self, queue: &[&[&str]]) -> (Client, Vec<Client>) {
+    fn queue_after_a_long_command(&self, queue: &[&[&str]]) -> (Client, Vec<Client>) {
         // While two threads are busy, the long command and the transaction are queued in this
         // order.
         let first = self.p.begin(&self.server, 0.5);
@@ -54,16 +54,16 @@ impl Stage {
 /// A field that a client has seen expired must not exist again.
 #[test]
 fn field_seen_expired_does_not_come_back() {
-    let stage = Stage::set();
+    let longs = LongCommands::set();
     // Late enough for the transaction to have begun, early enough for it to be still running.
-    let met = ["1200", "1600", "2000"].map(|ms| expires_while_a_transaction_waits(&stage, ms));
+    let met = ["1200", "1600", "2000"].map(|ms| expires_while_a_transaction_waits(&longs, ms));
     assert!(met.contains(&true), "no transaction was waiting when the field expired");
 }
 
 /// Returns whether the transaction was waiting for the shard when the field expired after `ms`
 /// milliseconds.
-fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
-    let mut other = client(&stage.server);
+fn expires_while_a_transaction_waits(longs: &LongCommands, ms: &str) -> bool {
+    let mut other = client(&longs.server);
     other.cmd(&["HSET", "{h}hash", "field", "value", "more", "v"]);
     other.ok(&["SET", "{h}key", "value"]);
     let queue: [&[&str]; 4] = [
@@ -76,7 +76,7 @@ fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
     other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     other.cmd(&["HPEXPIRE", "{h}hash", ms, "FIELDS", "1", "field"]);
     other.cmd(&["PEXPIRE", "{h}key", ms]);
-    let (mut own, others) = stage.behind_a_long_command(&queue);
+    let (mut own, others) = longs.queue_after_a_long_command(&queue);
     until("the field has expired", || other.cmd(&["HGET", "{h}hash", "field"]).is_null());
     let early = reply_within(&mut own, Duration::from_millis(1));
     let waited = early.is_none();

@@ -50,8 +50,8 @@ impl Run {
 fn word(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        rest = match behind {
+    while let [first, tail @ ..] = rest {
+        rest = match tail {
             [b'x', a, b, more @ ..] if *first == b'\\' => {
                 let digits = [*a, *b];
                 let digits = std::str::from_utf8(&digits).expect("text");
@@ -60,7 +60,7 @@ fn word(text: &str) -> Vec<u8> {
             }
             _ => {
                 bytes.push(*first);
-                behind
+                tail
             }
         };
     }
