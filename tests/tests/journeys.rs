@@ -56,7 +56,7 @@ fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
 /// starts is ended after ten seconds.
 #[track_caller]
 fn refused(dir: &Path, args: &[&str]) -> String {
-    let server = locate::weft().to_str().expect("text");
+    let server = locate::weft().to_str().expect("valid UTF-8");
     let output = run_in(dir, Path::new("timeout"), &[&["10", server], args].concat());
     let said = text(&output.stdout) + &text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
@@ -135,11 +135,11 @@ fn misspelled_option_is_refused_with_a_suggestion() {
 fn debian_configuration_starts_a_daemon() {
     let dir = folder();
     let port = free_port();
-    let here = dir.path().to_str().expect("text");
+    let here = dir.path().to_str().expect("valid UTF-8");
     let file = dir.path().join("redis.conf");
     let config = DEBIAN.replace("@PORT@", &port.to_string()).replace("@DIR@", here);
     fs::write(&file, config).expect("a file");
-    let output = run_in(dir.path(), locate::weft(), &[file.to_str().expect("text")]);
+    let output = run_in(dir.path(), locate::weft(), &[file.to_str().expect("valid UTF-8")]);
     let log = || fs::read_to_string(dir.path().join("redis-server.log")).unwrap_or_default();
     assert!(output.status.success(), "{}{}", text(&output.stderr), log());
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "a daemon is quiet: {output:?}");
@@ -173,10 +173,10 @@ fn debian_configuration_starts_a_daemon() {
 #[test]
 fn container_configuration_starts() {
     let dir = folder();
-    let here = dir.path().to_str().expect("text");
+    let here = dir.path().to_str().expect("valid UTF-8");
     let file = dir.path().join("container.conf");
     fs::write(&file, CONTAINER.replace("dir /data", &format!("dir {here}"))).expect("a file");
-    let server = Server::weft(&["--include", file.to_str().expect("text")]);
+    let server = Server::weft(&["--include", file.to_str().expect("valid UTF-8")]);
     let mut client = server.client();
     assert_eq!(client.cmd(&["CONFIG", "GET", "bind"]).items()[1].text(), "* -::*");
     assert_eq!(client.cmd(&["CONFIG", "GET", "protected-mode"]).items()[1].text(), "no");
@@ -229,7 +229,7 @@ fn unsupported_protection_refuses_the_start() {
 fn start_failures_are_logged_once_with_the_path() {
     let dir = folder();
     let log = dir.path().join("weft.log");
-    let log_arg = log.to_str().expect("text");
+    let log_arg = log.to_str().expect("valid UTF-8");
     let taken = Server::weft(&[]);
     let port = taken.port().to_string();
     let cases: &[(&[&str], &str)] = &[
@@ -323,7 +323,7 @@ fn can_be_run_by_others(program: &Path) -> bool {
 fn tool(name: &str) -> Option<PathBuf> {
     let dir = match std::env::var_os("WEFT_TOOLS") {
         Some(dir) => PathBuf::from(dir),
-        None => locate::weft().parent().expect("a file has a folder").to_path_buf(),
+        None => locate::weft().parent().expect("a parent folder").to_path_buf(),
     };
     let path = dir.join(name);
     if !path.is_file() {
@@ -363,7 +363,7 @@ fn tools_work_with_a_server() {
 fn manual_pages_and_completions_are_valid() {
     let dir = folder();
     let share = dir.path().join("share");
-    let share_arg = share.to_str().expect("text");
+    let share_arg = share.to_str().expect("valid UTF-8");
     let mut written = vec![(locate::weft().to_path_buf(), vec!["--install-docs", share_arg])];
     if let Some(benchmark) = tool("weft-benchmark") {
         written.push((benchmark, vec!["--install-docs", share_arg]));
@@ -390,7 +390,7 @@ fn manual_pages_and_completions_are_valid() {
     assert_eq!(text(&output.stdout), "allkeys-lru allkeys-lfu\n", "{}", text(&output.stderr));
     if let Some(man) = locate::program("man") {
         for entry in walk(&share.join("man")) {
-            let page = entry.to_str().expect("text");
+            let page = entry.to_str().expect("valid UTF-8");
             let output = run_in(dir.path(), &man, &["--warnings", "-l", page]);
             assert!(output.status.success() && output.stderr.is_empty(), "{page}: {output:?}");
             assert!(text(&output.stdout).contains("NAME"), "{page}");

@@ -243,5 +243,5 @@ fn take_until_end(server: &Server, list: &str) -> Vec<String> {
 fn used_memory(server: &Server) -> u64 {
     let info = server.client().cmd(&["INFO", "memory"]).text();
     let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-    line.expect("INFO says it").trim().parse().expect("a number")
+    line.expect("used_memory in INFO").trim().parse().expect("a number")
 }

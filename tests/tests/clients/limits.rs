@@ -162,7 +162,8 @@ fn cpu_of_trickle(server: &Server, begun: usize, trickle: usize) -> f64 {
     let (mut own, mut other) = (client(server), client(server));
     let total = begun + trickle + 1;
     let arg = b"$1\r\na\r\n";
-    own.send_raw(&[format!("*{total}\r\n").as_bytes(), b"$4\r\nPING\r\n"].concat()).expect("room");
+    own.send_raw(&[format!("*{total}\r\n").as_bytes(), b"$4\r\nPING\r\n"].concat())
+        .expect("the disk has space");
     for part in 0..begun / 1000 {
         own.send_raw(&arg.repeat(1000)).unwrap_or_else(|e| panic!("part {part}: {e}"));
     }

@@ -166,7 +166,7 @@ fn keys_of_thousands_of_databases_are_counted() {
     other.send_raw(&encode(&["INFO", "keyspace"])).expect("the bytes are sent");
     while info(&mut client, "threads")["slow_lane_jobs"] != "1" {}
     client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
-    let text = other.read_reply().expect("an answer").value.text();
+    let text = other.read_reply().expect("a reply").value.text();
     assert!(text.contains("db3999:keys=9,"), "{text}");
     for db in 2..4000 {
         client.ok(&["SELECT", &db.to_string()]);

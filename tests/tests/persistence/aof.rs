@@ -96,7 +96,7 @@ fn everything(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
                 "stream" => {
                     format!(
                         "{:?}",
-                        stream_content(client, std::str::from_utf8(&name).expect("ours"))
+                        stream_content(client, std::str::from_utf8(&name).expect("valid UTF-8"))
                     )
                 }
                 "hash" => {
@@ -360,7 +360,7 @@ fn appendonly_can_be_switched_on_and_off() {
         });
         client.ok(&["SET", "marked", "yes"]);
         client.ok(&["CONFIG", "SET", "appendonly", "no"]);
-        wait_for(&mut client, "the end", |client| info(client, "aof_enabled") == "0");
+        wait_for(&mut client, "the AOF is off", |client| info(client, "aof_enabled") == "0");
     }
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
     wait_for(&mut client, "a base", |client| {
@@ -386,7 +386,7 @@ fn single_file_of_an_old_version_is_taken_over() {
     server.kill();
     fs::remove_dir_all(server.dir().join("appendonlydir")).expect("the folder exists");
     let old = b"*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n";
-    fs::write(server.dir().join("appendonly.aof"), old).expect("room");
+    fs::write(server.dir().join("appendonly.aof"), old).expect("the disk has space");
     server.restart();
     let mut client = loaded(&server);
     client.ok(&["SELECT", "1"]);
@@ -412,8 +412,8 @@ fn check(dir: &Path, options: &[&str]) -> (bool, String) {
 
 fn yes() -> fs::File {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(file.path(), "y\n").expect("room");
-    fs::File::open(file.path()).expect("there")
+    fs::write(file.path(), "y\n").expect("the disk has space");
+    fs::File::open(file.path()).expect("the file exists")
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn torn_file_is_truncated_and_damaged_file_is_refused() {
     // Cut off the zeros that the server writes ahead.
     whole.truncate(whole.iter().rposition(|byte| *byte != 0).expect("commands") + 1);
     // Torn in the last batch: only that batch is lost.
-    fs::write(&file, &whole[..whole.len() - 5]).expect("room");
+    fs::write(&file, &whole[..whole.len() - 5]).expect("the disk has space");
     let (right, printed) = check(server.dir(), &[]);
     assert!(
         !right && printed.contains("AOF analyzed: filename=appendonly.aof.1.incr.aof"),
@@ -442,7 +442,7 @@ fn torn_file_is_truncated_and_damaged_file_is_refused() {
     server.kill();
     let mut padded = whole.clone();
     padded.resize(whole.len() + 5000, 0);
-    fs::write(&file, &padded).expect("room");
+    fs::write(&file, &padded).expect("the disk has space");
     server.restart();
     assert_eq!(loaded(&server).cmd(&["DBSIZE"]).int(), 10);
     // A changed byte in a value: only the checksum detects it.
@@ -451,7 +451,7 @@ fn torn_file_is_truncated_and_damaged_file_is_refused() {
     let at = whole.len() - 60;
     let at = at + damaged[at..].windows(10).position(|w| w == b"0123456789").expect("a value");
     damaged[at] = 0;
-    fs::write(&file, &damaged).expect("room");
+    fs::write(&file, &damaged).expect("the disk has space");
     let port = weft_testkit::server::free_port().to_string();
     let refused = Command::new(locate::weft())
         .args(["--port", &port, "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""])
@@ -461,7 +461,7 @@ fn torn_file_is_truncated_and_damaged_file_is_refused() {
     assert!(!refused.status.success());
     let printed = String::from_utf8_lossy(&refused.stdout);
     assert!(printed.contains("Bad file format reading the append only file"), "{printed}");
-    assert_eq!(fs::read(&file).expect("there"), damaged, "the file must not change");
+    assert_eq!(fs::read(&file).expect("the file exists"), damaged, "the file must not change");
     let (right, printed) = check(server.dir(), &["--fix"]);
     assert!(right && printed.contains("Successfully truncated AOF"), "{printed}");
     server.restart();
@@ -479,7 +479,7 @@ fn waitaof_waits_for_the_disk() {
     assert_eq!(answer.items()[0].int(), 1);
     assert_eq!(client.cmd(&["WAITAOF", "0", "1", "50"]).items().len(), 2);
     client.ok(&["CONFIG", "SET", "appendonly", "no"]);
-    wait_for(&mut client, "the end", |client| info(client, "aof_enabled") == "0");
+    wait_for(&mut client, "the AOF is off", |client| info(client, "aof_enabled") == "0");
     let refused = client.cmd(&["WAITAOF", "1", "0", "0"]).error().expect("the AOF is off");
     assert!(refused.contains("WAITAOF cannot be used when numlocal is set"), "{refused}");
 }

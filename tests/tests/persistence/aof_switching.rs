@@ -73,7 +73,7 @@ fn file_with_the_name_of_the_folder_is_an_error() {
     for server in servers.into_iter().flatten() {
         let mut client = server.client();
         let path = server.dir().join("appendonlydir");
-        fs::write(&path, "x").expect("room");
+        fs::write(&path, "x").expect("the disk has space");
         for _ in 0..2 {
             assert_eq!(client.cmd(&ON).error().as_deref(), Some(REFUSED), "{}", server.name());
             assert_eq!(directive(&mut client, "appendonly"), "no", "{}", server.name());
@@ -104,7 +104,7 @@ fn aof_that_a_transaction_failed_to_start_is_off() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let path = server.dir().join("appendonlydir");
-    fs::write(&path, "x").expect("room");
+    fs::write(&path, "x").expect("the disk has space");
     client.ok(&["MULTI"]);
     client.cmd(&ON);
     client.cmd(&["SET", "a", "b"]);
@@ -139,7 +139,7 @@ fn other_clients_do_not_wait_for_the_sync_of_a_switch() {
                 client.ok(&["CONFIG", "SET", "maxmemory", &format!("{}mb", 100 + n)]);
             }
             disk.works();
-            assert!(switching.read_reply().expect("an answer").value.is_ok());
+            assert!(switching.read_reply().expect("a reply").value.is_ok());
             assert_eq!(info(&mut switching, "aof_enabled"), if wish == ON { "1" } else { "0" });
             if wish == ON {
                 switching.ok(&["SET", "a", "c"]);

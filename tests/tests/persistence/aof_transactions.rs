@@ -44,14 +44,15 @@ fn load(program: &Path, file: &[u8], is_last: bool) -> LoadResult {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     fs::create_dir(path("appendonlydir")).expect("a folder");
-    fs::write(path(FIRST), file).expect("room");
+    fs::write(path(FIRST), file).expect("the disk has space");
     let mut manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n".to_string();
     if !is_last {
         manifest += "file appendonly.aof.2.incr.aof seq 2 type i\n";
         let second = encode(&["SET", "second", "1"]);
-        fs::write(path("appendonlydir/appendonly.aof.2.incr.aof"), second).expect("room");
+        fs::write(path("appendonlydir/appendonly.aof.2.incr.aof"), second)
+            .expect("the disk has space");
     }
-    fs::write(path("appendonlydir/appendonly.aof.manifest"), manifest).expect("room");
+    fs::write(path("appendonlydir/appendonly.aof.manifest"), manifest).expect("the disk has space");
     let left = || {
         let now = fs::read(path(FIRST)).expect("the file exists");
         now.iter().zip(file).take_while(|(a, b)| a == b).count()

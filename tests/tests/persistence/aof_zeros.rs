@@ -103,7 +103,7 @@ fn zeros_exist_only_under_always_and_are_cut_off() {
     assert_eq!(length(&server, 1), held(&server, 1).len() as u64);
     assert_ahead(&server, &mut client, 2, true);
     set(&mut client, "appendonly", "no");
-    wait_until("the end", || length(&server, 2) == held(&server, 2).len() as u64);
+    wait_until("the zeros are cut off", || length(&server, 2) == held(&server, 2).len() as u64);
     set(&mut client, "appendonly", "yes");
     wait_until("a base", || {
         info(&mut client, "aof_rewrites") == "2"
@@ -145,7 +145,7 @@ fn refusal(server: &Server, args: &[&str]) -> String {
     let output = tempfile::NamedTempFile::new().expect("a file");
     let mut child = Command::new(locate::weft());
     child.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).args(ALWAYS).args(args);
-    child.stdout(output.reopen().expect("there")).current_dir(server.dir());
+    child.stdout(output.reopen().expect("the file exists")).current_dir(server.dir());
     let mut child = child.spawn().expect("the program runs");
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().expect("the child can be polled").is_none() {
@@ -157,7 +157,7 @@ fn refusal(server: &Server, args: &[&str]) -> String {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    fs::read_to_string(output.path()).expect("there")
+    fs::read_to_string(output.path()).expect("the file exists")
 }
 
 #[test]
@@ -188,10 +188,14 @@ fn partly_missing_last_write_is_dropped_and_not_reported_as_damage() {
     ] {
         let mut torn = whole.clone();
         torn[hole.clone()].fill(0);
-        fs::write(file(&server, 1), &torn).expect("room");
+        fs::write(file(&server, 1), &torn).expect("the disk has space");
         let printed = refusal(&server, &["--aof-load-truncated", "no"]);
         assert!(printed.contains("Unexpected end of file"), "{hole:?}: {printed}");
-        assert_eq!(fs::read(file(&server, 1)).expect("there"), torn, "the file must not change");
+        assert_eq!(
+            fs::read(file(&server, 1)).expect("the file exists"),
+            torn,
+            "the file must not change"
+        );
         server.restart();
         let mut client = server.client();
         assert_eq!(client.cmd(&["DBSIZE"]).int(), 8, "{hole:?}");
@@ -201,10 +205,14 @@ fn partly_missing_last_write_is_dropped_and_not_reported_as_damage() {
     // The last write was not acknowledged, but the writes before it were, so this is damage.
     let mut damaged = whole.clone();
     damaged[page(8192)..page(8192) + 4096].fill(0);
-    fs::write(file(&server, 1), &damaged).expect("room");
+    fs::write(file(&server, 1), &damaged).expect("the disk has space");
     let printed = refusal(&server, &[]);
     assert!(printed.contains("Bad file format reading the append only file"), "{printed}");
-    assert_eq!(fs::read(file(&server, 1)).expect("there"), damaged, "the file must not change");
+    assert_eq!(
+        fs::read(file(&server, 1)).expect("the file exists"),
+        damaged,
+        "the file must not change"
+    );
 }
 
 #[test]
@@ -259,7 +267,9 @@ fn replication_offset_alone_is_not_followed_by_zeros() {
         client.cmd(&["BGREWRITEAOF"]);
         let has_offset = || fs::read(last()).is_ok_and(|bytes| bytes.starts_with(b"#REPL:"));
         wait_until("a position in a new file", || last() != before && has_offset());
-        wait_until("the end", || info(&mut client, "aof_rewrite_in_progress") == "0");
+        wait_until("the end of the rewrite", || {
+            info(&mut client, "aof_rewrite_in_progress") == "0"
+        });
         let bytes = fs::read(last()).expect("a file of increments");
         assert!(!bytes.contains(&0), "{} bytes", bytes.len());
         server.kill();
@@ -283,7 +293,7 @@ fn zeros_do_not_count_as_damaged_bytes() {
     let damaged = |at: usize| {
         let mut bytes = whole.clone();
         bytes[at] ^= 1;
-        fs::write(file(&server, 1), bytes).expect("room");
+        fs::write(file(&server, 1), bytes).expect("the disk has space");
     };
     damaged(end - 500);
     let printed = refusal(&server, &["--aof-load-corrupt-tail-max-size", "200"]);
@@ -315,7 +325,7 @@ fn file_copied_over_zeros_may_have_a_hole_and_without_zeros_has_none() {
     let (page, end) = (held(&server, 1).len() / 2, held(&server, 1).len());
     assert!(early[page - 4096..page].iter().all(|byte| *byte == 0), "of {end}");
     copy[..page].copy_from_slice(&early[..page]);
-    fs::write(file(&server, 1), &copy).expect("room");
+    fs::write(file(&server, 1), &copy).expect("the disk has space");
     // It looks like an acknowledged write that is missing.
     let printed = refusal(&server, &[]);
     assert!(printed.contains("--check-aof --fix"), "{printed}");

@@ -249,7 +249,7 @@ fn failing_rewrite_is_retried_less_and_less_often() {
         assert!(is_quiet(&mut client));
         match faults {
             "" => {
-                client.ok(&["CONFIG", "SET", "dir", folder.to_str().expect("ours")]);
+                client.ok(&["CONFIG", "SET", "dir", folder.to_str().expect("valid UTF-8")]);
                 std::fs::remove_dir(&folder).expect("the folder is empty");
             }
             _ => disk.fails(faults),
@@ -322,7 +322,7 @@ fn configuration_is_available_while_its_file_is_written() {
     assert_eq!(other.cmd(&["CONFIG", "GET", "timeout"]).items()[1].text(), "77");
     other.ok(&["CONFIG", "SET", "timeout", "78"]);
     disk.works();
-    assert!(writer.read_reply().expect("an answer").value.is_ok());
+    assert!(writer.read_reply().expect("a reply").value.is_ok());
     let text = std::fs::read_to_string(&file).expect("the file");
     assert!(text.contains("timeout 77"), "the values at the time of the rewrite: {text}");
     other.ok(&["CONFIG", "REWRITE"]);

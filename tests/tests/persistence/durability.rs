@@ -158,7 +158,7 @@ fn failed_sync_at_a_rewrite_is_handled_like_any_other() {
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     disk.fails("sync .incr. 5 1 1");
     client.cmd(&["BGREWRITEAOF"]);
-    until("the failure", || disk.hits() > 0);
+    until("the failed call", || disk.hits() > 0);
     until("MISCONF", || client.cmd(&["SET", "a", "b"]).error().is_some());
     let refused = client.cmd(&["SET", "a", "b"]).error().expect("the write is refused");
     assert!(refused.starts_with("MISCONF Errors writing to the AOF file"), "{refused}");
@@ -298,7 +298,9 @@ fn aof_may_have_any_name() {
     let folder = server.dir().join("appendonlydir");
     let leftovers = ["temp-temp-x.aof.incr", "temp-rewriteaof-bg-7.aof", "temp-7-1.rdb"];
     server.stop_term();
-    leftovers.iter().for_each(|name| fs::write(folder.join(name), "x").expect("room"));
+    leftovers
+        .iter()
+        .for_each(|name| fs::write(folder.join(name), "x").expect("the disk has space"));
     server.restart();
     assert_eq!(server.client().cmd(&["GET", "a"]).text(), "b");
     let names = files_of(&folder);
@@ -339,7 +341,7 @@ fn saves_and_rewrites_wait_for_each_other() {
     client.send_raw(&encode(&["SAVE"])).expect("sent");
     server.client().ok(&[&SLOW[..], &["0"]].concat());
     client.set_timeout(PATIENCE);
-    assert_eq!(client.read_reply().expect("an answer").value.text(), "OK");
+    assert_eq!(client.read_reply().expect("a reply").value.text(), "OK");
     wait_for_rewrite_end(&mut client);
     client.ok(&[&SLOW[..], &["30000"]].concat());
     client.cmd(&["BGSAVE"]);
@@ -374,7 +376,7 @@ fn waitaof_returns_an_error_when_the_aof_is_switched_off() {
     client.ok(&["CONFIG", "SET", "appendonly", "no"]);
     for mut waiter in [waiter, with_replica] {
         waiter.set_timeout(PATIENCE);
-        let refused = waiter.read_reply().expect("an answer").value.error().expect("an error");
+        let refused = waiter.read_reply().expect("a reply").value.error().expect("an error");
         let wanted = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
         assert_eq!(refused, wanted);
     }
@@ -389,7 +391,7 @@ fn aof_folder_may_move() {
     client.ok(&["SET", "a", "b"]);
     let other = server.dir().join("other");
     fs::create_dir(&other).expect("a folder");
-    client.ok(&["CONFIG", "SET", "dir", other.to_str().expect("ours")]);
+    client.ok(&["CONFIG", "SET", "dir", other.to_str().expect("valid UTF-8")]);
     client.cmd(&["BGREWRITEAOF"]);
     wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
@@ -398,7 +400,7 @@ fn aof_folder_may_move() {
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     server.kill();
     fs::rename(other.join("appendonlydir"), server.dir().join("moved")).expect("the folder exists");
-    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("old files");
+    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("the old folder exists");
     fs::rename(server.dir().join("moved"), server.dir().join("appendonlydir")).expect("renamed");
     server.restart();
     assert_eq!(server.client().cmd(&["MGET", "a", "c"]).items().len(), 2);
@@ -417,7 +419,7 @@ fn failed_removal_of_old_files_is_retried_after_a_pause() {
         disk.fails(faults);
         client.cmd(&["BGREWRITEAOF"]);
         wait_for_rewrite_end(&mut client);
-        until("the failure", || disk.hits() > 0);
+        until("the failed call", || disk.hits() > 0);
         std::thread::sleep(Duration::from_millis(500));
         assert!(disk.hits() < 10, "{}", disk.told());
         disk.works();

@@ -28,7 +28,7 @@ fn end_of(mut child: Child) -> ExitStatus {
 /// Starts a server in `folder` that must exit by itself. Returns its status and its output.
 fn start_that_ends(folder: &Path, args: &[&str]) -> (ExitStatus, String) {
     let said = folder.join("said");
-    let file = File::create(&said).expect("room");
+    let file = File::create(&said).expect("the disk has space");
     let child = Command::new(locate::weft())
         .args(["--port", &free_port().to_string(), "--bind", "127.0.0.1", "--save", ""])
         .args(args)
@@ -135,8 +135,8 @@ fn pid_file_is_removed_on_every_exit() {
     for (appends, name) in [("no", "dump.rdb"), ("yes", "appendonlydir/appendonly.aof.manifest")] {
         let folder = tempfile::tempdir().expect("a folder");
         let broken = folder.path().join(name);
-        fs::create_dir_all(broken.parent().expect("a folder")).expect("room");
-        fs::write(broken, "no such thing").expect("room");
+        fs::create_dir_all(broken.parent().expect("a folder")).expect("the disk has space");
+        fs::write(broken, "no such thing").expect("the disk has space");
         let args = [&pid[..], &["--appendonly", appends]].concat();
         let (status, said) = start_that_ends(folder.path(), &args);
         assert_eq!(status.code(), Some(1), "{said}");

@@ -84,7 +84,7 @@ fn owner_of(server: &Server) -> String {
 fn aof_does_not_start_in_a_folder_that_another_server_uses() {
     let first = Server::weft(&LOG);
     first.client().ok(&["SET", "a", "1"]);
-    let dir = first.dir().to_str().expect("text");
+    let dir = first.dir().to_str().expect("valid UTF-8");
     let second = Server::weft(&["--enable-protected-configs", "yes", "--save", ""]);
     let mut client = second.client();
     // With the AOF off, the folder may be changed.
@@ -100,7 +100,7 @@ fn aof_does_not_start_in_a_folder_that_another_server_uses() {
     wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "err");
     // With the AOF on, the change of the folder is refused.
-    let own = second.dir().to_str().expect("text");
+    let own = second.dir().to_str().expect("valid UTF-8");
     client.ok(&["CONFIG", "SET", "dir", own]);
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
     wait_for_rewrite_end(&mut client);
@@ -117,7 +117,7 @@ fn aof_does_not_start_in_a_folder_that_another_server_uses() {
 #[test]
 fn servers_with_different_file_names_share_a_folder() {
     let first = Server::weft(&LOG);
-    let dir = first.dir().to_str().expect("text");
+    let dir = first.dir().to_str().expect("valid UTF-8");
     let options = ["--dir", dir, "--appendfilename", "other.aof", "--dbfilename", "other.rdb"];
     let mut second = Server::weft(&[&LOG[..], &options].concat());
     first.client().ok(&["SET", "a", "1"]);
@@ -130,7 +130,7 @@ fn servers_with_different_file_names_share_a_folder() {
     }
     // The start of the second server must not remove a file that the first one is writing.
     let unfinished = first.dir().join("appendonlydir/temp-rewriteaof-bg-1.aof");
-    std::fs::write(&unfinished, "x").expect("room");
+    std::fs::write(&unfinished, "x").expect("the disk has space");
     second.restart();
     second.wait_until_loaded();
     assert!(unfinished.exists());

@@ -48,7 +48,7 @@ fn snapshot_of_many_databases_is_consistent() {
 
     weft.restart_loading(&["--databases", &DATABASES.to_string()]);
     let mut client = weft.client();
-    until("the data", || info(&mut client, "loading") == "0");
+    until("the data are loaded", || info(&mut client, "loading") == "0");
     for db in 0..DATABASES {
         let keys = if db % 2 == 0 { 2 } else { 0 };
         client.ok(&["SELECT", &db.to_string()]);

@@ -57,7 +57,9 @@ fn everything(server: &Server) -> BTreeMap<(usize, Vec<u8>), String> {
             let name = name.bytes().expect("a key").to_vec();
             let ttl = expiry(&mut client, server.name(), &name);
             let shown = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
-                "stream" => stream_content(&mut client, std::str::from_utf8(&name).expect("ours")),
+                "stream" => {
+                    stream_content(&mut client, std::str::from_utf8(&name).expect("valid UTF-8"))
+                }
                 _ => {
                     let (kind, values) = content(&mut client, &name);
                     let fields = match kind.as_str() {

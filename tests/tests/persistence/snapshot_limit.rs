@@ -88,7 +88,7 @@ fn only_writes_of_unsaved_keys_wait() {
     assert!(number(&mut client, "rdb_last_cow_size") <= limit);
     weft.restart_loading(&[]);
     let mut client = weft.client();
-    until("the data", || info(&mut client, "loading") == "0");
+    until("the data are loaded", || info(&mut client, "loading") == "0");
     for n in 0..KEYS {
         assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "before");
     }
@@ -149,7 +149,7 @@ fn rewrite_completes_at_the_memory_limit() {
     let mut client = weft.client();
     pause(&mut client, true);
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-    until("the cut", || number(&mut client, "snapshot_memory_limit") > 0);
+    until("the snapshot begins", || number(&mut client, "snapshot_memory_limit") > 0);
     let (mut writer, n) = fill(&weft, 0);
     pause(&mut client, false);
     assert_eq!(reply(&mut writer).text(), "OK");
@@ -162,7 +162,7 @@ fn rewrite_completes_at_the_memory_limit() {
     assert_eq!(writer.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     weft.restart_loading(&["--appendonly", "yes"]);
     let mut client = weft.client();
-    until("the data", || info(&mut client, "loading") == "0");
+    until("the data are loaded", || info(&mut client, "loading") == "0");
     for n in 0..KEYS {
         assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "after");
     }
@@ -182,7 +182,7 @@ fn replica_that_does_not_read_delays_no_write() {
     client.ok(&["CONFIG", "SET", "rdbcompression", "no"]);
     let mut replica = RawReplica::new(&weft);
     let _ = replica.full_sync();
-    until("the cut", || number(&mut client, "snapshot_memory_limit") > 0);
+    until("the snapshot begins", || number(&mut client, "snapshot_memory_limit") > 0);
     for n in 0..KEYS {
         client.ok(&["SET", &format!("k{n}"), "after"]);
     }

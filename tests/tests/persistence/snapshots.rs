@@ -25,7 +25,7 @@ fn is_saving(client: &mut Client) -> bool {
 }
 
 fn files(server: &Server) -> Vec<String> {
-    let names = fs::read_dir(server.dir()).expect("its folder").flatten();
+    let names = fs::read_dir(server.dir()).expect("the folder exists").flatten();
     let mut names: Vec<String> = names
         .map(|entry| entry.file_name().into_string().expect("a name in ASCII"))
         .filter(|name| name.ends_with(".rdb"))

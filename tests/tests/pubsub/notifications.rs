@@ -183,7 +183,7 @@ fn evicted_keys_are_notified() {
         assert!(listener.received().is_empty());
         let info = client.cmd(&["INFO", "memory"]).text();
         let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        let used: usize = used.expect("a figure").trim().parse().expect("a number");
+        let used: usize = used.expect("used_memory in INFO").trim().parse().expect("a number");
         client.ok(&["CONFIG", "SET", "maxmemory", &(used - 500_000).to_string()]);
         for n in 0..50 {
             client.cmd(&["SET", &format!("late{n}"), "v"]);

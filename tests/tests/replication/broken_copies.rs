@@ -100,7 +100,7 @@ fn complete_copy_is_saved() {
 const LOG: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 fn bases(dir: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(dir.join("appendonlydir")).expect("its folder").flatten();
+    let files = std::fs::read_dir(dir.join("appendonlydir")).expect("the folder exists").flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.contains(".base.")).collect()
 }

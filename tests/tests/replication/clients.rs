@@ -204,7 +204,7 @@ fn reconfiguration_by_sentinel_works() {
     std::fs::write(&script, format!("#!/bin/sh\nexec '{program}' '{path}' \"$@\"\n"))
         .expect("a file");
     let permitted = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&script, permitted).expect("its own file");
+    std::fs::set_permissions(&script, permitted).expect("the script exists");
     let server = Server::start("weft", &script, &[]);
     let mut client = server.client();
     for words in [

@@ -85,7 +85,7 @@ fn copy_from_every_peer_in_every_mode() {
                 // PEXPIRETIME does not exist before Redis 7.
                 assert!(theirs == ours || ours.error().is_some(), "{name} {mode} {key}");
             }
-            let files = std::fs::read_dir(replica.dir()).expect("its folder");
+            let files = std::fs::read_dir(replica.dir()).expect("the folder exists");
             let temporary =
                 files.flatten().any(|f| f.file_name().to_string_lossy().starts_with("temp-"));
             assert!(!temporary, "{name} {mode}: a temporary file is left");
@@ -111,7 +111,7 @@ fn primary_that_dies_during_a_copy_does_no_harm() {
             link.raw(&ONE_KEY[..15]);
             // Bytes may still be in transit, and are read before the end of the connection.
             if !keeps {
-                until("the flush", || client.cmd(&["GET", "own"]).error().is_some());
+                until("the old data are dropped", || client.cmd(&["GET", "own"]).error().is_some());
             }
         }
         // The replica notices the end of the link, and connects again.
@@ -171,7 +171,7 @@ fn copy_of_an_unknown_version_keeps_the_old_data() {
             link.raw(file);
             assert!(link.try_request().is_none(), "{mode}: the copy is refused");
         }
-        until("the old data", || client.cmd(&["GET", "own"]).error().is_none());
+        until("the end of loading", || client.cmd(&["GET", "own"]).error().is_none());
         assert_eq!(client.cmd(&["GET", "own"]).text(), "1", "{mode}");
     }
 }
@@ -240,7 +240,7 @@ fn primaryauth_is_used_and_may_be_changed() {
     let port = theirs.port().to_string();
     let server = Server::weft(&["--primaryauth", "wrong", "--replicaof", "127.0.0.1", &port]);
     let mut client = server.client();
-    until("the refusal", || server.log().contains("Unable to AUTH to PRIMARY"));
+    until("the failed AUTH", || server.log().contains("Unable to AUTH to PRIMARY"));
     assert_eq!(info(&mut client, "master_link_status"), "down");
     client.ok(&["CONFIG", "SET", "masterauth", "secret"]);
     wait_for_link(&mut client);
@@ -340,7 +340,7 @@ fn aof_is_rewritten_after_a_copy() {
             info(&mut client, "aof_rewrite_in_progress") == "0"
                 && info(&mut client, "aof_rewrite_scheduled") == "0"
                 && std::fs::read_dir(replica.dir().join("appendonlydir"))
-                    .expect("its folder")
+                    .expect("the folder exists")
                     .flatten()
                     .any(|file| file.file_name().to_string_lossy().contains("2.base"))
         });

@@ -52,7 +52,7 @@ fn blocked_reader_is_served_after_a_copy() {
         // The server is a replica before the client blocks.
         let fake = FakePrimary::new();
         replicate_from(&server, &fake.port());
-        until("the role", || info(&mut client, "role") == "slave");
+        until("the new role", || info(&mut client, "role") == "slave");
         let mut waiting = server.client();
         send(&mut waiting, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "5-0"]);
         until_blocked(&mut client, 1);

@@ -218,7 +218,7 @@ fn published_messages_are_logged_for_replicas_only() {
     let path = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
     let log = std::fs::read(path).expect("the log file");
     // Drop the annotation lines.
-    let text = String::from_utf8(log).expect("text");
+    let text = String::from_utf8(log).expect("valid UTF-8");
     // Drop the zeros written ahead of the end.
     let text = text.trim_end_matches('\0');
     let commands: String = text.split_inclusive("\r\n").filter(|l| !l.starts_with('#')).collect();

@@ -144,7 +144,7 @@ fn pfcount_waits_for_the_end_of_a_pause_of_writes() {
     // replies arrive only after the pause.
     client.send_raw(b"PFCOUNT h\r\nINFO replication\r\n").expect("sent");
     multi.send_raw(b"MULTI\r\nPFCOUNT g\r\nEXEC\r\nINFO replication\r\n").expect("sent");
-    assert_eq!(multi.read_reply().expect("an answer").value.text(), "OK");
+    assert_eq!(multi.read_reply().expect("a reply").value.text(), "OK");
     for held in [&mut client, &mut multi] {
         held.set_timeout(Duration::from_millis(500));
         assert!(held.read_reply().is_err(), "PFCOUNT was answered during the pause");
@@ -152,10 +152,10 @@ fn pfcount_waits_for_the_end_of_a_pause_of_writes() {
     }
     assert_eq!(info(&mut other, "replication", "master_repl_offset"), before);
     other.ok(&["CLIENT", "UNPAUSE"]);
-    assert_eq!(client.read_reply().expect("an answer").value.int(), 2);
+    assert_eq!(client.read_reply().expect("a reply").value.int(), 2);
     // Like in the reference, the command was paused before it was queued.
-    assert_eq!(multi.read_reply().expect("an answer").value.text(), "QUEUED");
-    assert_eq!(multi.read_reply().expect("an answer").value.items()[0].int(), 1);
+    assert_eq!(multi.read_reply().expect("a reply").value.text(), "QUEUED");
+    assert_eq!(multi.read_reply().expect("a reply").value.items()[0].int(), 1);
     for served in [&mut client, &mut multi] {
         assert!(served.read_reply().is_ok());
     }

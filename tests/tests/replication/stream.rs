@@ -135,7 +135,7 @@ fn links_cut_repeatedly_lose_nothing() {
             }
         }
         ends.store(true, Ordering::Relaxed);
-        assert!(reader.join().expect("sums are right") > 0, "no reads");
+        assert!(reader.join().expect("no panic") > 0, "no reads");
     });
     wait_until_caught_up(&mut theirs, &mut ours);
     wait_for_same_data(&mut theirs, &mut ours);
@@ -334,7 +334,7 @@ fn clients_of_a_replica_notice_writes_of_the_primary() {
     assert!(reader.read_reply().expect("served").value.to_string().contains("1-1"));
     assert!(watcher.cmd(&["EXEC"]).is_null());
     let heard: Vec<String> =
-        (0..4).map(|_| listener.read_frame().expect("heard").value.to_string()).collect();
+        (0..4).map(|_| listener.read_frame().expect("a message").value.to_string()).collect();
     for wanted in ["set", "xadd", "hello"] {
         assert!(heard.iter().any(|heard| heard.contains(wanted)), "{wanted}: {heard:?}");
     }

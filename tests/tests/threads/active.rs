@@ -85,14 +85,14 @@ fn number_of_active_threads_follows_the_load() {
         // Each thread gets connections and executes, at least on trial: on two CPUs, two threads
         // may serve as much.
         for n in 0..4 {
-            wait_for("work of each thread", || number(&mut client, n, "requests") > 0);
+            wait_for("requests on every thread", || number(&mut client, n, "requests") > 0);
         }
     });
-    let took = wait_for("the end of activity", || active(&mut client) == 1);
+    let took = wait_for("one active thread", || active(&mut client) == 1);
     println!("quiet after {took:?}");
     let turns =
         |client: &mut Client| -> Vec<u64> { (1..4).map(|n| number(client, n, "turns")).collect() };
-    wait_for("sleep", || {
+    wait_for("idle threads", || {
         let before = turns(&mut client);
         std::thread::sleep(Duration::from_millis(500));
         turns(&mut client) == before
@@ -258,7 +258,7 @@ fn clients_can_be_killed_while_they_move() {
                 assert_eq!(killer.cmd(&["CLIENT", "KILL", "ID", &id]).int(), 1);
             }
             for mut victim in victims {
-                assert_eq!(victim.read_to_close().expect("an end"), b"");
+                assert_eq!(victim.read_to_close().expect("a closed connection"), b"");
             }
         }
     });

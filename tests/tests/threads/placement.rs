@@ -193,7 +193,7 @@ fn priorities(pid: u32) -> BTreeMap<String, i32> {
         let name = fs::read_to_string(task.path().join("comm")).ok()?;
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
         let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
-        let nice = fields.split_ascii_whitespace().nth(16).expect("a field of its own");
+        let nice = fields.split_ascii_whitespace().nth(16).expect("a nice value");
         Some((name.trim().to_string(), nice.parse().expect("a number")))
     });
     shown.collect()

@@ -254,7 +254,7 @@ fn commands_that_end_early_stay_on_their_thread_and_others_restart() {
     while field(&mut client, "threads", "slow_lane_jobs") == 0 {}
     let asked = field(&mut client, "stats", "total_commands_processed") - calls;
     client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
-    assert!(other.read_reply().expect("an answer").value.is_null());
+    assert!(other.read_reply().expect("a reply").value.is_null());
     // OBJECT counts a hit of its own.
     assert_eq!(field(&mut client, "stats", "keyspace_hits") - hits, 2);
     let now = client.cmd(&["OBJECT", "FREQ", "list"]).int();

@@ -329,7 +329,7 @@ fn migrate_to_a_silent_server_blocks_only_its_shard() {
         waiting.set_timeout(Duration::from_millis(50));
         assert!(waiting.read_reply().is_err(), "the key is locked until the other server answers");
         drop(silent);
-        let reply = mover.read_reply().expect("an answer").value;
+        let reply = mover.read_reply().expect("a reply").value;
         let error = if multi { reply.items()[0].error() } else { reply.error() };
         assert_eq!(error.as_deref(), Some("IOERR error or timeout reading to target instance"));
         assert!(client.cmd(&["GET", "k"]).text().starts_with('v'), "the key has not moved");

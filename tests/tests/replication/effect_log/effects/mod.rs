@@ -54,7 +54,7 @@ fn word(text: &str) -> Vec<u8> {
         rest = match tail {
             [b'x', a, b, more @ ..] if *first == b'\\' => {
                 let digits = [*a, *b];
-                let digits = std::str::from_utf8(&digits).expect("text");
+                let digits = std::str::from_utf8(&digits).expect("valid UTF-8");
                 bytes.push(u8::from_str_radix(digits, 16).expect("two digits"));
                 more
             }
