@@ -246,7 +246,7 @@ fn push_is_sent_although_its_command_gets_no_reply() {
 /// Commands that need cluster mode can be queued in a transaction. A subscribed RESP2 client may
 /// not call them, like any other command.
 #[test]
-fn cluster_commands_without_a_cluster() {
+fn cluster_commands_report_disabled_cluster_support() {
     const DISABLED: &str = "ERR This instance has cluster support disabled";
     on_both(&[], &[], |server| {
         let mut asks = client(server);

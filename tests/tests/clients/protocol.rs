@@ -48,7 +48,7 @@ const ANSWERED: &[(&[u8], &[u8])] = &[
     (b"ECHO \"a\"b\r\n", b"$2\r\nab\r\n"),
     (b"ECHO 'a'b\r\n", b"$2\r\nab\r\n"),
     (b"ECHO \"a b\"'c d'e\r\n", b"$7\r\na bc de\r\n"),
-    // Only space-like bytes that the reference accepts end a word.
+    // Vertical tab and form feed are blanks before a word, but do not end one.
     (b"\x0bECHO a\x0bb\x0c\r\n", b"$4\r\na\x0bb\x0c\r\n"),
     // Empty strings and unknown commands.
     (b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", b"$0\r\n\r\n"),

@@ -140,8 +140,8 @@ fn unimplemented_commands_return_an_explicit_error() {
 
 /// In RESP2, maps and sets are arrays. Checks the shape of one entry as a sample.
 #[test]
-fn resp2_has_the_same_shape() {
-    let test = "resp2_has_the_same_shape";
+fn resp2_replies_have_the_shape_of_the_reference() {
+    let test = "resp2_replies_have_the_shape_of_the_reference";
     let reference = Server::valkey(&[]);
     if skip_without(test, &reference, "valkey-server") {
         return;

@@ -158,8 +158,8 @@ fn documented_differences_in_loading_transactions() {
     // The reference crashes.
     let watch = file("MULTI WATCH:a SET:a:1 EXEC SET:b:1");
     assert_eq!(load(locate::weft(), &watch, true), loaded("a b", watch.len()));
-    // The reference executes these, and writes to the previous database what was meant for one that
-    // does not exist.
+    // The reference executes these, and after a SELECT of an unknown database writes to the previous
+    // one.
     for text in ["SET:a:1 CONFIG:SET:maxmemory:100mb", "SELECT:99 SET:a:1"] {
         let file = file(text);
         assert_eq!(

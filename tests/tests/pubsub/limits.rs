@@ -67,7 +67,7 @@ fn subscriber_that_does_not_read_is_closed_at_the_soft_limit() {
 
 /// The limits of subscribers and of other clients are separate.
 #[test]
-fn classes_have_their_own_limits() {
+fn output_limits_of_client_classes_are_separate() {
     on_both(&[], &THREADS, |server| {
         let mut admin = client(server);
         admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0 normal 1mb 0 0"]);

@@ -185,7 +185,7 @@ fn published_messages_are_logged_for_replicas_only() {
         client.cmd(&["SET", "a", "3"]);
         assert_eq!(client.cmd(&["EXEC"]).items().len(), 3);
         client.ok(&["MULTI"]);
-        client.cmd(&["PUBLISH", "nobody", "four"]);
+        client.cmd(&["PUBLISH", "empty", "four"]);
         assert_eq!(client.cmd(&["EXEC"]).items().len(), 1);
     };
     let words =
@@ -198,7 +198,7 @@ fn published_messages_are_logged_for_replicas_only() {
     client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
     publish(&mut client);
     client.ok(&["DEBUG", "EFFECTS"]);
-    client.cmd(&["PUBLISH", "channel", "nobody follows"]);
+    client.cmd(&["PUBLISH", "channel", "no subscriber"]);
     let expected = [
         "SELECT 3",
         "SET a 1",
@@ -209,7 +209,7 @@ fn published_messages_are_logged_for_replicas_only() {
         "publish channel three",
         "SET a 3",
         "EXEC",
-        "PUBLISH nobody four",
+        "PUBLISH empty four",
     ];
     assert_eq!(words(&std::fs::read(path).expect("the log file")), expected);
 

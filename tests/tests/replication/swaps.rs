@@ -1,4 +1,4 @@
-//! What clients of a replica notice when a copy replaces its data: clients that wait for keys,
+//! Effects on the clients of a replica when a copy replaces its data: clients that wait for keys,
 //! watch them or track them.
 
 use std::path::Path;

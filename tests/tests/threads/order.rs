@@ -1,5 +1,5 @@
-//! Replies come in the order of their requests, all of them, and only requests are executed: behind
-//! locked shards, behind commands on other threads, after the client has closed its writing side,
+//! Replies come in the order of their requests, all of them, and only requests are executed: after
+//! waits for shards, after commands on other threads, after the client has closed its writing side,
 //! and after a protocol error.
 //!
 //! | variable | meaning |
@@ -256,7 +256,7 @@ const MALFORMED: [(&str, &str); 6] = [
     ("GET \"k\r\nINCR hit\r\n", "unbalanced quotes in request"),
 ];
 
-/// Bytes after a protocol error are never executed, also behind a blocking command. The error is
+/// Bytes after a protocol error are never executed, also after a blocking command. The error is
 /// sent in order, and the connection is closed.
 #[test]
 fn nothing_after_a_protocol_error_is_executed_when_unblocked() {

@@ -37,7 +37,7 @@ fn replies_keep_their_order_around_long_commands() {
 /// KEYS returns the keys of one moment: a key is renamed back and forth between two shards, and
 /// KEYS must see exactly one of its names.
 #[test]
-fn keys_is_consistent() {
+fn keys_returns_the_keys_of_one_moment() {
     let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "filler", 30_000);
