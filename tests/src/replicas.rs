@@ -187,7 +187,7 @@ impl RawReplica {
     /// # Panics
     /// If no copy comes.
     #[track_caller]
-    pub fn copy(&mut self) -> Vec<u8> {
+    pub fn read_copy(&mut self) -> Vec<u8> {
         let head = self.line();
         if let Some(mark) = head.strip_prefix("$EOF:") {
             let mut from = 0;

@@ -175,12 +175,12 @@ impl LongCommand {
         }
         let mut long = LongCommand { set, per_second: 0.0 };
         let begin = Instant::now();
-        assert_eq!(client.cmd(&long.naming(NAMED)).int(), MEMBERS as i64);
+        assert_eq!(client.cmd(&long.command(NAMED)).int(), MEMBERS as i64);
         long.per_second = NAMED as f64 / begin.elapsed().as_secs_f64();
         long
     }
 
-    fn naming(&self, times: usize) -> Vec<String> {
+    fn command(&self, times: usize) -> Vec<String> {
         let head = ["SINTERCARD".to_string(), times.to_string()];
         head.into_iter().chain(std::iter::repeat_n(self.set.clone(), times)).collect()
     }
@@ -193,7 +193,7 @@ impl LongCommand {
     /// The command, sized for about this many seconds.
     pub fn request(&self, seconds: f64) -> Vec<String> {
         let times = ((self.per_second * seconds) as usize).clamp(10, 100_000);
-        self.naming(times)
+        self.command(times)
     }
 
     /// Sends the command from a new client and waits until its shard is locked: until a request for
@@ -226,7 +226,7 @@ impl LongCommand {
 ///
 /// # Panics
 /// If the server does not run, or the kernel does not report the times.
-pub fn slow_ticks(server: &Server) -> u64 {
+pub fn slow_lane_cpu(server: &Server) -> u64 {
     const TICK_NS: u64 = 500_000;
     let tasks = format!("/proc/{}/task", server.pid());
     let threads = std::fs::read_dir(tasks).expect("the server runs").flatten();

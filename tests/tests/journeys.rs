@@ -148,7 +148,7 @@ fn debian_configuration_starts_a_daemon() {
         let text = fs::read_to_string(dir.path().join("redis-server.pid")).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     });
-    let _end = Ends(pid);
+    let _end = KillOnDrop(pid);
     let mut client = until("the daemon answers", || Client::try_tcp(port).ok());
     let info = client.cmd(&["INFO", "server"]).text();
     let field = format!("process_id:{}\r", pid.as_raw_nonzero());
@@ -184,9 +184,9 @@ fn container_configuration_starts() {
 }
 
 /// Kills a daemon, which is not a child process, by its process id.
-struct Ends(Pid);
+struct KillOnDrop(Pid);
 
-impl Drop for Ends {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = kill_process(self.0, Signal::KILL);
     }

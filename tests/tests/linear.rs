@@ -67,16 +67,16 @@ fn histories_are_linearizable() {
             if disturbances().1 {
                 scope.spawn(|| move_clients(&server, &done));
             }
-            let _stop = Stop(&done);
+            let _stop = SetOnDrop(&done);
             check_histories(&server, threads, n as u64);
         });
     }
 }
 
 /// Sets the flag on drop, also during a panic, so that the threads of a scope end.
-struct Stop<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -225,9 +225,9 @@ fn is_up(instance: &Value) -> bool {
 }
 
 /// Ends the writer on drop, also when the test fails.
-struct Ends<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -275,7 +275,7 @@ fn sentinels_fail_over_without_losing_acknowledged_writes() {
     let primary = cluster.primary.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| write(&primary, &confirmed, &is_over));
-        let ends = Ends(&is_over);
+        let ends = SetOnDrop(&is_over);
         let mut now = primary.load(Ordering::SeqCst);
         for round in 0..env_or("SENTINEL_KILLS", 2) {
             eprintln!("kill {round}: {now}");

@@ -53,9 +53,9 @@ fn fill(maker: &mut Client, name: &str) {
 }
 
 /// Sets the flag on drop, so that the other threads end even when a test fails early.
-struct End<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -101,7 +101,7 @@ fn failed_retry_stays_queued_when_woken_again() {
     let before: Vec<Client> = (0..3).map(|_| on_thread(&server, &mut maker, 0)).collect();
     let makers: Vec<Client> = (0..2).map(|_| on_thread(&server, &mut maker, 1)).collect();
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         // Keep the shard of the destination locked almost all the time.
         repeat(scope, busy, vec![vec!["LPOS", "{a}list", "none"]; 50], &done);
         // These clients also wait for that shard, and then run for a while.
@@ -160,7 +160,7 @@ fn client_that_blocks_in_the_slow_lane_gets_its_reply() {
         maker.cmd(&["DEL", "list"]);
         let done = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
-            let _end = End(&done);
+            let _end = SetOnDrop(&done);
             occupy(scope, busy, &done);
             let mut early = None;
             until("the client is blocked, or has its elements", || {
@@ -202,7 +202,7 @@ fn client_that_moves_before_its_retry_gets_its_reply() {
         let mut runner = long.begin(&server, 0.6);
         let done = AtomicBool::new(false);
         let popped = std::thread::scope(|scope| {
-            let _end = End(&done);
+            let _end = SetOnDrop(&done);
             occupy(scope, busy, &done);
             std::thread::sleep(Duration::from_millis(100));
             // The shard of the other list is busy, so the client must retry by itself.
@@ -346,7 +346,7 @@ fn client_that_times_out_during_a_retry_is_answered() {
     let lists: Vec<String> = (0..POPPERS).map(|n| format!("{{t}}l{n}")).collect();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for maker in makers {
             let add = vec!["XADD", &names[0], "MAXLEN", "1", "*", "f", "v"];
             repeat(scope, maker, vec![add; 20], &done);

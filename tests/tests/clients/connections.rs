@@ -12,7 +12,7 @@ const WAVES: usize = 6;
 
 /// How a client disconnects.
 #[derive(Clone, Copy)]
-enum Leave {
+enum Disconnect {
     /// QUIT, with its reply.
     Quit,
     /// Closes its socket between requests.
@@ -25,8 +25,13 @@ enum Leave {
     Killed,
 }
 
-const LEAVES: [Leave; 5] =
-    [Leave::Quit, Leave::Close, Leave::MidRequest, Leave::Reset, Leave::Killed];
+const DISCONNECTS: [Disconnect; 5] = [
+    Disconnect::Quit,
+    Disconnect::Close,
+    Disconnect::MidRequest,
+    Disconnect::Reset,
+    Disconnect::Killed,
+];
 
 /// Waits until `get` returns `wanted`; panics with its last value.
 #[track_caller]
@@ -42,7 +47,7 @@ fn wait_until<T: PartialEq + std::fmt::Debug>(what: &str, wanted: T, get: impl F
 }
 
 /// The value of `get` once it has not changed for half a second.
-fn settled<T: PartialEq>(get: impl Fn() -> T) -> T {
+fn wait_until_stable<T: PartialEq>(get: impl Fn() -> T) -> T {
     loop {
         let value = get();
         if (0..10).all(|_| {
@@ -54,23 +59,23 @@ fn settled<T: PartialEq>(get: impl Fn() -> T) -> T {
     }
 }
 
-fn use_and_leave(server: &Server, i: usize, control: &mut Client) {
+fn use_and_disconnect(server: &Server, i: usize, control: &mut Client) {
     let mut client = server.client();
     let key = format!("key:{}", i % 50);
     client.ok(&["SET", &key, &"v".repeat(500)]);
     let half = encode(&["SET", &key, "never arrives"]);
-    match LEAVES[i % LEAVES.len()] {
-        Leave::Quit => {
+    match DISCONNECTS[i % DISCONNECTS.len()] {
+        Disconnect::Quit => {
             client.ok(&["QUIT"]);
             assert_eq!(client.read_to_close().unwrap(), b"");
         }
-        Leave::Close => drop(client),
-        Leave::MidRequest => client.send_raw(&half[..half.len() / 2]).unwrap(),
-        Leave::Reset => {
+        Disconnect::Close => drop(client),
+        Disconnect::MidRequest => client.send_raw(&half[..half.len() / 2]).unwrap(),
+        Disconnect::Reset => {
             client.send_raw(&encode(&["GET", &key]).repeat(200)).unwrap();
             set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
         }
-        Leave::Killed => {
+        Disconnect::Killed => {
             let id = client.cmd(&["CLIENT", "ID"]).int().to_string();
             client.send_raw(&half[..half.len() / 2]).unwrap();
             assert_eq!(control.cmd(&["CLIENT", "KILL", "ID", &id]), Value::Integer(1));
@@ -85,7 +90,7 @@ fn wave(server: &Server) {
     let open: Vec<Client> = (0..WAVE).map(|_| server.client()).collect();
     for (i, mut client) in open.into_iter().enumerate() {
         assert_eq!(client.cmd(&["PING"]).text(), "PONG", "connection {i}");
-        use_and_leave(server, i, &mut control);
+        use_and_disconnect(server, i, &mut control);
     }
 }
 
@@ -96,7 +101,7 @@ fn waves_of_connections_leak_nothing() {
     wave(&server);
     // The first wave reaches every thread, so all threads have opened their descriptors. A leak
     // shows as growth in later waves.
-    let fds = settled(|| process.fds());
+    let fds = wait_until_stable(|| process.fds());
     let threads = process.threads();
     // Buffers and pools have the size that a wave needs by now.
     let rss = process.rss();

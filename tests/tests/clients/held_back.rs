@@ -10,11 +10,11 @@ use weft_tests::scene::{
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Keeps all threads of the slow lane busy with commands that only read.
-struct Busy([LongCommand; SLOW_THREADS]);
+struct BusySlowLane([LongCommand; SLOW_THREADS]);
 
-impl Busy {
-    fn with(server: &Server) -> Busy {
-        Busy(["p", "q", "r", "s"].map(|tag| LongCommand::with_tag(server, tag)))
+impl BusySlowLane {
+    fn with(server: &Server) -> BusySlowLane {
+        BusySlowLane(["p", "q", "r", "s"].map(|tag| LongCommand::with_tag(server, tag)))
     }
 
     fn begin(&self, server: &Server) -> [Client; SLOW_THREADS] {
@@ -58,7 +58,7 @@ const WRITES: [&[&[&str]]; 4] = [
 #[test]
 fn pause_delays_commands_queued_for_the_slow_lane() {
     let server = Server::weft(&FOUR);
-    let busy = Busy::with(&server);
+    let busy = BusySlowLane::with(&server);
     fill(&server);
     let mut admin = client(&server);
     let mut met = 0;

@@ -96,7 +96,7 @@ const KINDS: &[(&str, Hold)] = &[
 
 /// Waits until a number is stable, and returns it. Threads report their memory at their ticks, so
 /// it must be equal in many consecutive reads.
-fn settled(mut number: impl FnMut() -> u64) -> u64 {
+fn wait_until_stable(mut number: impl FnMut() -> u64) -> u64 {
     const READS: usize = 120;
     let (mut last, mut same) = (number(), 0);
     until("the number is stable", || {
@@ -121,7 +121,7 @@ fn tot_mem_matches_allocated_memory() {
     for (kind, hold) in KINDS {
         let mut holder = client(&server);
         let id = id(&mut holder);
-        let used = settled(|| info(&mut admin, "used_memory"));
+        let used = wait_until_stable(|| info(&mut admin, "used_memory"));
         let shown = info(&mut admin, "mem_clients_normal");
         let own = field(&mut admin, id, "tot-mem");
         hold(&mut holder);
@@ -131,8 +131,8 @@ fn tot_mem_matches_allocated_memory() {
             until_blocked(&mut admin, 1);
         }
         until_in_slow_lane(&mut admin, 0);
-        let total = settled(|| field(&mut admin, id, "tot-mem")) - own;
-        let grown = settled(|| info(&mut admin, "used_memory")).saturating_sub(used);
+        let total = wait_until_stable(|| field(&mut admin, id, "tot-mem")) - own;
+        let grown = wait_until_stable(|| info(&mut admin, "used_memory")).saturating_sub(used);
         let added = info(&mut admin, "mem_clients_normal").saturating_sub(shown);
         println!(
             "{kind:22} {grown:9} bytes, tot-mem {total:9} ({:.2})",

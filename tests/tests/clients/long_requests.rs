@@ -2,18 +2,18 @@
 //! with many arguments or large keys, and arguments of megabytes.
 
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, slow_ticks, until};
+use weft_tests::scene::{client, slow_lane_cpu, until};
 
 /// Runs `queued` as transactions until the slow lane has spent CPU time on them.
-fn leaves_its_thread(what: &str, client: &mut Client, server: &Server, queued: &[&str]) {
-    let before = slow_ticks(server);
+fn assert_runs_in_slow_lane(what: &str, client: &mut Client, server: &Server, queued: &[&str]) {
+    let before = slow_lane_cpu(server);
     until(&format!("{what} runs in the slow lane"), || {
         for _ in 0..10 {
             client.ok(&["MULTI"]);
             assert_eq!(client.cmd(queued).text(), "QUEUED");
             assert_eq!(client.cmd(&["EXEC"]).items().len(), 1, "{what}");
         }
-        slow_ticks(server) > before
+        slow_lane_cpu(server) > before
     });
 }
 
@@ -27,11 +27,11 @@ fn long_commands_in_transactions_run_in_the_slow_lane() {
     let mut client = client(&server);
     let members: Vec<String> = (0..50_000).map(|n| format!("m{n}")).collect();
     for command in [&["SADD", "set"][..], &["PFADD", "log"], &["HMGET", "hash"]] {
-        leaves_its_thread(command[0], &mut client, &server, &with_many(command, &members));
+        assert_runs_in_slow_lane(command[0], &mut client, &server, &with_many(command, &members));
     }
     let logs: Vec<String> = vec!["log".into(); 2000];
-    leaves_its_thread("PFCOUNT", &mut client, &server, &with_many(&["PFCOUNT"], &logs));
-    leaves_its_thread("PFSELFTEST", &mut client, &server, &["PFSELFTEST"]);
+    assert_runs_in_slow_lane("PFCOUNT", &mut client, &server, &with_many(&["PFCOUNT"], &logs));
+    assert_runs_in_slow_lane("PFSELFTEST", &mut client, &server, &["PFSELFTEST"]);
 }
 
 #[test]
@@ -41,8 +41,13 @@ fn commands_on_long_strings_in_transactions_run_in_the_slow_lane() {
     for (key, len) in [("a", 20_000), ("b", 20_000), ("long", 20_000_000)] {
         client.cmd(&["SETRANGE", key, &len.to_string(), "x"]);
     }
-    leaves_its_thread("LCS", &mut client, &server, &["LCS", "a", "b", "LEN"]);
-    leaves_its_thread("GETRANGE", &mut client, &server, &["GETRANGE", "long", "0", "9999999"]);
+    assert_runs_in_slow_lane("LCS", &mut client, &server, &["LCS", "a", "b", "LEN"]);
+    assert_runs_in_slow_lane(
+        "GETRANGE",
+        &mut client,
+        &server,
+        &["GETRANGE", "long", "0", "9999999"],
+    );
 }
 
 #[test]
@@ -50,7 +55,7 @@ fn popping_many_elements_in_a_transaction_runs_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let members: Vec<String> = (0..50_000).map(|n| format!("m{n}")).collect();
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     until("pops run in the slow lane", || {
         // Each request is small enough to run on the I/O thread.
         for some in members.chunks(1000) {
@@ -59,7 +64,7 @@ fn popping_many_elements_in_a_transaction_runs_in_the_slow_lane() {
         client.ok(&["MULTI"]);
         client.cmd(&["SPOP", "set", "50000"]);
         assert_eq!(client.cmd(&["EXEC"]).items()[0].items().len(), 50_000);
-        slow_ticks(&server) > before
+        slow_lane_cpu(&server) > before
     });
 }
 
@@ -74,11 +79,11 @@ fn commands_with_large_arguments_run_in_the_slow_lane() {
         &["SISMEMBER", "set", &long],
         &["EXISTS", &long],
     ] {
-        let before = slow_ticks(&server);
+        let before = slow_lane_cpu(&server);
         until(&format!("{} runs in the slow lane", queued[0]), || {
             assert!(client.cmd(queued).error().is_none());
-            slow_ticks(&server) > before
+            slow_lane_cpu(&server) > before
         });
-        leaves_its_thread(queued[0], &mut client, &server, queued);
+        assert_runs_in_slow_lane(queued[0], &mut client, &server, queued);
     }
 }

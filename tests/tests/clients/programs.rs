@@ -8,7 +8,7 @@ use weft_tests::scene::{client, id, info, on_both, reply, reply_text, send, unti
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// Blocks a client with `wait`, runs `steps` and returns the reply to the wait.
-fn served(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]]) -> String {
+fn reply_of_wait(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]]) -> String {
     let (mut maker, mut waiter) = (client(server), client(server));
     maker.ok(&["FLUSHALL"]);
     for step in before {
@@ -78,7 +78,7 @@ fn wrong_type_of_an_earlier_key_is_reported_whatever_shards_are_locked() {
                     ],
                 ];
                 for steps in ways {
-                    let answer = served(server, &[], wait, steps);
+                    let answer = reply_of_wait(server, &[], wait, steps);
                     assert_eq!(answer, WRONGTYPE, "{}: {wait:?} and {steps:?}", server.name());
                 }
             }
@@ -100,10 +100,11 @@ fn wrong_type_of_a_removed_key_is_ignored() {
     ];
     on_both(&[], &[], |server| {
         for steps in ways {
-            let answer = served(server, &[], &wait, steps);
+            let answer = reply_of_wait(server, &[], &wait, steps);
             assert!(answer.contains("k2"), "{}: {steps:?}: {answer}", server.name());
         }
-        let first = served(server, &[], &wait, &[&["SET", "k2", "v"], &["RPUSH", "k1", "a"]]);
+        let first =
+            reply_of_wait(server, &[], &wait, &[&["SET", "k2", "v"], &["RPUSH", "k1", "a"]]);
         assert!(first.contains("k1"), "{}: {first}", server.name());
     });
 }
@@ -116,7 +117,12 @@ fn wrong_type_of_a_replaced_stream_is_reported() {
     on_both(&[], &[], |server| {
         for (replaced, grown) in [("k1", "k2"), ("k2", "k1")] {
             let steps: [&[&str]; 2] = [&["SET", replaced, "v"], &["XADD", grown, "2-1", "a", "b"]];
-            assert_eq!(served(server, &before, &wait, &steps), WRONGTYPE, "{}", server.name());
+            assert_eq!(
+                reply_of_wait(server, &before, &wait, &steps),
+                WRONGTYPE,
+                "{}",
+                server.name()
+            );
         }
     });
 }

@@ -8,9 +8,9 @@ use weft_tests::scene::{LongCommand, client, reply, reply_within, send};
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Sets the flag on drop, so that the other threads end even when a test fails early.
-struct End<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -53,7 +53,7 @@ fn counting_keys_during_keys_does_not_block_the_slow_lane() {
     other.cmd(&push.collect::<Vec<_>>());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for _ in 0..3 {
             let (mut counter, done) = (client(&server), &done);
             scope.spawn(move || {

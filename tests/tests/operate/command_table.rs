@@ -13,11 +13,11 @@ use weft_testkit::{Client, Server, Value, skip_without};
 const TEXTS: [&str; 3] = ["summary", "complexity", "notes"];
 
 /// A canonical form: sets and maps sorted, prose replaced by a placeholder.
-fn picture(value: &Value) -> String {
+fn canonical(value: &Value) -> String {
     match value {
-        Value::Set(items) => sorted("~", items.iter().map(picture)),
+        Value::Set(items) => sorted("~", items.iter().map(canonical)),
         Value::Map(pairs) => sorted("%", pairs.iter().filter_map(|(k, v)| pair(&k.text(), v))),
-        Value::Array(items) => items.iter().map(picture).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(canonical).collect::<Vec<_>>().join(", "),
         leaf => leaf.to_string(),
     }
 }
@@ -32,16 +32,16 @@ fn pair(key: &str, value: &Value) -> Option<String> {
     match key {
         key if TEXTS.contains(&key) => Some(format!("{key}: a text")),
         "history" => {
-            let versions = value.items().iter().map(|change| picture(&change.items()[0]));
+            let versions = value.items().iter().map(|change| canonical(&change.items()[0]));
             Some(sorted("history", versions))
         }
         "arguments" => {
-            let arguments = value.items().iter().map(|a| picture(&without_summary(a)));
+            let arguments = value.items().iter().map(|a| canonical(&without_summary(a)));
             Some(format!("arguments: [{}]", arguments.collect::<Vec<_>>().join(", ")))
         }
         // Compared one by one: the reference has more subcommands.
         "subcommands" => None,
-        key => Some(format!("{key}: {}", picture(value))),
+        key => Some(format!("{key}: {}", canonical(value))),
     }
 }
 
@@ -56,12 +56,12 @@ fn info(client: &mut Client, name: &str) -> String {
     let reply = client.cmd(&["COMMAND", "INFO", name]);
     let fields = reply.items()[0].items();
     assert_eq!(fields.len(), 10, "{name}: {reply}");
-    fields[..9].iter().map(picture).collect::<Vec<_>>().join("\n  ")
+    fields[..9].iter().map(canonical).collect::<Vec<_>>().join("\n  ")
 }
 
 fn docs(client: &mut Client, name: &str) -> String {
     let reply = client.cmd(&["COMMAND", "DOCS", name]);
-    picture(reply.field(name).unwrap_or_else(|| panic!("no documentation of {name}: {reply}")))
+    canonical(reply.field(name).unwrap_or_else(|| panic!("no documentation of {name}: {reply}")))
 }
 
 fn names(client: &mut Client) -> Vec<String> {
@@ -258,7 +258,11 @@ fn command_getkeys_finds_the_keys_of_a_request() {
     for request in MOVABLE {
         for ask in ["GETKEYS", "GETKEYSANDFLAGS"] {
             let words = words(ask, request);
-            assert_eq!(picture(&client.cmd(&words)), picture(&reference.cmd(&words)), "{words:?}");
+            assert_eq!(
+                canonical(&client.cmd(&words)),
+                canonical(&reference.cmd(&words)),
+                "{words:?}"
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// An ordinary client and the import source.
-fn two(server: &Server) -> (Client, Client) {
+fn client_and_source(server: &Server) -> (Client, Client) {
     let (mut other, mut source) = (client(server), client(server));
     assert_eq!(
         reply_text(&mut source, &["CLIENT", "IMPORT-SOURCE", "ON"]),
@@ -27,7 +27,7 @@ fn two(server: &Server) -> (Client, Client) {
 #[test]
 fn expired_keys_are_hidden_from_all_but_the_import_source() {
     on_both(&[], &[], |server| {
-        let (mut other, mut source) = two(server);
+        let (mut other, mut source) = client_and_source(server);
         other.ok(&["SET", "k", "1", "PX", "1"]);
         other.cmd(&["HSET", "h", "f", "1", "g", "2"]);
         other.cmd(&["HPEXPIRE", "h", "1", "FIELDS", "1", "f"]);
@@ -66,7 +66,7 @@ fn expired_keys_are_hidden_from_all_but_the_import_source() {
 #[test]
 fn ordinary_write_replaces_an_expired_key_that_the_source_still_sees() {
     on_both(&[], &[], |server| {
-        let (mut other, mut source) = two(server);
+        let (mut other, mut source) = client_and_source(server);
         for key in ["a", "b", "c", "d"] {
             other.ok(&["SET", key, "5", "PX", "1"]);
         }
@@ -88,7 +88,7 @@ fn ordinary_write_replaces_an_expired_key_that_the_source_still_sees() {
 #[test]
 fn import_source_may_set_times_in_the_past() {
     on_both(&[], &[], |server| {
-        let (mut other, mut source) = two(server);
+        let (mut other, mut source) = client_and_source(server);
         for (n, line) in
             ["SET k v PXAT 1", "SETEX k 1 v", "SET k v", "GETEX k PXAT 1"].into_iter().enumerate()
         {
@@ -113,7 +113,7 @@ fn import_source_may_set_times_in_the_past() {
 #[test]
 fn import_mode_evicts_nothing() {
     on_both(&[], &[], |server| {
-        let (mut other, _source) = two(server);
+        let (mut other, _source) = client_and_source(server);
         other.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
         let limit = info(&mut other, "used_memory") + 1_000_000;
         other.ok(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);

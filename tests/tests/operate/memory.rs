@@ -6,7 +6,7 @@ use weft_tests::scene::{client, info, on_both, until};
 const KEYS: usize = 100_000;
 
 /// Fragmentation of the allocator's pages, in percent of the allocated bytes.
-fn waste(admin: &mut Client) -> u64 {
+fn fragmentation(admin: &mut Client) -> u64 {
     let (active, used) = (info(admin, "allocator_active"), info(admin, "allocator_allocated"));
     active.saturating_sub(used) * 100 / used
 }
@@ -40,12 +40,12 @@ fn defragmentation_closes_holes_while_the_server_serves() {
         assert_eq!(admin.cmd(&unlink).int(), part.len() as i64);
     }
     let digest = admin.cmd(&["DEBUG", "DIGEST"]);
-    let before = waste(&mut admin);
+    let before = fragmentation(&mut admin);
     assert!(before > 60, "the keys must leave holes: {before} %");
     let mut watcher = client(&server);
     watcher.ok(&["WATCH", "key:0", "key:4"]);
     admin.ok(&["CONFIG", "SET", "activedefrag", "yes"]);
-    until("holes are closed", || waste(&mut admin) < 30);
+    until("holes are closed", || fragmentation(&mut admin) < 30);
     assert!(info(&mut admin, "active_defrag_hits") > (KEYS / 10) as u64);
     until("defragmentation stops", || info(&mut admin, "active_defrag_running") == 0);
     assert_eq!(admin.cmd(&["DEBUG", "DIGEST"]), digest);

@@ -105,9 +105,9 @@ fn transaction_that_switches_the_aof_on_loses_nothing() {
 }
 
 /// A process that is killed on drop.
-struct Ending(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -123,7 +123,7 @@ fn empty_server_is_never_loading() {
         let mut command = Command::new(locate::weft());
         command.args(["--port", &port.to_string(), "--dir"]).arg(folder.path());
         command.args(["--appendonly", "yes", "--save", ""]).stdout(Stdio::null());
-        let mut child = Ending(command.spawn().expect("the server's own program runs"));
+        let mut child = KillOnDrop(command.spawn().expect("the server's own program runs"));
         let mut connected = None;
         until("the server", || {
             connected = TcpStream::connect(("127.0.0.1", port)).ok();

@@ -13,9 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST: &str = "appendonlydir/appendonly.aof.1.incr.aof";
 
 /// A process that is killed on drop.
-struct Ending(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -66,7 +66,7 @@ fn load(program: &Path, file: &[u8], is_last: bool) -> LoadResult {
         .stderr(Stdio::null())
         .spawn()
         .expect("the program runs");
-    let mut server = Ending(child);
+    let mut server = KillOnDrop(child);
     let deadline = Instant::now() + PATIENCE;
     loop {
         assert!(Instant::now() < deadline, "{} hangs", program.display());

@@ -28,7 +28,7 @@ fn env_or(name: &str, default: u64) -> u64 {
 
 /// One operation and its times. `ended` is `None` if its reply never arrived.
 #[derive(Clone, Copy)]
-struct Done {
+struct Operation {
     number: u64,
     kind: usize,
     began: Instant,
@@ -37,8 +37,8 @@ struct Done {
 
 /// The operations of a client, over all runs.
 #[derive(Default)]
-struct Past {
-    done: Vec<Done>,
+struct History {
+    done: Vec<Operation>,
     next: u64,
 }
 
@@ -69,17 +69,17 @@ fn commands(client: usize, kind: usize, number: u64) -> Vec<Vec<String>> {
 }
 
 /// Writes until the server is gone.
-fn write(port: u16, client: usize, past: &mut Past, seed: u64) {
+fn write(port: u16, client: usize, history: &mut History, seed: u64) {
     let mut rng = Rng::new(seed ^ (client as u64) << 32);
     let Ok(mut connection) = Client::try_tcp(port) else { return };
     loop {
-        past.next += 1;
-        let (number, kind) = (past.next, rng.below(KINDS));
+        history.next += 1;
+        let (number, kind) = (history.next, rng.below(KINDS));
         let commands = commands(client, kind, number);
         let began = Instant::now();
         let replies = connection.pipeline(&commands);
         let ended = replies.is_ok().then(Instant::now);
-        past.done.push(Done { number, kind, began, ended });
+        history.done.push(Operation { number, kind, began, ended });
         let Ok(replies) = replies else { return };
         for reply in replies {
             let refused = matches!(reply.value, Value::Error(_) | Value::NullArray);
@@ -104,7 +104,7 @@ fn numbers(value: &Value) -> Vec<u64> {
 }
 
 /// The last surviving number of each kind. Checks that no operation is torn.
-fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
+fn found(connection: &mut Client, client: usize, history: &History) -> [u64; KINDS] {
     let key = |what: &str| format!("{what}:{client}");
     let mut get = |key: String| number(&connection.cmd(&["GET", &key]));
     let four: Vec<u64> = (0..4).map(|i| get(format!("m{i}:{client}"))).collect();
@@ -113,7 +113,7 @@ fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
     assert_eq!(x, y, "client {client}: a torn transaction");
     let mut list = |what: &str| numbers(&connection.cmd(&["LRANGE", &key(what), "0", "-1"]));
     let of = |kind: usize, last: u64| -> Vec<u64> {
-        let done = past.done.iter().filter(|d| d.kind == kind && d.number <= last);
+        let done = history.done.iter().filter(|d| d.kind == kind && d.number <= last);
         done.map(|d| d.number).collect()
     };
     let (in_exec, alone) = (list("l"), list("r"));
@@ -125,19 +125,23 @@ fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
 }
 
 /// Checks the surviving operations after a kill, and forgets the lost ones for later runs.
-fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Instant) -> bool) {
-    let mut first_lost: Vec<Done> = Vec::new();
-    let mut last_found: Vec<Done> = Vec::new();
-    for (client, past) in pasts.iter_mut().enumerate() {
-        let found = found(connection, client, past);
+fn check(
+    connection: &mut Client,
+    histories: &mut [History],
+    must_survive: impl Fn(Instant) -> bool,
+) {
+    let mut first_lost: Vec<Operation> = Vec::new();
+    let mut last_found: Vec<Operation> = Vec::new();
+    for (client, history) in histories.iter_mut().enumerate() {
+        let found = found(connection, client, history);
         let last = found.into_iter().max().expect("three kinds");
         for (kind, found) in found.into_iter().enumerate() {
-            let due = past.done.iter().rev().find(|d| d.kind == kind && d.number <= last);
+            let due = history.done.iter().rev().find(|d| d.kind == kind && d.number <= last);
             let due = due.map_or(0, |d| d.number);
             assert_eq!(found, due, "client {client}: last operation {last}, last of kind {kind}");
         }
-        for lost in past.done.iter().filter(|d| d.number > last) {
-            let promised = lost.ended.is_some_and(&must_be_there);
+        for lost in history.done.iter().filter(|d| d.number > last) {
+            let promised = lost.ended.is_some_and(&must_survive);
             assert!(
                 !promised,
                 "client {client}: {} was acknowledged; the last surviving one \
@@ -145,12 +149,12 @@ fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Ins
                 lost.number
             );
         }
-        first_lost.extend(past.done.iter().find(|d| d.number > last));
-        past.done.retain(|d| d.number <= last);
-        last_found.extend(past.done.last());
+        first_lost.extend(history.done.iter().find(|d| d.number > last));
+        history.done.retain(|d| d.number <= last);
+        last_found.extend(history.done.last());
     }
     for lost in &first_lost {
-        let after = |d: &&Done| lost.ended.is_some_and(|ended| ended < d.began);
+        let after = |d: &&Operation| lost.ended.is_some_and(|ended| ended < d.began);
         let later = last_found.iter().find(after);
         assert!(later.is_none(), "an operation survived that began after the end of a lost one");
     }
@@ -165,11 +169,11 @@ fn start(args: &[&str]) -> Option<Server> {
 
 /// Kills and restarts the server repeatedly. `load` is the range of milliseconds of writes before a
 /// kill.
-fn kill_again_and_again(
+fn kill_repeatedly(
     policy: &str,
     load: (i64, i64),
     runs: u64,
-    must_be_there: impl Fn(Instant, Instant) -> bool,
+    must_survive: impl Fn(Instant, Instant) -> bool,
 ) {
     let args = [
         "--appendonly",
@@ -188,15 +192,15 @@ fn kill_again_and_again(
     ];
     let Some(mut server) = start(&args) else { return };
     server.wait_until_loaded();
-    let mut pasts: Vec<Past> = (0..CLIENTS).map(|_| Past::default()).collect();
+    let mut histories: Vec<History> = (0..CLIENTS).map(|_| History::default()).collect();
     let first = env_or("KILLED_SEED", 1);
     for seed in first..first + runs {
         println!("KILLED_SEED={seed}");
         let mut rng = Rng::new(seed);
         let port = server.port();
         let killed = std::thread::scope(|scope| {
-            for (client, past) in pasts.iter_mut().enumerate() {
-                scope.spawn(move || write(port, client, past, seed));
+            for (client, history) in histories.iter_mut().enumerate() {
+                scope.spawn(move || write(port, client, history, seed));
             }
             std::thread::sleep(Duration::from_millis(rng.between(load.0, load.1) as u64));
             let killed = Instant::now();
@@ -205,22 +209,22 @@ fn kill_again_and_again(
         });
         server.restart();
         server.wait_until_loaded();
-        check(&mut server.client(), &mut pasts, |ended| must_be_there(ended, killed));
+        check(&mut server.client(), &mut histories, |ended| must_survive(ended, killed));
     }
-    let written: u64 = pasts.iter().map(|past| past.next).sum();
+    let written: u64 = histories.iter().map(|history| history.next).sum();
     println!("{policy}: killed {runs} times, {written} operations");
     assert!(written > runs, "the clients have written");
 }
 
 #[test]
 fn writes_acknowledged_under_always_survive() {
-    kill_again_and_again("always", (5, 300), env_or("KILLED_RUNS", 6), |_, _| true);
+    kill_repeatedly("always", (5, 300), env_or("KILLED_RUNS", 6), |_, _| true);
 }
 
 #[test]
 fn everysec_loses_at_most_two_seconds() {
     let runs = (env_or("KILLED_RUNS", 6) / 6).max(1);
-    kill_again_and_again("everysec", (200, 3500), runs, |ended, killed| {
+    kill_repeatedly("everysec", (200, 3500), runs, |ended, killed| {
         killed.saturating_duration_since(ended) > Duration::from_secs(2)
     });
 }

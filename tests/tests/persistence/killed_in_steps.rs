@@ -184,13 +184,13 @@ fn client_killed_during_subscribe_receives_nothing() {
 const KEYS: usize = 100_000;
 
 /// A command that blocks on very many keys in the slow lane.
-struct Late {
+struct SlowLaneBlocker {
     keys: Vec<String>,
 }
 
-impl Late {
+impl SlowLaneBlocker {
     fn new() -> Self {
-        Late { keys: (0..KEYS).map(|n| format!("{{k}}{n}")).collect() }
+        SlowLaneBlocker { keys: (0..KEYS).map(|n| format!("{{k}}{n}")).collect() }
     }
 
     /// Makes `waiter` block: its list is gone when its command runs in the slow lane.
@@ -199,7 +199,7 @@ impl Late {
         self.begin_for("0", maker, waiter);
     }
 
-    /// Like [`Late::begin`], with a timeout in seconds.
+    /// Like [`SlowLaneBlocker::begin`], with a timeout in seconds.
     #[track_caller]
     fn begin_for(&self, seconds: &str, maker: &mut Client, waiter: &mut Client) {
         maker.cmd(&[&["RPUSH", &self.keys[0]][..], &["x"; 3000]].concat());
@@ -221,14 +221,14 @@ impl Late {
 fn client_that_ends_while_queueing_leaves_no_wait_queue_entry() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let late = Late::new();
+    let blocker = SlowLaneBlocker::new();
     for kill in [true, false, true, false, false] {
         let mut waiter = client(&server);
         let id = id(&mut waiter);
-        late.begin(&mut maker, &mut waiter);
+        blocker.begin(&mut maker, &mut waiter);
         if kill {
             until("the client begins to queue", || info(&mut maker, "total_blocking_keys") > 0);
-            let last = &late.keys[KEYS - 1];
+            let last = &blocker.keys[KEYS - 1];
             send_all(&mut maker, &[&["CLIENT", "KILL", "ID", &id], &["RPUSH", last, "x"]]);
             assert_eq!((reply(&mut maker).int(), reply(&mut maker).int()), (1, 1));
             assert_eq!(maker.cmd(&["DEL", last]).int(), 1, "the killed client took the element");
@@ -248,11 +248,11 @@ fn client_that_ends_while_queueing_leaves_no_wait_queue_entry() {
 fn client_that_blocks_again_at_once_can_be_unblocked() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let late = Late::new();
+    let blocker = SlowLaneBlocker::new();
     for _ in 0..4 {
         let mut waiter = client(&server);
         let id = id(&mut waiter);
-        late.begin_for("0.001", &mut maker, &mut waiter);
+        blocker.begin_for("0.001", &mut maker, &mut waiter);
         send(&mut waiter, &["BLPOP", "other", "0"]);
         assert!(reply(&mut waiter).is_null());
         let waits = "total_blocking_keys";
@@ -330,20 +330,20 @@ fn client_woken_while_it_blocks_is_served() {
     const ROUNDS: usize = 4;
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let late = Late::new();
+    let blocker = SlowLaneBlocker::new();
     for round in 0..ROUNDS {
         let (mut first, mut waiter) = (client(&server), client(&server));
         let killed = id(&mut first);
-        send(&mut first, &["BLMOVE", &late.keys[0], "{a}to", "LEFT", "RIGHT", "0"]);
+        send(&mut first, &["BLMOVE", &blocker.keys[0], "{a}to", "LEFT", "RIGHT", "0"]);
         until_blocked(&mut maker, 1);
         let held = HeldShard::with_tag(&server, "a");
-        maker.cmd(&["RPUSH", &late.keys[0], "x"]);
-        let gone = maker.cmd(&["LPOP", &late.keys[0]]);
+        maker.cmd(&["RPUSH", &blocker.keys[0], "x"]);
+        let gone = maker.cmd(&["LPOP", &blocker.keys[0]]);
         assert_eq!(gone.text(), "x", "the first client has the turn");
-        late.begin(&mut maker, &mut waiter);
+        blocker.begin(&mut maker, &mut waiter);
         until("the client begins to queue", || info(&mut maker, "total_blocking_keys") > 1);
         assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
-        maker.cmd(&["RPUSH", &late.keys[5], "y"]);
+        maker.cmd(&["RPUSH", &blocker.keys[5], "y"]);
         assert_eq!(reply(&mut waiter).items().len(), 2, "round {round}");
         held.release();
         until("no client is blocked", || info(&mut maker, "total_blocking_keys") == 0);

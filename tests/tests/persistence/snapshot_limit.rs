@@ -190,7 +190,7 @@ fn replica_that_does_not_read_delays_no_write() {
     assert_eq!(number(&mut client, "snapshot_spilled_syncs"), 1);
     assert_eq!(number(&mut client, "snapshot_expired_write_delays"), 0);
     // The replica gets the whole copy, though late.
-    let copy = replica.copy();
+    let copy = replica.read_copy();
     assert!(copy.len() > 400 * long.len(), "{}", copy.len());
 }
 

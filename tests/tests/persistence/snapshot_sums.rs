@@ -245,7 +245,7 @@ fn snapshot_is_consistent() {
             scope.spawn(move || write(port, seed * 100 + n, over));
         }
         // Also when a check fails, or the writers would never end.
-        let _end = End(&over);
+        let _end = SetOnDrop(&over);
         for run in 0..runs {
             save(&mut client);
             let readers = [Some(&mut reader), peer.as_mut().filter(|_| run % 10 == 0)];
@@ -263,9 +263,9 @@ fn snapshot_is_consistent() {
 }
 
 /// Ends the writers on drop.
-struct End<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -24,33 +24,33 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 /// A client that sent requests and must not get their replies yet.
-struct Asking {
+struct PendingRequest {
     what: String,
     client: Client,
     answers: usize,
 }
 
-impl Asking {
+impl PendingRequest {
     /// Sends all requests in one write.
-    fn begin(server: &Server, what: &str, requests: &[&[&str]]) -> Asking {
+    fn begin(server: &Server, what: &str, requests: &[&[&str]]) -> PendingRequest {
         let mut client = server.client();
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
         client.send_raw(&bytes).expect("sent");
-        Asking { what: what.into(), client, answers: requests.len() }
+        PendingRequest { what: what.into(), client, answers: requests.len() }
     }
 
     /// Queues the commands and sends EXEC.
-    fn execute(server: &Server, what: &str, commands: &[&[&str]]) -> Asking {
+    fn execute(server: &Server, what: &str, commands: &[&[&str]]) -> PendingRequest {
         let mut client = server.client();
         client.ok(&["MULTI"]);
         for words in commands {
             assert_eq!(client.cmd(words).text(), "QUEUED");
         }
         client.send_raw(&encode(&["EXEC"])).expect("sent");
-        Asking { what: what.into(), client, answers: 1 }
+        PendingRequest { what: what.into(), client, answers: 1 }
     }
 
-    fn is_not_answered(&mut self) {
+    fn assert_unanswered(&mut self) {
         self.client.set_timeout(SILENCE);
         if let Ok(early) = self.client.read_reply() {
             panic!("{}: {} came before the sync had ended", self.what, early.value);
@@ -72,7 +72,7 @@ impl Asking {
 }
 
 /// Checks that all these connections are served and see the write.
-fn see(readers: &mut [Client], key: &str, value: &str) {
+fn assert_visible(readers: &mut [Client], key: &str, value: &str) {
     for reader in readers {
         wait_for(key, || reader.cmd(&["GET", key]).to_string().contains(value));
         assert_eq!(reader.cmd(&["GET", "nothing"]).bytes(), None);
@@ -114,29 +114,35 @@ fn replies_to_writes_wait_for_the_sync_and_other_replies_do_not() {
         let add: Vec<&str> =
             ["SADD", "big"].into_iter().chain(members.iter().map(|m| &**m)).collect();
         readers[0].cmd(&add).int();
-        let mut popping: Vec<Asking> = (0..3)
-            .map(|n| Asking::begin(&server, &format!("BLPOP {n}"), &[&["BLPOP", "queue", "0"]]))
+        let mut popping: Vec<PendingRequest> = (0..3)
+            .map(|n| {
+                PendingRequest::begin(&server, &format!("BLPOP {n}"), &[&["BLPOP", "queue", "0"]])
+            })
             .collect();
         wait_for("three blocked clients", || blocked(&mut readers[0]) == "3");
         disk.fails("sync .incr. hold 1 1");
-        let mut all: Vec<Asking> = (0..CONNECTIONS)
+        let mut all: Vec<PendingRequest> = (0..CONNECTIONS)
             .map(|n| {
-                Asking::begin(&server, &format!("SET {n}"), &[&["SET", &format!("a{n}"), "1"]])
+                PendingRequest::begin(
+                    &server,
+                    &format!("SET {n}"),
+                    &[&["SET", &format!("a{n}"), "1"]],
+                )
             })
             .collect();
-        let ask = |what, requests: &[&[&str]]| Asking::begin(&server, what, requests);
+        let ask = |what, requests: &[&[&str]]| PendingRequest::begin(&server, what, requests);
         all.push(ask("a pipeline", &[&["INCR", "n"], &["GET", "n"], &["INCR", "n"]]));
         let set: [&[&str]; 2] = [&["SET", "t", "1"], &["GET", "t"]];
-        all.push(Asking::execute(&server, "a transaction", &set));
+        all.push(PendingRequest::execute(&server, "a transaction", &set));
         all.push(ask("LPUSH", &[&["LPUSH", "queue", "x", "y", "z"]]));
         all.push(ask("the slow lane", &[&["SUNIONSTORE", "copy", "big"]]));
-        all.push(Asking::execute(&server, "another transaction", &[&["RPUSH", "q2", "x"]]));
+        all.push(PendingRequest::execute(&server, "another transaction", &[&["RPUSH", "q2", "x"]]));
         all.append(&mut popping);
         for n in 0..CONNECTIONS {
-            see(&mut readers, &format!("a{n}"), "1");
+            assert_visible(&mut readers, &format!("a{n}"), "1");
         }
-        see(&mut readers, "n", "2");
-        see(&mut readers, "t", "1");
+        assert_visible(&mut readers, "n", "2");
+        assert_visible(&mut readers, "t", "1");
         for reader in &mut readers {
             wait_for("the elements are served", || {
                 reader.cmd(&["EXISTS", "queue"]).int() == 0
@@ -150,10 +156,10 @@ fn replies_to_writes_wait_for_the_sync_and_other_replies_do_not() {
             reader.cmd(&["GET", "t"]);
             assert_eq!(reader.cmd(&["EXEC"]).items().len(), 1);
         }
-        all.iter_mut().for_each(Asking::is_not_answered);
+        all.iter_mut().for_each(PendingRequest::assert_unanswered);
         assert_eq!(disk.hits(), 1, "the sync is held");
         disk.works();
-        let answers: Vec<String> = all.iter_mut().map(Asking::answer).collect();
+        let answers: Vec<String> = all.iter_mut().map(PendingRequest::answer).collect();
         assert!(answers.iter().all(|answer| !answer.contains("ERR")), "{answers:?}");
     }
 }
@@ -165,31 +171,35 @@ fn write_during_a_sync_waits_for_the_next_one() {
     for threads in ["1", "4"] {
         let (server, mut readers) = server(&disk, threads);
         disk.fails("sync .incr. hold 1 1");
-        let mut first = Asking::begin(&server, "the first", &[&["SET", "a", "1"]]);
+        let mut first = PendingRequest::begin(&server, "the first", &[&["SET", "a", "1"]]);
         wait_for("the first sync", || disk.hits() == 1);
-        let mut popping = Asking::begin(&server, "BLPOP", &[&["BLPOP", "queue", "0"]]);
+        let mut popping = PendingRequest::begin(&server, "BLPOP", &[&["BLPOP", "queue", "0"]]);
         wait_for("one blocked client", || blocked(&mut readers[0]) == "1");
-        let mut later: Vec<Asking> = (0..CONNECTIONS)
+        let mut later: Vec<PendingRequest> = (0..CONNECTIONS)
             .map(|n| {
-                Asking::begin(&server, &format!("SET {n}"), &[&["SET", &format!("b{n}"), "1"]])
+                PendingRequest::begin(
+                    &server,
+                    &format!("SET {n}"),
+                    &[&["SET", &format!("b{n}"), "1"]],
+                )
             })
             .collect();
         let commands: [&[&str]; 2] = [&["SET", "t", "1"], &["LPUSH", "queue", "x"]];
-        later.push(Asking::execute(&server, "EXEC", &commands));
+        later.push(PendingRequest::execute(&server, "EXEC", &commands));
         for n in 0..CONNECTIONS {
-            see(&mut readers, &format!("b{n}"), "1");
+            assert_visible(&mut readers, &format!("b{n}"), "1");
         }
-        see(&mut readers, "t", "1");
-        first.is_not_answered();
+        assert_visible(&mut readers, "t", "1");
+        first.assert_unanswered();
         // The first sync ends, and the next one is held.
         disk.fails("sync .incr. hold 1 2");
         assert!(first.answer().contains("OK"));
         wait_for("the next sync", || disk.hits() == 1);
-        popping.is_not_answered();
-        later.iter_mut().for_each(Asking::is_not_answered);
-        see(&mut readers, "a", "1");
+        popping.assert_unanswered();
+        later.iter_mut().for_each(PendingRequest::assert_unanswered);
+        assert_visible(&mut readers, "a", "1");
         disk.works();
         later.push(popping);
-        later.iter_mut().for_each(|asking| drop(asking.answer()));
+        later.iter_mut().for_each(|pending| drop(pending.answer()));
     }
 }

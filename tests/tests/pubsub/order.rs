@@ -13,9 +13,9 @@ const FOUR: [&str; 6] =
     ["--io-threads", "4", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
 
 /// Ends the disturbance on drop, also when a test fails early.
-struct End<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ fn all_subscribers_see_the_messages_of_a_channel_in_the_same_order() {
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     let seen: Vec<HashMap<String, Vec<String>>> = std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         let listeners: Vec<_> = (0..12)
             .map(|n| {
                 let mut listener = client(&server);
@@ -139,7 +139,7 @@ fn messages_and_replies_are_in_the_order_of_execution() {
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for key in ["k1", "k2", "k3"] {
             let (server, done) = (&server, &done);
             scope.spawn(move || {
@@ -214,7 +214,7 @@ fn exactly_the_counted_receivers_get_a_message() {
     let done = AtomicBool::new(false);
     let counted = AtomicI64::new(0);
     let received: i64 = std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut publisher = client(&server);

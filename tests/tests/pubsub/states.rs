@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, info, on_both, reply, send, slow_ticks, until};
+use weft_tests::scene::{client, info, on_both, reply, send, slow_lane_cpu, until};
 
 /// So many names that a command takes several ticks of the kernel's clock.
 const MANY: usize = 200_000;
@@ -27,36 +27,36 @@ fn long(client: &mut Client, head: &[&str], tail: &[String]) {
 fn commands_on_many_names_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let (mut client, names) = (client(&server), names("name:"));
-    let mut elsewhere = |what: &str, ask: &mut dyn FnMut(&mut Client)| {
-        let before = slow_ticks(&server);
+    let mut in_slow_lane = |what: &str, ask: &mut dyn FnMut(&mut Client)| {
+        let before = slow_lane_cpu(&server);
         ask(&mut client);
-        until(&format!("the slow lane has run {what}"), || slow_ticks(&server) > before);
+        until(&format!("the slow lane has run {what}"), || slow_lane_cpu(&server) > before);
     };
-    elsewhere("SUBSCRIBE", &mut |client| {
+    in_slow_lane("SUBSCRIBE", &mut |client| {
         long(client, &["SUBSCRIBE"], &names);
         for n in 1..=MANY {
             assert_eq!(reply(client).items()[2].int() as usize, n);
         }
     });
     let mut other = weft_tests::scene::client(&server);
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     let found = other.cmd(&["PUBSUB", "CHANNELS", "*n*a*m*e*99*"]);
     assert!(found.items().len() > 100);
-    until("the slow lane has run PUBSUB CHANNELS", || slow_ticks(&server) > before);
+    until("the slow lane has run PUBSUB CHANNELS", || slow_lane_cpu(&server) > before);
     assert_eq!(other.cmd(&["PUBLISH", "name:7", "m"]).int(), 1);
-    elsewhere("UNSUBSCRIBE", &mut |client| {
+    in_slow_lane("UNSUBSCRIBE", &mut |client| {
         assert_eq!(reply(client).items()[2].text(), "m");
         send(client, &["UNSUBSCRIBE"]);
         for n in (0..MANY).rev() {
             assert_eq!(reply(client).items()[2].int() as usize, n);
         }
     });
-    elsewhere("CONFIG GET", &mut |client| {
+    in_slow_lane("CONFIG GET", &mut |client| {
         let patterns: Vec<String> = names.iter().take(20_000).map(|n| format!("*{n}*")).collect();
         long(client, &["CONFIG", "GET", "maxmemory"], &patterns);
         assert_eq!(reply(client).items().len(), 2);
     });
-    elsewhere("COMMAND INFO", &mut |client| {
+    in_slow_lane("COMMAND INFO", &mut |client| {
         long(client, &["COMMAND", "INFO"], &vec!["get".to_string(); MANY]);
         assert_eq!(reply(client).items().len(), MANY);
     });

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, id, info, on_both, reply, send, send_all, slow_ticks, until};
+use weft_tests::scene::{client, id, info, on_both, reply, send, send_all, slow_lane_cpu, until};
 
 const THREADS: [&str; 4] = ["--io-threads", "3", "--io-threads-always-active", "yes"];
 
@@ -200,10 +200,10 @@ fn tracking_very_many_prefixes_works() {
     let names: Vec<String> = (0..PREFIXES).map(|n| format!("prefix:{n:06}:")).collect();
     let mut on = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
     names.iter().for_each(|name| on.extend(["PREFIX", name]));
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     send(&mut follower, &on);
     assert!(reply(&mut follower).is_ok());
-    until("the slow lane has run it", || slow_ticks(&server) > before);
+    until("the slow lane has run it", || slow_lane_cpu(&server) > before);
     assert_eq!(info(&mut writer, "tracking_total_prefixes"), PREFIXES as u64);
     let sets = vec![vec!["SET", "prefix:000007:k", "v"]; 20_000];
     writer.pipeline(&sets).expect("no write checks all prefixes");

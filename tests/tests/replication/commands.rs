@@ -14,7 +14,7 @@ fn online(server: &Server, port: &str) -> (RawReplica, u64) {
     let mut raw = RawReplica::new(server);
     assert_eq!(raw.ask(&["REPLCONF", "listening-port", port]), "+OK");
     let (_, offset) = raw.full_sync();
-    raw.copy();
+    raw.read_copy();
     raw.send(&["REPLCONF", "ACK", &offset.to_string()]);
     let mut client = server.client();
     until("the replica is online", || {
@@ -325,7 +325,7 @@ fn replication_id_changes_when_the_backlog_is_freed() {
         client.ok(&["CONFIG", "SET", "repl-backlog-ttl", "1", "repl-backlog-size", "20000"]);
         let mut raw = RawReplica::new(server);
         let (id, _) = raw.full_sync();
-        raw.copy();
+        raw.read_copy();
         client.ok(&["SET", "key", "value"]);
         assert_eq!(fields(&mut client, "replication")["repl_backlog_size"], "20000");
         assert_eq!(fields(&mut client, "replication")["master_replid"], id);
@@ -336,7 +336,7 @@ fn replication_id_changes_when_the_backlog_is_freed() {
         let mut next = RawReplica::new(server);
         assert_eq!(next.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]), "+OK");
         assert!(next.ask(&["PSYNC", &id, "1"]).starts_with("+FULLRESYNC"));
-        next.copy();
+        next.read_copy();
         let id = fields(&mut client, "replication")["master_replid"].clone();
         client.ok(&["DEBUG", "CHANGE-REPL-ID"]);
         assert_ne!(fields(&mut client, "replication")["master_replid"], id);

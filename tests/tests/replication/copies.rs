@@ -50,12 +50,12 @@ fn copy_that_a_replica_can_not_read_is_not_sent() {
     // A replica with a newer version gets them.
     let mut new = RawReplica::new(&weft);
     new.full_sync();
-    assert!(new.copy().starts_with(b"VALKEY080"));
+    assert!(new.read_copy().starts_with(b"VALKEY080"));
     client.cmd(&["DEL", "hash"]);
     let mut old = RawReplica::new(&weft);
     assert_eq!(old.ask(&["REPLCONF", "capa", "eof"]), "+OK");
     assert!(old.ask(&["PSYNC", "?", "-1"]).starts_with("+FULLRESYNC"));
-    assert!(old.copy().starts_with(b"REDIS0011"));
+    assert!(old.read_copy().starts_with(b"REDIS0011"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn replicas_that_connect_together_share_a_copy() {
         }
         let lines: Vec<String> = all.iter_mut().map(RawReplica::line).collect();
         assert!(lines[0].starts_with("+FULLRESYNC"), "{lines:?}");
-        let copies: Vec<Vec<u8>> = all.iter_mut().map(RawReplica::copy).collect();
+        let copies: Vec<Vec<u8>> = all.iter_mut().map(RawReplica::read_copy).collect();
         assert!(copies.iter().all(|copy| *copy == copies[0] && copy.len() > 2000), "{diskless}");
         assert_eq!(weft.log().matches("Starting BGSAVE for SYNC").count(), 1, "{}", weft.log());
         assert_eq!(number(&mut client, "stats", "sync_full"), 5);
@@ -126,7 +126,7 @@ fn replica_that_does_not_read_does_not_block_the_copy_of_others() {
             raw.send(&["PSYNC", "?", "-1"]);
         }
         assert!(other.line().starts_with("+FULLRESYNC"));
-        assert!(other.copy().len() > 48 << 20, "{diskless}");
+        assert!(other.read_copy().len() > 48 << 20, "{diskless}");
         until("the stuck replica is dropped", || {
             other.send(&["REPLCONF", "ACK", "0"]);
             number(&mut client, "replication", "connected_slaves") == 1
@@ -161,7 +161,7 @@ fn copy_without_replicas_is_cancelled() {
         client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
         let mut next = RawReplica::new(&weft);
         next.full_sync();
-        assert!(next.copy().len() > 1000);
+        assert!(next.read_copy().len() > 1000);
         assert_eq!(client.cmd(&["CLIENT", "KILL", "TYPE", "replica"]).int(), 1);
         next.read_to_end();
         until("it is gone", || number(&mut client, "replication", "connected_slaves") == 0);

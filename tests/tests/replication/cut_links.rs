@@ -89,7 +89,7 @@ impl Chain {
         let is_over = AtomicBool::new(false);
         let mut cuts = vec![0; self.links.len()];
         std::thread::scope(|scope| {
-            let ends = Ends(&is_over);
+            let ends = SetOnDrop(&is_over);
             for writer in 0..WRITERS {
                 let mut client = self.servers[0].client();
                 let (is_over, writes) = (&is_over, &tally.writes);
@@ -186,9 +186,9 @@ impl Drop for Chain {
 }
 
 /// Ends the writers on drop, also when the test fails.
-struct Ends<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }

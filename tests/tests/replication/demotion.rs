@@ -26,9 +26,9 @@ struct Others {
 }
 
 /// Ends the other clients on drop.
-struct Ending<'a>(&'a Others);
+struct EndOnDrop<'a>(&'a Others);
 
-impl Drop for Ending<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.end.store(true, Ordering::SeqCst);
     }
@@ -53,7 +53,7 @@ fn while_others(
                 }
             });
         }
-        let _ending = Ending(&others);
+        let _ending = EndOnDrop(&others);
         test(&mut server.client(), &others.act);
     });
 }

@@ -15,7 +15,7 @@ const FAILED: &str = "-ERR Errors trying to SHUTDOWN. Check logs.";
 fn replica_of(server: &Server) -> (RawReplica, u64) {
     let mut replica = RawReplica::new(server);
     let (_, at) = replica.full_sync();
-    replica.copy();
+    replica.read_copy();
     replica.send(&["REPLCONF", "ACK", &at.to_string()]);
     let mut client = server.client();
     until("the replica is online", || {
@@ -30,7 +30,7 @@ fn left(client: &mut Client) -> Option<i64> {
     fields(client, "server").get("shutdown_in_milliseconds").map(|n| n.parse().expect("a number"))
 }
 
-fn waits(client: &mut Client) {
+fn wait_for_shutdown_to_begin(client: &mut Client) {
     until("the shutdown waits", || left(client).is_some());
 }
 
@@ -52,7 +52,7 @@ fn shutdown_waits_for_replicas_and_pauses_writes() {
         assert_eq!(left(&mut admin), None);
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         assert!((1..=1_000_000).contains(&left(&mut admin).expect("the shutdown waits")));
         until_blocked(&mut admin, 1);
         let clients = fields(&mut admin, "clients");
@@ -101,7 +101,7 @@ fn shutdown_waits_for_replicas_and_pauses_writes() {
         assert_eq!(admin.cmd(&["SHUTDOWN", "ABORT"]).to_string(), "-ERR No shutdown in progress.");
         // A shutdown requested by a signal can also be aborted.
         server.signal(Signal::TERM);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         admin.ok(&["SHUTDOWN", "ABORT"]);
         assert_eq!(left(&mut admin), None);
         admin.ok(&["SET", "written", "2"]);
@@ -115,14 +115,14 @@ fn server_exits_when_replicas_have_everything() {
         let mut admin = server.client();
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         // After an abort, a new shutdown is possible.
         admin.ok(&["SHUTDOWN", "ABORT"]);
         assert_eq!(reply(&mut asks).to_string(), FAILED);
         // By another client: the reference ignores a second one from the same client.
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         let all = fields(&mut admin, "replication")["master_repl_offset"].clone();
         replica.send(&["REPLCONF", "ACK", &all]);
         assert!(server.wait().success());
@@ -149,7 +149,7 @@ fn shutdown_is_unblocked_when_the_role_changes() {
         let mut admin = server.client();
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         admin.ok(&["REPLICAOF", "127.0.0.1", "1"]);
         assert!(reply(&mut asks).to_string().starts_with("-UNBLOCKED force unblock"));
         assert_eq!(asks.read_to_close().expect("the connection is closed"), b"");

@@ -31,21 +31,21 @@ const MB: u64 = 1 << 20;
 /// A primary with an effect log that is not read. Its reader thread must close the log, since the
 /// last replica is gone. It can't stop the world for that, because a MIGRATE to a silent server
 /// holds a shard.
-struct Unread {
+struct UnreadLog {
     server: Server,
     client: Client,
     _mover: Client,
     _silent: (TcpListener, TcpStream),
 }
 
-impl Unread {
-    fn new() -> Unread {
+impl UnreadLog {
+    fn new() -> UnreadLog {
         let server = weft(&["--repl-backlog-ttl", "1"]);
         let mut client = server.client();
         client.ok(&["SET", "moves", "v"]);
         let mut replica = RawReplica::new(&server);
         replica.full_sync();
-        replica.copy();
+        replica.read_copy();
         replica.send(&["REPLCONF", "ACK", "0"]);
         until("the replica", || number(&mut client, "replication", "connected_slaves") == 1);
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -58,7 +58,7 @@ impl Unread {
         until("the end of the backlog", || {
             number(&mut client, "replication", "repl_backlog_active") == 0
         });
-        Unread { server, client, _mover: mover, _silent: (silent, held) }
+        UnreadLog { server, client, _mover: mover, _silent: (silent, held) }
     }
 }
 
@@ -78,7 +78,7 @@ fn overwrite(client: &mut Client, megabytes: usize, mut look: impl FnMut()) {
 
 #[test]
 fn unread_effect_log_is_bounded() {
-    let mut unread = Unread::new();
+    let mut unread = UnreadLog::new();
     let mut looker = unread.server.client();
     overwrite(&mut unread.client, 1, || {});
     let before = number(&mut looker, "memory", "used_memory");
@@ -92,7 +92,7 @@ fn unread_effect_log_is_bounded() {
 
 #[test]
 fn unread_effect_log_does_not_cause_eviction() {
-    let mut unread = Unread::new();
+    let mut unread = UnreadLog::new();
     let client = &mut unread.client;
     overwrite(client, 1, || {});
     client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
@@ -119,7 +119,7 @@ fn all_readers_of_the_effect_log_run_at_once() {
         client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
         let mut replica = RawReplica::new(&server);
         replica.full_sync();
-        replica.copy();
+        replica.read_copy();
         replica.send(&["REPLCONF", "ACK", "0"]);
         let value = format!("round {round}");
         client.ok(&["SET", "key", &value]);

@@ -24,7 +24,7 @@ fn wait_needs_an_acknowledgement_after_a_change_of_roles() {
     on_both(&ARGS, &[], |server| {
         let mut replica = RawReplica::new(server);
         let (id, offset) = replica.full_sync();
-        replica.copy();
+        replica.read_copy();
         confirm(&mut replica, offset);
         let mut client = server.client();
         until("the replica is online", || replicas_of(&mut client) == 1);
@@ -50,7 +50,7 @@ fn every_wait_is_answered_at_its_timeout() {
     let server = Server::weft(&[&ARGS[..], &["--io-threads", "4"]].concat());
     let mut replica = RawReplica::new(&server);
     let (_, offset) = replica.full_sync();
-    replica.copy();
+    replica.read_copy();
     confirm(&mut replica, offset);
     until("the replica is online", || replicas_of(&mut server.client()) == 1);
     std::thread::scope(|scope| {
@@ -108,7 +108,7 @@ fn memory_account_stays_correct_over_copies() {
     for _ in 0..40 {
         let mut copies = RawReplica::new(&primary);
         copies.full_sync();
-        copies.copy();
+        copies.read_copy();
     }
     check(&mut above, "copies");
 }

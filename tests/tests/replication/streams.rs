@@ -111,7 +111,7 @@ fn partial_sync_sends_the_stream_from_its_offset() {
     let mut client = weft.client();
     let mut first = RawReplica::new(&weft);
     let (id, offset) = first.full_sync();
-    first.copy();
+    first.read_copy();
     first.send(&["REPLCONF", "ACK", "0"]);
     for n in 0..2000 {
         client.ok(&["SET", &format!("key:{n}"), &"v".repeat(n)]);
@@ -150,7 +150,7 @@ fn replicas_get_no_pushes() {
         std::thread::sleep(Duration::from_millis(200));
         raw.discard();
         raw.full_sync();
-        raw.copy();
+        raw.read_copy();
         client.cmd(then);
         let got = raw.read_to_end();
         assert!(got.is_empty(), "{then:?}: {:?}", String::from_utf8_lossy(&got));
@@ -166,7 +166,7 @@ fn replicas_get_no_replies() {
     {
         let mut raw = RawReplica::new(&weft);
         raw.full_sync();
-        raw.copy();
+        raw.read_copy();
         raw.send(&["REPLCONF", "ACK", "0"]);
         raw.raw(b"\n\n");
         raw.send(&["PSYNC", "?", "-1"]);

@@ -35,9 +35,9 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) -> Duration {
 }
 
 /// Sets the flag on drop, also during a panic, so that the threads of a scope end.
-struct Stop<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -75,7 +75,7 @@ fn number_of_active_threads_follows_the_load() {
     assert_eq!(active(&mut client), 1, "one thread is enough");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = Stop(&done);
+        let _stop = SetOnDrop(&done);
         for nth in 0..40 {
             let (server, done) = (&server, &done);
             scope.spawn(move || heavy_load(server, done, nth));
@@ -138,7 +138,7 @@ fn io_threads_may_change_under_load() {
     let done = AtomicBool::new(false);
     let seconds: u64 = env_or("THREADS_SECONDS", 4);
     let counted: i64 = std::thread::scope(|scope| {
-        let stop = Stop(&done);
+        let stop = SetOnDrop(&done);
         let counters: Vec<_> = (0..8)
             .map(|name| {
                 let (server, done) = (&server, &done);
@@ -241,7 +241,7 @@ fn clients_can_be_killed_while_they_move() {
     let server = Server::weft(&["--io-threads", "8", "--enable-debug-command", "yes"]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = Stop(&done);
+        let _stop = SetOnDrop(&done);
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut client = server.client();
@@ -277,7 +277,7 @@ fn replies_written_by_other_threads_stay_in_order() {
     let large = vec![b'x'; 3 << 20];
     server.client().ok(&[b"SET".as_slice(), b"large", &large]);
     std::thread::scope(|scope| {
-        let stop = Stop(&done);
+        let stop = SetOnDrop(&done);
         let counters: Vec<_> = (0..4)
             .map(|name| {
                 let (server, done) = (&server, &done);

@@ -137,10 +137,10 @@ fn transaction_with_a_pause_is_atomic() {
                 .map(|_| {
                     let mut reader = client(server);
                     let done = &done;
-                    scope.spawn(move || torn(&mut reader, done))
+                    scope.spawn(move || count_torn_reads(&mut reader, done))
                 })
                 .collect();
-            let end = End(&done);
+            let end = SetOnDrop(&done);
             let mut all: Vec<&[&str]> = vec![&["MULTI"]];
             for _ in 0..PAIRS {
                 all.push(&["INCR", "a"]);
@@ -161,16 +161,16 @@ fn transaction_with_a_pause_is_atomic() {
 }
 
 /// Sets the flag on drop, so that the other threads end even when a test fails early.
-struct End<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// How often a and b differ for a client that reads both while the world is stopped.
-fn torn(reader: &mut Client, done: &AtomicBool) -> usize {
+fn count_torn_reads(reader: &mut Client, done: &AtomicBool) -> usize {
     let mut torn = 0;
     while !done.load(Ordering::Relaxed) {
         send_all(reader, &[&["MULTI"], &["DBSIZE"], &["GET", "a"], &["GET", "b"], &["EXEC"]]);
@@ -209,7 +209,7 @@ fn reading_a_key_does_not_block_stopping_the_world() {
                         }
                     });
                 }
-                let _end = End(&done);
+                let _end = SetOnDrop(&done);
                 let pause: &[&str] = &["CLIENT", "PAUSE", "0", "WRITE"];
                 let all = [&["MULTI"][..], &["SET", "a", "v"], pause, &["GET", "a"], &["EXEC"]];
                 for _ in 0..ROUNDS {

@@ -28,7 +28,7 @@ fn pipelines_on_one_busy_shard_keep_their_order() {
     on_both(&[], &TWO, |server| {
         // The reference is single-threaded, so it cannot fail.
         let rounds = if server.name() == "valkey" { 1 } else { env_or("ORDER_ROUNDS", 80) };
-        let list = aligned(&LOOK)[1].clone();
+        let list = padded_request(&LOOK)[1].clone();
         let push = ["RPUSH", &list].into_iter().chain(std::iter::repeat_n("v", ELEMENTS));
         client(server).cmd(&push.collect::<Vec<_>>());
         let wrong = Mutex::new(None);
@@ -37,7 +37,7 @@ fn pipelines_on_one_busy_shard_keep_their_order() {
                 let (server, wrong) = (&*server, &wrong);
                 scope.spawn(move || {
                     for round in 0..rounds {
-                        if let Err(what) = keeps_order(server, n, round, wrong) {
+                        if let Err(what) = check_order(server, n, round, wrong) {
                             let what = format!("round {round}: {what}");
                             wrong
                                 .lock()
@@ -63,7 +63,7 @@ const ELEMENTS: usize = 2000;
 const ALIGNED: usize = 64;
 
 /// A request whose first argument is padded with leading zeros.
-fn aligned(args: &[&str]) -> Vec<String> {
+fn padded_request(args: &[&str]) -> Vec<String> {
     for width in 1..ALIGNED {
         let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
         args[1] = format!("{:0>width$}", args[1]);
@@ -76,7 +76,7 @@ fn aligned(args: &[&str]) -> Vec<String> {
 
 /// Sends commands without a pause and compares the replies byte for byte. The error is the first
 /// difference. Ends early when another client has found one.
-fn keeps_order(
+fn check_order(
     server: &Server,
     n: usize,
     round: usize,
@@ -85,10 +85,10 @@ fn keeps_order(
     const GROUPS: usize = 1000;
     const PART: usize = 2048;
     let (mut requests, mut replies) = (Vec::new(), Vec::new());
-    let incr = encode(&aligned(&["INCR", &format!("{n}:{round}{{h}}count")]));
-    let look = encode(&aligned(&LOOK));
+    let incr = encode(&padded_request(&["INCR", &format!("{n}:{round}{{h}}count")]));
+    let look = encode(&padded_request(&LOOK));
     for i in 0..GROUPS {
-        let echo = aligned(&["ECHO", &i.to_string()]);
+        let echo = padded_request(&["ECHO", &i.to_string()]);
         requests.extend([encode(&echo), look.clone(), incr.clone(), look.clone()].concat());
         replies.extend(encode(&echo[1..]).split_off(4));
         replies.extend(format!("$-1\r\n:{}\r\n$-1\r\n", i + 1).into_bytes());

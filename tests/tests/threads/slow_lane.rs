@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_testkit::{Client, Server};
-use weft_tests::scene::slow_ticks;
+use weft_tests::scene::slow_lane_cpu;
 
 fn fill(client: &mut Client, prefix: &str, n: usize) {
     let batch: Vec<Vec<String>> =
@@ -134,7 +134,7 @@ fn long_transactions_run_in_the_slow_lane() {
         vec!["GET", "n"],
         vec!["PING"],
     ];
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     for n in 1..=30i64 {
         let replies = client.pipeline(&batch).expect("the server answers");
         let texts: Vec<String> = replies[..3].iter().map(|r| r.value.text()).collect();
@@ -145,7 +145,7 @@ fn long_transactions_run_in_the_slow_lane() {
         assert_eq!(replies[5].value.text(), "PONG");
     }
     // The replies had three million members in total.
-    assert!(slow_ticks(&server) > before, "the transactions ran in the slow lane");
+    assert!(slow_lane_cpu(&server) > before, "the transactions ran in the slow lane");
 }
 
 #[test]

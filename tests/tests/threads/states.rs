@@ -13,7 +13,7 @@ const IDLE: Duration = Duration::from_millis(2500);
 const SECOND: [&str; 2] = ["--timeout", "1"];
 
 /// Sleeps for `time` and keeps `client` active.
-fn pass(time: Duration, client: &mut Client) {
+fn sleep_with_activity(time: Duration, client: &mut Client) {
     const STEP: Duration = Duration::from_millis(100);
     for _ in 0..time.as_millis() / STEP.as_millis() {
         std::thread::sleep(STEP);
@@ -28,7 +28,7 @@ fn client_served_after_a_long_wait_is_not_idle() {
         let (mut maker, mut waiter) = (client(server), client(server));
         send(&mut waiter, &["BLPOP", "l", "0"]);
         until_blocked(&mut maker, 1);
-        pass(IDLE, &mut maker);
+        sleep_with_activity(IDLE, &mut maker);
         maker.cmd(&["RPUSH", "l", "x"]);
         assert_eq!(reply(&mut waiter).items()[1].text(), "x");
         std::thread::sleep(Duration::from_millis(400));

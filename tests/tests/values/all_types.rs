@@ -94,7 +94,7 @@ fn large_value_may_be_incomplete_after_a_long_command() {
 
 /// A request of `args` followed by the header of a bulk string of `len` bytes, which is one of
 /// `more` further arguments.
-fn announced(args: &[&str], more: usize, len: u64) -> Vec<u8> {
+fn with_bulk_header(args: &[&str], more: usize, len: u64) -> Vec<u8> {
     let mut request = encode(args);
     let end = request.iter().position(|b| *b == b'\n').expect("a line") + 1;
     request.splice(..end, format!("*{}\r\n", args.len() + more).into_bytes());
@@ -121,14 +121,14 @@ fn keys_and_elements_of_4_gib_are_refused() {
     ];
     for (args, more) in cases {
         let mut client = server.client();
-        client.send_raw(&announced(args, more, long)).expect("the server reads");
+        client.send_raw(&with_bulk_header(args, more, long)).expect("the server reads");
         assert_eq!(client.read_to_close().expect("the server hangs up"), refused, "{args:?}");
     }
     // No machine has this much memory: the server must return an error, and not crash.
     let mut client = server.client();
     client.ok(&["CONFIG", "SET", "proto-max-bulk-len", "4000000000000000000"]);
     client
-        .send_raw(&announced(&["SET", "k"], 1, 3_000_000_000_000_000_000))
+        .send_raw(&with_bulk_header(&["SET", "k"], 1, 3_000_000_000_000_000_000))
         .expect("the server reads");
     assert_eq!(client.read_to_close().expect("the server hangs up"), refused);
     assert!(server.is_alive());
@@ -136,7 +136,7 @@ fn keys_and_elements_of_4_gib_are_refused() {
     for args in [&["SET", "k"][..], &["APPEND", "k"], &["MSET", "k"], &["SETRANGE", "k", "0"]] {
         let mut client = server.client();
         client.set_timeout(Duration::from_millis(100));
-        client.send_raw(&announced(args, 1, long)).expect("the server reads");
+        client.send_raw(&with_bulk_header(args, 1, long)).expect("the server reads");
         assert!(client.read_reply().is_err(), "{args:?}: no reply is due yet");
     }
     assert!(server.is_alive());
@@ -154,7 +154,7 @@ fn strings_beyond_4_gib_work() {
         one_thread(&["--proto-max-bulk-len", "16gb", "--client-query-buffer-limit", "16gb"]);
     let mut client = server.client();
     let len = 4_400_000_000_u64;
-    client.send_raw(&announced(&["SET", "k"], 1, len)).expect("the server reads");
+    client.send_raw(&with_bulk_header(&["SET", "k"], 1, len)).expect("the server reads");
     let piece = vec![b'v'; 10_000_000];
     for _ in 0..len / 10_000_000 {
         client.send_raw(&piece).expect("the server reads");

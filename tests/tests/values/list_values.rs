@@ -16,7 +16,7 @@ fn info(client: &mut Client, field: &str) -> u64 {
 
 /// Waits until `figure` is at most `most`, because memory is freed in the background. Returns the
 /// last value.
-fn settles(most: u64, mut figure: impl FnMut() -> u64) -> u64 {
+fn wait_for_at_most(most: u64, mut figure: impl FnMut() -> u64) -> u64 {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         let now = figure();
@@ -28,13 +28,13 @@ fn settles(most: u64, mut figure: impl FnMut() -> u64) -> u64 {
 }
 
 /// The bytes in use after `change`, less those before. Waits until they are at most `most`.
-fn left(most: u64, change: impl FnOnce(&mut Client)) -> u64 {
+fn bytes_left(most: u64, change: impl FnOnce(&mut Client)) -> u64 {
     let server = Server::weft(&[]);
     let mut client = server.client();
     client.ok(&["SET", "warm", "up"]);
     let before = info(&mut client, "used_memory");
     change(&mut client);
-    settles(most, || info(&mut client, "used_memory").saturating_sub(before))
+    wait_for_at_most(most, || info(&mut client, "used_memory").saturating_sub(before))
 }
 
 fn push(client: &mut Client, key: &str, elements: &[String]) {
@@ -48,7 +48,7 @@ fn push(client: &mut Client, key: &str, elements: &[String]) {
 #[test]
 fn lset_of_short_elements_frees_memory() {
     const MOST: u64 = 330_000;
-    let left = left(MOST, |client| {
+    let bytes_left = bytes_left(MOST, |client| {
         push(client, "l", &vec!["v".repeat(1000); 10_000]);
         let batch: Vec<Vec<String>> = (0..10_000)
             .map(|n| vec!["LSET".into(), "l".into(), n.to_string(), "1".into()])
@@ -56,13 +56,13 @@ fn lset_of_short_elements_frees_memory() {
         batch.chunks(500).for_each(|part| drop(client.pipeline(part).expect("answers")));
     });
     // Valkey: 196,000. Before chunks were shrunk: 10.3 million.
-    assert!(left <= MOST, "{left} bytes for 10,000 elements of one byte");
+    assert!(bytes_left <= MOST, "{bytes_left} bytes for 10,000 elements of one byte");
 }
 
 #[test]
 fn lrem_frees_memory() {
     const MOST: u64 = 330_000;
-    let left = left(MOST, |client| {
+    let bytes_left = bytes_left(MOST, |client| {
         let elements: Vec<String> = (0..1_000_000)
             .map(|n| if n % 500 == 0 { format!("keep{}", n / 500) } else { "xxxxxxx".into() })
             .collect();
@@ -70,14 +70,14 @@ fn lrem_frees_memory() {
         assert_eq!(client.cmd(&["LREM", "l", "0", "xxxxxxx"]).int(), 998_000);
     });
     // Valkey: 187,000. Before: 9.2 million.
-    assert!(left <= MOST, "{left} bytes for 2,000 short elements");
+    assert!(bytes_left <= MOST, "{bytes_left} bytes for 2,000 short elements");
 }
 
 #[test]
 fn ltrim_frees_memory() {
     const MOST: u64 = 6_500_000;
     let elements: Vec<String> = (0..1000).map(|n| format!("element:{n:06}")).collect();
-    let left = left(MOST, |client| {
+    let bytes_left = bytes_left(MOST, |client| {
         for n in 0..1000 {
             let key = format!("l{n}");
             push(client, &key, &elements);
@@ -85,7 +85,7 @@ fn ltrim_frees_memory() {
         }
     });
     // Valkey: 5.9 million. Before: 16.7 million, the same as without LTRIM.
-    assert!(left <= MOST, "{left} bytes for 1,000 lists of 300 elements");
+    assert!(bytes_left <= MOST, "{bytes_left} bytes for 1,000 lists of 300 elements");
 }
 
 /// Elements that LTRIM, LREM and LPOP remove from a long list are freed by the background thread,
@@ -102,10 +102,11 @@ fn removed_elements_are_freed_in_the_background() {
     ] {
         client.cmd(&["DEL", "l"]);
         push(&mut client, "l", &elements);
-        settles(0, || info(&mut client, "lazyfree_pending_objects"));
+        wait_for_at_most(0, || info(&mut client, "lazyfree_pending_objects"));
         let before = info(&mut client, "lazyfreed_objects");
         client.cmd(change);
-        let more = settles(0, || u64::from(info(&mut client, "lazyfreed_objects") == before));
+        let more =
+            wait_for_at_most(0, || u64::from(info(&mut client, "lazyfreed_objects") == before));
         assert_eq!(more, 0, "{} freed nothing in the background", change[0]);
     }
 }

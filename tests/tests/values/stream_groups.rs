@@ -198,10 +198,10 @@ fn consumer_may_wait_for_streams_in_several_shards() {
 }
 
 /// The stream and id of the entries that one client of the large test got.
-type Got = Vec<(String, String)>;
+type Delivered = Vec<(String, String)>;
 
 /// Reads until all clients together have got `all` entries.
-fn consume(server: &Server, n: usize, streams: usize, all: usize, got: &AtomicUsize) -> Got {
+fn consume(server: &Server, n: usize, streams: usize, all: usize, got: &AtomicUsize) -> Delivered {
     let mut client = server.client();
     client.set_timeout(Duration::from_secs(120));
     let name = format!("c{n}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    client, info, on_both, reply, reply_within, send, slow_ticks, until, until_blocked,
+    client, info, on_both, reply, reply_within, send, slow_lane_cpu, until, until_blocked,
 };
 
 /// So many that reading each of them takes the slow lane some ticks of the kernel's clock.
@@ -41,12 +41,12 @@ fn transaction_on_many_pending_entries_runs_in_the_slow_lane() {
         format!("XPENDING s g - + {MANY}"),
         format!("XAUTOCLAIM s g b 0 0 COUNT {} JUSTID", MANY / 2),
     ] {
-        let before = slow_ticks(&server);
+        let before = slow_lane_cpu(&server);
         run(&mut client, "MULTI");
         // Several times, so that the kernel's clock shows it.
         (0..8).for_each(|_| assert_eq!(run(&mut client, &line).text(), "QUEUED"));
         assert!(!run(&mut client, "EXEC").items()[0].items().is_empty());
-        until(&line, || slow_ticks(&server) > before);
+        until(&line, || slow_lane_cpu(&server) > before);
     }
 }
 
@@ -70,14 +70,14 @@ fn client_waiting_for_many_elements_is_served_in_the_slow_lane() {
         until_blocked(&mut maker, 1);
         send(&mut next, &words("XREAD BLOCK 0 STREAMS k $"));
         until_blocked(&mut maker, 2);
-        let before = slow_ticks(&server);
+        let before = slow_lane_cpu(&server);
         maker.ok(&["RENAME", "big", "k"]);
         let got = waiting.read_reply().expect("the client is served").value;
         match request.starts_with('X') {
             true => assert_eq!(got.items()[0].items()[1].items().len(), MANY),
             false => assert_eq!(got.items()[1].items().len(), popped),
         }
-        until("the slow lane has run it", || slow_ticks(&server) > before);
+        until("the slow lane has run it", || slow_lane_cpu(&server) > before);
         // The next client in the queue is served, and the connection of the first one still works.
         run(&mut maker, "DEL k");
         run(&mut maker, "XADD k 9999999999999-1 f v");
