@@ -1,4 +1,5 @@
-//! Values of all types and encodings for servers to exchange, and what is in them whoever holds them.
+//! Generates values of all types and encodings, and reads them back in a canonical form for
+//! comparison between servers.
 
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Value};
@@ -57,7 +58,7 @@ pub fn value(rng: &mut Rng, key: &[u8]) -> Vec<Words> {
     }
 }
 
-/// All that is in a key, in an order that does not depend on the server.
+/// The type and the whole content of a key, in an order that does not depend on the server.
 pub fn content(client: &mut Client, key: &[u8]) -> (String, Vec<Vec<u8>>) {
     let kind = client.cmd(&[b"TYPE", key]).text();
     let all = |reply: Value| -> Vec<Vec<u8>> {
@@ -72,7 +73,7 @@ pub fn content(client: &mut Client, key: &[u8]) -> (String, Vec<Vec<u8>>) {
             members.sort();
             members
         }
-        // Eighths are written the same by all.
+        // The scores are eighths, which every server prints alike.
         "zset" => all(client.cmd(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])),
         "hash" => {
             let flat = all(client.cmd(&[b"HGETALL", key]));
@@ -86,7 +87,8 @@ pub fn content(client: &mut Client, key: &[u8]) -> (String, Vec<Vec<u8>>) {
     (kind, found)
 }
 
-/// A stream with nodes, deleted entries and consumer groups, as far as the server has them.
+/// Fills a stream with several nodes, deleted entries and consumer groups, as far as the server
+/// supports them.
 pub fn fill_stream(client: &mut Client, rng: &mut Rng, key: &str) {
     client.cmd(&["DEL", key]);
     for n in 1..=*rng.pick(&[3, 50, 350]) {
@@ -114,16 +116,16 @@ pub fn fill_stream(client: &mut Client, rng: &mut Rng, key: &str) {
     client.cmd(&["XGROUP", "CREATECONSUMER", key, "h", "idle"]);
 }
 
-/// All that is in a stream, without what only one version knows.
+/// The content of a stream and of its groups, without fields that only some versions report.
 pub fn stream_content(client: &mut Client, key: &str) -> String {
     let mut all = client.cmd(&["XRANGE", key, "-", "+"]).to_string();
     for group in ["g", "h"] {
         let pending = client.cmd(&["XPENDING", key, group, "-", "+", "1000"]);
-        let told = pending.items().iter().map(|entry| {
-            // Without how long ago it was delivered.
+        let shown = pending.items().iter().map(|entry| {
+            // Skip the idle time, which differs between servers.
             format!("{} {} {}", entry.items()[0], entry.items()[1], entry.items()[3])
         });
-        all.push_str(&told.collect::<Vec<_>>().join(", "));
+        all.push_str(&shown.collect::<Vec<_>>().join(", "));
     }
     all
 }

@@ -1,5 +1,5 @@
-//! A server with a configuration file that it may rewrite, ended and started again on the same port: what
-//! tests of failover need, whose other servers know it by its address.
+//! A server with a configuration file that it may rewrite, which can be stopped and restarted on
+//! the same port. Failover tests need this, because other servers know the server by its address.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use weft_testkit::client::Client;
 use weft_testkit::server::free_port;
 
-/// See the module. Killed on drop.
+/// See the module documentation. The process is killed on drop.
 pub struct Instance {
     program: PathBuf,
-    /// Behind the name of the configuration file.
+    /// Arguments after the name of the configuration file.
     args: Vec<String>,
     port: u16,
     folder: TempDir,
@@ -22,8 +22,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// A server of `program` with these lines of configuration, and arguments behind the file's name. It is
-    /// not started.
+    /// A server of `program` with these configuration lines, and with `args` after the file name.
+    /// It is not started yet.
     pub fn new(program: &Path, lines: &[String], args: &[&str]) -> Instance {
         let folder = TempDir::with_prefix("weft-test-").expect("a temporary folder");
         let port = free_port();
@@ -40,7 +40,7 @@ impl Instance {
         self.port
     }
 
-    /// What its configuration file says now.
+    /// The current text of the configuration file.
     pub fn conf(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("server.conf")).unwrap_or_default()
     }
@@ -49,17 +49,17 @@ impl Instance {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The last lines of its log.
+    /// The last lines of the server's log.
     pub fn log_tail(&self, lines: usize) -> String {
         let log = self.log();
         let skipped = log.lines().count().saturating_sub(lines);
         log.lines().skip(skipped).map(|line| format!("{line}\n")).collect()
     }
 
-    /// Starts it, and waits until it answers and has loaded its data.
+    /// Starts the server and waits until it answers and has loaded its data.
     #[track_caller]
     pub fn start(&mut self) {
-        assert!(self.child.is_none(), "it runs already");
+        assert!(self.child.is_none(), "the server is already running");
         let out = File::create(self.folder.path().join("out")).expect("a file");
         let child = Command::new(&self.program)
             .arg(self.folder.path().join("server.conf"))
@@ -82,7 +82,7 @@ impl Instance {
         panic!("{} does not start:\n{}", self.program.display(), self.log());
     }
 
-    /// A client of it; `None` when it does not listen.
+    /// Connects a client; `None` if the server does not listen.
     pub fn try_client(&self) -> Option<Client> {
         let mut client = Client::try_tcp(self.port).ok()?;
         client.set_timeout(Duration::from_secs(2));
@@ -90,16 +90,16 @@ impl Instance {
     }
 
     fn signal(&self, signal: Signal) {
-        let child = self.child.as_ref().expect("it runs");
+        let child = self.child.as_ref().expect("the server is running");
         let pid = Pid::from_raw(child.id() as i32).expect("a process id");
-        kill_process(pid, signal).expect("it is there");
+        kill_process(pid, signal).expect("the process exists");
     }
 
     pub fn is_running(&self) -> bool {
         self.child.is_some() && !self.is_stopped
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits until the process has exited.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -108,7 +108,7 @@ impl Instance {
         self.is_stopped = false;
     }
 
-    /// SIGTERM, and waits until it is gone.
+    /// Sends SIGTERM and waits until the process has exited.
     pub fn terminate(&mut self) {
         self.signal(Signal::TERM);
         if let Some(mut child) = self.child.take() {
@@ -116,14 +116,14 @@ impl Instance {
         }
     }
 
-    /// SIGSTOP: it is there and does nothing.
+    /// Sends SIGSTOP: the process keeps its connections but does not run.
     pub fn stop(&mut self) {
         self.signal(Signal::STOP);
         self.is_stopped = true;
     }
 
-    /// SIGCONT.
-    pub fn go_on(&mut self) {
+    /// Sends SIGCONT.
+    pub fn resume(&mut self) {
         self.signal(Signal::CONT);
         self.is_stopped = false;
     }

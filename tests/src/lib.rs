@@ -1,11 +1,18 @@
-//! What several of the black-box tests share; the tests are in `tests/`, by feature.
+//! Helpers shared by the black-box tests. The tests themselves are in `tests/`, by feature.
 //!
-//! They talk to a server over sockets like any client, so the same tests run against a
-//! reference by setting `WEFT_SERVER` to its binary, which shows whether a test asks for
-//! what the reference does. [`scene`] sets up what several of them begin with, [`contents`] are values
-//! of all kinds, [`persistence`] waits for saves and rewrites, [`instance`] is a server that others know by its
-//! address, [`replicas`] has those that follow, [`replication`] primaries and replicas, [`traffic`] is what
-//! clients write.
+//! The tests talk to a server over sockets like any client. Set `WEFT_SERVER` to the binary of a
+//! reference server to run the same tests against it: this shows whether a test expects what the
+//! reference does.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`scene`] | common setups: clients with timeouts, long commands, held shards |
+//! | [`contents`] | values of all types |
+//! | [`persistence`] | waits for saves and rewrites |
+//! | [`instance`] | a server that restarts on the same port |
+//! | [`replicas`] | replicas of the server under test, real and scripted |
+//! | [`replication`] | peers, and a scripted primary |
+//! | [`traffic`] | random writes as clients send them |
 
 use std::env;
 use std::str::FromStr;
@@ -20,21 +27,21 @@ pub mod traffic;
 
 use weft_testkit::{Client, Value};
 
-/// The value of an environment variable, or `default` where it is not set.
+/// The value of an environment variable, or `default` if it is not set.
 ///
 /// # Panics
-/// When it is set to something else than a `T`: a typo must not silently run the default.
+/// If it does not parse as a `T`: a typo must not silently run the default.
 pub fn env_or<T: FromStr>(name: &str, default: T) -> T {
     match env::var(name) {
         Err(_) => default,
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not understood")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} does not parse")),
     }
 }
 
-/// What the server says about its databases must be consistent when nobody disturbs it.
+/// Checks that KEYS, SCAN and EXISTS agree in all databases. No other client may write meanwhile.
 ///
 /// # Panics
-/// When KEYS, SCAN and EXISTS disagree.
+/// If KEYS, SCAN and EXISTS disagree.
 #[track_caller]
 pub fn assert_consistent(client: &mut Client) {
     for db in 0..16 {

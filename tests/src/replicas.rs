@@ -1,4 +1,5 @@
-//! Replicas of a server under test: other servers, sockets that say what the test wants, and links that are cut.
+//! Replicas of a server under test: real servers, sockets scripted by the test, and links that the
+//! test cuts.
 
 use crate::contents::{fill_stream, value};
 use crate::persistence::PATIENCE;
@@ -13,9 +14,9 @@ use weft_testkit::client::encode;
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, locate, skipped};
 
-/// Servers that can follow another one. For those that are not there a skip is noted.
+/// Installed servers that can replicate from another one. Notes a skip for each missing one.
 #[must_use]
-pub fn followers() -> Vec<(&'static str, PathBuf)> {
+pub fn replica_programs() -> Vec<(&'static str, PathBuf)> {
     let all = [("valkey", locate::valkey()), ("redis8", locate::redis8())];
     let there = all.into_iter().filter_map(|(name, program)| {
         if program.is_none() {
@@ -26,17 +27,17 @@ pub fn followers() -> Vec<(&'static str, PathBuf)> {
     there.collect()
 }
 
-/// Starts a server that follows whoever listens on this port.
+/// Starts a server that replicates from this port.
 #[must_use]
 #[track_caller]
-pub fn follower(name: &'static str, program: &Path, port: u16, more: &[&str]) -> Server {
+pub fn start_replica(name: &'static str, program: &Path, port: u16, more: &[&str]) -> Server {
     let port = port.to_string();
     let follows =
         ["--replicaof", "127.0.0.1", &port, "--save", "", "--enable-debug-command", "yes"];
     Server::start(name, program, &[&follows[..], more].concat())
 }
 
-/// The fields of INFO.
+/// The fields of a section of INFO.
 #[must_use]
 pub fn fields(client: &mut Client, section: &str) -> BTreeMap<String, String> {
     let text = client.cmd(&["INFO", section]).text();
@@ -47,7 +48,7 @@ pub fn fields(client: &mut Client, section: &str) -> BTreeMap<String, String> {
 /// A field of INFO as a number.
 ///
 /// # Panics
-/// When there is none, or it is no number.
+/// If the field is missing or is not a number.
 #[must_use]
 #[track_caller]
 pub fn number(client: &mut Client, section: &str, name: &str) -> u64 {
@@ -56,22 +57,23 @@ pub fn number(client: &mut Client, section: &str, name: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
 }
 
-/// As [`replication::caught_up`], for two servers.
+/// As [`replication::wait_until_caught_up`], for two servers.
 #[track_caller]
-pub fn caught_up(primary: &Server, replica: &Server) {
-    replication::caught_up(&mut primary.client(), &mut replica.client());
+pub fn wait_until_caught_up(primary: &Server, replica: &Server) {
+    replication::wait_until_caught_up(&mut primary.client(), &mut replica.client());
 }
 
-/// As [`replication::same_data`], for two servers.
+/// As [`replication::wait_for_same_data`], for two servers.
 #[track_caller]
-pub fn same_data(primary: &Server, replica: &Server) {
-    replication::same_data(&mut primary.client(), &mut replica.client());
+pub fn wait_for_same_data(primary: &Server, replica: &Server) {
+    replication::wait_for_same_data(&mut primary.client(), &mut replica.client());
 }
 
-/// Values of all types and encodings in several databases, some of which expire, far from now.
+/// Writes values of all types and encodings to several databases. Some have an expiry far in the
+/// future.
 ///
 /// # Panics
-/// When the server refuses one.
+/// If the server refuses one.
 #[track_caller]
 pub fn fill(server: &Server, seed: u64, has_field_expiry: bool) {
     const FAR_MS: i64 = 4_102_444_800_000;
@@ -99,38 +101,38 @@ pub fn fill(server: &Server, seed: u64, has_field_expiry: bool) {
     }
 }
 
-/// A connection that becomes a replica's.
-pub struct Raw {
+/// A connection that the test drives as a replica.
+pub struct RawReplica {
     socket: TcpStream,
     got: Vec<u8>,
 }
 
-impl Raw {
+impl RawReplica {
     /// # Panics
-    /// When nobody listens.
+    /// If no server listens.
     #[must_use]
-    pub fn new(server: &Server) -> Raw {
+    pub fn new(server: &Server) -> RawReplica {
         let socket = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
         socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Raw { socket, got: Vec::new() }
+        RawReplica { socket, got: Vec::new() }
     }
 
-    /// Sends a command. That it is not taken is no failure: the next look at the socket shows it.
+    /// Sends a command. A failed write is ignored: the next read shows it.
     pub fn send(&mut self, words: &[&str]) {
         let _ = self.socket.write_all(&encode(words));
     }
 
-    /// Sends these bytes.
+    /// Sends raw bytes. A failed write is ignored.
     pub fn raw(&mut self, bytes: &[u8]) {
         let _ = self.socket.write_all(bytes);
     }
 
-    /// Takes more from the socket; whether there was any.
+    /// Reads more bytes from the socket; false at the end of the connection.
     ///
     /// # Panics
-    /// When nothing comes.
+    /// If no bytes come within [`PATIENCE`].
     #[track_caller]
-    fn more(&mut self) -> bool {
+    fn read_more(&mut self) -> bool {
         let mut bytes = [0; 64 << 10];
         match self.socket.read(&mut bytes) {
             Ok(n) => {
@@ -138,14 +140,14 @@ impl Raw {
                 n > 0
             }
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => false,
-            Err(e) => panic!("the server says nothing: {e}"),
+            Err(e) => panic!("no bytes from the server: {e}"),
         }
     }
 
-    /// The next line, without its end. Bare line ends are passed over.
+    /// The next line, without its line end. Skips empty lines, which primaries send as keep-alives.
     ///
     /// # Panics
-    /// When there is none.
+    /// If the connection ends first.
     #[track_caller]
     pub fn line(&mut self) -> String {
         loop {
@@ -157,35 +159,35 @@ impl Raw {
                 self.got.drain(..end + 2);
                 return line;
             }
-            assert!(self.more(), "closed in the middle of a line: {:?}", self.got);
+            assert!(self.read_more(), "closed in the middle of a line: {:?}", self.got);
         }
     }
 
-    /// Sends a command and takes a line.
+    /// Sends a command and reads a line.
     #[track_caller]
     pub fn ask(&mut self, words: &[&str]) -> String {
         self.send(words);
         self.line()
     }
 
-    /// As many bytes.
+    /// Reads this number of bytes.
     ///
     /// # Panics
-    /// When they do not come.
+    /// If the connection ends first.
     #[track_caller]
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         while self.got.len() < bytes {
-            assert!(self.more(), "closed, and {} of {bytes} bytes have come", self.got.len());
+            assert!(self.read_more(), "closed after {} of {bytes} bytes", self.got.len());
         }
         self.got.drain(..bytes).collect()
     }
 
-    /// The copy: of a known length, or up to its mark.
+    /// Reads the RDB copy: of a known length, or up to its EOF mark.
     ///
     /// # Panics
-    /// When there is none.
+    /// If no copy comes.
     #[track_caller]
-    pub fn copy(&mut self) -> Vec<u8> {
+    pub fn read_copy(&mut self) -> Vec<u8> {
         let head = self.line();
         if let Some(mark) = head.strip_prefix("$EOF:") {
             let mut from = 0;
@@ -197,19 +199,20 @@ impl Raw {
                     return copy;
                 }
                 from = self.got.len().saturating_sub(40);
-                assert!(self.more(), "closed in the middle of a copy");
+                assert!(self.read_more(), "closed in the middle of the copy");
             }
         }
         let length = head.strip_prefix('$').and_then(|length| length.parse().ok());
         self.take(length.unwrap_or_else(|| panic!("no copy: {head}")))
     }
 
-    /// Says what it is and asks for everything: the id and the offset of the copy.
+    /// Sends the handshake and requests a full sync. Returns the replication id and the offset of
+    /// the copy.
     ///
     /// # Panics
-    /// When it gets something else.
+    /// If the server answers anything else.
     #[track_caller]
-    pub fn full(&mut self) -> (String, u64) {
+    pub fn full_sync(&mut self) -> (String, u64) {
         for words in
             [&["REPLCONF", "capa", "eof", "capa", "psync2"][..], &["REPLCONF", "version", "9.1.0"]]
         {
@@ -221,28 +224,28 @@ impl Raw {
         (words[1].to_string(), words[2].parse().expect("an offset"))
     }
 
-    /// Forgets what has come so far.
+    /// Reads once and discards the bytes received so far.
     ///
     /// # Panics
-    /// When nothing has.
+    /// If the connection is closed.
     #[track_caller]
     pub fn discard(&mut self) {
-        assert!(self.more(), "closed");
+        assert!(self.read_more(), "closed");
         self.got.clear();
     }
 
     /// Reads to the end of the connection.
     ///
     /// # Panics
-    /// When there is none.
+    /// If the connection does not end.
     #[track_caller]
-    pub fn to_end(&mut self) -> Vec<u8> {
-        while self.more() {}
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        while self.read_more() {}
         std::mem::take(&mut self.got)
     }
 }
 
-/// A link that can be cut: what comes to its port goes on to another.
+/// A link that can be cut: a proxy that forwards connections on its port to another port.
 pub struct Link {
     port: u16,
     inner: Arc<Inner>,
@@ -255,10 +258,10 @@ struct Inner {
 }
 
 impl Link {
-    /// To the server on this port.
+    /// A link to the server on this port.
     ///
     /// # Panics
-    /// Without a free port.
+    /// If no port is free.
     #[must_use]
     pub fn to(port: u16) -> Link {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -282,12 +285,12 @@ impl Link {
         self.port
     }
 
-    /// Cuts all connections that go through it. New ones go through again.
+    /// Cuts all connections of the link. New connections work again.
     ///
     /// # Panics
     /// Never.
     pub fn cut(&self) {
-        for end in self.inner.ends.lock().expect("nobody panics").drain(..) {
+        for end in self.inner.ends.lock().expect("no thread panics with the lock").drain(..) {
             let _ = end.shutdown(Shutdown::Both);
         }
     }
@@ -315,6 +318,6 @@ impl Inner {
                 let _ = write.shutdown(Shutdown::Both);
             });
         }
-        self.ends.lock().expect("nobody panics").extend([from, to]);
+        self.ends.lock().expect("no thread panics with the lock").extend([from, to]);
     }
 }

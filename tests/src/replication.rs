@@ -1,4 +1,4 @@
-//! What tests of replication share: peers, waiting, and a primary that says what the test wants.
+//! Helpers for replication tests: peers, waits, and a primary scripted by the test.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use crate::persistence::{PATIENCE, until};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, skipped};
 
-/// Servers that others run, from the newest to the oldest, by the names of their programs.
+/// Programs of the peers, from the newest to the oldest.
 const NAMES: [&str; 5] =
     ["valkey-server", "redis8-server", "valkey8-server", "redis7-server", "redis6-server"];
 
-/// Those of them that are in `PEERS_BIN`. For the others a skip is noted.
+/// The peers that are installed in `PEERS_BIN`. Notes a skip for each missing one.
 #[must_use]
 pub fn peers() -> Vec<(&'static str, PathBuf)> {
     let folder = std::env::var_os("PEERS_BIN").map(PathBuf::from).unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn peers() -> Vec<(&'static str, PathBuf)> {
 /// A field of INFO.
 ///
 /// # Panics
-/// When there is none of that name.
+/// If INFO has no such field.
 #[track_caller]
 pub fn info(client: &mut Client, field: &str) -> String {
     let text = client.cmd(&["INFO", "everything"]).text();
@@ -41,34 +41,34 @@ pub fn info(client: &mut Client, field: &str) -> String {
     line.unwrap_or_else(|| panic!("{field} in {text}")).to_string()
 }
 
-/// Waits until a replica has its primary's stream.
+/// Waits until a replica's link to its primary is up.
 ///
 /// # Panics
-/// When it never has.
+/// If it stays down.
 #[track_caller]
-pub fn linked(replica: &mut Client) {
+pub fn wait_for_link(replica: &mut Client) {
     until("the link", || info(replica, "master_link_status") == "up");
 }
 
-/// Waits until a replica has all that its primary has written, which nobody adds to.
+/// Waits until a replica has applied all writes of its primary. No client may write meanwhile.
 ///
 /// # Panics
-/// When it never has.
+/// If it does not catch up.
 #[track_caller]
-pub fn caught_up(primary: &mut Client, replica: &mut Client) {
+pub fn wait_until_caught_up(primary: &mut Client, replica: &mut Client) {
     until("equal offsets", || {
         info(replica, "master_link_status") == "up"
             && info(primary, "master_repl_offset") == info(replica, "slave_repl_offset")
     });
 }
 
-/// Waits until both have the same data, as both reckon it. What expires meanwhile goes at the replica a
-/// little later.
+/// Waits until both report the same DEBUG DIGEST. Keys that expire meanwhile are removed a little
+/// later on the replica.
 ///
 /// # Panics
-/// When they never have.
+/// If the digests stay different.
 #[track_caller]
-pub fn same_data(primary: &mut Client, replica: &mut Client) {
+pub fn wait_for_same_data(primary: &mut Client, replica: &mut Client) {
     let both = |primary: &mut Client, replica: &mut Client| {
         [primary, replica].map(|client| client.cmd(&["DEBUG", "DIGEST"]).to_string())
     };
@@ -85,21 +85,21 @@ pub fn same_data(primary: &mut Client, replica: &mut Client) {
     }
 }
 
-/// A file without keys: magic, end, no checksum.
+/// An RDB file without keys: magic, end, no checksum.
 pub const NO_KEYS: &[u8] = b"REDIS0009\xff\0\0\0\0\0\0\0\0";
 
-/// A file with the key `old` of the value `data` in database 0.
+/// An RDB file with the key `old` of value `data` in database 0.
 pub const ONE_KEY: &[u8] = b"REDIS0009\xfe\x00\x00\x03old\x04data\xff\0\0\0\0\0\0\0\0";
 
-/// What fake primaries call their history.
+/// The replication id of fake primaries.
 pub const ID: &str = "00112233445566778899aabbccddeeff00112233";
 
-/// A primary that does what the test says.
+/// A primary that the test scripts.
 pub struct FakePrimary {
     listener: TcpListener,
 }
 
-/// One connection of a replica to it.
+/// One connection of a replica to a [`FakePrimary`].
 pub struct FakeLink {
     socket: TcpStream,
     got: Vec<u8>,
@@ -113,15 +113,12 @@ impl Default for FakePrimary {
 
 impl FakePrimary {
     /// # Panics
-    /// Without a free port.
+    /// If no port is free.
     #[must_use]
     pub fn new() -> FakePrimary {
         FakePrimary { listener: TcpListener::bind(("127.0.0.1", 0)).expect("a port") }
     }
 
-    /// Its port.
-    ///
-    /// # Panics
     /// Never.
     #[must_use]
     pub fn port(&self) -> String {
@@ -131,7 +128,7 @@ impl FakePrimary {
     /// Waits for the next connection.
     ///
     /// # Panics
-    /// When the system fails.
+    /// If accept fails.
     #[must_use]
     pub fn accept(&self) -> FakeLink {
         let (socket, _) = self.listener.accept().expect("a replica comes");
@@ -139,12 +136,13 @@ impl FakePrimary {
         FakeLink { socket, got: Vec::new() }
     }
 
-    /// Waits for the next connection, and answers all up to PSYNC: the words of that.
+    /// Accepts the next connection and answers the handshake up to PSYNC. Returns the words of
+    /// PSYNC.
     ///
     /// # Panics
-    /// When the replica says something else.
+    /// If the replica sends another command.
     #[must_use]
-    pub fn shake_hands(&self) -> (FakeLink, Vec<String>) {
+    pub fn handshake(&self) -> (FakeLink, Vec<String>) {
         let mut link = self.accept();
         loop {
             let words = link.request();
@@ -157,13 +155,14 @@ impl FakePrimary {
         }
     }
 
-    /// The same, and gives it a copy at this offset: online.
+    /// Like [`FakePrimary::handshake`], and then sends a copy at this offset: the replica is
+    /// online.
     ///
     /// # Panics
-    /// As [`FakePrimary::shake_hands`].
+    /// As [`FakePrimary::handshake`].
     #[must_use]
     pub fn copy(&self, file: &[u8], offset: u64) -> FakeLink {
-        let (mut link, _) = self.shake_hands();
+        let (mut link, _) = self.handshake();
         link.raw(format!("+FULLRESYNC {ID} {offset}\r\n${}\r\n", file.len()).as_bytes());
         link.raw(file);
         link
@@ -171,31 +170,31 @@ impl FakePrimary {
 }
 
 impl FakeLink {
-    /// Sends bytes as they are; that nobody takes them is no failure.
+    /// Sends raw bytes. A failed write is ignored.
     pub fn raw(&mut self, bytes: &[u8]) {
         let _ = self.socket.write_all(bytes);
     }
 
-    /// Sends a command: its bytes count.
+    /// Sends a command and returns its length in bytes, by which the offset grows.
     pub fn write(&mut self, words: &[&str]) -> u64 {
         let bytes = encode(words);
         self.raw(&bytes);
         bytes.len() as u64
     }
 
-    /// The next request of the replica. Bare line ends are passed over.
+    /// The next request of the replica. Skips empty lines.
     ///
     /// # Panics
-    /// When there comes none.
+    /// If the connection ends first.
     #[track_caller]
     pub fn request(&mut self) -> Vec<String> {
         self.try_request().expect("a request of the replica")
     }
 
-    /// The same; `None` at the end of the connection.
+    /// The next request; `None` at the end of the connection.
     ///
     /// # Panics
-    /// When it stays silent.
+    /// If the replica sends nothing within [`PATIENCE`].
     #[track_caller]
     pub fn try_request(&mut self) -> Option<Vec<String>> {
         loop {
@@ -211,30 +210,31 @@ impl FakeLink {
                 Ok(0) => return None,
                 Ok(n) => self.got.extend(&bytes[..n]),
                 Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                Err(e) => panic!("the replica says nothing: {e}"),
+                Err(e) => panic!("no bytes from the replica: {e}"),
             }
         }
     }
 
-    /// Waits until the replica confirms this offset.
+    /// Waits until the replica acknowledges this offset.
     ///
     /// # Panics
-    /// When it confirms more, or nothing.
+    /// If it acknowledges more, or nothing.
     #[track_caller]
-    pub fn confirmed(&mut self, offset: u64) {
+    pub fn wait_for_ack(&mut self, offset: u64) {
         loop {
             let words = self.request();
             assert_eq!(words[..2], ["REPLCONF", "ACK"], "{words:?}");
-            let told: u64 = words[2].parse().expect("an offset");
-            assert!(told <= offset, "{told} are confirmed, of {offset}");
-            if told == offset {
+            let acknowledged: u64 = words[2].parse().expect("an offset");
+            assert!(acknowledged <= offset, "acknowledged {acknowledged} of {offset}");
+            if acknowledged == offset {
                 return;
             }
         }
     }
 }
 
-/// A request at the front, if it is complete: its words and its length. One in a line is one, too.
+/// Parses a complete request at the front of `bytes`: its words and its length. Accepts inline
+/// requests, too.
 fn parse(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     let line = |from: usize| {
         let end = bytes[from..].windows(2).position(|at| at == b"\r\n")?;
@@ -256,11 +256,11 @@ fn parse(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((words, at))
 }
 
-/// Has a server follow another one.
+/// Makes a server replicate from this port.
 ///
 /// # Panics
-/// When it refuses.
+/// If the server refuses.
 #[track_caller]
-pub fn follow(replica: &Server, port: &str) {
+pub fn replicate_from(replica: &Server, port: &str) {
     replica.client().ok(&["REPLICAOF", "127.0.0.1", port]);
 }

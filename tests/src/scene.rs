@@ -1,5 +1,5 @@
-//! How a test sets its scene: clients that fail rather than hang, the same scene on the server
-//! and on its reference, clients that are known to wait, and a command that is known to be long.
+//! Common setups: clients that fail instead of hanging, the same check on the server and on its
+//! reference, clients known to be blocked, and a command known to be long.
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
@@ -7,43 +7,43 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::{describe, encode};
 use weft_testkit::{Client, Server, Value};
 
-/// How long a reply may take before the server counts as hung. It measures nothing.
+/// How long a reply may take before the server counts as hung. It is not a performance limit.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Threads of the slow lane: with so many long commands under way, the next one waits.
+/// Threads of the slow lane. When this many long commands are running, the next one queues.
 pub const SLOW_THREADS: usize = 4;
 
-/// A client that fails after [`PATIENCE`] without a reply.
+/// A client that fails if a reply takes longer than [`PATIENCE`].
 pub fn client(server: &Server) -> Client {
     let mut client = server.client();
     client.set_timeout(PATIENCE);
     client
 }
 
-/// Sends a command whose reply comes later.
+/// Sends a command without reading its reply.
 #[track_caller]
 pub fn send<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) {
     client.send_raw(&encode(args)).unwrap_or_else(|e| panic!("{}: {e}", describe(args)));
 }
 
-/// Sends several commands in one write; their replies come later.
+/// Sends several commands in one write without reading their replies.
 #[track_caller]
 pub fn send_all(client: &mut Client, commands: &[&[&str]]) {
     let bytes: Vec<u8> = commands.iter().flat_map(|args| encode(args)).collect();
     client.send_raw(&bytes).expect("the server reads");
 }
 
-/// The text of a command's reply, be it an error.
+/// The text of a command's reply, also of an error.
 #[track_caller]
-pub fn said<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> String {
+pub fn reply_text<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> String {
     let value = client.cmd(args);
     value.error().unwrap_or_else(|| value.text())
 }
 
-/// The next reply.
+/// Reads the next reply.
 ///
 /// # Panics
-/// When there is none: the server hangs, or has closed the connection.
+/// If none comes: the server hangs, or it has closed the connection.
 #[track_caller]
 pub fn reply(client: &mut Client) -> Value {
     match client.read_reply() {
@@ -52,10 +52,10 @@ pub fn reply(client: &mut Client) -> Value {
     }
 }
 
-/// The reply that comes within `wait`, if one does. It only tells whether a client still waits.
+/// The reply that comes within `wait`, if any. Shows whether a client is still blocked.
 ///
 /// # Panics
-/// When the connection ends.
+/// If the connection ends.
 #[track_caller]
 pub fn reply_within(client: &mut Client, wait: Duration) -> Option<Value> {
     client.set_timeout(wait);
@@ -68,7 +68,7 @@ pub fn reply_within(client: &mut Client, wait: Duration) -> Option<Value> {
     }
 }
 
-/// The number of this client, as CLIENT KILL and CLIENT UNBLOCK take it.
+/// The id of this client, for CLIENT KILL and CLIENT UNBLOCK.
 #[track_caller]
 pub fn id(client: &mut Client) -> String {
     client.cmd(&["CLIENT", "ID"]).int().to_string()
@@ -82,28 +82,28 @@ pub fn info(client: &mut Client, field: &str) -> u64 {
     found.and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("no {field} in INFO"))
 }
 
-/// Waits until so many clients wait for keys.
+/// Waits until exactly `n` clients are blocked.
 #[track_caller]
 pub fn until_blocked(client: &mut Client, n: u64) {
     until(&format!("{n} clients are blocked"), || info(client, "blocked_clients") == n);
 }
 
-/// Waits until `is` holds.
+/// Waits until `is` returns true.
 ///
 /// # Panics
-/// When it never does.
+/// If it is still false after [`PATIENCE`].
 #[track_caller]
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
-        assert!(begin.elapsed() < PATIENCE, "never came to be: {what}");
+        assert!(begin.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Shows `check` the reference first, where it is installed, and then the server under test, so
-/// that what a test asks for is what the reference does. `args` are for both, `weft` for the
-/// server alone.
+/// Runs `check` on the reference first, if it is installed, and then on the server under test. This
+/// proves that the test expects what the reference does. `args` go to both servers, `weft` to the
+/// server under test alone.
 pub fn on_both(args: &[&str], weft: &[&str], check: impl Fn(&mut Server)) {
     match Server::valkey(args) {
         Some(mut valkey) => check(&mut valkey),
@@ -112,27 +112,27 @@ pub fn on_both(args: &[&str], weft: &[&str], check: impl Fn(&mut Server)) {
     check(&mut Server::weft(&[args, weft].concat()));
 }
 
-/// Has long commands wait before they are begun: as long as need be, where [`Long`] keeps all threads busy for
-/// a while.
+/// Stops the slow lane from starting commands, for as long as the test needs. [`LongCommand`] keeps its
+/// threads busy only for a limited time.
 #[track_caller]
 pub fn pause_slow_lane(client: &mut Client, is_on: bool) {
     client.ok(&["DEBUG", "PAUSE-SLOW-LANE", if is_on { "1" } else { "0" }]);
 }
 
-/// Waits until so many commands are in the slow lane.
+/// Waits until `n` commands are in the slow lane.
 #[track_caller]
 pub fn until_in_slow_lane(client: &mut Client, n: u64) {
-    until(&format!("{n} are in the slow lane"), || info(client, "slow_lane_jobs") == n);
+    until(&format!("{n} commands are in the slow lane"), || info(client, "slow_lane_jobs") == n);
 }
 
-/// A shard that is held until it is released, by MIGRATE to a server that says nothing.
+/// A shard that stays locked until released, by a MIGRATE to a socket that never answers.
 pub struct HeldShard {
     mover: Client,
     silent: TcpStream,
 }
 
 impl HeldShard {
-    /// That of the keys with this tag. Counts as one command in the slow lane.
+    /// Locks the shard of the keys with this tag. Counts as one command in the slow lane.
     #[track_caller]
     pub fn with_tag(server: &Server, tag: &str) -> Self {
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -152,17 +152,18 @@ impl HeldShard {
     }
 }
 
-/// A command that reads one set and takes long, in one shard and with a short reply.
-pub struct Long {
+/// A command that reads one set, takes long, locks a single shard and has a short reply.
+pub struct LongCommand {
     set: String,
-    /// How often the set is named per second of work.
+    /// How many times the command must name the set per second of work.
     per_second: f64,
 }
 
-impl Long {
-    /// One whose keys have this tag. The server must have nothing else to do.
+impl LongCommand {
+    /// A long command on the shard of this tag. It is calibrated by a run, so the server must be
+    /// idle.
     #[track_caller]
-    pub fn with_tag(server: &Server, tag: &str) -> Long {
+    pub fn with_tag(server: &Server, tag: &str) -> LongCommand {
         const MEMBERS: usize = 20_000;
         const NAMED: usize = 200;
         let mut client = client(server);
@@ -172,34 +173,34 @@ impl Long {
             let add = ["SADD", &set].into_iter().chain(part.iter().map(String::as_str));
             client.cmd(&add.collect::<Vec<_>>());
         }
-        let mut long = Long { set, per_second: 0.0 };
+        let mut long = LongCommand { set, per_second: 0.0 };
         let begin = Instant::now();
-        assert_eq!(client.cmd(&long.naming(NAMED)).int(), MEMBERS as i64);
+        assert_eq!(client.cmd(&long.command(NAMED)).int(), MEMBERS as i64);
         long.per_second = NAMED as f64 / begin.elapsed().as_secs_f64();
         long
     }
 
-    fn naming(&self, times: usize) -> Vec<String> {
+    fn command(&self, times: usize) -> Vec<String> {
         let head = ["SINTERCARD".to_string(), times.to_string()];
         head.into_iter().chain(std::iter::repeat_n(self.set.clone(), times)).collect()
     }
 
-    /// The key that it reads.
+    /// The key that the command reads.
     pub fn key(&self) -> &str {
         &self.set
     }
 
-    /// The command, of about so many seconds.
+    /// The command, sized for about this many seconds.
     pub fn request(&self, seconds: f64) -> Vec<String> {
         let times = ((self.per_second * seconds) as usize).clamp(10, 100_000);
-        self.naming(times)
+        self.command(times)
     }
 
-    /// Sends it from a new client and waits until its shard is held: until a client that asks
-    /// for the same key is not answered. It runs for at least as long when it turns out shorter.
+    /// Sends the command from a new client and waits until its shard is locked: until a request for
+    /// the same key gets no answer. Doubles the length when the command ends too early.
     ///
     /// # Panics
-    /// When it never keeps the shard busy.
+    /// If no command keeps the shard busy for long enough.
     #[track_caller]
     pub fn begin(&self, server: &Server, seconds: f64) -> Client {
         for times in [1.0, 2.0, 4.0, 8.0] {
@@ -216,16 +217,16 @@ impl Long {
                 }
             }
         }
-        panic!("the long command is over before anybody sees it run");
+        panic!("the long command ended before the probe found its shard locked");
     }
 }
 
-/// CPU of the slow lane's threads, in ticks of half a millisecond: more than it takes to be woken for nothing, and
-/// far less than anything that belongs there. The kernel's own ticks are too long for that.
+/// CPU time of the slow lane's threads, in units of half a millisecond. A useless wake-up takes
+/// less than a unit, and any slow command takes far more. The kernel's own ticks are too coarse.
 ///
 /// # Panics
-/// When the server does not run, or the kernel does not tell.
-pub fn slow_ticks(server: &Server) -> u64 {
+/// If the server does not run, or the kernel does not report the times.
+pub fn slow_lane_cpu(server: &Server) -> u64 {
     const TICK_NS: u64 = 500_000;
     let tasks = format!("/proc/{}/task", server.pid());
     let threads = std::fs::read_dir(tasks).expect("the server runs").flatten();

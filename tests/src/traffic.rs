@@ -1,20 +1,20 @@
-//! Writes as clients make them, by seed: values of all types over four databases, with transactions, expiry,
-//! blocking pops, streams and their groups. What two servers must agree on in the end is compared by
-//! [`crate::replication::same_data`] and [`same_groups`].
+//! Random writes as clients send them, reproducible by seed: values of all types in four databases,
+//! with transactions, expiry, blocking pops, streams and consumer groups.
+//! [`crate::replication::wait_for_same_data`] and [`wait_for_same_groups`] compare two servers afterwards.
 
 use crate::persistence::PATIENCE;
 use std::time::{Duration, Instant};
 use weft_testkit::Client;
 use weft_testkit::rng::Rng;
 
-/// Databases that are written to.
+/// Number of databases that receive writes.
 pub const DATABASES: usize = 4;
-/// Keys of each type that are written to most of the time, and all of them.
+/// Keys of each type that receive most writes, and the number of all keys.
 const OFTEN: usize = 40;
 const KEYS: usize = 4000;
 
-/// One write, or one transaction of them. Errors are answers like others: what a server refuses it does not
-/// replicate.
+/// Sends one write or one transaction. Error replies are ignored: a server does not replicate a
+/// refused command.
 pub fn write(client: &mut Client, rng: &mut Rng) {
     let (often, key, other) = (format!("key:{}", rng.below(OFTEN)), some_key(rng), some_key(rng));
     let text = "x".repeat(rng.below(300));
@@ -51,8 +51,8 @@ pub fn write(client: &mut Client, rng: &mut Rng) {
         24 => &["RENAME", &string, &format!("s{other}")],
         25 => &["COPY", &hash, &format!("h{other}"), "REPLACE"],
         26 => &["MOVE", &string, &rng.below(DATABASES).to_string()],
-        // Redis 8 asks for a copy when its link is cut while it does this in the foreground, be its primary
-        // Redis as well.
+        // If its link is cut while it runs a FLUSHDB in the foreground, Redis 8 requests a full
+        // sync, also from a Redis primary.
         27 if rng.below(1000) == 0 => &["FLUSHDB", "ASYNC"],
         27 => &["SETRANGE", &string, &n, "range"],
         28 => return transaction_over_databases(client, rng, &key),
@@ -66,7 +66,7 @@ fn some_key(rng: &mut Rng) -> String {
     format!("key:{}", rng.below(most))
 }
 
-/// Three keys, which are never apart.
+/// Increments three keys that must always change together.
 fn transaction(client: &mut Client, key: &str) {
     client.ok(&["MULTI"]);
     for part in 0..3 {
@@ -75,7 +75,7 @@ fn transaction(client: &mut Client, key: &str) {
     client.cmd(&["EXEC"]);
 }
 
-/// The same key in two databases, and what expires.
+/// Writes the same key in two databases, and keys that expire.
 fn transaction_over_databases(client: &mut Client, rng: &mut Rng, key: &str) {
     client.ok(&["MULTI"]);
     for _ in 0..2 {
@@ -86,7 +86,7 @@ fn transaction_over_databases(client: &mut Client, rng: &mut Rng, key: &str) {
     client.cmd(&["EXEC"]);
 }
 
-/// Takes something from what a group waits for.
+/// Acknowledges pending entries of a group.
 fn acknowledge(client: &mut Client, stream: &str) {
     let pending = client.cmd(&["XPENDING", stream, "group", "-", "+", "2"]);
     if pending.error().is_none() {
@@ -101,26 +101,26 @@ fn read_group(client: &mut Client, stream: &str, consumer: &str) {
     client.cmd(&[&words[..], &["STREAMS", stream, ">"]].concat());
 }
 
-/// Takes over what another consumer was given.
+/// Claims pending entries of another consumer.
 fn claim(client: &mut Client, stream: &str) {
     client.cmd(&["XAUTOCLAIM", stream, "group", "thief", "0", "0", "COUNT", "2"]);
 }
 
-/// So many writes a second, evenly.
+/// Paces writes evenly.
 pub struct Pace {
     every: Duration,
     next: Instant,
 }
 
 impl Pace {
-    /// `rate` is a second's; 0 for as many as there can be.
+    /// `rate` is in writes per second; 0 means unlimited.
     #[must_use]
     pub fn new(rate: usize) -> Pace {
         let every = if rate == 0 { 0 } else { 1_000_000_000 / rate as u64 };
         Pace { every: Duration::from_nanos(every), next: Instant::now() }
     }
 
-    /// Sleeps until the next one is due. What was missed is made up for, but no more than of a second.
+    /// Sleeps until the next write is due. A backlog is caught up, but at most one second of it.
     pub fn wait(&mut self) {
         let now = Instant::now();
         self.next += self.every;
@@ -129,7 +129,7 @@ impl Pace {
     }
 }
 
-/// What groups of streams know, which no digest has, but for these fields.
+/// The state of the streams' consumer groups, which no digest covers. Omits the fields in `but`.
 fn groups(client: &mut Client, but: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for db in 0..DATABASES {
@@ -140,20 +140,20 @@ fn groups(client: &mut Client, but: &[&str]) -> Vec<String> {
             if groups.error().is_none() && !groups.items().is_empty() {
                 let pending = client.cmd(&["XPENDING", &stream, "group"]);
                 let fields = groups.items()[0].items().chunks_exact(2);
-                let told = fields.filter(|field| !but.contains(&&field[0].text()[..]));
-                let told: Vec<_> =
-                    told.map(|field| format!("{}: {}", field[0], field[1])).collect();
-                all.push(format!("{db} {stream}: {} {pending}", told.join(", ")));
+                let shown = fields.filter(|field| !but.contains(&&field[0].text()[..]));
+                let shown: Vec<_> =
+                    shown.map(|field| format!("{}: {}", field[0], field[1])).collect();
+                all.push(format!("{db} {stream}: {} {pending}", shown.join(", ")));
             }
         }
     }
     all
 }
 
-/// What a primary of this name does not always tell its replicas of groups: of a consumer that a command makes
-/// and then finds nothing for, and, before Redis 8, how many entries were read.
+/// Fields of consumer groups that a primary of this name does not always replicate: consumers
+/// created by a command that then reads nothing and, before Redis 8, the number of read entries.
 #[must_use]
-pub fn untold(primary: &str) -> &'static [&'static str] {
+pub fn unreplicated_fields(primary: &str) -> &'static [&'static str] {
     match primary {
         "weft" => &[],
         "redis7-server" => &["consumers", "entries-read", "lag"],
@@ -161,12 +161,13 @@ pub fn untold(primary: &str) -> &'static [&'static str] {
     }
 }
 
-/// Waits until the groups of streams are the same at both, but for these fields: how many there were.
+/// Waits until the consumer groups are equal on both servers, except for the fields in `but`.
+/// Returns the number of groups.
 ///
 /// # Panics
-/// When they never are.
+/// If they stay different.
 #[track_caller]
-pub fn same_groups(primary: &mut Client, replica: &mut Client, but: &[&str]) -> usize {
+pub fn wait_for_same_groups(primary: &mut Client, replica: &mut Client, but: &[&str]) -> usize {
     let begun = Instant::now();
     loop {
         let (ours, theirs) = (groups(primary, but), groups(replica, but));

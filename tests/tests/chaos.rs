@@ -1,18 +1,19 @@
-//! Everything at once: the server stays up, answers everybody and keeps nothing.
+//! All disturbances at once: the server stays up, answers every client and frees all memory
+//! afterwards.
 //!
-//! What is done is told in `weft_testkit::chaos`.
+//! `weft_testkit::chaos` describes the disturbances.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `CHAOS_SECONDS` | how long, default 5 |
-//! | `CHAOS_CONNECTIONS` | at the same time, default 200 |
-//! | `CHAOS_SEED` | default 1; printed |
+//! | `CHAOS_SECONDS` | duration, default 5 |
+//! | `CHAOS_CONNECTIONS` | number of connections, default 200 |
+//! | `CHAOS_SEED` | seed, default 1; printed |
 //! | `CHAOS_THREADS` | `io-threads` at the start and the end, default 4 |
-//! | `CHAOS_WITHOUT` | words; requests with one of them are left out, to look beyond a known fault |
-//! | `CHAOS_KEPT` | bytes that may stay in use beyond those of the start, default 32 MB |
+//! | `CHAOS_WITHOUT` | words; requests with one of them are left out, to avoid a known fault |
+//! | `CHAOS_KEPT` | bytes that may stay in use, compared with the start, default 32 MB |
 //!
-//! Statistics are not counted: a histogram of latencies for each command and thread is up to 20 MB. What
-//! stays beside them is room that threads have come to need and keep.
+//! Statistics do not count: one latency histogram per command and thread takes up to 20 MB. The
+//! allowed rest is buffers that threads have grown and keep.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use weft_testkit::chaos::{self, Options, Tally, after, roles};
 use weft_tests::{assert_consistent, env_or};
 
 #[test]
-fn the_server_survives_chaos_and_forgets_it() {
+fn server_survives_chaos_and_frees_its_memory() {
     let options = Options {
         seed: env_or("CHAOS_SEED", 1),
         time: Duration::from_secs(env_or("CHAOS_SECONDS", 5)),
@@ -42,27 +43,27 @@ fn the_server_survives_chaos_and_forgets_it() {
         "yes",
         "--enable-debug-command",
         "yes",
-        // One fails where descriptors are taken away.
+        // A save may fail when the descriptors run out.
         "--stop-writes-on-bgsave-error",
         "no",
-        // What is kept for replicas is not kept beyond this.
+        // The backlog for replicas is limited.
         "--repl-backlog-size",
         "1mb",
         "--repl-diskless-sync-delay",
         "0",
     ]);
-    // Its replica now, and its primary then.
+    // A second server that is the replica at first, and the primary later.
     let mut other =
         Server::weft(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
     let before = after::Before::of(&server);
     let tally = Tally::default();
     let mut pending = chaos::run(&server, &other, &options, &tally);
     println!("{}", tally.describe());
-    assert!(server.is_alive() && other.is_alive(), "a server has ended");
+    assert!(server.is_alive() && other.is_alive(), "a server has exited");
     roles::set_free(&mut other.client());
     let mut client = after::lift(&server, &before, &mut pending);
     let waited = after::all_are_answered(&mut client, pending);
-    println!("{waited} connections with requests on the way were answered or closed");
+    println!("{waited} connections with pending requests were answered or closed");
     after::nobody_is_left(&mut client);
     roles::no_replica_is_left(&server, &mut client);
     after::all_threads_serve(&server, &mut client);
@@ -70,12 +71,12 @@ fn the_server_survives_chaos_and_forgets_it() {
     assert_consistent(&mut client);
     after::nobody_is_left(&mut client);
     let kept = after::memory_is_free(&mut client, &before, env_or("CHAOS_KEPT", 32 << 20));
-    println!("{kept} bytes are in use beyond those of the start");
+    println!("{kept} bytes more than at the start are in use");
     roles::can_follow(&server, &other);
     after::log_is_clean(&server);
     after::log_is_clean(&other);
-    assert!(server.is_alive(), "the server has ended");
-    // a run in which little happened shows little
+    assert!(server.is_alive(), "the server has exited");
+    // A run in which little happened proves little.
     let done = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     assert!(done(&tally.replies) > done(&tally.errors), "mostly errors");
     assert!(done(&tally.disturbances) > 0 && done(&tally.closed) > 0);

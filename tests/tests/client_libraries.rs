@@ -1,7 +1,7 @@
-//! Client libraries in several languages hold a session each: `tests/clients/`.
+//! A session with client libraries in several languages: `tests/clients/`.
 //!
-//! `.ci/clients` installs them and prints a folder of programs, which `CLIENTS_BIN` names here. The
-//! same session is held with the reference, where there is one: it must ask for nothing else.
+//! `.ci/clients` installs them and prints a folder of programs; set `CLIENTS_BIN` to it. The same
+//! session runs with the reference, if installed, to prove that its expectations are right.
 
 use std::env;
 use std::path::Path;
@@ -13,7 +13,7 @@ use weft_tests::scene::on_both;
 const LIBRARIES: [&str; 3] = ["redis-py", "ioredis", "go-redis"];
 
 #[test]
-fn client_libraries_hold_their_sessions() {
+fn client_libraries_complete_their_sessions() {
     let Some(folder) = env::var_os("CLIENTS_BIN") else {
         skipped::note_here("no CLIENTS_BIN: .ci/clients installs client libraries");
         return;

@@ -1,7 +1,7 @@
-//! Random commands to this server and to the reference must give the same replies.
+//! Random commands must get the same replies from this server and from the reference.
 //!
-//! How it works is told in `weft_testkit::differential`. What differs on purpose is listed,
-//! with the reasons, in `known_differences.md`.
+//! `weft_testkit::differential` describes the method. Intended differences are listed in
+//! `known_differences.md`, with the reasons.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -19,7 +19,7 @@ const KNOWN: &str = include_str!("../known_differences.md");
 /// Both servers get the same options: DEBUG is refused by default.
 const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
 
-/// Fewer successes than this, in percent of all replies, and the grammar tests only errors.
+/// Minimum percentage of replies without error. With fewer, the grammar would test only errors.
 const SUCCESSES: usize = 40;
 
 fn target(server: &Server) -> Target {
@@ -53,10 +53,10 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool, comman
     let report: Vec<String> =
         outcome.differences.iter().map(|difference| difference.to_string()).collect();
     if let Some(first) = outcome.differences.first() {
-        // What ends the output is what is seen first: not the logs, which say nothing of this.
+        // Stop the servers first: the last output should be the difference, not their logs.
         drop((weft, reference));
         panic!(
-            "{} differences\n\n{}\nagain with: DIFF_SEED={} DIFF_COMMANDS=1 cargo test -p weft-tests --test differential {test}\n\n{}\n",
+            "{} differences\n\n{}\nrepeat with: DIFF_SEED={} DIFF_COMMANDS=1 cargo test -p weft-tests --test differential {test}\n\n{}\n",
             report.len(),
             report.join("\n"),
             first.seed,
@@ -66,7 +66,7 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool, comman
     assert!(outcome.successes * 100 > outcome.commands * SUCCESSES, "mostly errors");
     if notifications {
         println!("{test}: {} notifications", outcome.notifications);
-        assert!(outcome.notifications * 4 > outcome.commands, "hardly any notifications");
+        assert!(outcome.notifications * 4 > outcome.commands, "too few notifications");
     }
 }
 
@@ -197,7 +197,7 @@ fn everything() {
     );
 }
 
-/// What both tell of what happens to keys, in which order.
+/// Both servers send the same notifications in the same order.
 #[test]
 fn notifications() {
     let groups = [
@@ -219,7 +219,7 @@ fn notifications() {
     compare_with("notifications", &groups, true, 20_000);
 }
 
-/// A command without a grammar is a command without a test.
+/// A command without a grammar is never tested.
 #[test]
 fn every_command_is_covered() {
     let server = Server::weft(&[]);

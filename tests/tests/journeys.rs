@@ -1,8 +1,10 @@
-//! Four new users, each on the real binaries: somebody who replaces Redis on a laptop, an operator
-//! with Debian's configuration, a performance engineer with the tools, a contributor.
+//! Four kinds of new users, each with the real binaries: a developer who replaces Redis on a
+//! laptop, an operator with Debian's configuration, a performance engineer with the tools, and a
+//! contributor.
 //!
-//! The server is `WEFT_SERVER` or one built beside this test; the tools are built beside it, or
-//! lie in `WEFT_TOOLS`. What the reference says too is asked from it, where it is there.
+//! The server is `WEFT_SERVER`, or the one built with this test. The tools are in `WEFT_TOOLS`, or
+//! were built with this test. Messages that the reference also prints are compared with it, if it
+//! is installed.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -15,20 +17,20 @@ use tempfile::TempDir;
 use weft_testkit::server::free_port;
 use weft_testkit::{Client, Server, locate, skipped};
 
-/// What Debian's package sets, with places for port and folder.
+/// The settings of Debian's package, with placeholders for port and folder.
 const DEBIAN: &str = include_str!("../data/debian.conf");
 
-/// What the container's image starts with.
+/// The configuration of the container image.
 const CONTAINER: &str = include_str!("../../packaging/container.conf");
 
-/// Longer than anything here takes: only a hang lasts so long.
+/// Longer than any step takes: only a hang lasts this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn folder() -> TempDir {
     TempDir::with_prefix("weft-journey-").expect("a temporary folder")
 }
 
-/// Runs a program to its end, in a folder of its own.
+/// Runs a program to its end in this folder.
 fn run_in(dir: &Path, program: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir).stdin(Stdio::null());
@@ -39,22 +41,22 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
-        assert!(begin.elapsed() < PATIENCE, "never came to be: {what}");
+        assert!(begin.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A start that must fail: its exit code is 1. Answers what it said, both streams together. One
-/// that serves is ended after a while.
+/// A start that must fail with exit code 1. Returns both output streams together. A server that
+/// starts is ended after ten seconds.
 #[track_caller]
 fn refused(dir: &Path, args: &[&str]) -> String {
-    let server = locate::weft().to_str().expect("text");
+    let server = locate::weft().to_str().expect("valid UTF-8");
     let output = run_in(dir, Path::new("timeout"), &[&["10", server], args].concat());
     let said = text(&output.stdout) + &text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
@@ -64,9 +66,9 @@ fn refused(dir: &Path, args: &[&str]) -> String {
 // The developer with a laptop.
 
 #[test]
-fn the_clients_modes_work() {
+fn modes_of_valkey_cli_work() {
     let Some(cli) = locate::peer("valkey-cli") else {
-        return skipped::note("the_clients_modes_work", "no valkey-cli in PEERS_BIN or PATH");
+        return skipped::note("modes_of_valkey_cli_work", "no valkey-cli in PEERS_BIN or PATH");
     };
     let server = Server::weft(&["--maxmemory-policy", "allkeys-lfu"]);
     let mut client = server.client();
@@ -99,7 +101,7 @@ fn the_clients_modes_work() {
         let said = ask(mode);
         assert!(said.contains(expected), "{mode:?}: {said}");
     }
-    // By name, what no version of this server has yet is not taken for a typing error.
+    // Commands of cluster mode get their own errors, not those of unknown commands.
     assert_eq!(client.cmd(&["READONLY"]).text(), "OK");
     assert_eq!(client.cmd(&["READWRITE"]).text(), "OK");
     for cluster in [&["CLUSTER", "INFO"][..], &["ASKING"]] {
@@ -110,7 +112,7 @@ fn the_clients_modes_work() {
 }
 
 #[test]
-fn a_typing_error_is_told_from_what_is_meant() {
+fn misspelled_option_is_refused_with_a_suggestion() {
     let dir = folder();
     for (args, meant) in [
         (&["--prot", "7000"][..], "Did you mean '--port'?"),
@@ -130,23 +132,23 @@ fn a_typing_error_is_told_from_what_is_meant() {
 // The operator.
 
 #[test]
-fn debians_configuration_starts_a_daemon() {
+fn debian_configuration_starts_a_daemon() {
     let dir = folder();
     let port = free_port();
-    let here = dir.path().to_str().expect("text");
+    let here = dir.path().to_str().expect("valid UTF-8");
     let file = dir.path().join("redis.conf");
     let config = DEBIAN.replace("@PORT@", &port.to_string()).replace("@DIR@", here);
     fs::write(&file, config).expect("a file");
-    let output = run_in(dir.path(), locate::weft(), &[file.to_str().expect("text")]);
+    let output = run_in(dir.path(), locate::weft(), &[file.to_str().expect("valid UTF-8")]);
     let log = || fs::read_to_string(dir.path().join("redis-server.log")).unwrap_or_default();
     assert!(output.status.success(), "{}{}", text(&output.stderr), log());
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "a daemon is quiet: {output:?}");
-    // The one that was started has ended, the daemon is another.
+    // The process that was started has exited; the daemon is another process.
     let pid = until("a pid file", || {
         let text = fs::read_to_string(dir.path().join("redis-server.pid")).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     });
-    let _end = Ends(pid);
+    let _end = KillOnDrop(pid);
     let mut client = until("the daemon answers", || Client::try_tcp(port).ok());
     let info = client.cmd(&["INFO", "server"]).text();
     let field = format!("process_id:{}\r", pid.as_raw_nonzero());
@@ -155,43 +157,43 @@ fn debians_configuration_starts_a_daemon() {
     assert_eq!(client.cmd(&["CONFIG", "GET", "daemonize"]).items()[1].text(), "yes");
     let process = weft_testkit::process::Process(pid.as_raw_nonzero().get() as u32);
     let threads = process.thread_names().join(" ");
-    assert!(threads.contains("jemalloc"), "freed memory goes back by itself: {threads}");
+    assert!(threads.contains("jemalloc"), "a thread returns freed memory: {threads}");
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
     let manifest = dir.path().join("appendonlydir/appendonly.aof.manifest");
-    until("there is a log", || manifest.exists().then_some(()));
+    until("the AOF exists", || manifest.exists().then_some(()));
     client.ok(&["CONFIG", "SET", "appendonly", "no"]);
     kill_process(pid, Signal::TERM).expect("our daemon");
-    until("the daemon has ended", || test_kill_process(pid).is_err().then_some(()));
+    until("the daemon has exited", || test_kill_process(pid).is_err().then_some(()));
     assert!(log().contains("ready to exit, bye bye"), "{}", log());
     assert!(!dir.path().join("redis-server.pid").exists());
-    assert!(dir.path().join("dump.rdb").exists(), "there are save points: {}", log());
+    assert!(dir.path().join("dump.rdb").exists(), "the file of the last save: {}", log());
 }
 
-/// The file of the container's image, but for the folder, which is only there.
+/// The configuration of the container image, except for the folder, which exists only there.
 #[test]
-fn the_containers_configuration_starts() {
+fn container_configuration_starts() {
     let dir = folder();
-    let here = dir.path().to_str().expect("text");
+    let here = dir.path().to_str().expect("valid UTF-8");
     let file = dir.path().join("container.conf");
     fs::write(&file, CONTAINER.replace("dir /data", &format!("dir {here}"))).expect("a file");
-    let server = Server::weft(&["--include", file.to_str().expect("text")]);
+    let server = Server::weft(&["--include", file.to_str().expect("valid UTF-8")]);
     let mut client = server.client();
     assert_eq!(client.cmd(&["CONFIG", "GET", "bind"]).items()[1].text(), "* -::*");
     assert_eq!(client.cmd(&["CONFIG", "GET", "protected-mode"]).items()[1].text(), "no");
     assert_eq!(client.cmd(&["CONFIG", "GET", "dir"]).items()[1].text(), here);
 }
 
-/// A daemon is nobody's child: it is ended by its number.
-struct Ends(Pid);
+/// Kills a daemon, which is not a child process, by its process id.
+struct KillOnDrop(Pid);
 
-impl Drop for Ends {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = kill_process(self.0, Signal::KILL);
     }
 }
 
 #[test]
-fn protection_that_is_not_there_refuses_the_start() {
+fn unsupported_protection_refuses_the_start() {
     let dir = folder();
     for guard in [
         &["--user", "default", "off"][..],
@@ -217,17 +219,17 @@ fn protection_that_is_not_there_refuses_the_start() {
     let error = refused.error().expect("an error");
     assert!(error.ends_with("not supported by this version, which does not have TLS"), "{error}");
     assert_eq!(client.cmd(&["CONFIG", "GET", "tls-port"]).items()[1].text(), "0");
-    // What protects and is there, protects.
+    // A supported protection takes effect.
     let closed = Server::weft(&["--requirepass", "sesame"]);
     let reply = closed.client().try_cmd(&["GET", "k"]).expect("a reply").value;
     assert_eq!(reply.error().as_deref(), Some("NOAUTH Authentication required."));
 }
 
 #[test]
-fn failures_are_in_the_log_once_with_the_path() {
+fn start_failures_are_logged_once_with_the_path() {
     let dir = folder();
     let log = dir.path().join("weft.log");
-    let log_arg = log.to_str().expect("text");
+    let log_arg = log.to_str().expect("valid UTF-8");
     let taken = Server::weft(&[]);
     let port = taken.port().to_string();
     let cases: &[(&[&str], &str)] = &[
@@ -242,19 +244,19 @@ fn failures_are_in_the_log_once_with_the_path() {
         let _ = fs::remove_file(&log);
         let said = refused(dir.path(), &[&["--logfile", log_arg], *args].concat());
         let logged = fs::read_to_string(&log).unwrap_or_default();
-        assert!(said.contains(expected), "{args:?} at the terminal: {said}");
+        assert!(said.contains(expected), "{args:?} on the terminal: {said}");
         let lines = logged.lines().filter(|line| line.contains(expected)).count();
         assert_eq!(lines, 1, "{args:?} in the log: {logged}");
     }
-    // Without a log file the log is what is printed, and nothing is said twice.
+    // Without a log file the log is printed, and no message is repeated.
     let said = refused(dir.path(), &["--port", &port]);
     assert_eq!(said.matches("Address already in use").count(), 1, "{said}");
     let said = refused(dir.path(), &["--logfile", "/nonexistent/weft.log"]);
     assert!(said.contains("'/nonexistent/weft.log': No such file or directory"), "{said}");
 }
 
-/// Runs the server as somebody who can't raise limits, for a moment: what it said, and its code if
-/// it ended by itself.
+/// Runs the server as a user that can't raise limits. Returns its exit code if it exited, its log,
+/// and the time.
 fn with_few_descriptors(most: u64, args: &[&str]) -> (Option<i32>, String, Duration) {
     let dir = folder();
     let mut command = Command::new("sh");
@@ -269,10 +271,11 @@ fn with_few_descriptors(most: u64, args: &[&str]) -> (Option<i32>, String, Durat
     let begin = Instant::now();
     let mut child = command.stderr(Stdio::null()).spawn().expect("a shell");
     let log = || fs::read_to_string(dir.path().join("log")).unwrap_or_default();
-    let code = until("it is ready or has ended", || match child.try_wait().expect("our child") {
-        Some(status) => Some(status.code()),
-        None => log().contains("Ready to accept").then_some(None),
-    });
+    let code =
+        until("the server is ready or has exited", || match child.try_wait().expect("our child") {
+            Some(status) => Some(status.code()),
+            None => log().contains("Ready to accept").then_some(None),
+        });
     let took = begin.elapsed();
     let _ = child.kill();
     let _ = child.wait();
@@ -280,12 +283,15 @@ fn with_few_descriptors(most: u64, args: &[&str]) -> (Option<i32>, String, Durat
 }
 
 #[test]
-fn low_limits() {
+fn low_descriptor_limits_are_handled() {
     if !can_be_run_by_others(locate::weft()) {
-        return skipped::note("low_limits", "the server can't be run by another user");
+        return skipped::note(
+            "low_descriptor_limits_are_handled",
+            "the server can't be run by another user",
+        );
     }
     let port = free_port().to_string();
-    // "Exiting." exits.
+    // After the log line "Exiting." the server must exit.
     let (code, log, _) = with_few_descriptors(20, &["--port", &port]);
     assert_eq!(code, Some(1), "{log}");
     assert_eq!(log.matches("ulimit -n' of 20 is not enough").count(), 1, "{log}");
@@ -293,7 +299,7 @@ fn low_limits() {
     let (code, log, _) = with_few_descriptors(1000, &["--port", &port]);
     assert_eq!(code, None, "{log}");
     assert!(log.contains("maxclients has been reduced to"), "{log}");
-    // Billions of clients are no reason to ask the system hundreds of millions of times.
+    // Billions of clients must not cause hundreds of millions of system calls.
     let (code, log, took) =
         with_few_descriptors(1000, &["--port", &port, "--maxclients", "4294967295"]);
     assert_eq!(code, None, "{log}");
@@ -301,7 +307,7 @@ fn low_limits() {
     assert!(took < PATIENCE, "{took:?}");
 }
 
-/// Whether others may go where the program is.
+/// Whether other users may run the program.
 fn can_be_run_by_others(program: &Path) -> bool {
     if !rustix::process::geteuid().is_root() {
         return true;
@@ -313,22 +319,22 @@ fn can_be_run_by_others(program: &Path) -> bool {
 
 // The performance engineer.
 
-/// A tool: in `WEFT_TOOLS`, or beside the server under test.
+/// A tool: in `WEFT_TOOLS`, or next to the server under test.
 fn tool(name: &str) -> Option<PathBuf> {
     let dir = match std::env::var_os("WEFT_TOOLS") {
         Some(dir) => PathBuf::from(dir),
-        None => locate::weft().parent().expect("a file has a folder").to_path_buf(),
+        None => locate::weft().parent().expect("a parent folder").to_path_buf(),
     };
     let path = dir.join(name);
     if !path.is_file() {
-        skipped::note_here(&format!("no {name} in WEFT_TOOLS or beside the server"));
+        skipped::note_here(&format!("no {name} in WEFT_TOOLS or next to the server"));
         return None;
     }
     Some(path)
 }
 
 #[test]
-fn the_tools_run_on_a_server() {
+fn tools_work_with_a_server() {
     let (Some(benchmark), Some(tune)) = (tool("weft-benchmark"), tool("weft-tune")) else { return };
     let server = Server::weft(&[]);
     let port = server.port().to_string();
@@ -345,19 +351,19 @@ fn the_tools_run_on_a_server() {
     }
     let output = run_in(server.dir(), &tune, &["topology"]);
     assert!(output.status.success() && !output.stdout.is_empty(), "{}", text(&output.stderr));
-    // What doctor finds is its exit code; it must look at all.
+    // The exit code of doctor is its finding; both are valid here.
     let output = run_in(server.dir(), &tune, &["doctor"]);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
     assert!(!output.stdout.is_empty());
 }
 
-// The contributor, and whoever packages.
+// The contributor, and packagers.
 
 #[test]
-fn manuals_and_completions_are_written_and_understood() {
+fn manual_pages_and_completions_are_valid() {
     let dir = folder();
     let share = dir.path().join("share");
-    let share_arg = share.to_str().expect("text");
+    let share_arg = share.to_str().expect("valid UTF-8");
     let mut written = vec![(locate::weft().to_path_buf(), vec!["--install-docs", share_arg])];
     if let Some(benchmark) = tool("weft-benchmark") {
         written.push((benchmark, vec!["--install-docs", share_arg]));
@@ -384,7 +390,7 @@ fn manuals_and_completions_are_written_and_understood() {
     assert_eq!(text(&output.stdout), "allkeys-lru allkeys-lfu\n", "{}", text(&output.stderr));
     if let Some(man) = locate::program("man") {
         for entry in walk(&share.join("man")) {
-            let page = entry.to_str().expect("text");
+            let page = entry.to_str().expect("valid UTF-8");
             let output = run_in(dir.path(), &man, &["--warnings", "-l", page]);
             assert!(output.status.success() && output.stderr.is_empty(), "{page}: {output:?}");
             assert!(text(&output.stdout).contains("NAME"), "{page}");
@@ -392,15 +398,15 @@ fn manuals_and_completions_are_written_and_understood() {
     }
 }
 
-/// All files below a folder.
+/// All files in a folder and its subfolders.
 fn walk(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
-/// Both refuse the same typing errors, and what ours says contains what theirs says.
+/// Both servers refuse the same invalid starts, and our message contains the reference's message.
 #[test]
-fn the_reference_refuses_the_same_starts() {
+fn reference_refuses_the_same_starts() {
     let Some(valkey) = locate::valkey() else {
         return skipped::note_here("no valkey-server in PEERS_BIN or PATH");
     };

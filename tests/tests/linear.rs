@@ -1,16 +1,20 @@
-//! Concurrent clients are served as if one after the other: recorded histories are checked.
+//! Concurrent clients are served as if one after another: recorded histories are checked for
+//! linearizability.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `LINEAR_HISTORIES` | how many for each number of threads, default 1 |
-//! | `LINEAR_OPERATIONS` | of each client, default 1,000 |
-//! | `LINEAR_CLIENTS` | default 8 |
+//! | `LINEAR_HISTORIES` | histories for each number of threads, default 1 |
+//! | `LINEAR_OPERATIONS` | operations of each client, default 1,000 |
+//! | `LINEAR_CLIENTS` | clients, default 8 |
 //! | `LINEAR_THREADS` | numbers of I/O threads, default `1,2,4` |
-//! | `LINEAR_WITH` | kinds of disturbances, of `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,move`, or `all`; default `all` |
-//! | `LINEAR_SEED` | seed of the first, default 1; a failure prints the one to use |
+//! | `LINEAR_WITH` | kinds of disturbances, of
+//! `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,move`, or `all`; default `all`
+//! |
+//! | `LINEAR_SEED` | seed of the first history, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
-//! | `WEFT_PLANTED_STALE` | one built with `planted-stale`, which remembers too late what clients read |
+//! | `WEFT_PLANTED_STALE` | a server built with `planted-stale`, which records the reads of
+//! tracking clients too late |
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +25,10 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
 
-/// All of them with connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// What is done beside plain operations; and whether connections wander between threads.
+/// The disturbances in addition to plain operations, and whether connections move between threads.
 fn disturbances() -> (Disturbances, bool) {
     let text = env_or("LINEAR_WITH", "all".to_string());
     let (wandering, others): (Vec<&str>, Vec<&str>) =
@@ -34,7 +38,8 @@ fn disturbances() -> (Disturbances, bool) {
     (with, !wandering.is_empty() || text == "all")
 }
 
-/// Every other history has keys in three groups that are checked apart, and no commands about all.
+/// Every second history has keys in three groups that are checked separately, and no commands on
+/// all keys.
 fn load(seed: u64) -> Load {
     Load {
         clients: env_or("LINEAR_CLIENTS", 8),
@@ -62,22 +67,22 @@ fn histories_are_linearizable() {
             if disturbances().1 {
                 scope.spawn(|| move_clients(&server, &done));
             }
-            let _stop = Stop(&done);
+            let _stop = SetOnDrop(&done);
             check_histories(&server, threads, n as u64);
         });
     }
 }
 
-/// Sets the flag when dropped, also by a panic: so that threads of a scope end.
-struct Stop<'a>(&'a AtomicBool);
+/// Sets the flag on drop, also during a panic, so that the threads of a scope end.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Lets connections wander from thread to thread all the time.
+/// Moves connections from thread to thread all the time.
 fn move_clients(server: &Server, done: &AtomicBool) {
     let mut client = server.client();
     while !done.load(Ordering::Relaxed) {
@@ -86,13 +91,13 @@ fn move_clients(server: &Server, done: &AtomicBool) {
     }
 }
 
-/// Recordings of one seed until the search comes to an end: some have too many explanations that
-/// turn out to be wrong late.
+/// Recordings of one seed until the checker decides. Some histories have too many candidate orders
+/// that fail late.
 const ATTEMPTS: usize = 5;
 
 fn check_histories(server: &Server, threads: &str, nth: u64) {
     let count: u64 = env_or("LINEAR_HISTORIES", 1);
-    // each number of threads gets seeds of its own, of both kinds
+    // Each number of threads gets its own seeds, odd and even.
     let first = env_or("LINEAR_SEED", 1 + nth * count);
     let (mut recording, mut checking) = (Duration::ZERO, Duration::ZERO);
     let (mut events, mut lost) = (0, 0);
@@ -109,7 +114,7 @@ fn check_histories(server: &Server, threads: &str, nth: u64) {
             if verdict != Verdict::Unknown {
                 break;
             }
-            println!("LINEAR_SEED={seed} LINEAR_THREADS={threads}: not decided, once more");
+            println!("LINEAR_SEED={seed} LINEAR_THREADS={threads}: not decided, retrying");
         }
         events += history.iter().map(Vec::len).sum::<usize>();
         lost += history.iter().flatten().filter(|event| event.answer.is_none()).count();
@@ -127,11 +132,11 @@ fn check_histories(server: &Server, threads: &str, nth: u64) {
     }
     println!(
         "{count} histories with {threads} threads are linearizable: {events} events, {lost} of them \
-         without an answer; recorded in {recording:.1?}, checked in {checking:.1?}"
+         without a reply; recorded in {recording:.1?}, checked in {checking:.1?}"
     );
 }
 
-/// A line for each event, in the order of their returns.
+/// One line per event, in the order of their returns.
 fn dump(history: &[Vec<Event>]) -> String {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for (client, events) in history.iter().enumerate() {
@@ -143,19 +148,18 @@ fn dump(history: &[Vec<Event>]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// A checker that finds nothing may be one that can't. Among all disturbances the fault must still
-/// be seen.
+/// The checker must be able to find a fault, also among all disturbances.
 #[test]
-fn a_planted_race_is_found() {
-    is_found("a_planted_race_is_found", "WEFT_PLANTED", load);
+fn planted_race_is_found() {
+    is_found("planted_race_is_found", "WEFT_PLANTED", load);
 }
 
-/// The same of one that has clients keep old values.
+/// The same for a fault in tracking, by which clients keep old values.
 #[test]
-fn a_value_that_nobody_is_told_of_is_found() {
-    let with = "slow,streams,tracking".parse().expect("they exist");
+fn planted_missing_invalidation_is_found() {
+    let with = "slow,streams,tracking".parse().expect("known disturbances");
     let keeping = |seed| Load { with, ..load(seed) };
-    is_found("a_value_that_nobody_is_told_of_is_found", "WEFT_PLANTED_STALE", keeping);
+    is_found("planted_missing_invalidation_is_found", "WEFT_PLANTED_STALE", keeping);
 }
 
 fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
@@ -174,8 +178,8 @@ fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
     panic!("20 histories of a server with a fault passed as linearizable");
 }
 
-/// Money is moved between accounts in all shards by transactions; whoever reads all of them at
-/// once finds all of it.
+/// Transactions transfer money between accounts in all shards. A client that reads all accounts at
+/// once always sees the whole sum.
 #[test]
 fn transfers_keep_the_sum() {
     const ACCOUNTS: usize = 64;
@@ -219,7 +223,7 @@ fn transfers_keep_the_sum() {
     assert_eq!(sum(&mut server.client(), &read_all), ACCOUNTS as i64 * 1000);
 }
 
-/// Sixteen transfers in one pipeline.
+/// Sends sixteen transfers in one pipeline.
 fn move_money(client: &mut Client, rng: &mut Rng, accounts: &[String]) {
     let mut batch: Vec<Vec<String>> = Vec::new();
     for _ in 0..16 {

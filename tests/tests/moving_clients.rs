@@ -1,17 +1,18 @@
-//! Connections that change their thread, hundreds of times a second, with everything pending that can be: requests in
-//! flight, half requests, replies that are not taken, blocked commands, transactions, pushes, long commands, pauses.
-//! Every single answer has a deadline, so a wake-up that gets lost fails the test and shows where.
+//! Connections move to other threads hundreds of times a second, with all kinds of pending state:
+//! requests in flight, partial requests, unread replies, blocked commands, transactions, pushes,
+//! long commands, pauses. Every reply has a deadline, so a lost wake-up fails the test and shows
+//! where.
 //!
-//! DEBUG ACTIVE-THREADS sends threads to sleep and wakes them, by which connections are handed over as the load has it
-//! done; DEBUG MOVE-CLIENTS scatters them.
+//! DEBUG ACTIVE-THREADS deactivates and activates threads, which moves connections as under
+//! changing load. DEBUG MOVE-CLIENTS scatters the connections.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `MOVING_SECONDS` | how long each test goes on, default 3 |
+//! | `MOVING_SECONDS` | seconds of each test, default 3 |
 //! | `MOVING_SEED` | seed, default 1 |
-//! | `MOVING_DEADLINE` | seconds that an answer may take, default 60; 10 where nothing else runs |
-//! | `MOVING_CONNECTIONS` | about how many connections, default 200 |
-//! | `MOVING_WITHOUT` | kinds of clients that are left out, with commas between |
+//! | `MOVING_DEADLINE` | seconds that a reply may take, default 60; use 10 on an idle machine |
+//! | `MOVING_CONNECTIONS` | approximate number of connections, default 200 |
+//! | `MOVING_WITHOUT` | kinds of clients to leave out, separated by commas |
 
 #[path = "moving_clients/blocked.rs"]
 mod blocked;
@@ -33,14 +34,14 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value, client};
 use weft_tests::env_or;
 
-/// Clients that move all others. More than one, since they wait for their own answers as well.
+/// Clients that move all others. More than one, because they also wait for their own replies.
 const MOVERS: u64 = 3;
 
-/// What all clients of a test share.
+/// State shared by all clients of a test.
 pub struct Run<'a> {
     pub server: &'a Server,
     pub seed: u64,
-    /// How long an answer may take.
+    /// How long a reply may take.
     pub deadline: Duration,
     until: Instant,
     failed: AtomicBool,
@@ -48,8 +49,8 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether clients go on.
-    pub fn goes_on(&self) -> bool {
+    /// Whether clients continue.
+    pub fn should_continue(&self) -> bool {
         Instant::now() < self.until && !self.failed.load(Ordering::Relaxed)
     }
 
@@ -57,7 +58,7 @@ impl Run<'_> {
         Rng::new(self.seed.wrapping_mul(1_000_003).wrapping_add(nth))
     }
 
-    /// A client whose every read has the deadline.
+    /// A client with the deadline for every read.
     pub fn client(&self) -> Client {
         let mut client = self.server.client();
         client.set_timeout(self.deadline);
@@ -67,7 +68,7 @@ impl Run<'_> {
     /// The client's next reply, to `what`.
     ///
     /// # Panics
-    /// When it does not come.
+    /// If it does not arrive in time.
     pub fn reply(&self, client: &mut Client, what: &str) -> Value {
         match client.read_reply() {
             Ok(reply) => {
@@ -84,12 +85,12 @@ impl Run<'_> {
         self.reply(client, args[0])
     }
 
-    /// Notes answers that were read without [`Run::reply`].
+    /// Counts replies that were read without [`Run::reply`].
     pub fn count(&self, answers: u64) {
         self.answers.fetch_add(answers, Ordering::Relaxed);
     }
 
-    /// Ends the test: an answer did not come. Shows where everybody is.
+    /// Fails the test because of a missing reply, and prints the state of the server.
     pub fn fail(&self, what: &str, e: &io::Error) -> ! {
         if self.failed.swap(true, Ordering::Relaxed) {
             panic!("{what}: {e}, after another failure");
@@ -104,10 +105,10 @@ impl Run<'_> {
     }
 }
 
-/// A name, how many threads, and what each does; it has a number of its own.
+/// A name, a number of threads, and the function that each runs with its own number.
 type Kind = (&'static str, u64, fn(&Run<'_>, u64));
 
-/// Runs all kinds of clients beside threads that are sent to sleep and woken.
+/// Runs all kinds of clients while threads are deactivated and activated.
 fn run(name: &str, threads: usize, args: &[&str]) {
     let count = threads.to_string();
     let own = ["--io-threads", &count, "--enable-debug-command", "yes"];
@@ -122,7 +123,7 @@ fn run(name: &str, threads: usize, args: &[&str]) {
     };
     values::fill(&run);
     let moves = Moves::default();
-    // Most kinds take two connections or more for each of their threads.
+    // Most kinds use two or more connections per thread.
     let tenths = env_or::<u64>("MOVING_CONNECTIONS", 200).div_ceil(20);
     let without: String = env_or("MOVING_WITHOUT", String::new());
     let kinds: [Kind; 11] = [
@@ -142,7 +143,7 @@ fn run(name: &str, threads: usize, args: &[&str]) {
         let guarded = |client: fn(&Run<'_>, u64), nth: u64| {
             let run = &run;
             scope.spawn(move || {
-                // A mistake of one ends the others, too.
+                // A panic of one client ends the others, too.
                 let ended = catch_unwind(AssertUnwindSafe(|| client(run, nth)));
                 if let Err(panic) = ended {
                     run.failed.store(true, Ordering::Relaxed);
@@ -163,7 +164,7 @@ fn run(name: &str, threads: usize, args: &[&str]) {
     let mut client = server.client();
     let moved = mover::number(&mut client, "moves");
     println!(
-        "{name}: {} answers, {moved} moves, activity changed {} times",
+        "{name}: {} answers, {moved} moves, {} changes of active threads",
         run.answers.into_inner(),
         moves.changes.into_inner()
     );
@@ -173,18 +174,18 @@ fn run(name: &str, threads: usize, args: &[&str]) {
 }
 
 #[test]
-fn clients_of_two_threads_are_all_answered() {
+fn clients_on_two_threads_get_all_replies() {
     run("two threads", 2, &[]);
 }
 
 #[test]
-fn clients_of_four_threads_are_all_answered() {
+fn clients_on_four_threads_get_all_replies() {
     run("four threads", 4, &[]);
 }
 
-/// Replies wait until the disk has what they tell of.
+/// Replies wait until their writes are on disk.
 #[test]
-fn clients_whose_replies_wait_for_the_disk_are_all_answered() {
+fn clients_under_appendfsync_always_get_all_replies() {
     let args = ["--appendonly", "yes", "--appendfsync", "always"];
     run("appendfsync always", 3, &args);
 }

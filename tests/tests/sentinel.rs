@@ -1,12 +1,12 @@
-//! Real Sentinels watch over three servers: primaries are killed, stopped and asked to hand over.
+//! Real Sentinels watch three servers: primaries are killed, stopped, and asked to fail over.
 //!
-//! After each: the Sentinels and the servers agree on one primary, the old one is a replica of it, the
-//! configuration files say so, and nothing is lost that two replicas had confirmed.
+//! After each failover the Sentinels and the servers agree on one primary, the old primary is its
+//! replica, and the configuration files match. No write is lost that two replicas had acknowledged.
 //!
-//! | variable | means |
+//! | variable | meaning |
 //! |---|---|
-//! | `SENTINEL_KILLS`, `SENTINEL_STOPS`, `SENTINEL_HANDOVERS` | how often (default 2, 1, 1) |
-//! | `SENTINEL` | the program that watches (default: valkey-server) |
+//! | `SENTINEL_KILLS`, `SENTINEL_STOPS`, `SENTINEL_HANDOVERS` | number of each (default 2, 1, 1) |
+//! | `SENTINEL` | the Sentinel program (default: valkey-server) |
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use weft_testkit::{locate, skipped};
 use weft_tests::env_or;
 use weft_tests::instance::Instance;
 
-/// Only that a hang becomes a failure.
+/// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PASSWORD: [&str; 2] = ["AUTH", "secret"];
 
 struct Cluster {
     servers: Vec<Instance>,
     sentinels: Vec<Instance>,
-    /// Where the writer has to go.
+    /// The port of the primary, for the writer.
     primary: Arc<AtomicU16>,
 }
 
 impl Cluster {
     fn new(sentinel: &Path) -> Cluster {
-        // As docs/replication.md has it.
+        // The configuration from docs/replication.md.
         let common = [
             "save \"\"",
             "repl-diskless-sync-delay 0",
@@ -65,8 +65,10 @@ impl Cluster {
         cluster.sentinels = sentinels;
         cluster.until("Sentinels know each other", |all| {
             all.sentinels.iter().all(|sentinel| {
-                let told = ask(sentinel, &["SENTINEL", "SENTINELS", "main"]);
-                told.is_some_and(|told| told.items().len() == 2 && told.items().iter().all(is_up))
+                let reported = ask(sentinel, &["SENTINEL", "SENTINELS", "main"]);
+                reported.is_some_and(|reported| {
+                    reported.items().len() == 2 && reported.items().iter().all(is_up)
+                })
             })
         });
         cluster.until("Sentinels know the replicas", |all| all.is_seen_by_all(first));
@@ -77,15 +79,15 @@ impl Cluster {
         let began = Instant::now();
         while !is_so(self) {
             if began.elapsed() > PATIENCE {
-                panic!("never: {what}\n{}", self.show());
+                panic!("timed out: {what}\n{}", self.show());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Everything that tells why they don't agree.
+    /// State and logs that explain a disagreement.
     fn show(&self) -> String {
-        let mut text = format!("Sentinels say {:?}\n", self.told_primaries());
+        let mut text = format!("Sentinels say {:?}\n", self.reported_primaries());
         for server in &self.servers {
             let role = ask(server, &["ROLE"]).map_or("-".into(), |role| format!("{role}"));
             let conf = server.conf();
@@ -104,35 +106,41 @@ impl Cluster {
     }
 
     fn server(&mut self, port: u16) -> &mut Instance {
-        self.servers.iter_mut().find(|server| server.port() == port).expect("one of them")
+        self.servers
+            .iter_mut()
+            .find(|server| server.port() == port)
+            .expect("a server of the cluster")
     }
 
     fn online_replicas(&self, port: u16) -> usize {
-        let server = self.servers.iter().find(|server| server.port() == port).expect("one of them");
+        let server = self
+            .servers
+            .iter()
+            .find(|server| server.port() == port)
+            .expect("a server of the cluster");
         info(server).matches("state=online").count()
     }
 
-    fn told_primaries(&self) -> BTreeSet<String> {
-        let told = |sentinel: &Instance| {
+    fn reported_primaries(&self) -> BTreeSet<String> {
+        let reported = |sentinel: &Instance| {
             let answer = ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
             answer.map_or("-".into(), |answer| format!("{answer}"))
         };
-        self.sentinels.iter().map(told).collect()
+        self.sentinels.iter().map(reported).collect()
     }
 
-    /// The one that all who can be asked take for the primary, other than `old`.
+    /// The primary that all Sentinels agree on, if it is not `old`.
     fn new_primary(&self, old: u16) -> Option<u16> {
-        let told = self.told_primaries();
-        let port =
-            self.servers.iter().map(Instance::port).find(|port| {
-                told.len() == 1 && told.iter().all(|t| t.contains(&port.to_string()))
-            })?;
+        let reported = self.reported_primaries();
+        let port = self.servers.iter().map(Instance::port).find(|port| {
+            reported.len() == 1 && reported.iter().all(|t| t.contains(&port.to_string()))
+        })?;
         (port != old).then_some(port)
     }
 
-    /// Whether every Sentinel has seen that the others are replicas of this one. One that has not would make
-    /// replicas of them later, whatever they have become by then: two Sentinels do so within seconds of each
-    /// other when an old primary comes back.
+    /// Whether every Sentinel has seen that the other servers replicate from this one. A Sentinel
+    /// that has not would reconfigure them later, whatever their role is by then. Two Sentinels do
+    /// that within seconds of each other when an old primary comes back.
     fn is_seen_by_all(&self, primary: u16) -> bool {
         let (port, expected) = (primary.to_string(), self.servers.len() - 1);
         let follows = |replica: &Value| {
@@ -151,31 +159,31 @@ impl Cluster {
         })
     }
 
-    /// Has the first Sentinel hand over from `old`. It gives up an attempt that takes too long, and is asked
-    /// again then.
-    fn hand_over(&self, old: u16) {
+    /// Asks the first Sentinel to fail over from `old`. It aborts an attempt that takes too long,
+    /// and is asked again.
+    fn start_failover(&self, old: u16) {
         let says_old = |all: &Cluster| {
             let answer = ask(&all.sentinels[0], &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
             answer.is_some_and(|answer| format!("{answer}").contains(&old.to_string()))
         };
-        self.until("a handover comes to its end", |all| {
+        self.until("the failover completes", |all| {
             if !says_old(all) {
                 return true;
             }
             let coordinated = ["SENTINEL", "FAILOVER", "main", "COORDINATED"];
             let answer = ask(&all.sentinels[0], &coordinated).and_then(|answer| answer.error());
             if answer.is_some_and(|error| error.contains("wrong number of arguments")) {
-                // Redis knows none that waits for the primary.
+                // Redis has no coordinated failover.
                 ask(&all.sentinels[0], &coordinated[..3]);
             }
             false
         });
     }
 
-    /// Waits for another primary than `old`, then has `bring_back` see to the old one, and all agree.
-    fn fails_over(&mut self, old: u16, bring_back: impl FnOnce(&mut Instance)) -> u16 {
+    /// Waits for another primary than `old`, restores the old one by `bring_back`, and waits until all agree.
+    fn wait_for_failover(&mut self, old: u16, bring_back: impl FnOnce(&mut Instance)) -> u16 {
         self.until("another primary", |all| all.new_primary(old).is_some());
-        let new = self.new_primary(old).expect("just seen");
+        let new = self.new_primary(old).expect("checked above");
         self.primary.store(new, Ordering::SeqCst);
         bring_back(self.server(old));
         self.until("one primary with two replicas", |all| {
@@ -187,8 +195,8 @@ impl Cluster {
             let says_any = server.conf().contains("\nreplicaof ");
             if server.port() == new { !says_any } else { says }
         };
-        self.until("configuration files say so", |all| all.servers.iter().all(rewritten));
-        self.until("every Sentinel has seen it", |all| all.is_seen_by_all(new));
+        self.until("the configuration files match", |all| all.servers.iter().all(rewritten));
+        self.until("every Sentinel has seen the roles", |all| all.is_seen_by_all(new));
         new
     }
 }
@@ -198,7 +206,7 @@ fn ask(instance: &Instance, args: &[&str]) -> Option<Value> {
         return None;
     }
     let mut client = instance.try_client()?;
-    // Sentinels have none, and say so.
+    // Sentinels have no password, and return an error.
     client.try_cmd(&PASSWORD).ok()?;
     client.try_cmd(args).ok().map(|reply| reply.value)
 }
@@ -210,22 +218,22 @@ fn info(instance: &Instance) -> String {
     }
 }
 
-/// Whether a Sentinel finds nothing wrong with another one, or with a replica.
+/// Whether a Sentinel considers another Sentinel or a replica healthy.
 fn is_up(instance: &Value) -> bool {
     let flags = instance.field("flags").map(Value::text).unwrap_or_default();
     flags == "slave" || flags == "sentinel"
 }
 
-/// Ends the writer, also where the test fails.
-struct Ends<'a>(&'a AtomicBool);
+/// Ends the writer on drop, also when the test fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-/// Writes numbers in order, and remembers those that two replicas have confirmed.
+/// Writes numbers in order, and records those that two replicas acknowledged.
 fn write(primary: &AtomicU16, confirmed: &Mutex<Vec<u64>>, is_over: &AtomicBool) {
     let mut number = 0u64;
     while !is_over.load(Ordering::SeqCst) {
@@ -254,12 +262,12 @@ fn write(primary: &AtomicU16, confirmed: &Mutex<Vec<u64>>, is_over: &AtomicBool)
 }
 
 #[test]
-fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
+fn sentinels_fail_over_without_losing_acknowledged_writes() {
     let sentinel = match std::env::var_os("SENTINEL") {
         Some(program) => PathBuf::from(program),
         None => match locate::valkey() {
             Some(program) => program,
-            None => return skipped::note_here("no valkey-server, which is a Sentinel, too"),
+            None => return skipped::note_here("no valkey-server, which is also the Sentinel"),
         },
     };
     let mut cluster = Cluster::new(&sentinel);
@@ -267,28 +275,28 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
     let primary = cluster.primary.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| write(&primary, &confirmed, &is_over));
-        let ends = Ends(&is_over);
+        let ends = SetOnDrop(&is_over);
         let mut now = primary.load(Ordering::SeqCst);
         for round in 0..env_or("SENTINEL_KILLS", 2) {
             eprintln!("kill {round}: {now}");
             cluster.server(now).kill();
-            now = cluster.fails_over(now, Instance::start);
+            now = cluster.wait_for_failover(now, Instance::start);
         }
         for round in 0..env_or("SENTINEL_STOPS", 1) {
             eprintln!("stop {round}: {now}");
             cluster.server(now).stop();
-            now = cluster.fails_over(now, Instance::go_on);
+            now = cluster.wait_for_failover(now, Instance::resume);
         }
         for round in 0..env_or("SENTINEL_HANDOVERS", 1) {
-            eprintln!("hand over {round}: {now}");
-            cluster.hand_over(now);
-            now = cluster.fails_over(now, |_| ());
+            eprintln!("fail over {round}: {now}");
+            cluster.start_failover(now);
+            now = cluster.wait_for_failover(now, |_| ());
         }
         drop(ends);
         let mut client = Client::tcp(now);
         client.ok(&PASSWORD);
         let confirmed = confirmed.lock().expect("a list");
-        assert!(confirmed.len() > 10, "{} confirmed", confirmed.len());
+        assert!(confirmed.len() > 10, "{} acknowledged", confirmed.len());
         for number in confirmed.iter() {
             assert_eq!(
                 client.cmd(&["GET", &format!("n:{number}")]),
@@ -296,6 +304,6 @@ fn sentinels_fail_over_and_nothing_confirmed_is_lost() {
                 "{number}"
             );
         }
-        eprintln!("{} writes were confirmed by two replicas, and are there", confirmed.len());
+        eprintln!("{} writes were acknowledged by two replicas, and none is lost", confirmed.len());
     });
 }

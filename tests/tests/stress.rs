@@ -1,8 +1,8 @@
-//! Everything at once on many threads: the server stays up, and what must be conserved is.
+//! Load on many threads: the server stays up, and all invariants hold.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `STRESS_SECONDS` | how long the clients of each test go on, default 2 |
+//! | `STRESS_SECONDS` | seconds of each test, default 2 |
 //! | `STRESS_SEED` | seed, default 1 |
 
 use std::collections::HashMap;
@@ -15,20 +15,20 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::{assert_consistent, env_or};
 
-/// All of them with connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 const CLIENTS: u64 = 8;
 
-/// When the clients of a test that starts now are to stop.
+/// When the clients of a test that starts now must stop.
 fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(env_or("STRESS_SECONDS", 2))
 }
 
-/// Rules that would end the test rather than stress the server: a password locks the other
-/// clients out, DEBUG SLEEP only waits, and a pause stops everybody.
+/// Rules that would end the test instead of stressing the server: a password locks the other
+/// clients out, DEBUG SLEEP only waits, and a pause stops all clients.
 const LEFT_OUT: [&str; 3] = ["requirepass", "DEBUG SLEEP", "CLIENT PAUSE"];
 
-/// A client that sends random steps, reconnecting when it is killed.
+/// A client that sends random steps, and reconnects when it is killed.
 fn random_client(server: &Server, deck: &Deck, seed: u64, until: Instant) {
     let mut rng = Rng::new(seed);
     let mut client = server.client();
@@ -53,14 +53,14 @@ fn random_client(server: &Server, deck: &Deck, seed: u64, until: Instant) {
             {
                 panic!("seed {seed}: {} of {answered} replies, then nothing", replies.len())
             }
-            // killed by another client, or by a step of its own
+            // Killed by another client, or by its own step.
             Err(_) => client = server.client(),
         }
     }
 }
 
 #[test]
-fn random_commands_on_all_threads() {
+fn random_commands_on_all_threads_keep_the_server_consistent() {
     let mut server = Server::weft(&[&THREADS[..], &["--enable-debug-command", "yes"]].concat());
     let list = server.client().cmd(&["COMMAND", "LIST"]);
     let known = list.items().iter().map(|name| name.text().to_ascii_uppercase()).collect();
@@ -81,15 +81,15 @@ fn random_commands_on_all_threads() {
             scope.spawn(move || random_client(server, deck, seed + i, until));
         }
     });
-    assert!(server.is_alive(), "the server has ended");
+    assert!(server.is_alive(), "the server has exited");
     let mut client = server.client();
     assert_consistent(&mut client);
     client.ok(&["FLUSHALL"]);
     assert_consistent(&mut client);
 }
 
-/// Every INCR counts once: no two clients are told the same number, each client's own grow,
-/// and at the end the counters hold the number of INCRs.
+/// Every INCR counts once: all replies differ, the replies of each client increase, and in the end
+/// the counters hold the number of INCRs.
 #[test]
 fn increments_are_never_lost() {
     const COUNTERS: usize = 20;
@@ -100,7 +100,7 @@ fn increments_are_never_lost() {
             let mut client = server.client();
             scope.spawn(move || {
                 let mut rng = Rng::new(i);
-                let mut told: HashMap<usize, Vec<i64>> = HashMap::new();
+                let mut numbers: HashMap<usize, Vec<i64>> = HashMap::new();
                 while Instant::now() < until {
                     let counters: Vec<usize> = (0..20).map(|_| rng.below(COUNTERS)).collect();
                     let commands: Vec<Vec<String>> = counters
@@ -109,10 +109,10 @@ fn increments_are_never_lost() {
                         .collect();
                     let replies = client.pipeline(&commands).expect("answered");
                     for (counter, reply) in counters.into_iter().zip(replies) {
-                        told.entry(counter).or_default().push(reply.value.int());
+                        numbers.entry(counter).or_default().push(reply.value.int());
                     }
                 }
-                told
+                numbers
             })
         });
         let clients: Vec<_> = clients.collect();
@@ -120,22 +120,19 @@ fn increments_are_never_lost() {
     });
     let mut client = server.client();
     for counter in 0..COUNTERS {
-        let each: Vec<&Vec<i64>> = counts.iter().filter_map(|told| told.get(&counter)).collect();
-        for told in &each {
-            assert!(told.is_sorted_by(|a, b| a < b), "one client saw counter {counter} go back");
+        let each: Vec<&Vec<i64>> =
+            counts.iter().filter_map(|numbers| numbers.get(&counter)).collect();
+        for numbers in &each {
+            assert!(numbers.is_sorted_by(|a, b| a < b), "one client saw counter {counter} go back");
         }
         let mut all: Vec<i64> = each.into_iter().flatten().copied().collect();
         all.sort_unstable();
-        assert_eq!(
-            all,
-            (1..=all.len() as i64).collect::<Vec<_>>(),
-            "numbers told by counter {counter}"
-        );
+        assert_eq!(all, (1..=all.len() as i64).collect::<Vec<_>>(), "replies of counter {counter}");
         assert_eq!(client.cmd(&["GET", &format!("n{counter}")]).text(), all.len().to_string());
     }
 }
 
-/// Runs `write` on some threads and `read` on others, until all writers are through.
+/// Runs `write` on some threads and `read` on others, until all writers are done.
 fn writers_and_readers(
     server: &Server,
     write: impl Fn(&mut Client, &mut Rng) + Sync,
@@ -170,11 +167,11 @@ fn writers_and_readers(
         let reads: Vec<i32> =
             readers.into_iter().map(|reader| reader.join().expect("no reader failed")).collect();
         assert_eq!(failed, 0, "writers failed");
-        assert!(reads.iter().all(|&n| n > 0), "a reader never came to read: {reads:?}");
+        assert!(reads.iter().all(|&n| n > 0), "a reader never read: {reads:?}");
     });
 }
 
-/// The keys of one MSET are spread over shards; a reader sees all of them or none.
+/// The keys of an MSET are spread over shards. A reader sees all of its writes, or none.
 #[test]
 fn mset_is_atomic() {
     let server = Server::weft(&THREADS);
@@ -193,7 +190,7 @@ fn mset_is_atomic() {
     });
 }
 
-/// MSETNX makes all keys or none, DEL takes all; nobody sees some.
+/// MSETNX creates all keys or none, DEL removes all. No client sees only some of them.
 #[test]
 fn msetnx_is_atomic() {
     let server = Server::weft(&THREADS);
@@ -210,7 +207,7 @@ fn msetnx_is_atomic() {
     });
 }
 
-/// A token is renamed from key to key: at every moment exactly one of them holds it.
+/// A token is renamed from key to key. At any moment exactly one key holds it.
 #[test]
 fn rename_moves_and_never_copies() {
     let server = Server::weft(&THREADS);
@@ -232,9 +229,9 @@ fn rename_moves_and_never_copies() {
     });
 }
 
-/// Once a write is answered, every client sees it: real-time order, over all threads.
+/// Once a write is answered, every client on every thread sees it.
 #[test]
-fn an_answered_write_is_seen_by_everybody() {
+fn answered_write_is_visible_to_all_clients() {
     let server = Server::weft(&THREADS);
     let answered: Vec<AtomicI64> = (0..4).map(|_| AtomicI64::new(0)).collect();
     let next: Vec<AtomicI64> = (0..4).map(|_| AtomicI64::new(0)).collect();
@@ -243,7 +240,7 @@ fn an_answered_write_is_seen_by_everybody() {
     }
     let write = |client: &mut Client, rng: &mut Rng| {
         let key = rng.below(4);
-        // IFEQ would do for one writer; with several, INCR keeps the numbers in order
+        // INCR keeps the numbers of several writers in order; IFEQ would do only for one writer.
         let n = client.cmd(&["INCR", &format!("seen{key}")]).int();
         answered[key].fetch_max(n, Ordering::SeqCst);
         next[key].fetch_add(1, Ordering::SeqCst);
@@ -265,9 +262,9 @@ fn an_answered_write_is_seen_by_everybody() {
     }
 }
 
-/// Lifetimes end while other threads read, write and scan the same keys.
+/// Keys expire while other threads read, write and scan them.
 #[test]
-fn expiry_under_load_loses_nothing_else() {
+fn expiry_under_load_removes_nothing_else() {
     let server = Server::weft(&THREADS);
     server.client().ok(&["SET", "stays", "here"]);
     let write = |client: &mut Client, rng: &mut Rng| {
@@ -282,7 +279,7 @@ fn expiry_under_load_loses_nothing_else() {
         }
     });
     let mut client = server.client();
-    // nobody touches the keys any more; they must go by themselves
+    // No client accesses the keys any more; active expiry must remove them.
     let mut left = client.cmd(&["DBSIZE"]).int();
     for _ in 0..3000 {
         if left == 1 {
@@ -291,5 +288,5 @@ fn expiry_under_load_loses_nothing_else() {
         std::thread::sleep(Duration::from_millis(20));
         left = client.cmd(&["DBSIZE"]).int();
     }
-    panic!("{left} keys where one is left");
+    panic!("{left} keys instead of one");
 }

@@ -1,4 +1,4 @@
-// What programs do with go-redis: values, transactions, pub/sub, streams. Ends with `done`.
+// Typical uses of go-redis: values, transactions, pub/sub, streams. Prints `done` on success.
 //
 // usage: go-redis PORT
 package main
@@ -17,10 +17,10 @@ import (
 
 var ctx = context.Background()
 
-// same ends the program unless both are equal and nothing failed.
+// same exits with an error unless got equals want and err is nil.
 func same(what string, err error, got, want any) {
 	if err != nil || !reflect.DeepEqual(got, want) {
-		fmt.Fprintf(os.Stderr, "%s: %v, %#v where %#v was expected\n", what, err, got, want)
+		fmt.Fprintf(os.Stderr, "%s: %v, got %#v, want %#v\n", what, err, got, want)
 		os.Exit(1)
 	}
 }
@@ -47,7 +47,7 @@ func next(messages <-chan *redis.Message) redis.Message {
 	case message := <-messages:
 		return *message
 	case <-time.After(time.Minute):
-		same("a message", errors.New("none came"), nil, nil)
+		same("a message", errors.New("timed out"), nil, nil)
 		return redis.Message{}
 	}
 }
@@ -58,7 +58,7 @@ func pubsub(r *redis.Client) {
 	same("SUBSCRIBE", err, nil, nil)
 	same("PSUBSCRIBE", subscriber.PSubscribe(ctx, "n*"), nil, nil)
 	_, err = subscriber.Receive(ctx)
-	same("its answer", err, nil, nil)
+	same("its reply", err, nil, nil)
 	messages := subscriber.Channel()
 	receivers, err := r.Publish(ctx, "news", "hello").Result()
 	same("PUBLISH", err, receivers, int64(2))
@@ -117,7 +117,7 @@ func streams(r *redis.Client) {
 		}
 	}
 	r.XAdd(ctx, &redis.XAddArgs{Stream: "t", ID: "7-7", Values: []any{"hello", "there"}})
-	same("what was read", nil, (<-read)[0].Messages[0].ID, "7-7")
+	same("entry read", nil, (<-read)[0].Messages[0].ID, "7-7")
 }
 
 func main() {

@@ -1,4 +1,4 @@
-// What programs do with ioredis: values, transactions, pub/sub, streams. Ends with `done`.
+// Typical uses of ioredis: values, transactions, pub/sub, streams. Prints `done` on success.
 //
 // usage: node session.cjs PORT
 "use strict";
@@ -74,13 +74,13 @@ async function streams(redis) {
 
   const waiter = connect();
   const read = waiter.xread("BLOCK", 60_000, "STREAMS", "t", "$");
-  while (!/cmd=xread/.test(await redis.client("LIST"))) { /* it is on its way */ }
+  while (!/cmd=xread/.test(await redis.client("LIST"))) { /* not blocked yet */ }
   await redis.xadd("t", "7-7", "hello", "there");
   assert.deepEqual(await read, [["t", [["7-7", ["hello", "there"]]]]]);
   waiter.disconnect();
 }
 
-// Values that are kept here, invalidations by way of a subscriber: as programs do it in RESP2.
+// Client-side caching in RESP2: invalidations are redirected to a subscriber.
 async function caching(redis) {
   const ear = connect(), other = connect();
   const id = await ear.client("ID");
@@ -102,7 +102,7 @@ async function main() {
   for (protocol of [2, 3]) {
     const redis = connect();
     const parts = [values, pubsub, streams];
-    // The library takes no such messages for pushes in RESP3.
+    // In RESP3 the library does not deliver these pushes as messages.
     if (protocol === 2) parts.push(caching);
     for (const part of parts) await part(redis);
     assert.equal(await redis.flushall(), "OK");

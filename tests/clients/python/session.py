@@ -1,4 +1,4 @@
-"""What programs do with redis-py: values, transactions, pub/sub, streams. Ends with `done`.
+"""Typical uses of redis-py: values, transactions, pub/sub, streams. Prints `done` on success.
 
 usage: session.py PORT
 """
@@ -56,7 +56,7 @@ def transactions(r):
 def next_message(subscriber):
     while True:
         message = subscriber.get_message(timeout=10)
-        assert message is not None, "no message came"
+        assert message is not None, "no message"
         return message
 
 
@@ -124,7 +124,7 @@ def streams(r):
     assert r.xgroup_create("s", "workers", id="0") is True
     try:
         r.xgroup_create("s", "workers", id="0")
-        raise SystemExit("a group was made twice")
+        raise SystemExit("a group was created twice")
     except redis.ResponseError as e:
         assert "BUSYGROUP" in str(e)
     got = entries(r.xreadgroup("workers", "one", {"s": ">"}, count=3))
@@ -144,7 +144,7 @@ def streams(r):
     assert (group["pending"], group["lag"]) == (3, None), group
     assert r.xgroup_destroy("s", "workers") == 1
 
-    # Somebody waits, and somebody else adds.
+    # One client blocks, and another one adds an entry.
     waiter = connect(r.get_connection_kwargs()["protocol"])
     result = []
     thread = threading.Thread(target=lambda: result.append(waiter.xread({"t": "$"}, block=60_000)))
@@ -158,7 +158,7 @@ def streams(r):
 
 
 def entries(reply):
-    """Those of the only stream of a reply: RESP3 has a map where RESP2 has pairs."""
+    """The entries of the only stream of a reply: a map in RESP3, pairs in RESP2."""
     pairs = list(reply.items()) if isinstance(reply, dict) else reply
     assert len(pairs) == 1, reply
     found = pairs[0][1]
@@ -168,8 +168,8 @@ def entries(reply):
 
 
 def caching():
-    """The library keeps values by itself, and forgets them when the server says so. It wants to hear of
-    a Redis of 7.4 for that, whatever the server can do."""
+    """The library caches values, and drops them when the server invalidates them. It requires the name
+    and version of Redis 7.4 for that, whatever the server supports."""
     greeting = connect(3).execute_command("HELLO")
     CacheProxyConnection.DEFAULT_SERVER_NAME = greeting["server"]
     CacheProxyConnection.MIN_ALLOWED_VERSION = greeting["version"]
@@ -182,10 +182,10 @@ def caching():
     asked = other.info("commandstats")["cmdstat_get"]["calls"]
     for _ in range(100):
         assert keeper.get("a") == "1"
-    assert other.info("commandstats")["cmdstat_get"]["calls"] == asked, "it asks every time"
+    assert other.info("commandstats")["cmdstat_get"]["calls"] == asked, "a cached read reached the server"
     for round in range(100):
         other.set("a", round)
-        # What the server says is read when the next command is about to be sent.
+        # The library reads invalidations when it sends the next command.
         while keeper.get("a") != str(round):
             pass
     other.flushall()

@@ -1,16 +1,16 @@
-//! Clients that wait for keys and end otherwise than by being served: killed, unblocked, refused.
-//! Nobody takes an element who is gone, nobody sleeps beside one, everybody is answered.
+//! Blocked clients that end without being served: killed, unblocked or refused. A dead client takes
+//! no element, no client stays blocked next to an element, and every live client gets an answer.
 
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, Value};
 use weft_tests::scene::{
-    Long, PATIENCE, SLOW_THREADS, client, id, on_both, reply, reply_within, send, send_all, until,
-    until_blocked,
+    LongCommand, PATIENCE, SLOW_THREADS, client, id, on_both, reply, reply_within, send, send_all,
+    until, until_blocked,
 };
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// A client that waits, on some thread.
+/// Starts a client that blocks, on an arbitrary I/O thread.
 fn waiting(server: &Server, maker: &mut Client, n: u64, args: &[&str]) -> (Client, String) {
     let mut waiter = client(server);
     let id = id(&mut waiter);
@@ -20,7 +20,7 @@ fn waiting(server: &Server, maker: &mut Client, n: u64, args: &[&str]) -> (Clien
 }
 
 #[test]
-fn a_client_that_is_killed_takes_nothing_from_the_next_command() {
+fn killed_client_takes_nothing_from_the_next_command() {
     const ROUNDS: usize = 60;
     let waits: [(&[&str], &[&str], &[&str]); 3] = [
         (&["BLPOP", "l", "0"], &["RPUSH", "l", "x"], &["LLEN", "l"]),
@@ -44,9 +44,9 @@ fn a_client_that_is_killed_takes_nothing_from_the_next_command() {
     });
 }
 
-/// Who stands behind the one that is killed gets the element.
+/// The client after the killed one gets the element.
 #[test]
-fn the_next_in_line_is_served_in_place_of_one_that_is_killed() {
+fn next_client_in_queue_is_served_after_a_kill() {
     const ROUNDS: usize = 60;
     on_both(&[], &FOUR, |server| {
         let mut maker = client(server);
@@ -60,10 +60,10 @@ fn the_next_in_line_is_served_in_place_of_one_that_is_killed() {
     });
 }
 
-/// CLIENT KILL within a transaction that makes the key: the transaction is one step, in which the
-/// client is gone before anybody is served.
+/// CLIENT KILL within the transaction that creates the key. The transaction is one step: the client
+/// is dead before any client is served.
 #[test]
-fn a_client_that_a_transaction_kills_takes_nothing_from_it() {
+fn client_killed_in_a_transaction_takes_nothing_from_it() {
     const ROUNDS: usize = 60;
     on_both(&[], &FOUR, |server| {
         let mut maker = client(server);
@@ -82,7 +82,7 @@ fn a_client_that_a_transaction_kills_takes_nothing_from_it() {
     });
 }
 
-/// How a client ends that was to be served but could not yet.
+/// How a client ends after its key became ready and before it could be served.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Killed,
@@ -90,13 +90,13 @@ enum End {
     Unblocked,
 }
 
-/// A mover waits whose destination is busy with a long command; a popper stands behind it. An
-/// element comes, the mover ends before it could take it. The popper must not sleep beside the
-/// element.
+/// A BLMOVE waits, and its destination shard is busy with a long command. A BLPOP queues after it.
+/// An element arrives, and the BLMOVE ends before it can take it. The BLPOP must not stay blocked
+/// next to the element.
 #[test]
-fn an_element_that_nobody_could_take_goes_to_the_next_in_line() {
+fn untaken_element_goes_to_the_next_client_in_queue() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut maker = client(&server);
     for end in [End::Killed, End::HangsUp, End::Unblocked] {
         for delay_ms in [0, 20] {
@@ -116,8 +116,8 @@ fn an_element_that_nobody_could_take_goes_to_the_next_in_line() {
                 reply(&mut maker);
             }
             assert_eq!(reply(&mut runner).int(), 20_000);
-            // Whoever was served: the element is not where it came.
-            until(&format!("{end:?}: x is served to somebody"), || {
+            // Either client may be served, but the element must leave `src`.
+            until(&format!("{end:?}: one of the clients takes x"), || {
                 maker.cmd(&["LLEN", "src"]).int() == 0
             });
             if maker.cmd(&["LLEN", "{t}dst"]).int() == 0 {
@@ -130,12 +130,12 @@ fn an_element_that_nobody_could_take_goes_to_the_next_in_line() {
     }
 }
 
-/// A mover that is to try again is refused for lack of memory: it is answered, and the line of its
-/// key goes on.
+/// The retry of a BLMOVE is refused because memory is full. The client gets the error, and the next
+/// client in the key's wait queue is served.
 #[test]
-fn a_line_goes_on_behind_a_client_that_is_refused() {
+fn wait_queue_advances_after_a_refused_client() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut maker = client(&server);
     for _ in 0..3 {
         let wait = ["BLMOVE", "src", "{t}dst", "LEFT", "RIGHT", "0"];
@@ -156,9 +156,9 @@ fn a_line_goes_on_behind_a_client_that_is_refused() {
         }
         let got = reply_within(&mut popper, PATIENCE);
         let len = maker.cmd(&["LLEN", "src"]).int();
-        let got = got.unwrap_or_else(|| panic!("BLPOP sleeps beside {len} elements"));
+        let got = got.unwrap_or_else(|| panic!("BLPOP stays blocked next to {len} elements"));
         assert_eq!(got.items()[1].text(), "x");
-        // And so does the line for those who come later.
+        // The wait queue also works for later clients.
         let (mut later, _) = waiting(&server, &mut maker, 1, &["BLPOP", "src", "0"]);
         maker.cmd(&["RPUSH", "src", "y"]);
         assert_eq!(reply(&mut later).items()[1].text(), "y");
@@ -166,10 +166,10 @@ fn a_line_goes_on_behind_a_client_that_is_refused() {
     }
 }
 
-/// The reference has no busy shards, but it runs a command that waited again, too, and may refuse
-/// it then: the key comes by a command that needs no memory.
+/// The reference has no busy shards, but it also retries a blocked command, and may refuse the
+/// retry. RENAME creates the key because it needs no memory.
 #[test]
-fn the_next_is_served_when_there_is_no_memory_for_the_first() {
+fn next_client_is_served_when_the_first_lacks_memory() {
     on_both(&[], &FOUR, |server| {
         let mut maker = client(server);
         let wait = ["BLMOVE", "src", "dst", "LEFT", "RIGHT", "0"];
@@ -188,15 +188,16 @@ fn the_next_is_served_when_there_is_no_memory_for_the_first() {
     });
 }
 
-/// A command goes to the slow lane, finds there that it must wait, and is unblocked before the
-/// client's own thread has heard of it. Whoever is told that it was unblocked, was.
+/// A command moves to the slow lane and blocks there. It is unblocked before the client's own
+/// thread knows that it blocked. If CLIENT UNBLOCK returns 1, the client must get its reply.
 #[test]
-fn a_client_that_is_unblocked_is_answered_however_early() {
+fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
     const ROUNDS: usize = 20;
-    // It takes its time to stand in so many lines.
+    // Queueing for this many keys takes a while.
     const KEYS: usize = 20_000;
     let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
-    let longs: [Long; SLOW_THREADS] = ["t", "u", "v", "w"].map(|tag| Long::with_tag(&server, tag));
+    let longs: [LongCommand; SLOW_THREADS] =
+        ["t", "u", "v", "w"].map(|tag| LongCommand::with_tag(&server, tag));
     let mut maker = client(&server);
     let keys: Vec<String> = (0..KEYS).map(|n| format!("{{k}}{n}")).collect();
     let count = KEYS.to_string();
@@ -209,13 +210,12 @@ fn a_client_that_is_unblocked_is_answered_however_early() {
         maker.cmd(&push);
         let mut waiter = client(&server);
         let id = id(&mut waiter);
-        // All threads of the slow lane are busy, so that the list is gone when the command is
-        // run there.
+        // All threads of the slow lane are busy, so the list is gone when the command runs there.
         let mut runners = longs.each_ref().map(|long| long.begin(&server, 0.3));
         send(&mut waiter, &wait);
         std::thread::sleep(Duration::from_millis(5));
         maker.cmd(&["DEL", &keys[0]]);
-        let unblocked = told_to_go_on(&mut maker, &mut waiter, &id);
+        let unblocked = unblock_unless_served(&mut maker, &mut waiter, &id);
         met += usize::from(unblocked);
         if unblocked {
             let got = reply_within(&mut waiter, PATIENCE);
@@ -224,11 +224,11 @@ fn a_client_that_is_unblocked_is_answered_however_early() {
         }
         runners.iter_mut().for_each(|runner| drop(reply(runner)));
     }
-    assert!(met > 0, "it never came to wait: has the slow lane more threads?");
+    assert!(met > 0, "the command never blocked: has the slow lane more threads?");
 }
 
-/// Asks for `waiter` to be unblocked until it is; `false` when it was served before.
-fn told_to_go_on(maker: &mut Client, waiter: &mut Client, id: &str) -> bool {
+/// Repeats CLIENT UNBLOCK until it succeeds; `false` if the client was served first.
+fn unblock_unless_served(maker: &mut Client, waiter: &mut Client, id: &str) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         for _ in 0..100 {
@@ -237,17 +237,17 @@ fn told_to_go_on(maker: &mut Client, waiter: &mut Client, id: &str) -> bool {
             }
         }
         if let Some(served) = reply_within(waiter, Duration::from_millis(1)) {
-            assert_eq!(served.items().len(), 2, "it was in time to take the elements");
+            assert_eq!(served.items().len(), 2, "BLMPOP took the elements");
             return false;
         }
     }
-    panic!("a client neither waits nor is served");
+    panic!("the client is neither blocked nor served");
 }
 
-/// BLPOP and CLIENT UNBLOCK race on different threads; sometimes an element comes, too. Every
-/// client is answered, by what fits.
+/// BLPOP and CLIENT UNBLOCK race on different threads; in some rounds an element arrives, too.
+/// Every client gets the matching reply.
 #[test]
-fn every_client_is_answered_that_is_unblocked_while_it_goes_to_wait() {
+fn client_unblocked_while_it_blocks_is_always_answered() {
     const ROUNDS: usize = 1500;
     on_both(&[], &FOUR, |server| {
         let (mut waiter, mut maker, mut pusher) = (client(server), client(server), client(server));
@@ -257,7 +257,7 @@ fn every_client_is_answered_that_is_unblocked_while_it_goes_to_wait() {
             if round % 3 == 0 {
                 send(&mut pusher, &["RPUSH", "l", "x"]);
             }
-            until("it is unblocked", || {
+            until("CLIENT UNBLOCK succeeds", || {
                 maker.cmd(&["CLIENT", "UNBLOCK", &id]).int() == 1 || round % 3 == 0
             });
             let got = match round % 3 {

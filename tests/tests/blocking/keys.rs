@@ -1,4 +1,5 @@
-//! Clients that wait for keys: who gets what, in which order, and what happens to the rest.
+//! Clients blocked on keys: which client gets which element, in which order, and which elements
+//! remain.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -13,10 +14,10 @@ use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
 
-/// All of them with connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// Sends a command whose reply comes later.
+/// Sends a command without reading its reply.
 fn send(client: &mut Client, args: &[&str]) {
     client.send_raw(&weft_testkit::client::encode(args)).expect("the server reads");
 }
@@ -29,7 +30,7 @@ fn texts(client: &mut Client) -> Vec<String> {
     client.read_reply().expect("a reply").value.items().iter().map(|v| v.text()).collect()
 }
 
-/// Waits until so many clients are blocked.
+/// Waits until exactly `n` clients are blocked.
 fn until_blocked(client: &mut Client, n: usize) {
     let wanted = format!("blocked_clients:{n}\r\n");
     for _ in 0..2000 {
@@ -38,11 +39,11 @@ fn until_blocked(client: &mut Client, n: usize) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("there never were {n} blocked clients: {}", client.cmd(&["INFO", "clients"]).text());
+    panic!("timed out: {n} blocked clients: {}", client.cmd(&["INFO", "clients"]).text());
 }
 
 #[test]
-fn first_come_first_served_whatever_the_thread() {
+fn clients_on_all_threads_are_served_in_order_of_arrival() {
     let server = Server::weft(&THREADS);
     let mut maker = server.client();
     let mut waiters: Vec<Client> = (0..12).map(|_| server.client()).collect();
@@ -54,14 +55,18 @@ fn first_come_first_served_whatever_the_thread() {
     let mut push = vec!["RPUSH", "l"];
     push.extend(values.iter().map(String::as_str));
     assert_eq!(maker.cmd(&push).int(), 12);
-    assert_eq!(maker.cmd(&["EXISTS", "l"]).int(), 0, "all is taken before the pusher goes on");
+    assert_eq!(
+        maker.cmd(&["EXISTS", "l"]).int(),
+        0,
+        "the waiters take all elements before the pusher continues"
+    );
     for (waiter, value) in waiters.iter_mut().zip(&values) {
         assert_eq!(texts(waiter), ["l", value]);
     }
 }
 
 #[test]
-fn chains_across_shards_and_keys_of_the_wrong_type() {
+fn chained_moves_cross_shards_and_skip_keys_of_the_wrong_type() {
     let server = Server::weft(&THREADS);
     let mut maker = server.client();
     let (mut a, mut b, mut c) = (server.client(), server.client(), server.client());
@@ -82,7 +87,7 @@ fn chains_across_shards_and_keys_of_the_wrong_type() {
 }
 
 #[test]
-fn a_transaction_is_over_before_anybody_is_served() {
+fn transaction_completes_before_blocked_clients_are_served() {
     let server = Server::weft(&THREADS);
     let (mut maker, mut waiter) = (server.client(), server.client());
     send(&mut waiter, &["BLPOP", "l", "0"]);
@@ -93,14 +98,14 @@ fn a_transaction_is_over_before_anybody_is_served() {
     }
     assert_eq!(maker.cmd(&["EXEC"]).items().len(), 3);
     assert_eq!(texts(&mut waiter), ["l", "b"]);
-    // Nobody waits within a transaction.
+    // Blocking commands do not block within a transaction.
     maker.ok(&["MULTI"]);
     maker.cmd(&["BLPOP", "l", "0"]);
     assert!(maker.cmd(&["EXEC"]).items()[0].is_null());
 }
 
 #[test]
-fn waits_end_by_time_by_unblock_and_by_keys_that_come_by_other_ways() {
+fn wait_ends_by_timeout_unblock_and_other_commands_that_create_the_key() {
     let server = Server::weft(&THREADS);
     let (mut maker, mut waiter) = (server.client(), server.client());
     let id = waiter.cmd(&["CLIENT", "ID"]).int().to_string();
@@ -131,7 +136,7 @@ fn waits_end_by_time_by_unblock_and_by_keys_that_come_by_other_ways() {
 }
 
 #[test]
-fn who_is_gone_takes_nothing() {
+fn closed_client_takes_nothing() {
     let mut server = Server::weft(&THREADS);
     let mut maker = server.client();
     for n in 0..8 {
@@ -144,7 +149,7 @@ fn who_is_gone_takes_nothing() {
         }
         drop(waiter);
         until_blocked(&mut maker, 0);
-        assert_eq!(maker.cmd(&["RPUSH", "l", "x"]).int(), 1, "taken by nobody");
+        assert_eq!(maker.cmd(&["RPUSH", "l", "x"]).int(), 1, "no client takes the element");
         maker.cmd(&["DEL", "l"]);
     }
     assert!(server.is_alive());
@@ -156,11 +161,11 @@ fn waiter_id(maker: &mut Client) -> String {
     line.split([' ', '=']).nth(1).expect("an id").to_string()
 }
 
-/// Many waiters, few lists, pushers on other threads: each element arrives once, each waiter gets
-/// the elements of a pusher in their order, nobody sleeps beside an element, and nothing of it
-/// stays in memory.
+/// Many blocked clients on few lists, pushers on other threads. Each element is delivered once,
+/// each client gets a pusher's elements in order, no client stays blocked next to an element, and
+/// memory returns to its level.
 #[test]
-fn every_element_arrives_once() {
+fn every_element_is_delivered_once() {
     let waiters = env_or("BLOCKING_CLIENTS", 100usize);
     let lists = env_or("BLOCKING_LISTS", 20usize);
     let elements = env_or("BLOCKING_ELEMENTS", 20_000usize);
@@ -216,7 +221,7 @@ fn every_element_arrives_once() {
     assert!(after < before + (4 << 20), "used_memory {before} before, {after} after");
 }
 
-/// What a client gets from `list` until somebody tells it to end.
+/// Collects the elements that a client pops from `list` until it pops `end`.
 fn take_until_end(server: &Server, list: &str) -> Vec<String> {
     let mut client = server.client();
     client.set_timeout(Duration::from_secs(60));
@@ -238,5 +243,5 @@ fn take_until_end(server: &Server, list: &str) -> Vec<String> {
 fn used_memory(server: &Server) -> u64 {
     let info = server.client().cmd(&["INFO", "memory"]).text();
     let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-    line.expect("INFO says it").trim().parse().expect("a number")
+    line.expect("used_memory in INFO").trim().parse().expect("a number")
 }

@@ -1,4 +1,4 @@
-//! Blocked clients: which one is served, when and in which order.
+//! Blocked clients: which client is served, when, and in which order.
 
 mod faults;
 mod keys;

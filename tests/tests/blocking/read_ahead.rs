@@ -1,4 +1,5 @@
-//! What a client sends while it is blocked or paused: the server reads it, bounds it, and executes it later in order.
+//! The server reads requests of a blocked or paused client, bounds their size, and executes them
+//! later in order.
 
 use std::time::Duration;
 use weft_testkit::client::encode;
@@ -9,16 +10,16 @@ use weft_tests::scene::{
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 
-/// More than the kernel takes for a socket that nobody reads, less than it takes on both sides.
+/// More than one socket buffer holds, less than the buffers of both sides hold.
 const LONG_PIPELINE: usize = 1_500_000;
 
-/// So many bytes of small requests that leave a trace when they are executed.
+/// About this many bytes of small requests that leave a trace when they are executed.
 fn pipeline(bytes: usize) -> Vec<u8> {
     let set = encode(&["SET", "trace", "1"]);
     set.repeat(bytes / set.len())
 }
 
-/// Waits until the server has read so many bytes from a client.
+/// Waits until the server has read `bytes` bytes from a client.
 fn until_read(admin: &mut Client, id: &str, bytes: usize) {
     let want = format!(" tot-net-in={bytes} ");
     until(&format!("the server reads {bytes} bytes"), || {
@@ -26,8 +27,8 @@ fn until_read(admin: &mut Client, id: &str, bytes: usize) {
     });
 }
 
-/// Holds `blocked` back on a new client, which sends a long pipeline and hangs up.
-fn hang_up_behind_a_pipeline(server: &Server, admin: &mut Client, blocked: &[&str]) {
+/// A new client blocks with `blocked`, sends a long pipeline and hangs up.
+fn hang_up_after_a_pipeline(server: &Server, admin: &mut Client, blocked: &[&str]) {
     let mut own = client(server);
     send(&mut own, blocked);
     until_blocked(admin, 1);
@@ -37,11 +38,11 @@ fn hang_up_behind_a_pipeline(server: &Server, admin: &mut Client, blocked: &[&st
 }
 
 #[test]
-fn blocked_client_ends_when_it_hangs_up_behind_a_pipeline() {
+fn blocked_client_ends_when_it_hangs_up_after_a_pipeline() {
     on_both(&[], &TWO, |server| {
         let mut admin = client(server);
         for blocked in [&["BLPOP", "list", "0"][..], &["WAIT", "1", "0"]] {
-            hang_up_behind_a_pipeline(server, &mut admin, blocked);
+            hang_up_after_a_pipeline(server, &mut admin, blocked);
         }
         assert_eq!(admin.cmd(&["RPUSH", "list", "x"]).int(), 1);
         assert_eq!(admin.cmd(&["LLEN", "list"]).int(), 1, "{}", server.name());
@@ -50,18 +51,18 @@ fn blocked_client_ends_when_it_hangs_up_behind_a_pipeline() {
 }
 
 #[test]
-fn paused_client_ends_when_it_hangs_up_behind_a_pipeline() {
+fn paused_client_ends_when_it_hangs_up_after_a_pipeline() {
     on_both(&[], &TWO, |server| {
         let mut admin = client(server);
         admin.ok(&["CLIENT", "PAUSE", "600000", "WRITE"]);
-        hang_up_behind_a_pipeline(server, &mut admin, &["SET", "paused", "1"]);
+        hang_up_after_a_pipeline(server, &mut admin, &["SET", "paused", "1"]);
         admin.ok(&["CLIENT", "UNPAUSE"]);
         assert_eq!(admin.cmd(&["EXISTS", "trace", "paused"]).int(), 0, "{}", server.name());
     });
 }
 
 #[test]
-fn client_query_buffer_limit_closes_clients_that_are_blocked_or_paused() {
+fn client_query_buffer_limit_closes_blocked_and_paused_clients() {
     let limit = ["--client-query-buffer-limit", "1mb"];
     on_both(&limit, &TWO, |server| {
         let mut admin = client(server);
@@ -73,7 +74,7 @@ fn client_query_buffer_limit_closes_clients_that_are_blocked_or_paused() {
             let mut own = client(server);
             send(&mut own, blocked);
             until_blocked(&mut admin, 1);
-            // Below the limit it stays.
+            // Below the limit the client stays connected.
             let id = id_of_blocked(&mut admin);
             let below = pipeline(900_000);
             own.send_raw(&below).expect("the server reads");
@@ -87,8 +88,8 @@ fn client_query_buffer_limit_closes_clients_that_are_blocked_or_paused() {
         }
         admin.ok(&["CLIENT", "UNPAUSE"]);
         assert_eq!(admin.cmd(&["EXISTS", "trace", "paused"]).int(), 0);
-        let told = server.log().matches("Closing client that reached max query buffer").count();
-        assert_eq!(told as u64, closed, "{}", server.name());
+        let logged = server.log().matches("Closing client that reached max query buffer").count();
+        assert_eq!(logged as u64, closed, "{}", server.name());
     });
 }
 
@@ -98,8 +99,8 @@ fn id_of_blocked(admin: &mut Client) -> String {
     line["id=".len()..].split(' ').next().expect("an id").to_string()
 }
 
-/// Values of all lengths about where the server changes how it reads them, cut where that may go wrong: within a
-/// length, a value, and the line break that ends it.
+/// Values with lengths around the points where the server changes how it reads them. The pipeline
+/// is cut at critical places: within a length, within a value, and within the line break after it.
 #[test]
 fn pipeline_sent_while_blocked_is_executed_in_order() {
     const LENGTHS: [usize; 8] = [1, 300_000, 10, 32_767, 32_768, 70_000, 0, 1_000_000];
@@ -111,7 +112,7 @@ fn pipeline_sent_while_blocked_is_executed_in_order() {
             all.extend(encode(&["ECHO", &n.to_string()]));
             all.extend(encode(&["ECHO", &"v".repeat(len)]));
             ends.push(all.len());
-            // Many small ones, too.
+            // Many small requests, too.
             (0..2000).for_each(|n| all.extend(encode(&["ECHO", &n.to_string()])));
         }
         let block = encode(&["BLPOP", "list", "0"]);

@@ -1,5 +1,5 @@
-//! Clients that wait for keys while their thread has other things to do: whatever comes between,
-//! nobody is forgotten, and no element goes to nobody.
+//! Clients that block while their thread is busy. Whatever happens in between, each client is
+//! served, and each element goes to a client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, SLOW_THREADS, client, id, info, on_both, reply, reply_within, send, send_all, until,
-    until_blocked,
+    LongCommand, SLOW_THREADS, client, id, info, on_both, reply, reply_within, send, send_all,
+    until, until_blocked,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 const THREE: [&str; 4] = ["--io-threads", "3", "--io-threads-always-active", "yes"];
 
-/// Requests of each I/O thread so far.
+/// The number of requests that each I/O thread has executed.
 fn requests(meter: &mut Client) -> Vec<i64> {
     let info = meter.cmd(&["INFO", "everything"]).text();
     let lines = info.lines().filter_map(|line| line.split("requests=").nth(1));
@@ -23,7 +23,7 @@ fn requests(meter: &mut Client) -> Vec<i64> {
         .collect()
 }
 
-/// A new client of I/O thread `thread`.
+/// A new client that is served by I/O thread `thread`.
 fn on_thread(server: &Server, meter: &mut Client, thread: usize) -> Client {
     const PINGS: usize = 500;
     let mut others = Vec::new();
@@ -35,13 +35,14 @@ fn on_thread(server: &Server, meter: &mut Client, thread: usize) -> Client {
         if after[thread] - before[thread] >= PINGS as i64 {
             return found;
         }
-        // Those that come next go elsewhere.
+        // Keep this client, so that the next one goes to another thread.
         others.push(found);
     }
-    panic!("no client came to thread {thread}");
+    panic!("no client was assigned to thread {thread}");
 }
 
-/// Fills a list that takes a while to be searched, but not too long for an I/O thread.
+/// Fills a list that takes a while to search, but not so long that the search moves to the slow
+/// lane.
 fn fill(maker: &mut Client, name: &str) {
     const ELEMENTS: usize = 20_000;
     let elements: Vec<String> = (0..ELEMENTS).map(|n| format!("element:{n}")).collect();
@@ -51,10 +52,10 @@ fn fill(maker: &mut Client, name: &str) {
     }
 }
 
-/// Tells the others that it is over, also when a test fails before its end.
-struct End<'a>(&'a AtomicBool);
+/// Sets the flag on drop, so that the other threads end even when a test fails early.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -74,16 +75,16 @@ fn repeat<'s>(
     });
 }
 
-/// Keeps the thread of `client` in long batches until `done`.
+/// Keeps the thread of `client` busy with long batches until `done`.
 fn occupy<'s>(scope: &'s Scope<'s, '_>, client: Client, done: &'s AtomicBool) {
     repeat(scope, client, vec![vec!["LPOS", "search", "none"]; 300], done);
 }
 
-/// A client that tries again with all its keys in hand finds nothing, since somebody else was
-/// faster, and waits on. Before its thread has come to the end of the batch, the key comes to be
-/// once more, and again the client can't be served from there.
+/// A client retries, with all its keys locked, and finds no element because another client was
+/// faster. It stays blocked. Before its thread finishes the batch, the key becomes ready again, and
+/// again the pushing thread can't serve the client.
 #[test]
-fn who_tries_again_in_vain_and_is_called_again_at_once_is_not_forgotten() {
+fn failed_retry_stays_queued_when_woken_again() {
     const WAITERS: usize = 8;
     const TIME: Duration = Duration::from_secs(8);
     let server = Server::weft(&THREE);
@@ -100,10 +101,10 @@ fn who_tries_again_in_vain_and_is_called_again_at_once_is_not_forgotten() {
     let before: Vec<Client> = (0..3).map(|_| on_thread(&server, &mut maker, 0)).collect();
     let makers: Vec<Client> = (0..2).map(|_| on_thread(&server, &mut maker, 1)).collect();
     std::thread::scope(|scope| {
-        let _end = End(&done);
-        // The shard to which they move is hardly ever free.
+        let _end = SetOnDrop(&done);
+        // Keep the shard of the destination locked almost all the time.
         repeat(scope, busy, vec![vec!["LPOS", "{a}list", "none"]; 50], &done);
-        // These wait for it, too, and then take their time.
+        // These clients also wait for that shard, and then run for a while.
         for other in before {
             let search = std::iter::repeat_n(vec!["LPOS", "search", "none"], 20);
             let all = std::iter::once(vec!["EXISTS", "{a}none"]).chain(search).collect();
@@ -124,7 +125,7 @@ fn who_tries_again_in_vain_and_is_called_again_at_once_is_not_forgotten() {
     });
     let mut forgotten = Vec::new();
     for (n, waiter) in waiters.iter_mut().enumerate() {
-        // One that was served at last does not wait any more.
+        // Skip a client that was served by now.
         if reply_within(waiter, Duration::from_millis(50)).is_some() {
             continue;
         }
@@ -134,18 +135,19 @@ fn who_tries_again_in_vain_and_is_called_again_at_once_is_not_forgotten() {
             forgotten.push(format!("{} with {left} elements", sources[n]));
         }
     }
-    assert!(forgotten.is_empty(), "nobody serves those who wait for {forgotten:?}");
+    assert!(forgotten.is_empty(), "clients are not served for {forgotten:?}");
 }
 
-/// A command with much to do comes to wait in the slow lane, since what it found is gone by then,
-/// and is served before its own thread has heard that it waits.
+/// A long command blocks in the slow lane because its list is gone by then. It is served before its
+/// own thread knows that it blocked.
 #[test]
-fn who_comes_to_wait_in_the_slow_lane_is_told_that_it_was_served() {
+fn client_that_blocks_in_the_slow_lane_gets_its_reply() {
     const ROUNDS: usize = 12;
     let server = Server::weft(&TWO);
     let mut meter = client(&server);
     fill(&mut meter, "search");
-    let longs: [Long; SLOW_THREADS] = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
+    let longs: [LongCommand; SLOW_THREADS] =
+        ["a", "b", "c", "d"].map(|tag| LongCommand::with_tag(&server, tag));
     let mut maker = on_thread(&server, &mut meter, 1);
     let mut waited = 0;
     for round in 0..ROUNDS {
@@ -158,10 +160,10 @@ fn who_comes_to_wait_in_the_slow_lane_is_told_that_it_was_served() {
         maker.cmd(&["DEL", "list"]);
         let done = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
-            let _end = End(&done);
+            let _end = SetOnDrop(&done);
             occupy(scope, busy, &done);
             let mut early = None;
-            until("it waits, or has its elements", || {
+            until("the client is blocked, or has its elements", || {
                 early =
                     early.take().or_else(|| reply_within(&mut waiter, Duration::from_millis(1)));
                 early.is_some() || info(&mut maker, "total_blocking_keys") == 1
@@ -178,32 +180,32 @@ fn who_comes_to_wait_in_the_slow_lane_is_told_that_it_was_served() {
         runners.iter_mut().for_each(|runner| drop(reply(runner)));
         maker.cmd(&["DEL", "list"]);
     }
-    // On a machine with much else to do, the slow lane may come to it before the list has gone.
-    eprintln!("{waited} of {ROUNDS} rounds have come to wait");
+    // On a busy machine the slow lane may run the command before the list is gone.
+    eprintln!("{waited} of {ROUNDS} rounds blocked");
 }
 
-/// A client that is to try again moves to another thread before it does, and has to wait on there.
+/// A client moves to another thread before its retry, and has to stay blocked there.
 #[test]
-fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
+fn client_that_moves_before_its_retry_gets_its_reply() {
     const ROUNDS: usize = 10;
     let args = [&TWO[..], &["--enable-debug-command", "yes"]].concat();
     let server = Server::weft(&args);
     let mut meter = client(&server);
     fill(&mut meter, "search");
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     for round in 0..ROUNDS {
         let mut maker = on_thread(&server, &mut meter, 1);
         let mut waiter = on_thread(&server, &mut meter, 0);
         let busy = on_thread(&server, &mut meter, 0);
         send(&mut waiter, &["BLMOVE", "from", "{a}to", "LEFT", "RIGHT", "0"]);
-        until("it waits", || info(&mut maker, "blocked_clients") == 1);
+        until("the client is blocked", || info(&mut maker, "blocked_clients") == 1);
         let mut runner = long.begin(&server, 0.6);
         let done = AtomicBool::new(false);
         let popped = std::thread::scope(|scope| {
-            let _end = End(&done);
+            let _end = SetOnDrop(&done);
             occupy(scope, busy, &done);
             std::thread::sleep(Duration::from_millis(100));
-            // The shard of the other list is busy: the client is to try by itself.
+            // The shard of the other list is busy, so the client must retry by itself.
             let all: [&[&str]; 3] =
                 [&["RPUSH", "from", "x"], &["LPOP", "from"], &["DEBUG", "MOVE-CLIENTS"]];
             send_all(&mut maker, &all);
@@ -214,7 +216,7 @@ fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
         });
         reply(&mut runner);
         if !popped {
-            // The other shard was not busy any more, and the client has got its element.
+            // The other shard was free again, and the client got its element.
             assert_eq!(reply(&mut waiter).text(), "x");
             maker.cmd(&["DEL", "{a}to"]);
             continue;
@@ -227,9 +229,9 @@ fn who_moves_before_it_tries_again_is_told_that_it_was_served() {
     }
 }
 
-/// What is remembered of a client that has waited does not stay until its time would be over.
+/// The record of a wait must be freed when the wait ends, not at its timeout.
 #[test]
-fn waits_that_ended_early_leave_nothing_behind() {
+fn waits_that_end_early_leave_no_memory_used() {
     const ROUNDS: usize = 20;
     const MORE: usize = 5;
     const EACH: usize = 1000;
@@ -250,12 +252,13 @@ fn waits_that_ended_early_leave_nothing_behind() {
     let before = used();
     waits(MORE * ROUNDS);
     let more = used().saturating_sub(before);
-    // What doubles its room has done so at least twice. A number for each wait would take eight bytes.
+    // Tables that double their size have done so at least twice. One number per wait would take
+    // eight bytes.
     let most = (MORE * ROUNDS * EACH) as u64;
-    assert!(more < most, "{more} bytes more after {} waits that are over", MORE * ROUNDS * EACH);
+    assert!(more < most, "{more} bytes more after {} ended waits", MORE * ROUNDS * EACH);
 }
 
-/// More elements than who makes a list gives away by itself.
+/// More elements than the pushing thread may serve by itself.
 const VERY_MANY: usize = 60_000;
 
 fn make_list(maker: &mut Client, list: &str) {
@@ -266,9 +269,10 @@ fn make_list(maker: &mut Client, list: &str) {
     }
 }
 
-/// A client that waits for so much that it is served elsewhere comes before those behind it.
+/// A client that requests so many elements that the slow lane serves it. It still comes before
+/// later clients in the queue.
 #[test]
-fn who_waits_for_very_much_keeps_its_place() {
+fn client_served_by_the_slow_lane_keeps_its_position() {
     on_both(&[], &["--io-threads", "2"], |server| {
         let (mut maker, mut first, mut second) = (client(server), client(server), client(server));
         make_list(&mut maker, "{l}all");
@@ -283,14 +287,14 @@ fn who_waits_for_very_much_keeps_its_place() {
     });
 }
 
-/// It also keeps it when nothing is left for it by then, and can still be told that its time is over.
+/// The client also keeps its position when no elements are left by then. CLIENT KILL still works.
 #[test]
-fn who_finds_nothing_left_waits_on_in_its_place() {
+fn client_that_finds_no_elements_keeps_its_position() {
     let server = Server::weft(&["--io-threads", "2"]);
     let (mut maker, mut first, mut second) = (client(&server), client(&server), client(&server));
     let mut third = client(&server);
-    let longs: Vec<Long> =
-        (0..SLOW_THREADS).map(|n| Long::with_tag(&server, &format!("long{n}"))).collect();
+    let longs: Vec<LongCommand> =
+        (0..SLOW_THREADS).map(|n| LongCommand::with_tag(&server, &format!("long{n}"))).collect();
     make_list(&mut maker, "{l}all");
     let request = ["BLMPOP", "0", "1", "{l}k", "LEFT", "COUNT", "1000000"];
     send(&mut first, &request);
@@ -306,7 +310,7 @@ fn who_finds_nothing_left_waits_on_in_its_place() {
     assert_eq!(reply(&mut first).items()[1].items()[0].text(), "x");
     maker.cmd(&["RPUSH", "{l}k", "y"]);
     assert_eq!(reply(&mut second).items()[1].text(), "y");
-    // One that is killed meanwhile gives its turn to those behind it.
+    // A client that is killed meanwhile passes its turn to the next one in the queue.
     make_list(&mut maker, "{l}all");
     let killed = id(&mut third);
     send(&mut third, &request);
@@ -316,15 +320,15 @@ fn who_finds_nothing_left_waits_on_in_its_place() {
     let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 1.0)).collect();
     maker.ok(&["RENAME", "{l}all", "{l}k"]);
     assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
-    assert_eq!(maker.cmd(&["EXISTS", "{l}k"]).int(), 1, "it has been served before");
+    assert_eq!(maker.cmd(&["EXISTS", "{l}k"]).int(), 1, "the killed client was served before");
     drop(runners);
     assert_eq!(reply(&mut second).items()[1].text(), "0");
 }
 
-/// A reader's time is over while others run its command in its place, which finds nothing for it; and its thread
-/// has had to do with many waits meanwhile that ended early.
+/// A reader's timeout expires while another thread retries its command, which finds nothing. Its
+/// thread has meanwhile handled many waits that ended early.
 #[test]
-fn whose_time_ends_while_it_is_tried_is_answered_all_the_same() {
+fn client_that_times_out_during_a_retry_is_answered() {
     const STREAMS: usize = 400;
     const READERS: usize = 8;
     const POPPERS: usize = 30;
@@ -335,14 +339,14 @@ fn whose_time_ends_while_it_is_tried_is_answered_all_the_same() {
     for name in &names {
         maker.cmd(&["XADD", name, "1-1", "f", "v"]);
     }
-    // On both threads there are some of each.
+    // Both threads serve clients of each kind.
     let mut readers: Vec<Client> = (0..READERS).map(|_| client(&server)).collect();
     let mut poppers: Vec<Client> = (0..POPPERS).map(|_| client(&server)).collect();
     let makers: Vec<Client> = (0..2).map(|_| client(&server)).collect();
     let lists: Vec<String> = (0..POPPERS).map(|n| format!("{{t}}l{n}")).collect();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for maker in makers {
             let add = vec!["XADD", &names[0], "MAXLEN", "1", "*", "f", "v"];
             repeat(scope, maker, vec![add; 20], &done);
@@ -372,7 +376,10 @@ fn whose_time_ends_while_it_is_tried_is_answered_all_the_same() {
                 send(reader, &words);
             }
             for reader in &mut readers {
-                assert!(reply_within(reader, Duration::from_secs(30)).is_some(), "it is forgotten");
+                assert!(
+                    reply_within(reader, Duration::from_secs(30)).is_some(),
+                    "the reader got no reply"
+                );
             }
         }
     });

@@ -1,6 +1,6 @@
-//! CLIENT and MONITOR between connections: what one client does to another.
+//! CLIENT and MONITOR across connections: what one client does to another.
 //!
-//! Each test also runs against the reference, which shows that it asks for what is right.
+//! Each test also runs against the reference, to prove that its expectations are right.
 
 use weft_testkit::{Client, Server, skip_without};
 
@@ -19,12 +19,12 @@ fn id(client: &mut Client) -> String {
 
 fn assert_closed(client: &mut Client) {
     let answer = client.try_cmd(&["PING"]);
-    assert!(answer.is_err(), "the connection is still there: {answer:?}");
+    assert!(answer.is_err(), "the connection is still open: {answer:?}");
 }
 
 #[test]
-fn replies_are_left_out_as_asked() {
-    on_both("replies_are_left_out_as_asked", |server| {
+fn client_reply_suppresses_replies() {
+    on_both("client_reply_suppresses_replies", |server| {
         let mut client = server.client();
         let silent: [&[&str]; 7] = [
             &["CLIENT", "REPLY", "SKIP"],
@@ -47,8 +47,8 @@ fn replies_are_left_out_as_asked() {
 }
 
 #[test]
-fn a_killed_client_does_nothing_more() {
-    on_both("a_killed_client_does_nothing_more", |server| {
+fn killed_client_executes_nothing_more() {
+    on_both("killed_client_executes_nothing_more", |server| {
         let mut killer = server.client();
         for round in 0..20 {
             let (mut victim, name) = (server.client(), format!("victim-{round}"));
@@ -56,7 +56,7 @@ fn a_killed_client_does_nothing_more() {
             let number = id(&mut victim);
             assert_eq!(killer.cmd(&["CLIENT", "KILL", "NAME", &name, "NOT-ID", &number]).int(), 0);
             assert_eq!(killer.cmd(&["CLIENT", "KILL", "NAME", &name, "ID", &number]).int(), 1);
-            // The request may be refused by the socket already.
+            // The socket may refuse the request already.
             let _ = victim.send_raw(format!("SET {name} alive\r\n").as_bytes());
             assert_eq!(killer.cmd(&["CLIENT", "LIST", "ID", &number]).text(), "");
             assert_closed(&mut victim);
@@ -70,8 +70,8 @@ fn a_killed_client_does_nothing_more() {
 }
 
 #[test]
-fn a_pause_of_writes_holds_only_writes_back() {
-    on_both("a_pause_of_writes_holds_only_writes_back", |server| {
+fn pause_write_delays_only_writes() {
+    on_both("pause_write_delays_only_writes", |server| {
         let (mut control, mut writer) = (server.client(), server.client());
         control.ok(&["CLIENT", "PAUSE", "600000", "WRITE"]);
         assert_eq!(writer.cmd(&["PING", "x"]).text(), "x");
@@ -85,8 +85,8 @@ fn a_pause_of_writes_holds_only_writes_back() {
 }
 
 #[test]
-fn a_pause_of_all_ends_by_itself() {
-    on_both("a_pause_of_all_ends_by_itself", |server| {
+fn pause_all_ends_at_its_timeout() {
+    on_both("pause_all_ends_at_its_timeout", |server| {
         let (mut control, mut other) = (server.client(), server.client());
         control.ok(&["CLIENT", "PAUSE", "50"]);
         assert_eq!(other.cmd(&["PING", "x"]).text(), "x");
@@ -94,8 +94,8 @@ fn a_pause_of_all_ends_by_itself() {
 }
 
 #[test]
-fn monitors_see_what_others_do_and_no_secrets() {
-    on_both("monitors_see_what_others_do_and_no_secrets", |server| {
+fn monitor_shows_commands_without_secrets() {
+    on_both("monitor_shows_commands_without_secrets", |server| {
         let (mut monitor, mut other) = (server.client(), server.client());
         monitor.ok(&["MONITOR"]);
         other.cmd(&["SELECT", "3"]);
@@ -110,7 +110,7 @@ fn monitors_see_what_others_do_and_no_secrets() {
         };
         assert_eq!(line(&mut monitor), r#""SELECT" "3""#);
         assert_eq!(line(&mut monitor), r#""AUTH" "(redacted)" "(redacted)""#);
-        // CLIENT LIST is for administrators and not shown.
+        // CLIENT LIST is an admin command, which MONITOR does not show.
         assert_eq!(line(&mut monitor), r#""SET" "key" "a \"b\"\n\x01""#);
         assert_eq!(monitor.cmd(&["RESET"]).text(), "RESET");
         other.cmd(&["GET", "key"]);
@@ -118,10 +118,10 @@ fn monitors_see_what_others_do_and_no_secrets() {
     });
 }
 
-/// WATCH, and EXEC however it ends: behind the commands that it runs, or alone where it is refused.
+/// WATCH and every EXEC: after the commands that it runs, or alone when it is refused.
 #[test]
-fn monitors_see_watch_and_every_exec() {
-    on_both("monitors_see_watch_and_every_exec", |server| {
+fn monitor_shows_watch_and_every_exec() {
+    on_both("monitor_shows_watch_and_every_exec", |server| {
         let (mut monitor, mut other, mut admin) =
             (server.client(), server.client(), server.client());
         monitor.ok(&["MONITOR"]);
@@ -144,7 +144,7 @@ fn monitors_see_watch_and_every_exec() {
             lines(5),
             [r#""WATCH" "a" "b""#, r#""MULTI""#, r#""SET" "a" "1""#, r#""EXEC""#, r#""PING""#]
         );
-        // A watched key has changed; there is no transaction; it has failed; too many arguments.
+        // A changed watched key; no transaction; a failed transaction; too many arguments.
         run(&["WATCH a", "SET a 2", "MULTI", "GET a", "EXEC", "PING"]);
         assert_eq!(
             lines(5),
@@ -159,10 +159,13 @@ fn monitors_see_watch_and_every_exec() {
         {
             run(&["MULTI", "SET a 3"]);
             admin.ok(&["CONFIG", "SET", name, on]);
-            let told = run(&["EXEC", "SET a 4"]);
-            assert!(told[0].starts_with("EXECABORT") && told[0].contains(code), "{told:?}");
+            let replies = run(&["EXEC", "SET a 4"]);
+            assert!(
+                replies[0].starts_with("EXECABORT") && replies[0].contains(code),
+                "{replies:?}"
+            );
             admin.ok(&["CONFIG", "SET", name, off]);
-            // Of others that are refused nothing is seen.
+            // MONITOR does not show other refused commands.
             run(&["PING"]);
             assert_eq!(lines(3), [r#""MULTI""#, exec, ping], "{code}");
         }

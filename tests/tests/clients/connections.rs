@@ -1,4 +1,4 @@
-//! Connections come and go without leaving anything behind.
+//! Connections open and close without leaking memory, descriptors or threads.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use rustix::net::sockopt::set_socket_linger;
 use weft_testkit::client::{PATIENCE, encode};
 use weft_testkit::{Client, Server, Value};
 
-/// Connections of one wave: far more than threads, below the usual limit of descriptors.
+/// Connections per wave: far more than threads, below the usual descriptor limit.
 const WAVE: usize = 300;
 const WAVES: usize = 6;
 
-/// How a client leaves.
+/// How a client disconnects.
 #[derive(Clone, Copy)]
-enum Leave {
-    /// QUIT, answered.
+enum Disconnect {
+    /// QUIT, with its reply.
     Quit,
     /// Closes its socket between requests.
     Close,
@@ -21,14 +21,19 @@ enum Leave {
     MidRequest,
     /// Resets the connection with replies not yet read.
     Reset,
-    /// Is killed by another client.
+    /// Killed by another client.
     Killed,
 }
 
-const LEAVES: [Leave; 5] =
-    [Leave::Quit, Leave::Close, Leave::MidRequest, Leave::Reset, Leave::Killed];
+const DISCONNECTS: [Disconnect; 5] = [
+    Disconnect::Quit,
+    Disconnect::Close,
+    Disconnect::MidRequest,
+    Disconnect::Reset,
+    Disconnect::Killed,
+];
 
-/// Waits until `get` gives `wanted`, or panics with what it gives instead.
+/// Waits until `get` returns `wanted`; panics with its last value.
 #[track_caller]
 fn wait_until<T: PartialEq + std::fmt::Debug>(what: &str, wanted: T, get: impl Fn() -> T) {
     const STEP: Duration = Duration::from_millis(20);
@@ -41,8 +46,8 @@ fn wait_until<T: PartialEq + std::fmt::Debug>(what: &str, wanted: T, get: impl F
     panic!("{what}: {:?} where {wanted:?} was expected", get());
 }
 
-/// What `get` gives once it has not changed for half a second.
-fn settled<T: PartialEq>(get: impl Fn() -> T) -> T {
+/// The value of `get` once it has not changed for half a second.
+fn wait_until_stable<T: PartialEq>(get: impl Fn() -> T) -> T {
     loop {
         let value = get();
         if (0..10).all(|_| {
@@ -54,23 +59,23 @@ fn settled<T: PartialEq>(get: impl Fn() -> T) -> T {
     }
 }
 
-fn use_and_leave(server: &Server, i: usize, control: &mut Client) {
+fn use_and_disconnect(server: &Server, i: usize, control: &mut Client) {
     let mut client = server.client();
     let key = format!("key:{}", i % 50);
     client.ok(&["SET", &key, &"v".repeat(500)]);
     let half = encode(&["SET", &key, "never arrives"]);
-    match LEAVES[i % LEAVES.len()] {
-        Leave::Quit => {
+    match DISCONNECTS[i % DISCONNECTS.len()] {
+        Disconnect::Quit => {
             client.ok(&["QUIT"]);
             assert_eq!(client.read_to_close().unwrap(), b"");
         }
-        Leave::Close => drop(client),
-        Leave::MidRequest => client.send_raw(&half[..half.len() / 2]).unwrap(),
-        Leave::Reset => {
+        Disconnect::Close => drop(client),
+        Disconnect::MidRequest => client.send_raw(&half[..half.len() / 2]).unwrap(),
+        Disconnect::Reset => {
             client.send_raw(&encode(&["GET", &key]).repeat(200)).unwrap();
             set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
         }
-        Leave::Killed => {
+        Disconnect::Killed => {
             let id = client.cmd(&["CLIENT", "ID"]).int().to_string();
             client.send_raw(&half[..half.len() / 2]).unwrap();
             assert_eq!(control.cmd(&["CLIENT", "KILL", "ID", &id]), Value::Integer(1));
@@ -81,24 +86,24 @@ fn use_and_leave(server: &Server, i: usize, control: &mut Client) {
 
 fn wave(server: &Server) {
     let mut control = server.client();
-    // all open at the same time, then all go in their own ways
+    // Open all connections at the same time, then close them in different ways.
     let open: Vec<Client> = (0..WAVE).map(|_| server.client()).collect();
     for (i, mut client) in open.into_iter().enumerate() {
         assert_eq!(client.cmd(&["PING"]).text(), "PONG", "connection {i}");
-        use_and_leave(server, i, &mut control);
+        use_and_disconnect(server, i, &mut control);
     }
 }
 
 #[test]
-fn waves_of_connections_leave_nothing_behind() {
+fn waves_of_connections_leak_nothing() {
     let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let process = server.process();
     wave(&server);
-    // The first wave has reached every thread, so that all have opened what they need; what it
-    // leaves behind is seen as growth by those that follow.
-    let fds = settled(|| process.fds());
+    // The first wave reaches every thread, so all threads have opened their descriptors. A leak
+    // shows as growth in later waves.
+    let fds = wait_until_stable(|| process.fds());
     let threads = process.threads();
-    // by now buffers and pools are as large as a wave makes them
+    // Buffers and pools have the size that a wave needs by now.
     let rss = process.rss();
     for i in 1..WAVES {
         wave(&server);
@@ -106,7 +111,7 @@ fn waves_of_connections_leave_nothing_behind() {
     }
     assert_eq!(process.threads(), threads, "threads");
     let grown = process.rss().saturating_sub(rss);
-    // a leak of one buffer of 16 KB per connection would be 24 MB
+    // A leak of one 16 KB buffer per connection would be 24 MB.
     assert!(
         grown < 8 << 20,
         "{} waves of {WAVE} connections grew the server by {grown} bytes",
@@ -119,10 +124,10 @@ fn waves_of_connections_leave_nothing_behind() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn connection_beyond_maxclients_gets_an_error() {
     let server = Server::weft(&["--maxclients", "10"]);
     let mut open: Vec<Client> = Vec::new();
-    // the harness' own connection may still be on its way out, so the tenth may need a retry
+    // The harness's own connection may not be closed yet, so the tenth client may need a retry.
     wait_until("ten clients", 10, || {
         let accepted =
             |mut client: Client| client.try_cmd(&["PING"]).is_ok_and(|r| r.value.error().is_none());
@@ -136,18 +141,18 @@ fn one_client_too_many_is_told_so() {
     }
     let refused = server.client().read_to_close().expect("closed");
     assert_eq!(String::from_utf8_lossy(&refused), "-ERR max number of clients reached\r\n");
-    // the others are not disturbed, and a place that becomes free is given away
+    // The other clients are undisturbed, and a new client can take a slot that becomes free.
     for client in &mut open {
         assert_eq!(client.cmd(&["PING"]).text(), "PONG");
     }
     open.pop();
-    wait_until("a free place", true, || {
+    wait_until("a free slot", true, || {
         server.client().try_cmd(&["PING"]).is_ok_and(|reply| reply.value.error().is_none())
     });
 }
 
 #[test]
-fn idle_clients_are_closed_when_asked() {
+fn idle_client_is_closed_after_the_timeout() {
     let server = Server::weft(&["--timeout", "1"]);
     let mut client = server.client();
     client.ok(&["SET", "k", "v"]);
@@ -155,12 +160,12 @@ fn idle_clients_are_closed_when_asked() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_closed_at_its_limit() {
+fn client_that_does_not_read_is_closed_at_its_limit() {
     let limit = "normal 4mb 0 0";
     let server = Server::weft(&["--client-output-buffer-limit", limit]);
     let mut client = server.client();
     client.ok(&["SET", "k", &"v".repeat(1 << 20)]);
-    // 100 MB of replies that nobody reads: the sockets hold a few of them
+    // 100 MB of replies that the client does not read; the socket buffers hold a few of them.
     client.send_raw(&encode(&["GET", "k"]).repeat(100)).unwrap();
     wait_until("clients", 1, || server.client().cmd(&["CLIENT", "LIST"]).text().lines().count());
     assert_eq!(server.client().cmd(&["STRLEN", "k"]), Value::Integer(1 << 20));

@@ -1,27 +1,27 @@
-//! CLIENT PAUSE, once it is answered, holds everybody back: also who waits for the slow lane, for
-//! a shard, or for a key.
+//! CLIENT PAUSE, once it is answered, delays every client, including those that wait for the slow
+//! lane, a shard or a key.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, SLOW_THREADS, client, on_both, reply, reply_within, send, send_all, until_blocked,
+    LongCommand, SLOW_THREADS, client, on_both, reply, reply_within, send, send_all, until_blocked,
 };
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// All threads of the slow lane are busy with commands that only read.
-struct Busy([Long; SLOW_THREADS]);
+/// Keeps all threads of the slow lane busy with commands that only read.
+struct BusySlowLane([LongCommand; SLOW_THREADS]);
 
-impl Busy {
-    fn with(server: &Server) -> Busy {
-        Busy(["p", "q", "r", "s"].map(|tag| Long::with_tag(server, tag)))
+impl BusySlowLane {
+    fn with(server: &Server) -> BusySlowLane {
+        BusySlowLane(["p", "q", "r", "s"].map(|tag| LongCommand::with_tag(server, tag)))
     }
 
     fn begin(&self, server: &Server) -> [Client; SLOW_THREADS] {
         self.0.each_ref().map(|long| long.begin(server, 0.5))
     }
 
-    /// Waits until the slow lane has run everything that was queued before.
+    /// Waits until the slow lane has run everything queued before.
     fn drain(&self, server: &Server, begun: [Client; SLOW_THREADS]) {
         for mut client in begun {
             assert_eq!(reply(&mut client).int(), 20_000);
@@ -34,7 +34,7 @@ impl Busy {
     }
 }
 
-/// Fills a list and a sorted set that are too large for an I/O thread.
+/// Fills a list, a sorted set and a set that are too large for an I/O thread.
 fn fill(server: &Server) {
     let mut filler = client(server);
     let numbers: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
@@ -47,7 +47,7 @@ fn fill(server: &Server) {
     filler.cmd(&add.collect::<Vec<_>>());
 }
 
-/// Transactions and commands that write what was not there, each by the slow lane.
+/// Transactions and commands that create a key, each run by the slow lane.
 const WRITES: [&[&[&str]]; 4] = [
     &[&["SORT", "{w}list", "STORE", "{w}new"]],
     &[&["ZUNIONSTORE", "{w}new", "2", "{w}zset", "{w}zset"]],
@@ -56,9 +56,9 @@ const WRITES: [&[&[&str]]; 4] = [
 ];
 
 #[test]
-fn a_pause_holds_back_what_waits_for_the_slow_lane() {
+fn pause_delays_commands_queued_for_the_slow_lane() {
     let server = Server::weft(&FOUR);
-    let busy = Busy::with(&server);
+    let busy = BusySlowLane::with(&server);
     fill(&server);
     let mut admin = client(&server);
     let mut met = 0;
@@ -69,7 +69,7 @@ fn a_pause_holds_back_what_waits_for_the_slow_lane() {
         for _ in 1..write.len() {
             reply(&mut writer);
         }
-        // It has its place in the slow lane by then.
+        // The command is in the slow lane's queue by now.
         std::thread::sleep(Duration::from_millis(20));
         admin.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
         let before = admin.cmd(&["EXISTS", "{w}new"]).int();
@@ -81,13 +81,13 @@ fn a_pause_holds_back_what_waits_for_the_slow_lane() {
         assert_eq!(reply(&mut writer).error(), None);
         assert_eq!(admin.cmd(&["DEL", "{w}new"]).int(), 1);
     }
-    assert!(met > 0, "none had to wait: has the slow lane more threads?");
+    assert!(met > 0, "no command had to queue: has the slow lane more threads?");
 }
 
-/// One that has begun is over when the pause is answered, or begins after it: in between there is
-/// nothing.
+/// A write that has begun completes before the pause is answered; any other write begins after the
+/// pause ends.
 #[test]
-fn a_pause_waits_for_a_write_that_has_begun_or_holds_it_back() {
+fn pause_waits_for_a_running_write_or_delays_it() {
     const ROUNDS: usize = 80;
     let server = Server::weft(&FOUR);
     fill(&server);
@@ -100,18 +100,18 @@ fn a_pause_waits_for_a_write_that_has_begun_or_holds_it_back() {
         let before = admin.cmd(&["EXISTS", "{w}new"]).int();
         std::thread::sleep(Duration::from_millis(20));
         let after = admin.cmd(&["EXISTS", "{w}new"]).int();
-        assert_eq!(before, after, "round {round}: {write:?} went on after CLIENT PAUSE WRITE");
+        assert_eq!(before, after, "round {round}: {write:?} continued after CLIENT PAUSE WRITE");
         admin.ok(&["CLIENT", "UNPAUSE"]);
         write.iter().for_each(|_| drop(reply(&mut writer)));
         assert_eq!(admin.cmd(&["DEL", "{w}new"]).int(), 1);
     }
 }
 
-/// What waits for a shard when the pause begins.
+/// Commands that wait for a shard when the pause begins.
 #[test]
-fn a_pause_holds_back_what_waits_for_a_shard() {
+fn pause_delays_commands_that_wait_for_a_shard() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut admin = client(&server);
     for _ in 0..3 {
         let mut runner = long.begin(&server, 0.3);
@@ -128,10 +128,9 @@ fn a_pause_holds_back_what_waits_for_a_shard() {
     }
 }
 
-/// What waits for a key is not served while a pause is in force, since nobody can make the key;
-/// one whose time is over meanwhile is answered as the reference does.
+/// A client blocked on a key is not served during a pause, since no client can create the key.
 #[test]
-fn a_pause_and_clients_that_wait_for_keys() {
+fn pause_delays_the_write_that_serves_a_blocked_client() {
     on_both(&[], &FOUR, |server| {
         let (mut admin, mut waiter, mut maker) = (client(server), client(server), client(server));
         send(&mut waiter, &["BLPOP", "l", "0"]);
@@ -146,10 +145,10 @@ fn a_pause_and_clients_that_wait_for_keys() {
     });
 }
 
-/// A watch that began when its key had expired, and could not be removed since writes were paused,
-/// outlives the removal: nobody sees a difference.
+/// WATCH a key that has expired but is not removed because writes are paused. Removing it after the
+/// pause must not fail the transaction.
 #[test]
-fn a_key_that_had_expired_before_its_watch_may_be_removed_after_the_pause() {
+fn removing_an_expired_key_after_the_pause_does_not_break_its_watch() {
     on_both(&[], &FOUR, |server| {
         let (mut a, mut b) = (client(server), client(server));
         a.ok(&["SET", "x", "v", "PX", "5"]);
@@ -158,7 +157,7 @@ fn a_key_that_had_expired_before_its_watch_may_be_removed_after_the_pause() {
             std::thread::sleep(Duration::from_millis(2));
         }
         b.ok(&["WATCH", "x"]);
-        assert_eq!(b.cmd(&["DBSIZE"]).int(), 1, "it is only hidden");
+        assert_eq!(b.cmd(&["DBSIZE"]).int(), 1, "the expired key still exists");
         a.ok(&["CLIENT", "UNPAUSE"]);
         while a.cmd(&["DBSIZE"]).int() != 0 {
             std::thread::sleep(Duration::from_millis(2));
@@ -166,6 +165,6 @@ fn a_key_that_had_expired_before_its_watch_may_be_removed_after_the_pause() {
         b.ok(&["MULTI"]);
         b.cmd(&["PING"]);
         let done = b.cmd(&["EXEC"]);
-        assert!(!done.is_null() && done.items().len() == 1, "the watch is whole");
+        assert!(!done.is_null() && done.items().len() == 1, "the watch is intact");
     });
 }

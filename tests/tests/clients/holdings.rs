@@ -1,5 +1,5 @@
-//! What clients make the server hold: CLIENT LIST, INFO and `maxmemory-clients` see all of it, and it is freed when
-//! a client gives it up.
+//! State that clients make the server hold: CLIENT LIST, INFO and `maxmemory-clients` count all of
+//! it, and the server frees it when the client releases it.
 
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
@@ -31,12 +31,12 @@ fn id(client: &mut Client) -> i64 {
     client.cmd(&["CLIENT", "ID"]).int()
 }
 
-/// Sends a request whose reply does not come, or is not looked at.
+/// Sends a request without reading its reply.
 fn send(client: &mut Client, words: &[String]) {
-    client.send_raw(&encode(words)).expect("it is read");
+    client.send_raw(&encode(words)).expect("the server reads");
 }
 
-/// Has a client hold something.
+/// Makes a client hold some state.
 type Hold = fn(&mut Client);
 
 const N: usize = 20_000;
@@ -45,7 +45,7 @@ fn subscribe(client: &mut Client, word: &str) {
     client.hello(3);
     for some in names(N).chunks(1000) {
         send(client, &request(&[word], some, &[]));
-        some.iter().for_each(|_| drop(client.read_frame().expect("it is told")));
+        some.iter().for_each(|_| drop(client.read_frame().expect("a confirmation")));
     }
 }
 
@@ -87,19 +87,19 @@ const KINDS: &[(&str, Hold)] = &[
     }),
     ("half a value", |client| {
         let half = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8000000\r\n"[..], &vec![b'x'; 4 << 20]];
-        client.send_raw(&half.concat()).expect("it is read");
+        client.send_raw(&half.concat()).expect("the server reads");
     }),
     ("untaken replies", |client| {
-        client.send_raw(b"LRANGE list 0 -1\r\n").expect("it is read");
+        client.send_raw(b"LRANGE list 0 -1\r\n").expect("the server reads");
     }),
 ];
 
-/// Waits until a number does not change any more, and answers it. Threads tell of their memory at their ticks, so it
-/// must be the same for some of these.
-fn settled(mut number: impl FnMut() -> u64) -> u64 {
+/// Waits until a number is stable, and returns it. Threads report their memory at their ticks, so
+/// it must be equal in many consecutive reads.
+fn wait_until_stable(mut number: impl FnMut() -> u64) -> u64 {
     const READS: usize = 120;
     let (mut last, mut same) = (number(), 0);
-    until("it comes to rest", || {
+    until("the number is stable", || {
         let before = std::mem::replace(&mut last, number());
         same = if last == before { same + 1 } else { 0 };
         same == READS
@@ -107,13 +107,13 @@ fn settled(mut number: impl FnMut() -> u64) -> u64 {
     last
 }
 
-/// Of each kind, `tot-mem` is what the allocator has handed out for it, within a fifth; so is what INFO adds up. When
-/// the client has gone, so has that.
+/// For each kind, `tot-mem` and the sum in INFO match the memory that the allocator has handed out,
+/// within a fifth. After the client disconnects, the memory is free.
 #[test]
-fn what_clients_hold_is_what_is_shown() {
+fn tot_mem_matches_allocated_memory() {
     let server = Server::weft(&["--io-threads", "2"]);
     let mut admin = client(&server);
-    // More than sockets hold.
+    // More than the socket buffers hold.
     for _ in 0..16 {
         admin.cmd(&request(&["RPUSH", "list"], &vec!["v".repeat(1000); 1000], &[]));
     }
@@ -121,18 +121,18 @@ fn what_clients_hold_is_what_is_shown() {
     for (kind, hold) in KINDS {
         let mut holder = client(&server);
         let id = id(&mut holder);
-        let used = settled(|| info(&mut admin, "used_memory"));
+        let used = wait_until_stable(|| info(&mut admin, "used_memory"));
         let shown = info(&mut admin, "mem_clients_normal");
         let own = field(&mut admin, id, "tot-mem");
         hold(&mut holder);
         until(kind, || field(&mut admin, id, "tot-mem") > own + MB / 2);
-        // Its arguments count until they are in lines.
+        // The arguments also count until the client is queued for its keys.
         if ["BLPOP", "BZMPOP", "XREAD"].contains(kind) {
             until_blocked(&mut admin, 1);
         }
         until_in_slow_lane(&mut admin, 0);
-        let total = settled(|| field(&mut admin, id, "tot-mem")) - own;
-        let grown = settled(|| info(&mut admin, "used_memory")).saturating_sub(used);
+        let total = wait_until_stable(|| field(&mut admin, id, "tot-mem")) - own;
+        let grown = wait_until_stable(|| info(&mut admin, "used_memory")).saturating_sub(used);
         let added = info(&mut admin, "mem_clients_normal").saturating_sub(shown);
         println!(
             "{kind:22} {grown:9} bytes, tot-mem {total:9} ({:.2})",
@@ -143,16 +143,16 @@ fn what_clients_hold_is_what_is_shown() {
             wrong.push(format!("{kind}: {grown} bytes, tot-mem {total}, in all {added}"));
         }
         drop(holder);
-        // A thread of the slow lane may have begun meanwhile, with memory of its own.
-        until("what it held is freed", || info(&mut admin, "used_memory") < used + MB);
-        until("it is not counted", || info(&mut admin, "mem_clients_normal") < shown + MB / 4);
+        // A thread of the slow lane may have started meanwhile, and allocated memory of its own.
+        until("its memory is freed", || info(&mut admin, "used_memory") < used + MB);
+        until("no longer counted", || info(&mut admin, "mem_clients_normal") < shown + MB / 4);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Watches that were given up take no memory, and their end breaks nobody else's.
+/// Watches that ended take no memory, and ending them must not break another client's watches.
 #[test]
-fn nothing_is_left_of_watches_that_are_over() {
+fn ended_watches_leave_no_memory_and_break_no_others() {
     let server = Server::weft(&["--io-threads", "2"]);
     let mut admin = client(&server);
     let mut other = client(&server);
@@ -176,7 +176,7 @@ fn nothing_is_left_of_watches_that_are_over() {
         let mut watcher = client(&server);
         names(N).chunks(1000).for_each(|some| watcher.ok(&request(&["WATCH"], some, &[])));
         assert!(info(&mut admin, "used_memory") > used + MB, "{end}");
-        // What is broken takes no less than what is not, and ends in the same way.
+        // A broken watch takes as much memory, and is freed in the same way.
         if end != "EXEC" {
             admin.ok(&["SET", &names(N)[100 + n], "v"]);
             admin.cmd(&["DEL", &names(N)[100 + n]]);
@@ -185,16 +185,16 @@ fn nothing_is_left_of_watches_that_are_over() {
         until(end, || info(&mut admin, "used_memory") < used + MB / 4);
     }
     other.ok(&["MULTI"]);
-    assert!(other.cmd(&["EXEC"]).items().is_empty(), "nobody has changed its keys");
+    assert!(other.cmd(&["EXEC"]).items().is_empty(), "its keys have not changed");
     other.ok(&["WATCH", "some:name:00000007"]);
     admin.ok(&["SET", "some:name:00000007", "v"]);
     other.ok(&["MULTI"]);
-    assert!(other.cmd(&["EXEC"]).is_null(), "a watch beside those that are over breaks");
+    assert!(other.cmd(&["EXEC"]).is_null(), "the write breaks the watch");
 }
 
-/// Clients that hold much of what only CLIENT LIST shows are closed for it, here as by the reference.
+/// Clients whose state shows only in CLIENT LIST are evicted for it, as on the reference.
 #[test]
-fn who_holds_much_is_evicted() {
+fn clients_with_much_state_are_evicted() {
     let scenes: &[(&str, Hold)] = &[
         ("watches", |client| {
             names(300_000).chunks(1000).for_each(|some| client.ok(&request(&["WATCH"], some, &[])));
@@ -214,7 +214,7 @@ fn who_holds_much_is_evicted() {
             client.hello(3);
             for some in names(300_000).chunks(1000) {
                 send(client, &request(&["SUBSCRIBE"], some, &[]));
-                some.iter().for_each(|_| drop(client.read_frame().expect("it is told")));
+                some.iter().for_each(|_| drop(client.read_frame().expect("a confirmation")));
             }
         }),
     ];
@@ -237,10 +237,10 @@ fn who_holds_much_is_evicted() {
     });
 }
 
-/// A client that waits for very many keys is not served by whoever makes one of them, which would hold that thread's
-/// clients up: it tries by itself, in the slow lane.
+/// A client that waits for very many keys is not served by the pushing thread, which would delay
+/// that thread's clients. It retries in the slow lane.
 #[test]
-fn a_client_that_waits_for_very_many_keys_is_served_in_the_slow_lane() {
+fn client_waiting_for_very_many_keys_is_served_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "2", "--enable-debug-command", "yes"]);
     let mut admin = client(&server);
     for (word, last, push) in [
@@ -249,23 +249,28 @@ fn a_client_that_waits_for_very_many_keys_is_served_in_the_slow_lane() {
     ] {
         let mut waits = client(&server);
         send(&mut waits, &request(&[word], &names(50_000), &[last]));
-        until("it waits", || info(&mut admin, "blocked_clients") == 1);
+        until("the client is blocked", || info(&mut admin, "blocked_clients") == 1);
         admin.ok(&["DEBUG", "PAUSE-SLOW-LANE", "1"]);
         assert_eq!(admin.cmd(push).int(), 1);
-        assert_eq!(admin.cmd(&["EXISTS", "some:name:00030000"]).int(), 1, "it has its own thread");
-        let mut behind = client(&server);
-        assert_eq!(behind.cmd(&["PING"]).text(), "PONG");
+        assert_eq!(
+            admin.cmd(&["EXISTS", "some:name:00030000"]).int(),
+            1,
+            "the slow lane serves the client"
+        );
+        let mut other_client = client(&server);
+        assert_eq!(other_client.cmd(&["PING"]).text(), "PONG");
         admin.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
-        let reply = waits.read_reply().expect("it is served");
+        let reply = waits.read_reply().expect("the client is served");
         assert_eq!(reply.value.items()[0].text(), "some:name:00030000");
         assert_eq!(admin.cmd(&["EXISTS", "some:name:00030000"]).int(), 0);
-        until("no line is left", || info(&mut admin, "total_blocking_keys") == 0);
+        until("no wait queue is left", || info(&mut admin, "total_blocking_keys") == 0);
     }
 }
 
-/// What is queued in thousands is looked at in the slow lane, and given up without anybody's waiting for that.
+/// A transaction of thousands of commands runs in the slow lane. DISCARD and RESET drop it without
+/// blocking other clients.
 #[test]
-fn a_long_queue_is_run_and_dropped_elsewhere() {
+fn long_transaction_runs_in_the_slow_lane_and_is_dropped_at_once() {
     let server = Server::weft(&["--io-threads", "1", "--enable-debug-command", "yes"]);
     let mut admin = client(&server);
     let mut queues = client(&server);
@@ -277,9 +282,9 @@ fn a_long_queue_is_run_and_dropped_elsewhere() {
     admin.ok(&["DEBUG", "PAUSE-SLOW-LANE", "1"]);
     send(&mut queues, &request(&["EXEC"], &[], &[]));
     assert_eq!(admin.cmd(&["PING"]).text(), "PONG");
-    assert_eq!(admin.cmd(&["DBSIZE"]).int(), 0, "it is to be run elsewhere");
+    assert_eq!(admin.cmd(&["DBSIZE"]).int(), 0, "the slow lane must run it");
     admin.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
-    assert_eq!(queues.read_reply().expect("it is run").value.items().len(), 5000);
+    assert_eq!(queues.read_reply().expect("EXEC is answered").value.items().len(), 5000);
     assert_eq!(admin.cmd(&["DBSIZE"]).int(), 5000);
     let id = id(&mut queues);
     let own = field(&mut admin, id, "tot-mem");
@@ -294,10 +299,10 @@ fn a_long_queue_is_run_and_dropped_elsewhere() {
     }
 }
 
-/// What a client has subscribed to and followed by the thousand is gone when RESET is answered: what it begins anew is
-/// not taken away again.
+/// Thousands of subscriptions are gone when RESET is answered, so a new subscription is not removed
+/// afterwards.
 #[test]
-fn what_is_begun_after_reset_stays() {
+fn subscription_after_reset_stays() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut admin = client(&server);
     let mut client = client(&server);
@@ -307,16 +312,16 @@ fn what_is_begun_after_reset_stays() {
         assert_eq!(admin.cmd(&["PUBSUB", "NUMSUB", "some:name:00019999"]).items()[1].int(), 0);
         client.hello(3);
         send(&mut client, &request(&["SUBSCRIBE"], &names(N)[N - 1..], &[]));
-        client.read_frame().expect("it is told");
+        client.read_frame().expect("a confirmation");
         assert_eq!(admin.cmd(&["PUBLISH", "some:name:00019999", "m"]).int(), 1);
         client.read_frame().expect("the message");
         client.cmd(&["RESET"]);
     }
 }
 
-/// An entry of the command log keeps a long name as it keeps a long argument.
+/// The command log truncates a long client name like a long argument.
 #[test]
-fn a_logged_command_keeps_little_of_a_long_name() {
+fn command_log_truncates_a_long_client_name() {
     let server = Server::weft(&["--slowlog-log-slower-than", "0"]);
     let mut admin = client(&server);
     let mut named = client(&server);
@@ -325,7 +330,7 @@ fn a_logged_command_keeps_little_of_a_long_name() {
     for _ in 0..50 {
         named.cmd(&["GET", "k"]);
     }
-    assert!(info(&mut admin, "used_memory") < used + MB, "fifty names are kept");
+    assert!(info(&mut admin, "used_memory") < used + MB, "the log keeps fifty whole names");
     named.cmd(&["GET", "k"]);
     let entries = named.cmd(&["SLOWLOG", "GET", "1"]);
     let name = entries.items()[0].items()[5].text();

@@ -1,4 +1,4 @@
-//! An idle server costs nothing, however many threads and connections it has.
+//! An idle server takes no CPU, however many threads and connections it has.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use weft_testkit::{Client, Server};
 const CONNECTIONS: usize = 200;
 const WATCH: Duration = Duration::from_secs(3);
 
-/// CPU seconds that all threads together may take while we watch. A thread that spins takes
-/// all of them, one that wakes every millisecond about a tenth; ten wake-ups a second for
-/// housekeeping are below one tick of the kernel's accounting.
+/// CPU seconds that all threads together may take during the test. A spinning thread takes all of
+/// them, a thread that wakes every millisecond about a tenth. Ten housekeeping wake-ups a second
+/// are below one tick of the kernel's accounting.
 const CPU_SECONDS: f64 = 0.15;
 
 #[test]
@@ -17,7 +17,7 @@ fn idle_connections_take_no_cpu() {
     for threads in ["1", "2", "4", "8"] {
         let server = Server::weft(&["--io-threads", threads]);
         let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.client()).collect();
-        // they have been busy: whatever adapts to load must calm down again
+        // The clients were busy before: all mechanisms that adapt to load must calm down again.
         for client in &mut clients {
             let work: Vec<Vec<&str>> = (0..50).map(|_| vec!["INCR", "n"]).collect();
             assert_eq!(client.pipeline(&work).expect("answered").len(), 50);

@@ -1,5 +1,5 @@
-//! What clients may cost: memory of those who have not shown who they are, descriptors, work for
-//! requests that trickle in, memory of what is queued.
+//! Limits on what clients cost: memory of unauthenticated clients, descriptors, CPU time for
+//! requests that trickle in, and memory of queued commands.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -16,8 +16,8 @@ use weft_tests::scene::{PATIENCE, client, info, on_both, reply, send, until};
 
 const MB: u64 = 1 << 20;
 
-/// Writes `bytes` again and again without reading a reply; how much was taken before the server
-/// closed the connection, or would take no more.
+/// Writes `bytes` repeatedly without reading replies. Returns the bytes written before the server
+/// closed the connection or stopped reading.
 fn flood(stream: &mut TcpStream, bytes: &[u8], most: u64) -> (u64, ErrorKind) {
     stream.set_write_timeout(Some(PATIENCE)).expect("an open socket");
     let mut written = 0;
@@ -30,10 +30,10 @@ fn flood(stream: &mut TcpStream, bytes: &[u8], most: u64) -> (u64, ErrorKind) {
     (written, ErrorKind::Other)
 }
 
-/// A stranger sends and does not read. The reference ends it once a kilobyte of replies does not
-/// fit into its socket.
+/// An unauthenticated client sends and does not read. The reference closes it once a kilobyte of
+/// replies does not fit into its socket.
 #[test]
-fn replies_to_strangers_are_not_kept() {
+fn replies_to_unauthenticated_clients_are_not_buffered() {
     const STRANGERS: usize = 4;
     const MOST: u64 = 64 * MB;
     on_both(&["--requirepass", "secret"], &[], |server| {
@@ -57,9 +57,9 @@ fn replies_to_strangers_are_not_kept() {
     });
 }
 
-/// The same for one who may send what is called without a password.
+/// The same with commands that a client may send without a password.
 #[test]
-fn replies_to_strangers_are_not_kept_whatever_they_ask() {
+fn replies_to_unauthenticated_clients_are_not_buffered_for_any_command() {
     on_both(&["--requirepass", "secret"], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["AUTH", "secret"]);
@@ -76,8 +76,8 @@ fn replies_to_strangers_are_not_kept_whatever_they_ask() {
     });
 }
 
-/// More connections than there are descriptors for, with many threads that need some themselves:
-/// each is served, or refused by a reply; and all goes on when they are gone.
+/// More connections than descriptors, with many threads that need some themselves. Each client is
+/// served or gets an error, and new clients are served when those have gone.
 #[test]
 fn every_connection_is_served_or_refused_when_descriptors_are_few() {
     const DESCRIPTORS: u32 = 100;
@@ -96,7 +96,7 @@ fn every_connection_is_served_or_refused_when_descriptors_are_few() {
                     assert_eq!(error, "ERR max number of clients reached");
                     refused += 1;
                 }
-                // Refused, and closed before it has asked.
+                // The server refused and closed the connection before the request arrived.
                 Err(e) if e.kind() == ErrorKind::ConnectionReset => refused += 1,
                 Err(_) => silent += 1,
             }
@@ -104,13 +104,13 @@ fn every_connection_is_served_or_refused_when_descriptors_are_few() {
         let log = log_size(server);
         assert!(
             silent == 0 && log < MB,
-            "{}: {} were served, {refused} refused, {silent} left alone; {log} bytes of log",
+            "{}: {} were served, {refused} refused, {silent} without an answer; {log} bytes of log",
             server.name(),
             served.len()
         );
         assert!(served.len() >= 10 && refused >= 20, "{} and {refused}", served.len());
         drop(served);
-        until("new ones are served", || {
+        until("new clients are served", || {
             let reply = client(server).try_cmd(&["PING"]);
             reply.is_ok_and(|reply| reply.value.error().is_none())
         });
@@ -122,10 +122,10 @@ fn every_connection_is_served_or_refused_when_descriptors_are_few() {
     check(&Server::with_descriptors("weft", locate::weft(), &threads, DESCRIPTORS));
 }
 
-/// The descriptors run out although nobody is to blame: whoever comes then waits, at no cost, and
-/// is served when there are descriptors again. (The reference tries without a pause.)
+/// The descriptors run out for other reasons. New clients wait without costing CPU, and are served
+/// when descriptors are free again. (The reference retries without a pause.)
 #[test]
-fn waiting_for_descriptors_costs_nothing() {
+fn waiting_for_descriptors_takes_no_cpu() {
     let threads = ["--io-threads", "2", "--io-threads-always-active", "yes"];
     let server = Server::weft(&threads);
     let mut early = client(&server);
@@ -140,8 +140,8 @@ fn waiting_for_descriptors_costs_nothing() {
     assert!(log < 10_000, "{log} bytes of log within a second");
     assert!(cpu < 0.4, "{cpu} s of CPU within a second of waiting");
     assert_eq!(early.cmd(&["PING"]).text(), "PONG");
-    // Those who are served, or refused, make room for the others.
-    until("nobody is left alone", || {
+    // Clients that are served or refused make room for the others.
+    until("every client has an answer", || {
         late.retain_mut(|own| {
             own.set_timeout(Duration::from_millis(50));
             let answer = own.read_reply();
@@ -156,13 +156,14 @@ fn log_size(server: &Server) -> u64 {
     fs::metadata(server.dir().join("log")).expect("a log").len()
 }
 
-/// CPU of the server for a request that has `begun` arguments, per so many more that come one by
-/// one.
+/// CPU seconds of the server for `trickle` arguments that arrive one by one, after `begun`
+/// arguments of the same request.
 fn cpu_of_trickle(server: &Server, begun: usize, trickle: usize) -> f64 {
     let (mut own, mut other) = (client(server), client(server));
     let total = begun + trickle + 1;
     let arg = b"$1\r\na\r\n";
-    own.send_raw(&[format!("*{total}\r\n").as_bytes(), b"$4\r\nPING\r\n"].concat()).expect("room");
+    own.send_raw(&[format!("*{total}\r\n").as_bytes(), b"$4\r\nPING\r\n"].concat())
+        .expect("the disk has space");
     for part in 0..begun / 1000 {
         own.send_raw(&arg.repeat(1000)).unwrap_or_else(|e| panic!("part {part}: {e}"));
     }
@@ -175,7 +176,7 @@ fn cpu_of_trickle(server: &Server, begun: usize, trickle: usize) -> f64 {
     let before = server.process().cpu().total();
     for _ in 0..trickle {
         own.send_raw(arg).expect("an open connection");
-        // The one thread has come by.
+        // The server's single thread has handled the argument when PING is answered.
         other.cmd(&["PING"]);
     }
     let cpu = server.process().cpu().total() - before;
@@ -184,25 +185,25 @@ fn cpu_of_trickle(server: &Server, begun: usize, trickle: usize) -> f64 {
     cpu
 }
 
-/// What a packet costs does not grow with what has arrived before it.
+/// The cost of a packet must not grow with the number of arguments before it.
 #[test]
-fn a_request_that_trickles_in_costs_no_more_the_longer_it_gets() {
+fn cost_of_a_trickling_request_does_not_grow_with_its_length() {
     const TRICKLE: usize = 1500;
     on_both(&[], &["--io-threads", "1"], |server| {
         let small = cpu_of_trickle(server, 1000, TRICKLE);
         let large = cpu_of_trickle(server, 1_000_000, TRICKLE);
         assert!(
             large < 5.0 * small + 0.1,
-            "{}: {TRICKLE} packets cost {small} s behind 1,000 arguments, {large} s behind a \
+            "{}: {TRICKLE} packets cost {small} s after 1,000 arguments, {large} s after a \
              million",
             server.name()
         );
     });
 }
 
-/// The same for a value of a pipeline that comes in pieces, and for many short requests.
+/// The same for a large value that arrives in pieces.
 #[test]
-fn a_value_that_trickles_in_costs_no_more_the_longer_it_gets() {
+fn cost_of_a_trickling_value_does_not_grow_with_its_length() {
     const TRICKLE: usize = 1500;
     on_both(&[], &["--io-threads", "1"], |server| {
         let cpu = [1000, 20_000_000].map(|begun| {
@@ -225,7 +226,7 @@ fn a_value_that_trickles_in_costs_no_more_the_longer_it_gets() {
     });
 }
 
-/// Queues commands until the server ends the connection; how many it took.
+/// Queues commands until the server closes the connection. Returns how many it accepted.
 fn queue_until_closed(server: &Server, args: &[&str], most: usize) -> Option<usize> {
     let mut own = client(server);
     own.ok(&["MULTI"]);
@@ -238,10 +239,10 @@ fn queue_until_closed(server: &Server, args: &[&str], most: usize) -> Option<usi
     None
 }
 
-/// What is queued between MULTI and EXEC counts as input that is not executed: beyond
-/// client-query-buffer-limit the connection is ended without a word.
+/// Commands queued between MULTI and EXEC count as input: beyond client-query-buffer-limit the
+/// server closes the connection without a reply.
 #[test]
-fn a_queue_of_commands_is_bounded_as_unread_input_is() {
+fn queued_commands_count_towards_the_query_buffer_limit() {
     let limit = ["--client-query-buffer-limit", "1mb"];
     on_both(&limit, &["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {
         let mut admin = client(server);
@@ -258,7 +259,7 @@ fn a_queue_of_commands_is_bounded_as_unread_input_is() {
             );
             assert_eq!(admin.cmd(&["EXISTS", "k"]).int(), 0);
         }
-        // As does a pipeline that is sent at once.
+        // The same for a pipeline that is sent at once.
         let mut own = client(server);
         let set = encode(&["SET", "k", &"v".repeat(10_000)]);
         let all = [encode(&["MULTI"]), set.repeat(1000), encode(&["EXEC"])].concat();
@@ -269,10 +270,10 @@ fn a_queue_of_commands_is_bounded_as_unread_input_is() {
     });
 }
 
-/// A single value beyond the limit ends the connection, too, in however many pieces it comes: all
-/// at once, little by little, and so that the last piece both goes beyond the limit and is the end.
+/// A single value beyond the limit also closes the connection, whatever its pieces: all at once, in
+/// small pieces, and with a last piece that both exceeds the limit and ends the value.
 #[test]
-fn a_value_beyond_the_limit_of_unread_input_ends_the_connection() {
+fn value_beyond_the_query_buffer_limit_closes_the_connection() {
     const BEYOND: usize = MB as usize + 10_000;
     let limit = ["--client-query-buffer-limit", "1mb"];
     on_both(&limit, &["--io-threads", "1"], |server| {
@@ -282,7 +283,7 @@ fn a_value_beyond_the_limit_of_unread_input_ends_the_connection() {
             let mut own = client(server);
             let sent = all.chunks(piece).try_for_each(|piece| {
                 own.send_raw(piece)?;
-                // The one thread reads what there is before it sees the next piece.
+                // The server's single thread reads the piece before the next one is sent.
                 (0..20).for_each(|_| drop(admin.cmd(&["PING"])));
                 Ok(())
             });
@@ -293,17 +294,14 @@ fn a_value_beyond_the_limit_of_unread_input_ends_the_connection() {
     });
 }
 
-/// A request whose arguments are more than 32 bits can count, each of them small enough to stay
-/// where it was read: the last of them names a key that is there.
+/// A request whose arguments exceed 4 GB in total, each small enough to stay in the read buffer.
+/// Only its last argument names an existing key.
 #[test]
-fn a_huge_request_is_understood_to_its_end() {
+fn huge_request_is_parsed_to_its_end() {
     const LEN: usize = 30_000;
     let gigabytes = env_or("HUGE_REQUEST", 0usize);
     if gigabytes == 0 {
-        weft_testkit::skipped::note(
-            "a_huge_request_is_understood_to_its_end",
-            "HUGE_REQUEST is not set",
-        );
+        weft_testkit::skipped::note("huge_request_is_parsed_to_its_end", "HUGE_REQUEST is not set");
         return;
     }
     let limit = ["--client-query-buffer-limit", "100gb"];

@@ -1,19 +1,19 @@
-//! Requests leave their I/O thread for work that no length of a queue and no number of elements tells
-//! of: transactions that were given much or find much, and arguments of megabytes.
+//! Long requests that a count of elements does not reveal also move to the slow lane: transactions
+//! with many arguments or large keys, and arguments of megabytes.
 
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, slow_ticks, until};
+use weft_tests::scene::{client, slow_lane_cpu, until};
 
-/// Runs `queued` as transactions until the slow lane has spent time on them.
-fn leaves_its_thread(what: &str, client: &mut Client, server: &Server, queued: &[&str]) {
-    let before = slow_ticks(server);
+/// Runs `queued` as transactions until the slow lane has spent CPU time on them.
+fn assert_runs_in_slow_lane(what: &str, client: &mut Client, server: &Server, queued: &[&str]) {
+    let before = slow_lane_cpu(server);
     until(&format!("{what} runs in the slow lane"), || {
         for _ in 0..10 {
             client.ok(&["MULTI"]);
             assert_eq!(client.cmd(queued).text(), "QUEUED");
             assert_eq!(client.cmd(&["EXEC"]).items().len(), 1, "{what}");
         }
-        slow_ticks(server) > before
+        slow_lane_cpu(server) > before
     });
 }
 
@@ -22,49 +22,54 @@ fn with_many<'a>(command: &[&'a str], words: &'a [String]) -> Vec<&'a str> {
 }
 
 #[test]
-fn long_requests_leave_their_thread_in_transactions_too() {
+fn long_commands_in_transactions_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let members: Vec<String> = (0..50_000).map(|n| format!("m{n}")).collect();
     for command in [&["SADD", "set"][..], &["PFADD", "log"], &["HMGET", "hash"]] {
-        leaves_its_thread(command[0], &mut client, &server, &with_many(command, &members));
+        assert_runs_in_slow_lane(command[0], &mut client, &server, &with_many(command, &members));
     }
     let logs: Vec<String> = vec!["log".into(); 2000];
-    leaves_its_thread("PFCOUNT", &mut client, &server, &with_many(&["PFCOUNT"], &logs));
-    leaves_its_thread("PFSELFTEST", &mut client, &server, &["PFSELFTEST"]);
+    assert_runs_in_slow_lane("PFCOUNT", &mut client, &server, &with_many(&["PFCOUNT"], &logs));
+    assert_runs_in_slow_lane("PFSELFTEST", &mut client, &server, &["PFSELFTEST"]);
 }
 
 #[test]
-fn long_strings_leave_their_thread_in_transactions_too() {
+fn commands_on_long_strings_in_transactions_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     for (key, len) in [("a", 20_000), ("b", 20_000), ("long", 20_000_000)] {
         client.cmd(&["SETRANGE", key, &len.to_string(), "x"]);
     }
-    leaves_its_thread("LCS", &mut client, &server, &["LCS", "a", "b", "LEN"]);
-    leaves_its_thread("GETRANGE", &mut client, &server, &["GETRANGE", "long", "0", "9999999"]);
+    assert_runs_in_slow_lane("LCS", &mut client, &server, &["LCS", "a", "b", "LEN"]);
+    assert_runs_in_slow_lane(
+        "GETRANGE",
+        &mut client,
+        &server,
+        &["GETRANGE", "long", "0", "9999999"],
+    );
 }
 
 #[test]
-fn popping_many_leaves_its_thread_in_transactions_too() {
+fn popping_many_elements_in_a_transaction_runs_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let members: Vec<String> = (0..50_000).map(|n| format!("m{n}")).collect();
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     until("pops run in the slow lane", || {
-        // In requests that do not go there themselves.
+        // Each request is small enough to run on the I/O thread.
         for some in members.chunks(1000) {
             client.cmd(&with_many(&["SADD", "set"], some));
         }
         client.ok(&["MULTI"]);
         client.cmd(&["SPOP", "set", "50000"]);
         assert_eq!(client.cmd(&["EXEC"]).items()[0].items().len(), 50_000);
-        slow_ticks(&server) > before
+        slow_lane_cpu(&server) > before
     });
 }
 
 #[test]
-fn large_members_and_names_leave_their_thread() {
+fn commands_with_large_arguments_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     let long = "x".repeat(10_000_000);
@@ -74,11 +79,11 @@ fn large_members_and_names_leave_their_thread() {
         &["SISMEMBER", "set", &long],
         &["EXISTS", &long],
     ] {
-        let before = slow_ticks(&server);
+        let before = slow_lane_cpu(&server);
         until(&format!("{} runs in the slow lane", queued[0]), || {
             assert!(client.cmd(queued).error().is_none());
-            slow_ticks(&server) > before
+            slow_lane_cpu(&server) > before
         });
-        leaves_its_thread(queued[0], &mut client, &server, queued);
+        assert_runs_in_slow_lane(queued[0], &mut client, &server, queued);
     }
 }

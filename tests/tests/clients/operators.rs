@@ -1,6 +1,5 @@
-//! What clients may hold: `client-output-buffer-limit`, `maxmemory-clients`, the fields of CLIENT
-//! LIST that tell of it, and what the log says of those who are closed. Each scene is played on the
-//! reference first.
+//! Limits on client memory: `client-output-buffer-limit`, `maxmemory-clients`, the related fields
+//! of CLIENT LIST, and log lines for closed clients. Each scene runs on the reference first.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -10,11 +9,11 @@ use weft_tests::scene::{client, info, on_both, send, until};
 
 const MB: usize = 1 << 20;
 
-/// Connects under a name and sends `bytes` without reading a reply. The server may close the
+/// Connects with a name and sends `bytes` without reading replies. The server may close the
 /// connection meanwhile.
 fn sender(server: &Server, name: &str, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a listener");
-    stream.write_all(&encode(&["CLIENT", "SETNAME", name])).expect("it is read");
+    stream.write_all(&encode(&["CLIENT", "SETNAME", name])).expect("the server reads");
     for part in bytes.chunks(64 << 10) {
         if stream.write_all(part).is_err() {
             break;
@@ -32,7 +31,7 @@ fn line(admin: &mut Client, name: &str) -> Option<String> {
     lines(admin).into_iter().find(|line| line.contains(&wanted))
 }
 
-/// A field of a line as a number.
+/// A numeric field of a CLIENT LIST line.
 fn field(line: &str, name: &str) -> i64 {
     let start = format!("{name}=");
     let found = line.split(' ').find_map(|word| word.strip_prefix(&start));
@@ -44,35 +43,39 @@ fn gets(times: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_over_the_hard_limit_of_output_is_closed() {
+fn client_over_the_hard_output_limit_is_closed() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["SET", "big", &"x".repeat(MB)]);
         admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "normal 10mb 0 0"]);
         let _stream = sender(server, "hungry", &gets(100));
-        until("it is closed", || {
+        until("the client is closed", || {
             info(&mut admin, "client_output_buffer_limit_disconnections") == 1
         });
         assert_eq!(line(&mut admin, "hungry"), None);
         let log = server.log();
-        let told = "closed for overcoming of output buffer limits.";
-        let told = log.lines().find(|line| line.ends_with(told)).expect("it is logged");
-        assert!(told.contains(" # Client id=") && told.contains(" name=*redacted* "), "{told}");
+        let closing = "closed for overcoming of output buffer limits.";
+        let closing =
+            log.lines().find(|line| line.ends_with(closing)).expect("the closing is logged");
+        assert!(
+            closing.contains(" # Client id=") && closing.contains(" name=*redacted* "),
+            "{closing}"
+        );
     });
 }
 
 #[test]
-fn a_client_over_the_soft_limit_is_closed_when_the_seconds_are_over() {
+fn client_over_the_soft_output_limit_is_closed_after_its_seconds() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["SET", "big", &"x".repeat(MB)]);
         admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "normal 100mb 5mb 1"]);
         let _stream = sender(server, "slow", &gets(20));
-        until("it has output", || {
+        until("the client has pending output", || {
             line(&mut admin, "slow").is_some_and(|line| field(&line, "omem") > 5 * MB as i64)
         });
         assert_eq!(info(&mut admin, "client_output_buffer_limit_disconnections"), 0);
-        until("it is closed", || {
+        until("the client is closed", || {
             info(&mut admin, "client_output_buffer_limit_disconnections") == 1
         });
         assert_eq!(line(&mut admin, "slow"), None);
@@ -80,12 +83,12 @@ fn a_client_over_the_soft_limit_is_closed_when_the_seconds_are_over() {
 }
 
 #[test]
-fn the_list_shows_where_the_bytes_are() {
+fn client_list_shows_the_memory_of_each_buffer() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["SET", "big", &"x".repeat(MB)]);
         let own = &lines(&mut admin)[0];
-        // The request itself, and its words.
+        // The request itself, and its arguments.
         assert_eq!((field(own, "qbuf"), field(own, "argv-mem")), (26, 10), "{own}");
         admin.cmd(&["PING"]);
         let _output = sender(server, "output", &gets(20));
@@ -108,15 +111,15 @@ fn the_list_shows_where_the_bytes_are() {
         });
         shown("words", &|line| field(line, "argv-mem") >= 600);
         shown("queue", &|line| field(line, "multi-mem") >= 1000 && field(line, "tot-mem") >= 1000);
-        // What was input is none any more.
-        until("nothing is left", || {
+        // Executed input is no longer counted.
+        until("argv-mem drops to zero", || {
             line(&mut admin, "queue").is_some_and(|line| field(&line, "argv-mem") == 0)
         });
     });
 }
 
 #[test]
-fn the_clients_that_hold_most_are_closed() {
+fn clients_with_the_most_memory_are_evicted() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
@@ -155,9 +158,9 @@ fn the_clients_that_hold_most_are_closed() {
     });
 }
 
-/// Several at once, on several threads: only as many go as must.
+/// Several clients on several threads: the server evicts only as many as necessary.
 #[test]
-fn no_more_clients_are_closed_than_need_be() {
+fn only_as_many_clients_are_evicted_as_necessary() {
     on_both(&[], &["--io-threads", "4", "--io-threads-always-active", "yes"], |server| {
         let mut admin = client(server);
         admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
@@ -165,17 +168,17 @@ fn no_more_clients_are_closed_than_need_be() {
         let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
         let streams: Vec<TcpStream> =
             names.iter().map(|name| sender(server, name, &gets(10))).collect();
-        until("all have output", || {
+        until("all clients have pending output", || {
             names.iter().all(|name| {
                 line(&mut admin, name).is_some_and(|l| field(&l, "omem") > 6 * MB as i64)
             })
         });
-        // Four of eight may stay, and half of another.
+        // The limit has room for four and a half of the eight clients.
         let all: i64 = lines(&mut admin).iter().map(|line| field(line, "tot-mem")).sum();
         admin.ok(&["CONFIG", "SET", "maxmemory-clients", &(all / 16 * 9).to_string()]);
-        until("some are gone", || info(&mut admin, "evicted_clients") >= 3);
+        until("some clients are evicted", || info(&mut admin, "evicted_clients") >= 3);
         std::thread::sleep(std::time::Duration::from_millis(300));
-        // What their sockets have taken differs a little.
+        // The clients' sizes differ a little, by what their sockets have taken.
         let gone = info(&mut admin, "evicted_clients");
         assert!(gone <= 4, "{}: {gone}", server.name());
         drop(streams);
@@ -183,7 +186,7 @@ fn no_more_clients_are_closed_than_need_be() {
 }
 
 #[test]
-fn who_must_not_be_evicted_is_not() {
+fn client_with_no_evict_is_not_evicted() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
@@ -191,7 +194,7 @@ fn who_must_not_be_evicted_is_not() {
         admin.ok(&["CONFIG", "SET", "maxmemory-clients", "4mb"]);
         let exempt = [encode(&["CLIENT", "NO-EVICT", "ON"]), gets(20)].concat();
         let _stream = sender(server, "exempt", &exempt);
-        until("it has output", || {
+        until("the client has pending output", || {
             line(&mut admin, "exempt").is_some_and(|line| field(&line, "omem") > 5 * MB as i64)
         });
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -200,21 +203,21 @@ fn who_must_not_be_evicted_is_not() {
 }
 
 #[test]
-fn a_limit_that_is_a_share_of_maxmemory() {
+fn maxmemory_clients_may_be_a_percentage_of_maxmemory() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         admin.ok(&["SET", "big", &"x".repeat(MB)]);
         admin.ok(&["CONFIG", "SET", "maxmemory-clients", "5%"]);
-        // There is no maxmemory, so there is no limit.
+        // Without maxmemory the percentage sets no limit.
         let mut rich = client(server);
         rich.ok(&["CLIENT", "SETNAME", "rich"]);
         (0..20).for_each(|_| send(&mut rich, &["GET", "big"]));
-        until("it has output", || {
+        until("the client has pending output", || {
             line(&mut admin, "rich").is_some_and(|line| field(&line, "omem") > 6 * MB as i64)
         });
         assert_eq!(info(&mut admin, "evicted_clients"), 0);
         admin.ok(&["CONFIG", "SET", "maxmemory", "100mb"]);
-        until("it is gone", || info(&mut admin, "evicted_clients") == 1);
+        until("the client is evicted", || info(&mut admin, "evicted_clients") == 1);
         assert_eq!(line(&mut admin, "rich"), None);
     });
 }

@@ -1,14 +1,15 @@
-//! While writes are paused nothing goes: not by those who sweep, and not by what began before.
+//! No key is removed while writes are paused: neither by active expiry, nor by a command that began
+//! before.
 
 use std::time::{Duration, Instant};
 use weft_testkit::Server;
-use weft_tests::scene::{Long, PATIENCE, client, reply, reply_within, send_all};
+use weft_tests::scene::{LongCommand, PATIENCE, client, reply, reply_within, send_all};
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 
-/// A pause that begins between two steps of a sweep.
+/// The pause begins between two steps of the active expiry.
 #[test]
-fn a_sweep_ends_where_a_pause_begins() {
+fn active_expiry_stops_when_a_pause_begins() {
     const KEYS: usize = 100_000;
     const LAST_MS: usize = 3000;
     let server = Server::weft(&[&TWO[..], &["--hz", "100"]].concat());
@@ -27,10 +28,10 @@ fn a_sweep_ends_where_a_pause_begins() {
     loop {
         let paused = client.pipeline(&commands).expect("the server answers");
         let mut counts: Vec<i64> = paused[1..].iter().map(|reply| reply.value.int()).collect();
-        // Replies of one pipeline come together: one more look, later.
+        // The replies of a pipeline arrive together, so count once more, later.
         counts.push(client.cmd(&["DBSIZE"]).int());
         client.ok(&["CLIENT", "UNPAUSE"]);
-        assert!(counts.iter().all(|count| *count == counts[0]), "keys go: {counts:?}");
+        assert!(counts.iter().all(|count| *count == counts[0]), "keys are removed: {counts:?}");
         if counts[0] < KEYS as i64 / 100 {
             return;
         }
@@ -38,11 +39,11 @@ fn a_sweep_ends_where_a_pause_begins() {
     }
 }
 
-/// A long transaction that only reads meets an expired key after the pause has begun.
+/// A long transaction that only reads meets an expired key after the pause begins.
 #[test]
-fn a_long_command_that_reads_removes_nothing_in_a_pause() {
+fn long_reading_command_removes_nothing_during_a_pause() {
     let server = Server::weft(&[&TWO[..], &["--enable-debug-command", "yes"]].concat());
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     let mut control = client(&server);
     control.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     control.ok(&["SET", "{a}gone", "v", "PX", "1"]);
@@ -54,10 +55,13 @@ fn a_long_command_that_reads_removes_nothing_in_a_pause() {
     for _ in 0..3 {
         reply(&mut reader);
     }
-    assert!(reply_within(&mut reader, Duration::from_millis(200)).is_none(), "it is long");
+    assert!(
+        reply_within(&mut reader, Duration::from_millis(200)).is_none(),
+        "the transaction is still running"
+    );
     control.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
-    assert_eq!(reply(&mut reader).items()[1].int(), 0, "it has expired");
-    assert_eq!(control.cmd(&["DBSIZE"]).int(), 2, "and stays while writes are paused");
+    assert_eq!(reply(&mut reader).items()[1].int(), 0, "the key has expired");
+    assert_eq!(control.cmd(&["DBSIZE"]).int(), 2, "the expired key stays while writes are paused");
     control.ok(&["CLIENT", "UNPAUSE"]);
     assert_eq!(control.cmd(&["EXISTS", "{a}gone"]).int(), 0);
     assert_eq!(control.cmd(&["DBSIZE"]).int(), 1);

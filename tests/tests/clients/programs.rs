@@ -1,13 +1,14 @@
-//! What real programs met: answers that tools ask for at connect, counters that dashboards show, and
-//! waits that depended on where the keys lie. Each is what Valkey does, which is asked first.
+//! Behaviour that real programs depend on: commands that tools send at connect, counters that
+//! dashboards show, and waits that must not depend on the shards of the keys. Valkey is the
+//! expected result and runs first.
 
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, id, info, on_both, reply, said, send, until, until_blocked};
+use weft_tests::scene::{client, id, info, on_both, reply, reply_text, send, until, until_blocked};
 
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// Begins `wait`, runs `steps` and returns the answer to the wait.
-fn served(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]]) -> String {
+/// Blocks a client with `wait`, runs `steps` and returns the reply to the wait.
+fn reply_of_wait(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]]) -> String {
     let (mut maker, mut waiter) = (client(server), client(server));
     maker.ok(&["FLUSHALL"]);
     for step in before {
@@ -22,10 +23,10 @@ fn served(server: &Server, before: &[&[&str]], wait: &[&str], steps: &[&[&str]])
     answer.error().unwrap_or_else(|| answer.to_string())
 }
 
-/// An earlier key of the wait has become one of another type: the client hears of that when a later key
-/// comes, whichever shards the pusher holds. The keys lie in shards of their own.
+/// An earlier key of the wait becomes another type. The client gets the error when a later key
+/// becomes ready, whichever shards the pusher has locked. The keys are in different shards.
 #[test]
-fn a_key_of_another_type_is_seen_whatever_the_pusher_holds() {
+fn wrong_type_of_an_earlier_key_is_reported_whatever_shards_are_locked() {
     let lists: [&[&str]; 3] = [
         &["BLPOP", "k1", "k2", "0"],
         &["BRPOP", "k1", "k2", "0"],
@@ -77,7 +78,7 @@ fn a_key_of_another_type_is_seen_whatever_the_pusher_holds() {
                     ],
                 ];
                 for steps in ways {
-                    let answer = served(server, &[], wait, steps);
+                    let answer = reply_of_wait(server, &[], wait, steps);
                     assert_eq!(answer, WRONGTYPE, "{}: {wait:?} and {steps:?}", server.name());
                 }
             }
@@ -85,9 +86,10 @@ fn a_key_of_another_type_is_seen_whatever_the_pusher_holds() {
     });
 }
 
-/// A key that was of another type for a while, and has gone, is no key; nor does a later one matter.
+/// A key that was of another type for a while and is gone counts as missing. The type of a later
+/// key does not matter.
 #[test]
-fn a_key_that_was_of_another_type_is_forgotten_when_it_has_gone() {
+fn wrong_type_of_a_removed_key_is_ignored() {
     let wait = ["BLPOP", "k1", "k2", "0"];
     let ways: [&[&[&str]]; 5] = [
         &[&["SET", "k1", "v"], &["DEL", "k1"], &["RPUSH", "k2", "a"]],
@@ -98,29 +100,35 @@ fn a_key_that_was_of_another_type_is_forgotten_when_it_has_gone() {
     ];
     on_both(&[], &[], |server| {
         for steps in ways {
-            let answer = served(server, &[], &wait, steps);
+            let answer = reply_of_wait(server, &[], &wait, steps);
             assert!(answer.contains("k2"), "{}: {steps:?}: {answer}", server.name());
         }
-        let first = served(server, &[], &wait, &[&["SET", "k2", "v"], &["RPUSH", "k1", "a"]]);
+        let first =
+            reply_of_wait(server, &[], &wait, &[&["SET", "k2", "v"], &["RPUSH", "k1", "a"]]);
         assert!(first.contains("k1"), "{}: {first}", server.name());
     });
 }
 
-/// Streams that are there already, one of which is replaced.
+/// Both streams exist, and one of them is replaced.
 #[test]
-fn a_stream_that_was_replaced_is_seen() {
+fn wrong_type_of_a_replaced_stream_is_reported() {
     let before: [&[&str]; 2] = [&["XADD", "k1", "1-1", "a", "b"], &["XADD", "k2", "1-1", "a", "b"]];
     let wait = ["XREAD", "BLOCK", "0", "STREAMS", "k1", "k2", "$", "$"];
     on_both(&[], &[], |server| {
         for (replaced, grown) in [("k1", "k2"), ("k2", "k1")] {
             let steps: [&[&str]; 2] = [&["SET", replaced, "v"], &["XADD", grown, "2-1", "a", "b"]];
-            assert_eq!(served(server, &before, &wait, &steps), WRONGTYPE, "{}", server.name());
+            assert_eq!(
+                reply_of_wait(server, &before, &wait, &steps),
+                WRONGTYPE,
+                "{}",
+                server.name()
+            );
         }
     });
 }
 
 #[test]
-fn keys_that_a_reader_of_a_group_waits_for_are_counted() {
+fn blocking_keys_of_group_readers_are_counted() {
     on_both(&[], &[], |server| {
         let mut maker = client(server);
         let counted = |maker: &mut Client| {
@@ -147,12 +155,12 @@ fn keys_that_a_reader_of_a_group_waits_for_are_counted() {
             assert_eq!(counted(&mut maker), expected, "{}: {wait:?}", server.name());
         }
         drop(waiters);
-        until("nobody waits", || counted(&mut maker) == (0, 0));
+        until("no client is blocked", || counted(&mut maker) == (0, 0));
     });
 }
 
 #[test]
-fn a_client_that_is_held_back_by_a_pause_shows_as_blocked() {
+fn client_delayed_by_a_pause_shows_as_blocked() {
     let held: [(&[&[&str]], &str, &str); 4] = [
         (&[&["SET", "a", "b"]], "b", "set"),
         (&[&["PING"], &["SET", "a", "b"], &["PING"]], "b", "set"),
@@ -168,22 +176,22 @@ fn a_client_that_is_held_back_by_a_pause_shows_as_blocked() {
                 send(&mut paused, command);
             }
             until_blocked(&mut maker, 1);
-            let line = said(&mut maker, &["CLIENT", "LIST", "ID", &id]);
+            let line = reply_text(&mut maker, &["CLIENT", "LIST", "ID", &id]);
             assert!(line.contains(&format!(" flags={flags} ")), "{}: {line}", server.name());
             assert!(line.contains(&format!(" cmd={shown} ")), "{}: {line}", server.name());
-            // It does not wait for a key: nobody can end that.
+            // The client does not wait for a key, so CLIENT UNBLOCK does not unblock it.
             assert_eq!(maker.cmd(&["CLIENT", "UNBLOCK", &id]).int(), 0, "{}", server.name());
             maker.ok(&["CLIENT", "UNPAUSE"]);
             commands.iter().for_each(|_| drop(reply(&mut paused)));
             assert_eq!(info(&mut maker, "blocked_clients"), 0, "{}", server.name());
-            let line = said(&mut maker, &["CLIENT", "LIST", "ID", &id]);
+            let line = reply_text(&mut maker, &["CLIENT", "LIST", "ID", &id]);
             assert!(line.contains(" flags=N "), "{}: {line}", server.name());
         }
     });
 }
 
 #[test]
-fn a_shard_channel_is_no_key() {
+fn shard_channel_is_not_a_key() {
     const NO_KEYS: &str = "ERR The command has no key arguments";
     let requests: [&[&str]; 5] = [
         &["SPUBLISH", "channel", "m"],
@@ -196,14 +204,14 @@ fn a_shard_channel_is_no_key() {
         let mut asks = client(server);
         for request in requests {
             for word in ["GETKEYS", "GETKEYSANDFLAGS"] {
-                let answer = said(&mut asks, &[&["COMMAND", word], request].concat());
+                let answer = reply_text(&mut asks, &[&["COMMAND", word], request].concat());
                 assert!(answer.contains(NO_KEYS), "{}: {request:?}: {answer}", server.name());
             }
         }
     });
 }
 
-/// Sends `commands` at once and returns as many replies as `expected` has.
+/// Sends `commands` at once and reads `expected` replies.
 fn replies(server: &Server, commands: &[&[&str]], expected: usize) -> Vec<String> {
     let mut asks = client(server);
     commands.iter().for_each(|command| send(&mut asks, command));
@@ -221,7 +229,7 @@ fn client_reply_skip_holds_for_reset_too() {
 }
 
 #[test]
-fn a_push_comes_although_its_command_is_not_answered() {
+fn push_is_sent_although_its_command_gets_no_reply() {
     let enabled = ["--enable-debug-command", "yes"];
     on_both(&enabled, &[], |server| {
         for word in ["OFF", "SKIP"] {
@@ -241,10 +249,10 @@ fn a_push_comes_although_its_command_is_not_answered() {
     });
 }
 
-/// What is not here without a cluster takes its place in a transaction, and is refused to a client that
-/// listens as every other command is.
+/// Commands that need cluster mode can be queued in a transaction. A subscribed RESP2 client may
+/// not call them, like any other command.
 #[test]
-fn cluster_commands_without_a_cluster() {
+fn cluster_commands_report_disabled_cluster_support() {
     const DISABLED: &str = "ERR This instance has cluster support disabled";
     on_both(&[], &[], |server| {
         let mut asks = client(server);
@@ -254,11 +262,15 @@ fn cluster_commands_without_a_cluster() {
         let others: [&[&str]; 4] =
             [&["ASKING"], &["CLUSTER", "INFO"], &["CLUSTER", "SLOTS"], &["CLUSTER", "SHARDS"]];
         for command in others {
-            assert!(said(&mut asks, command).contains(DISABLED), "{}: {command:?}", server.name());
+            assert!(
+                reply_text(&mut asks, command).contains(DISABLED),
+                "{}: {command:?}",
+                server.name()
+            );
         }
         asks.ok(&["MULTI"]);
         for command in [&["ASKING"][..], &["CLUSTER", "KEYSLOT", "a"], &["PING"]] {
-            assert_eq!(said(&mut asks, command), "QUEUED", "{}: {command:?}", server.name());
+            assert_eq!(reply_text(&mut asks, command), "QUEUED", "{}: {command:?}", server.name());
         }
         let done = asks.cmd(&["EXEC"]);
         assert_eq!(done.items()[0].error().as_deref(), Some(DISABLED), "{}", server.name());
@@ -270,16 +282,16 @@ fn cluster_commands_without_a_cluster() {
             (&["EVAL", "return 1", "0"], "eval"),
             (&["MODULE", "LIST"], "module|list"),
         ] {
-            let refused = said(&mut asks, command);
+            let refused = reply_text(&mut asks, command);
             let text = format!("ERR Can't execute '{name}': only (P|S)SUBSCRIBE");
             assert!(refused.contains(&text), "{}: {command:?}: {refused}", server.name());
         }
     });
 }
 
-/// Tools ask for the modules when they connect, and exporters for a number of threads.
+/// Tools ask for the modules at connect, and exporters for the number of threads.
 #[test]
-fn what_tools_ask_for_at_connect() {
+fn commands_that_tools_send_at_connect_are_answered() {
     let server = Server::weft(&["--io-threads", "auto"]);
     let mut asks = client(&server);
     assert!(asks.cmd(&["MODULE", "LIST"]).items().is_empty());

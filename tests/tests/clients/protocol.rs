@@ -1,7 +1,8 @@
-//! The wire: splits, inline commands, pipelines, large strings, and how nonsense is refused.
+//! The wire protocol: split requests, inline commands, pipelines, large strings, and protocol
+//! errors.
 //!
-//! Expected replies are written out here and each table is also sent to the reference, when
-//! it is there, so that the tables cannot drift from what it does.
+//! The expected replies are written out here. Each table is also sent to the reference, if it is
+//! installed, so that the tables stay true.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use weft_testkit::client::{Reply, encode};
 use weft_testkit::value::{quote, quote_short};
 use weft_testkit::{Client, Server, Value, skip_without};
 
-/// Runs a check on this server, and on the reference to check the check.
+/// Runs a check on this server, and on the reference to verify the check.
 fn on_both(test: &str, args: &[&str], check: impl Fn(&Server)) {
     check(&Server::weft(args));
     let reference = Server::valkey(args);
@@ -21,18 +22,19 @@ fn on_both(test: &str, args: &[&str], check: impl Fn(&Server)) {
 
 /// Requests that are answered and leave the connection open.
 const ANSWERED: &[(&[u8], &[u8])] = &[
-    // arrays of nothing are skipped
+    // Empty arrays are skipped.
     (b"*0\r\n*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
     (b"*-1\r\n*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
     (b"*-2\r\nPING\r\n", b"+PONG\r\n"),
-    // lines: LF alone ends one, blanks around words do not count, empty ones are skipped
+    // Inline requests: a bare LF ends one, blanks around words are ignored, empty lines are
+    // skipped.
     (b"PING\n", b"+PONG\r\n"),
     (b"\r\n\r\nPING\r\n", b"+PONG\r\n"),
     (b" \r\nPING\r\n", b"+PONG\r\n"),
     (b"PING\r\r\n", b"+PONG\r\n"),
     (b"  ECHO   a  \r\n", b"$1\r\na\r\n"),
     (b"ECHO a\tb\r\n", b"-ERR wrong number of arguments for 'echo' command\r\n"),
-    // quotes
+    // Quotes.
     (b"ECHO \"\"\r\n", b"$0\r\n\r\n"),
     (b"ECHO \"a b\"\r\n", b"$3\r\na b\r\n"),
     (b"ECHO 'a b'\r\n", b"$3\r\na b\r\n"),
@@ -41,14 +43,14 @@ const ANSWERED: &[(&[u8], &[u8])] = &[
     (b"ECHO 'a\\'b\\n'\r\n", b"$5\r\na'b\\n\r\n"),
     (b"ECHO \\x41\r\n", b"$4\r\n\\x41\r\n"),
     (b"ECHO a\"b\"\r\n", b"$2\r\nab\r\n"),
-    // a quote may also end inside a word
+    // A closing quote may be followed by more of the word.
     (b"ECHO a\"b\"c\r\n", b"$3\r\nabc\r\n"),
     (b"ECHO \"a\"b\r\n", b"$2\r\nab\r\n"),
     (b"ECHO 'a'b\r\n", b"$2\r\nab\r\n"),
     (b"ECHO \"a b\"'c d'e\r\n", b"$7\r\na bc de\r\n"),
-    // of these blanks only the usual ones end a word
+    // Vertical tab and form feed are blanks before a word, but do not end one.
     (b"\x0bECHO a\x0bb\x0c\r\n", b"$4\r\na\x0bb\x0c\r\n"),
-    // empty strings and unknown commands
+    // Empty strings and unknown commands.
     (b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", b"$0\r\n\r\n"),
     (b"*1\r\n$0\r\n\r\n", b"-ERR unknown command '', with args beginning with: \r\n"),
     (b"+OK\r\n", b"-ERR unknown command '+OK', with args beginning with: \r\n"),
@@ -60,7 +62,7 @@ const ANSWERED: &[(&[u8], &[u8])] = &[
     ),
 ];
 
-/// Requests after which the server closes the connection, with what it says before.
+/// Requests after which the server closes the connection, with the replies before that.
 const CLOSED: &[(&[u8], &[u8])] = &[
     (b"*abc\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
     (b"*\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
@@ -86,11 +88,11 @@ const CLOSED: &[(&[u8], &[u8])] = &[
     (b"*1\r\n$4\r\nPING\n\r", b"-ERR Protocol error: invalid CRLF in request\r\n"),
     (b"ECHO \"abc\r\n", b"-ERR Protocol error: unbalanced quotes in request\r\n"),
     (b"ECHO 'abc\r\n", b"-ERR Protocol error: unbalanced quotes in request\r\n"),
-    // what came before is answered
+    // Earlier requests are answered.
     (b"PING\r\n*1\r\n$abc\r\n", b"+PONG\r\n-ERR Protocol error: invalid bulk length\r\n"),
     (b"*1\r\n$4\r\nPING\r\n*x\r\n", b"+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"),
     (b"PING\r\nQUIT\r\nPING\r\n", b"+PONG\r\n+OK\r\n"),
-    // a browser that was tricked into talking to us
+    // A browser tricked into sending requests to the server.
     (b"POST / HTTP/1.1\r\n", b""),
     (b"post a\r\n", b""),
     (b"Host: x\r\n", b""),
@@ -113,7 +115,7 @@ fn assert_answered(server: &Server, send: &[u8], expected: &[u8]) {
 
 fn assert_closed(server: &Server, send: &[u8], expected: &[u8]) {
     let mut client = server.client();
-    // a write can fail when the server has closed in the middle of it; what it said counts
+    // The write fails if the server closes the connection early; only its replies count.
     let _ = client.send_raw(send);
     let got = client.read_to_close().unwrap_or_else(|e| {
         panic!("{}: not closed after {}: {e}", server.name(), quote_short(send))
@@ -122,8 +124,8 @@ fn assert_closed(server: &Server, send: &[u8], expected: &[u8]) {
 }
 
 #[test]
-fn odd_requests_are_answered() {
-    on_both("odd_requests_are_answered", &[], |server| {
+fn unusual_requests_are_answered() {
+    on_both("unusual_requests_are_answered", &[], |server| {
         for (send, expected) in ANSWERED {
             assert_answered(server, send, expected);
         }
@@ -141,9 +143,9 @@ fn protocol_errors_close_the_connection() {
 }
 
 #[test]
-fn lines_that_never_end_are_refused() {
+fn endless_lines_are_refused() {
     let long = |start: &str| [start.as_bytes(), &[b'1'; 70_000]].concat();
-    on_both("lines_that_never_end_are_refused", &[], |server| {
+    on_both("endless_lines_are_refused", &[], |server| {
         assert_closed(server, &long("*"), b"-ERR Protocol error: too big mbulk count string\r\n");
         assert_closed(
             server,
@@ -155,51 +157,55 @@ fn lines_that_never_end_are_refused() {
 }
 
 #[test]
-fn who_is_not_authenticated_may_send_little() {
-    on_both("who_is_not_authenticated_may_send_little", &["--requirepass", "sesame"], |server| {
-        assert_closed(
-            server,
-            b"*11\r\n",
-            b"-ERR Protocol error: unauthenticated multibulk length\r\n",
-        );
-        assert_closed(
-            server,
-            b"*1\r\n$16385\r\n",
-            b"-ERR Protocol error: unauthenticated bulk length\r\n",
-        );
-        let mut client = server.client();
-        let noauth = Some("NOAUTH Authentication required.".to_string());
-        for command in [
-            &["PING"][..],
-            &["GET", "k"],
-            &["SET", "k", "v"],
-            &["CLIENT", "LIST"],
-            &["CONFIG", "GET", "*"],
-        ] {
-            assert_eq!(client.cmd(command).error(), noauth, "{command:?}");
-        }
-        let largest = vec![b'x'; 16_384];
-        assert_eq!(client.cmd(&[b"GET", &largest[..]]).error(), noauth);
-        let wrong = client.cmd(&["AUTH", "wrong"]).error();
-        assert_eq!(
-            wrong.as_deref(),
-            Some("WRONGPASS invalid username-password pair or user is disabled.")
-        );
-        client.ok(&["AUTH", "sesame"]);
-        // from here on the limits are the usual ones
-        let words: Vec<Vec<u8>> = [b"DEL".to_vec()]
-            .into_iter()
-            .chain((0..100).map(|i: i32| i.to_string().into_bytes()))
-            .collect();
-        assert_eq!(client.cmd(&words), Value::Integer(0));
-        client.ok(&[&b"SET"[..], b"k", &vec![b'x'; 100_000][..]]);
-    });
+fn unauthenticated_client_may_send_only_small_requests() {
+    on_both(
+        "unauthenticated_client_may_send_only_small_requests",
+        &["--requirepass", "sesame"],
+        |server| {
+            assert_closed(
+                server,
+                b"*11\r\n",
+                b"-ERR Protocol error: unauthenticated multibulk length\r\n",
+            );
+            assert_closed(
+                server,
+                b"*1\r\n$16385\r\n",
+                b"-ERR Protocol error: unauthenticated bulk length\r\n",
+            );
+            let mut client = server.client();
+            let noauth = Some("NOAUTH Authentication required.".to_string());
+            for command in [
+                &["PING"][..],
+                &["GET", "k"],
+                &["SET", "k", "v"],
+                &["CLIENT", "LIST"],
+                &["CONFIG", "GET", "*"],
+            ] {
+                assert_eq!(client.cmd(command).error(), noauth, "{command:?}");
+            }
+            let largest = vec![b'x'; 16_384];
+            assert_eq!(client.cmd(&[b"GET", &largest[..]]).error(), noauth);
+            let wrong = client.cmd(&["AUTH", "wrong"]).error();
+            assert_eq!(
+                wrong.as_deref(),
+                Some("WRONGPASS invalid username-password pair or user is disabled.")
+            );
+            client.ok(&["AUTH", "sesame"]);
+            // After AUTH the usual limits apply.
+            let words: Vec<Vec<u8>> = [b"DEL".to_vec()]
+                .into_iter()
+                .chain((0..100).map(|i: i32| i.to_string().into_bytes()))
+                .collect();
+            assert_eq!(client.cmd(&words), Value::Integer(0));
+            client.ok(&[&b"SET"[..], b"k", &vec![b'x'; 100_000][..]]);
+        },
+    );
 }
 
 #[test]
-fn a_client_that_fills_the_query_buffer_is_closed() {
+fn client_that_fills_the_query_buffer_is_closed() {
     let args = ["--client-query-buffer-limit", "1mb"];
-    on_both("a_client_that_fills_the_query_buffer_is_closed", &args, |server| {
+    on_both("client_that_fills_the_query_buffer_is_closed", &args, |server| {
         let head = b"*2\r\n$4\r\nECHO\r\n$2000000\r\n";
         assert_closed(server, &[&head[..], &vec![b'x'; 1_900_000]].concat(), b"");
         let below = vec![b'x'; 900_000];
@@ -207,7 +213,7 @@ fn a_client_that_fills_the_query_buffer_is_closed() {
     });
 }
 
-/// Requests of every shape, with their replies, for the tests that cut them up.
+/// Requests of all forms, with their replies, for the tests that split them.
 fn conversation() -> (Vec<u8>, Vec<u8>) {
     let long = "x".repeat(300);
     let requests = [
@@ -239,7 +245,7 @@ fn conversation() -> (Vec<u8>, Vec<u8>) {
     (requests.concat(), replies.concat().into_bytes())
 }
 
-/// Reads as many bytes of replies as `expected` has, and compares.
+/// Reads as many bytes of replies as `expected` has, and compares them.
 fn assert_replies(client: &mut Client, expected: &[u8], what: &str) {
     let mut got = Vec::new();
     while got.len() < expected.len() {
@@ -258,8 +264,8 @@ fn requests_may_be_split_anywhere() {
     for cut in 1..requests.len() {
         let mut client = server.client();
         client.send_raw(&requests[..cut]).unwrap();
-        // long enough, mostly, that the server reads what is there; if not, it reads all at
-        // once and this cut has tested nothing
+        // Usually long enough for the server to read the first part. If not, it reads both parts at
+        // once and this cut tests nothing.
         std::thread::sleep(Duration::from_micros(500));
         client.send_raw(&requests[cut..]).unwrap();
         assert_replies(&mut client, &replies, &format!("cut at {cut}"));
@@ -267,7 +273,7 @@ fn requests_may_be_split_anywhere() {
 }
 
 #[test]
-fn requests_may_come_byte_by_byte() {
+fn requests_may_arrive_byte_by_byte() {
     let server = Server::weft(&[]);
     let (requests, replies) = conversation();
     let mut client = server.client();
@@ -285,7 +291,7 @@ fn ten_thousand_commands_are_answered_in_order() {
             let mut client = server.client();
             scope.spawn(move || {
                 let name = |i: usize| format!("{connection}:{i}");
-                // the keys are spread over all shards, and each reply names its request
+                // The keys are spread over all shards, and each reply identifies its request.
                 let commands: Vec<Vec<String>> = (0..10_000)
                     .map(|i| match i % 4 {
                         0 => vec!["SET".to_string(), name(i), name(i)],
@@ -311,15 +317,15 @@ fn ten_thousand_commands_are_answered_in_order() {
 }
 
 #[test]
-fn a_reader_that_is_slow_gets_everything() {
+fn slow_reader_gets_all_replies() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let value: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
     client.ok(&[&b"SET"[..], b"k", &value[..]]);
-    // 30 MB of replies to requests of 6 KB: more than any socket buffer holds
+    // 30 MB of replies to 6 KB of requests: more than a socket buffer holds.
     client.send_raw(&encode(&["GET", "k"]).repeat(300)).unwrap();
     std::thread::sleep(Duration::from_millis(200));
-    // the server does not wait for us
+    // The server does not block on this client.
     assert_eq!(server.client().cmd(&["PING"]).text(), "PONG");
     for i in 0..300 {
         assert_eq!(client.read_reply().unwrap().value.bytes(), Some(&value[..]), "reply {i}");
@@ -327,13 +333,13 @@ fn a_reader_that_is_slow_gets_everything() {
 }
 
 #[test]
-fn a_string_of_64_mb_goes_in_and_comes_out() {
+fn string_of_64_mb_is_stored_and_returned() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let value: Vec<u8> = (0..64u32 << 20).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
     client.ok(&[&b"SET"[..], b"big", &value[..]]);
     assert_eq!(client.cmd(&["STRLEN", "big"]), Value::Integer(64 << 20));
-    assert!(client.cmd(&["GET", "big"]).bytes() == Some(&value[..]), "GET gives other bytes");
+    assert!(client.cmd(&["GET", "big"]).bytes() == Some(&value[..]), "GET returns other bytes");
     assert_eq!(
         client.cmd(&["GETRANGE", "big", "67108860", "-1"]).bytes(),
         Some(&value[value.len() - 4..])
@@ -344,7 +350,7 @@ fn a_string_of_64_mb_goes_in_and_comes_out() {
 }
 
 #[test]
-fn a_connection_that_ends_in_the_middle_of_a_request_harms_nobody() {
+fn connection_that_ends_within_a_request_does_no_harm() {
     let server = Server::weft(&[]);
     let (requests, _) = conversation();
     for cut in 0..requests.len() {
@@ -365,8 +371,8 @@ fn half_closed_connections_get_their_replies() {
 }
 
 #[test]
-fn hello_changes_the_nulls_and_maps() {
-    on_both("hello_changes_the_nulls_and_maps", &[], |server| {
+fn hello_changes_nulls_and_maps() {
+    on_both("hello_changes_nulls_and_maps", &[], |server| {
         let mut client = server.client();
         assert_eq!(client.cmd(&["GET", "none"]), Value::NullBulk);
         assert!(
@@ -387,7 +393,7 @@ fn hello_changes_the_nulls_and_maps() {
 }
 
 #[test]
-fn unix_sockets_speak_the_same() -> io::Result<()> {
+fn unix_socket_speaks_the_same_protocol() -> io::Result<()> {
     let server = Server::weft(&["--unixsocket", "weft.sock"]);
     let mut client = Client::try_unix(&server.dir().join("weft.sock"))?;
     client.ok(&["SET", "k", "v"]);

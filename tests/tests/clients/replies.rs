@@ -1,17 +1,17 @@
-//! Every request is answered, once and in order, whatever the connection was doing meanwhile.
+//! Every request is answered once and in order, whatever happened to the connection meanwhile.
 
 use std::time::Duration;
 use weft_testkit::Server;
 use weft_testkit::client::encode;
 use weft_tests::scene::{client, info, on_both, reply, send, send_all, until, until_blocked};
 
-/// Long enough for the server to have seen what was sent.
+/// Long enough for the server to read the sent bytes.
 const SEEN: Duration = Duration::from_millis(100);
 
-/// Behind a command that has to wait comes a complete one, and behind that the beginning of a large
-/// value. When the client goes on, the rest of the value is still to come.
+/// A blocking command is followed by a complete command and the beginning of a large value. The
+/// rest of the value arrives after the client is unblocked.
 #[test]
-fn a_large_value_may_be_on_its_way_when_the_commands_before_it_go_on() {
+fn large_value_may_be_incomplete_when_its_client_is_unblocked() {
     let value = vec![b'x'; 100_000];
     let set = encode(&[b"SET".as_slice(), b"big", &value]);
     on_both(&[], &[], |server| {
@@ -29,9 +29,9 @@ fn a_large_value_may_be_on_its_way_when_the_commands_before_it_go_on() {
     });
 }
 
-/// The same in one write, as a client sends a pipeline: all three are in one packet of the server's.
+/// The same in one write, as a pipeline: the server reads all three commands in one packet.
 #[test]
-fn a_pipeline_with_a_large_value_may_have_to_wait_in_the_middle() {
+fn pipeline_with_a_large_value_may_be_paused_in_the_middle() {
     let value = vec![b'x'; 100_000];
     on_both(&[], &[], |server| {
         let mut maker = client(server);
@@ -47,9 +47,10 @@ fn a_pipeline_with_a_large_value_may_have_to_wait_in_the_middle() {
     });
 }
 
-/// A client without replies sends while it waits: what it has sent is read when it goes on.
+/// A client with replies off sends while it is blocked. The server reads that input after it
+/// unblocks the client.
 #[test]
-fn a_client_that_wants_no_replies_is_read_from_after_it_has_waited() {
+fn client_without_replies_is_read_after_it_was_blocked() {
     on_both(&[], &[], |server| {
         let (mut maker, mut waiter) = (client(server), client(server));
         send_all(&mut waiter, &[&["CLIENT", "REPLY", "OFF"], &["BLPOP", "l", "0"], &["INCR", "n"]]);
@@ -64,9 +65,9 @@ fn a_client_that_wants_no_replies_is_read_from_after_it_has_waited() {
     });
 }
 
-/// The same of one that was paused.
+/// The same for a paused client.
 #[test]
-fn a_client_that_wants_no_replies_is_read_from_after_a_pause() {
+fn client_without_replies_is_read_after_a_pause() {
     on_both(&[], &[], |server| {
         let (mut maker, mut writer) = (client(server), client(server));
         send(&mut writer, &["CLIENT", "REPLY", "OFF"]);
@@ -83,12 +84,12 @@ fn a_client_that_wants_no_replies_is_read_from_after_a_pause() {
     });
 }
 
-/// A client that wants no replies is not told of its error in the protocol either, only hung up on. (Valkey says
-/// nothing as well, and keeps the connection.)
+/// A client with replies off gets no protocol error either: the server only closes the connection.
+/// (Valkey also sends nothing, but keeps the connection.)
 #[test]
-fn an_error_in_the_protocol_is_not_told_to_who_wants_no_replies() {
+fn protocol_error_is_not_sent_to_a_client_without_replies() {
     let server = Server::weft(&[]);
-    for (first, is_told) in [
+    for (first, is_sent) in [
         ("OFF", false),
         ("OFF\r\nPING", false),
         ("SKIP", false),
@@ -97,8 +98,11 @@ fn an_error_in_the_protocol_is_not_told_to_who_wants_no_replies() {
     ] {
         let mut client = client(&server);
         client.send_raw(format!("CLIENT REPLY {first}\r\n*x\r\n").as_bytes()).expect("sent");
-        let said = client.read_to_close().expect("the server hangs up");
-        assert_eq!(said.ends_with(b"-ERR Protocol error: invalid multibulk length\r\n"), is_told);
-        assert_eq!(said.is_empty(), !is_told, "{first}");
+        let received = client.read_to_close().expect("the server hangs up");
+        assert_eq!(
+            received.ends_with(b"-ERR Protocol error: invalid multibulk length\r\n"),
+            is_sent
+        );
+        assert_eq!(received.is_empty(), !is_sent, "{first}");
     }
 }

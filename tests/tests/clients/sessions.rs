@@ -1,4 +1,4 @@
-//! Programs and libraries that people use must work as they are.
+//! Unmodified programs and libraries work with the server.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,13 +19,14 @@ fn run(program: &Path, args: &[&str], input: &str) -> Output {
     child
         .stdin
         .take()
-        .expect("it was asked for")
+        .expect("the input is piped")
         .write_all(input.as_bytes())
         .expect("the program reads its input");
     child.wait_with_output().expect("the program ends")
 }
 
-/// What one would type, with the answers that the tool prints when its output is no terminal.
+/// Commands as a user types them, with the output that the tool prints when it is not on a
+/// terminal.
 const SESSION: &[(&str, &str)] = &[
     ("PING", "PONG"),
     ("SET greeting \"hello world\"", "OK"),
@@ -43,11 +44,11 @@ const SESSION: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_command_line_tools_hold_a_session() {
+fn command_line_tools_run_a_session() {
     for program in ["valkey-cli", "redis8-cli", "redis-cli"] {
         let found = locate::peer(program);
         if skip_without(
-            &format!("the_command_line_tools_hold_a_session with {program}"),
+            &format!("command_line_tools_run_a_session with {program}"),
             &found,
             program,
         ) {
@@ -69,9 +70,9 @@ fn the_command_line_tools_hold_a_session() {
 }
 
 #[test]
-fn the_command_line_tool_reads_masses_of_commands() {
+fn command_line_tool_sends_commands_in_bulk() {
     let program = locate::peer("valkey-cli");
-    if skip_without("the_command_line_tool_reads_masses_of_commands", &program, "valkey-cli") {
+    if skip_without("command_line_tool_sends_commands_in_bulk", &program, "valkey-cli") {
         return;
     }
     let server = Server::weft(&[]);
@@ -84,10 +85,10 @@ fn the_command_line_tool_reads_masses_of_commands() {
 }
 
 #[test]
-fn the_benchmark_runs() {
+fn benchmark_tools_run() {
     for program in ["valkey-benchmark", "redis8-benchmark"] {
         let found = locate::peer(program);
-        if skip_without(&format!("the_benchmark_runs with {program}"), &found, program) {
+        if skip_without(&format!("benchmark_tools_run with {program}"), &found, program) {
             continue;
         }
         let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
@@ -110,14 +111,14 @@ fn the_benchmark_runs() {
         let output = run(found.as_deref().expect("not skipped"), &args, "");
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{program}: {output:?}");
-        // PING is measured inline and as an array
+        // PING is measured inline and as an array.
         assert_eq!(printed.matches("requests per second").count(), 6, "{printed}");
         assert!(!printed.contains("rror"), "{printed}");
     }
 }
 
 #[test]
-fn the_rust_client_works() {
+fn rust_client_library_works() {
     let server = Server::weft(&[]);
     for protocol in ["resp2", "resp3"] {
         let url = format!("redis://127.0.0.1:{}/1?protocol={protocol}", server.port());

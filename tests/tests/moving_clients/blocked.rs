@@ -1,19 +1,20 @@
-//! Clients that wait for keys.
+//! Clients that block on keys.
 
 use crate::Run;
 use std::time::{Duration, Instant};
 use weft_testkit::client;
 
-/// When another entry is added for one that may have come too late for the last.
+/// When to add another entry, because the client may have blocked too late for the last one.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// One waits for lists, another one pushes: each element is given, in order. Requests come behind the blocked one.
+/// One client blocks on lists and another one pushes: each element is delivered in order. More
+/// requests follow the blocking one.
 pub fn pops(run: &Run<'_>, nth: u64) {
     let (mut waits, mut pushes) = (run.client(), run.client());
     let mut rng = run.rng(nth);
     let (list, other) = (format!("list:{nth}"), format!("other:{nth}"));
     let mut n = 0;
-    while run.goes_on() {
+    while run.should_continue() {
         n += 1;
         let element = n.to_string();
         let pop = match rng.below(3) {
@@ -21,9 +22,10 @@ pub fn pops(run: &Run<'_>, nth: u64) {
             1 => client::encode(&["BLPOP", &other, &list, "0"]),
             _ => client::encode(&["BLMPOP", "0", "2", &other, &list, "LEFT"]),
         };
-        let behind = rng.below(40);
-        let bytes = [pop, client::encode(&["ECHO", &element]).repeat(behind)].concat();
-        // The end of the last request may come when the client is blocked, and its connection moved before.
+        let following = rng.below(40);
+        let bytes = [pop, client::encode(&["ECHO", &element]).repeat(following)].concat();
+        // The end of the last request may arrive while the client is blocked and its connection has
+        // moved.
         let cut = bytes.len() - rng.below(10);
         waits.send_raw(&bytes[..cut]).unwrap_or_else(|e| run.fail("BLPOP", &e));
         if rng.below(2) == 0 {
@@ -42,26 +44,26 @@ pub fn pops(run: &Run<'_>, nth: u64) {
         waits.send_raw(&bytes[cut..]).unwrap_or_else(|e| run.fail("ECHO", &e));
         let got = run.reply(&mut waits, "a pop");
         assert_eq!(got.items()[0].text(), *key);
-        for _ in 0..behind {
-            assert_eq!(run.reply(&mut waits, "ECHO behind a pop").text(), element);
+        for _ in 0..following {
+            assert_eq!(run.reply(&mut waits, "ECHO after a pop").text(), element);
         }
     }
 }
 
-/// One waits for entries of a stream, or for the end of its time.
+/// A client blocks on entries of a stream, or until its timeout.
 pub fn follows_a_stream(run: &Run<'_>, nth: u64) {
     let (mut waits, mut adds) = (run.client(), run.client());
     let mut rng = run.rng(nth);
     let stream = format!("stream:{nth}");
-    while run.goes_on() {
+    while run.should_continue() {
         let time = if rng.below(3) == 0 { "1" } else { "0" };
         let read = client::encode(&["XREAD", "BLOCK", time, "STREAMS", &stream, "$"]);
         waits.send_raw(&read).unwrap_or_else(|e| run.fail("XREAD", &e));
         if time == "1" {
-            assert!(run.reply(&mut waits, "the end of XREAD's time").is_null());
+            assert!(run.reply(&mut waits, "the timeout of XREAD").is_null());
             continue;
         }
-        // It may not be blocked yet: then the next entry is for it.
+        // The client may not be blocked yet; then it gets the next entry.
         let since = Instant::now();
         waits.set_timeout(AGAIN);
         let entries = loop {

@@ -1,25 +1,25 @@
-//! What happens to all connections while clients use them.
+//! Disturbances of all connections while clients use them.
 
 use crate::Run;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weft_testkit::Client;
 
-/// Between two changes: some hundreds of them a second.
+/// The time between two changes: some hundreds a second.
 const PACE: Duration = Duration::from_millis(2);
 
-/// What was done.
+/// Counts of the changes.
 #[derive(Default)]
 pub struct Moves {
     pub changes: AtomicU64,
 }
 
-/// Sends threads to sleep and wakes them, and scatters connections.
+/// Deactivates and activates threads, and scatters connections.
 pub fn moves(run: &Run<'_>, nth: u64, threads: usize, moves: &Moves) {
     let mut rng = run.rng(999_100 + nth);
     let mut client = run.client();
-    while run.goes_on() {
-        // Now and then the load decides for a while.
+    while run.should_continue() {
+        // Sometimes the load decides for a while.
         let active = if rng.below(64) == 0 { 0 } else { 1 + rng.below(threads) };
         run.cmd(&mut client, &["DEBUG", "ACTIVE-THREADS", &active.to_string()]);
         moves.changes.fetch_add(1, Ordering::Relaxed);
@@ -30,11 +30,11 @@ pub fn moves(run: &Run<'_>, nth: u64, threads: usize, moves: &Moves) {
     }
 }
 
-/// Pauses writes and lets them go, by itself or by the end of the pause's time.
+/// Pauses writes; the pause ends by UNPAUSE or by its timeout.
 pub fn pauses(run: &Run<'_>) {
     let mut rng = run.rng(999_002);
     let mut client = run.client();
-    while run.goes_on() {
+    while run.should_continue() {
         let mode = if rng.below(2) == 0 { "WRITE" } else { "ALL" };
         run.cmd(&mut client, &["CLIENT", "PAUSE", &(1 + rng.below(20)).to_string(), mode]);
         if rng.below(2) == 0 {
@@ -44,7 +44,7 @@ pub fn pauses(run: &Run<'_>) {
     }
 }
 
-/// The sum over all threads of a number of INFO threads.
+/// The sum over all threads of a number from INFO threads.
 pub fn number(client: &mut Client, name: &str) -> u64 {
     let info = client.cmd(&["INFO", "threads"]).text();
     let lines = info.lines().filter(|line| line.starts_with("io_thread_"));

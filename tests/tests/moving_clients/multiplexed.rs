@@ -1,5 +1,5 @@
-//! Connections that many requests share, as client libraries have them: written by one thread, read by another, up to
-//! two thousand requests in flight.
+//! Connections shared by many requests, as in client libraries: one thread writes, another reads,
+//! with up to two thousand requests in flight.
 
 use crate::Run;
 use std::io::{self, BufRead, BufReader, Write};
@@ -8,20 +8,20 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 use weft_testkit::client;
 
-/// Requests in flight at most, and those that are written at once at most.
+/// The maximum number of requests in flight, and of requests in one write.
 const IN_FLIGHT: usize = 2000;
 const AT_ONCE: usize = 500;
-/// So many pieces of those sizes fill it.
+/// The number of pieces of the maximum size in flight.
 const PIECES: usize = IN_FLIGHT / AT_ONCE;
 
-/// What a reply must be.
+/// The expected reply.
 #[derive(Clone, Copy)]
 enum Expected {
     /// The next number of the client's own key.
     Next,
-    /// A higher number than before of the key that all count in.
+    /// A higher number of the shared key than the last one.
     Higher,
-    /// A long command's: how many elements there are.
+    /// The number of elements of a long command.
     Elements,
 }
 
@@ -31,7 +31,7 @@ struct Piece {
     expected: Vec<Expected>,
 }
 
-/// Counts in a key of its own and in one of all, and has long commands between.
+/// Counts in its own key and in a shared key, with long commands in between.
 pub fn counts(run: &Run<'_>, nth: u64) {
     let stream = connect(run);
     let (to, from) = sync_channel::<Piece>(PIECES);
@@ -42,8 +42,8 @@ pub fn counts(run: &Run<'_>, nth: u64) {
         let own = client::encode(&["INCR", &format!("own:{nth}")]);
         let shared = client::encode(&["INCR", "shared"]);
         let long = client::encode(&["LRANGE", "long", "0", "-1"]);
-        while run.goes_on() {
-            // A client of one request at a time is one, too.
+        while run.should_continue() {
+            // Every third client sends one request at a time.
             let count = if nth.is_multiple_of(3) { 1 } else { 1 + rng.below(AT_ONCE) };
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
             for _ in 0..count {
@@ -55,11 +55,11 @@ pub fn counts(run: &Run<'_>, nth: u64) {
                 bytes.extend_from_slice(request);
                 expected.push(what);
             }
-            // First, since the reader waits for nothing that it does not know of.
+            // Announce the piece first: the reader reads only replies that it expects.
             if to.send(Piece { at: Instant::now(), expected }).is_err() {
                 return;
             }
-            // In pieces that end anywhere.
+            // Split the write at a random position.
             let cut = rng.below(bytes.len());
             let written = (&stream)
                 .write_all(&bytes[..cut])
@@ -74,11 +74,11 @@ fn connect(run: &Run<'_>) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", run.server.port())).expect("connected");
     stream.set_nodelay(true).expect("a socket");
     stream.set_read_timeout(Some(run.deadline)).expect("a socket");
-    // Writing waits for reading where the server's buffers are full, and has the deadline, too.
+    // Writing waits for reading when the server's buffers are full, so it has the deadline, too.
     stream.set_write_timeout(Some(run.deadline)).expect("a socket");
     let mut lines = BufReader::new(stream.try_clone().expect("a descriptor"));
     (&stream).write_all(&client::encode(&["HELLO", "3"])).expect("written");
-    // A map, whose last entry is an empty array.
+    // The reply is a map whose last value is an empty array.
     let mut line = String::new();
     while line.trim() != "*0" {
         line.clear();
@@ -93,7 +93,7 @@ fn read(run: &Run<'_>, stream: TcpStream, from: &Receiver<Piece>) {
     while let Ok(piece) = from.recv() {
         let count = piece.expected.len();
         for (n, expected) in piece.expected.into_iter().enumerate() {
-            let what = format!("reply {n} of {count}, {own} counted");
+            let what = format!("reply {n} of {count}, own counter at {own}");
             let got = number(&mut lines).unwrap_or_else(|e| run.fail(&what, &e));
             match expected {
                 Expected::Next => {
@@ -127,7 +127,7 @@ fn line(lines: &mut impl BufRead) -> io::Result<String> {
     }
 }
 
-/// An integer, or how many elements an array has.
+/// An integer, or the length of an array.
 fn number(lines: &mut impl BufRead) -> io::Result<u64> {
     let line = line(lines)?;
     let number =
@@ -135,10 +135,10 @@ fn number(lines: &mut impl BufRead) -> io::Result<u64> {
     number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, line))
 }
 
-/// Connections that live for a few requests: they are placed while activity changes.
+/// Connections that live for a few requests, and are assigned while the active threads change.
 pub fn comes_and_goes(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
-    while run.goes_on() {
+    while run.should_continue() {
         let mut client = run.client();
         let depth = 1 + rng.below(20);
         let request = client::encode(&["PING"]).repeat(depth);

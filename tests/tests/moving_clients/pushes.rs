@@ -1,9 +1,10 @@
-//! Clients that are told of what others do.
+//! Clients that get pushes for what other clients do.
 
 use crate::Run;
 use weft_testkit::{Client, Value, client};
 
-/// One listens and asks, another one publishes: each message comes, in order, also among replies.
+/// One client subscribes and sends commands, another one publishes: each message arrives in order,
+/// also among replies.
 pub fn listens(run: &Run<'_>, nth: u64) {
     let (mut listens, mut publishes) = (run.client(), run.client());
     let mut rng = run.rng(nth);
@@ -15,7 +16,7 @@ pub fn listens(run: &Run<'_>, nth: u64) {
     listens.send_raw(&client::encode(&["SUBSCRIBE", &channel])).expect("sent");
     frame(run, &mut listens, "SUBSCRIBE");
     let mut n = 0_u64;
-    while run.goes_on() {
+    while run.should_continue() {
         let count = 1 + rng.below(50);
         let pings = if is_new { rng.below(20) } else { 0 };
         let mut bytes = Vec::new();
@@ -29,14 +30,14 @@ pub fn listens(run: &Run<'_>, nth: u64) {
         for _ in 0..count {
             assert_eq!(run.reply(&mut publishes, "PUBLISH").int(), 1);
         }
-        let (mut heard, mut replies) = (0, 0);
-        while heard < count || replies < pings {
-            let what = format!("{heard} of {count} messages, {replies} of {pings} replies");
+        let (mut received, mut replies) = (0, 0);
+        while received < count || replies < pings {
+            let what = format!("{received} of {count} messages, {replies} of {pings} replies");
             match frame(run, &mut listens, &what) {
                 Value::Integer(_) => replies += 1,
                 message => {
                     assert_eq!(text(&message, 2), n.to_string(), "a message out of order");
-                    (heard, n) = (heard + 1, n + 1);
+                    (received, n) = (received + 1, n + 1);
                 }
             }
         }
@@ -60,29 +61,31 @@ fn text(message: &Value, at: usize) -> String {
     }
 }
 
-/// One keeps what it has read, another one changes it: it is told each time.
+/// One client tracks the key that it reads, another one changes it: each change sends an
+/// invalidation.
 pub fn keeps(run: &Run<'_>, nth: u64) {
     let (mut keeps, mut changes) = (run.client(), run.client());
     keeps.hello(3);
     keeps.ok(&["CLIENT", "TRACKING", "ON"]);
     let key = format!("kept:{nth}");
-    while run.goes_on() {
+    while run.should_continue() {
         run.cmd(&mut keeps, &["GET", &key]);
         run.cmd(&mut changes, &["INCR", &key]);
-        let told = frame(run, &mut keeps, "an invalidation");
-        assert!(matches!(told, Value::Push(_)), "{told}");
+        let push = frame(run, &mut keeps, "an invalidation");
+        assert!(matches!(push, Value::Push(_)), "{push}");
     }
 }
 
-/// One is a monitor for some lines, and a client again.
+/// A client is a monitor for some lines, and then an ordinary client again.
 pub fn monitors(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let mut client = run.client();
-    while run.goes_on() {
+    while run.should_continue() {
         assert_eq!(run.cmd(&mut client, &["MONITOR"]).text(), "OK");
-        // There is always somebody who sends commands; of a pause at the end the last line is its own.
+        // Other clients always send commands; during a pause at the end there may be no further
+        // line.
         for _ in 0..rng.below(200) {
-            if !run.goes_on() {
+            if !run.should_continue() {
                 break;
             }
             run.reply(&mut client, "a line of MONITOR");

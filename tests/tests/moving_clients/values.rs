@@ -1,4 +1,4 @@
-//! Clients with large values, transactions, and replies that are not taken or not sent.
+//! Clients with large values, transactions, and replies that are not read or not sent.
 
 use crate::Run;
 use weft_testkit::{Client, client};
@@ -7,11 +7,11 @@ use weft_testkit::{Client, client};
 const LARGE: usize = 3 << 20;
 const MIDDLE: usize = 200 << 10;
 
-/// The values that clients read.
+/// Writes the values that clients read.
 pub fn fill(run: &Run<'_>) {
     let mut client = run.client();
     client.ok(&[b"SET".as_slice(), b"large", &vec![b'x'; LARGE]]);
-    // So many that LRANGE is one for the slow lane.
+    // So many that LRANGE runs in the slow lane.
     let elements: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
     for part in elements.chunks(1000) {
         let words: Vec<&str> =
@@ -20,13 +20,13 @@ pub fn fill(run: &Run<'_>) {
     }
 }
 
-/// Transactions over two shards, with and without a watched key that changes.
+/// Transactions over two shards, with and without a change of a watched key.
 pub fn transacts(run: &Run<'_>, nth: u64) {
     let (mut client, mut other) = (run.client(), run.client());
     let mut rng = run.rng(nth);
     let (a, b) = (format!("a:{nth}"), format!("b:{nth}"));
     let mut n = 0;
-    while run.goes_on() {
+    while run.should_continue() {
         let breaks = rng.below(4) == 0;
         run.cmd(&mut client, &["WATCH", "shared-watch", &a]);
         if breaks {
@@ -55,11 +55,11 @@ pub fn transacts(run: &Run<'_>, nth: u64) {
     }
 }
 
-/// Takes large replies in little pieces, so that the server has always more of them to send.
+/// Reads large replies slowly, so that the server always has more to send.
 pub fn reads_slowly(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let mut client = run.client();
-    while run.goes_on() {
+    while run.should_continue() {
         let depth = 1 + rng.below(4);
         let mut bytes = client::encode(&["GET", "large"]).repeat(depth);
         client::encode_into(&["ECHO", "end"], &mut bytes);
@@ -69,17 +69,17 @@ pub fn reads_slowly(run: &Run<'_>, nth: u64) {
             assert_eq!(value.bytes().map(<[u8]>::len), Some(LARGE));
             std::thread::sleep(std::time::Duration::from_millis(rng.below(20) as u64));
         }
-        assert_eq!(run.reply(&mut client, "ECHO behind large values").text(), "end");
+        assert_eq!(run.reply(&mut client, "ECHO after large values").text(), "end");
     }
 }
 
-/// Sends values in pieces with pauses, between which its connection may move, and reads them back.
+/// Sends values in pieces, between which the connection may move, and reads them back.
 pub fn writes_in_pieces(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let mut client = run.client();
     let key = format!("pieces:{nth}");
     let mut round = 0_u8;
-    while run.goes_on() {
+    while run.should_continue() {
         round = round.wrapping_add(1);
         let value = vec![round; 1 + rng.below(MIDDLE)];
         let bytes = client::encode(&[b"SET".as_slice(), key.as_bytes(), &value]);
@@ -92,17 +92,17 @@ pub fn writes_in_pieces(run: &Run<'_>, nth: u64) {
         }
         assert!(run.reply(&mut client, "SET in pieces").is_ok());
         let got = run.cmd(&mut client, &["GET", &key]);
-        assert!(got.bytes() == Some(&value[..]), "the value came back changed");
+        assert!(got.bytes() == Some(&value[..]), "the value has changed");
     }
 }
 
-/// Has the server drop replies.
+/// Makes the server drop replies.
 pub fn skips_replies(run: &Run<'_>, nth: u64) {
     let mut rng = run.rng(nth);
     let mut client = run.client();
     let key = format!("skipped:{nth}");
     let mut n = 0;
-    while run.goes_on() {
+    while run.should_continue() {
         let count = 1 + rng.below(100) as i64;
         let mut bytes = Vec::new();
         let is_off = rng.below(2) == 0;
@@ -124,7 +124,7 @@ pub fn skips_replies(run: &Run<'_>, nth: u64) {
             assert!(run.reply(&mut client, "CLIENT REPLY ON").is_ok());
         }
         n += count + 1;
-        assert_eq!(run.reply(&mut client, "INCR behind dropped replies").int(), n);
+        assert_eq!(run.reply(&mut client, "INCR after dropped replies").int(), n);
     }
 }
 

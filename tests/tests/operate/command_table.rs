@@ -1,23 +1,23 @@
-//! What the server says of its commands is what the reference says of them.
+//! The server describes its commands as the reference does.
 //!
-//! Clients and proxies route by COMMAND INFO, and command line tools are built from COMMAND
-//! DOCS, so every fact must be the reference's: arity, flags, key positions, ACL categories,
-//! tips, argument trees, versions. Texts for people (summaries, complexities, what changed, notes)
-//! are our own and only have to be there where the reference has them.
+//! Clients and proxies route by COMMAND INFO, and command line tools are built from COMMAND DOCS,
+//! so all facts must match: arity, flags, key positions, ACL categories, tips, argument trees,
+//! versions. Texts for readers (summaries, complexities, histories, notes) are our own. They only
+//! have to exist where the reference has them.
 
 use std::collections::BTreeMap;
 use weft_testkit::differential::own;
 use weft_testkit::{Client, Server, Value, skip_without};
 
-/// Fields that hold a text for people.
+/// Fields that contain prose.
 const TEXTS: [&str; 3] = ["summary", "complexity", "notes"];
 
-/// A canonical picture: sets and maps sorted, texts replaced by the fact that they are there.
-fn picture(value: &Value) -> String {
+/// A canonical form: sets and maps sorted, prose replaced by a placeholder.
+fn canonical(value: &Value) -> String {
     match value {
-        Value::Set(items) => sorted("~", items.iter().map(picture)),
+        Value::Set(items) => sorted("~", items.iter().map(canonical)),
         Value::Map(pairs) => sorted("%", pairs.iter().filter_map(|(k, v)| pair(&k.text(), v))),
-        Value::Array(items) => items.iter().map(picture).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(canonical).collect::<Vec<_>>().join(", "),
         leaf => leaf.to_string(),
     }
 }
@@ -32,43 +32,43 @@ fn pair(key: &str, value: &Value) -> Option<String> {
     match key {
         key if TEXTS.contains(&key) => Some(format!("{key}: a text")),
         "history" => {
-            let versions = value.items().iter().map(|change| picture(&change.items()[0]));
+            let versions = value.items().iter().map(|change| canonical(&change.items()[0]));
             Some(sorted("history", versions))
         }
         "arguments" => {
-            let arguments = value.items().iter().map(|a| picture(&without_summary(a)));
+            let arguments = value.items().iter().map(|a| canonical(&without_summary(a)));
             Some(format!("arguments: [{}]", arguments.collect::<Vec<_>>().join(", ")))
         }
-        // Compared one by one: the reference has subcommands that this server has not.
+        // Compared one by one: the reference has more subcommands.
         "subcommands" => None,
-        key => Some(format!("{key}: {}", picture(value))),
+        key => Some(format!("{key}: {}", canonical(value))),
     }
 }
 
-/// The reference explains a single argument of a single command.
+/// Drops the summary: the reference has one for a single argument of a single command.
 fn without_summary(argument: &Value) -> Value {
     let Value::Map(pairs) = argument else { panic!("expected a map, got {argument}") };
     Value::Map(pairs.iter().filter(|(key, _)| key.text() != "summary").cloned().collect())
 }
 
-/// One COMMAND INFO entry without its subcommands.
+/// A COMMAND INFO entry without its subcommands.
 fn info(client: &mut Client, name: &str) -> String {
     let reply = client.cmd(&["COMMAND", "INFO", name]);
     let fields = reply.items()[0].items();
     assert_eq!(fields.len(), 10, "{name}: {reply}");
-    fields[..9].iter().map(picture).collect::<Vec<_>>().join("\n  ")
+    fields[..9].iter().map(canonical).collect::<Vec<_>>().join("\n  ")
 }
 
 fn docs(client: &mut Client, name: &str) -> String {
     let reply = client.cmd(&["COMMAND", "DOCS", name]);
-    picture(reply.field(name).unwrap_or_else(|| panic!("no documentation of {name}: {reply}")))
+    canonical(reply.field(name).unwrap_or_else(|| panic!("no documentation of {name}: {reply}")))
 }
 
 fn names(client: &mut Client) -> Vec<String> {
     client.cmd(&["COMMAND", "LIST"]).items().iter().map(Value::text).collect()
 }
 
-/// Compares what `ask` gets from both servers for every command that this one has.
+/// Compares the results of `ask` on both servers for every command of this server.
 fn compare(test: &str, ask: fn(&mut Client, &str) -> String) {
     let reference = Server::valkey(&[]);
     if skip_without(test, &reference, "valkey-server") {
@@ -96,19 +96,19 @@ fn compare(test: &str, ask: fn(&mut Client, &str) -> String) {
 }
 
 #[test]
-fn facts_are_those_of_the_reference() {
-    compare("facts_are_those_of_the_reference", info);
+fn command_info_matches_the_reference() {
+    compare("command_info_matches_the_reference", info);
 }
 
 #[test]
-fn arguments_are_those_of_the_reference() {
-    compare("arguments_are_those_of_the_reference", docs);
+fn command_docs_match_the_reference() {
+    compare("command_docs_match_the_reference", docs);
 }
 
 #[test]
-fn the_list_of_own_commands_is_true() {
+fn list_of_own_commands_is_up_to_date() {
     let reference = Server::valkey(&[]);
-    if skip_without("the_list_of_own_commands_is_true", &reference, "valkey-server") {
+    if skip_without("list_of_own_commands_is_up_to_date", &reference, "valkey-server") {
         return;
     }
     let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));
@@ -116,11 +116,13 @@ fn the_list_of_own_commands_is_true() {
     assert_eq!(own::stale(&own::list(), &ours, &theirs), Vec::<String>::new());
 }
 
-/// What the reference has and this version has not is known by name: it answers so.
+/// The server knows the names of all unimplemented commands of the reference, and returns an
+/// explicit error.
 #[test]
-fn what_is_missing_is_known() {
+fn unimplemented_commands_return_an_explicit_error() {
     let reference = Server::valkey(&[]);
-    if skip_without("what_is_missing_is_known", &reference, "valkey-server") {
+    if skip_without("unimplemented_commands_return_an_explicit_error", &reference, "valkey-server")
+    {
         return;
     }
     let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));
@@ -136,10 +138,10 @@ fn what_is_missing_is_known() {
     }
 }
 
-/// In RESP2 maps and sets are arrays; the shape of one entry stands for all.
+/// In RESP2, maps and sets are arrays. Checks the shape of one entry as a sample.
 #[test]
-fn resp2_has_the_same_shape() {
-    let test = "resp2_has_the_same_shape";
+fn resp2_replies_have_the_shape_of_the_reference() {
+    let test = "resp2_replies_have_the_shape_of_the_reference";
     let reference = Server::valkey(&[]);
     if skip_without(test, &reference, "valkey-server") {
         return;
@@ -160,7 +162,7 @@ fn resp2_has_the_same_shape() {
     assert_eq!(our, their);
 }
 
-/// Requests whose keys stand where other arguments say.
+/// Requests whose key positions depend on other arguments.
 const MOVABLE: &[&str] = &[
     "SORT a",
     "SORT a STORE d",
@@ -239,7 +241,7 @@ const MOVABLE: &[&str] = &[
 ];
 
 #[test]
-fn the_keys_of_a_request() {
+fn command_getkeys_finds_the_keys_of_a_request() {
     let ours = Server::weft(&[]);
     let mut client = ours.client();
     let words = |ask: &str, request: &str| -> Vec<String> {
@@ -248,7 +250,7 @@ fn the_keys_of_a_request() {
     let keys = client.cmd(&words("GETKEYS", "SORT a GET store STORE d"));
     assert_eq!(keys.items().iter().map(Value::text).collect::<Vec<_>>(), ["a", "d"]);
     let reference = Server::valkey(&[]);
-    if skip_without("the_keys_of_a_request", &reference, "valkey-server") {
+    if skip_without("command_getkeys_finds_the_keys_of_a_request", &reference, "valkey-server") {
         return;
     }
     let server = reference.expect("not skipped");
@@ -256,15 +258,20 @@ fn the_keys_of_a_request() {
     for request in MOVABLE {
         for ask in ["GETKEYS", "GETKEYSANDFLAGS"] {
             let words = words(ask, request);
-            assert_eq!(picture(&client.cmd(&words)), picture(&reference.cmd(&words)), "{words:?}");
+            assert_eq!(
+                canonical(&client.cmd(&words)),
+                canonical(&reference.cmd(&words)),
+                "{words:?}"
+            );
         }
     }
 }
 
 #[test]
-fn categories_have_the_order_of_the_reference() {
+fn acl_categories_are_in_the_order_of_the_reference() {
     let reference = Server::valkey(&[]);
-    if skip_without("categories_have_the_order_of_the_reference", &reference, "valkey-server") {
+    if skip_without("acl_categories_are_in_the_order_of_the_reference", &reference, "valkey-server")
+    {
         return;
     }
     let (weft, reference) = (Server::weft(&[]), reference.expect("not skipped"));

@@ -1,10 +1,11 @@
-//! COMMANDLOG: which requests and replies are large, and by how many bytes, beside the reference.
+//! COMMANDLOG: which requests and replies count as large, and their sizes, compared with the
+//! reference.
 
 use std::collections::BTreeSet;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::scene::{client, id, on_both, reply, send, send_all, until_blocked};
 
-/// What is logged: bytes, command and the last argument as it is shown.
+/// The log entries: bytes, command, and the last argument as shown.
 fn logged(client: &mut Client, kind: &str) -> Vec<(i64, String, String)> {
     let entry = |entry: &Value| {
         let entry = entry.items();
@@ -21,12 +22,12 @@ fn ask(client: &mut Client) {
         client.ok(&["SET", "k", value]);
         client.cmd(&["GET", "k"]);
     }
-    // Several in one read, of which one is large.
+    // Several requests in one read, one of them large.
     let some: Vec<[&str; 3]> = values.iter().map(|value| ["SET", "k", value]).collect();
     let some: Vec<&[&str]> = some.iter().map(|one| &one[..]).collect();
     send_all(client, &some);
     some.iter().for_each(|_| assert!(reply(client).is_ok()));
-    // Of a transaction that is EXEC's.
+    // The reply of a transaction belongs to EXEC.
     client.ok(&["MULTI"]);
     client.cmd(&["SET", "k", &values[6]]);
     client.cmd(&["GET", "k"]);
@@ -37,7 +38,7 @@ fn ask(client: &mut Client) {
 }
 
 #[test]
-fn large_requests_and_replies_as_the_reference_measures_them() {
+fn large_requests_and_replies_are_measured_as_by_the_reference() {
     let logs = std::cell::RefCell::new(Vec::new());
     on_both(&[], &["--io-threads", "1"], |server| {
         let mut client = client(server);
@@ -67,17 +68,17 @@ fn large_requests_and_replies_as_the_reference_measures_them() {
     let limited = |bytes: &str| weft.iter().find(|one| one.1 == bytes).map(|one| &one.2);
     let sizes: Option<BTreeSet<i64>> = limited("129").map(|log| log.iter().map(|e| e.0).collect());
     let sizes: Vec<i64> = sizes.into_iter().flatten().collect();
-    assert_eq!(sizes[0], 129, "from the limit on");
+    assert_eq!(sizes[0], 129, "the limit itself is logged");
     assert_eq!(limited("-1").map(Vec::len), Some(0));
 }
 
-/// Kind of log, name of the command and, but for the slow ones, bytes.
+/// Kind of log, command name and, except for slow commands, bytes.
 type Entries = BTreeSet<(&'static str, String, i64)>;
 
-/// Ends the wait of the client of that id.
+/// Unblocks the client with this id.
 type End<'a> = &'a dyn Fn(&mut Client, &str);
 
-/// What is logged of a client that has waited, and of whoever has ended that.
+/// The entries of a command that blocked, and of the command that unblocked it.
 fn logged_of_waits(server: &Server, wait: &[&str], end: End<'_>) -> Entries {
     const KINDS: [&str; 3] = ["slow", "large-request", "large-reply"];
     let (mut maker, mut waiter) = (client(server), client(server));
@@ -95,7 +96,7 @@ fn logged_of_waits(server: &Server, wait: &[&str], end: End<'_>) -> Entries {
     for kind in KINDS {
         for entry in logged(&mut maker, kind) {
             let bytes = if kind == "slow" { 0 } else { entry.0 };
-            // What the test itself asks is something else on the way.
+            // Skip the commands of the test itself.
             if !["INFO", "COMMANDLOG", "CLIENT"].contains(&&*entry.1) {
                 all.insert((kind, entry.1, bytes));
             }
@@ -105,7 +106,7 @@ fn logged_of_waits(server: &Server, wait: &[&str], end: End<'_>) -> Entries {
 }
 
 #[test]
-fn commands_that_have_waited_are_logged_as_the_reference_does() {
+fn blocked_commands_are_logged_as_by_the_reference() {
     let large = "v".repeat(3000);
     let name = "k".repeat(300);
     let timed_out = |_: &mut Client, _: &str| {};
@@ -157,12 +158,12 @@ fn commands_that_have_waited_are_logged_as_the_reference_does() {
     }
 }
 
-/// What CLIENT REPLY drops was no large reply; what it leaves is one.
+/// A reply that CLIENT REPLY drops does not count as a large reply.
 #[test]
-fn replies_that_nobody_gets_are_not_logged() {
+fn dropped_replies_are_not_logged() {
     on_both(&[], &["--io-threads", "1"], |server| {
         let (mut admin, mut silent) = (client(server), client(server));
-        // What the test itself asks is something else.
+        // Skip the INFO of the test itself.
         let replied = |admin: &mut Client| {
             let all = logged(admin, "large-reply").into_iter();
             all.filter(|entry| entry.1 != "INFO").map(|entry| entry.1).collect::<Vec<_>>()
@@ -196,7 +197,7 @@ fn replies_that_nobody_gets_are_not_logged() {
     });
 }
 
-/// A reader that waits remembers the id for which `$` stands; the log shows what the client has sent.
+/// A blocked reader replaces `$` by an id; the log must show the `$` that the client sent.
 #[test]
 fn blocked_reader_is_logged_with_the_id_that_it_sent() {
     on_both(&[], &["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {

@@ -1,25 +1,25 @@
-//! Where the server listens, its log and its end, changed while it runs. Each scene is played on the
-//! reference first.
+//! Listening addresses, the log and shutdown, changed at run time. Each scene runs on the reference
+//! first.
 
 use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, info, on_both, reply, said, send, until, until_blocked};
+use weft_tests::scene::{client, info, on_both, reply, reply_text, send, until, until_blocked};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
-/// Whether somebody listens there and answers.
+/// Whether a server listens at this address.
 fn answers(host: &str, port: u16) -> bool {
     TcpStream::connect((host, port)).is_ok()
 }
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+    listener.local_addr().expect("the listener is bound").port()
 }
 
 fn set(admin: &mut Client, pairs: &[&str]) -> String {
-    said(admin, &[&["CONFIG", "SET"], pairs].concat())
+    reply_text(admin, &[&["CONFIG", "SET"], pairs].concat())
 }
 
 fn value(admin: &mut Client, name: &str) -> String {
@@ -27,12 +27,12 @@ fn value(admin: &mut Client, name: &str) -> String {
 }
 
 #[test]
-fn the_port_changes_or_stays() {
+fn config_set_changes_the_port_or_keeps_it() {
     on_both(&["--bind", "127.0.0.1"], &[], |server| {
         let mut admin = client(server);
         let (first, next) = (server.port(), free_port());
         let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let in_use = taken.local_addr().expect("it is bound").port();
+        let in_use = taken.local_addr().expect("the listener is bound").port();
         assert_eq!(
             set(&mut admin, &["port", &in_use.to_string()]),
             "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this \
@@ -55,7 +55,7 @@ fn the_port_changes_or_stays() {
         assert!(answers("127.0.0.1", next) && !answers("127.0.0.1", first));
         assert_eq!(info(&mut admin, "tcp_port"), u64::from(next));
         assert_eq!(Client::tcp(next).cmd(&["PING"]).text(), "PONG");
-        // Both at once; of what can't be, the first is named and nothing changes.
+        // Both at once: the error names the first one that fails, and nothing changes.
         assert_eq!(
             set(&mut admin, &["port", &first.to_string(), "bind", "1.2.3.4"]),
             "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this \
@@ -73,7 +73,7 @@ fn the_port_changes_or_stays() {
 }
 
 #[test]
-fn the_addresses_change_or_stay() {
+fn config_set_changes_the_addresses_or_keeps_them() {
     on_both(&["--bind", "127.0.0.1"], &[], |server| {
         let mut admin = client(server);
         let port = server.port();
@@ -84,7 +84,7 @@ fn the_addresses_change_or_stay() {
             assert_eq!(value(&mut admin, "bind"), "127.0.0.1");
             assert!(answers("127.0.0.1", port) && !answers("127.0.0.2", port));
         }
-        // From one address to all, which are in each other's way, and back.
+        // From one address to all addresses, which conflict with each other, and back.
         for (addresses, others) in
             [("127.0.0.1 127.0.0.2", true), ("*", true), ("-1.2.3.4 127.0.0.1", false), ("*", true)]
         {
@@ -93,7 +93,7 @@ fn the_addresses_change_or_stay() {
             assert!(answers("127.0.0.1", port), "{addresses}");
             assert_eq!(answers("127.0.0.2", port), others, "{addresses}");
         }
-        // What was in the way of an address that can't be had goes on listening.
+        // The listeners that conflict with an unavailable address stay open.
         assert_eq!(set(&mut admin, &["bind", "127.0.0.1 1.2.3.4"]), refused);
         assert!(answers("127.0.0.1", port) && answers("127.0.0.2", port));
         assert_eq!(client(server).cmd(&["PING"]).text(), "PONG");
@@ -104,9 +104,9 @@ fn the_addresses_change_or_stay() {
     });
 }
 
-/// Clients come all the while: each is served, whatever moves.
+/// Clients connect all the time, and each of them is served.
 #[test]
-fn clients_that_come_while_addresses_change_are_served() {
+fn clients_that_connect_during_an_address_change_are_served() {
     let server = Server::weft(&["--bind", "127.0.0.1", "--io-threads", "4"]);
     let mut admin = client(&server);
     std::thread::scope(|scope| {
@@ -119,18 +119,18 @@ fn clients_that_come_while_addresses_change_are_served() {
             let addresses = ["127.0.0.1 127.0.0.3", "127.0.0.1", "127.0.0.1 127.0.0.2"][n % 3];
             assert_eq!(set(&mut admin, &["bind", addresses]), "OK");
         }
-        assert!(others.into_iter().all(|other| other.join().expect("it is served")));
+        assert!(others.into_iter().all(|other| other.join().expect("every client is served")));
     });
 }
 
 #[test]
-fn lines_of_the_log_as_json() {
+fn log_lines_can_be_json() {
     on_both(&DEBUG, &[], |server| {
         let mut admin = client(server);
         admin.ok(&["CONFIG", "SET", "log-format", "json", "log-timestamp-format", "milliseconds"]);
         admin.ok(&["DEBUG", "LOG", "hi \"x\" \\ a\nb\tc \u{1} \u{e9}"]);
         let log = server.log();
-        let line = log.lines().find(|line| line.contains("DEBUG LOG")).expect("it is logged");
+        let line = log.lines().find(|line| line.contains("DEBUG LOG")).expect("the line is logged");
         let start = format!("{{\"pid\":{},\"role\":\"primary\",\"timestamp\":\"", server.pid());
         let end = "\",\"level\":\"warning\",\"message\":\"DEBUG LOG: hi \\\"x\\\" \\\\ a\\nb\\tc \
                    \\u0001 \u{e9}\"}";
@@ -141,7 +141,7 @@ fn lines_of_the_log_as_json() {
 }
 
 #[test]
-fn the_server_says_that_it_is_there() {
+fn server_logs_start_and_exit() {
     on_both(&[], &[], |server| {
         let log = server.log();
         let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{}: {text}", server.name()));
@@ -152,7 +152,7 @@ fn the_server_says_that_it_is_there() {
 }
 
 #[test]
-fn the_pid_file_goes_with_one_line() {
+fn pid_file_is_removed_with_one_log_line() {
     on_both(&["--pidfile", "pid"], &[], |server| {
         let path = server.dir().join("pid");
         assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), server.pid().to_string());
@@ -163,7 +163,7 @@ fn the_pid_file_goes_with_one_line() {
 }
 
 #[test]
-fn the_oom_score_is_set_refused_and_given_back() {
+fn oom_score_is_set_refused_and_restored() {
     on_both(&[], &[], |server| {
         let mut admin = client(server);
         let path = format!("/proc/{}/oom_score_adj", server.pid());
@@ -173,7 +173,7 @@ fn the_oom_score_is_set_refused_and_given_back() {
         let values = "oom-score-adj-values";
         assert_eq!(set(&mut admin, &[name, "yes", values, "10 20 30"]), "OK");
         assert_eq!(score(), first + 10);
-        // Without the privilege a score can't be lowered below what it was.
+        // Without the privilege, a process can't lower its score below the previous one.
         let answer = set(&mut admin, &[name, "absolute", values, "-1000 20 30"]);
         if answer != "OK" {
             assert_eq!(
@@ -188,19 +188,21 @@ fn the_oom_score_is_set_refused_and_given_back() {
     });
 }
 
-/// No tick comes, so what the signal has asked for is not begun.
+/// Without a tick the requested shutdown does not begin.
 #[test]
-fn a_shutdown_by_signal_can_be_taken_back() {
+fn shutdown_by_signal_can_be_aborted() {
     on_both(&DEBUG, &[], |server| {
         let mut admin = client(server);
         let none = "ERR No shutdown in progress.";
         for signal in [Signal::TERM, Signal::INT] {
-            assert_eq!(said(&mut admin, &["SHUTDOWN", "ABORT"]), none);
+            assert_eq!(reply_text(&mut admin, &["SHUTDOWN", "ABORT"]), none);
             admin.ok(&["DEBUG", "PAUSE-CRON", "1"]);
             server.signal(signal);
-            until("it is taken back", || said(&mut admin, &["SHUTDOWN", "ABORT"]) == "OK");
+            until("the shutdown is aborted", || {
+                reply_text(&mut admin, &["SHUTDOWN", "ABORT"]) == "OK"
+            });
             admin.ok(&["DEBUG", "PAUSE-CRON", "0"]);
-            assert_eq!(said(&mut admin, &["SHUTDOWN", "ABORT"]), none);
+            assert_eq!(reply_text(&mut admin, &["SHUTDOWN", "ABORT"]), none);
         }
         assert_eq!(admin.cmd(&["PING"]).text(), "PONG");
         assert_eq!(server.log().matches("Shutdown manually aborted.").count(), 2);
@@ -212,7 +214,7 @@ fn a_shutdown_by_signal_can_be_taken_back() {
 }
 
 #[test]
-fn blocking_commands_are_counted_when_they_end() {
+fn blocking_commands_are_counted_when_they_complete() {
     on_both(&[], &[], |server| {
         let (mut admin, mut waiter) = (client(server), client(server));
         let mut blocked = |waiter: &mut Client, args: &[&str], end: &mut dyn FnMut(&mut Client)| {
@@ -236,7 +238,10 @@ fn blocking_commands_are_counted_when_they_end() {
         let counts = admin.cmd(&["INFO", "commandstats"]).text();
         let counted = |name: &str, field: &str| -> f64 {
             let start = format!("cmdstat_{name}:");
-            let line = counts.lines().find(|line| line.starts_with(&start)).expect("it is there");
+            let line = counts
+                .lines()
+                .find(|line| line.starts_with(&start))
+                .expect("the command is listed");
             let field = format!("{field}=");
             let found = line[start.len()..].split(',').find_map(|w| w.strip_prefix(&field));
             found.and_then(|n| n.trim().parse().ok()).expect("a number")
@@ -245,14 +250,16 @@ fn blocking_commands_are_counted_when_they_end() {
         {
             let seen = ["calls", "rejected_calls", "failed_calls"].map(|f| counted(name, f));
             assert_eq!(seen, [calls, rejected, failed], "{}: {name}", server.name());
-            // Work, and not the wait.
+            // CPU time, without the wait.
             assert!(counted(name, "usec_per_call") < 100_000.0);
         }
         let histogram = admin.cmd(&["LATENCY", "HISTOGRAM", "blpop", "blmove"]);
         let entry = |name: &str| {
             let all = histogram.items();
-            let at =
-                all.iter().position(|v| v.bytes() == Some(name.as_bytes())).expect("it is there");
+            let at = all
+                .iter()
+                .position(|v| v.bytes() == Some(name.as_bytes()))
+                .expect("the command is listed");
             all[at + 1].items()[1].int()
         };
         assert_eq!((entry("blpop"), entry("blmove")), (3, 1), "{}", server.name());
@@ -261,10 +268,10 @@ fn blocking_commands_are_counted_when_they_end() {
     });
 }
 
-/// A limit just above what an empty server takes leaves room for what was promised, whatever
-/// threads and commands are used for the first time.
+/// A limit just above the memory of an empty server leaves that room for data, also when threads
+/// and commands are used for the first time.
 #[test]
-fn a_small_maxmemory_leaves_room() {
+fn small_maxmemory_leaves_its_room_for_data() {
     let server = Server::weft(&[&DEBUG[..], &["--io-threads", "4"]].concat());
     let mut admin = client(&server);
     admin.cmd(&["INFO"]);
@@ -285,13 +292,13 @@ fn a_small_maxmemory_leaves_room() {
             assert!(answer.error().is_none(), "{n}: {command:?}: {answer}");
         }
         let key = format!("key:{n}");
-        assert_eq!(said(&mut admin, &["SET", &key, "v"]), "OK", "{n}");
+        assert_eq!(reply_text(&mut admin, &["SET", &key, "v"]), "OK", "{n}");
     }
 }
 
-/// Suites for other servers switch what does not exist here.
+/// Test suites for other servers call DEBUG switches that have no effect here.
 #[test]
-fn switches_of_debug_answer_as_the_reference_does() {
+fn debug_switches_reply_as_the_reference_does() {
     let both = |args: &[&str]| -> Vec<(String, Vec<String>)> {
         let answers = std::cell::RefCell::new(Vec::new());
         on_both(&DEBUG, &[], |server| {
@@ -299,7 +306,7 @@ fn switches_of_debug_answer_as_the_reference_does() {
             admin.cmd(&["HSET", "h", "f", "v"]);
             admin.cmd(&["SADD", "ints", "1"]);
             let words = |line: &&str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
-            let all = args.iter().map(|line| said(&mut admin, &words(line))).collect();
+            let all = args.iter().map(|line| reply_text(&mut admin, &words(line))).collect();
             answers.borrow_mut().push((server.name().to_string(), all));
         });
         answers.into_inner()
@@ -338,7 +345,7 @@ fn switches_of_debug_answer_as_the_reference_does() {
         "DEBUG SLOTMIGRATION X 0",
     ];
     let seen = both(&lines);
-    let (_, weft) = seen.last().expect("it was asked");
+    let (_, weft) = seen.last().expect("at least one server");
     for (name, answers) in &seen {
         for (line, (answer, own)) in lines.iter().zip(answers.iter().zip(weft)) {
             assert_eq!(answer, own, "{name}: {line}");

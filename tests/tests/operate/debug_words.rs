@@ -1,5 +1,5 @@
-//! DEBUG subcommands that suites of drop-in servers call: answered in the words of the reference,
-//! whether what they switch exists here or not.
+//! DEBUG subcommands that test suites for drop-in servers call. The replies match the reference,
+//! also for switches without effect here.
 
 use weft_testkit::{Client, Server, Value, skip_without};
 
@@ -41,8 +41,8 @@ fn answer(client: &mut Client, line: &str) -> String {
 }
 
 #[test]
-fn words_are_those_of_the_reference() {
-    let test = "words_are_those_of_the_reference";
+fn debug_replies_match_the_reference() {
+    let test = "debug_replies_match_the_reference";
     let theirs = Server::valkey(&ARGS);
     if skip_without(test, &theirs, "valkey-server") {
         return;
@@ -56,10 +56,10 @@ fn words_are_those_of_the_reference() {
         .map(|(line, our, their)| format!("{line}\n  ours:   {our}\n  theirs: {their}"))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // Of which the reference makes half a minute.
+    // Only on this server: the reference takes half a minute.
     let test = ours.cmd(&["DEBUG", "STRINGMATCH-TEST"]);
     assert_eq!(test.text(), "Apparently the server did not crash: test passed");
-    // A client that is there.
+    // The id of an existing client.
     let id = ours.cmd(&["CLIENT", "ID"]).int().to_string();
     ours.ok(&["DEBUG", "PROTECT-CLIENT", &id]);
 }

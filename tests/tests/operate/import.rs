@@ -1,9 +1,9 @@
-//! `import-mode` and CLIENT IMPORT-SOURCE: another server decides on what has expired. Each scene is
-//! played on the reference first.
+//! `import-mode` and CLIENT IMPORT-SOURCE: another server decides which keys have expired. Each
+//! scene runs on the reference first.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, info, on_both, said, until};
+use weft_tests::scene::{client, info, on_both, reply_text, until};
 
 /// The null of RESP2.
 const NIL: Value = Value::NullBulk;
@@ -12,11 +12,11 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// A bystander and the source.
-fn two(server: &Server) -> (Client, Client) {
+/// An ordinary client and the import source.
+fn client_and_source(server: &Server) -> (Client, Client) {
     let (mut other, mut source) = (client(server), client(server));
     assert_eq!(
-        said(&mut source, &["CLIENT", "IMPORT-SOURCE", "ON"]),
+        reply_text(&mut source, &["CLIENT", "IMPORT-SOURCE", "ON"]),
         "ERR Server is not in import mode"
     );
     other.ok(&["CONFIG", "SET", "import-mode", "yes"]);
@@ -25,15 +25,15 @@ fn two(server: &Server) -> (Client, Client) {
 }
 
 #[test]
-fn what_has_expired_is_hidden_from_all_but_the_source() {
+fn expired_keys_are_hidden_from_all_but_the_import_source() {
     on_both(&[], &[], |server| {
-        let (mut other, mut source) = two(server);
+        let (mut other, mut source) = client_and_source(server);
         other.ok(&["SET", "k", "1", "PX", "1"]);
         other.cmd(&["HSET", "h", "f", "1", "g", "2"]);
         other.cmd(&["HPEXPIRE", "h", "1", "FIELDS", "1", "f"]);
-        until("it has expired", || other.cmd(&["EXISTS", "k"]).int() == 0);
-        until("so has the field", || other.cmd(&["HGET", "h", "f"]) == NIL);
-        // Often enough for an active expiry, if there were one.
+        until("the key has expired", || other.cmd(&["EXISTS", "k"]).int() == 0);
+        until("the field has expired", || other.cmd(&["HGET", "h", "f"]) == NIL);
+        // Long enough for several cycles of active expiry, if it ran.
         std::thread::sleep(std::time::Duration::from_millis(300));
         for (line, hidden, seen) in [
             ("GET k", NIL, Value::Bulk(b"1".to_vec())),
@@ -58,24 +58,24 @@ fn what_has_expired_is_hidden_from_all_but_the_source() {
             assert_eq!(client.cmd(&["EXEC"]).items()[0], value, "{}", server.name());
         }
         other.ok(&["CONFIG", "SET", "import-mode", "no"]);
-        until("it is removed", || other.cmd(&["DBSIZE"]).int() == 1);
+        until("the key is removed", || other.cmd(&["DBSIZE"]).int() == 1);
         assert_eq!(source.cmd(&["GET", "k"]), NIL);
     });
 }
 
 #[test]
-fn who_writes_makes_way_and_the_source_goes_on() {
+fn ordinary_write_replaces_an_expired_key_that_the_source_still_sees() {
     on_both(&[], &[], |server| {
-        let (mut other, mut source) = two(server);
+        let (mut other, mut source) = client_and_source(server);
         for key in ["a", "b", "c", "d"] {
             other.ok(&["SET", key, "5", "PX", "1"]);
         }
-        until("they have expired", || other.cmd(&["EXISTS", "a", "b", "c", "d"]).int() == 0);
-        // For the source nothing has expired, and a time to live stays what it is.
+        until("the keys have expired", || other.cmd(&["EXISTS", "a", "b", "c", "d"]).int() == 0);
+        // For the source no key has expired, and writes keep the TTL.
         assert_eq!(source.cmd(&["INCR", "a"]).int(), 6);
         assert_eq!(source.cmd(&["TTL", "a"]).int(), 0);
         assert_eq!(other.cmd(&["GET", "a"]), NIL);
-        // For others it is as if it were not there.
+        // For other clients the key does not exist.
         assert_eq!(other.cmd(&["INCR", "b"]).int(), 1);
         assert_eq!(other.cmd(&["TTL", "b"]).int(), -1);
         assert_eq!(source.cmd(&["SET", "c", "6", "NX"]), NIL);
@@ -86,9 +86,9 @@ fn who_writes_makes_way_and_the_source_goes_on() {
 }
 
 #[test]
-fn times_that_are_over_already_are_kept() {
+fn import_source_may_set_times_in_the_past() {
     on_both(&[], &[], |server| {
-        let (mut other, mut source) = two(server);
+        let (mut other, mut source) = client_and_source(server);
         for (n, line) in
             ["SET k v PXAT 1", "SETEX k 1 v", "SET k v", "GETEX k PXAT 1"].into_iter().enumerate()
         {
@@ -111,15 +111,15 @@ fn times_that_are_over_already_are_kept() {
 }
 
 #[test]
-fn nothing_is_evicted() {
+fn import_mode_evicts_nothing() {
     on_both(&[], &[], |server| {
-        let (mut other, _source) = two(server);
+        let (mut other, _source) = client_and_source(server);
         other.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
         let limit = info(&mut other, "used_memory") + 1_000_000;
         other.ok(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
         let value = "x".repeat(100_000);
         let refused = (0..30).filter(|n| {
-            let answer = said(&mut other, &["SET", &format!("k{n}"), &value]);
+            let answer = reply_text(&mut other, &["SET", &format!("k{n}"), &value]);
             answer.starts_with("OOM ")
         });
         assert!(refused.count() > 15, "{}", server.name());

@@ -1,10 +1,10 @@
-//! INFO: fields that dashboards and exporters look for are there, and count something.
+//! INFO has the fields that dashboards and exporters read, and they count correctly.
 
 use std::collections::BTreeMap;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, skip_without};
 
-/// The fields of these sections.
+/// The fields of these sections of INFO.
 fn info(client: &mut Client, sections: &str) -> BTreeMap<String, String> {
     let text = client.cmd(&["INFO", sections]).text();
     let fields = text.lines().filter_map(|line| line.split_once(':'));
@@ -15,23 +15,23 @@ fn number(client: &mut Client, field: &str) -> u64 {
     info(client, "everything")[field].parse().unwrap_or_else(|_| panic!("{field} is a number"))
 }
 
-/// What a server without modules and script engines can't say.
+/// Fields that need modules or script engines.
 const FOREIGN: [&str; 2] = ["module", "engine_0"];
 
 #[test]
-fn every_field_of_the_reference_is_there() {
+fn info_has_every_field_of_the_reference() {
     let ours = Server::weft(&[]);
     let names = info(&mut ours.client(), "everything");
     for name in ["valkey_version", "redis_build_id", "gcc_version", "eventloop_duration_sum"] {
         assert!(names.contains_key(name), "{name}");
     }
     let reference = Server::valkey(&[]);
-    if skip_without("every_field_of_the_reference_is_there", &reference, "valkey-server") {
+    if skip_without("info_has_every_field_of_the_reference", &reference, "valkey-server") {
         return;
     }
     for name in info(&mut reference.expect("not skipped").client(), "everything").keys() {
         let known = names.contains_key(name) || FOREIGN.contains(&&name[..]);
-        // Of a command or an error that only the reference has met.
+        // Statistics of commands and errors that occurred only on the reference.
         let met =
             ["cmdstat_", "latency_percentiles", "errorstat_"].iter().any(|p| name.starts_with(p));
         assert!(known || met, "{name}");
@@ -39,7 +39,7 @@ fn every_field_of_the_reference_is_there() {
 }
 
 #[test]
-fn prefetches_and_turns_are_counted() {
+fn prefetches_and_polls_are_counted() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = server.client();
     let before = number(&mut client, "io_threaded_total_prefetch_entries");
@@ -55,24 +55,24 @@ fn prefetches_and_turns_are_counted() {
     assert_eq!(number(&mut client, "io_threaded_total_prefetch_entries"), 0);
 }
 
-/// The largest buffer of a client is remembered after the client is gone.
+/// INFO still reports the largest buffer of a client after the client has disconnected.
 #[test]
-fn recent_peaks_are_remembered() {
+fn recent_peaks_outlive_their_client() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = server.client();
     let mut other = server.client();
     let mut set = encode(&[&b"MSET"[..], b"a", &[b'v'; 30_000], b"b", &[b'v'; 30_000]]);
     set.truncate(set.len() - 10);
-    other.send_raw(&set).expect("it is sent");
+    other.send_raw(&set).expect("the bytes are sent");
     let field = "client_recent_max_input_buffer";
-    // The bytes are on their way; nothing else is waited for.
+    // Only the bytes in transit can delay this, so no timeout is needed.
     while number(&mut client, field) < 30_000 {}
     drop(other);
     while number(&mut client, "connected_clients") > 1 {}
     assert!(number(&mut client, field) >= 30_000);
 }
 
-/// A hash that takes long to free.
+/// Writes a hash that takes long to free.
 fn fill_hash(client: &mut Client, key: &str) {
     for part in 0..40 {
         let pairs = (0..5000).flat_map(|n| [format!("f{part}:{n}"), "v".repeat(40)]);
@@ -88,10 +88,10 @@ fn wait_for(client: &mut Client, field: &str, wanted: u64) {
     }
 }
 
-/// Who evicts does not free what takes long, and does not look for more because it is not free yet:
-/// there is nothing else to evict here, and the command would be refused.
+/// Eviction does not free a large value on the evicting thread. It must not evict more keys because
+/// the memory is not free yet: no other key is evictable here, so the command would be refused.
 #[test]
-fn large_values_are_evicted_by_the_background() {
+fn large_values_are_evicted_in_the_background() {
     let server = Server::weft(&["--io-threads", "1", "--maxmemory-policy", "volatile-lru"]);
     let mut client = server.client();
     fill_hash(&mut client, "large");
@@ -108,9 +108,9 @@ fn large_values_are_evicted_by_the_background() {
     assert_eq!(number(&mut client, "lazyfree_pending_objects"), 0);
 }
 
-/// Only what takes long to free is freed by another thread.
+/// Only values that take long to free are freed by another thread.
 #[test]
-fn who_frees_what() {
+fn only_large_values_are_freed_in_the_background() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = server.client();
     let value = vec![b'v'; 100_000];
@@ -118,7 +118,7 @@ fn who_frees_what() {
         client.ok(&[&b"SET"[..], b"k", &value]);
     }
     assert_eq!(number(&mut client, "lazyfreed_objects"), 0);
-    // Expired by the sweep, and replaced.
+    // Expired by active expiry, and replaced.
     fill_hash(&mut client, "expiring");
     assert_eq!(client.cmd(&["PEXPIRE", "expiring", "1"]).int(), 1);
     wait_for(&mut client, "lazyfreed_objects", 1);
@@ -127,7 +127,7 @@ fn who_frees_what() {
     wait_for(&mut client, "lazyfreed_objects", 2);
 }
 
-/// `keys=`, `expires=` and whether `avg_ttl=` is about right, by database.
+/// By database: `keys=`, `expires=`, and `avg_ttl=` rounded up to seconds.
 fn databases(client: &mut Client) -> BTreeMap<String, (u64, u64, u64)> {
     let lines = info(client, "keyspace");
     let number = |line: &str, name: &str| -> u64 {
@@ -140,8 +140,8 @@ fn databases(client: &mut Client) -> BTreeMap<String, (u64, u64, u64)> {
     lines.into_iter().map(|(name, line)| (name, of(&line))).collect()
 }
 
-/// With thousands of databases, what comes, goes, is exchanged and emptied is counted, and an INFO of all
-/// of them is made in the slow lane.
+/// INFO stays correct with thousands of databases when keys are written, removed, swapped and
+/// flushed. An INFO over all of them runs in the slow lane.
 #[test]
 fn keys_of_thousands_of_databases_are_counted() {
     let options = ["--io-threads", "1", "--databases", "10000", "--enable-debug-command", "yes"];
@@ -160,13 +160,13 @@ fn keys_of_thousands_of_databases_are_counted() {
     let found = databases(&mut client);
     assert_eq!(found.len(), 4000);
     assert!(found.values().all(|of| *of == (9, 0, 0)));
-    // So many tables are no work for a thread with other clients.
+    // Counting this many databases is too long for a thread with other clients.
     client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "1"]);
     let mut other = server.client();
-    other.send_raw(&encode(&["INFO", "keyspace"])).expect("it is sent");
+    other.send_raw(&encode(&["INFO", "keyspace"])).expect("the bytes are sent");
     while info(&mut client, "threads")["slow_lane_jobs"] != "1" {}
     client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
-    let text = other.read_reply().expect("an answer").value.text();
+    let text = other.read_reply().expect("a reply").value.text();
     assert!(text.contains("db3999:keys=9,"), "{text}");
     for db in 2..4000 {
         client.ok(&["SELECT", &db.to_string()]);
@@ -180,7 +180,7 @@ fn keys_of_thousands_of_databases_are_counted() {
     let wanted = [("db0", (9, 0, 0)), ("db9999", (6, 1, 1000))];
     let wanted = wanted.map(|(name, of)| (name.to_owned(), of));
     assert_eq!(databases(&mut client), BTreeMap::from(wanted.clone()));
-    // Passed over by then, and there again.
+    // Database 500 was skipped as empty, and must be counted again.
     client.ok(&["SELECT", "500"]);
     client.ok(&["SET", "k0", "v", "EX", "100"]);
     let back = [("db500".to_owned(), (1, 1, 100))];
@@ -189,9 +189,9 @@ fn keys_of_thousands_of_databases_are_counted() {
     assert!(databases(&mut client).is_empty());
 }
 
-/// Calls are exact for whoever has the answers to them, wherever they ran.
+/// Counts of calls include every answered command, wherever it ran.
 #[test]
-fn calls_are_counted_when_they_are_answered() {
+fn calls_are_counted_by_the_time_they_are_answered() {
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut clients = [server.client(), server.client(), server.client()];
     let words = (0..5000).map(|n| format!("m{n}"));
@@ -200,7 +200,7 @@ fn calls_are_counted_when_they_are_answered() {
     let calls = "total_commands_processed";
     let mut before = number(&mut clients[0], calls);
     for round in 0..50 {
-        // Its own thread, that of another, and the slow lane.
+        // A command on the same thread, one on another thread, and one in the slow lane.
         clients[1].ok(&["SET", "k", "v"]);
         clients[2].cmd(&["GET", "k"]);
         assert_eq!(clients[1].cmd(&["SMEMBERS", "set"]).items().len(), 5000);
@@ -209,7 +209,7 @@ fn calls_are_counted_when_they_are_answered() {
         before = now;
     }
     clients[0].ok(&["CONFIG", "RESETSTAT"]);
-    // RESETSTAT itself is counted after it.
+    // RESETSTAT counts itself after the reset.
     assert_eq!(number(&mut clients[0], calls), 1);
     clients[2].cmd(&["GET", "k"]);
     let text = clients[0].cmd(&["INFO", "commandstats"]).text();
@@ -220,7 +220,7 @@ fn calls_are_counted_when_they_are_answered() {
     assert!(of_get.starts_with("p50=") && of_get.contains(",p99=") && of_get.contains(",p99.9="));
 }
 
-/// What no command has the name of counts for none, also where its container is one.
+/// An unknown subcommand counts for no command, not for its container either.
 #[test]
 fn unknown_subcommand_counts_for_no_command() {
     weft_tests::scene::on_both(&[], &[], |server| {

@@ -1,4 +1,4 @@
-//! LATENCY: the events beside commands, by the names that the reference has for them.
+//! LATENCY: events other than commands, with the names that the reference uses.
 
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server};
@@ -6,18 +6,18 @@ use weft_testkit::{Client, Server};
 fn until(client: &mut Client, what: &str, mut is_so: impl FnMut(&mut Client) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so(client) {
-        assert!(Instant::now() < deadline, "{what} never comes");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Whether there are samples of an event.
+/// Whether the event has samples.
 fn has(client: &mut Client, event: &str) -> bool {
     !client.cmd(&["LATENCY", "HISTORY", event]).items().is_empty()
 }
 
 #[test]
-fn writes_of_the_append_only_file() {
+fn aof_writes_are_latency_events() {
     let server = Server::weft(&[
         "--appendonly",
         "yes",
@@ -49,15 +49,15 @@ fn writes_of_the_append_only_file() {
 }
 
 #[test]
-fn cycles_of_expiry_and_eviction() {
+fn expire_and_eviction_cycles_are_latency_events() {
     let server = Server::weft(&["--latency-monitor-threshold", "1", "--save", ""]);
     let mut client = server.client();
-    // Keys whose time ends together, more than a thread removes in a millisecond.
+    // Keys that expire at the same time, more than a thread removes in a millisecond.
     until(&mut client, "expire-cycle", |client| {
         let batch: Vec<Vec<String>> = (0..20_000)
             .map(|n| ["SET", &format!("e{n}"), "v", "PX", "50"].map(String::from).to_vec())
             .collect();
-        client.pipeline(&batch).expect("it answers");
+        client.pipeline(&batch).expect("the server answers");
         std::thread::sleep(Duration::from_millis(200));
         has(client, "expire-cycle")
     });
@@ -67,9 +67,9 @@ fn cycles_of_expiry_and_eviction() {
         let batch: Vec<Vec<String>> = (0..20_000)
             .map(|n| ["SET", &format!("v{n}"), "value"].map(String::from).to_vec())
             .collect();
-        client.pipeline(&batch).expect("it answers");
+        client.pipeline(&batch).expect("the server answers");
         client.ok(&["CONFIG", "SET", "maxmemory", "1"]);
-        // It is refused, or evicts what there is.
+        // The server refuses the command, or evicts keys.
         client.cmd(&["SET", "a", "1"]);
         has(client, "eviction-cycle")
     });

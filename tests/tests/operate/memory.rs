@@ -1,20 +1,20 @@
-//! `activedefrag` and the watchdog: what the server does about itself while it serves.
+//! `activedefrag` and the watchdog: background maintenance while the server serves clients.
 
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, info, on_both, until};
 
 const KEYS: usize = 100_000;
 
-/// How much of the allocator's pages is no allocation, in percent of what is.
-fn waste(admin: &mut Client) -> u64 {
+/// Fragmentation of the allocator's pages, in percent of the allocated bytes.
+fn fragmentation(admin: &mut Client) -> u64 {
     let (active, used) = (info(admin, "allocator_active"), info(admin, "allocator_allocated"));
     active.saturating_sub(used) * 100 / used
 }
 
-/// Keys of which most are removed, here and there, leave slabs with holes. Moving closes them, and
-/// nothing that a client can see changes, whatever clients do meanwhile.
+/// Removing most keys at random leaves slabs with holes. Defragmentation closes them without any
+/// change that clients can see.
 #[test]
-fn holes_are_closed_while_the_server_serves() {
+fn defragmentation_closes_holes_while_the_server_serves() {
     let server = Server::weft(&[
         "--enable-debug-command",
         "yes",
@@ -40,26 +40,26 @@ fn holes_are_closed_while_the_server_serves() {
         assert_eq!(admin.cmd(&unlink).int(), part.len() as i64);
     }
     let digest = admin.cmd(&["DEBUG", "DIGEST"]);
-    let before = waste(&mut admin);
-    assert!(before > 60, "the keys were to leave holes: {before} %");
+    let before = fragmentation(&mut admin);
+    assert!(before > 60, "the keys must leave holes: {before} %");
     let mut watcher = client(&server);
     watcher.ok(&["WATCH", "key:0", "key:4"]);
     admin.ok(&["CONFIG", "SET", "activedefrag", "yes"]);
-    until("holes are closed", || waste(&mut admin) < 30);
+    until("holes are closed", || fragmentation(&mut admin) < 30);
     assert!(info(&mut admin, "active_defrag_hits") > (KEYS / 10) as u64);
-    until("it stops by itself", || info(&mut admin, "active_defrag_running") == 0);
+    until("defragmentation stops", || info(&mut admin, "active_defrag_running") == 0);
     assert_eq!(admin.cmd(&["DEBUG", "DIGEST"]), digest);
     assert!(admin.cmd(&["TTL", "expires:7"]).int() > 9000);
-    // Moving is no change.
+    // Moving a key is not a change for WATCH.
     watcher.ok(&["MULTI"]);
     watcher.cmd(&["GET", "key:4"]);
     assert_eq!(watcher.cmd(&["EXEC"]).items().len(), 1);
     admin.ok(&["CONFIG", "SET", "activedefrag", "no"]);
 }
 
-/// Writers change keys all the while: each finds what it has written.
+/// Clients write keys all the time, and each finds its own writes.
 #[test]
-fn keys_move_under_their_writers() {
+fn defragmentation_moves_keys_during_writes() {
     let server = Server::weft(&[
         "--enable-debug-command",
         "yes",
@@ -77,7 +77,7 @@ fn keys_move_under_their_writers() {
         "yes",
     ]);
     let mut admin = client(&server);
-    until("it runs", || info(&mut admin, "active_defrag_running") > 0);
+    until("defragmentation runs", || info(&mut admin, "active_defrag_running") > 0);
     std::thread::scope(|scope| {
         for writer in 0..3 {
             let server = &server;
@@ -109,23 +109,23 @@ fn keys_move_under_their_writers() {
 }
 
 #[test]
-fn the_watchdog_tells_where_threads_are_and_the_server_goes_on() {
+fn watchdog_logs_stacks_and_the_server_continues() {
     on_both(&["--enable-debug-command", "yes"], &[], |server| {
         let mut admin = client(server);
         let period = |admin: &mut Client, wanted: &str| {
             admin.ok(&["CONFIG", "SET", "watchdog-period", wanted]);
             admin.cmd(&["CONFIG", "GET", "watchdog-period"]).items()[1].text()
         };
-        // Two ticks must fit into it.
+        // The minimum is two ticks.
         assert_eq!(period(&mut admin, "1"), "200");
         assert_eq!(period(&mut admin, "300"), "300");
         admin.ok(&["DEBUG", "SLEEP", "1"]);
-        until("it is logged", || server.log().contains("STACK TRACE DONE"));
+        until("the stack traces are logged", || server.log().contains("STACK TRACE DONE"));
         let log = server.log();
         assert!(log.contains("WATCHDOG TIMER EXPIRED"), "{}", server.name());
         assert!(log.contains("------ STACK TRACE ------"), "{}", server.name());
         if server.name() == "weft" {
-            let stuck = log.split("weft-io-0\n").nth(1).expect("the thread is told");
+            let stuck = log.split("weft-io-0\n").nth(1).expect("the stack of the thread is logged");
             assert!(stuck.split("\n\n").next().is_some_and(|stack| stack.contains("sleep")));
         }
         assert_eq!(admin.cmd(&["PING"]).text(), "PONG");

@@ -1,5 +1,5 @@
-//! The append-only file: what was answered is there after a crash, nothing is torn, and the reference
-//! reads what we write and the other way round.
+//! The append-only file: every answered write survives a crash, no command is torn, and the
+//! reference and this server read each other's files.
 //!
 //! `WEFT_KILLS` sets how often a server is killed (20).
 
@@ -17,7 +17,7 @@ use weft_tests::persistence::{PATIENCE, info};
 
 const ON: [&str; 2] = ["--appendonly", "yes"];
 
-/// A client of a server that may be loading still.
+/// A client of a server that may still be loading.
 fn loaded(server: &Server) -> Client {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -35,12 +35,12 @@ fn loaded(server: &Server) -> Client {
 fn wait_for(client: &mut Client, what: &str, mut is: impl FnMut(&mut Client) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is(client) {
-        assert!(Instant::now() < deadline, "{what} never comes");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Rewrites, and waits for the end of it.
+/// Starts a rewrite and waits for its end.
 fn rewrite(client: &mut Client) {
     let before = info(client, "aof_rewrites").parse::<u64>().expect("a number");
     let answer = client.cmd(&["BGREWRITEAOF"]).text();
@@ -52,7 +52,7 @@ fn rewrite(client: &mut Client) {
     assert_eq!(info(client, "aof_last_bgrewrite_status"), "ok");
 }
 
-/// Fills some databases with values of all types and encodings, some of which expire.
+/// Writes values of all types and encodings to several databases. Some have an expiry.
 fn fill(server: &Server, seed: u64) {
     const FAR_MS: i64 = 4_102_444_800_000;
     let (mut client, mut rng) = (server.client(), Rng::new(seed));
@@ -83,7 +83,7 @@ fn fill(server: &Server, seed: u64) {
     }
 }
 
-/// All that a server holds, by database and key.
+/// All data of a server, by database and key.
 fn everything(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
     let mut all = BTreeMap::new();
     for db in 0..16 {
@@ -92,11 +92,11 @@ fn everything(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
         for name in names.items() {
             let name = name.bytes().expect("a key").to_vec();
             let expiry = client.cmd(&[b"PEXPIRETIME", &name[..]]);
-            let told = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
+            let shown = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
                 "stream" => {
                     format!(
                         "{:?}",
-                        stream_content(client, std::str::from_utf8(&name).expect("ours"))
+                        stream_content(client, std::str::from_utf8(&name).expect("valid UTF-8"))
                     )
                 }
                 "hash" => {
@@ -113,7 +113,7 @@ fn everything(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
                 }
                 _ => format!("{:?}", content(client, &name)),
             };
-            all.insert((db, name), format!("{expiry} {told}"));
+            all.insert((db, name), format!("{expiry} {shown}"));
         }
     }
     all
@@ -128,12 +128,12 @@ fn assert_same(
         found.keys().collect::<Vec<_>>(),
         "the same keys"
     );
-    for (name, told) in wanted {
-        assert_eq!(told, &found[name], "{name:?}");
+    for (name, shown) in wanted {
+        assert_eq!(shown, &found[name], "{name:?}");
     }
 }
 
-/// Copies the folder of the log from one server's directory into another's.
+/// Copies the AOF folder from one server's directory into another's.
 fn copy_log(from: &Path, to: &Path) {
     let folder = to.join("appendonlydir");
     let _ = fs::remove_dir_all(&folder);
@@ -145,7 +145,7 @@ fn copy_log(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_was_written_is_loaded_again() {
+fn written_data_is_loaded_again() {
     for more in [&["--appendfsync", "always"][..], &["--aof-use-rdb-preamble", "no"]] {
         let debug = ["--enable-debug-command", "yes"];
         let mut server = Server::weft(&[&ON[..], &debug, more].concat());
@@ -155,7 +155,7 @@ fn what_was_written_is_loaded_again() {
         server.stop_term();
         server.restart();
         assert_same(&wanted, &everything(&mut loaded(&server)));
-        // From a base alone, then with something behind it.
+        // From a base alone, then from a base and an increment.
         rewrite(&mut server.client());
         server.restart();
         assert_same(&wanted, &everything(&mut loaded(&server)));
@@ -170,15 +170,15 @@ fn what_was_written_is_loaded_again() {
 }
 
 #[test]
-fn the_reference_and_this_server_read_each_other() {
-    let test = "the_reference_and_this_server_read_each_other";
+fn reference_and_this_server_read_each_others_files() {
+    let test = "reference_and_this_server_read_each_others_files";
     for preamble in ["yes", "no"] {
         let args = [&ON[..], &["--aof-use-rdb-preamble", preamble]].concat();
         let Some(mut valkey) = Server::valkey(&args) else {
             return skipped::note(test, "no valkey-server in PEERS_BIN or PATH");
         };
         let mut weft = Server::weft(&args);
-        // Ours, as it was written and after a rewrite.
+        // Our file, as written and after a rewrite.
         for rewrites in [false, true] {
             fill(&weft, 5);
             if rewrites {
@@ -194,7 +194,7 @@ fn the_reference_and_this_server_read_each_other() {
             weft.restart();
             loaded(&weft);
         }
-        // Theirs, which goes on in our files.
+        // Their file, which this server continues.
         fill(&valkey, 7);
         let wanted = everything(&mut valkey.client());
         valkey.stop_term();
@@ -205,19 +205,19 @@ fn the_reference_and_this_server_read_each_other() {
     }
 }
 
-/// What a client has been told, and what it has asked for.
+/// The last acknowledged step of a client, and the last one that it sent.
 #[derive(Default)]
-struct Told {
+struct Progress {
     acknowledged: AtomicU64,
     asked: AtomicU64,
 }
 
-/// Writes until the server is gone: step `n` sets three keys of other shards to `n`, by MSET or in a
-/// transaction, and appends `n` to a list.
-fn write_steps(mut client: Client, id: usize, told: &Told, from: u64) {
+/// Writes until the server is gone: step `n` sets three keys in different shards to `n`, by MSET or
+/// in a transaction, and appends `n` to a list.
+fn write_steps(mut client: Client, id: usize, progress: &Progress, from: u64) {
     let key = |name: &str| format!("{name}:{id}");
     for n in from.. {
-        told.asked.store(n, Ordering::SeqCst);
+        progress.asked.store(n, Ordering::SeqCst);
         let text = n.to_string();
         let (a, b, c, list) = (key("a"), key("b"), key("c"), key("list"));
         let done = if n % 2 == 0 {
@@ -237,14 +237,14 @@ fn write_steps(mut client: Client, id: usize, told: &Told, from: u64) {
             client.pipeline(&commands).map(|replies| replies[5].value.items().len() == 4)
         };
         match done {
-            Ok(true) => told.acknowledged.store(n, Ordering::SeqCst),
+            Ok(true) => progress.acknowledged.store(n, Ordering::SeqCst),
             Ok(false) => panic!("a step was refused"),
             Err(_) => return,
         }
     }
 }
 
-/// What is there of a client's steps: the last one.
+/// The last step of a client that the data contain.
 fn last_step(client: &mut Client, id: usize) -> u64 {
     let key = |name: &str| format!("{name}:{id}");
     let values = client.cmd(&["MGET", &key("a"), &key("b"), &key("c")]);
@@ -255,7 +255,7 @@ fn last_step(client: &mut Client, id: usize) -> u64 {
     let list = client.cmd(&["LRANGE", &key("list"), "0", "-1"]);
     let list: Vec<u64> = list.items().iter().map(|n| n.text().parse().expect("a number")).collect();
     assert!(list.iter().enumerate().all(|(at, n)| *n == at as u64 + 1), "a hole in {list:?}");
-    // MSET and RPUSH are two commands: the crash may have come between them.
+    // MSET and RPUSH are two commands, so the crash may separate them.
     assert!(list.len() as u64 == last || list.len() as u64 + 1 == last && last.is_multiple_of(2));
     if list.len() as u64 != last {
         client.cmd(&["RPUSH", &key("list"), &last.to_string()]);
@@ -264,7 +264,7 @@ fn last_step(client: &mut Client, id: usize) -> u64 {
 }
 
 #[test]
-fn what_was_answered_survives_kill() {
+fn answered_writes_survive_a_kill() {
     const CLIENTS: usize = 4;
     let kills: u64 = std::env::var("WEFT_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let args = [
@@ -282,11 +282,11 @@ fn what_was_answered_survives_kill() {
     let mut from = [1; CLIENTS];
     let mut steps = 0;
     for kill in 0..kills {
-        let told: Arc<[Told; CLIENTS]> = Arc::default();
+        let progress: Arc<[Progress; CLIENTS]> = Arc::default();
         let writers: Vec<_> = (0..CLIENTS)
             .map(|id| {
-                let (client, told, from) = (server.client(), told.clone(), from[id]);
-                std::thread::spawn(move || write_steps(client, id, &told[id], from))
+                let (client, progress, from) = (server.client(), progress.clone(), from[id]);
+                std::thread::spawn(move || write_steps(client, id, &progress[id], from))
             })
             .collect();
         std::thread::sleep(Duration::from_millis(rng.below(300) as u64));
@@ -300,54 +300,54 @@ fn what_was_answered_survives_kill() {
         }
         server.restart();
         let mut client = loaded(&server);
-        for (id, told) in told.iter().enumerate() {
+        for (id, progress) in progress.iter().enumerate() {
             let last = last_step(&mut client, id);
-            let acknowledged = told.acknowledged.load(Ordering::SeqCst);
-            let asked = told.asked.load(Ordering::SeqCst);
-            assert!(last >= acknowledged, "kill {kill}: {acknowledged} answered, {last} there");
-            assert!(last <= asked.max(from[id] - 1), "kill {kill}: nobody asked for {last}");
+            let acknowledged = progress.acknowledged.load(Ordering::SeqCst);
+            let asked = progress.asked.load(Ordering::SeqCst);
+            assert!(last >= acknowledged, "kill {kill}: {acknowledged} answered, {last} found");
+            assert!(last <= asked.max(from[id] - 1), "kill {kill}: step {last} was never sent");
             steps += last + 1 - from[id];
             from[id] = last + 1;
         }
     }
-    assert!(steps > kills, "{steps} steps in {kills} lives");
+    assert!(steps > kills, "{steps} steps in {kills} runs");
 }
 
 #[test]
-fn everysec_leaves_a_prefix() {
+fn everysec_keeps_a_prefix() {
     let mut server = Server::weft(&[&ON[..], &["--io-threads", "2"]].concat());
     for _ in 0..5 {
         let mut client = loaded(&server);
         let from = last_step(&mut client, 0) + 1;
-        let told = Arc::new(Told::default());
-        let (writer, to) = (server.client(), told.clone());
+        let progress = Arc::new(Progress::default());
+        let (writer, to) = (server.client(), progress.clone());
         let thread = std::thread::spawn(move || write_steps(writer, 0, &to, from));
         std::thread::sleep(Duration::from_millis(200));
         server.kill();
         thread.join().expect("no step was refused");
         server.restart();
-        // The process was killed, and not the machine: what was written is there.
+        // Only the process was killed, not the machine, so all written data are in the file.
         let last = last_step(&mut loaded(&server), 0);
-        assert!(last <= told.asked.load(Ordering::SeqCst).max(from));
+        assert!(last <= progress.asked.load(Ordering::SeqCst).max(from));
     }
     assert!(last_step(&mut loaded(&server), 0) > 5);
 }
 
 #[test]
-fn it_can_be_switched_on_and_off() {
+fn appendonly_can_be_switched_on_and_off() {
     let mut server = Server::weft(&["--appendfsync", "always"]);
     let mut client = server.client();
     fill(&server, 3);
     let stop = Arc::new(AtomicBool::new(false));
     let answered = Arc::new(Mutex::new(0));
-    let (mut writer, until, told) = (server.client(), stop.clone(), answered.clone());
+    let (mut writer, until, last_answer) = (server.client(), stop.clone(), answered.clone());
     let thread = std::thread::spawn(move || {
         for n in 1.. {
             if until.load(Ordering::Relaxed) {
                 return;
             }
             writer.ok(&["SET", "counter", &n.to_string()]);
-            *told.lock().expect("no panic") = n;
+            *last_answer.lock().expect("no panic") = n;
         }
     });
     for _ in 0..3 {
@@ -360,7 +360,7 @@ fn it_can_be_switched_on_and_off() {
         });
         client.ok(&["SET", "marked", "yes"]);
         client.ok(&["CONFIG", "SET", "appendonly", "no"]);
-        wait_for(&mut client, "the end", |client| info(client, "aof_enabled") == "0");
+        wait_for(&mut client, "the AOF is off", |client| info(client, "aof_enabled") == "0");
     }
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
     wait_for(&mut client, "a base", |client| {
@@ -381,12 +381,12 @@ fn it_can_be_switched_on_and_off() {
 }
 
 #[test]
-fn a_single_file_is_taken_over() {
+fn single_file_of_an_old_version_is_taken_over() {
     let mut server = Server::weft(&ON);
     server.kill();
-    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("it was there");
+    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("the folder exists");
     let old = b"*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n";
-    fs::write(server.dir().join("appendonly.aof"), old).expect("room");
+    fs::write(server.dir().join("appendonly.aof"), old).expect("the disk has space");
     server.restart();
     let mut client = loaded(&server);
     client.ok(&["SELECT", "1"]);
@@ -401,7 +401,7 @@ fn a_single_file_is_taken_over() {
     assert!(server.dir().join("appendonlydir/appendonly.aof").exists());
 }
 
-/// Runs the check on the manifest in `dir`: whether it is right, and what it says.
+/// Checks the manifest in `dir`. Returns whether it is valid, and the output.
 fn check(dir: &Path, options: &[&str]) -> (bool, String) {
     let mut child = Command::new(locate::weft());
     let manifest = dir.join("appendonlydir/appendonly.aof.manifest");
@@ -412,12 +412,12 @@ fn check(dir: &Path, options: &[&str]) -> (bool, String) {
 
 fn yes() -> fs::File {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(file.path(), "y\n").expect("room");
-    fs::File::open(file.path()).expect("there")
+    fs::write(file.path(), "y\n").expect("the disk has space");
+    fs::File::open(file.path()).expect("the file exists")
 }
 
 #[test]
-fn torn_and_damaged_files() {
+fn torn_file_is_truncated_and_damaged_file_is_refused() {
     let mut server = Server::weft(&[&ON[..], &["--appendfsync", "always"]].concat());
     let mut client = server.client();
     for n in 0..10 {
@@ -426,47 +426,50 @@ fn torn_and_damaged_files() {
     server.kill();
     let file = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
     let mut whole = fs::read(&file).expect("the log");
-    // Without the zeros that were written ahead.
+    // Cut off the zeros that the server writes ahead.
     whole.truncate(whole.iter().rposition(|byte| *byte != 0).expect("commands") + 1);
-    // Torn in the last batch: that batch is not there, all others are.
-    fs::write(&file, &whole[..whole.len() - 5]).expect("room");
-    let (right, told) = check(server.dir(), &[]);
-    assert!(!right && told.contains("AOF analyzed: filename=appendonly.aof.1.incr.aof"), "{told}");
+    // Torn in the last batch: only that batch is lost.
+    fs::write(&file, &whole[..whole.len() - 5]).expect("the disk has space");
+    let (right, printed) = check(server.dir(), &[]);
+    assert!(
+        !right && printed.contains("AOF analyzed: filename=appendonly.aof.1.incr.aof"),
+        "{printed}"
+    );
     server.restart();
     assert_eq!(loaded(&server).cmd(&["DBSIZE"]).int(), 9);
     assert!(server.log().contains("loaded anyway because aof-load-truncated is enabled"));
-    // Space that was promised to what never came.
+    // Preallocated space without commands.
     server.kill();
     let mut padded = whole.clone();
     padded.resize(whole.len() + 5000, 0);
-    fs::write(&file, &padded).expect("room");
+    fs::write(&file, &padded).expect("the disk has space");
     server.restart();
     assert_eq!(loaded(&server).cmd(&["DBSIZE"]).int(), 10);
-    // A byte of a value is another: nothing but the checksum tells.
+    // A changed byte in a value: only the checksum detects it.
     server.kill();
     let mut damaged = whole.clone();
     let at = whole.len() - 60;
     let at = at + damaged[at..].windows(10).position(|w| w == b"0123456789").expect("a value");
     damaged[at] = 0;
-    fs::write(&file, &damaged).expect("room");
+    fs::write(&file, &damaged).expect("the disk has space");
     let port = weft_testkit::server::free_port().to_string();
     let refused = Command::new(locate::weft())
         .args(["--port", &port, "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""])
         .current_dir(server.dir())
         .output()
-        .expect("it runs");
+        .expect("the program runs");
     assert!(!refused.status.success());
-    let told = String::from_utf8_lossy(&refused.stdout);
-    assert!(told.contains("Bad file format reading the append only file"), "{told}");
-    assert_eq!(fs::read(&file).expect("there"), damaged, "nothing was touched");
-    let (right, told) = check(server.dir(), &["--fix"]);
-    assert!(right && told.contains("Successfully truncated AOF"), "{told}");
+    let printed = String::from_utf8_lossy(&refused.stdout);
+    assert!(printed.contains("Bad file format reading the append only file"), "{printed}");
+    assert_eq!(fs::read(&file).expect("the file exists"), damaged, "the file must not change");
+    let (right, printed) = check(server.dir(), &["--fix"]);
+    assert!(right && printed.contains("Successfully truncated AOF"), "{printed}");
     server.restart();
     assert_eq!(loaded(&server).cmd(&["DBSIZE"]).int(), 9);
 }
 
 #[test]
-fn waiting_for_the_disk() {
+fn waitaof_waits_for_the_disk() {
     let server = Server::weft(&[&ON[..], &["--appendfsync", "everysec"]].concat());
     let mut client = server.client();
     client.set_timeout(PATIENCE);
@@ -476,7 +479,7 @@ fn waiting_for_the_disk() {
     assert_eq!(answer.items()[0].int(), 1);
     assert_eq!(client.cmd(&["WAITAOF", "0", "1", "50"]).items().len(), 2);
     client.ok(&["CONFIG", "SET", "appendonly", "no"]);
-    wait_for(&mut client, "the end", |client| info(client, "aof_enabled") == "0");
-    let refused = client.cmd(&["WAITAOF", "1", "0", "0"]).error().expect("it is off");
+    wait_for(&mut client, "the AOF is off", |client| info(client, "aof_enabled") == "0");
+    let refused = client.cmd(&["WAITAOF", "1", "0", "0"]).error().expect("the AOF is off");
     assert!(refused.contains("WAITAOF cannot be used when numlocal is set"), "{refused}");
 }

@@ -1,5 +1,5 @@
-//! Where the append-only file begins anew while the server runs, or for the first time: what was done
-//! before that, and what was loaded, is there after a crash.
+//! The append-only file starts while the server runs, restarts after a load, or starts for the
+//! first time: earlier writes and loaded data survive a crash.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use weft_tests::persistence::{info, until};
 
 const ON: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
 
-/// Until there have been so many rewrites, and the last one has ended well.
+/// Waits until there were `wanted` rewrites, and checks that the last one succeeded.
 fn wait_for_rewrites(client: &mut Client, wanted: u64) {
     until("the rewrite", || {
         let rewrites = info(client, "aof_rewrites").parse::<u64>().expect("a number");
@@ -31,8 +31,8 @@ fn keys(client: &mut Client) -> String {
     all.join(" ")
 }
 
-/// Kills the server, starts it again, and looks.
-fn after_a_crash(mut server: Server) -> String {
+/// The keys after a crash and a restart of the server.
+fn keys_after_a_crash(mut server: Server) -> String {
     server.kill();
     server.restart();
     server.wait_until_loaded();
@@ -40,11 +40,11 @@ fn after_a_crash(mut server: Server) -> String {
 }
 
 #[test]
-fn what_debug_reload_loads_is_in_the_log() {
+fn data_loaded_by_debug_reload_is_in_the_aof() {
     for (options, expected) in [
         (&["NOSAVE"][..], "a=1 later=x"),
         (&["NOSAVE", "NOFLUSH", "MERGE"], "a=1 b=1 later=x"),
-        // All that is there is saved, and loaded again.
+        // All data are saved and loaded again.
         (&[], "a=2 b=1 later=x"),
     ] {
         let server = Server::weft(&ON);
@@ -58,13 +58,13 @@ fn what_debug_reload_loads_is_in_the_log() {
         assert_eq!(keys(&mut client), expected, "{options:?}");
         wait_for_rewrites(&mut client, u64::from(!options.is_empty()));
         assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
-        assert_eq!(after_a_crash(server), expected, "{options:?}, after a crash");
+        assert_eq!(keys_after_a_crash(server), expected, "{options:?}, after a crash");
     }
 }
 
-/// A rewrite is under way when something else is loaded: it is not the one that counts.
+/// A rewrite is running when other data are loaded. Its result must not be used.
 #[test]
-fn a_rewrite_of_what_was_before_is_given_up() {
+fn rewrite_of_replaced_data_is_discarded() {
     let delay = ["--rdb-key-save-delay", "20000", "--save", ""];
     let server = Server::weft(&[&ON[..], &delay].concat());
     let mut client = server.client();
@@ -77,12 +77,12 @@ fn a_rewrite_of_what_was_before_is_given_up() {
     client.ok(&["SET", "b", "2"]);
     wait_for_rewrites(&mut client, 2);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
-    assert_eq!(after_a_crash(server), "a=1 b=2");
+    assert_eq!(keys_after_a_crash(server), "a=1 b=2");
 }
 
-/// EXEC in whose middle the log is switched on: what it did before and behind that is there.
+/// An EXEC switches the AOF on in its middle: the writes before and after that are kept.
 #[test]
-fn a_transaction_that_switches_the_log_on() {
+fn transaction_that_switches_the_aof_on_loses_nothing() {
     let server = Server::weft(&["--save", ""]);
     let mut client = server.client();
     client.ok(&["SET", "a", "1"]);
@@ -94,7 +94,7 @@ fn a_transaction_that_switches_the_log_on() {
     }
     assert_eq!(client.cmd(&["EXEC"]).items().len(), 3);
     client.ok(&["SET", "d", "4"]);
-    until("the log", || info(&mut client, "aof_enabled") == "1");
+    until("the AOF", || info(&mut client, "aof_enabled") == "1");
     wait_for_rewrites(&mut client, 1);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     let mut server = server;
@@ -104,66 +104,66 @@ fn a_transaction_that_switches_the_log_on() {
     assert_eq!(keys(&mut server.client()), "a=1 b=2 c=3 d=4");
 }
 
-/// A process that ends with the test.
-struct Ending(Child);
+/// A process that is killed on drop.
+struct KillOnDrop(Child);
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// With nothing to load nobody is told that the server is loading, however soon he comes.
+/// A server without data never reports LOADING, however early a client connects.
 #[test]
-fn a_fresh_server_is_not_loading() {
+fn empty_server_is_never_loading() {
     for _ in 0..5 {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
         let mut command = Command::new(locate::weft());
         command.args(["--port", &port.to_string(), "--dir"]).arg(folder.path());
         command.args(["--appendonly", "yes", "--save", ""]).stdout(Stdio::null());
-        let mut child = Ending(command.spawn().expect("the server's own program runs"));
+        let mut child = KillOnDrop(command.spawn().expect("the server's own program runs"));
         let mut connected = None;
         until("the server", || {
             connected = TcpStream::connect(("127.0.0.1", port)).ok();
             connected.is_some()
         });
-        let mut connected = connected.expect("it is there");
+        let mut connected = connected.expect("the server accepts");
         let mut answer = [0; 5];
-        let came =
+        let attempt =
             connected.write_all(b"SET a 1\r\n").and_then(|()| connected.read_exact(&mut answer));
-        let ended = child.0.try_wait().expect("our own child can be asked for");
-        came.unwrap_or_else(|e| panic!("{e} from {connected:?}, with the server {ended:?}"));
+        let ended = child.0.try_wait().expect("the child can be polled");
+        attempt.unwrap_or_else(|e| panic!("{e} from {connected:?}, with the server {ended:?}"));
         assert_eq!(String::from_utf8_lossy(&answer), "+OK\r\n");
     }
 }
 
-/// The process takes its own place: after DEBUG RESTART all is there, after DEBUG CRASH-AND-RECOVER what
-/// was on the disk is.
+/// The process executes itself again. After DEBUG RESTART all data are there, after DEBUG
+/// CRASH-AND-RECOVER only the data on disk.
 #[test]
 fn debug_restarts_the_server() {
     let server = Server::weft(&["--save", "3600 1000000", "--enable-debug-command", "yes"]);
     let mut client = server.client();
     let again = |word: &str| {
         let mut client = server.client();
-        // The connection is closed, or reset.
+        // The connection is closed or reset.
         let _ = client.try_cmd(&["DEBUG", word, "10"]);
-        let mut came = None;
+        let mut attempt = None;
         until("the server", || {
-            came = Client::try_tcp(server.port()).ok();
-            came.as_mut().is_some_and(|client| {
-                // Not before it has loaded what there is.
+            attempt = Client::try_tcp(server.port()).ok();
+            attempt.as_mut().is_some_and(|client| {
+                // The server answers once it has loaded its data.
                 client.try_cmd(&["DBSIZE"]).is_ok_and(|reply| reply.value.error().is_none())
             })
         });
-        came.expect("it is there")
+        attempt.expect("the server accepts")
     };
     let run_id = |client: &mut Client| {
         let text = client.cmd(&["INFO", "server"]).text();
         let find = |field: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-            line.expect("it is told").to_string()
+            line.expect("the field is listed").to_string()
         };
         (find("run_id"), find("process_id"))
     };
@@ -180,20 +180,20 @@ fn debug_restarts_the_server() {
     assert!(second.0 != third.0 && second.1 == third.1, "{second:?}, {third:?}");
 }
 
-/// Who switches the log on and ends the server finds it at the next start, with what was there before.
+/// The AOF is switched on and the server shuts down. The next start loads the earlier data, too.
 #[test]
-fn the_first_base_is_there_when_the_server_has_ended() {
+fn first_base_is_complete_when_the_server_has_exited() {
     for how in ["SHUTDOWN NOSAVE", "SIGTERM"] {
         let mut server = Server::weft(&["--save", "", "--enable-debug-command", "yes"]);
         let mut client = server.client();
         client.ok(&["DEBUG", "POPULATE", "300000"]);
         client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-        until("the log", || info(&mut client, "aof_enabled") == "1");
+        until("the AOF", || info(&mut client, "aof_enabled") == "1");
         client.ok(&["SET", "last", "v"]);
         match how {
             "SIGTERM" => assert!(server.stop_term().success()),
             _ => {
-                assert!(client.try_cmd(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends");
+                assert!(client.try_cmd(&["SHUTDOWN", "NOSAVE"]).is_err(), "the server exits");
                 server.wait();
             }
         }

@@ -1,11 +1,11 @@
-//! CONFIG SET appendonly: who is told OK has a log, who has none is told why, and nobody else waits for the
-//! disk meanwhile.
+//! CONFIG SET appendonly: after OK there is an AOF, a failure returns an error, and other clients
+//! do not wait for the disk.
 
 use std::fs;
 use weft_testkit::client::encode;
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::{Client, Server};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
+use weft_tests::persistence::{PATIENCE, info, until, wait_for_rewrite_end};
 
 const ON: [&str; 4] = ["CONFIG", "SET", "appendonly", "yes"];
 const OFF: [&str; 4] = ["CONFIG", "SET", "appendonly", "no"];
@@ -16,8 +16,8 @@ fn directive(client: &mut Client, name: &str) -> String {
     client.cmd(&["CONFIG", "GET", name]).items()[1].text()
 }
 
-/// The log is on, and in the file that the next start reads.
-fn is_safe(client: &mut Client) {
+/// The AOF is on, and its file is the one that the next start reads.
+fn wait_for_the_disk(client: &mut Client) {
     client.set_timeout(PATIENCE);
     let safe = client.cmd(&["WAITAOF", "1", "0", "0"]);
     assert_eq!(safe.items().first().map(|n| n.int()), Some(1), "{safe}");
@@ -31,11 +31,11 @@ fn kill_and_load(server: &mut Server) -> Client {
 }
 
 #[test]
-fn who_can_not_have_a_log_is_told() {
+fn appendonly_that_fails_returns_an_error() {
     let Some(disk) = FaultyDisk::new() else { return };
     for call in ["open", "sync"] {
         for nth in 1..=4 {
-            let how = format!("{call}, from {nth} on");
+            let how = format!("{call}, from call {nth}");
             let server = disk.server(&["--maxmemory", "100mb"]);
             let mut client = server.client();
             client.ok(&["SET", "a", "b"]);
@@ -59,35 +59,35 @@ fn who_can_not_have_a_log_is_told() {
             disk.works();
             client.ok(&ON);
             assert_eq!(info(&mut client, "aof_enabled"), "1", "{how}");
-            // What was logged meanwhile may be in doubt, until a rewrite has succeeded.
+            // Writes logged meanwhile may be uncertain until a rewrite succeeds.
             until("a write", || client.cmd(&["SET", "a", "c"]).error().is_none());
-            is_safe(&mut client);
+            wait_for_the_disk(&mut client);
         }
     }
 }
 
-/// The words are those of the reference.
+/// The error text is that of the reference.
 #[test]
-fn something_else_has_the_name_of_the_folder() {
+fn file_with_the_name_of_the_folder_is_an_error() {
     let servers = [Some(Server::weft(&[])), Server::valkey(&[])];
     for server in servers.into_iter().flatten() {
         let mut client = server.client();
         let path = server.dir().join("appendonlydir");
-        fs::write(&path, "x").expect("room");
+        fs::write(&path, "x").expect("the disk has space");
         for _ in 0..2 {
             assert_eq!(client.cmd(&ON).error().as_deref(), Some(REFUSED), "{}", server.name());
             assert_eq!(directive(&mut client, "appendonly"), "no", "{}", server.name());
             assert_eq!(info(&mut client, "aof_enabled"), "0", "{}", server.name());
         }
-        fs::remove_file(&path).expect("it is there");
+        fs::remove_file(&path).expect("the file exists");
         client.ok(&ON);
         assert_eq!(info(&mut client, "aof_enabled"), "1", "{}", server.name());
     }
 }
 
-/// A pipe has the name of the file that comes first: nobody waits for its other end.
+/// A pipe has the name of the first file. Opening it must not block.
 #[test]
-fn a_pipe_has_the_name_of_the_first_file() {
+fn pipe_with_the_name_of_the_first_file_does_not_block() {
     let server = Server::weft(&[]);
     let folder = server.dir().join("appendonlydir");
     fs::create_dir(&folder).expect("a folder");
@@ -97,28 +97,29 @@ fn a_pipe_has_the_name_of_the_first_file() {
     assert_eq!(server.client().cmd(&ON).error().as_deref(), Some(REFUSED));
 }
 
-/// EXEC waits for no disk, and answers OK, as in the reference. If the log can't begin then the configuration
-/// says so soon.
+/// EXEC does not wait for the disk and returns OK, like the reference. If the AOF can't start,
+/// CONFIG GET soon reports that it is off.
 #[test]
-fn a_log_that_a_transaction_could_not_begin_is_off() {
+fn aof_that_a_transaction_failed_to_start_is_off() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let path = server.dir().join("appendonlydir");
-    fs::write(&path, "x").expect("room");
+    fs::write(&path, "x").expect("the disk has space");
     client.ok(&["MULTI"]);
     client.cmd(&ON);
     client.cmd(&["SET", "a", "b"]);
     assert_eq!(client.cmd(&["EXEC"]).items().len(), 2);
-    until("the truth", || directive(&mut client, "appendonly") == "no");
+    until("CONFIG GET reports no", || directive(&mut client, "appendonly") == "no");
     assert_eq!(info(&mut client, "aof_enabled"), "0");
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("the file exists");
     client.ok(&ON);
     assert_eq!(info(&mut client, "aof_enabled"), "1");
 }
 
-/// The configuration was held while the first file was synced, and INFO, CONFIG and the ticks waited for it.
+/// Regression: the configuration was locked during the first sync, and INFO, CONFIG and the ticks
+/// waited for it.
 #[test]
-fn nobody_else_waits_for_the_disk() {
+fn other_clients_do_not_wait_for_the_sync_of_a_switch() {
     let Some(disk) = FaultyDisk::new() else { return };
     for threads in ["1", "4"] {
         let server = disk.server(&["--io-threads", threads]);
@@ -128,7 +129,7 @@ fn nobody_else_waits_for_the_disk() {
             disk.fails(&format!("sync {part} stall 1 1"));
             switching.send_raw(&encode(&wish)).expect("sent");
             until("the sync", || disk.hits() > 0);
-            // On each of the threads.
+            // On each thread.
             for n in 0..8 {
                 let mut client = server.client();
                 client.set_timeout(PATIENCE);
@@ -138,17 +139,17 @@ fn nobody_else_waits_for_the_disk() {
                 client.ok(&["CONFIG", "SET", "maxmemory", &format!("{}mb", 100 + n)]);
             }
             disk.works();
-            assert!(switching.read_reply().expect("an answer").value.is_ok());
+            assert!(switching.read_reply().expect("a reply").value.is_ok());
             assert_eq!(info(&mut switching, "aof_enabled"), if wish == ON { "1" } else { "0" });
             if wish == ON {
                 switching.ok(&["SET", "a", "c"]);
-                is_safe(&mut switching);
+                wait_for_the_disk(&mut switching);
             }
         }
     }
 }
 
-/// Has each snapshot take ten minutes that is begun from now on.
+/// Every snapshot that begins from now on takes ten minutes.
 fn slow_down(client: &mut Client) {
     for n in 0..1000 {
         client.ok(&["SET", &n.to_string(), "v"]);
@@ -156,35 +157,36 @@ fn slow_down(client: &mut Client) {
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "600000"]);
 }
 
-fn go_on(client: &mut Client) {
+fn end_slow_down(client: &mut Client) {
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
 }
 
-/// The log waited for the end of a rewrite that was of no use to it, and that then was said to have failed.
+/// Regression: the AOF waited for the end of a rewrite that it could not use, and reported that
+/// rewrite as failed.
 #[test]
-fn it_is_switched_on_while_there_is_a_rewrite_without_it() {
+fn appendonly_can_be_switched_on_during_a_rewrite() {
     for wishes in [&[ON][..], &[ON, OFF, ON], &[ON, ON]] {
         let mut server = Server::weft(&[]);
         let mut client = server.client();
         slow_down(&mut client);
         client.cmd(&["BGREWRITEAOF"]);
         until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
-        go_on(&mut client);
+        end_slow_down(&mut client);
         for wish in wishes {
             client.ok(wish);
         }
         client.ok(&["SET", "last", "v"]);
-        is_safe(&mut client);
-        no_rewrite(&mut client);
+        wait_for_the_disk(&mut client);
+        wait_for_rewrite_end(&mut client);
         assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
         assert_eq!(info(&mut client, "aof_rewrites_consecutive_failures"), "0");
         assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
     }
 }
 
-/// The same, and it is off at the end: the next rewrite is whole.
+/// The same, with the AOF off at the end. The next rewrite is complete.
 #[test]
-fn it_is_switched_on_and_off_while_there_is_a_rewrite_without_it() {
+fn appendonly_can_be_switched_on_and_off_during_a_rewrite() {
     let mut server = Server::weft(&[]);
     let mut client = server.client();
     slow_down(&mut client);
@@ -192,29 +194,29 @@ fn it_is_switched_on_and_off_while_there_is_a_rewrite_without_it() {
     until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
     client.ok(&ON);
     client.ok(&OFF);
-    go_on(&mut client);
-    no_rewrite(&mut client);
+    end_slow_down(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.ok(&["SET", "last", "v"]);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     assert_eq!(kill_and_load(&mut server).cmd(&["DBSIZE"]).int(), 1001);
 }
 
-/// Who asks for a rewrite while the first base is written, or for the end.
+/// BGREWRITEAOF, and later SHUTDOWN, while the first base is written.
 #[test]
-fn a_rewrite_or_the_end_while_the_first_base_is_written() {
+fn rewrite_or_shutdown_during_the_first_base_works() {
     let mut server = Server::weft(&[]);
     let mut client = server.client();
     slow_down(&mut client);
     client.ok(&ON);
     until("the rewrite", || info(&mut client, "aof_rewrites") == "1");
-    go_on(&mut client);
+    end_slow_down(&mut client);
     let busy = client.cmd(&["BGREWRITEAOF"]).error();
     let wanted = "ERR Background append only file rewriting already in progress";
     assert_eq!(busy.as_deref(), Some(wanted));
     client.ok(&OFF);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.cmd(&["BGREWRITEAOF"]);
     client.ok(&ON);
     client.ok(&["SET", "last", "v"]);

@@ -1,8 +1,8 @@
-//! A disk that fails under a real server: nothing is acknowledged that would be lost, nothing that was
-//! acknowledged is, and the server goes on when the disk does.
+//! A failing disk under a real server: no lost write is acknowledged, no acknowledged write is
+//! lost, and the server continues when the disk recovers.
 //!
-//! `DISK_FAULTS_STEP` sets how many calls of a run are passed over between two that fail (9): with 1
-//! each of them fails once. A run is some writes with two rewrites and a snapshot between them.
+//! `DISK_FAULTS_STEP` sets the distance between the calls that fail (9): with 1, each call of a run
+//! fails once. A run is some writes with two rewrites and a snapshot.
 
 use std::time::{Duration, Instant};
 use weft_testkit::faulty::FaultyDisk;
@@ -15,7 +15,8 @@ const NO_SPACE: &str = "28";
 const BROKEN: &str = "5";
 const HALF: &str = "half";
 
-/// Until nothing is written in the background, or the server has gone; whether it is still there.
+/// Waits until no rewrite or snapshot is running, or the server is gone. Returns whether it is
+/// alive.
 fn is_quiet(client: &mut Client) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while let Ok(reply) = client.try_cmd(&["INFO", "persistence"]) {
@@ -24,7 +25,7 @@ fn is_quiet(client: &mut Client) -> bool {
         if is_zero("aof_rewrite_in_progress") && is_zero("rdb_bgsave_in_progress") {
             return true;
         }
-        assert!(Instant::now() < deadline, "a rewrite or a snapshot has no end\n{text}");
+        assert!(Instant::now() < deadline, "a rewrite or a snapshot does not end\n{text}");
         std::thread::sleep(Duration::from_millis(5));
     }
     false
@@ -34,26 +35,26 @@ fn log_server(disk: &FaultyDisk, policy: &str) -> Server {
     disk.server(&["--appendonly", "yes", "--appendfsync", policy])
 }
 
-/// What became of a request.
-enum Came {
+/// The result of a request.
+enum Outcome {
     Acknowledged,
     Refused,
-    /// There is no server any more.
+    /// The server is gone.
     Gone,
 }
 
-/// What a client has been told.
+/// The writes of a client and their results.
 #[derive(Default)]
-struct Told {
+struct History {
     acknowledged: Vec<u64>,
-    /// Asked for when the server went, and possibly done.
+    /// Sent when the server exited, and possibly executed.
     open: Option<u64>,
     next: u64,
 }
 
-impl Told {
-    /// Appends the next number to a list, and sets two keys of other shards to it.
-    fn write(&mut self, client: &mut Client) -> Came {
+impl History {
+    /// Appends the next number to a list, and sets two keys in other shards to it.
+    fn write(&mut self, client: &mut Client) -> Outcome {
         self.next += 1;
         let n = self.next.to_string();
         let words: [&[&str]; 5] =
@@ -61,25 +62,25 @@ impl Told {
         let words: Vec<Vec<&str>> = words.iter().map(|words| words.to_vec()).collect();
         let Ok(replies) = client.pipeline(&words) else {
             self.open = Some(self.next);
-            return Came::Gone;
+            return Outcome::Gone;
         };
         let answer = &replies[4].value;
         match answer.error() {
             None => {
                 assert_eq!(answer.items().len(), 3);
                 self.acknowledged.push(self.next);
-                Came::Acknowledged
+                Outcome::Acknowledged
             }
             Some(why) => {
                 let first = replies[1].value.error().unwrap_or_default();
-                let is_told = [&why, &first].iter().any(|e| e.starts_with("MISCONF"));
-                assert!(is_told, "refused by {why} {first}");
-                Came::Refused
+                let is_misconf = [&why, &first].iter().any(|e| e.starts_with("MISCONF"));
+                assert!(is_misconf, "refused by {why} {first}");
+                Outcome::Refused
             }
         }
     }
 
-    /// What is loaded is what was acknowledged, and nothing that was refused.
+    /// The loaded data are exactly the acknowledged writes, without refused ones.
     fn assert_loaded(&self, server: &Server, how: &str) {
         let mut client = server.client();
         let list = client.cmd(&["LRANGE", "list", "0", "-1"]);
@@ -89,7 +90,7 @@ impl Told {
         with_open.extend(self.open);
         assert!(
             list == self.acknowledged || list == with_open,
-            "{how}: {list:?} is there, and {:?} was acknowledged",
+            "{how}: loaded {list:?}, but {:?} was acknowledged",
             self.acknowledged
         );
         for key in ["a", "b"] {
@@ -100,20 +101,20 @@ impl Told {
     }
 }
 
-/// Writes, with two rewrites and a snapshot in between, until all is done or the server has gone;
-/// whether it is still there.
-fn use_it(client: &mut Client, told: &mut Told) -> bool {
+/// Writes, with two rewrites and a snapshot in between, until all is done or the server is gone.
+/// Returns whether it is alive.
+fn write_with_saves(client: &mut Client, history: &mut History) -> bool {
     for step in 0..12 {
         let background = match step {
             3 | 7 => &["BGREWRITEAOF"][..],
             9 => &["BGSAVE"],
             _ => &["PING"],
         };
-        // It may be refused, and there may be nobody.
+        // The command may be refused, and the server may be gone.
         if client.try_cmd(background).is_err() {
             return false;
         }
-        if let Came::Gone = told.write(client) {
+        if let Outcome::Gone = history.write(client) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(4));
@@ -124,35 +125,35 @@ fn use_it(client: &mut Client, told: &mut Told) -> bool {
     true
 }
 
-/// Until a write is accepted again.
-fn goes_on(client: &mut Client, told: &mut Told, how: &str) {
+/// Waits until a write is accepted again.
+fn wait_until_accepted(client: &mut Client, history: &mut History, how: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match told.write(client) {
-            Came::Acknowledged => return,
-            Came::Refused if Instant::now() < deadline => {
+        match history.write(client) {
+            Outcome::Acknowledged => return,
+            Outcome::Refused if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            Came::Refused => panic!("{how}: it does not go on"),
-            Came::Gone => panic!("{how}: it has ended"),
+            Outcome::Refused => panic!("{how}: writes stay refused"),
+            Outcome::Gone => panic!("{how}: the server has exited"),
         }
     }
 }
 
-/// A life in which these calls fail, and the next one; how many have failed.
-fn lives(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
+/// Runs a server while these calls fail, and restarts it. Returns how many calls failed.
+fn run_and_restart(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
     let how = format!("{policy}, {faults}");
     let mut server = log_server(disk, policy);
     let mut client = server.client();
     client.set_timeout(PATIENCE);
-    let mut told = Told::default();
+    let mut history = History::default();
     disk.fails(faults);
-    let is_there = use_it(&mut client, &mut told);
+    let survived = write_with_saves(&mut client, &mut history);
     let hits = disk.hits();
     disk.works();
-    if is_there {
-        goes_on(&mut client, &mut told, &how);
-        told.write(&mut client);
+    if survived {
+        wait_until_accepted(&mut client, &mut history, &how);
+        history.write(&mut client);
         if policy != "always" {
             let safe = client.cmd(&["WAITAOF", "1", "0", "30000"]);
             assert_eq!(safe.items().first().map(|n| n.int()), Some(1), "{how}: {safe}");
@@ -163,68 +164,68 @@ fn lives(disk: &FaultyDisk, policy: &str, faults: &str) -> usize {
         assert_eq!(server.wait().code(), Some(1), "{how}\n{}", server.log_tail());
     }
     server.restart();
-    told.assert_loaded(&server, &how);
+    history.assert_loaded(&server, &how);
     hits
 }
 
-/// Each call of a run fails once, by itself, in a run of its own.
+/// Each call of a run fails once, each in a run of its own.
 fn each_call_fails(policy: &str, error: &str) {
     let Some(disk) = FaultyDisk::new() else { return };
     let step = env_or("DISK_FAULTS_STEP", 9);
-    // Another remainder for each, so that together they are at more places.
+    // A different remainder for each test, so that together they cover more calls.
     let first = 1 + (policy.len() + error.len()) % step;
     for nth in (first..).step_by(step) {
-        if lives(&disk, policy, &format!("any any {error} {nth} {nth}")) == 0 {
-            assert!(nth > 20, "a run of {nth} calls is none");
+        if run_and_restart(&disk, policy, &format!("any any {error} {nth} {nth}")) == 0 {
+            assert!(nth > 20, "a run has more than {nth} calls");
             return;
         }
     }
 }
 
 #[test]
-fn no_space_for_one_call() {
+fn server_survives_no_space_in_one_call() {
     each_call_fails("everysec", NO_SPACE);
 }
 
 #[test]
-fn one_call_breaks() {
+fn server_survives_an_error_in_one_call() {
     each_call_fails("everysec", BROKEN);
 }
 
 #[test]
-fn one_call_breaks_under_always() {
+fn server_under_always_loses_nothing_after_an_error_in_one_call() {
     each_call_fails("always", BROKEN);
 }
 
 #[test]
-fn no_space_from_some_call_on() {
+fn server_survives_no_space_from_some_call_on() {
     let Some(disk) = FaultyDisk::new() else { return };
     for (policy, error) in [("everysec", NO_SPACE), ("everysec", BROKEN), ("always", NO_SPACE)] {
         for nth in [1, 4, 9, 17, 30] {
-            lives(&disk, policy, &format!("any any {error} {nth} 1000000"));
+            run_and_restart(&disk, policy, &format!("any any {error} {nth} 1000000"));
         }
     }
 }
 
 #[test]
-fn writes_that_are_cut_short() {
+fn short_writes_lose_nothing() {
     let Some(disk) = FaultyDisk::new() else { return };
     for policy in ["everysec", "always"] {
         for nth in [1, 2, 5] {
             let fails = format!("write .incr. {NO_SPACE} {} {}\n", nth + 1, nth + 4);
-            lives(&disk, policy, &format!("{fails}write .incr. {HALF} {nth} {nth}"));
-            lives(&disk, policy, &format!("write any {HALF} {nth} 1000000"));
+            run_and_restart(&disk, policy, &format!("{fails}write .incr. {HALF} {nth} {nth}"));
+            run_and_restart(&disk, policy, &format!("write any {HALF} {nth} 1000000"));
         }
-        // What was half written can't be taken back.
+        // A partial write can't be truncated.
         let both = format!("truncate any {BROKEN} 1 3\nwrite .incr. {HALF} 2 2");
-        lives(&disk, policy, &format!("{both}\nwrite .incr. {NO_SPACE} 3 5"));
+        run_and_restart(&disk, policy, &format!("{both}\nwrite .incr. {NO_SPACE} 3 5"));
     }
 }
 
-/// Wherever a rewrite fails, and be it that it does not know the folder: after some failures in a row it is
-/// tried less and less often, as in the reference.
+/// Wherever a rewrite fails, even if its folder is gone: after some failures in a row the server
+/// retries it less and less often, like the reference.
 #[test]
-fn a_rewrite_that_fails_is_tried_less_and_less_often() {
+fn failing_rewrite_is_retried_less_and_less_often() {
     let Some(disk) = FaultyDisk::new() else { return };
     let often = ["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "1"];
     let rest = ["--appendonly", "yes", "--enable-protected-configs", "yes"];
@@ -232,7 +233,7 @@ fn a_rewrite_that_fails_is_tried_less_and_less_often() {
         ("", 0),
         ("open .incr. 13 1 1000000", 0),
         ("write .rdb 28 1 1000000", 0),
-        // In the middle of the walk, not at its end.
+        // In the middle of the RDB file, not at its end.
         ("write .rdb 28 1 1000000", 1 << 20),
         ("sync .rdb 5 1 1000000", 0),
         ("rename .base. 28 1 1000000", 0),
@@ -248,8 +249,8 @@ fn a_rewrite_that_fails_is_tried_less_and_less_often() {
         assert!(is_quiet(&mut client));
         match faults {
             "" => {
-                client.ok(&["CONFIG", "SET", "dir", folder.to_str().expect("ours")]);
-                std::fs::remove_dir(&folder).expect("it is empty");
+                client.ok(&["CONFIG", "SET", "dir", folder.to_str().expect("valid UTF-8")]);
+                std::fs::remove_dir(&folder).expect("the folder is empty");
             }
             _ => disk.fails(faults),
         }
@@ -259,7 +260,7 @@ fn a_rewrite_that_fails_is_tried_less_and_less_often() {
             let text = client.cmd(&["INFO", "persistence"]).text();
             let field = "aof_rewrites_consecutive_failures:";
             let line = text.lines().find_map(|line| line.strip_prefix(field));
-            line.expect("it is told").to_string()
+            line.expect("the field is listed").to_string()
         };
         let attempts = |server: &Server| server.log().matches("automatic rewriting of AOF").count();
         while !server.log().contains("triggered the limit, will retry in 1 minutes") {
@@ -278,10 +279,10 @@ fn a_rewrite_that_fails_is_tried_less_and_less_often() {
     }
 }
 
-/// The log is on, and its first base can't be written: who ends the server is told, and does not wait for
-/// ever; once it can be, he may.
+/// The AOF is on, but its first base can't be written. SHUTDOWN returns an error instead of waiting
+/// forever, and succeeds once the disk recovers.
 #[test]
-fn no_end_without_the_first_base() {
+fn shutdown_is_refused_without_the_first_base() {
     let Some(disk) = FaultyDisk::new() else { return };
     let mut server = disk.server(&["--rdbcompression", "no"]);
     let mut client = server.client();
@@ -294,15 +295,15 @@ fn no_end_without_the_first_base() {
     disk.works();
     let deadline = Instant::now() + PATIENCE;
     while client.try_cmd(&["SHUTDOWN", "NOSAVE"]).is_ok() {
-        assert!(Instant::now() < deadline, "it never ends\n{}", server.log_tail());
+        assert!(Instant::now() < deadline, "the server does not exit\n{}", server.log_tail());
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(server.wait().success());
 }
 
-/// Nobody waits for the disk who asks what is configured, or changes it, while the file is written.
+/// CONFIG GET and CONFIG SET do not wait for the disk while CONFIG REWRITE writes the file.
 #[test]
-fn the_configuration_is_there_while_its_file_is_written() {
+fn configuration_is_available_while_its_file_is_written() {
     let Some(disk) = FaultyDisk::new() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("written.conf");
@@ -317,13 +318,13 @@ fn the_configuration_is_there_while_its_file_is_written() {
         assert!(Instant::now() < deadline, "the file is not synced: {}", disk.told());
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The thread of the connections, of which there is one, goes on, too.
+    // The only I/O thread also continues.
     assert_eq!(other.cmd(&["CONFIG", "GET", "timeout"]).items()[1].text(), "77");
     other.ok(&["CONFIG", "SET", "timeout", "78"]);
     disk.works();
-    assert!(writer.read_reply().expect("an answer").value.is_ok());
+    assert!(writer.read_reply().expect("a reply").value.is_ok());
     let text = std::fs::read_to_string(&file).expect("the file");
-    assert!(text.contains("timeout 77"), "as it was then: {text}");
+    assert!(text.contains("timeout 77"), "the values at the time of the rewrite: {text}");
     other.ok(&["CONFIG", "REWRITE"]);
     let text = std::fs::read_to_string(&file).expect("the file");
     assert!(text.contains("timeout 78"), "{text}");

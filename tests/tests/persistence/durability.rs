@@ -1,4 +1,4 @@
-//! What broke when saving, rewriting, switching the log on and off, ending and failing disks met.
+//! Regression tests for saves, rewrites, switching the AOF, shutdown and failing disks.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
+use weft_tests::persistence::{PATIENCE, info, until, wait_for_rewrite_end};
 
 const ON: [&str; 2] = ["--appendonly", "yes"];
-/// Microseconds for which a snapshot that begins then rests behind each key.
+/// Sets the microseconds for which a snapshot sleeps after each key.
 const SLOW: [&str; 3] = ["CONFIG", "SET", "rdb-key-save-delay"];
 
 fn fill(client: &mut Client, keys: usize) {
@@ -19,7 +19,7 @@ fn fill(client: &mut Client, keys: usize) {
     client.pipeline(&sets).expect("answers");
 }
 
-/// Has the next snapshot take about so long, with that many keys in the server.
+/// Writes `keys` keys and makes the next snapshot take about `time`.
 fn slow_down(client: &mut Client, keys: usize, time: Duration) {
     fill(client, keys);
     let delay = time.as_micros() / keys as u128;
@@ -30,7 +30,7 @@ fn ends_well(server: &mut Server) {
     let status = {
         let deadline = Instant::now() + PATIENCE;
         while server.is_alive() {
-            assert!(Instant::now() < deadline, "it does not end\n{}", server.log_tail());
+            assert!(Instant::now() < deadline, "the server does not exit\n{}", server.log_tail());
             std::thread::sleep(Duration::from_millis(10));
         }
         server.wait()
@@ -38,7 +38,7 @@ fn ends_well(server: &mut Server) {
     assert!(status.success(), "{status}\n{}", server.log_tail());
 }
 
-/// The files with data: the lock file stays for good.
+/// The files with data, without the lock file, which stays.
 fn files_of(folder: &std::path::Path) -> Vec<String> {
     let names = fs::read_dir(folder)
         .expect("a folder")
@@ -48,10 +48,10 @@ fn files_of(folder: &std::path::Path) -> Vec<String> {
     names
 }
 
-/// The base of a rewrite came while another log had begun: what was written between the two logs was
-/// in neither of its files, though WAITAOF had said that it is safe.
+/// Regression: the base of a rewrite was used although the AOF had restarted meanwhile. Writes
+/// between the two AOFs were in neither file, although WAITAOF had confirmed them.
 #[test]
-fn a_base_of_an_earlier_log_is_not_put_in_front_of_a_later_one() {
+fn base_of_an_earlier_aof_is_not_used_for_a_later_one() {
     let Some(disk) = FaultyDisk::new() else { return };
     let mut server = disk.server(&ON);
     let mut client = server.client();
@@ -73,14 +73,15 @@ fn a_base_of_an_earlier_log_is_not_put_in_front_of_a_later_one() {
     }
 }
 
-/// Rewrites began while the log was switched off and on, with cuts that belonged to no log or another
-/// one: files then began at the wrong place, and what was done was there twice or not at all.
+/// Regression: rewrites began while the AOF was switched off and on, with cuts that belonged to no
+/// AOF or to another one. Files began at the wrong place, and writes were loaded twice or not at
+/// all.
 #[test]
-fn what_is_done_is_there_once_however_often_the_log_is_switched() {
+fn writes_are_loaded_once_however_often_the_aof_is_switched() {
     let mut server = Server::weft(&[&ON[..], &["--io-threads", "2"]].concat());
     let mut rng = Rng::new(14);
     let mut sum = 0;
-    for life in 0..15 {
+    for round in 0..15 {
         let is_over = Arc::new(AtomicBool::new(false));
         let writers: Vec<_> = (0..3)
             .map(|_| {
@@ -108,14 +109,14 @@ fn what_is_done_is_there_once_however_often_the_log_is_switched() {
         }
         is_over.store(true, Ordering::Relaxed);
         sum += writers.into_iter().map(|writer| writer.join().expect("answers")).sum::<i64>();
-        no_rewrite(&mut client);
-        // One behind which nothing is written.
+        wait_for_rewrite_end(&mut client);
+        // A rewrite without later writes.
         client.cmd(&["BGREWRITEAOF"]);
-        no_rewrite(&mut client);
+        wait_for_rewrite_end(&mut client);
         assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
         server.restart();
         let found = server.client().cmd(&["GET", "n"]).text();
-        assert_eq!(found, sum.to_string(), "life {life}\n{}", server.log_tail());
+        assert_eq!(found, sum.to_string(), "life {round}\n{}", server.log_tail());
     }
 }
 
@@ -123,30 +124,32 @@ fn encode(words: &[&str]) -> Vec<u8> {
     weft_testkit::client::encode(words)
 }
 
-/// With `appendfsync no` nobody synced the folder, and files were only removed behind that.
+/// Regression: with `appendfsync no` the folder was never synced, and old files are removed only
+/// after that.
 #[test]
-fn files_that_were_rewritten_go_under_every_policy() {
+fn rewritten_files_are_removed_under_every_policy() {
     for policy in ["no", "everysec", "always"] {
         let server = Server::weft(&[&ON[..], &["--appendfsync", policy]].concat());
         let mut client = server.client();
-        // Many: one may end while the files of the one before are being removed, and its own are not to wait for that.
+        // Many rewrites: one may end while the files of the previous one are being removed. Its own
+        // files must be removed, too.
         for n in 1..=30 {
             client.cmd(&["BGREWRITEAOF"]);
             until("a rewrite", || info(&mut client, "aof_rewrites") == n.to_string());
-            no_rewrite(&mut client);
+            wait_for_rewrite_end(&mut client);
             assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
         }
         let folder = server.dir().join("appendonlydir");
         let wanted = ["appendonly.aof.31.base.rdb", "appendonly.aof.31.incr.aof"];
         let wanted = [&wanted[..], &["appendonly.aof.manifest"]].concat();
-        until("the end of old files", || files_of(&folder) == wanted);
+        until("the old files are removed", || files_of(&folder) == wanted);
     }
 }
 
-/// A sync that was part of a rewrite failed: nobody was refused, though what came was in no file that
-/// would be found.
+/// Regression: a sync within a rewrite failed, and writes were still accepted although their file
+/// would not be found.
 #[test]
-fn a_failed_sync_at_a_cut_is_as_any_other() {
+fn failed_sync_at_a_rewrite_is_handled_like_any_other() {
     let Some(disk) = FaultyDisk::new() else { return };
     let server = disk.server(&ON);
     let mut client = server.client();
@@ -155,9 +158,9 @@ fn a_failed_sync_at_a_cut_is_as_any_other() {
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     disk.fails("sync .incr. 5 1 1");
     client.cmd(&["BGREWRITEAOF"]);
-    until("the failure", || disk.hits() > 0);
+    until("the failed call", || disk.hits() > 0);
     until("MISCONF", || client.cmd(&["SET", "a", "b"]).error().is_some());
-    let refused = client.cmd(&["SET", "a", "b"]).error().expect("it is refused");
+    let refused = client.cmd(&["SET", "a", "b"]).error().expect("the write is refused");
     assert!(refused.starts_with("MISCONF Errors writing to the AOF file"), "{refused}");
     assert_eq!(info(&mut client, "aof_last_write_status"), "err");
     disk.works();
@@ -169,14 +172,14 @@ fn a_failed_sync_at_a_cut_is_as_any_other() {
     disk.fails("sync .incr. 5 1 1");
     let mut client = server.client();
     let _ = client.try_cmd(&["BGREWRITEAOF"]);
-    until("the end", || !server.is_alive());
+    until("the server exits", || !server.is_alive());
     assert_eq!(server.wait().code(), Some(1));
 }
 
-/// After some failures in a row rewrites were tried every minute, every two, ... every hour, and writes
-/// were refused until one had succeeded.
+/// Regression: after some failures in a row the server retried rewrites every minute, every two, up
+/// to every hour. It refused writes until one had succeeded.
 #[test]
-fn it_goes_on_soon_after_the_disk_does() {
+fn writes_are_accepted_soon_after_the_disk_recovers() {
     let Some(disk) = FaultyDisk::new() else { return };
     let server = disk.server(&ON);
     let mut client = server.client();
@@ -187,15 +190,15 @@ fn it_goes_on_soon_after_the_disk_does() {
         info(&mut client, "aof_rewrites_consecutive_failures").parse::<u64>().is_ok_and(|n| n > 3)
     });
     disk.works();
-    // Long before the pause of a minute that began with the third failure is over.
+    // Well before the end of the one-minute pause after the third failure.
     let began = Instant::now();
     until("a write", || client.cmd(&["SET", "a", "3"]).error().is_none());
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
-/// A rewrite had the one snapshot that there is, so the server could not save and did not end.
+/// Regression: a rewrite used the only snapshot, so the server could not save and did not exit.
 #[test]
-fn it_ends_while_the_log_is_rewritten() {
+fn server_exits_during_a_rewrite() {
     let mut server = Server::weft(&[&ON[..], &["--save", "3600 1000000"]].concat());
     let mut client = server.client();
     slow_down(&mut client, 1000, Duration::from_secs(30));
@@ -209,9 +212,9 @@ fn it_ends_while_the_log_is_rewritten() {
     assert!(folder.iter().all(|name| !name.starts_with("temp-")), "{folder:?}");
 }
 
-/// A client had asked for SAVE when the server was told to end: it went on for ever.
+/// Regression: the server never exited if a client was running SAVE when the signal arrived.
 #[test]
-fn it_ends_while_somebody_saves() {
+fn server_exits_during_a_save() {
     let mut server = Server::weft(&["--save", "3600 1000000"]);
     let mut client = server.client();
     slow_down(&mut client, 1000, Duration::from_secs(3));
@@ -225,9 +228,10 @@ fn it_ends_while_somebody_saves() {
     ends_well(&mut server);
 }
 
-/// SHUTDOWN NOSAVE waited on an I/O thread for a save that was about to stop the I/O threads.
+/// Regression: SHUTDOWN NOSAVE waited on an I/O thread for a save that was about to stop the I/O
+/// threads.
 #[test]
-fn an_end_without_saving_waits_for_no_save() {
+fn shutdown_without_saving_does_not_wait_for_a_save() {
     for n in 0..20 {
         let mut server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
         server.client().ok(&["SET", "a", "b"]);
@@ -248,9 +252,9 @@ fn an_end_without_saving_waits_for_no_save() {
     }
 }
 
-/// A server that ended while it saved in the background left its file behind.
+/// Regression: a server that exited during a background save left its temporary file.
 #[test]
-fn what_is_given_up_at_the_end_leaves_nothing() {
+fn cancelled_save_at_shutdown_leaves_no_file() {
     let mut server = Server::weft(&[]);
     let mut client = server.client();
     slow_down(&mut client, 1000, Duration::from_secs(30));
@@ -260,9 +264,9 @@ fn what_is_given_up_at_the_end_leaves_nothing() {
     assert_eq!(files_of(server.dir()), ["log"]);
 }
 
-/// Who asked for the end while data was loaded waited for all of it.
+/// Regression: a shutdown during loading waited for the end of the load.
 #[test]
-fn it_ends_while_it_loads() {
+fn server_exits_during_loading() {
     for appends in ["no", "yes"] {
         let mut server = Server::weft(&["--appendonly", appends]);
         let mut client = server.client();
@@ -270,11 +274,11 @@ fn it_ends_while_it_loads() {
         match appends {
             "yes" => {
                 client.cmd(&["BGREWRITEAOF"]);
-                no_rewrite(&mut client);
+                wait_for_rewrite_end(&mut client);
             }
             _ => client.ok(&["SAVE"]),
         }
-        // Ten minutes, if nobody ended it.
+        // Loading would take ten minutes.
         let slow = ["--appendonly", appends, "--key-load-delay", "400000"];
         server.restart_loading(&slow);
         let mut client = server.client();
@@ -284,26 +288,29 @@ fn it_ends_while_it_loads() {
     }
 }
 
-/// What was left of an earlier process was known by how its name begins, and a log may be named so.
+/// Leftovers of an earlier process were recognized by the start of their names, which may also be
+/// the name of an AOF.
 #[test]
-fn a_log_may_have_any_name() {
+fn aof_may_have_any_name() {
     let mut server = Server::weft(&[&ON[..], &["--appendfilename", "temp-x.aof"]].concat());
     let mut client = server.client();
     client.ok(&["SET", "a", "b"]);
     let folder = server.dir().join("appendonlydir");
     let leftovers = ["temp-temp-x.aof.incr", "temp-rewriteaof-bg-7.aof", "temp-7-1.rdb"];
     server.stop_term();
-    leftovers.iter().for_each(|name| fs::write(folder.join(name), "x").expect("room"));
+    leftovers
+        .iter()
+        .for_each(|name| fs::write(folder.join(name), "x").expect("the disk has space"));
     server.restart();
     assert_eq!(server.client().cmd(&["GET", "a"]).text(), "b");
     let names = files_of(&folder);
     assert!(names.iter().all(|name| !leftovers.contains(&&**name)), "{names:?}");
 }
 
-/// A save point that was reached while the log was rewritten was tried ten times a second, with a line
-/// of the log and a thread each time.
+/// Regression: a save point reached during a rewrite was retried ten times a second, with a log
+/// line and a thread each time.
 #[test]
-fn a_save_point_waits_for_the_rewrite() {
+fn save_point_waits_for_a_rewrite() {
     let server = Server::weft(&[&ON[..], &["--save", "1 1"]].concat());
     let mut client = server.client();
     slow_down(&mut client, 1000, Duration::from_secs(8));
@@ -313,11 +320,11 @@ fn a_save_point_waits_for_the_rewrite() {
     assert_eq!(info(&mut client, "aof_rewrite_in_progress"), "1");
     assert_eq!(server.log().matches("Saving...").count(), 0);
     client.ok(&[&SLOW[..], &["0"]].concat());
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     until("the save", || info(&mut client, "rdb_saves") != "0");
 }
 
-/// As the reference answers, while the one of the two is under way that the other would disturb.
+/// The replies match the reference while the conflicting operation is running.
 #[test]
 fn saves_and_rewrites_wait_for_each_other() {
     let server = Server::weft(&ON);
@@ -325,17 +332,17 @@ fn saves_and_rewrites_wait_for_each_other() {
     slow_down(&mut client, 1000, Duration::from_secs(4));
     let started = "Background append only file rewriting started";
     assert_eq!(client.cmd(&["BGREWRITEAOF"]).text(), started);
-    // From the answer on, for who waits until there is none.
+    // INFO reports the rewrite from the reply on, for clients that wait for its end.
     assert_eq!(info(&mut client, "aof_rewrite_in_progress"), "1");
-    let busy = client.cmd(&["BGSAVE"]).error().expect("it is refused");
+    let busy = client.cmd(&["BGSAVE"]).error().expect("BGSAVE is refused");
     assert!(busy.starts_with("ERR Another child process is active (AOF?)"), "{busy}");
     assert_eq!(client.cmd(&["BGSAVE", "SCHEDULE"]).text(), "Background saving scheduled");
     assert_eq!(client.cmd(&["BGSAVE", "CANCEL"]).text(), "Scheduled background saving cancelled");
     client.send_raw(&encode(&["SAVE"])).expect("sent");
     server.client().ok(&[&SLOW[..], &["0"]].concat());
     client.set_timeout(PATIENCE);
-    assert_eq!(client.read_reply().expect("an answer").value.text(), "OK");
-    no_rewrite(&mut client);
+    assert_eq!(client.read_reply().expect("a reply").value.text(), "OK");
+    wait_for_rewrite_end(&mut client);
     client.ok(&[&SLOW[..], &["30000"]].concat());
     client.cmd(&["BGSAVE"]);
     for _ in 0..2 {
@@ -348,12 +355,12 @@ fn saves_and_rewrites_wait_for_each_other() {
     }
     client.cmd(&["BGSAVE", "CANCEL"]);
     client.ok(&[&SLOW[..], &["0"]].concat());
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
 }
 
-/// Who waited for the disk waited for ever when the log was switched off.
+/// Regression: WAITAOF blocked forever when the AOF was switched off.
 #[test]
-fn who_waits_for_the_disk_is_told_that_there_is_no_log() {
+fn waitaof_returns_an_error_when_the_aof_is_switched_off() {
     let server = Server::weft(&[]);
     let (mut client, mut waiter) = (server.client(), server.client());
     slow_down(&mut client, 1000, Duration::from_secs(30));
@@ -362,57 +369,57 @@ fn who_waits_for_the_disk_is_told_that_there_is_no_log() {
     let mut with_replica = server.client();
     waiter.send_raw(&encode(&["WAITAOF", "1", "0", "0"])).expect("sent");
     with_replica.send_raw(&encode(&["WAITAOF", "1", "1", "0"])).expect("sent");
-    until("those who wait", || {
+    until("two blocked clients", || {
         let clients = client.cmd(&["INFO", "clients"]).text();
         clients.contains("blocked_clients:2\r")
     });
     client.ok(&["CONFIG", "SET", "appendonly", "no"]);
     for mut waiter in [waiter, with_replica] {
         waiter.set_timeout(PATIENCE);
-        let refused = waiter.read_reply().expect("an answer").value.error().expect("an error");
+        let refused = waiter.read_reply().expect("a reply").value.error().expect("an error");
         let wanted = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
         assert_eq!(refused, wanted);
     }
 }
 
-/// The folder of the log was not there any more, and was not made again.
+/// Regression: the AOF folder was gone and was not created again.
 #[test]
-fn the_folder_of_the_log_may_change() {
+fn aof_folder_may_move() {
     let permitted = ["--enable-protected-configs", "yes"];
     let mut server = Server::weft(&[&ON[..], &permitted].concat());
     let mut client = server.client();
     client.ok(&["SET", "a", "b"]);
     let other = server.dir().join("other");
     fs::create_dir(&other).expect("a folder");
-    client.ok(&["CONFIG", "SET", "dir", other.to_str().expect("ours")]);
+    client.ok(&["CONFIG", "SET", "dir", other.to_str().expect("valid UTF-8")]);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     client.ok(&["SET", "c", "d"]);
     client.set_timeout(PATIENCE);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     server.kill();
-    fs::rename(other.join("appendonlydir"), server.dir().join("moved")).expect("it is there");
-    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("old files");
+    fs::rename(other.join("appendonlydir"), server.dir().join("moved")).expect("the folder exists");
+    fs::remove_dir_all(server.dir().join("appendonlydir")).expect("the old folder exists");
     fs::rename(server.dir().join("moved"), server.dir().join("appendonlydir")).expect("renamed");
     server.restart();
     assert_eq!(server.client().cmd(&["MGET", "a", "c"]).items().len(), 2);
     assert_eq!(server.client().cmd(&["DBSIZE"]).int(), 2);
 }
 
-/// Old files that could not be removed, or not struck from the manifest, were tried again at once, with a
-/// thread and lines of the log for each time.
+/// Regression: if old files could not be removed, or removed from the manifest, the server retried
+/// at once, with a thread and log lines each time.
 #[test]
-fn what_can_not_be_removed_is_left_for_a_while() {
+fn failed_removal_of_old_files_is_retried_after_a_pause() {
     let Some(disk) = FaultyDisk::new() else { return };
-    // The first two manifests of a rewrite are written, the one behind the removal is not.
+    // A rewrite writes the manifest twice, which works. The third write, after the removal, fails.
     for faults in ["write manifest 28 3 1000000", "unlink any 1 1 1000000"] {
         let server = disk.server(&[&ON[..], &["--appendfsync", "always"]].concat());
         let mut client = server.client();
         disk.fails(faults);
         client.cmd(&["BGREWRITEAOF"]);
-        no_rewrite(&mut client);
-        until("the failure", || disk.hits() > 0);
+        wait_for_rewrite_end(&mut client);
+        until("the failed call", || disk.hits() > 0);
         std::thread::sleep(Duration::from_millis(500));
         assert!(disk.hits() < 10, "{}", disk.told());
         disk.works();
@@ -420,13 +427,13 @@ fn what_can_not_be_removed_is_left_for_a_while() {
     }
 }
 
-/// CONFIG RESETSTAT counts these from the beginning, too.
+/// CONFIG RESETSTAT resets these counters, too.
 #[test]
-fn what_is_counted_can_be_reset() {
+fn config_resetstat_resets_the_persistence_counters() {
     let server = Server::weft(&ON);
     let mut client = server.client();
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     client.ok(&["SAVE"]);
     for (counted, resets) in [("1", true), ("0", false)] {
         for field in ["aof_rewrites", "rdb_saves"] {

@@ -1,4 +1,4 @@
-//! How a server ends that has not come so far as to serve: it says why, waits for nobody, and leaves no
+//! A server that exits before it serves clients logs the reason, blocks on nothing, and leaves no
 //! pid file.
 
 use std::fs::{self, File};
@@ -8,27 +8,27 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
 use weft_testkit::{Server, client, locate};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite};
+use weft_tests::persistence::{PATIENCE, info, wait_for_rewrite_end};
 
-/// Waits for the end of a process, which does not outlive it.
+/// Waits for a process to exit, and kills it on timeout.
 fn end_of(mut child: Child) -> ExitStatus {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(status) = child.try_wait().expect("our own child can be asked for") {
+        if let Some(status) = child.try_wait().expect("the child can be polled") {
             return status;
         }
         if Instant::now() > deadline {
-            child.kill().and_then(|()| child.wait()).expect("our own child can be ended");
-            panic!("it does not end");
+            child.kill().and_then(|()| child.wait()).expect("the child can be killed");
+            panic!("the process does not exit");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Starts a server in `folder` that ends by itself: how, and what it has said.
+/// Starts a server in `folder` that must exit by itself. Returns its status and its output.
 fn start_that_ends(folder: &Path, args: &[&str]) -> (ExitStatus, String) {
     let said = folder.join("said");
-    let file = File::create(&said).expect("room");
+    let file = File::create(&said).expect("the disk has space");
     let child = Command::new(locate::weft())
         .args(["--port", &free_port().to_string(), "--bind", "127.0.0.1", "--save", ""])
         .args(args)
@@ -39,8 +39,8 @@ fn start_that_ends(folder: &Path, args: &[&str]) -> (ExitStatus, String) {
         .spawn()
         .expect("the server's own program runs");
     let status = end_of(child);
-    let text = fs::read_to_string(&said).expect("it was written");
-    fs::remove_file(said).expect("it is there");
+    let text = fs::read_to_string(&said).expect("the output file exists");
+    fs::remove_file(said).expect("the output file exists");
     (status, text)
 }
 
@@ -49,9 +49,9 @@ fn make_pipe(path: &Path) {
     assert!(made.is_ok_and(|made| made.success()), "mkfifo {}", path.display());
 }
 
-/// The start waited for the other end of a pipe, or read a device until the memory was full.
+/// Regression: the start blocked on opening a pipe, or read a device until memory was full.
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn start_does_not_block_on_files_that_are_not_regular() {
     let mut server = Server::weft(&["--appendonly", "yes"]);
     let mut client = server.client();
     client.ok(&["SET", "a", "b"]);
@@ -67,7 +67,7 @@ fn what_is_no_file_is_not_waited_for() {
         ("yes", "appendonlydir/appendonly.aof.1.incr.aof"),
     ] {
         let path = folder.join(name);
-        fs::rename(&path, &aside).expect("it is there");
+        fs::rename(&path, &aside).expect("the file exists");
         for target in [Some(&*pipe), Some(Path::new("/dev/zero")), None] {
             match target {
                 Some(target) => symlink(target, &path).expect("a link"),
@@ -76,36 +76,36 @@ fn what_is_no_file_is_not_waited_for() {
             let (status, said) = start_that_ends(&folder, &["--appendonly", appends]);
             assert_eq!(status.code(), Some(1), "{name}: {said}");
             assert!(said.contains("It is not a regular file"), "{name}: {said}");
-            fs::remove_file(&path).expect("it is there");
+            fs::remove_file(&path).expect("the file exists");
         }
-        fs::rename(&aside, &path).expect("it is there");
+        fs::rename(&aside, &path).expect("the file exists");
     }
     server.restart();
     assert_eq!(server.client().cmd(&["GET", "a"]).text(), "b");
 }
 
-/// Who wrote the log waited for the other end of a pipe that had the name of the next file.
+/// Regression: the AOF writer blocked on opening a pipe that had the name of the next file.
 #[test]
-fn a_rewrite_does_not_wait_for_a_pipe() {
+fn rewrite_does_not_block_on_a_pipe() {
     let server = Server::weft(&["--appendonly", "yes"]);
     let mut client = server.client();
     let path = server.dir().join("appendonlydir/appendonly.aof.2.incr.aof");
     make_pipe(&path);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "err");
     client.ok(&["SET", "a", "b"]);
     client.set_timeout(PATIENCE);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("the pipe exists");
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
 }
 
-/// Only an end in good order took it along.
+/// Regression: only a clean shutdown removed the pid file.
 #[test]
-fn the_pid_file_goes_with_the_process() {
+fn pid_file_is_removed_on_every_exit() {
     let pid = ["--pidfile", "pid"];
     for how in ["SHUTDOWN", "SIGTERM"] {
         let mut server = Server::weft(&[]);
@@ -115,10 +115,13 @@ fn the_pid_file_goes_with_the_process() {
         let mut client = server.client();
         client.pipeline(&sets).expect("answers");
         client.ok(&["SAVE"]);
-        // Twenty minutes, if nobody ended it.
+        // Loading would take twenty minutes.
         server.restart_loading(&[&pid[..], &["--key-load-delay", "400000"]].concat());
         let path = server.dir().join("pid");
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), format!("{}\n", server.pid()));
+        assert_eq!(
+            fs::read_to_string(&path).expect("the file exists"),
+            format!("{}\n", server.pid())
+        );
         let mut client = server.client();
         assert_eq!(info(&mut client, "loading"), "1");
         match how {
@@ -132,8 +135,8 @@ fn the_pid_file_goes_with_the_process() {
     for (appends, name) in [("no", "dump.rdb"), ("yes", "appendonlydir/appendonly.aof.manifest")] {
         let folder = tempfile::tempdir().expect("a folder");
         let broken = folder.path().join(name);
-        fs::create_dir_all(broken.parent().expect("a folder")).expect("room");
-        fs::write(broken, "no such thing").expect("room");
+        fs::create_dir_all(broken.parent().expect("a folder")).expect("the disk has space");
+        fs::write(broken, "no such thing").expect("the disk has space");
         let args = [&pid[..], &["--appendonly", appends]].concat();
         let (status, said) = start_that_ends(folder.path(), &args);
         assert_eq!(status.code(), Some(1), "{said}");

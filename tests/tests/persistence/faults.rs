@@ -1,11 +1,11 @@
-//! Faults of persistence that were found by running servers side by side: each test failed before its repair.
+//! Persistence faults found by running servers side by side. Each test failed before its fix.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use weft_testkit::server::free_port;
 use weft_testkit::{Client, Server, locate};
-use weft_tests::persistence::{PATIENCE, info, no_rewrite, until};
+use weft_tests::persistence::{PATIENCE, info, until, wait_for_rewrite_end};
 
 const LOG: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
 
@@ -13,23 +13,24 @@ fn lines_of(output: &Output) -> String {
     [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
 }
 
-/// Starts a server in `dir` that is expected to end by itself.
+/// Starts a server in `dir` that must exit by itself.
 fn start_in(dir: &Path, options: &[&str]) -> Output {
     let mut server = Command::new(locate::weft());
     server.args(["--port", &free_port().to_string(), "--dir"]).arg(dir).args(options);
-    let mut child = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut child =
+        server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().expect("a child").is_none() {
         if Instant::now() > deadline {
             let _ = child.kill();
-            panic!("the server goes on");
+            panic!("the server does not exit");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    child.wait_with_output().expect("it has ended")
+    child.wait_with_output().expect("the server has exited")
 }
 
-/// The number of this run of the server, once it answers.
+/// The run id of the server, once it answers.
 fn run_id(server: &Server) -> Option<String> {
     let mut client = Client::try_tcp(server.port()).ok()?;
     let text = client.try_cmd(&["INFO", "server"]).ok()?.value.text();
@@ -47,9 +48,9 @@ fn get(client: &mut Client, key: &str) -> String {
     client.cmd(&["GET", key]).text()
 }
 
-/// Both appended to the same files: after kill -9 the log did not load any more.
+/// Regression: two servers appended to the same files, which did not load after kill -9.
 #[test]
-fn a_second_server_does_not_write_the_files_of_the_first() {
+fn second_server_does_not_write_the_files_of_the_first() {
     let mut first = Server::weft(&LOG);
     let mut client = first.client();
     client.ok(&["SET", "a", "1"]);
@@ -59,7 +60,7 @@ fn a_second_server_does_not_write_the_files_of_the_first() {
     assert!(lines_of(&refused).contains(&owner), "{}", lines_of(&refused));
     client.ok(&["SET", "b", "2"]);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
-    // However a server ends, its lock ends with it.
+    // The lock ends with its process, however that exits.
     first.kill();
     first.restart();
     first.wait_until_loaded();
@@ -77,15 +78,16 @@ fn owner_of(server: &Server) -> String {
     format!("in use by process {},", server.pid())
 }
 
-/// Snapshots are replaced whole, so a folder may be shared for them; the log may not begin in it.
+/// Servers may share a folder for snapshots, which are replaced atomically. An AOF may not start in
+/// it.
 #[test]
-fn a_log_does_not_begin_in_a_folder_that_another_server_writes() {
+fn aof_does_not_start_in_a_folder_that_another_server_uses() {
     let first = Server::weft(&LOG);
     first.client().ok(&["SET", "a", "1"]);
-    let dir = first.dir().to_str().expect("text");
+    let dir = first.dir().to_str().expect("valid UTF-8");
     let second = Server::weft(&["--enable-protected-configs", "yes", "--save", ""]);
     let mut client = second.client();
-    // With the log off, the folder is changed as ever.
+    // With the AOF off, the folder may be changed.
     client.ok(&["CONFIG", "SET", "dir", dir]);
     let refused = client.cmd(&["CONFIG", "SET", "appendonly", "yes"]).error().expect("refused");
     assert!(
@@ -93,29 +95,29 @@ fn a_log_does_not_begin_in_a_folder_that_another_server_writes() {
     );
     assert_eq!(client.cmd(&["CONFIG", "GET", "appendonly"]).items()[1].text(), "no");
     assert!(second.log().contains(&owner_of(&first)), "{}", second.log());
-    // Nor does a rewrite put a base of its own there.
+    // A rewrite does not write a base there either.
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "err");
-    // With the log on, the folder stays what it was.
-    let own = second.dir().to_str().expect("text");
+    // With the AOF on, the change of the folder is refused.
+    let own = second.dir().to_str().expect("valid UTF-8");
     client.ok(&["CONFIG", "SET", "dir", own]);
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     let refused = client.cmd(&["CONFIG", "SET", "dir", dir]).error().expect("refused");
     assert!(refused.contains(&owner_of(&first)), "{refused}");
     assert_eq!(client.cmd(&["CONFIG", "GET", "dir"]).items()[1].text(), own);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     assert_eq!(get(&mut first.client(), "a"), "1");
 }
 
-/// Files of other names are other files.
+/// Files with different names do not conflict.
 #[test]
-fn servers_of_other_file_names_share_a_folder() {
+fn servers_with_different_file_names_share_a_folder() {
     let first = Server::weft(&LOG);
-    let dir = first.dir().to_str().expect("text");
+    let dir = first.dir().to_str().expect("valid UTF-8");
     let options = ["--dir", dir, "--appendfilename", "other.aof", "--dbfilename", "other.rdb"];
     let mut second = Server::weft(&[&LOG[..], &options].concat());
     first.client().ok(&["SET", "a", "1"]);
@@ -123,12 +125,12 @@ fn servers_of_other_file_names_share_a_folder() {
     for server in [&first, &second] {
         let mut client = server.client();
         client.cmd(&["BGREWRITEAOF"]);
-        no_rewrite(&mut client);
+        wait_for_rewrite_end(&mut client);
         assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
     }
-    // What the first one is writing now is not cleared away when the other one starts.
+    // The start of the second server must not remove a file that the first one is writing.
     let unfinished = first.dir().join("appendonlydir/temp-rewriteaof-bg-1.aof");
-    std::fs::write(&unfinished, "x").expect("room");
+    std::fs::write(&unfinished, "x").expect("the disk has space");
     second.restart();
     second.wait_until_loaded();
     assert!(unfinished.exists());
@@ -136,9 +138,9 @@ fn servers_of_other_file_names_share_a_folder() {
     assert_eq!(get(&mut first.client(), "a"), "1");
 }
 
-/// A repair cuts a file that a server goes on writing.
+/// A repair would truncate a file that a server is writing.
 #[test]
-fn files_in_use_are_checked_and_not_repaired() {
+fn files_in_use_are_checked_but_not_repaired() {
     let mut server = Server::weft(&LOG);
     server.client().ok(&["SET", "a", "1"]);
     for options in [&["--fix"][..], &["--truncate-to-timestamp", "1"]] {
@@ -151,15 +153,16 @@ fn files_in_use_are_checked_and_not_repaired() {
     assert!(check_log(server.dir(), &["--fix"]).status.success());
 }
 
-/// A base of commands had no time at its beginning, where tools that cut logs at a time look for it.
+/// Regression: a base of commands had no timestamp at its beginning, where tools that truncate at a
+/// time expect it.
 #[test]
-fn a_base_of_commands_begins_with_its_time() {
+fn base_of_commands_begins_with_its_timestamp() {
     let options = ["--aof-timestamp-enabled", "yes", "--aof-use-rdb-preamble", "no"];
     let mut server = Server::weft(&[&LOG[..], &options].concat());
     let mut client = server.client();
     client.ok(&["SET", "a", "1"]);
     client.cmd(&["BGREWRITEAOF"]);
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     let base = server.dir().join("appendonlydir/appendonly.aof.2.base.aof");
     assert!(std::fs::read(base).expect("the base").starts_with(b"#TS:"));
     assert!(check_log(server.dir(), &[]).status.success());
@@ -168,14 +171,14 @@ fn a_base_of_commands_begins_with_its_time() {
     assert_eq!(get(&mut server.client(), "a"), "1");
 }
 
-/// The words by which tools find out which file is missing.
+/// Tools parse these words to find the missing file.
 #[test]
-fn a_missing_file_of_the_log_is_named_as_by_valkey() {
+fn missing_aof_file_is_named_as_by_valkey() {
     let mut server = Server::weft(&LOG);
     server.client().ok(&["SET", "a", "1"]);
     server.stop_term();
     let name = "appendonly.aof.1.incr.aof";
-    std::fs::remove_file(server.dir().join("appendonlydir").join(name)).expect("it was there");
+    std::fs::remove_file(server.dir().join("appendonlydir").join(name)).expect("the file exists");
     let lines = lines_of(&start_in(server.dir(), &LOG));
     let words =
         format!("Unable to obtain the AOF file {name} length. stat: No such file or directory");

@@ -1,20 +1,19 @@
-//! kill -9 at random moments: what was acknowledged is there afterwards, and nothing is torn.
+//! kill -9 at random moments: acknowledged writes survive, and no operation is torn.
 //!
-//! | variable | what |
+//! | variable | meaning |
 //! |---|---|
-//! | `KILLED_RUNS` | how often the server is killed, default 6 |
-//! | `KILLED_SEED` | of the first run, default 1 |
-//! | `KILLED_PEER` | `valkey`: kills that instead, to see whether the test is right |
+//! | `KILLED_RUNS` | number of kills, default 6 |
+//! | `KILLED_SEED` | seed of the first run, default 1 |
+//! | `KILLED_PEER` | `valkey`: kills Valkey instead, to verify the test |
 //!
-//! Eight clients write, each to keys of its own in several shards: MSET of four keys, a transaction
-//! on three, RPUSH. Each operation writes its number, so that afterwards every key tells how far its
-//! client has come. What must hold, with `n` the last operation of a client that is there:
+//! Eight clients write, each to its own keys in several shards: MSET of four keys, a transaction on
+//! three, RPUSH. Each operation writes its number, so every key shows the last operation that
+//! survived. With `n` the last surviving operation of a client:
 //!
-//! * Whole: the keys that one operation writes agree, and lists hold every number once, in order.
-//! * A prefix: of a client, everything up to `n` is there; and what was acknowledged before an
-//!   operation began that is there, is there, too, whoever did it.
-//! * `always`: everything that was acknowledged is there. `everysec`: everything older than two
-//!   seconds.
+//! * Atomicity: the keys of one operation agree, and lists hold every number once, in order.
+//! * Prefix: every operation of the client up to `n` survives. If an operation survives, so does
+//!   every operation of any client that was acknowledged before it began.
+//! * `always`: every acknowledged operation survives. `everysec`: every one older than two seconds.
 
 use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
@@ -27,19 +26,19 @@ fn env_or(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// One operation: which, and when. No end: its reply never came.
+/// One operation and its times. `ended` is `None` if its reply never arrived.
 #[derive(Clone, Copy)]
-struct Done {
+struct Operation {
     number: u64,
     kind: usize,
     began: Instant,
     ended: Option<Instant>,
 }
 
-/// What a client has done, over all runs.
+/// The operations of a client, over all runs.
 #[derive(Default)]
-struct Past {
-    done: Vec<Done>,
+struct History {
+    done: Vec<Operation>,
     next: u64,
 }
 
@@ -47,7 +46,7 @@ fn text(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
 
-/// The commands of an operation, the reply to the last of which acknowledges it.
+/// The commands of an operation. The reply to the last one acknowledges it.
 fn commands(client: usize, kind: usize, number: u64) -> Vec<Vec<String>> {
     let n = number.to_string();
     let key = |what: &str| format!("{what}:{client}");
@@ -70,17 +69,17 @@ fn commands(client: usize, kind: usize, number: u64) -> Vec<Vec<String>> {
 }
 
 /// Writes until the server is gone.
-fn write(port: u16, client: usize, past: &mut Past, seed: u64) {
+fn write(port: u16, client: usize, history: &mut History, seed: u64) {
     let mut rng = Rng::new(seed ^ (client as u64) << 32);
     let Ok(mut connection) = Client::try_tcp(port) else { return };
     loop {
-        past.next += 1;
-        let (number, kind) = (past.next, rng.below(KINDS));
+        history.next += 1;
+        let (number, kind) = (history.next, rng.below(KINDS));
         let commands = commands(client, kind, number);
         let began = Instant::now();
         let replies = connection.pipeline(&commands);
         let ended = replies.is_ok().then(Instant::now);
-        past.done.push(Done { number, kind, began, ended });
+        history.done.push(Operation { number, kind, began, ended });
         let Ok(replies) = replies else { return };
         for reply in replies {
             let refused = matches!(reply.value, Value::Error(_) | Value::NullArray);
@@ -104,8 +103,8 @@ fn numbers(value: &Value) -> Vec<u64> {
     }
 }
 
-/// The last number of each kind that is there, after a look at whether everything is whole.
-fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
+/// The last surviving number of each kind. Checks that no operation is torn.
+fn found(connection: &mut Client, client: usize, history: &History) -> [u64; KINDS] {
     let key = |what: &str| format!("{what}:{client}");
     let mut get = |key: String| number(&connection.cmd(&["GET", &key]));
     let four: Vec<u64> = (0..4).map(|i| get(format!("m{i}:{client}"))).collect();
@@ -114,49 +113,50 @@ fn found(connection: &mut Client, client: usize, past: &Past) -> [u64; KINDS] {
     assert_eq!(x, y, "client {client}: a torn transaction");
     let mut list = |what: &str| numbers(&connection.cmd(&["LRANGE", &key(what), "0", "-1"]));
     let of = |kind: usize, last: u64| -> Vec<u64> {
-        let done = past.done.iter().filter(|d| d.kind == kind && d.number <= last);
+        let done = history.done.iter().filter(|d| d.kind == kind && d.number <= last);
         done.map(|d| d.number).collect()
     };
     let (in_exec, alone) = (list("l"), list("r"));
-    assert_eq!(in_exec, of(1, x), "client {client}: what transactions have pushed");
-    assert_eq!(count, in_exec.len() as u64, "client {client}: what transactions have counted");
+    assert_eq!(in_exec, of(1, x), "client {client}: elements pushed by transactions");
+    assert_eq!(count, in_exec.len() as u64, "client {client}: counter of transactions");
     let last = alone.last().copied().unwrap_or(0);
-    assert_eq!(alone, of(2, last), "client {client}: what was pushed");
+    assert_eq!(alone, of(2, last), "client {client}: pushed elements");
     [four[0], x, last]
 }
 
-/// Looks at what is left after a kill; what is not there never happened for what follows.
-fn check(connection: &mut Client, pasts: &mut [Past], must_be_there: impl Fn(Instant) -> bool) {
-    let mut first_lost: Vec<Done> = Vec::new();
-    let mut last_found: Vec<Done> = Vec::new();
-    for (client, past) in pasts.iter_mut().enumerate() {
-        let found = found(connection, client, past);
+/// Checks the surviving operations after a kill, and forgets the lost ones for later runs.
+fn check(
+    connection: &mut Client,
+    histories: &mut [History],
+    must_survive: impl Fn(Instant) -> bool,
+) {
+    let mut first_lost: Vec<Operation> = Vec::new();
+    let mut last_found: Vec<Operation> = Vec::new();
+    for (client, history) in histories.iter_mut().enumerate() {
+        let found = found(connection, client, history);
         let last = found.into_iter().max().expect("three kinds");
         for (kind, found) in found.into_iter().enumerate() {
-            let due = past.done.iter().rev().find(|d| d.kind == kind && d.number <= last);
+            let due = history.done.iter().rev().find(|d| d.kind == kind && d.number <= last);
             let due = due.map_or(0, |d| d.number);
-            assert_eq!(found, due, "client {client}: {last} is there, and of kind {kind}");
+            assert_eq!(found, due, "client {client}: last operation {last}, last of kind {kind}");
         }
-        for lost in past.done.iter().filter(|d| d.number > last) {
-            let promised = lost.ended.is_some_and(&must_be_there);
+        for lost in history.done.iter().filter(|d| d.number > last) {
+            let promised = lost.ended.is_some_and(&must_survive);
             assert!(
                 !promised,
-                "client {client}: {} was acknowledged; {last} is the last that is \
-                                there",
+                "client {client}: {} was acknowledged; the last surviving one \
+                                is {last}",
                 lost.number
             );
         }
-        first_lost.extend(past.done.iter().find(|d| d.number > last));
-        past.done.retain(|d| d.number <= last);
-        last_found.extend(past.done.last());
+        first_lost.extend(history.done.iter().find(|d| d.number > last));
+        history.done.retain(|d| d.number <= last);
+        last_found.extend(history.done.last());
     }
     for lost in &first_lost {
-        let after = |d: &&Done| lost.ended.is_some_and(|ended| ended < d.began);
+        let after = |d: &&Operation| lost.ended.is_some_and(|ended| ended < d.began);
         let later = last_found.iter().find(after);
-        assert!(
-            later.is_none(),
-            "an operation is there that began after the end of one that is not"
-        );
+        assert!(later.is_none(), "an operation survived that began after the end of a lost one");
     }
 }
 
@@ -167,12 +167,13 @@ fn start(args: &[&str]) -> Option<Server> {
     }
 }
 
-/// Kills and restarts; `load`: for how many milliseconds it is written to.
-fn kill_again_and_again(
+/// Kills and restarts the server repeatedly. `load` is the range of milliseconds of writes before a
+/// kill.
+fn kill_repeatedly(
     policy: &str,
     load: (i64, i64),
     runs: u64,
-    must_be_there: impl Fn(Instant, Instant) -> bool,
+    must_survive: impl Fn(Instant, Instant) -> bool,
 ) {
     let args = [
         "--appendonly",
@@ -183,7 +184,7 @@ fn kill_again_and_again(
         "",
         "--io-threads",
         "4",
-        // so that some of the kills meet a rewrite
+        // So that some kills happen during a rewrite.
         "--auto-aof-rewrite-min-size",
         "300kb",
         "--auto-aof-rewrite-percentage",
@@ -191,15 +192,15 @@ fn kill_again_and_again(
     ];
     let Some(mut server) = start(&args) else { return };
     server.wait_until_loaded();
-    let mut pasts: Vec<Past> = (0..CLIENTS).map(|_| Past::default()).collect();
+    let mut histories: Vec<History> = (0..CLIENTS).map(|_| History::default()).collect();
     let first = env_or("KILLED_SEED", 1);
     for seed in first..first + runs {
         println!("KILLED_SEED={seed}");
         let mut rng = Rng::new(seed);
         let port = server.port();
         let killed = std::thread::scope(|scope| {
-            for (client, past) in pasts.iter_mut().enumerate() {
-                scope.spawn(move || write(port, client, past, seed));
+            for (client, history) in histories.iter_mut().enumerate() {
+                scope.spawn(move || write(port, client, history, seed));
             }
             std::thread::sleep(Duration::from_millis(rng.between(load.0, load.1) as u64));
             let killed = Instant::now();
@@ -208,22 +209,22 @@ fn kill_again_and_again(
         });
         server.restart();
         server.wait_until_loaded();
-        check(&mut server.client(), &mut pasts, |ended| must_be_there(ended, killed));
+        check(&mut server.client(), &mut histories, |ended| must_survive(ended, killed));
     }
-    let written: u64 = pasts.iter().map(|past| past.next).sum();
+    let written: u64 = histories.iter().map(|history| history.next).sum();
     println!("{policy}: killed {runs} times, {written} operations");
-    assert!(written > runs, "somebody has written");
+    assert!(written > runs, "the clients have written");
 }
 
 #[test]
-fn what_always_acknowledges_survives() {
-    kill_again_and_again("always", (5, 300), env_or("KILLED_RUNS", 6), |_, _| true);
+fn writes_acknowledged_under_always_survive() {
+    kill_repeatedly("always", (5, 300), env_or("KILLED_RUNS", 6), |_, _| true);
 }
 
 #[test]
-fn everysec_loses_two_seconds_at_most() {
+fn everysec_loses_at_most_two_seconds() {
     let runs = (env_or("KILLED_RUNS", 6) / 6).max(1);
-    kill_again_and_again("everysec", (200, 3500), runs, |ended, killed| {
+    kill_repeatedly("everysec", (200, 3500), runs, |ended, killed| {
         killed.saturating_duration_since(ended) > Duration::from_secs(2)
     });
 }

@@ -1,17 +1,18 @@
-//! CLIENT KILL and CLIENT UNBLOCK of clients that are in the middle of something: once it is answered nothing more
-//! of them takes effect, nobody gives them anything, and nobody behind them is forgotten.
+//! CLIENT KILL and CLIENT UNBLOCK of clients in the middle of an operation: after the reply the
+//! client has no further effect, receives no element, and the clients after it in a wait queue are
+//! still served.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    HeldShard, Long, client, id, info, on_both, pause_slow_lane, reply, send, send_all, until,
-    until_blocked, until_in_slow_lane,
+    HeldShard, LongCommand, client, id, info, on_both, pause_slow_lane, reply, send, send_all,
+    until, until_blocked, until_in_slow_lane,
 };
 
 const TWO: [&str; 6] =
     ["--io-threads", "2", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
 
-/// More elements than who makes a list gives away by itself.
+/// More elements than the pushing thread may serve by itself.
 const VERY_MANY: usize = 60_000;
 
 fn make_list(maker: &mut Client, list: &str) {
@@ -22,10 +23,10 @@ fn make_list(maker: &mut Client, list: &str) {
     }
 }
 
-/// A client waits for so much that it tries again in the slow lane, and is killed while it waits there for the
-/// shard. What it waited for stays, or goes to who stands behind it.
+/// A client waits for so many elements that it retries in the slow lane. It is killed while it
+/// waits there for the shard. The elements stay, or go to the next client in the queue.
 #[test]
-fn who_is_killed_while_it_tries_again_takes_nothing() {
+fn client_killed_during_its_retry_takes_nothing() {
     for has_next in [false, true] {
         let server = Server::weft(&TWO);
         let (mut maker, mut first, mut second) =
@@ -38,11 +39,12 @@ fn who_is_killed_while_it_tries_again_takes_nothing() {
             send(&mut second, &["BLPOP", "{l}k", "0"]);
             until_blocked(&mut maker, 2);
         }
-        // Before it can try, the shard is held by somebody else.
+        // Before the retry runs, another client locks the shard.
         pause_slow_lane(&mut maker, true);
         maker.ok(&["RENAME", "{l}all", "{l}k"]);
         until_in_slow_lane(&mut maker, 1);
-        // It is its turn still, and there is less by now than it was sent there for.
+        // The client still has its turn, but the list is shorter now than when the retry was
+        // queued.
         assert_eq!(maker.cmd(&["DEL", "{l}k"]).int(), 1);
         maker.cmd(&["RPUSH", "{l}k", "a", "b"]);
         let held = HeldShard::with_tag(&server, "l");
@@ -51,18 +53,22 @@ fn who_is_killed_while_it_tries_again_takes_nothing() {
         assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
         held.release();
         if has_next {
-            assert_eq!(reply(&mut second).items()[1].text(), "a", "its turn was passed on");
+            assert_eq!(
+                reply(&mut second).items()[1].text(),
+                "a",
+                "the turn passes to the next client"
+            );
         }
-        until("nobody waits", || info(&mut maker, "total_blocking_keys") == 0);
+        until("no client is blocked", || info(&mut maker, "total_blocking_keys") == 0);
         let left = maker.cmd(&["LLEN", "{l}k"]).int();
         assert_eq!(left, 2 - i64::from(has_next), "{has_next}");
     }
 }
 
-/// It is the turn of a client that waits in the slow lane until it can try, and it is killed, or hangs up: the next
-/// one is served at once, not when the lane comes to it.
+/// A client has the turn and waits in the slow lane for its retry. It is killed or hangs up. The
+/// next client is served at once, not when the slow lane reaches the retry.
 #[test]
-fn who_ends_before_the_slow_lane_comes_to_it_passes_its_turn_on() {
+fn client_that_ends_before_its_retry_passes_its_turn_on() {
     for kill in [true, false] {
         let server = Server::weft(&TWO);
         let (mut maker, mut first, mut second) =
@@ -85,21 +91,26 @@ fn who_ends_before_the_slow_lane_comes_to_it_passes_its_turn_on() {
         assert_eq!(reply(&mut second).items()[1].text(), "x");
         pause_slow_lane(&mut maker, false);
         until_in_slow_lane(&mut maker, 0);
-        assert_eq!(maker.cmd(&["LLEN", "{l}many"]).int(), VERY_MANY as i64, "nobody took it");
+        assert_eq!(
+            maker.cmd(&["LLEN", "{l}many"]).int(),
+            VERY_MANY as i64,
+            "no client took elements"
+        );
         assert_eq!(info(&mut maker, "total_blocking_keys"), 0);
     }
 }
 
-/// A transaction that runs in the slow lane ends before the answer to the kill of its client: what it publishes and
-/// sets at its end does not come behind that.
+/// A transaction in the slow lane completes before CLIENT KILL of its client is answered, so its
+/// PUBLISH and CONFIG SET do not happen afterwards.
 #[test]
-fn who_is_killed_in_the_middle_of_a_transaction_does_nothing_behind_the_answer() {
+fn client_killed_during_a_transaction_does_nothing_after_the_reply() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let long = Long::with_tag(&server, "l");
-    // Somebody else's command that may take for ever is nothing to wait for.
+    let long = LongCommand::with_tag(&server, "l");
+    // CLIENT KILL must not wait for another client's endless command.
     let held = HeldShard::with_tag(&server, "other");
-    // Others kill it before, or it has hung up: that ends no sooner.
+    // The client was killed by another client before, or has hung up: the transaction still
+    // completes first.
     for again in ["", "kill", "drop"] {
         let (mut victim, mut listener) = (client(&server), client(&server));
         let killed = id(&mut victim);
@@ -122,7 +133,7 @@ fn who_is_killed_in_the_middle_of_a_transaction_does_nothing_behind_the_answer()
         match again {
             "kill" => {
                 send(&mut other, &kill);
-                until("it is not shown", || {
+                until("CLIENT LIST omits the client", || {
                     !maker.cmd(&["CLIENT", "LIST"]).text().contains(&format!("id={killed} "))
                 });
                 assert_eq!(maker.cmd(&kill).int(), 0);
@@ -139,15 +150,15 @@ fn who_is_killed_in_the_middle_of_a_transaction_does_nothing_behind_the_answer()
         until_in_slow_lane(&mut maker, 1);
         assert_eq!(maker.cmd(&["CONFIG", "GET", "maxmemory-samples"]).items()[1].text(), "6");
         assert_eq!(maker.cmd(&["PUBLISH", "news", "new"]).int(), 1);
-        assert_eq!(reply(&mut listener).items()[2].text(), "new", "of one who was killed before");
+        assert_eq!(reply(&mut listener).items()[2].text(), "new", "only the new message");
     }
     held.release();
 }
 
-/// A client is killed while it subscribes to very many channels. It listens to none soon after the reply: if it had
-/// subscribed to all, the freeing thread takes them away in steps.
+/// A client is killed while it subscribes to very many channels. Soon after the reply it has no
+/// subscription: if it had them all, the freeing thread removes them in steps.
 #[test]
-fn who_is_killed_while_it_subscribes_is_no_receiver() {
+fn client_killed_during_subscribe_receives_nothing() {
     const CHANNELS: usize = 200_000;
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
@@ -159,36 +170,36 @@ fn who_is_killed_while_it_subscribes_is_no_receiver() {
         send(&mut victim, &all().collect::<Vec<_>>());
         let receivers =
             |maker: &mut Client, channel: &str| maker.cmd(&["PUBLISH", channel, "m"]).int();
-        until("it begins to listen", || receivers(&mut maker, &channels[0]) == 1);
+        until("the subscription begins", || receivers(&mut maker, &channels[0]) == 1);
         assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
         for channel in channels.iter().step_by(CHANNELS / 50) {
-            until("it is no receiver", || receivers(&mut maker, channel) == 0);
+            until("the channel has no receiver", || receivers(&mut maker, channel) == 0);
         }
         until_in_slow_lane(&mut maker, 0);
         assert_eq!(info(&mut maker, "pubsub_channels"), 0);
     }
 }
 
-/// Keys of one shard, so many that it takes a while to stand in line for all of them.
+/// Keys of one shard, so many that queueing for all of them takes a while.
 const KEYS: usize = 100_000;
 
-/// A command that comes to wait for very many keys in the slow lane.
-struct Late {
+/// A command that blocks on very many keys in the slow lane.
+struct SlowLaneBlocker {
     keys: Vec<String>,
 }
 
-impl Late {
+impl SlowLaneBlocker {
     fn new() -> Self {
-        Late { keys: (0..KEYS).map(|n| format!("{{k}}{n}")).collect() }
+        SlowLaneBlocker { keys: (0..KEYS).map(|n| format!("{{k}}{n}")).collect() }
     }
 
-    /// Has `waiter` come to wait: what it has found is gone when its command is run in the slow lane.
+    /// Makes `waiter` block: its list is gone when its command runs in the slow lane.
     #[track_caller]
     fn begin(&self, maker: &mut Client, waiter: &mut Client) {
         self.begin_for("0", maker, waiter);
     }
 
-    /// As [`Late::begin`]; it waits for so many seconds.
+    /// Like [`SlowLaneBlocker::begin`], with a timeout in seconds.
     #[track_caller]
     fn begin_for(&self, seconds: &str, maker: &mut Client, waiter: &mut Client) {
         maker.cmd(&[&["RPUSH", &self.keys[0]][..], &["x"; 3000]].concat());
@@ -204,56 +215,58 @@ impl Late {
     }
 }
 
-/// Killed or unblocked while it comes to wait for one key after the other: it leaves all lines, and nobody serves it.
+/// A client is killed or unblocked while it queues for one key after another. It leaves all wait
+/// queues and is never served.
 #[test]
-fn who_ends_while_it_comes_to_wait_leaves_nothing_behind() {
+fn client_that_ends_while_queueing_leaves_no_wait_queue_entry() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let late = Late::new();
+    let blocker = SlowLaneBlocker::new();
     for kill in [true, false, true, false, false] {
         let mut waiter = client(&server);
         let id = id(&mut waiter);
-        late.begin(&mut maker, &mut waiter);
+        blocker.begin(&mut maker, &mut waiter);
         if kill {
-            until("it comes to wait", || info(&mut maker, "total_blocking_keys") > 0);
-            let last = &late.keys[KEYS - 1];
+            until("the client begins to queue", || info(&mut maker, "total_blocking_keys") > 0);
+            let last = &blocker.keys[KEYS - 1];
             send_all(&mut maker, &[&["CLIENT", "KILL", "ID", &id], &["RPUSH", last, "x"]]);
             assert_eq!((reply(&mut maker).int(), reply(&mut maker).int()), (1, 1));
-            assert_eq!(maker.cmd(&["DEL", last]).int(), 1, "who was killed has taken it");
+            assert_eq!(maker.cmd(&["DEL", last]).int(), 1, "the killed client took the element");
         } else {
-            until("it is found", || maker.cmd(&["CLIENT", "UNBLOCK", &id]).int() == 1);
+            until("the client is unblocked", || maker.cmd(&["CLIENT", "UNBLOCK", &id]).int() == 1);
             assert!(reply(&mut waiter).is_null());
         }
         drop(waiter);
-        until("nobody waits", || info(&mut maker, "total_blocking_keys") == 0);
+        until("no client is blocked", || info(&mut maker, "total_blocking_keys") == 0);
         until_in_slow_lane(&mut maker, 0);
     }
 }
 
-/// The time of a client is over before it stands in all lines, and it waits for something else by then: there it can
-/// be unblocked and killed.
+/// A client times out before it is in all wait queues, and then blocks again. CLIENT UNBLOCK must
+/// find it there.
 #[test]
-fn who_waits_again_at_once_is_found() {
+fn client_that_blocks_again_at_once_can_be_unblocked() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let late = Late::new();
+    let blocker = SlowLaneBlocker::new();
     for _ in 0..4 {
         let mut waiter = client(&server);
         let id = id(&mut waiter);
-        late.begin_for("0.001", &mut maker, &mut waiter);
+        blocker.begin_for("0.001", &mut maker, &mut waiter);
         send(&mut waiter, &["BLPOP", "other", "0"]);
         assert!(reply(&mut waiter).is_null());
         let waits = "total_blocking_keys";
-        until("it waits for one key", || info(&mut maker, waits) == 1);
+        until("the client waits for one key", || info(&mut maker, waits) == 1);
         assert_eq!(maker.cmd(&["CLIENT", "UNBLOCK", &id]).int(), 1);
         assert!(reply(&mut waiter).is_null());
         until_in_slow_lane(&mut maker, 0);
     }
 }
 
-/// What is done beside the commands of all others waits in the slow lane, too, and its client is killed.
+/// Commands that run while all others are stopped also wait in the slow lane. The client of one is
+/// killed.
 #[test]
-fn who_is_killed_changes_no_configuration() {
+fn killed_client_changes_no_configuration() {
     let server = Server::weft(&TWO);
     let (mut maker, mut victim) = (client(&server), client(&server));
     let id = id(&mut victim);
@@ -266,9 +279,9 @@ fn who_is_killed_changes_no_configuration() {
     assert_eq!(maker.cmd(&["CONFIG", "GET", "maxmemory-samples"]).items()[1].text(), "5");
 }
 
-/// A key has become one of another type by the time a client tries by itself: it waits on, as if there were nothing.
+/// By the time of a client's retry its key is of another type. The client stays blocked.
 #[test]
-fn who_tries_a_key_of_another_type_waits_on() {
+fn retry_on_a_key_of_another_type_stays_blocked() {
     let server = Server::weft(&TWO);
     let waits: [&[&str]; 5] = [
         &["BLPOP", "k", "0"],
@@ -310,38 +323,38 @@ fn who_tries_a_key_of_another_type_waits_on() {
     }
 }
 
-/// In front of a client that comes to wait in the slow lane stands one whose turn it is and who is killed: it is
-/// told to try before it knows itself that it waits.
+/// A client blocks in the slow lane. The client before it in the queue has the turn and is killed,
+/// so the turn passes to the former before its thread knows that it is blocked.
 #[test]
-fn who_is_called_while_it_comes_to_wait_is_not_forgotten() {
+fn client_woken_while_it_blocks_is_served() {
     const ROUNDS: usize = 4;
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
-    let late = Late::new();
+    let blocker = SlowLaneBlocker::new();
     for round in 0..ROUNDS {
         let (mut first, mut waiter) = (client(&server), client(&server));
         let killed = id(&mut first);
-        send(&mut first, &["BLMOVE", &late.keys[0], "{a}to", "LEFT", "RIGHT", "0"]);
+        send(&mut first, &["BLMOVE", &blocker.keys[0], "{a}to", "LEFT", "RIGHT", "0"]);
         until_blocked(&mut maker, 1);
         let held = HeldShard::with_tag(&server, "a");
-        maker.cmd(&["RPUSH", &late.keys[0], "x"]);
-        let gone = maker.cmd(&["LPOP", &late.keys[0]]);
-        assert_eq!(gone.text(), "x", "the first one could be served");
-        late.begin(&mut maker, &mut waiter);
-        until("it comes to wait", || info(&mut maker, "total_blocking_keys") > 1);
+        maker.cmd(&["RPUSH", &blocker.keys[0], "x"]);
+        let gone = maker.cmd(&["LPOP", &blocker.keys[0]]);
+        assert_eq!(gone.text(), "x", "the first client has the turn");
+        blocker.begin(&mut maker, &mut waiter);
+        until("the client begins to queue", || info(&mut maker, "total_blocking_keys") > 1);
         assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
-        maker.cmd(&["RPUSH", &late.keys[5], "y"]);
+        maker.cmd(&["RPUSH", &blocker.keys[5], "y"]);
         assert_eq!(reply(&mut waiter).items().len(), 2, "round {round}");
         held.release();
-        until("nobody waits", || info(&mut maker, "total_blocking_keys") == 0);
+        until("no client is blocked", || info(&mut maker, "total_blocking_keys") == 0);
         until_in_slow_lane(&mut maker, 0);
     }
 }
 
-/// Between two commands of one pipeline that stop the world others have a turn, and one of them ends the client: the
-/// rest of its pipeline is not executed.
+/// Between two commands of a pipeline that stop the world, another client kills this one. The rest
+/// of the pipeline must not run.
 #[test]
-fn who_is_killed_in_the_middle_of_a_pipeline_does_nothing_more() {
+fn client_killed_within_a_pipeline_executes_nothing_more() {
     const ROUNDS: usize = 100;
     let stops: [&[&[&str]]; 3] = [
         &[&["SWAPDB", "5", "6"]],
@@ -362,7 +375,7 @@ fn who_is_killed_in_the_middle_of_a_pipeline_does_nothing_more() {
                 let kill = ["CLIENT", "KILL", "ID", &id];
                 send_all(&mut maker, &[&kill, &["RPUSH", "list", "x"]]);
                 assert_eq!((reply(&mut maker).int(), reply(&mut maker).int()), (1, 1), "{stop:?}");
-                until("it is gone", || info(&mut maker, "connected_clients") == 1);
+                until("the client is gone", || info(&mut maker, "connected_clients") == 1);
                 let left = maker.cmd(&["DEL", "list"]).int();
                 assert_eq!(left, 1, "{}: {stop:?} and LPOP of a killed client", server.name());
             }

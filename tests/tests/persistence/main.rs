@@ -1,4 +1,4 @@
-//! Snapshots, append-only files, loading, and crashes in the middle of each.
+//! Snapshots, append-only files, loading, and crashes during each of them.
 
 mod aof;
 mod aof_beginnings;

@@ -1,4 +1,4 @@
-//! Servers with more databases than are usual: their tables are made when somebody uses them.
+//! Servers with many databases. The tables of a database are created on first use.
 
 use weft_testkit::{Client, Server};
 use weft_tests::persistence::{info, until};
@@ -16,18 +16,19 @@ fn in_database(client: &mut Client, db: usize, words: &[&str]) -> String {
     client.cmd(words).text()
 }
 
-/// What a snapshot has of databases that are exchanged, emptied and first used while it is taken.
+/// The content of a snapshot when databases are swapped, flushed and first used while it runs.
 #[test]
-fn a_snapshot_of_many_databases_is_of_one_moment() {
+fn snapshot_of_many_databases_is_consistent() {
     let mut weft = server(&["--save", ""]);
     let mut client = weft.client();
-    // Every second one has keys.
+    // Every second database has keys.
     for db in (0..DATABASES).step_by(2) {
         assert_eq!(in_database(&mut client, db, &["MSET", "own", &db.to_string(), "a", "1"]), "OK");
     }
     client.ok(&["DEBUG", "PAUSE-SNAPSHOT", "1"]);
     client.cmd(&["BGSAVE"]);
-    // Two with keys; one with and one without; two without; the first row and the others.
+    // Two with keys; one with and one without; two without; across the first group of databases and
+    // the others.
     for (a, b) in [(100, 200), (300, 301), (401, 403), (2, 500), (5, 502)] {
         client.ok(&["SWAPDB", &a.to_string(), &b.to_string()]);
     }
@@ -47,7 +48,7 @@ fn a_snapshot_of_many_databases_is_of_one_moment() {
 
     weft.restart_loading(&["--databases", &DATABASES.to_string()]);
     let mut client = weft.client();
-    until("the data", || info(&mut client, "loading") == "0");
+    until("the data are loaded", || info(&mut client, "loading") == "0");
     for db in 0..DATABASES {
         let keys = if db % 2 == 0 { 2 } else { 0 };
         client.ok(&["SELECT", &db.to_string()]);
@@ -59,9 +60,9 @@ fn a_snapshot_of_many_databases_is_of_one_moment() {
     }
 }
 
-/// Databases that nobody has used are empty for all commands, and take no memory for that.
+/// Unused databases are empty for all commands, and take no memory for that.
 #[test]
-fn databases_that_nobody_has_used_are_empty() {
+fn unused_databases_are_empty() {
     let weft = server(&[]);
     let mut client = weft.client();
     for db in [16, 17, 500, DATABASES - 1] {
@@ -76,7 +77,7 @@ fn databases_that_nobody_has_used_are_empty() {
         assert_eq!(client.cmd(&["MOVE", "k", "0"]).int(), 0);
         client.ok(&["SET", "k", "v", "PX", "1"]);
     }
-    until("all of them expire", || client.cmd(&["INFO", "keyspace"]).text() == "# Keyspace\r\n");
+    until("all keys expire", || client.cmd(&["INFO", "keyspace"]).text() == "# Keyspace\r\n");
     let last = (DATABASES - 1).to_string();
     assert_eq!(client.cmd(&["SWAPDB", "16", &last]).text(), "OK");
     client.ok(&["SELECT", "0"]);

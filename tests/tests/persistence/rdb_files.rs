@@ -1,6 +1,6 @@
-//! Snapshots in files between this server and others: what one saves the other loads, all of it.
+//! RDB files exchanged between this server and others: each loads all data that the other saved.
 //!
-//! Peers of other versions are looked for as in `dump.rs`.
+//! Peers are located as in `dump.rs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ const VALUES: usize = 60;
 
 const FAR_MS: i64 = 4_102_444_800_000;
 
-/// Whether a server has fields that expire.
+/// Whether the server supports expiry of hash fields.
 fn has_field_expiry(name: &str) -> bool {
     matches!(name, "weft" | "valkey" | "redis8")
 }
 
-/// Fills five databases with values of all types and encodings, some of which expire.
+/// Fills five databases with values of all types and encodings. Some have an expiry.
 fn fill(server: &Server, seed: u64) {
     let (mut client, mut rng) = (server.client(), Rng::new(seed));
     for db in ["0", "1", "3", "9", "15"] {
@@ -46,7 +46,7 @@ fn fill(server: &Server, seed: u64) {
     }
 }
 
-/// All that a server holds, by database and key.
+/// All data of a server, by database and key.
 fn everything(server: &Server) -> BTreeMap<(usize, Vec<u8>), String> {
     let mut client = server.client();
     let mut all = BTreeMap::new();
@@ -56,8 +56,10 @@ fn everything(server: &Server) -> BTreeMap<(usize, Vec<u8>), String> {
         for name in names.items() {
             let name = name.bytes().expect("a key").to_vec();
             let ttl = expiry(&mut client, server.name(), &name);
-            let told = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
-                "stream" => stream_content(&mut client, std::str::from_utf8(&name).expect("ours")),
+            let shown = match client.cmd(&[b"TYPE", &name[..]]).text().as_str() {
+                "stream" => {
+                    stream_content(&mut client, std::str::from_utf8(&name).expect("valid UTF-8"))
+                }
                 _ => {
                     let (kind, values) = content(&mut client, &name);
                     let fields = match kind.as_str() {
@@ -67,13 +69,13 @@ fn everything(server: &Server) -> BTreeMap<(usize, Vec<u8>), String> {
                     format!("{kind} {values:?} {fields:?}")
                 }
             };
-            all.insert((db, name), format!("{told} until {ttl}"));
+            all.insert((db, name), format!("{shown} until {ttl}"));
         }
     }
     all
 }
 
-/// The time at which a key expires; of Redis 6, which does not tell it, whether it does.
+/// The expiry time of a key. Redis 6 can't report it, so only whether there is one.
 fn expiry(client: &mut Client, server: &str, key: &[u8]) -> i64 {
     match server {
         "redis6" => client.cmd(&[b"PTTL", key]).int().min(0),
@@ -81,7 +83,7 @@ fn expiry(client: &mut Client, server: &str, key: &[u8]) -> i64 {
     }
 }
 
-/// The times of the fields of a hash.
+/// The expiry times of a hash's fields.
 fn expiries(client: &mut Client, key: &[u8]) -> Vec<(Vec<u8>, i64)> {
     let fields = client.cmd(&[b"HKEYS", key]);
     let fields: Vec<&[u8]> = fields.items().iter().map(|f| f.bytes().expect("a field")).collect();
@@ -95,7 +97,7 @@ fn expiries(client: &mut Client, key: &[u8]) -> Vec<(Vec<u8>, i64)> {
     all
 }
 
-/// Compares key by key, so that a difference is told in a line.
+/// Compares key by key, for short failure messages.
 #[track_caller]
 fn assert_same(
     found: &BTreeMap<(usize, Vec<u8>), String>,
@@ -118,7 +120,7 @@ fn in_folder_of(server: &Server) -> [String; 4] {
     ["--dir".into(), folder, "--enable-debug-command".into(), "yes".into()]
 }
 
-/// A server that has loaded what another one has saved.
+/// A server that has loaded the file of another one.
 fn loaded_from(name: &'static str, program: &Path, other: &Server, more: &[&str]) -> Server {
     let args = in_folder_of(other);
     let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -126,7 +128,7 @@ fn loaded_from(name: &'static str, program: &Path, other: &Server, more: &[&str]
 }
 
 #[test]
-fn files_of_other_servers_are_loaded() {
+fn files_of_peers_are_loaded() {
     for (seed, (program, name)) in [
         ("valkey-server", "valkey"),
         ("redis8-server", "redis8"),
@@ -148,15 +150,15 @@ fn files_of_other_servers_are_loaded() {
         let weft = loaded_from("weft", locate::weft(), &peer, &[]);
         let (mut found, mut expected) = (everything(&weft), everything(&peer));
         if !has_field_expiry(name) {
-            // It does not tell of fields at all.
-            for told in found.values_mut().chain(expected.values_mut()) {
-                *told = told.replace(" [] until", " until");
+            // The peer has no field expiry.
+            for shown in found.values_mut().chain(expected.values_mut()) {
+                *shown = shown.replace(" [] until", " until");
             }
         }
         if name == "redis6" {
-            for told in found.values_mut() {
-                *told = told.replace(" until 4102444", " until 0 ");
-                told.truncate(told.rfind(" until 0").map_or(told.len(), |at| at + 8));
+            for shown in found.values_mut() {
+                *shown = shown.replace(" until 4102444", " until 0 ");
+                shown.truncate(shown.rfind(" until 0").map_or(shown.len(), |at| at + 8));
             }
         }
         assert_same(&found, &expected, name);
@@ -167,7 +169,7 @@ fn files_of_other_servers_are_loaded() {
 }
 
 #[test]
-fn our_files_are_loaded_by_valkey_and_by_us() {
+fn own_files_are_loaded_by_valkey_and_by_weft() {
     let debug = ["--enable-debug-command", "yes"];
     for (seed, background, compressed) in [(7, false, "yes"), (8, true, "no")] {
         let weft = Server::weft(&[&debug[..], &["--rdbcompression", compressed]].concat());
@@ -192,7 +194,7 @@ fn our_files_are_loaded_by_valkey_and_by_us() {
     }
 }
 
-/// What was loaded here and there takes the same forms.
+/// Checks that both servers chose the same encodings.
 fn assert_same_encodings(a: &Server, b: &Server) {
     let (mut a, mut b) = (a.client(), b.client());
     for n in 0..VALUES {
@@ -202,7 +204,7 @@ fn assert_same_encodings(a: &Server, b: &Server) {
     }
 }
 
-/// BGSAVE, and its end.
+/// Runs BGSAVE and waits for its end.
 fn save_in_background(client: &mut Client) {
     assert_eq!(client.cmd(&["BGSAVE"]).text(), "Background saving started");
     while info(client, "rdb_bgsave_in_progress") == "1" {

@@ -1,14 +1,14 @@
-//! Saves and rewrites of the append-only file that meet, in all orders: there is one at a time, what
-//! is asked for meanwhile is refused or comes later, and the words are those of the reference.
+//! Saves and rewrites that overlap, in all orders: only one runs at a time, a second request is
+//! refused or scheduled, and the replies match the reference.
 //!
-//! Nothing here depends on how fast a machine is: a save takes as long as `rdb-key-save-delay` says, and
-//! what comes of it is waited for.
+//! No test depends on the speed of the machine: `rdb-key-save-delay` sets the length of a save, and
+//! the tests wait for results.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value, skip_without};
 use weft_tests::persistence::{info, until};
 
-/// Twenty keys of a tenth of a second each: long enough to ask for something meanwhile.
+/// Twenty keys of a tenth of a second each: long enough to send commands meanwhile.
 const ARGS: [&str; 8] = [
     "--save",
     "",
@@ -27,17 +27,17 @@ fn filled(server: &Server) -> Client {
     client
 }
 
-/// What a line of a script is answered, or has come to.
+/// The reply to a line of a script, or the state that it asks for.
 fn answer(client: &mut Client, line: &str) -> String {
     let doing = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
     match line {
-        // Whether a save, a rewrite is under way, and whether a rewrite is to come.
+        // Whether a save is running, a rewrite is running, and a rewrite is scheduled.
         "?" => doing.map(|field| info(client, field)).join(""),
-        // All that was asked for has been done: how often there was a save and a rewrite.
+        // Waits until all requests are done: the numbers of saves and rewrites.
         "~" => {
-            until("rest", || {
+            until("no save or rewrite", || {
                 let is_idle = doing.iter().all(|field| info(client, field) == "0");
-                // What is scheduled begins at a tick.
+                // A scheduled one begins at a tick.
                 std::thread::sleep(Duration::from_millis(300));
                 is_idle && doing.iter().all(|field| info(client, field) == "0")
             });
@@ -58,7 +58,7 @@ const SCRIPTS: [(&str, &str); 8] = [
         "BGREWRITEAOF;?;BGSAVE;BGREWRITEAOF;BGSAVE SCHEDULE;BGSAVE SCHEDULE;BGSAVE;?;~",
     ),
     (
-        "what is scheduled is cancelled",
+        "a scheduled save is cancelled",
         "BGREWRITEAOF;BGSAVE SCHEDULE;BGSAVE CANCEL;BGSAVE CANCEL;?;~",
     ),
     ("a save is cancelled, the rewrite comes", "BGSAVE;BGREWRITEAOF;BGSAVE CANCEL;~"),
@@ -74,8 +74,8 @@ const SCRIPTS: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn what_meets_is_answered_as_in_the_reference() {
-    let test = "what_meets_is_answered_as_in_the_reference";
+fn overlapping_saves_and_rewrites_reply_as_the_reference() {
+    let test = "overlapping_saves_and_rewrites_reply_as_the_reference";
     let theirs = Server::valkey(&ARGS);
     if skip_without(test, &theirs, "valkey-server") {
         return;
@@ -90,9 +90,9 @@ fn what_meets_is_answered_as_in_the_reference() {
     }
 }
 
-/// SAVE answers when a rewrite that is under way has ended, and does its work.
+/// SAVE waits for a running rewrite to end, and then saves.
 #[test]
-fn save_comes_behind_a_rewrite() {
+fn save_runs_after_a_rewrite() {
     let server = Server::weft(&ARGS);
     let mut client = filled(&server);
     assert!(client.cmd(&["BGREWRITEAOF"]).error().is_none());
@@ -102,15 +102,15 @@ fn save_comes_behind_a_rewrite() {
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
 }
 
-/// The server ends, with a last save, though a rewrite is under way: that is broken off.
+/// SHUTDOWN SAVE during a rewrite cancels the rewrite.
 #[test]
-fn the_last_save_does_not_wait_for_a_rewrite() {
+fn final_save_does_not_wait_for_a_rewrite() {
     let mut server = Server::weft(&ARGS);
     let mut client = filled(&server);
     assert!(client.cmd(&["BGREWRITEAOF"]).error().is_none());
     until("the rewrite", || info(&mut client, "aof_rewrite_in_progress") == "1");
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
-    client.send_raw(b"SHUTDOWN SAVE\r\n").expect("it is there");
+    client.send_raw(b"SHUTDOWN SAVE\r\n").expect("the server reads");
     assert!(server.wait().success(), "{}", server.log_tail());
     assert!(server.dir().join("dump.rdb").exists());
     server.restart();

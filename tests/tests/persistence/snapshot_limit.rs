@@ -1,15 +1,16 @@
-//! Snapshots at their memory limit: writes that would make one hold more wait, all else goes on, and the
-//! snapshot comes to its end. DEBUG PAUSE-SNAPSHOT holds the walkers where they are.
+//! Snapshots at their memory limit: writes that would need more memory wait, other commands
+//! continue, and the snapshot completes. DEBUG PAUSE-SNAPSHOT stops the snapshot threads.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
-use weft_tests::persistence::{info, no_rewrite, until};
-use weft_tests::replicas::{Raw, caught_up, follower, same_data};
+use weft_tests::persistence::{info, until, wait_for_rewrite_end};
+use weft_tests::replicas::{RawReplica, start_replica, wait_for_same_data, wait_until_caught_up};
 use weft_tests::scene::{reply, reply_within, send};
 
 const KEYS: usize = 4000;
 
-/// A server whose snapshots may hold little, with small keys. Writes wait for ever unless `more` says otherwise.
+/// A server with small keys and a low memory limit for snapshots. Writes wait forever unless `more`
+/// says otherwise.
 fn server(more: &[&str]) -> Server {
     let mut args = vec!["--enable-debug-command", "yes"];
     args.extend(["--snapshot-memory-limit", "100kb", "--snapshot-max-write-delay", "1000000"]);
@@ -30,13 +31,14 @@ fn number(client: &mut Client, field: &str) -> usize {
     info(client, field).parse().expect("a number")
 }
 
-/// Writes keys from `from` on until a write waits: its client, whose answer is still to come, and which.
+/// Writes keys from `from` on until a write waits. Returns the waiting client and the number of the
+/// key.
 fn fill(server: &Server, from: usize) -> (Client, usize) {
     let (mut writer, mut asks) = (server.client(), server.client());
     for n in from..KEYS {
         send(&mut writer, &["SET", &format!("k{n}"), "after"]);
         let mut answered = false;
-        until("an answer, or a client that waits", || {
+        until("a reply or a waiting client", || {
             answered = reply_within(&mut writer, Duration::from_millis(1)).is_some();
             answered || number(&mut asks, "snapshot_waiting_clients") > 0
         });
@@ -44,12 +46,12 @@ fn fill(server: &Server, from: usize) -> (Client, usize) {
             return (writer, n);
         }
     }
-    panic!("no write ever waits");
+    panic!("no write waits");
 }
 
-/// What waits, what does not, and what INFO says of it.
+/// Which commands wait, and the fields of INFO.
 #[test]
-fn only_writes_of_keys_that_are_not_saved_wait() {
+fn only_writes_of_unsaved_keys_wait() {
     let mut weft = server(&[]);
     let mut client = weft.client();
     pause(&mut client, true);
@@ -59,18 +61,18 @@ fn only_writes_of_keys_that_are_not_saved_wait() {
     assert!(n > 100, "{n}");
     assert_eq!(client.cmd(&["GET", &held]).text(), "before");
     client.ok(&["SET", "k0", "again"]);
-    // In a transaction nothing waits but EXEC, and reads of others do not.
+    // Of a transaction only EXEC waits, and reads of other clients do not.
     let mut other = weft.client();
     other.ok(&["MULTI"]);
     assert_eq!(other.cmd(&["SET", &format!("k{}", n + 1), "after"]).text(), "QUEUED");
     send(&mut other, &["EXEC"]);
     let mut third = weft.client();
     send(&mut third, &["COPY", "k0", &format!("k{}", n + 2), "REPLACE"]);
-    until("three that wait", || number(&mut client, "snapshot_waiting_clients") == 3);
+    until("three waiting clients", || number(&mut client, "snapshot_waiting_clients") == 3);
     assert_eq!(number(&mut client, "snapshot_delayed_writes"), 3);
-    // One that goes waits no longer.
+    // A client that disconnects waits no longer.
     drop(third);
-    until("two that wait", || number(&mut client, "snapshot_waiting_clients") == 2);
+    until("two waiting clients", || number(&mut client, "snapshot_waiting_clients") == 2);
     let limit = number(&mut client, "snapshot_memory_limit");
     assert_eq!(limit, 100 << 10);
     assert!(number(&mut client, "current_cow_size") <= limit);
@@ -86,15 +88,15 @@ fn only_writes_of_keys_that_are_not_saved_wait() {
     assert!(number(&mut client, "rdb_last_cow_size") <= limit);
     weft.restart_loading(&[]);
     let mut client = weft.client();
-    until("the data", || info(&mut client, "loading") == "0");
+    until("the data are loaded", || info(&mut client, "loading") == "0");
     for n in 0..KEYS {
         assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "before");
     }
 }
 
-/// What needs every key, or the server's end, is not kept waiting by those who wait, nor are they by it.
+/// Commands on all keys and SHUTDOWN do not wait for waiting writes, and do not block them.
 #[test]
-fn what_needs_all_keys_goes_on_while_writes_wait() {
+fn commands_on_all_keys_continue_while_writes_wait() {
     let weft = server(&[]);
     let mut client = weft.client();
     pause(&mut client, true);
@@ -105,7 +107,7 @@ fn what_needs_all_keys_goes_on_while_writes_wait() {
     until("eviction", || client.cmd(&["DBSIZE"]).int() < KEYS as i64 / 2);
     client.ok(&["CONFIG", "SET", "maxmemory", "0"]);
     client.ok(&["FLUSHALL"]);
-    // It may have been refused for its memory before; what comes after FLUSHALL need not be kept.
+    // The write may have been refused for lack of memory, and writes after FLUSHALL need no copy.
     let _ = reply(&mut writer);
     pause(&mut client, false);
     until("no save", || info(&mut client, "rdb_bgsave_in_progress") == "0");
@@ -117,13 +119,13 @@ fn what_needs_all_keys_goes_on_while_writes_wait() {
     client.cmd(&["BGSAVE"]);
     let (writer, _) = fill(&weft, 0);
     send(&mut client, &["SHUTDOWN", "NOSAVE"]);
-    until("the end of the server", || Client::try_tcp(weft.port()).is_err());
+    until("the server exits", || Client::try_tcp(weft.port()).is_err());
     drop(writer);
 }
 
-/// A write goes on when its time is over, and the snapshot holds more and comes to its end.
+/// A write continues after the maximum delay. The snapshot then exceeds its limit and completes.
 #[test]
-fn a_write_goes_on_when_its_time_is_over() {
+fn write_continues_after_the_maximum_delay() {
     let weft = server(&["--snapshot-max-write-delay", "1"]);
     let mut client = weft.client();
     pause(&mut client, true);
@@ -140,64 +142,65 @@ fn a_write_goes_on_when_its_time_is_over() {
     assert_eq!(number(&mut client, "snapshot_memory_limit"), 0);
 }
 
-/// A rewrite, and the first base of a log, under writes of all keys.
+/// A rewrite, and the first base of an AOF, while all keys are written.
 #[test]
-fn a_rewrite_comes_to_its_end() {
+fn rewrite_completes_at_the_memory_limit() {
     let mut weft = server(&[]);
     let mut client = weft.client();
     pause(&mut client, true);
     client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-    until("the cut", || number(&mut client, "snapshot_memory_limit") > 0);
+    until("the snapshot begins", || number(&mut client, "snapshot_memory_limit") > 0);
     let (mut writer, n) = fill(&weft, 0);
     pause(&mut client, false);
     assert_eq!(reply(&mut writer).text(), "OK");
     for n in n + 1..KEYS {
         writer.ok(&["SET", &format!("k{n}"), "after"]);
     }
-    no_rewrite(&mut client);
+    wait_for_rewrite_end(&mut client);
     assert_eq!(info(&mut client, "aof_last_bgrewrite_status"), "ok");
-    // The restart kills the server, and `everysec` promises nothing of the last second.
+    // The restart kills the server, and `everysec` may lose the last second.
     assert_eq!(writer.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     weft.restart_loading(&["--appendonly", "yes"]);
     let mut client = weft.client();
-    until("the data", || info(&mut client, "loading") == "0");
+    until("the data are loaded", || info(&mut client, "loading") == "0");
     for n in 0..KEYS {
         assert_eq!(client.cmd(&["GET", &format!("k{n}")]).text(), "after");
     }
 }
 
-/// A replica that takes nothing of its copy holds nobody up: a file takes the rest, and the snapshot ends.
+/// A replica that reads nothing of its copy delays no write: the rest of the copy goes to a file,
+/// and the snapshot ends.
 #[test]
-fn a_replica_that_takes_nothing_keeps_no_write_waiting() {
+fn replica_that_does_not_read_delays_no_write() {
     let weft = server(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
     let mut client = weft.client();
-    // More than sockets hold.
+    // More than the socket buffers hold.
     let long = "v".repeat(64 << 10);
     for n in 0..400 {
         client.ok(&["SET", &format!("long{n}"), &format!("{n}{long}")]);
     }
     client.ok(&["CONFIG", "SET", "rdbcompression", "no"]);
-    let mut replica = Raw::new(&weft);
-    let _ = replica.full();
-    until("the cut", || number(&mut client, "snapshot_memory_limit") > 0);
+    let mut replica = RawReplica::new(&weft);
+    let _ = replica.full_sync();
+    until("the snapshot begins", || number(&mut client, "snapshot_memory_limit") > 0);
     for n in 0..KEYS {
         client.ok(&["SET", &format!("k{n}"), "after"]);
     }
     until("the end of the snapshot", || number(&mut client, "snapshot_memory_limit") == 0);
     assert_eq!(number(&mut client, "snapshot_spilled_syncs"), 1);
     assert_eq!(number(&mut client, "snapshot_expired_write_delays"), 0);
-    // It gets all of its copy, if late.
-    let copy = replica.copy();
+    // The replica gets the whole copy, though late.
+    let copy = replica.read_copy();
     assert!(copy.len() > 400 * long.len(), "{}", copy.len());
 }
 
-/// Nobody waits any more when the link of a replica goes whose stream waited.
+/// The stream of a primary waits, and its link ends: no client is counted as waiting any more.
 #[test]
-fn a_stream_that_waited_ends_with_its_link() {
+fn waiting_stream_ends_with_its_link() {
     let primary = server(&[]);
     let more = ["--snapshot-memory-limit", "100kb", "--snapshot-max-write-delay", "1000000"];
-    let replica = follower("weft", weft_testkit::locate::weft(), primary.port(), &more);
-    caught_up(&primary, &replica);
+    let replica = start_replica("weft", weft_testkit::locate::weft(), primary.port(), &more);
+    wait_until_caught_up(&primary, &replica);
     let mut at_replica = replica.client();
     pause(&mut at_replica, true);
     at_replica.cmd(&["BGSAVE"]);
@@ -207,20 +210,20 @@ fn a_stream_that_waited_ends_with_its_link() {
     }
     until("the stream waits", || number(&mut at_replica, "snapshot_waiting_clients") == 1);
     at_replica.ok(&["REPLICAOF", "NO", "ONE"]);
-    until("it waits no more", || number(&mut at_replica, "snapshot_waiting_clients") == 0);
+    until("no waiting client", || number(&mut at_replica, "snapshot_waiting_clients") == 0);
     pause(&mut at_replica, false);
     until("the end of the save", || info(&mut at_replica, "rdb_bgsave_in_progress") == "0");
     assert_eq!(info(&mut at_replica, "rdb_last_bgsave_status"), "ok");
 }
 
-/// A replica that takes a snapshot applies the stream of its primary in time.
+/// On a replica with a snapshot, the stream of the primary waits, too, and is applied afterwards.
 #[test]
-fn the_stream_of_a_primary_waits_too() {
+fn stream_of_a_primary_also_waits() {
     let primary = server(&[]);
     let more = ["--snapshot-memory-limit", "100kb", "--snapshot-max-write-delay", "1000000"];
     let program = weft_testkit::locate::weft();
-    let replica = follower("weft", program, primary.port(), &more);
-    caught_up(&primary, &replica);
+    let replica = start_replica("weft", program, primary.port(), &more);
+    wait_until_caught_up(&primary, &replica);
     let mut at_replica = replica.client();
     pause(&mut at_replica, true);
     at_replica.cmd(&["BGSAVE"]);
@@ -233,13 +236,13 @@ fn the_stream_of_a_primary_waits_too() {
     pause(&mut at_replica, false);
     until("the end of the save", || info(&mut at_replica, "rdb_bgsave_in_progress") == "0");
     assert_eq!(info(&mut at_replica, "rdb_last_bgsave_status"), "ok");
-    caught_up(&primary, &replica);
-    same_data(&primary, &replica);
+    wait_until_caught_up(&primary, &replica);
+    wait_for_same_data(&primary, &replica);
 }
 
-/// A write that waited and is then refused waits no longer, alone or in a transaction.
+/// A waiting write that is then refused waits no longer, alone or in a transaction.
 #[test]
-fn refused_write_waits_for_the_snapshot_no_longer() {
+fn refused_write_no_longer_waits_for_the_snapshot() {
     let weft = server(&[]);
     let (mut client, mut other) = (weft.client(), weft.client());
     for (name, on, off, code) in
@@ -251,14 +254,14 @@ fn refused_write_waits_for_the_snapshot_no_longer() {
         other.ok(&["MULTI"]);
         assert_eq!(other.cmd(&["SET", &format!("k{}", n + 1), "after"]).text(), "QUEUED");
         send(&mut other, &["EXEC"]);
-        until("two that wait", || number(&mut client, "snapshot_waiting_clients") == 2);
+        until("two waiting clients", || number(&mut client, "snapshot_waiting_clients") == 2);
         client.ok(&["CONFIG", "SET", name, on]);
-        // Those that wait look again.
+        // The end of a pause makes the waiting clients retry.
         client.ok(&["CLIENT", "PAUSE", "600000", "WRITE"]);
         client.ok(&["CLIENT", "UNPAUSE"]);
-        let refused = reply(&mut writer).error().expect("it is refused");
+        let refused = reply(&mut writer).error().expect("SET is refused");
         assert!(refused.starts_with(code), "{refused}");
-        let refused = reply(&mut other).error().expect("it is refused");
+        let refused = reply(&mut other).error().expect("EXEC is refused");
         assert!(refused.contains(code), "{refused}");
         assert_eq!(number(&mut client, "snapshot_waiting_clients"), 0, "{code}");
         client.ok(&["CONFIG", "SET", name, off]);

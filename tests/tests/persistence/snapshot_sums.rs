@@ -1,16 +1,16 @@
-//! Snapshots beside writers: each is the content of one moment.
+//! Snapshots taken during writes are consistent: each is the content of one moment.
 //!
-//! | variable | what |
+//! | variable | meaning |
 //! |---|---|
-//! | `SNAPSHOT_RUNS` | how many snapshots, default 5 |
-//! | `SNAPSHOT_SEED` | default 1 |
-//! | `SNAPSHOT_PEER` | `valkey`: takes snapshots of that instead, to see whether the test is right |
+//! | `SNAPSHOT_RUNS` | number of snapshots, default 5 |
+//! | `SNAPSHOT_SEED` | seed, default 1 |
+//! | `SNAPSHOT_PEER` | `valkey`: takes snapshots of Valkey instead, to verify the test |
 //! | `SNAPSHOT_THREADS` | I/O threads, default 4 |
 //!
-//! Clients move things about, so that something stays what it is whatever they do: the sum of
-//! accounts, the members of sets, the elements of a list that turns, keys that change their names,
-//! databases that change places, a database that is emptied and filled in one transaction. The
-//! file of each snapshot is loaded by another server, which is asked whether it is so.
+//! Clients make changes that keep invariants: the sum of accounts, the members of sets, the
+//! elements of a rotated list, renamed keys, swapped databases, a database that is flushed and
+//! refilled in one transaction. Another server loads the file of each snapshot, and the test checks
+//! the invariants there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn all(client: &mut Client, lines: impl IntoIterator<Item = String>) {
     let commands: Vec<Vec<String>> = lines.into_iter().map(|line| words(&line)).collect();
     for part in commands.chunks(500) {
         for reply in client.pipeline(part).expect("the server answers") {
-            // of RENAMENX: names that are free are drawn, too
+            // RENAMENX may draw an unused name.
             let refused = matches!(&reply.value, Value::Error(text) if text != b"ERR no such key");
             assert!(!refused, "{}", reply.value);
         }
@@ -47,7 +47,7 @@ fn all(client: &mut Client, lines: impl IntoIterator<Item = String>) {
 fn fill(client: &mut Client) {
     let mut lines: Vec<String> = (0..ACCOUNTS).map(|i| format!("SET account:{i} 1000")).collect();
     lines.extend((0..MEMBERS).map(|i| format!("SADD set:{} member:{i}", i % SETS)));
-    // every other name is taken
+    // Every second name is used.
     lines.extend((0..NAMES).step_by(2).map(|i| format!("SET name:{i} thing:{i}")));
     lines.extend((0..FIELDS).map(|i| format!("HSET hash field:{i} 10")));
     lines.extend((0..FIELDS).map(|i| format!("ZADD zset 10 member:{i}")));
@@ -60,7 +60,7 @@ fn fill(client: &mut Client) {
     all(client, lines);
 }
 
-/// One thing that moves something and changes no sum.
+/// A random change that keeps all invariants.
 fn change(rng: &mut Rng, nth: u64) -> Vec<String> {
     let mut below = |n: usize| rng.below(n);
     let in_exec = |lines: Vec<String>| {
@@ -107,7 +107,7 @@ fn change(rng: &mut Rng, nth: u64) -> Vec<String> {
             }
             _ => vec![format!("SET mortal:{} {nth} PX 30", below(200))],
         },
-        // a key that goes to another database and comes back
+        // A key that moves to another database and back.
         _ => in_exec(vec![
             "SET traveller 1".into(),
             "SELECT 5".into(),
@@ -147,7 +147,7 @@ fn sum(numbers: impl IntoIterator<Item = String>) -> i64 {
     numbers.into_iter().map(|n| n.parse::<i64>().expect("a number")).sum()
 }
 
-/// Whether everything is what it must be at any moment.
+/// Checks all invariants.
 fn check(client: &mut Client) {
     let accounts: Vec<String> = (0..ACCOUNTS).map(|i| format!("account:{i}")).collect();
     let accounts = texts(client, &format!("MGET {}", accounts.join(" ")));
@@ -166,12 +166,12 @@ fn check(client: &mut Client) {
     things.sort();
     let mut expected: Vec<String> = (0..NAMES).step_by(2).map(|i| format!("thing:{i}")).collect();
     expected.sort();
-    assert_eq!(things, expected, "what has names");
+    assert_eq!(things, expected, "named values");
 
     assert_eq!(sum(texts(client, "HVALS hash")), 10 * FIELDS as i64, "the sum of a hash");
     let scores = texts(client, "ZRANGE zset 0 -1 WITHSCORES");
     let scores = scores.chunks(2).map(|pair| pair[1].clone());
-    assert_eq!(sum(scores), 10 * FIELDS as i64, "the sum of a sorted set");
+    assert_eq!(sum(scores), 10 * FIELDS as i64, "the sum of the scores");
 
     let list = texts(client, "LRANGE list 0 -1");
     let first: usize = list[0]["element:".len()..].parse().expect("a number");
@@ -181,28 +181,28 @@ fn check(client: &mut Client) {
     let same = texts(client, "MGET same:0 same:1 same:2 same:3");
     assert!(same.iter().all(|n| *n == same[0]), "a torn MSET: {same:?}");
     let copied = texts(client, "MGET original copy");
-    assert_eq!(copied[0], copied[1], "a copy that is not in its transaction");
+    assert_eq!(copied[0], copied[1], "a COPY without its transaction");
 
     let mut which = Vec::new();
     for db in ["2", "3"] {
         client.ok(&["SELECT", db]);
         let keys: Vec<String> = (0..200).map(|i| format!("key:{i}")).collect();
         let values = texts(client, &format!("MGET {}", keys.join(" ")));
-        assert!(values.iter().all(|v| *v == values[0]), "a database that was exchanged in part");
+        assert!(values.iter().all(|v| *v == values[0]), "a partly swapped database");
         which.push(values[0].clone());
     }
     which.sort();
-    assert_eq!(which, ["2", "3"], "databases that were exchanged");
+    assert_eq!(which, ["2", "3"], "swapped databases");
     client.ok(&["SELECT", "4"]);
     let keys: Vec<String> = (0..BATCH).map(|i| format!("batch:{i}")).collect();
     let values = texts(client, &format!("MGET {}", keys.join(" ")));
-    assert!(values.iter().all(|v| *v == values[0]), "a database that was emptied and filled");
+    assert!(values.iter().all(|v| *v == values[0]), "a database that was flushed and refilled");
     let travellers = |client: &mut Client, db: &str| {
         client.ok(&["SELECT", db]);
         text(&client.cmd(&["GET", "traveller"]))
     };
     let both = (travellers(client, "0"), travellers(client, "5"));
-    assert!(both.0.is_empty(), "a traveller that has left: {both:?}");
+    assert!(both.0.is_empty(), "a key that was moved away: {both:?}");
     client.ok(&["SELECT", "0"]);
 }
 
@@ -229,7 +229,7 @@ fn start(args: &[&str]) -> Option<Server> {
 }
 
 #[test]
-fn a_snapshot_is_one_moment() {
+fn snapshot_is_consistent() {
     let threads = env_or("SNAPSHOT_THREADS", 4).to_string();
     let args = ["--save", "", "--io-threads", &threads];
     let Some(server) = start(&args) else { return };
@@ -244,8 +244,8 @@ fn a_snapshot_is_one_moment() {
             let (port, over) = (server.port(), &over);
             scope.spawn(move || write(port, seed * 100 + n, over));
         }
-        // also when a check fails, or the writers would go on for ever
-        let _end = End(&over);
+        // Also when a check fails, or the writers would never end.
+        let _end = SetOnDrop(&over);
         for run in 0..runs {
             save(&mut client);
             let readers = [Some(&mut reader), peer.as_mut().filter(|_| run % 10 == 0)];
@@ -262,10 +262,10 @@ fn a_snapshot_is_one_moment() {
     check(&mut client);
 }
 
-/// Ends the writers when it goes.
-struct End<'a>(&'a AtomicBool);
+/// Ends the writers on drop.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

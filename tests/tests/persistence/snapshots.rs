@@ -1,5 +1,4 @@
-//! Saving in the background, at save points and at the end; loading; and what happens when it can't
-//! be done.
+//! Background saves, save points, the save at shutdown, loading, and failures of each.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +8,7 @@ use weft_tests::persistence::info;
 
 use weft_testkit::{Client, Server, Value, locate};
 
-/// Asks again and again until the answer is yes; a server that never gets there fails the test.
+/// Polls until `is_so` returns true; fails after 30 seconds.
 #[track_caller]
 fn until(mut is_so: impl FnMut() -> bool) {
     for _ in 0..3000 {
@@ -18,7 +17,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("it does not come to that");
+    panic!("timed out");
 }
 
 fn is_saving(client: &mut Client) -> bool {
@@ -26,7 +25,7 @@ fn is_saving(client: &mut Client) -> bool {
 }
 
 fn files(server: &Server) -> Vec<String> {
-    let names = fs::read_dir(server.dir()).expect("its folder").flatten();
+    let names = fs::read_dir(server.dir()).expect("the folder exists").flatten();
     let mut names: Vec<String> = names
         .map(|entry| entry.file_name().into_string().expect("a name in ASCII"))
         .filter(|name| name.ends_with(".rdb"))
@@ -35,9 +34,9 @@ fn files(server: &Server) -> Vec<String> {
     names
 }
 
-/// The file is of the moment of BGSAVE, whatever is written while it is made.
+/// The file has the state at the time of BGSAVE, whatever is written during the save.
 #[test]
-fn the_file_is_of_one_moment() {
+fn file_has_the_state_at_bgsave() {
     let mut weft = Server::weft(&["--rdb-key-save-delay", "200"]);
     let mut client = weft.client();
     for n in 0..2000 {
@@ -54,7 +53,7 @@ fn the_file_is_of_one_moment() {
     }
     client.cmd(&["RPUSH", "list", "c"]);
     client.ok(&["RENAME", "k7", "renamed"]);
-    assert!(is_saving(&mut client), "it takes longer than that");
+    assert!(is_saving(&mut client), "the save is still running");
     client.ok(&["SWAPDB", "0", "3"]);
     client.ok(&["FLUSHALL"]);
     until(|| !is_saving(&mut client));
@@ -71,9 +70,9 @@ fn the_file_is_of_one_moment() {
     }
 }
 
-/// What is changed where it lies, and not replaced, is in the file as it was, too.
+/// Values edited in place, not replaced, are also saved in their old state.
 #[test]
-fn what_is_edited_while_it_is_saved_is_in_the_file_as_it_was() {
+fn values_edited_in_place_are_saved_in_their_old_state() {
     const KEYS: usize = 1000;
     let mut weft = Server::weft(&["--rdb-key-save-delay", "300"]);
     let mut client = weft.client();
@@ -105,7 +104,7 @@ fn what_is_edited_while_it_is_saved_is_in_the_file_as_it_was() {
             };
         }
         if round == 0 {
-            assert!(is_saving(&mut client), "it takes longer than that");
+            assert!(is_saving(&mut client), "the save is still running");
         }
     }
     assert_ne!(values(&mut client), before);
@@ -119,12 +118,12 @@ fn what_is_edited_while_it_is_saved_is_in_the_file_as_it_was() {
     }
 }
 
-/// An edit of a large string beside a save keeps a piece of it for the file, and not all.
+/// An edit of a large string during a save copies only a part of it.
 #[test]
-fn edits_of_large_strings_are_kept_by_pieces() {
+fn edits_of_large_strings_copy_only_the_edited_parts() {
     const LEN: usize = 8 << 20;
     const LIMIT: u64 = 4 << 20;
-    // So slow that nearly all edits are made before a large string is saved.
+    // So slow that nearly all edits happen before a large string is saved.
     let mut weft = Server::weft(&["--rdb-key-save-delay", "3000"]);
     let mut client = weft.client();
     let keys = ["range", "append", "bit", "field"];
@@ -142,7 +141,7 @@ fn edits_of_large_strings_are_kept_by_pieces() {
         client.cmd(&["SETBIT", "bit", &(8 * n * (LEN / 4)).to_string(), "1"]);
         client.cmd(&["BITFIELD", "field", "INCRBY", "u8", &format!("#{at}"), "1"]);
     }
-    assert!(is_saving(&mut client), "it takes longer than that");
+    assert!(is_saving(&mut client), "the save is still running");
     until(|| !is_saving(&mut client));
     assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok");
     let kept: u64 = info(&mut client, "rdb_last_cow_size").parse().expect("a number");
@@ -151,12 +150,12 @@ fn edits_of_large_strings_are_kept_by_pieces() {
     let mut client = weft.client();
     until(|| info(&mut client, "loading") == "0");
     for key in keys {
-        assert!(client.cmd(&["GET", key]).text() == "x".repeat(LEN), "{key} as it was");
+        assert!(client.cmd(&["GET", key]).text() == "x".repeat(LEN), "{key} is unchanged");
     }
 }
 
 #[test]
-fn a_save_can_be_cancelled_and_scheduled() {
+fn save_can_be_cancelled_and_scheduled() {
     let weft = Server::weft(&["--rdb-key-save-delay", "100000"]);
     let mut client = weft.client();
     let nothing = "ERR Background saving is currently not in progress or scheduled";
@@ -167,7 +166,11 @@ fn a_save_can_be_cancelled_and_scheduled() {
     client.cmd(&["BGSAVE", "SCHEDULE"]);
     assert_eq!(client.cmd(&["BGSAVE", "CANCEL"]).text(), "Background saving cancelled");
     until(|| !is_saving(&mut client));
-    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok", "nothing has failed");
+    assert_eq!(
+        info(&mut client, "rdb_last_bgsave_status"),
+        "ok",
+        "a cancelled save is not a failure"
+    );
     assert!(files(&weft).is_empty());
     client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
     client.ok(&["MULTI"]);
@@ -180,14 +183,14 @@ fn a_save_can_be_cancelled_and_scheduled() {
     }
 }
 
-/// Whoever says it and hangs up has said it.
+/// The commands run even if the client hangs up at once.
 #[test]
-fn nobody_has_to_wait_for_the_answer() {
+fn save_and_shutdown_run_without_a_waiting_client() {
     let mut weft = Server::weft(&["--save", "3600 1"]);
     weft.client().ok(&["SET", "a", "1"]);
     for words in ["BGSAVE", "SHUTDOWN"] {
         let mut client = weft.client();
-        client.send_raw(format!("{words}\r\n").as_bytes()).expect("it is sent");
+        client.send_raw(format!("{words}\r\n").as_bytes()).expect("the bytes are sent");
         drop(client);
         until(|| files(&weft) == ["dump.rdb"]);
         let _ = fs::remove_file(weft.dir().join("dump.rdb"));
@@ -196,22 +199,22 @@ fn nobody_has_to_wait_for_the_answer() {
 }
 
 #[test]
-fn save_points_are_reached() {
+fn save_points_trigger_saves() {
     let weft = Server::weft(&["--save", "1 3"]);
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
     client.ok(&["SET", "b", "1"]);
     std::thread::sleep(Duration::from_millis(2500));
-    assert!(files(&weft).is_empty(), "two changes are none too many");
+    assert!(files(&weft).is_empty(), "two changes are below the save point");
     client.ok(&["SET", "c", "1"]);
     until(|| files(&weft) == ["dump.rdb"]);
     until(|| info(&mut client, "rdb_changes_since_last_save") == "0");
     assert_eq!(info(&mut client, "rdb_saves"), "1");
 }
 
-/// FLUSHALL takes the file along where there are save points.
+/// With save points, FLUSHALL also replaces the file.
 #[test]
-fn what_is_flushed_does_not_come_back() {
+fn flushed_data_does_not_come_back() {
     let mut weft = Server::weft(&["--save", "3600 1"]);
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
@@ -223,7 +226,7 @@ fn what_is_flushed_does_not_come_back() {
 }
 
 #[test]
-fn the_end_saves_what_was_acknowledged() {
+fn shutdown_saves_all_acknowledged_writes() {
     let mut weft = Server::weft(&["--save", "3600 1000000"]);
     for round in 0..6 {
         let stop = AtomicBool::new(false);
@@ -264,8 +267,8 @@ fn the_end_saves_what_was_acknowledged() {
         for (writer, last) in acknowledged.iter().enumerate() {
             let found = client.cmd(&["GET", &format!("w{writer}")]).text();
             let found: u64 = found.parse().unwrap_or(0);
-            // One may have been written whose answer did not come any more.
-            assert!(found == *last || found == last + 1, "{found}, and {last} was acknowledged");
+            // One more write may have run whose reply was lost.
+            assert!(found == *last || found == last + 1, "found {found}, acknowledged {last}");
         }
     }
 }
@@ -278,9 +281,9 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// A transaction over many shards is in a file whole, or not at all.
+/// A transaction over many shards is in the file completely or not at all.
 #[test]
-fn transfers_are_never_torn() {
+fn transactions_are_never_torn_in_a_snapshot() {
     let weft = Server::weft(&["--io-threads", "4", "--rdb-key-save-delay", "20"]);
     let mut client = weft.client();
     let names: Vec<String> = (0..40).map(|n| format!("account:{n}")).collect();
@@ -326,7 +329,7 @@ fn transfers_are_never_torn() {
 }
 
 #[test]
-fn clients_are_told_that_the_server_is_loading() {
+fn clients_get_loading_errors_during_a_load() {
     let mut weft = Server::weft(&[]);
     let mut client = weft.client();
     for n in 0..5000 {
@@ -340,7 +343,7 @@ fn clients_are_told_that_the_server_is_loading() {
         assert_eq!(client.cmd(words).error(), loading, "{words:?}");
     }
     assert_eq!(info(&mut client, "loading"), "1");
-    // Answers come before the first piece of the file.
+    // The server answers before the first part of the file is loaded.
     until(|| info(&mut client, "loading_loaded_bytes") != "0");
     for field in ["loading_start_time", "loading_total_bytes", "loading_loaded_bytes"] {
         assert!(info(&mut client, field).parse::<u64>().expect("a number") > 0, "{field}");
@@ -357,12 +360,12 @@ fn clients_are_told_that_the_server_is_loading() {
 }
 
 #[test]
-fn writes_are_refused_after_a_failure() {
+fn writes_are_refused_after_a_failed_save() {
     let weft = Server::weft(&["--save", "3600 1"]);
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
     let in_the_way = weft.dir().join("dump.rdb");
-    fs::create_dir(&in_the_way).expect("a folder in the place of the file");
+    fs::create_dir(&in_the_way).expect("a folder with the name of the file");
     assert_eq!(client.cmd(&["SAVE"]).error().as_deref(), Some("ERR"));
     client.ok(&["SET", "a", "2"]);
     client.cmd(&["BGSAVE"]);
@@ -381,19 +384,19 @@ fn writes_are_refused_after_a_failure() {
     client.ok(&["SET", "a", "4"]);
     client.ok(&["CONFIG", "SET", "save", "3600 1"]);
     assert!(refused(client.cmd(&["SET", "a", "5"])));
-    fs::remove_dir(&in_the_way).expect("it is empty");
+    fs::remove_dir(&in_the_way).expect("the folder is empty");
     client.cmd(&["BGSAVE"]);
     until(|| info(&mut client, "rdb_last_bgsave_status") == "ok");
     client.ok(&["SET", "a", "5"]);
-    assert_eq!(files(&weft), ["dump.rdb"], "nothing is left over");
+    assert_eq!(files(&weft), ["dump.rdb"], "no temporary file is left");
 }
 
 #[test]
-fn an_end_that_can_not_save() {
+fn shutdown_is_refused_when_the_save_fails() {
     let mut weft = Server::weft(&["--save", "3600 1"]);
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
-    fs::create_dir(weft.dir().join("dump.rdb")).expect("a folder in the place of the file");
+    fs::create_dir(weft.dir().join("dump.rdb")).expect("a folder with the name of the file");
     weft.signal(rustix::process::Signal::TERM);
     until(|| weft.log().contains("can't exit"));
     client.ok(&["SET", "a", "2"]);
@@ -401,7 +404,7 @@ fn an_end_that_can_not_save() {
     assert!(weft.wait().success());
 }
 
-/// The program, started by hand in a folder that holds this file.
+/// Starts the program in a folder with this file. Returns its output and the file afterwards.
 fn start_with(file: &[u8]) -> (std::process::Output, Vec<u8>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("dump.rdb");
@@ -410,12 +413,12 @@ fn start_with(file: &[u8]) -> (std::process::Output, Vec<u8>) {
         .args(["--port", "0", "--unixsocket", "socket", "--dir"])
         .arg(folder.path())
         .output()
-        .expect("it can be run");
-    (output, fs::read(&path).expect("it is still there"))
+        .expect("the program runs");
+    (output, fs::read(&path).expect("the file still exists"))
 }
 
 #[test]
-fn a_file_that_can_not_be_loaded_is_left_alone() {
+fn file_that_fails_to_load_is_not_changed() {
     for (file, words) in [
         (&b"NOTARDB80"[..], "Wrong signature trying to load DB from file: NOTARDB80"),
         (b"VALKEY081\xff\0\0\0\0\0\0\0\0", "Can't handle RDB format version 81"),
@@ -436,35 +439,35 @@ fn a_file_that_can_not_be_loaded_is_left_alone() {
 }
 
 #[test]
-fn the_check_tells_what_is_wrong() {
+fn check_rdb_reports_errors() {
     let weft = Server::weft(&[]);
     let mut client = weft.client();
     client.ok(&["SET", "a", "1"]);
     client.ok(&["SAVE"]);
     let check = |arguments: &[&std::ffi::OsStr]| {
         let output = Command::new(locate::weft()).arg("--check-rdb").args(arguments).output();
-        let output = output.expect("it can be run");
+        let output = output.expect("the program runs");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let path = weft.dir().join("dump.rdb");
-    let (code, told) = check(&[path.as_os_str()]);
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("\\o/ RDB looks OK! \\o/") && told.contains("[info] 1 keys read"));
+    let (code, printed) = check(&[path.as_os_str()]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("\\o/ RDB looks OK! \\o/") && printed.contains("[info] 1 keys read"));
     let mut broken = fs::read(&path).expect("the file");
     broken.truncate(broken.len() - 5);
     let cut = weft.dir().join("cut.rdb");
     fs::write(&cut, broken).expect("a file");
-    let (code, told) = check(&[cut.as_os_str()]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("Unexpected EOF reading RDB file"), "{told}");
+    let (code, printed) = check(&[cut.as_os_str()]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("Unexpected EOF reading RDB file"), "{printed}");
     assert_eq!(check(&[]).0, Some(1));
     assert_eq!(check(&[weft.dir().join("nowhere").as_os_str()]).0, Some(1));
 }
 
-/// What `valkey-check-rdb --stats` of 9.1 tells of the same keys, but for the small sorted set, of which
-/// it counts scores as elements.
+/// The output of `valkey-check-rdb --stats` 9.1 for the same keys, except for the small sorted set,
+/// whose scores it counts as elements.
 #[test]
-fn the_check_tells_what_is_in_a_file() {
+fn check_rdb_prints_statistics() {
     let weft = Server::weft(&[]);
     let mut client = weft.client();
     for line in [
@@ -486,18 +489,18 @@ fn the_check_tells_what_is_in_a_file() {
         assert!(reply.error().is_none(), "{line}: {reply}");
     }
     let path = weft.dir().join("dump.rdb");
-    // By the name of a link.
+    // Called through a link, whose name selects the check.
     let link = weft.dir().join("weft-check");
     std::os::unix::fs::symlink(locate::weft(), &link).expect("a link");
     let check = |options: &[&str]| {
         let output = Command::new(&link).arg(&path).args(options).output();
-        let output = output.expect("it can be run");
+        let output = output.expect("the program runs");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let (code, told) = check(&["--stats", "--format", "csv"]);
-    assert_eq!(code, Some(0), "{told}");
-    let at = told.find("db.0.type.name").expect("what was counted");
-    assert!(told[..at].ends_with("[info] 0 functions\n"), "{told}");
+    let (code, printed) = check(&["--stats", "--format", "csv"]);
+    assert_eq!(code, Some(0), "{printed}");
+    let at = printed.find("db.0.type.name").expect("the statistics");
+    assert!(printed[..at].ends_with("[info] 0 functions\n"), "{printed}");
     let expected = "\
 db.0.type.name,string,list,set,zset,hash,module,stream
 db.0.keys.total,3,1,2,1,1,0,1
@@ -519,13 +522,13 @@ db.0.elements.size.p90,5.00,4.00,2.00,8.00,4.00,0.00,4.00
 db.0.elements.size.p50,5.00,2.00,1.00,5.00,4.00,0.00,2.00
 db.1.type.name,string,list,set,zset,hash,module,stream
 ";
-    assert!(told[at..].starts_with(expected), "{}\nis not\n{expected}", &told[at..]);
+    assert!(printed[at..].starts_with(expected), "{}\nis not\n{expected}", &printed[at..]);
     let output = weft.dir().join("numbers");
-    let (code, told) = check(&["--stats", "--output", output.to_str().expect("a path")]);
-    assert_eq!((code, told.contains("db.0.")), (Some(0), false), "{told}");
-    let table = fs::read_to_string(output).expect("it was written");
+    let (code, printed) = check(&["--stats", "--output", output.to_str().expect("a path")]);
+    assert_eq!((code, printed.contains("db.0.")), (Some(0), false), "{printed}");
+    let table = fs::read_to_string(output).expect("the file exists");
     assert!(table.starts_with("db.0.type.name                \tstring\tlist "), "{table}");
-    let (_, told) = check(&["--stats", "--format", "info"]);
-    assert!(told.contains("\n[info] db.1.type.string.keys.total:1\n"), "{told}");
+    let (_, printed) = check(&["--stats", "--format", "info"]);
+    assert!(printed.contains("\n[info] db.1.type.string.keys.total:1\n"), "{printed}");
     assert_eq!(check(&["--format", "form"]).0, Some(1));
 }

@@ -1,7 +1,7 @@
-//! `appendfsync always`: no answer to a write leaves before what it tells of is synced, whoever gets it and
-//! whatever thread sends it; and everybody else is served meanwhile.
+//! `appendfsync always`: the reply to a write is sent only after its sync, whichever client gets it
+//! and whichever thread sends it. Other clients are served meanwhile.
 //!
-//! The syncs of a real server are held here, one after the other.
+//! The tests hold the syncs of a real server, one after another.
 
 use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
@@ -9,55 +9,55 @@ use weft_testkit::faulty::FaultyDisk;
 use weft_testkit::{Client, Server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For how long nothing comes where nothing may come. One that is too short would hide a fault, and never
-/// find one that is none.
+/// How long no reply may arrive. A shorter time could hide a fault, but never causes a false
+/// failure.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Connections, so that each of the threads has some.
+/// Enough connections for each thread to have some.
 const CONNECTIONS: usize = 8;
 
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
-        assert!(Instant::now() < deadline, "{what} never comes");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Somebody who has asked for something and is not to be answered yet.
-struct Asking {
+/// A client that sent requests and must not get their replies yet.
+struct PendingRequest {
     what: String,
     client: Client,
     answers: usize,
 }
 
-impl Asking {
-    /// Sends all of this at once.
-    fn begin(server: &Server, what: &str, requests: &[&[&str]]) -> Asking {
+impl PendingRequest {
+    /// Sends all requests in one write.
+    fn begin(server: &Server, what: &str, requests: &[&[&str]]) -> PendingRequest {
         let mut client = server.client();
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
         client.send_raw(&bytes).expect("sent");
-        Asking { what: what.into(), client, answers: requests.len() }
+        PendingRequest { what: what.into(), client, answers: requests.len() }
     }
 
-    /// Queues the commands, is answered that, and sends EXEC.
-    fn execute(server: &Server, what: &str, commands: &[&[&str]]) -> Asking {
+    /// Queues the commands and sends EXEC.
+    fn execute(server: &Server, what: &str, commands: &[&[&str]]) -> PendingRequest {
         let mut client = server.client();
         client.ok(&["MULTI"]);
         for words in commands {
             assert_eq!(client.cmd(words).text(), "QUEUED");
         }
         client.send_raw(&encode(&["EXEC"])).expect("sent");
-        Asking { what: what.into(), client, answers: 1 }
+        PendingRequest { what: what.into(), client, answers: 1 }
     }
 
-    fn is_not_answered(&mut self) {
+    fn assert_unanswered(&mut self) {
         self.client.set_timeout(SILENCE);
         if let Ok(early) = self.client.read_reply() {
             panic!("{}: {} came before the sync had ended", self.what, early.value);
         }
     }
 
-    /// The last of the answers, when all have come.
+    /// Waits for all replies and returns the last one.
     fn answer(&mut self) -> String {
         self.client.set_timeout(PATIENCE);
         let mut last = None;
@@ -67,12 +67,12 @@ impl Asking {
                 Err(e) => panic!("{}: {e}", self.what),
             }
         }
-        last.expect("there is one")
+        last.expect("at least one reply")
     }
 }
 
-/// All connections of these are served, and see what has been written.
-fn see(readers: &mut [Client], key: &str, value: &str) {
+/// Checks that all these connections are served and see the write.
+fn assert_visible(readers: &mut [Client], key: &str, value: &str) {
     for reader in readers {
         wait_for(key, || reader.cmd(&["GET", key]).to_string().contains(value));
         assert_eq!(reader.cmd(&["GET", "nothing"]).bytes(), None);
@@ -106,7 +106,7 @@ fn blocked(client: &mut Client) -> String {
 }
 
 #[test]
-fn answers_to_writes_wait_for_the_sync_and_nobody_else_does() {
+fn replies_to_writes_wait_for_the_sync_and_other_replies_do_not() {
     let Some(disk) = FaultyDisk::new() else { return };
     for threads in ["1", "4"] {
         let (server, mut readers) = server(&disk, threads);
@@ -114,82 +114,92 @@ fn answers_to_writes_wait_for_the_sync_and_nobody_else_does() {
         let add: Vec<&str> =
             ["SADD", "big"].into_iter().chain(members.iter().map(|m| &**m)).collect();
         readers[0].cmd(&add).int();
-        let mut popping: Vec<Asking> = (0..3)
-            .map(|n| Asking::begin(&server, &format!("BLPOP {n}"), &[&["BLPOP", "queue", "0"]]))
-            .collect();
-        wait_for("those who wait", || blocked(&mut readers[0]) == "3");
-        disk.fails("sync .incr. hold 1 1");
-        let mut all: Vec<Asking> = (0..CONNECTIONS)
+        let mut popping: Vec<PendingRequest> = (0..3)
             .map(|n| {
-                Asking::begin(&server, &format!("SET {n}"), &[&["SET", &format!("a{n}"), "1"]])
+                PendingRequest::begin(&server, &format!("BLPOP {n}"), &[&["BLPOP", "queue", "0"]])
             })
             .collect();
-        let ask = |what, requests: &[&[&str]]| Asking::begin(&server, what, requests);
+        wait_for("three blocked clients", || blocked(&mut readers[0]) == "3");
+        disk.fails("sync .incr. hold 1 1");
+        let mut all: Vec<PendingRequest> = (0..CONNECTIONS)
+            .map(|n| {
+                PendingRequest::begin(
+                    &server,
+                    &format!("SET {n}"),
+                    &[&["SET", &format!("a{n}"), "1"]],
+                )
+            })
+            .collect();
+        let ask = |what, requests: &[&[&str]]| PendingRequest::begin(&server, what, requests);
         all.push(ask("a pipeline", &[&["INCR", "n"], &["GET", "n"], &["INCR", "n"]]));
         let set: [&[&str]; 2] = [&["SET", "t", "1"], &["GET", "t"]];
-        all.push(Asking::execute(&server, "a transaction", &set));
+        all.push(PendingRequest::execute(&server, "a transaction", &set));
         all.push(ask("LPUSH", &[&["LPUSH", "queue", "x", "y", "z"]]));
         all.push(ask("the slow lane", &[&["SUNIONSTORE", "copy", "big"]]));
-        all.push(Asking::execute(&server, "another transaction", &[&["RPUSH", "q2", "x"]]));
+        all.push(PendingRequest::execute(&server, "another transaction", &[&["RPUSH", "q2", "x"]]));
         all.append(&mut popping);
         for n in 0..CONNECTIONS {
-            see(&mut readers, &format!("a{n}"), "1");
+            assert_visible(&mut readers, &format!("a{n}"), "1");
         }
-        see(&mut readers, "n", "2");
-        see(&mut readers, "t", "1");
+        assert_visible(&mut readers, "n", "2");
+        assert_visible(&mut readers, "t", "1");
         for reader in &mut readers {
-            wait_for("what was served", || {
+            wait_for("the elements are served", || {
                 reader.cmd(&["EXISTS", "queue"]).int() == 0
                     && reader.cmd(&["EXISTS", "q2", "copy"]).int() == 2
             });
             assert_eq!(reader.cmd(&["WAITAOF", "1", "0", "1"]).items()[0].int(), 0);
         }
-        // One who has written nothing waits for nothing, in whatever form he reads.
+        // A client that only read does not wait, also not in a transaction.
         for reader in &mut readers {
             reader.ok(&["MULTI"]);
             reader.cmd(&["GET", "t"]);
             assert_eq!(reader.cmd(&["EXEC"]).items().len(), 1);
         }
-        all.iter_mut().for_each(Asking::is_not_answered);
+        all.iter_mut().for_each(PendingRequest::assert_unanswered);
         assert_eq!(disk.hits(), 1, "the sync is held");
         disk.works();
-        let answers: Vec<String> = all.iter_mut().map(Asking::answer).collect();
+        let answers: Vec<String> = all.iter_mut().map(PendingRequest::answer).collect();
         assert!(answers.iter().all(|answer| !answer.contains("ERR")), "{answers:?}");
     }
 }
 
-/// What is written while a sync runs is not made safe by that one.
+/// A write during a sync is not covered by that sync.
 #[test]
-fn a_write_during_a_sync_waits_for_the_next_one() {
+fn write_during_a_sync_waits_for_the_next_one() {
     let Some(disk) = FaultyDisk::new() else { return };
     for threads in ["1", "4"] {
         let (server, mut readers) = server(&disk, threads);
         disk.fails("sync .incr. hold 1 1");
-        let mut first = Asking::begin(&server, "the first", &[&["SET", "a", "1"]]);
+        let mut first = PendingRequest::begin(&server, "the first", &[&["SET", "a", "1"]]);
         wait_for("the first sync", || disk.hits() == 1);
-        let mut popping = Asking::begin(&server, "BLPOP", &[&["BLPOP", "queue", "0"]]);
-        wait_for("who waits", || blocked(&mut readers[0]) == "1");
-        let mut later: Vec<Asking> = (0..CONNECTIONS)
+        let mut popping = PendingRequest::begin(&server, "BLPOP", &[&["BLPOP", "queue", "0"]]);
+        wait_for("one blocked client", || blocked(&mut readers[0]) == "1");
+        let mut later: Vec<PendingRequest> = (0..CONNECTIONS)
             .map(|n| {
-                Asking::begin(&server, &format!("SET {n}"), &[&["SET", &format!("b{n}"), "1"]])
+                PendingRequest::begin(
+                    &server,
+                    &format!("SET {n}"),
+                    &[&["SET", &format!("b{n}"), "1"]],
+                )
             })
             .collect();
         let commands: [&[&str]; 2] = [&["SET", "t", "1"], &["LPUSH", "queue", "x"]];
-        later.push(Asking::execute(&server, "EXEC", &commands));
+        later.push(PendingRequest::execute(&server, "EXEC", &commands));
         for n in 0..CONNECTIONS {
-            see(&mut readers, &format!("b{n}"), "1");
+            assert_visible(&mut readers, &format!("b{n}"), "1");
         }
-        see(&mut readers, "t", "1");
-        first.is_not_answered();
-        // The first one ends, and the next one is held.
+        assert_visible(&mut readers, "t", "1");
+        first.assert_unanswered();
+        // The first sync ends, and the next one is held.
         disk.fails("sync .incr. hold 1 2");
         assert!(first.answer().contains("OK"));
         wait_for("the next sync", || disk.hits() == 1);
-        popping.is_not_answered();
-        later.iter_mut().for_each(Asking::is_not_answered);
-        see(&mut readers, "a", "1");
+        popping.assert_unanswered();
+        later.iter_mut().for_each(PendingRequest::assert_unanswered);
+        assert_visible(&mut readers, "a", "1");
         disk.works();
         later.push(popping);
-        later.iter_mut().for_each(|asking| drop(asking.answer()));
+        later.iter_mut().for_each(|pending| drop(pending.answer()));
     }
 }

@@ -1,10 +1,10 @@
-//! Subscribers that do not take their messages, that are killed, that do nothing for long; publishers
-//! that are faster than everybody.
+//! Subscribers that do not read, are killed or are idle for long, and publishers that are faster
+//! than their subscribers.
 
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, info, on_both, reply, said, send, until};
+use weft_tests::scene::{client, info, on_both, reply, reply_text, send, until};
 
 fn subscriber(server: &Server, channel: &str) -> Client {
     let mut subscriber = client(server);
@@ -24,7 +24,7 @@ fn subscribers(client: &mut Client, channel: &str) -> i64 {
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 #[test]
-fn who_takes_nothing_is_closed_at_the_hard_limit() {
+fn subscriber_that_does_not_read_is_closed_at_the_hard_limit() {
     on_both(&[], &THREADS, |server| {
         let mut admin = client(server);
         admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 2mb 0 0"]);
@@ -53,7 +53,7 @@ fn who_takes_nothing_is_closed_at_the_hard_limit() {
 }
 
 #[test]
-fn who_takes_nothing_for_long_is_closed_at_the_soft_limit() {
+fn subscriber_that_does_not_read_is_closed_at_the_soft_limit() {
     on_both(&[], &THREADS, |server| {
         let mut admin = client(server);
         admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 1mb 1"]);
@@ -61,13 +61,13 @@ fn who_takes_nothing_for_long_is_closed_at_the_soft_limit() {
         let message = "m".repeat(1 << 20);
         (0..12).for_each(|_| assert_eq!(publish(&mut admin, &message), 1));
         assert_eq!(subscribers(&mut admin, "c"), 1, "not at once");
-        until("it is closed", || subscribers(&mut admin, "c") == 0);
+        until("the client is closed", || subscribers(&mut admin, "c") == 0);
     });
 }
 
-/// The limits of other classes are not those of subscribers, and the other way round.
+/// The limits of subscribers and of other clients are separate.
 #[test]
-fn classes_have_their_own_limits() {
+fn output_limits_of_client_classes_are_separate() {
     on_both(&[], &THREADS, |server| {
         let mut admin = client(server);
         admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0 normal 1mb 0 0"]);
@@ -81,7 +81,7 @@ fn classes_have_their_own_limits() {
 }
 
 #[test]
-fn kills_in_the_middle() {
+fn subscribers_may_be_killed_during_publishes() {
     on_both(&[], &THREADS, |server| {
         let mut publisher = client(server);
         let mut admin = client(server);
@@ -96,18 +96,18 @@ fn kills_in_the_middle() {
             assert_eq!(killed, Value::Integer(31), "round {round}");
             (0..100).for_each(|_| drop(reply(&mut publisher)));
             for mut client in all.into_iter().chain([pattern]) {
-                client.read_to_close().expect("it is closed");
+                client.read_to_close().expect("the client is closed");
             }
-            until("nobody listens", || publish(&mut publisher, "m") == 0);
+            until("no receivers", || publish(&mut publisher, "m") == 0);
             assert_eq!(admin.cmd(&["PUBSUB", "NUMPAT"]), Value::Integer(0));
             assert_eq!(info(&mut admin, "pubsub_clients"), 0);
         }
     });
 }
 
-/// Many publishers against threads with many subscribers: nobody is forgotten, nothing is lost.
+/// Many publishers and threads with many subscribers: every subscriber gets every message.
 #[test]
-fn publishers_wait_for_threads_that_are_behind() {
+fn publishers_wait_for_slow_threads() {
     const SUBSCRIBERS: usize = 200;
     const MESSAGES: usize = 4000;
     const PUBLISHERS: usize = 4;
@@ -136,19 +136,19 @@ fn publishers_wait_for_threads_that_are_behind() {
                 }
             });
         }
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         for _ in 0..200 {
-            assert_eq!(said(&mut admin, &["PING"]), "PONG");
+            assert_eq!(reply_text(&mut admin, &["PING"]), "PONG");
         }
     });
 }
 
 #[test]
-fn a_subscriber_may_be_idle() {
+fn subscriber_is_not_closed_by_the_idle_timeout() {
     on_both(&["--timeout", "1"], &THREADS, |server| {
         let mut listener = subscriber(server, "c");
         let mut idle = client(server);
-        assert_eq!(said(&mut idle, &["PING"]), "PONG");
+        assert_eq!(reply_text(&mut idle, &["PING"]), "PONG");
         assert_eq!(idle.read_to_close().expect("closed"), b"");
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(publish(&mut client(server), "m"), 1);
@@ -157,7 +157,7 @@ fn a_subscriber_may_be_idle() {
 }
 
 #[test]
-fn beside_monitor() {
+fn monitor_may_also_subscribe() {
     on_both(&[], &THREADS, |server| {
         let mut both = client(server);
         both.ok(&["MONITOR"]);

@@ -1,18 +1,17 @@
-//! Keyspace notifications: what subscribers hear, from whomever it comes: a command, a transaction,
-//! a client that was served, the slow lane, time, want of memory.
-//!
-//! Most of it runs against the reference too, which shows that it asks for what is right. Which
-//! command tells what is compared in `differential.rs`.
+//! Keyspace notifications from all sources: commands, transactions, unblocked clients, the slow
+//! lane, expiry and eviction.
+//! Most tests also run against the reference, to prove that their expectations are right.
+//! `differential.rs` compares the notifications of each command.
 
 use std::thread;
 use std::time::Duration;
 use weft_testkit::value::Value;
 use weft_testkit::{Client, Server, skip_without};
 
-/// DEBUG switches the search for what has expired.
+/// DEBUG switches active expiry.
 const ARGS: [&str; 2] = ["--enable-debug-command", "yes"];
 
-/// All threads have connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 /// Runs `check` against this server and against the reference.
@@ -25,23 +24,23 @@ fn on_both(test: &str, check: fn(&Server)) {
 }
 
 /// A subscriber to all notifications.
-struct Ear {
+struct Listener {
     client: Client,
     marker: Client,
 }
 
-impl Ear {
-    /// Listens to these classes.
-    fn open(server: &Server, classes: &str) -> Ear {
+impl Listener {
+    /// Subscribes to these classes of notifications.
+    fn open(server: &Server, classes: &str) -> Listener {
         let mut marker = server.client();
         marker.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
         let mut client = server.client();
         client.cmd(&["PSUBSCRIBE", "__key*@*__:*"]);
         client.cmd(&["SUBSCRIBE", "mark"]);
-        Ear { client, marker }
+        Listener { client, marker }
     }
 
-    /// The next message: the channel without its underscores, and what was said there.
+    /// The next message: the channel without its underscores, and the text.
     fn next(&mut self) -> Option<String> {
         let frame = self.client.read_frame().expect("a message").value;
         let (Value::Array(words) | Value::Push(words)) = frame else { panic!("no message") };
@@ -52,39 +51,39 @@ impl Ear {
         }
     }
 
-    /// All that was told by now.
-    fn heard(&mut self) -> Vec<String> {
+    /// All messages received so far.
+    fn received(&mut self) -> Vec<String> {
         self.marker.cmd(&["PUBLISH", "mark", ""]);
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// Waits for messages until there was `last`.
+    /// Waits for messages until `last` arrives.
     fn until(&mut self, last: &str) -> Vec<String> {
-        let mut heard = Vec::new();
-        while heard.last().is_none_or(|message| message != last) {
-            heard.extend(self.next());
+        let mut received = Vec::new();
+        while received.last().is_none_or(|message| message != last) {
+            received.extend(self.next());
         }
-        heard
+        received
     }
 }
 
-/// Runs a command of words.
+/// Runs a command given as one line.
 fn run(client: &mut Client, line: &str) -> Value {
     client.cmd(&line.split(' ').collect::<Vec<_>>())
 }
 
 #[test]
-fn both_channels_the_key_first() {
-    on_both("both_channels_the_key_first", |server| {
+fn key_channel_is_notified_before_the_event_channel() {
+    on_both("key_channel_is_notified_before_the_event_channel", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "KEA");
+        let mut listener = Listener::open(server, "KEA");
         run(&mut client, "SELECT 3");
         run(&mut client, "SET a 1 EX 100");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             ["keyspace@3:a set", "keyevent@3:set a", "keyspace@3:a expire", "keyevent@3:expire a"]
         );
-        for (classes, told) in [
+        for (classes, expected) in [
             ("Kg", &["keyspace@3:a del"][..]),
             ("E$n", &["keyevent@3:new a", "keyevent@3:set a"]),
             ("g$n", &[]),
@@ -93,28 +92,28 @@ fn both_channels_the_key_first() {
             client.ok(&["CONFIG", "SET", "notify-keyspace-events", classes]);
             run(&mut client, "DEL a");
             run(&mut client, "SET a 1");
-            assert_eq!(ear.heard(), told, "{classes}");
+            assert_eq!(listener.received(), expected, "{classes}");
         }
-        // From the next command on, also in the same transaction.
+        // A change of the classes takes effect from the next command on, also within a transaction.
         client.ok(&["MULTI"]);
         for line in ["DEL a", "CONFIG SET notify-keyspace-events Eg", "SET a 1", "DEL a"] {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
-        assert_eq!(ear.heard(), ["keyevent@3:del a"]);
+        assert_eq!(listener.received(), ["keyevent@3:del a"]);
     });
 }
 
 #[test]
-fn misses_and_new_keys() {
-    on_both("misses_and_new_keys", |server| {
+fn key_misses_and_new_keys_are_notified() {
+    on_both("key_misses_and_new_keys_are_notified", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Emn");
+        let mut listener = Listener::open(server, "Emn");
         for line in ["GET a", "SET a 1", "SET a 2", "MGET a b", "LPOP c", "HSET h f v"] {
             run(&mut client, line);
         }
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:keymiss a",
                 "keyevent@0:new a",
@@ -126,77 +125,77 @@ fn misses_and_new_keys() {
 }
 
 #[test]
-fn what_expires_is_told_once_whoever_finds_it() {
-    on_both("what_expires_is_told_once_whoever_finds_it", |server| {
+fn expired_key_is_notified_once() {
+    on_both("expired_key_is_notified_once", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Exmg");
+        let mut listener = Listener::open(server, "Exmg");
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         run(&mut client, "SET a 1 PX 1");
         thread::sleep(Duration::from_millis(10));
-        assert_eq!(ear.heard(), ["keyevent@0:expire a"]);
+        assert_eq!(listener.received(), ["keyevent@0:expire a"]);
         run(&mut client, "GET a");
         run(&mut client, "GET a");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             ["keyevent@0:expired a", "keyevent@0:keymiss a", "keyevent@0:keymiss a"]
         );
         run(&mut client, "SELECT 2");
         run(&mut client, "SET b 1 PX 1");
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
-        assert_eq!(ear.until("keyevent@2:expired b").len(), 2);
-        assert!(ear.heard().is_empty());
+        assert_eq!(listener.until("keyevent@2:expired b").len(), 2);
+        assert!(listener.received().is_empty());
         run(&mut client, "SET b 1 EX 100");
         run(&mut client, "EXPIRE b -1");
-        assert_eq!(ear.heard(), ["keyevent@2:expire b", "keyevent@2:expired b"]);
+        assert_eq!(listener.received(), ["keyevent@2:expire b", "keyevent@2:expired b"]);
     });
 }
 
 #[test]
-fn fields_that_expire() {
-    on_both("fields_that_expire", |server| {
+fn expired_fields_are_notified() {
+    on_both("expired_fields_are_notified", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Ex");
+        let mut listener = Listener::open(server, "Ex");
         run(&mut client, "HSET h a 1 b 2 c 3");
         run(&mut client, "HPEXPIRE h 1 FIELDS 1 a");
-        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 1);
+        assert_eq!(listener.until("keyevent@0:hexpired h").len(), 1);
         client.ok(&["CONFIG", "SET", "notify-keyspace-events", "Eghx"]);
         run(&mut client, "HSET h a 1");
         run(&mut client, "HPEXPIRE h 1 FIELDS 2 a b");
-        assert_eq!(ear.until("keyevent@0:hexpired h").len(), 3, "hset, hexpire, hexpired");
+        assert_eq!(listener.until("keyevent@0:hexpired h").len(), 3, "hset, hexpire, hexpired");
         run(&mut client, "HPEXPIRE h 1 FIELDS 1 c");
         assert_eq!(
-            ear.until("keyevent@0:del h"),
+            listener.until("keyevent@0:del h"),
             ["keyevent@0:hexpire h", "keyevent@0:hexpired h", "keyevent@0:del h"]
         );
     });
 }
 
 #[test]
-fn what_is_evicted() {
-    on_both("what_is_evicted", |server| {
+fn evicted_keys_are_notified() {
+    on_both("evicted_keys_are_notified", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "Ee");
+        let mut listener = Listener::open(server, "Ee");
         client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
         let value = "v".repeat(1000);
         for n in 0..2000 {
             client.ok(&["SET", &format!("k{n}"), &value]);
         }
-        assert!(ear.heard().is_empty());
+        assert!(listener.received().is_empty());
         let info = client.cmd(&["INFO", "memory"]).text();
         let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        let used: usize = used.expect("a figure").trim().parse().expect("a number");
+        let used: usize = used.expect("used_memory in INFO").trim().parse().expect("a number");
         client.ok(&["CONFIG", "SET", "maxmemory", &(used - 500_000).to_string()]);
         for n in 0..50 {
             client.cmd(&["SET", &format!("late{n}"), "v"]);
         }
         client.ok(&["CONFIG", "SET", "maxmemory", "0"]);
-        let heard = ear.heard();
+        let received = listener.received();
         let info = client.cmd(&["INFO", "stats"]).text();
-        assert!(heard.len() > 100, "{}", heard.len());
-        assert!(info.contains(&format!("evicted_keys:{}\r\n", heard.len())), "{info}");
-        for message in &heard {
+        assert!(received.len() > 100, "{}", received.len());
+        assert!(info.contains(&format!("evicted_keys:{}\r\n", received.len())), "{info}");
+        for message in &received {
             let key = message.strip_prefix("keyevent@0:evicted ").expect("an eviction");
-            // Those that came late could come again after they had gone.
+            // A late key may be written again after its eviction.
             if key.starts_with('k') {
                 assert_eq!(client.cmd(&["EXISTS", key]).int(), 0, "{key}");
             }
@@ -205,24 +204,24 @@ fn what_is_evicted() {
 }
 
 #[test]
-fn a_transaction_is_told_as_it_was_run() {
-    on_both("a_transaction_is_told_as_it_was_run", |server| {
+fn notifications_of_a_transaction_are_in_order_of_execution() {
+    on_both("notifications_of_a_transaction_are_in_order_of_execution", |server| {
         let mut client = server.client();
-        let mut ear = Ear::open(server, "EAm");
+        let mut listener = Listener::open(server, "EAm");
         client.ok(&["MULTI"]);
         for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a", "INCR a x"]
         {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
-        assert!(ear.heard().is_empty(), "it had an error, and was not run");
+        assert!(listener.received().is_empty(), "the transaction had an error and did not run");
         client.ok(&["MULTI"]);
         for line in ["SET a 1", "GET b", "PUBLISH __keyevent@0__:mine between", "DEL a"] {
             run(&mut client, line);
         }
         run(&mut client, "EXEC");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:set a",
                 "keyevent@0:keymiss b",
@@ -233,7 +232,7 @@ fn a_transaction_is_told_as_it_was_run() {
     });
 }
 
-/// Waits until so many clients are blocked.
+/// Waits until exactly `n` clients are blocked.
 fn until_blocked(client: &mut Client, n: usize) {
     while !client.cmd(&["INFO", "clients"]).text().contains(&format!("blocked_clients:{n}\r\n")) {
         thread::sleep(Duration::from_millis(2));
@@ -241,10 +240,10 @@ fn until_blocked(client: &mut Client, n: usize) {
 }
 
 #[test]
-fn who_was_served_comes_behind_who_served() {
-    on_both("who_was_served_comes_behind_who_served", |server| {
+fn unblocked_clients_notify_after_the_command_that_served_them() {
+    on_both("unblocked_clients_notify_after_the_command_that_served_them", |server| {
         let (mut maker, mut mover, mut taker) = (server.client(), server.client(), server.client());
-        let mut ear = Ear::open(server, "EA");
+        let mut listener = Listener::open(server, "EA");
         let send = |client: &mut Client, line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             client.send_raw(&weft_testkit::client::encode(&words)).expect("the server reads");
@@ -258,7 +257,7 @@ fn who_was_served_comes_behind_who_served() {
         run(&mut maker, "SET {x}s 1");
         run(&mut maker, "EXEC");
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:rpush {x}l",
                 "keyevent@0:set {x}s",
@@ -272,8 +271,8 @@ fn who_was_served_comes_behind_who_served() {
 }
 
 #[test]
-fn what_is_run_again_in_the_slow_lane_is_told_once() {
-    on_both("what_is_run_again_in_the_slow_lane_is_told_once", |server| {
+fn retry_in_the_slow_lane_notifies_once() {
+    on_both("retry_in_the_slow_lane_notifies_once", |server| {
         let mut client = server.client();
         let members: Vec<String> = (0..50_000).map(|n| n.to_string()).collect();
         for part in members.chunks(1000) {
@@ -283,10 +282,10 @@ fn what_is_run_again_in_the_slow_lane_is_told_once() {
         client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         run(&mut client, "SET old 1 PX 1");
         thread::sleep(Duration::from_millis(10));
-        let mut ear = Ear::open(server, "EAmn");
+        let mut listener = Listener::open(server, "EAmn");
         assert_eq!(run(&mut client, "SUNIONSTORE d old missing large").int(), 50_000);
         assert_eq!(
-            ear.heard(),
+            listener.received(),
             [
                 "keyevent@0:expired old",
                 "keyevent@0:keymiss old",
@@ -298,13 +297,13 @@ fn what_is_run_again_in_the_slow_lane_is_told_once() {
     });
 }
 
-/// Clients on all threads make and remove one key in transactions.
+/// Clients on all threads create and delete one key in transactions.
 #[test]
-fn threads_tell_of_a_key_in_the_order_of_what_happened() {
+fn notifications_of_a_key_are_in_order_of_execution() {
     const CLIENTS: usize = 8;
     const TIMES: usize = 500;
     let server = Server::weft(&THREADS);
-    let mut ear = Ear::open(&server, "KAn");
+    let mut listener = Listener::open(&server, "KAn");
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             let mut client = server.client();
@@ -317,10 +316,11 @@ fn threads_tell_of_a_key_in_the_order_of_what_happened() {
             });
         }
     });
-    let heard = ear.heard();
-    assert_eq!(heard.len(), CLIENTS * TIMES * 4);
-    for one in heard.chunks(4) {
-        let told = ["new", "rpush", "lpush", "del"].map(|event| format!("keyspace@0:k {event}"));
-        assert_eq!(one, told);
+    let received = listener.received();
+    assert_eq!(received.len(), CLIENTS * TIMES * 4);
+    for one in received.chunks(4) {
+        let expected =
+            ["new", "rpush", "lpush", "del"].map(|event| format!("keyspace@0:k {event}"));
+        assert_eq!(one, expected);
     }
 }

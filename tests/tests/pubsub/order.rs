@@ -1,6 +1,6 @@
-//! Messages come once, whole and in order, whatever the threads do meanwhile.
+//! Messages arrive once, complete and in order, whatever the threads do meanwhile.
 //!
-//! `PUBSUB_MESSAGES`: how many each of four publishers sends to twelve subscribers, default 3,000.
+//! `PUBSUB_MESSAGES`: messages of each of four publishers to twelve subscribers, default 3,000.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,17 +12,17 @@ use weft_tests::scene::{client, on_both, reply, send, send_all, until};
 const FOUR: [&str; 6] =
     ["--io-threads", "4", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
 
-/// Ends the disturbance, also when a test fails before its end.
-struct End<'a>(&'a AtomicBool);
+/// Ends the disturbance on drop, also when a test fails early.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Moves all clients to other threads, over and over.
-fn disturb(server: &Server, done: &AtomicBool) {
+/// Moves all clients to other threads, repeatedly.
+fn move_clients(server: &Server, done: &AtomicBool) {
     let mut mover = client(server);
     while !done.load(Ordering::Relaxed) {
         mover.ok(&["DEBUG", "MOVE-CLIENTS"]);
@@ -38,7 +38,7 @@ fn frame(client: &mut Client) -> Vec<Value> {
             Value::Array(items) | Value::Push(items) => items,
             other => vec![other],
         },
-        Err(e) => panic!("nothing comes: {e}"),
+        Err(e) => panic!("no frame: {e}"),
     }
 }
 
@@ -50,7 +50,7 @@ fn texts(items: &[Value]) -> Vec<String> {
     items.iter().map(text).collect()
 }
 
-/// Takes the confirmations of `n` subscriptions.
+/// Reads the confirmations of `n` subscriptions.
 #[track_caller]
 fn confirmed(client: &mut Client, n: usize) {
     for _ in 0..n {
@@ -60,7 +60,7 @@ fn confirmed(client: &mut Client, n: usize) {
 
 const CHANNELS: [&str; 3] = ["one", "two", "three"];
 
-/// Reads until each of `publishers` has said all its messages on all channels; by channel.
+/// Reads `total` messages, by channel.
 fn listen(mut client: Client, total: usize) -> HashMap<String, Vec<String>> {
     let mut got: HashMap<String, Vec<String>> = HashMap::new();
     for _ in 0..total {
@@ -72,13 +72,13 @@ fn listen(mut client: Client, total: usize) -> HashMap<String, Vec<String>> {
 }
 
 #[test]
-fn all_see_the_messages_of_a_channel_in_one_order() {
+fn all_subscribers_see_the_messages_of_a_channel_in_the_same_order() {
     const PUBLISHERS: usize = 4;
     let messages: usize = env_or("PUBSUB_MESSAGES", 3000);
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     let seen: Vec<HashMap<String, Vec<String>>> = std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         let listeners: Vec<_> = (0..12)
             .map(|n| {
                 let mut listener = client(&server);
@@ -95,7 +95,7 @@ fn all_see_the_messages_of_a_channel_in_one_order() {
                 scope.spawn(|| listen(listener, PUBLISHERS * messages))
             })
             .collect();
-        scope.spawn(|| disturb(&server, &done));
+        scope.spawn(|| move_clients(&server, &done));
         let publishers: Vec<_> = (0..PUBLISHERS)
             .map(|publisher| {
                 let mut client = client(&server);
@@ -126,20 +126,20 @@ fn all_see_the_messages_of_a_channel_in_one_order() {
         for message in messages {
             let (publisher, n) = message.split_once(' ').expect("publisher and number");
             let (at, n): (usize, i64) = (publisher.parse().unwrap(), n.parse().unwrap());
-            assert!(last[at] < n, "{channel}: {n} of {at} came behind {}", last[at]);
+            assert!(last[at] < n, "{channel}: {n} of {at} came after {}", last[at]);
             last[at] = n;
         }
     }
 }
 
-/// A client that listens and reads at once: what it reads is never older than the news that it has
-/// got, and never newer than the news that it is about to get.
+/// A client subscribes and reads at once. A value that it reads is never older than the last
+/// message before the reply, and never newer than the next message.
 #[test]
 fn messages_and_replies_are_in_the_order_of_execution() {
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for key in ["k1", "k2", "k3"] {
             let (server, done) = (&server, &done);
             scope.spawn(move || {
@@ -153,7 +153,7 @@ fn messages_and_replies_are_in_the_order_of_execution() {
                 }
             });
         }
-        scope.spawn(|| disturb(&server, &done));
+        scope.spawn(|| move_clients(&server, &done));
         let readers: Vec<_> = ["k1", "k2", "k3", "k1", "k2", "k3"]
             .into_iter()
             .enumerate()
@@ -181,15 +181,15 @@ fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
         send_all(reader, if in_transaction { &one } else { &many });
         let mut open = if in_transaction { 3 } else { 8 };
         while open > 0 {
-            let got = reader.read_frame().expect("something comes").value;
+            let got = reader.read_frame().expect("a frame").value;
             let read = match &got {
                 Value::Push(items) => {
                     let n = items[2].text().parse().expect("a number");
-                    assert!(last.is_none_or(|last| n == last + 1), "{n} behind {last:?}");
+                    assert!(last.is_none_or(|last| n == last + 1), "{n} after {last:?}");
                     last = Some(n);
                     continue;
                 }
-                // MULTI's and GET's, which is queued.
+                // The replies to MULTI and to the queued GET.
                 Value::Simple(_) => {
                     open -= 1;
                     continue;
@@ -199,22 +199,22 @@ fn watch(reader: &mut Client, key: &str, in_transaction: bool) {
             };
             open -= 1;
             if let Some(last) = last {
-                let n: i64 = read.text().parse().expect("what was written before the message");
-                assert!(n == last || n == last + 1, "read {n} behind the message {last}");
+                let n: i64 = read.text().parse().expect("the value written before the message");
+                assert!(n == last || n == last + 1, "read {n} after the message {last}");
                 replies += 1;
             }
         }
     }
 }
 
-/// Whoever was counted as a receiver gets the message, and nobody else.
+/// The clients counted by PUBLISH get the message, and no others do.
 #[test]
-fn receivers_are_those_who_were_counted() {
+fn exactly_the_counted_receivers_get_a_message() {
     let server = Server::weft(&FOUR);
     let done = AtomicBool::new(false);
     let counted = AtomicI64::new(0);
     let received: i64 = std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = SetOnDrop(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut publisher = client(&server);
@@ -226,7 +226,7 @@ fn receivers_are_those_who_were_counted() {
                 }
             });
         }
-        let mover = scope.spawn(|| disturb(&server, &done));
+        let mover = scope.spawn(|| move_clients(&server, &done));
         let listeners: Vec<_> = (0..6)
             .map(|n| {
                 let mut listener = client(&server);
@@ -234,7 +234,7 @@ fn receivers_are_those_who_were_counted() {
                     if n % 2 == 0 {
                         listener.hello(3);
                     }
-                    come_and_go(&mut listener, n % 3 == 0)
+                    subscribe_repeatedly(&mut listener, n % 3 == 0)
                 })
             })
             .collect();
@@ -250,8 +250,8 @@ fn receivers_are_those_who_were_counted() {
     assert_eq!(client.cmd(&["PUBSUB", "NUMPAT"]), Value::Integer(0));
 }
 
-/// Subscribes and unsubscribes; how many messages came in between.
-fn come_and_go(listener: &mut Client, by_pattern: bool) -> i64 {
+/// Subscribes and unsubscribes repeatedly. Returns the number of messages received in between.
+fn subscribe_repeatedly(listener: &mut Client, by_pattern: bool) -> i64 {
     let (on, off, name) = match by_pattern {
         true => ("PSUBSCRIBE", "PUNSUBSCRIBE", "c*"),
         false => ("SUBSCRIBE", "UNSUBSCRIBE", "c"),
@@ -275,9 +275,9 @@ fn come_and_go(listener: &mut Client, by_pattern: bool) -> i64 {
     messages
 }
 
-/// EXEC in the slow lane, which subscribes: what is published meanwhile comes behind its reply.
+/// An EXEC in the slow lane subscribes. Messages published meanwhile arrive after its reply.
 #[test]
-fn a_long_transaction_is_answered_before_its_messages() {
+fn long_transaction_is_answered_before_its_messages() {
     let args = ["--enable-debug-command", "yes"];
     on_both(&args, &FOUR[..4], |server| {
         let mut maker = client(server);
@@ -292,7 +292,7 @@ fn a_long_transaction_is_answered_before_its_messages() {
         commands.extend([&["EXEC"][..], &["PING"]]);
         send_all(&mut listener, &commands);
         let listens = || publisher.cmd(&["PUBLISH", "c", "m"]).int() == 1;
-        until("the transaction listens", listens);
+        until("the transaction has subscribed", listens);
         assert_eq!(publisher.cmd(&["PUBLISH", "c", "n"]), Value::Integer(1));
         assert!(reply(&mut listener).is_ok());
         for _ in 0..11 {
@@ -307,16 +307,16 @@ fn a_long_transaction_is_answered_before_its_messages() {
     });
 }
 
-/// A subscriber that waits for a key gets messages meanwhile, and what is published behind the element
-/// behind it.
+/// A blocked subscriber gets messages meanwhile. A message published after the element arrives
+/// after it.
 #[test]
-fn a_subscriber_that_waits() {
+fn blocked_subscriber_gets_messages_in_order() {
     on_both(&[], &FOUR, |server| {
         let (mut listener, mut other) = (client(server), client(server));
         listener.hello(3);
         send_all(&mut listener, &[&["SUBSCRIBE", "c"], &["BLPOP", "l", "0"]]);
         confirmed(&mut listener, 1);
-        until("it listens", || other.cmd(&["PUBLISH", "c", "1"]).int() == 1);
+        until("the client is subscribed", || other.cmd(&["PUBLISH", "c", "1"]).int() == 1);
         assert_eq!(texts(&frame(&mut listener)), ["message", "c", "1"]);
         send_all(&mut other, &[&["RPUSH", "l", "x"], &["PUBLISH", "c", "2"]]);
         assert_eq!(texts(&frame(&mut listener)), ["l", "x"]);
@@ -324,9 +324,9 @@ fn a_subscriber_that_waits() {
     });
 }
 
-/// What a client publishes to itself comes behind the reply, and in front of the next.
+/// A message that a client publishes to itself arrives after the reply and before the next one.
 #[test]
-fn own_messages() {
+fn own_message_arrives_after_the_reply_to_publish() {
     on_both(&[], &FOUR, |server| {
         let mut own = client(server);
         own.hello(3);
@@ -348,7 +348,7 @@ fn own_messages() {
             );
             let got: Vec<String> = (0..9)
                 .map(|_| {
-                    let frame = own.read_frame().expect("something comes").value;
+                    let frame = own.read_frame().expect("a frame").value;
                     frame.error().map_or_else(|| frame.to_string(), |_| "error".into())
                 })
                 .collect();

@@ -1,6 +1,7 @@
-//! Several clients that subscribe and publish, or keep what they read: the same replies and pushes as the reference gives.
+//! Several clients that subscribe and publish, or track what they read, get the same replies and
+//! pushes as from the reference.
 //!
-//! How it works is told in `weft_testkit::sessions`.
+//! `weft_testkit::sessions` describes the method.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -27,31 +28,31 @@ fn compare(test: &str, topic: Topic, weft: &[&str]) {
     match sessions::run(ours, theirs, seed, commands, STEPS, topic) {
         Ok(outcome) => {
             println!("{test}: {outcome:?}");
-            assert!(outcome.messages * 20 > outcome.commands, "hardly any message: {outcome:?}");
+            assert!(outcome.messages * 20 > outcome.commands, "too few messages: {outcome:?}");
         }
         Err(difference) => {
             drop((weft, reference));
-            panic!("{difference}\nagain with: DIFF_SEED={} DIFF_COMMANDS=1", difference.seed);
+            panic!("{difference}\nrepeat with: DIFF_SEED={} DIFF_COMMANDS=1", difference.seed);
         }
     }
 }
 
 #[test]
-fn one_thread() {
-    compare("one_thread", Topic::PubSub, &["--io-threads", "1"]);
+fn sessions_on_one_thread_match_the_reference() {
+    compare("sessions_on_one_thread_match_the_reference", Topic::PubSub, &["--io-threads", "1"]);
 }
 
 #[test]
-fn several_threads() {
-    compare("several_threads", Topic::PubSub, &SEVERAL);
+fn sessions_on_several_threads_match_the_reference() {
+    compare("sessions_on_several_threads_match_the_reference", Topic::PubSub, &SEVERAL);
 }
 
 #[test]
-fn caching_by_one_thread() {
-    compare("caching_by_one_thread", Topic::Caching, &["--io-threads", "1"]);
+fn tracking_on_one_thread_matches_the_reference() {
+    compare("tracking_on_one_thread_matches_the_reference", Topic::Caching, &["--io-threads", "1"]);
 }
 
 #[test]
-fn caching_by_several_threads() {
-    compare("caching_by_several_threads", Topic::Caching, &SEVERAL);
+fn tracking_on_several_threads_matches_the_reference() {
+    compare("tracking_on_several_threads_matches_the_reference", Topic::Caching, &SEVERAL);
 }

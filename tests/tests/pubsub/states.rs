@@ -1,5 +1,5 @@
-//! Publish and subscribe where there is much of something: names, messages that nobody has taken yet,
-//! notifications for more subscribers than a thread can tell at once.
+//! Publish and subscribe with large quantities: names, unread messages, and notifications for more
+//! subscribers than a thread can serve at once.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, info, on_both, reply, send, slow_ticks, until};
+use weft_tests::scene::{client, info, on_both, reply, send, slow_lane_cpu, until};
 
-/// Names, by which a command has work for some ticks of the kernel's clock.
+/// So many names that a command takes several ticks of the kernel's clock.
 const MANY: usize = 200_000;
 
 fn names(prefix: &str) -> Vec<String> {
@@ -22,49 +22,49 @@ fn long(client: &mut Client, head: &[&str], tail: &[String]) {
     send(client, &all);
 }
 
-/// Commands on the server about very much are no work for an I/O thread.
+/// Commands on very many names run in the slow lane.
 #[test]
-fn many_names_are_looked_up_elsewhere() {
+fn commands_on_many_names_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let (mut client, names) = (client(&server), names("name:"));
-    let mut elsewhere = |what: &str, ask: &mut dyn FnMut(&mut Client)| {
-        let before = slow_ticks(&server);
+    let mut in_slow_lane = |what: &str, ask: &mut dyn FnMut(&mut Client)| {
+        let before = slow_lane_cpu(&server);
         ask(&mut client);
-        until(&format!("the slow lane has done {what}"), || slow_ticks(&server) > before);
+        until(&format!("the slow lane has run {what}"), || slow_lane_cpu(&server) > before);
     };
-    elsewhere("SUBSCRIBE", &mut |client| {
+    in_slow_lane("SUBSCRIBE", &mut |client| {
         long(client, &["SUBSCRIBE"], &names);
         for n in 1..=MANY {
             assert_eq!(reply(client).items()[2].int() as usize, n);
         }
     });
     let mut other = weft_tests::scene::client(&server);
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     let found = other.cmd(&["PUBSUB", "CHANNELS", "*n*a*m*e*99*"]);
     assert!(found.items().len() > 100);
-    until("the slow lane has looked", || slow_ticks(&server) > before);
+    until("the slow lane has run PUBSUB CHANNELS", || slow_lane_cpu(&server) > before);
     assert_eq!(other.cmd(&["PUBLISH", "name:7", "m"]).int(), 1);
-    elsewhere("UNSUBSCRIBE", &mut |client| {
+    in_slow_lane("UNSUBSCRIBE", &mut |client| {
         assert_eq!(reply(client).items()[2].text(), "m");
         send(client, &["UNSUBSCRIBE"]);
         for n in (0..MANY).rev() {
             assert_eq!(reply(client).items()[2].int() as usize, n);
         }
     });
-    elsewhere("CONFIG GET", &mut |client| {
+    in_slow_lane("CONFIG GET", &mut |client| {
         let patterns: Vec<String> = names.iter().take(20_000).map(|n| format!("*{n}*")).collect();
         long(client, &["CONFIG", "GET", "maxmemory"], &patterns);
         assert_eq!(reply(client).items().len(), 2);
     });
-    elsewhere("COMMAND INFO", &mut |client| {
+    in_slow_lane("COMMAND INFO", &mut |client| {
         long(client, &["COMMAND", "INFO"], &vec!["get".to_string(); MANY]);
         assert_eq!(reply(client).items().len(), MANY);
     });
 }
 
-/// To watch a key is to look for it among those that are watched already.
+/// WATCH must find duplicates among the keys that are watched already.
 #[test]
-fn many_keys_are_watched() {
+fn watching_many_keys_works() {
     let server = Server::weft(&["--io-threads", "1"]);
     let (mut watcher, mut other) = (client(&server), client(&server));
     for _ in 0..2 {
@@ -80,9 +80,9 @@ fn many_keys_are_watched() {
     }
 }
 
-/// What comes while a client is in the slow lane counts as what it has not taken.
+/// Messages that arrive while a client is in the slow lane count towards its output limit.
 #[test]
-fn messages_that_are_held_back_are_within_the_limit() {
+fn delayed_messages_count_towards_the_output_limit() {
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut admin = client(&server);
     admin.ok(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 2mb 0 0"]);
@@ -91,7 +91,7 @@ fn messages_that_are_held_back_are_within_the_limit() {
     let mut listener = client(&server);
     listener.hello(3);
     send(&mut listener, &["SUBSCRIBE", "c"]);
-    listener.read_frame().expect("it listens");
+    listener.read_frame().expect("the confirmation");
     listener.ok(&["SET", "k", "v"]);
     send(&mut listener, &["MIGRATE", "127.0.0.1", &port, "k", "0", "600000"]);
     let (held, _) = silent.accept().expect("the server moves the key");
@@ -104,11 +104,11 @@ fn messages_that_are_held_back_are_within_the_limit() {
     assert_eq!(admin.cmd(&["GET", "k"]).text(), "v");
 }
 
-/// Subscribers that take all that they are told.
+/// Number of subscribers, which read all their messages.
 const SUBSCRIBERS: usize = 200;
 
-/// Bytes of memory that the server takes beyond what it has before, while `act` is done and everybody who
-/// listens by `subscribe` reads.
+/// The largest increase of the server's memory during `act`, while all clients subscribed by
+/// `subscribe` read.
 fn memory_during(server: &Server, subscribe: &[&str], act: impl FnOnce() + Send) -> u64 {
     let mut admin = client(server);
     admin.set_timeout(Duration::from_secs(60));
@@ -121,7 +121,7 @@ fn memory_during(server: &Server, subscribe: &[&str], act: impl FnOnce() + Send)
             stream
         })
         .collect();
-    until("all listen", || info(&mut admin, "pubsub_clients") == SUBSCRIBERS as u64);
+    until("all have subscribed", || info(&mut admin, "pubsub_clients") == SUBSCRIBERS as u64);
     let before = info(&mut admin, "used_memory");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -142,7 +142,7 @@ fn memory_during(server: &Server, subscribe: &[&str], act: impl FnOnce() + Send)
     })
 }
 
-/// Sends `request` so many times at once, and reads the replies, which have one line each.
+/// Sends `request` `times` times at once and reads the replies, of `lines` lines each.
 fn flood(server: &Server, request: &[u8], times: usize, lines: usize) {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a port");
     let mut reader = stream.try_clone().expect("a socket");
@@ -159,10 +159,11 @@ fn flood(server: &Server, request: &[u8], times: usize, lines: usize) {
     reading.join().expect("no panic");
 }
 
-/// Far more than what may lie in a mailbox, and far less than all messages.
+/// Far more than an inbox may hold, and far less than all messages.
 const BOUND: u64 = 32 << 20;
 
-/// Changes of keys that are told to many: who changes keys waits for the threads that tell of them.
+/// Keys with many subscribers change: the writers wait for the threads that deliver the
+/// notifications.
 #[test]
 fn notifications_do_not_pile_up() {
     for threads in ["1", "2"] {
@@ -176,9 +177,9 @@ fn notifications_do_not_pile_up() {
     }
 }
 
-/// The same with messages that a transaction publishes.
+/// The same with messages published in a transaction.
 #[test]
-fn transactions_do_not_pile_messages_up() {
+fn messages_of_transactions_do_not_pile_up() {
     const MESSAGES: usize = 100;
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let publish = encode(&["PUBLISH", "c", "message"]).repeat(MESSAGES);
@@ -190,9 +191,9 @@ fn transactions_do_not_pile_messages_up() {
     assert!(more < BOUND, "{more} bytes more");
 }
 
-/// CLIENT REPLY drops replies, but not the pushes of a command that ended in the slow lane.
+/// CLIENT REPLY drops replies, but not the pushes of a command that ran in the slow lane.
 #[test]
-fn pushes_of_the_slow_lane_are_no_replies() {
+fn pushes_of_the_slow_lane_are_sent_with_replies_off() {
     on_both(&[], &[], |server| {
         let mut listener = client(server);
         for n in 0..10 {

@@ -1,8 +1,8 @@
-//! Client-side caching: who is told of what, in which order.
+//! Client-side caching: which client gets which invalidations, in which order.
 //!
-//! Sessions that are drawn and compared with the reference are in `pubsub_sessions.rs`, histories of
-//! concurrent clients in `linear.rs`. Here is what neither can show: waiting clients, limits, expiry,
-//! eviction, and the slow lane.
+//! `sessions.rs` compares random sessions with the reference, and `linear.rs` checks histories of
+//! concurrent clients. The tests here cover the rest: blocked clients, limits, expiry, eviction,
+//! and the slow lane.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn on_both(test: &str, check: impl Fn(&Server)) {
     }
 }
 
-/// A client in RESP3 that tracks, with these options.
+/// A RESP3 client with tracking on, with these options.
 fn tracker(server: &Server, options: &[&str]) -> Client {
     let mut client = server.client();
     client.hello(3);
@@ -29,8 +29,8 @@ fn tracker(server: &Server, options: &[&str]) -> Client {
     client
 }
 
-/// The keys of the invalidations that have come until a command of the client was answered.
-fn told(client: &mut Client) -> Vec<String> {
+/// The keys of the invalidations that arrived before the reply to a PING.
+fn invalidated_keys(client: &mut Client) -> Vec<String> {
     client.cmd(&["PING"]);
     let pushes = client.take_pushes();
     pushes.iter().flat_map(keys).collect()
@@ -46,16 +46,16 @@ fn keys(push: &Value) -> Vec<String> {
     }
 }
 
-/// Until the client has been told of something.
-fn until_told(client: &mut Client) -> Vec<String> {
+/// Waits until the client gets an invalidation.
+fn wait_for_invalidation(client: &mut Client) -> Vec<String> {
     for _ in 0..2000 {
-        let told = told(client);
-        if !told.is_empty() {
-            return told;
+        let invalidated_keys = invalidated_keys(client);
+        if !invalidated_keys.is_empty() {
+            return invalidated_keys;
         }
         sleep(Duration::from_millis(5));
     }
-    panic!("nothing was told");
+    panic!("no invalidation");
 }
 
 fn number(server: &Server, field: &str) -> i64 {
@@ -65,24 +65,24 @@ fn number(server: &Server, field: &str) -> i64 {
 }
 
 #[test]
-fn one_is_told_once_for_each_read() {
-    on_both("one_is_told_once_for_each_read", |server| {
+fn invalidation_is_sent_once_per_read() {
+    on_both("invalidation_is_sent_once_per_read", |server| {
         let (mut reader, mut writer) = (tracker(server, &[]), server.client());
         writer.ok(&["SET", "k", "1"]);
-        assert_eq!(told(&mut reader), [""; 0]);
+        assert_eq!(invalidated_keys(&mut reader), [""; 0]);
         reader.cmd(&["MGET", "k", "missing"]);
         writer.ok(&["SET", "k", "2"]);
         writer.ok(&["SET", "k", "3"]);
-        assert_eq!(told(&mut reader), ["k"]);
+        assert_eq!(invalidated_keys(&mut reader), ["k"]);
         writer.ok(&["SET", "missing", "3"]);
-        assert_eq!(told(&mut reader), ["missing"]);
+        assert_eq!(invalidated_keys(&mut reader), ["missing"]);
         reader.cmd(&["GET", "k"]);
         writer.ok(&["FLUSHALL"]);
-        assert_eq!(told(&mut reader), ["(all)"]);
+        assert_eq!(invalidated_keys(&mut reader), ["(all)"]);
     });
 }
 
-/// Pushes and replies of one connection in their order: of each frame, its first bytes.
+/// Pushes and replies of a connection in order, as text.
 fn frames(client: &mut Client, count: usize) -> Vec<String> {
     (0..count)
         .map(|_| {
@@ -93,8 +93,8 @@ fn frames(client: &mut Client, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn own_changes_are_told_behind_their_replies() {
-    on_both("own_changes_are_told_behind_their_replies", |server| {
+fn own_changes_are_invalidated_after_their_replies() {
+    on_both("own_changes_are_invalidated_after_their_replies", |server| {
         let mut client = tracker(server, &[]);
         let requests: [&[&str]; 7] = [
             &["GET", "k"],
@@ -115,8 +115,8 @@ fn own_changes_are_told_behind_their_replies() {
 }
 
 #[test]
-fn who_waits_for_a_stream_has_read_it() {
-    on_both("who_waits_for_a_stream_has_read_it", |server| {
+fn blocked_stream_reader_is_tracked() {
+    on_both("blocked_stream_reader_is_tracked", |server| {
         let (mut reader, mut writer) = (tracker(server, &[]), server.client());
         reader.send_raw(&encode(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"])).expect("writable");
         while number(server, "blocked_clients") == 0 {
@@ -126,52 +126,54 @@ fn who_waits_for_a_stream_has_read_it() {
         writer.cmd(&["XADD", "s", "1-2", "f", "v"]);
         let pushed = ">2 $10 invalidate *1 $1 s";
         let served = "%1 $1 s *1 *2 $3 1-1 *2 $1 f $1 v";
-        // Told of the change, served with it, and told of the next one.
+        // The invalidation of the first change, the reply with it, and the invalidation of the
+        // second change.
         assert_eq!(frames(&mut reader, 3), [pushed, served, pushed]);
     });
 }
 
 #[test]
-fn what_expires_or_is_evicted_is_told() {
-    on_both("what_expires_or_is_evicted_is_told", |server| {
+fn expired_and_evicted_keys_are_invalidated() {
+    on_both("expired_and_evicted_keys_are_invalidated", |server| {
         let mut writer = server.client();
         let (mut reader, mut follower) = (tracker(server, &[]), tracker(server, &["BCAST"]));
         writer.ok(&["SET", "k", "v", "PX", "50"]);
         reader.cmd(&["GET", "k"]);
-        assert_eq!(until_told(&mut reader), ["k"]);
-        let mut heard = until_told(&mut follower);
-        if heard.len() < 2 {
-            heard.extend(until_told(&mut follower));
+        assert_eq!(wait_for_invalidation(&mut reader), ["k"]);
+        let mut received = wait_for_invalidation(&mut follower);
+        if received.len() < 2 {
+            received.extend(wait_for_invalidation(&mut follower));
         }
-        assert_eq!(heard, ["k", "k"], "set, and expired");
+        assert_eq!(received, ["k", "k"], "set and expired");
         writer.ok(&["SET", "evicted", &"x".repeat(1000)]);
         reader.cmd(&["GET", "evicted"]);
-        assert_eq!(until_told(&mut follower), ["evicted"]);
+        assert_eq!(wait_for_invalidation(&mut follower), ["evicted"]);
         writer.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random", "maxmemory", "1"]);
         writer.cmd(&["SET", "other", "v"]);
-        assert_eq!(until_told(&mut reader), ["evicted"]);
-        assert_eq!(until_told(&mut follower), ["evicted"]);
+        assert_eq!(wait_for_invalidation(&mut reader), ["evicted"]);
+        assert_eq!(wait_for_invalidation(&mut follower), ["evicted"]);
         writer.ok(&["CONFIG", "SET", "maxmemory", "0"]);
     });
 }
 
 #[test]
-fn a_subscriber_in_resp2_is_told_for_others() {
-    on_both("a_subscriber_in_resp2_is_told_for_others", |server| {
-        let (mut ear, mut reader, mut writer) = (server.client(), server.client(), server.client());
-        let id = ear.cmd(&["CLIENT", "ID"]).int();
-        ear.cmd(&["SUBSCRIBE", "__redis__:invalidate"]);
+fn resp2_subscriber_gets_redirected_invalidations() {
+    on_both("resp2_subscriber_gets_redirected_invalidations", |server| {
+        let (mut subscriber, mut reader, mut writer) =
+            (server.client(), server.client(), server.client());
+        let id = subscriber.cmd(&["CLIENT", "ID"]).int();
+        subscriber.cmd(&["SUBSCRIBE", "__redis__:invalidate"]);
         reader.ok(&["CLIENT", "TRACKING", "ON", "REDIRECT", &id.to_string()]);
         assert_eq!(reader.cmd(&["CLIENT", "GETREDIR"]).int(), id);
         reader.cmd(&["GET", "k"]);
         writer.ok(&["SET", "k", "1"]);
         let message = "*3 $7 message $20 __redis__:invalidate";
-        assert_eq!(frames(&mut ear, 1), [format!("{message} *1 $1 k")]);
+        assert_eq!(frames(&mut subscriber, 1), [format!("{message} *1 $1 k")]);
         writer.ok(&["FLUSHDB"]);
-        assert_eq!(frames(&mut ear, 1), [format!("{message} $-1")]);
+        assert_eq!(frames(&mut subscriber, 1), [format!("{message} $-1")]);
         reader.hello(3);
-        drop(ear);
-        // It is gone when the server has noticed.
+        drop(subscriber);
+        // Wait until the server has noticed the closed connection.
         while number(server, "connected_clients") > 3 {
             sleep(Duration::from_millis(1));
         }
@@ -184,8 +186,8 @@ fn a_subscriber_in_resp2_is_told_for_others() {
 }
 
 #[test]
-fn counts_of_info() {
-    on_both("counts_of_info", |server| {
+fn info_counts_tracked_keys_and_clients() {
+    on_both("info_counts_tracked_keys_and_clients", |server| {
         let mut readers = [tracker(server, &[]), tracker(server, &[])];
         let follower = tracker(server, &["BCAST", "PREFIX", "a", "PREFIX", "b"]);
         readers[0].cmd(&["MGET", "a", "b"]);
@@ -207,32 +209,33 @@ fn counts_of_info() {
     });
 }
 
-/// Of keys beyond `tracking-table-max-keys`, readers are told that they are no longer kept.
+/// Keys beyond `tracking-table-max-keys` are dropped from the table, and their readers get an
+/// invalidation.
 #[test]
-fn the_table_is_limited() {
-    on_both("the_table_is_limited", |server| {
+fn tracking_table_is_limited() {
+    on_both("tracking_table_is_limited", |server| {
         const MOST: i64 = 100;
         server.client().ok(&["CONFIG", "SET", "tracking-table-max-keys", &MOST.to_string()]);
         let mut reader = tracker(server, &[]);
         for n in 0..1000 {
             reader.cmd(&["GET", &format!("key:{n}")]);
         }
-        let gone = told(&mut reader);
+        let gone = invalidated_keys(&mut reader);
         let kept = number(server, "tracking_total_keys");
         assert!((MOST / 2..=MOST + 1).contains(&kept), "{kept}");
         assert_eq!(gone.len() as i64 + kept, 1000);
-        // A lower limit is reached without anybody reading.
+        // A lower limit takes effect without further reads.
         server.client().ok(&["CONFIG", "SET", "tracking-table-max-keys", "10"]);
         while number(server, "tracking_total_keys") > 10 {
             sleep(Duration::from_millis(5));
         }
-        assert!(told(&mut reader).len() >= (kept - 10) as usize);
+        assert!(invalidated_keys(&mut reader).len() >= (kept - 10) as usize);
     });
 }
 
-/// A read that the slow lane does is answered before anybody tells that it is no longer so.
+/// A read in the slow lane is answered before its invalidation is sent.
 #[test]
-fn long_reads_come_before_what_is_told_of_them() {
+fn long_read_is_answered_before_its_invalidation() {
     let server = Server::weft(&THREADS);
     let mut reader = tracker(&server, &[]);
     let mut writer = server.client();
@@ -240,7 +243,7 @@ fn long_reads_come_before_what_is_told_of_them() {
     push.extend((0..50_000).map(|n| n.to_string()));
     writer.cmd(&push);
     for round in 0..20 {
-        // One that was not read before: what is told is told of this read.
+        // A new list, so that an invalidation belongs to this read.
         let list = format!("list:{round}");
         writer.cmd(&["COPY", "list", &list]);
         reader.send_raw(&encode(&["LRANGE", &list, "0", "-1"])).expect("writable");
@@ -248,14 +251,14 @@ fn long_reads_come_before_what_is_told_of_them() {
         writer.cmd(&["LSET", &list, "0", "y"]);
         let first = reader.read_frame().expect("a frame").value;
         assert!(matches!(first, Value::Array(_)), "a push came first");
-        // Both changes may have come before.
-        told(&mut reader);
+        // Both changes may have come before the read.
+        invalidated_keys(&mut reader);
     }
 }
 
-/// Connections that move between threads miss nothing.
+/// Connections that move between threads miss no invalidation.
 #[test]
-fn clients_that_move_are_told() {
+fn clients_that_move_get_invalidations() {
     let server = Server::weft(&THREADS);
     let mut readers: Vec<Client> = (0..8).map(|_| tracker(&server, &[])).collect();
     let mut writer = server.client();
@@ -266,14 +269,15 @@ fn clients_that_move_are_told() {
         writer.ok(&["DEBUG", "MOVE-CLIENTS"]);
         writer.ok(&["SET", "k", &round.to_string()]);
         for reader in &mut readers {
-            assert_eq!(until_told(reader), ["k"], "round {round}");
+            assert_eq!(wait_for_invalidation(reader), ["k"], "round {round}");
         }
     }
 }
 
-/// A key that is read by ever new clients and never written does not take ever more.
+/// A key that new clients keep reading, and that is never written, does not use more and more
+/// memory.
 #[test]
-fn clients_that_are_gone_are_forgotten() {
+fn closed_clients_are_removed_from_the_table() {
     let server = Server::weft(&THREADS);
     for _ in 0..300 {
         tracker(&server, &[]).cmd(&["GET", "k"]);

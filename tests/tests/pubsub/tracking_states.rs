@@ -1,6 +1,6 @@
-//! Client-side caching where something else happens in between: the client that is told is killed, or
-//! changes its protocol, there are more prefixes, readers or invalidations than a thread can see to at
-//! once, or the clients that have read something are gone.
+//! Client-side caching in unusual states: the redirect target is killed, the client changes its
+//! protocol, there are more prefixes, readers or invalidations than a thread can process at once,
+//! or the readers have disconnected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,24 +9,24 @@ use std::thread::sleep;
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{client, id, info, on_both, reply, send, send_all, slow_ticks, until};
+use weft_tests::scene::{client, id, info, on_both, reply, send, send_all, slow_lane_cpu, until};
 
 const THREADS: [&str; 4] = ["--io-threads", "3", "--io-threads-always-active", "yes"];
 
-/// All pushes that have come until a command of the client was answered.
+/// All pushes that arrived before the reply to a PING.
 fn pushes(client: &mut Client) -> Vec<Value> {
     client.cmd(&["PING"]);
     client.take_pushes()
 }
 
-/// The first words of those.
-fn told(client: &mut Client) -> Vec<String> {
+/// The first word of each push.
+fn push_names(client: &mut Client) -> Vec<String> {
     pushes(client).iter().map(|push| push.items()[0].text()).collect()
 }
 
-/// A client that was killed is told nothing any more: who redirects to it hears of that at once.
+/// The redirect target is killed: the tracking client is notified at once.
 #[test]
-fn who_redirects_to_a_client_that_is_killed_is_told() {
+fn client_is_notified_when_its_redirect_target_is_killed() {
     on_both(&[], &THREADS, |server| {
         let (mut reader, mut killer) = (client(server), client(server));
         reader.hello(3);
@@ -38,14 +38,14 @@ fn who_redirects_to_a_client_that_is_killed_is_told() {
             send_all(&mut killer, &[&["CLIENT", "KILL", "ID", &target], &["SET", "k", "v"]]);
             assert_eq!(reply(&mut killer).int(), 1);
             assert!(reply(&mut killer).is_ok());
-            assert_eq!(told(&mut reader), ["tracking-redir-broken"], "round {round}");
+            assert_eq!(push_names(&mut reader), ["tracking-redir-broken"], "round {round}");
         }
     });
 }
 
-/// Whatever way a client is told, it is told by one of them.
+/// A client that changes its redirection gets each invalidation one way or the other.
 #[test]
-fn who_changes_how_to_be_told_is_told() {
+fn no_invalidation_is_lost_when_the_redirection_changes() {
     let server = Server::weft(&THREADS);
     let (mut reader, mut target) = (client(&server), client(&server));
     reader.hello(3);
@@ -66,26 +66,26 @@ fn who_changes_how_to_be_told_is_told() {
             let there: &[&str] = &["CLIENT", "TRACKING", "ON", "REDIRECT", &to];
             send_all(&mut reader, &[there, &["GET", "k"], &["CLIENT", "TRACKING", "ON"]]);
             (0..3).for_each(|_| drop(reply(&mut reader)));
-            // A write that has begun behind that is over, too.
+            // Wait for a write that began after the change to complete.
             let before = written.load(Ordering::Relaxed);
             until("more is written", || written.load(Ordering::Relaxed) > before + 1);
             let here = pushes(&mut reader).len();
             lost += usize::from(here + pushes(&mut target).len() == 0);
         }
         done.store(true, Ordering::Relaxed);
-        assert_eq!(lost, 0, "reads of which nobody was told that they are old");
+        assert_eq!(lost, 0, "reads without an invalidation");
     });
 }
 
-/// What comes between the end of a transaction in the slow lane and its reply is told in the protocol
-/// that the transaction has chosen.
+/// Pushes between the end of a transaction in the slow lane and its reply use the protocol that the
+/// transaction selected.
 #[test]
-fn pushes_behind_a_transaction_are_in_its_protocol() {
+fn pushes_after_a_transaction_use_its_protocol() {
     on_both(&["--enable-debug-command", "yes"], &THREADS, |server| {
         for round in 0..10 {
             let (mut reader, mut writer) = (client(server), client(server));
             writer.ok(&["DEBUG", "POPULATE", "200000"]);
-            // So many words that the slow lane does it.
+            // So many words that the slow lane runs the command.
             let many = [vec!["EXISTS"], vec!["k"; 3000]].concat();
             let transaction: [&[&str]; 8] = [
                 &["MULTI"],
@@ -100,24 +100,27 @@ fn pushes_behind_a_transaction_are_in_its_protocol() {
             send_all(&mut reader, &transaction);
             send_all(&mut writer, &[&["SET", "k", "v"], &["PUBLISH", "c", "m"]]);
             reply(&mut writer);
-            let heard = reply(&mut writer).int();
+            let receivers = reply(&mut writer).int();
             for _ in 0..7 {
                 reply(&mut reader);
             }
             let replies = reply(&mut reader);
-            // Else the write came first.
+            // Otherwise the write came first.
             if replies.items()[4].is_null() {
-                assert!(told(&mut reader).contains(&"invalidate".to_string()), "round {round}");
-            } else if heard == 1 {
-                assert!(told(&mut reader).contains(&"message".to_string()), "round {round}");
+                assert!(
+                    push_names(&mut reader).contains(&"invalidate".to_string()),
+                    "round {round}"
+                );
+            } else if receivers == 1 {
+                assert!(push_names(&mut reader).contains(&"message".to_string()), "round {round}");
             }
         }
     });
 }
 
-/// Who has just come to be told for others is told in front of its next reply.
+/// A client that has just become a redirect target gets the invalidation before its next reply.
 #[test]
-fn who_is_redirected_to_looks_at_once() {
+fn new_redirect_target_gets_invalidations_before_its_next_reply() {
     on_both(&["--enable-debug-command", "yes"], &["--io-threads", "1"], |server| {
         for _ in 0..5 {
             let (mut sleeper, mut reader) = (client(server), client(server));
@@ -125,7 +128,7 @@ fn who_is_redirected_to_looks_at_once() {
             target.hello(3);
             let to = id(&mut target);
             reader.cmd(&["PING"]);
-            // So that the server finds the requests of the other two in one turn.
+            // So that the server finds the requests of the other two clients in one iteration.
             send(&mut sleeper, &["DEBUG", "SLEEP", "0.1"]);
             sleep(Duration::from_millis(20));
             let redirect: &[&str] = &["CLIENT", "TRACKING", "ON", "REDIRECT", &to];
@@ -133,19 +136,19 @@ fn who_is_redirected_to_looks_at_once() {
             sleep(Duration::from_millis(20));
             send(&mut target, &["GET", "k"]);
             let first = target.read_frame().expect("a frame").value;
-            assert!(matches!(first, Value::Push(_)), "{first} comes before what tells of it");
+            assert!(matches!(first, Value::Push(_)), "{first} came before its invalidation");
             assert_eq!(reply(&mut target).text(), "new");
         }
     });
 }
 
-/// Clients that are told of all keys, and take all that they are told.
+/// Number of clients that get all invalidations, and read them all.
 const FOLLOWERS: usize = 200;
 
-/// Far more than what may lie in a mailbox, and far less than all that is told.
+/// Far more than an inbox may hold, and far less than all invalidations.
 const BOUND: u64 = 32 << 20;
 
-/// Who changes keys waits for the threads that tell of them.
+/// Writers wait for the threads that deliver the invalidations.
 #[test]
 fn invalidations_do_not_pile_up() {
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
@@ -159,7 +162,7 @@ fn invalidations_do_not_pile_up() {
             stream
         })
         .collect();
-    until("all follow", || info(&mut admin, "tracking_clients") == FOLLOWERS as u64);
+    until("all clients track", || info(&mut admin, "tracking_clients") == FOLLOWERS as u64);
     let (before, done) = (info(&mut admin, "used_memory"), AtomicBool::new(false));
     let most = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -186,10 +189,9 @@ fn invalidations_do_not_pile_up() {
     assert!(most - before < BOUND, "{} bytes more", most - before);
 }
 
-/// A command that names very many prefixes is no work for an I/O thread, and who changes a key does not
-/// look at each of them.
+/// A command with very many prefixes runs in the slow lane, and a write does not check each prefix.
 #[test]
-fn very_many_prefixes() {
+fn tracking_very_many_prefixes_works() {
     const PREFIXES: usize = 100_000;
     let server = Server::weft(&["--io-threads", "1"]);
     let (mut follower, mut writer) = (client(&server), client(&server));
@@ -198,26 +200,26 @@ fn very_many_prefixes() {
     let names: Vec<String> = (0..PREFIXES).map(|n| format!("prefix:{n:06}:")).collect();
     let mut on = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
     names.iter().for_each(|name| on.extend(["PREFIX", name]));
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     send(&mut follower, &on);
     assert!(reply(&mut follower).is_ok());
-    until("the slow lane has done it", || slow_ticks(&server) > before);
+    until("the slow lane has run it", || slow_lane_cpu(&server) > before);
     assert_eq!(info(&mut writer, "tracking_total_prefixes"), PREFIXES as u64);
     let sets = vec![vec!["SET", "prefix:000007:k", "v"]; 20_000];
-    writer.pipeline(&sets).expect("no write looks at all prefixes");
+    writer.pipeline(&sets).expect("no write checks all prefixes");
     assert_eq!(pushes(&mut follower).len(), sets.len());
     send(&mut follower, &[&on[..], &["PREFIX", "prefix:0"]].concat());
-    let text = reply(&mut follower).error().expect("all of them are there");
+    let text = reply(&mut follower).error().expect("all prefixes are registered");
     assert!(text.contains("overlaps with an existing prefix 'prefix:000000:'"), "{text}");
     drop(follower);
-    until("nothing is followed", || info(&mut writer, "tracking_total_prefixes") == 0);
+    until("no prefix is tracked", || info(&mut writer, "tracking_total_prefixes") == 0);
 }
 
-/// What is left of a client that has read a key, and is gone, is that somebody has.
+/// The table keeps little memory for a client that read a key and disconnected.
 #[test]
-fn clients_that_are_gone_leave_little() {
+fn closed_clients_leave_little_memory_in_the_table() {
     const CLIENTS: u64 = 3000;
-    /// Bytes: a key with its place, and who has read it.
+    /// Bytes: a key with its entry, and the record of its reader.
     const MOST: u64 = 500;
     let server = Server::weft(&["--io-threads", "1"]);
     let mut admin = client(&server);
@@ -227,15 +229,15 @@ fn clients_that_are_gone_leave_little() {
         reader.ok(&["CLIENT", "TRACKING", "ON"]);
         reader.cmd(&["GET", &format!("key:{n}")]);
     }
-    until("they are gone", || info(&mut admin, "connected_clients") == 1);
+    until("all readers are gone", || info(&mut admin, "connected_clients") == 1);
     assert_eq!(info(&mut admin, "tracking_total_items"), CLIENTS);
     let each = info(&mut admin, "used_memory").saturating_sub(before) / CLIENTS;
-    assert!(each < MOST, "{each} bytes are left of each");
+    assert!(each < MOST, "{each} bytes are left per reader");
 }
 
-/// An error that names a prefix ends it where a C string ends.
+/// An error that names a prefix ends it at a NUL, like a C string.
 #[test]
-fn prefixes_with_a_nul() {
+fn prefixes_may_contain_a_nul() {
     on_both(&[], &[], |server| {
         let mut client = client(server);
         let words: [&[u8]; 8] =

@@ -1,9 +1,13 @@
-//! Copies for replicas: other servers get all there is, from memory and from disk, together and apart.
+//! Full syncs to replicas: other servers get all data, from memory and from disk, together and
+//! separately.
 
 use std::time::Duration;
 use weft_testkit::{Server, locate};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Link, Raw, caught_up, fill, follower, followers, number, same_data};
+use weft_tests::replicas::{
+    Link, RawReplica, fill, number, replica_programs, start_replica, wait_for_same_data,
+    wait_until_caught_up,
+};
 
 const WEFT: [&str; 6] =
     ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--io-threads", "3"];
@@ -13,19 +17,19 @@ fn weft(more: &[&str]) -> Server {
 }
 
 #[test]
-fn all_of_the_data_comes_to_other_servers() {
-    for (seed, (name, program)) in followers().into_iter().enumerate() {
+fn full_sync_sends_all_data_to_peers() {
+    for (seed, (name, program)) in replica_programs().into_iter().enumerate() {
         for diskless in ["yes", "no"] {
             let weft = weft(&["--repl-diskless-sync", diskless]);
-            // Fields that expire are in no version of the format that Redis asks for.
+            // No RDB version that Redis requests has fields with an expiry.
             fill(&weft, seed as u64, name == "valkey");
-            let replica = follower(name, &program, weft.port(), &[]);
-            caught_up(&weft, &replica);
-            same_data(&weft, &replica);
-            // And what is written then.
+            let replica = start_replica(name, &program, weft.port(), &[]);
+            wait_until_caught_up(&weft, &replica);
+            wait_for_same_data(&weft, &replica);
+            // And later writes.
             fill(&weft, 77 + seed as u64, name == "valkey");
-            caught_up(&weft, &replica);
-            same_data(&weft, &replica);
+            wait_until_caught_up(&weft, &replica);
+            wait_for_same_data(&weft, &replica);
             let syncs = number(&mut weft.client(), "stats", "sync_full");
             assert_eq!(syncs, 1, "{name} {diskless}");
         }
@@ -33,29 +37,29 @@ fn all_of_the_data_comes_to_other_servers() {
 }
 
 #[test]
-fn a_copy_that_a_replica_could_not_read_is_not_sent() {
+fn copy_that_a_replica_can_not_read_is_not_sent() {
     let weft = weft(&[]);
     let mut client = weft.client();
     client.cmd(&["HSET", "hash", "field", "value"]);
     client.cmd(&["HEXPIRE", "hash", "1000", "FIELDS", "1", "field"]);
-    let mut old = Raw::new(&weft);
+    let mut old = RawReplica::new(&weft);
     assert_eq!(old.ask(&["REPLCONF", "capa", "eof"]), "+OK");
     old.send(&["PSYNC", "?", "-1"]);
-    old.to_end();
+    old.read_to_end();
     assert!(weft.log().contains("can't be written in version 11"), "{}", weft.log_tail());
-    // One that knows them gets them.
-    let mut new = Raw::new(&weft);
-    new.full();
-    assert!(new.copy().starts_with(b"VALKEY080"));
+    // A replica with a newer version gets them.
+    let mut new = RawReplica::new(&weft);
+    new.full_sync();
+    assert!(new.read_copy().starts_with(b"VALKEY080"));
     client.cmd(&["DEL", "hash"]);
-    let mut old = Raw::new(&weft);
+    let mut old = RawReplica::new(&weft);
     assert_eq!(old.ask(&["REPLCONF", "capa", "eof"]), "+OK");
     assert!(old.ask(&["PSYNC", "?", "-1"]).starts_with("+FULLRESYNC"));
-    assert!(old.copy().starts_with(b"REDIS0011"));
+    assert!(old.read_copy().starts_with(b"REDIS0011"));
 }
 
 #[test]
-fn replicas_that_come_together_share_a_copy() {
+fn replicas_that_connect_together_share_a_copy() {
     for diskless in ["yes", "no"] {
         let weft = weft(&[
             "--repl-diskless-sync",
@@ -71,19 +75,19 @@ fn replicas_that_come_together_share_a_copy() {
         for n in 0..200 {
             client.ok(&["SET", &format!("key:{n}"), &"x".repeat(1000)]);
         }
-        let mut all: Vec<Raw> = (0..5).map(|_| Raw::new(&weft)).collect();
+        let mut all: Vec<RawReplica> = (0..5).map(|_| RawReplica::new(&weft)).collect();
         for raw in &mut all {
             assert_eq!(raw.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]), "+OK");
             raw.send(&["PSYNC", "?", "-1"]);
         }
-        let lines: Vec<String> = all.iter_mut().map(Raw::line).collect();
+        let lines: Vec<String> = all.iter_mut().map(RawReplica::line).collect();
         assert!(lines[0].starts_with("+FULLRESYNC"), "{lines:?}");
-        let copies: Vec<Vec<u8>> = all.iter_mut().map(Raw::copy).collect();
+        let copies: Vec<Vec<u8>> = all.iter_mut().map(RawReplica::read_copy).collect();
         assert!(copies.iter().all(|copy| *copy == copies[0] && copy.len() > 2000), "{diskless}");
         assert_eq!(weft.log().matches("Starting BGSAVE for SYNC").count(), 1, "{}", weft.log());
         assert_eq!(number(&mut client, "stats", "sync_full"), 5);
         assert_eq!(number(&mut client, "persistence", "rdb_bgsave_in_progress"), 0);
-        // The stream goes on for all of them, from one place.
+        // The stream continues for all of them, from the same offset.
         for raw in &mut all {
             raw.send(&["REPLCONF", "ACK", "0"]);
         }
@@ -97,7 +101,7 @@ fn replicas_that_come_together_share_a_copy() {
 }
 
 #[test]
-fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
+fn replica_that_does_not_read_does_not_block_the_copy_of_others() {
     for diskless in ["yes", "no"] {
         let weft = weft(&[
             "--repl-diskless-sync",
@@ -107,7 +111,7 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
             "--repl-diskless-sync-max-replicas",
             "2",
             "--repl-timeout",
-            // Long enough for the other one to take its copy on a busy machine.
+            // Long enough for the other one to read its copy on a busy machine.
             "8",
         ]);
         let mut client = weft.client();
@@ -116,14 +120,14 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
             client.ok(&["SET", &format!("key:{n}"), &format!("{value}{n}")]);
         }
         client.ok(&["CONFIG", "SET", "rdbcompression", "no"]);
-        let (mut stuck, mut other) = (Raw::new(&weft), Raw::new(&weft));
+        let (mut stuck, mut other) = (RawReplica::new(&weft), RawReplica::new(&weft));
         for raw in [&mut stuck, &mut other] {
             assert_eq!(raw.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]), "+OK");
             raw.send(&["PSYNC", "?", "-1"]);
         }
         assert!(other.line().starts_with("+FULLRESYNC"));
-        assert!(other.copy().len() > 48 << 20, "{diskless}");
-        until("the other is let go", || {
+        assert!(other.read_copy().len() > 48 << 20, "{diskless}");
+        until("the stuck replica is dropped", || {
             other.send(&["REPLCONF", "ACK", "0"]);
             number(&mut client, "replication", "connected_slaves") == 1
         });
@@ -138,68 +142,69 @@ fn one_that_takes_nothing_does_not_keep_others_from_their_copy() {
 }
 
 #[test]
-fn a_copy_that_nobody_wants_any_longer_is_abandoned() {
+fn copy_without_replicas_is_cancelled() {
     for diskless in ["yes", "no"] {
         let weft = weft(&["--repl-diskless-sync", diskless, "--rdb-key-save-delay", "100000"]);
         let mut client = weft.client();
         for n in 0..1000 {
             client.ok(&["SET", &format!("key:{n}"), "value"]);
         }
-        let mut gone = Raw::new(&weft);
-        gone.full();
+        let mut gone = RawReplica::new(&weft);
+        gone.full_sync();
         assert_eq!(number(&mut client, "persistence", "rdb_bgsave_in_progress"), 1);
         assert!(client.cmd(&["BGSAVE"]).to_string().contains("already in progress"));
         drop(gone);
-        until("the end of it", || {
+        until("the end of the copy", || {
             number(&mut client, "persistence", "rdb_bgsave_in_progress") == 0
         });
-        // And the next gets one.
+        // The next replica gets a copy.
         client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
-        let mut next = Raw::new(&weft);
-        next.full();
-        assert!(next.copy().len() > 1000);
+        let mut next = RawReplica::new(&weft);
+        next.full_sync();
+        assert!(next.read_copy().len() > 1000);
         assert_eq!(client.cmd(&["CLIENT", "KILL", "TYPE", "replica"]).int(), 1);
-        next.to_end();
+        next.read_to_end();
         until("it is gone", || number(&mut client, "replication", "connected_slaves") == 0);
     }
 }
 
-/// What BGSAVE writes says where it is in the stream, so who starts from it need not copy.
+/// The file of BGSAVE contains the replication offset, so a server that starts from it needs only a
+/// partial sync.
 #[test]
-fn a_server_that_starts_from_a_file_goes_on_from_there() {
+fn server_started_from_a_file_does_a_partial_sync() {
     let Some(program) = locate::valkey() else {
         return weft_testkit::skipped::note_here("valkey-server");
     };
     let weft = weft(&[]);
     fill(&weft, 5, true);
-    let first = follower("valkey", &program, weft.port(), &[]);
+    let first = start_replica("valkey", &program, weft.port(), &[]);
     fill(&weft, 6, true);
-    caught_up(&weft, &first);
+    wait_until_caught_up(&weft, &first);
     let mut client = weft.client();
     client.cmd(&["BGSAVE"]);
     until("the file", || number(&mut client, "persistence", "rdb_bgsave_in_progress") == 0);
     client.ok(&["SET", "later", "than the file"]);
     let folder = weft.dir().to_str().expect("a path in ASCII");
-    let second = follower("valkey", &program, weft.port(), &["--dir", folder]);
-    caught_up(&weft, &second);
-    same_data(&weft, &second);
+    let second = start_replica("valkey", &program, weft.port(), &["--dir", folder]);
+    wait_until_caught_up(&weft, &second);
+    wait_for_same_data(&weft, &second);
     assert_eq!(number(&mut client, "stats", "sync_full"), 1);
     assert_eq!(number(&mut client, "stats", "sync_partial_ok"), 1);
 }
 
 #[test]
-fn a_link_that_breaks_in_a_copy_is_no_harm() {
+fn broken_link_during_a_copy_does_no_harm() {
     let Some(program) = locate::valkey() else {
         return weft_testkit::skipped::note_here("valkey-server");
     };
     let weft = weft(&["--rdb-key-save-delay", "3000"]);
     fill(&weft, 9, true);
     let link = Link::to(weft.port());
-    let replica = follower("valkey", &program, link.port(), &[]);
+    let replica = start_replica("valkey", &program, link.port(), &[]);
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(300));
         link.cut();
     }
-    caught_up(&weft, &replica);
-    same_data(&weft, &replica);
+    wait_until_caught_up(&weft, &replica);
+    wait_for_same_data(&weft, &replica);
 }

@@ -1,8 +1,8 @@
-//! Clients of a replica whose data are replaced by a copy: what they watch, wait for and are in the middle of.
+//! Clients of a replica whose data are replaced by a copy: their watches, waits and transactions.
 
 use weft_testkit::{Client, Server};
 use weft_tests::persistence::until;
-use weft_tests::replication::{FakePrimary, ONE_KEY, follow, info, linked};
+use weft_tests::replication::{FakePrimary, ONE_KEY, info, replicate_from, wait_for_link};
 use weft_tests::scene::{reply, send, until_blocked};
 
 const WAYS: [&str; 3] = ["disabled", "swapdb", "flush-before-load"];
@@ -11,10 +11,10 @@ fn replica(way: &str) -> Server {
     Server::weft(&["--save", "", "--repl-diskless-load", way, "--io-threads", "2"])
 }
 
-/// A key that is watched and not there comes with the copy, and one that is there goes with it: both
-/// transactions are given up, and one that watches something else is not.
+/// A copy adds one watched key and removes another: both transactions fail, and a transaction that
+/// watches a third key succeeds.
 #[test]
-fn watched_keys_come_and_go_with_a_copy() {
+fn copy_breaks_watches_of_keys_that_it_adds_or_removes() {
     for way in WAYS {
         let server = replica(way);
         let mut client = server.client();
@@ -28,9 +28,9 @@ fn watched_keys_come_and_go_with_a_copy() {
             })
             .collect();
         let fake = FakePrimary::new();
-        follow(&server, &fake.port());
+        replicate_from(&server, &fake.port());
         let _link = fake.copy(ONE_KEY, 7);
-        linked(&mut client);
+        wait_for_link(&mut client);
         for (key, watcher) in &mut watchers {
             watcher.ok(&["MULTI"]);
             watcher.cmd(&["GET", key]);
@@ -40,24 +40,24 @@ fn watched_keys_come_and_go_with_a_copy() {
     }
 }
 
-/// A stream that comes with a copy has entries that a client waits for: it gets them.
+/// A client blocked on a stream is served when a full sync creates its entries.
 #[test]
-fn who_waits_looks_again_when_a_copy_is_there() {
+fn blocked_reader_is_served_after_a_copy() {
     let primary = Server::weft(&["--save", "", "--repl-diskless-sync-delay", "0"]);
     let mut writer = primary.client();
     writer.cmd(&["XADD", "stream", "7-0", "field", "value"]);
     for way in WAYS {
         let server = replica(way);
         let mut client = server.client();
-        // A replica from the start: it waits as one.
+        // The server is a replica before the client blocks.
         let fake = FakePrimary::new();
-        follow(&server, &fake.port());
-        until("the role", || info(&mut client, "role") == "slave");
+        replicate_from(&server, &fake.port());
+        until("the new role", || info(&mut client, "role") == "slave");
         let mut waiting = server.client();
         send(&mut waiting, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "5-0"]);
         until_blocked(&mut client, 1);
         client.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-        linked(&mut client);
+        wait_for_link(&mut client);
         assert!(reply(&mut waiting).to_string().contains("7-0"), "{way}");
     }
 }

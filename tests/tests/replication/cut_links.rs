@@ -1,16 +1,18 @@
-//! Eight clients write all kinds of things for a while, and meanwhile links are cut at random, about every
-//! second: in the end every server has the same, at the same offset, was copied to once, and went on where
-//! it was after each cut.
+//! Eight clients write data of all kinds, while links are cut at random, about once a second. In
+//! the end all servers have the same data at the same offset. Each made one full sync, and a
+//! partial sync after each cut.
 //!
-//! | variable | means |
+//! | variable | meaning |
 //! |---|---|
-//! | `REPL_SECONDS` | how long each pair or chain is written to (default 3) |
-//! | `REPL_RATE` | writes a second of all clients together (default 2000; 0: as many as there can be) |
-//! | `REPL_SEED` | what is written, and when is cut |
-//! | `REPL_BACKLOG` | what is kept for who was away (default 64mb); with less, copies are made, and only what is there in the end counts |
-//! | `REPL_CHAIN` | one more chain, as in `valkey-server,valkey-server`: whether it is the reference that differs |
+//! | `REPL_SECONDS` | seconds of writes to each pair or chain (default 3) |
+//! | `REPL_RATE` | writes a second of all clients together (default 2000; 0: unlimited) |
+//! | `REPL_SEED` | seed of the writes and cuts |
+//! | `REPL_BACKLOG` | size of the backlog (default 64mb); with less, full syncs happen, and only
+//! the final data are checked |
+//! | `REPL_CHAIN` | one more chain, such as `valkey-server,valkey-server`, to find out whether the
+//! reference fails |
 //!
-//! A pairing is a test, so several may be let run side by side.
+//! Each pairing is a test, so several can run in parallel.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,31 +21,33 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, locate, skipped};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Link, caught_up, fields, fill, follower, number, same_data};
+use weft_tests::replicas::{
+    Link, fields, fill, number, start_replica, wait_for_same_data, wait_until_caught_up,
+};
 use weft_tests::replication::info;
-use weft_tests::traffic::{self, Pace, same_groups, untold};
+use weft_tests::traffic::{self, Pace, unreplicated_fields, wait_for_same_groups};
 
 const WRITERS: u64 = 8;
-/// Whatever is written while a replica finds its way back.
+/// Enough for all writes while a replica reconnects.
 const BACKLOG: &str = "64mb";
-/// Printed of each server when the test fails.
+/// Log lines printed of each server when the test fails.
 const LOG_LINES: usize = 150;
 
-/// Servers, each below the one before it, and the links between them.
+/// Servers, each a replica of the one before it, and the links between them.
 struct Chain {
     servers: Vec<Server>,
     links: Vec<Link>,
 }
 
-/// What happened.
+/// Counts of what happened.
 #[derive(Default)]
 struct Tally {
     writes: AtomicU64,
-    /// Of each link.
+    /// By link.
     cuts: Vec<usize>,
 }
 
-/// A program by its name; `None` when it is not there, which is noted.
+/// A program by its name; notes a skip and returns `None` if it is not installed.
 fn program(name: &'static str) -> Option<PathBuf> {
     let found = match name {
         "weft" => Some(locate::weft().to_path_buf()),
@@ -68,8 +72,8 @@ impl Chain {
                 }
                 Some(above) => {
                     let link = Link::to(above.port());
-                    let server = follower(name, program, link.port(), &options(name));
-                    caught_up(above, &server);
+                    let server = start_replica(name, program, link.port(), &options(name));
+                    wait_until_caught_up(above, &server);
                     links.push(link);
                     server
                 }
@@ -79,13 +83,13 @@ impl Chain {
         Chain { servers, links }
     }
 
-    /// Clients write, and links are cut, for so long.
-    fn live(&self, seed: u64, how_long: Duration) -> Tally {
+    /// Clients write and links are cut for `how_long`.
+    fn write_and_cut(&self, seed: u64, how_long: Duration) -> Tally {
         let mut tally = Tally { cuts: vec![0; self.links.len()], ..Tally::default() };
         let is_over = AtomicBool::new(false);
         let mut cuts = vec![0; self.links.len()];
         std::thread::scope(|scope| {
-            let ends = Ends(&is_over);
+            let ends = SetOnDrop(&is_over);
             for writer in 0..WRITERS {
                 let mut client = self.servers[0].client();
                 let (is_over, writes) = (&is_over, &tally.writes);
@@ -112,11 +116,11 @@ impl Chain {
         tally
     }
 
-    /// Cuts a link, and waits until who is below it has gone on. Now and then it is cut again while that
-    /// is under way.
+    /// Cuts a link and waits until the replica has synced again. Sometimes cuts the link again
+    /// meanwhile.
     fn cut(&self, at: usize, rng: &mut Rng) {
         let mut above = self.servers[at].client();
-        let before = went_on(&mut above);
+        let before = count_syncs(&mut above);
         self.links[at].cut();
         for _ in 0..2 {
             if rng.percent(20) {
@@ -124,16 +128,16 @@ impl Chain {
                 self.links[at].cut();
             }
         }
-        until("it goes on after a cut", || went_on(&mut above) > before);
+        until("the replica syncs after a cut", || count_syncs(&mut above) > before);
     }
 
-    /// What must hold when nobody writes any more.
-    fn look(&self, name: &str, tally: &Tally) {
-        let (last, but) = (self.servers.len() - 1, untold(self.servers[0].name()));
-        self.servers.windows(2).for_each(|pair| caught_up(&pair[0], &pair[1]));
+    /// Checks the final state, after the last write.
+    fn check(&self, name: &str, tally: &Tally) {
+        let (last, but) = (self.servers.len() - 1, unreplicated_fields(self.servers[0].name()));
+        self.servers.windows(2).for_each(|pair| wait_until_caught_up(&pair[0], &pair[1]));
         for below in &self.servers[1..] {
-            same_data(&self.servers[0], below);
-            same_groups(&mut self.servers[0].client(), &mut below.client(), but);
+            wait_for_same_data(&self.servers[0], below);
+            wait_for_same_groups(&mut self.servers[0].client(), &mut below.client(), but);
         }
         until("the same offset everywhere", || {
             let offset = |server: &Server| info(&mut server.client(), "master_repl_offset");
@@ -148,21 +152,21 @@ impl Chain {
                 client.cmd(&["DBSIZE"]).int()
             })
             .sum();
-        let groups = same_groups(&mut client, &mut self.servers[last].client(), but);
+        let groups = wait_for_same_groups(&mut client, &mut self.servers[last].client(), but);
         let writes = tally.writes.load(Ordering::Relaxed);
         for (at, cuts) in tally.cuts.iter().enumerate() {
             let stats = fields(&mut self.servers[at].client(), "stats");
-            let [full, went_on, refused] =
+            let [full, partial, refused] =
                 ["sync_full", "sync_partial_ok", "sync_partial_err"].map(|name| &stats[name][..]);
             let (above, below) = (self.servers[at].name(), self.servers[at + 1].name());
             eprintln!(
                 "{name}: {below} of {above}: {writes} writes, offset {offset}, {cuts} cuts, {full} copies, \
-                 went on {went_on} times, refused {refused} times; {keys} keys and {groups} groups are \
+                 {partial} partial syncs, {refused} refused; {keys} keys and {groups} groups are \
                  the same"
             );
             if backlog() == BACKLOG {
                 assert_eq!((full, refused), ("1", "0"), "{name}: {below} of {above}");
-                assert!(went_on.parse::<usize>().expect("a number") >= *cuts, "{name}");
+                assert!(partial.parse::<usize>().expect("a number") >= *cuts, "{name}");
             }
         }
     }
@@ -181,17 +185,17 @@ impl Drop for Chain {
     }
 }
 
-/// Ends the writers, also where the test fails.
-struct Ends<'a>(&'a AtomicBool);
+/// Ends the writers on drop, also when the test fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-/// How often replicas of this server have come back, to where they were or for a copy.
-fn went_on(client: &mut Client) -> u64 {
+/// The number of partial and full syncs of this server's replicas.
+fn count_syncs(client: &mut Client) -> u64 {
     number(client, "stats", "sync_partial_ok") + number(client, "stats", "sync_full")
 }
 
@@ -214,58 +218,58 @@ fn options(name: &str) -> Vec<&'static str> {
     options
 }
 
-fn goes_on(name: &str, names: &[&'static str]) {
+fn run_chain(name: &str, names: &[&'static str]) {
     let found: Vec<_> = names.iter().map(|name| Some((*name, program(name)?))).collect();
     let Some(programs) = found.into_iter().collect::<Option<Vec<_>>>() else { return };
     let chain = Chain::new(&programs);
     let seconds = Duration::from_secs(env_or("REPL_SECONDS", 3));
-    let tally = chain.live(env_or("REPL_SEED", 1), seconds);
-    chain.look(name, &tally);
+    let tally = chain.write_and_cut(env_or("REPL_SEED", 1), seconds);
+    chain.check(name, &tally);
 }
 
 #[test]
-fn valkey_of_weft() {
-    goes_on("valkey_of_weft", &["weft", "valkey-server"]);
+fn valkey_replicates_from_weft_over_cut_links() {
+    run_chain("valkey_replicates_from_weft_over_cut_links", &["weft", "valkey-server"]);
 }
 
 #[test]
-fn redis8_of_weft() {
-    goes_on("redis8_of_weft", &["weft", "redis8-server"]);
+fn redis8_replicates_from_weft_over_cut_links() {
+    run_chain("redis8_replicates_from_weft_over_cut_links", &["weft", "redis8-server"]);
 }
 
 #[test]
-fn weft_of_valkey() {
-    goes_on("weft_of_valkey", &["valkey-server", "weft"]);
+fn weft_replicates_from_valkey_over_cut_links() {
+    run_chain("weft_replicates_from_valkey_over_cut_links", &["valkey-server", "weft"]);
 }
 
 #[test]
-fn weft_of_redis8() {
-    goes_on("weft_of_redis8", &["redis8-server", "weft"]);
+fn weft_replicates_from_redis8_over_cut_links() {
+    run_chain("weft_replicates_from_redis8_over_cut_links", &["redis8-server", "weft"]);
 }
 
 #[test]
-fn weft_of_redis7() {
-    goes_on("weft_of_redis7", &["redis7-server", "weft"]);
+fn weft_replicates_from_redis7_over_cut_links() {
+    run_chain("weft_replicates_from_redis7_over_cut_links", &["redis7-server", "weft"]);
 }
 
 #[test]
-fn weft_of_weft() {
-    goes_on("weft_of_weft", &["weft", "weft"]);
+fn weft_replicates_from_weft_over_cut_links() {
+    run_chain("weft_replicates_from_weft_over_cut_links", &["weft", "weft"]);
 }
 
 #[test]
-fn a_chain_of_three() {
-    goes_on("a_chain_of_three", &["weft", "weft", "weft"]);
+fn chain_of_three_replicates_over_cut_links() {
+    run_chain("chain_of_three_replicates_over_cut_links", &["weft", "weft", "weft"]);
 }
 
 #[test]
-fn a_chain_through_valkey() {
-    goes_on("a_chain_through_valkey", &["weft", "valkey-server", "weft"]);
+fn chain_through_valkey_replicates_over_cut_links() {
+    run_chain("chain_through_valkey_replicates_over_cut_links", &["weft", "valkey-server", "weft"]);
 }
 
 #[test]
-fn the_chain_that_is_asked_for() {
+fn chain_of_repl_chain_replicates_over_cut_links() {
     let Ok(names) = std::env::var("REPL_CHAIN") else { return };
     let names: Vec<&'static str> = String::leak(names).split(',').collect();
-    goes_on("the_chain_that_is_asked_for", &names);
+    run_chain("chain_of_repl_chain_replicates_over_cut_links", &names);
 }

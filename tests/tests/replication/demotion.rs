@@ -1,5 +1,5 @@
-//! A primary becomes a replica while commands wait to stop other threads: those that had been admitted before do
-//! nothing behind it that only a primary does.
+//! A primary becomes a replica while commands wait to stop the other threads. Commands admitted
+//! before must not do afterwards what only a primary may do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_testkit::{Client, Server};
@@ -15,26 +15,26 @@ const ARGS: [&str; 8] = [
     "yes",
 ];
 
-/// Nobody listens there.
+/// No server listens on this port.
 const DEMOTE: [&str; 3] = ["REPLICAOF", "127.0.0.1", "1"];
 
-/// What other clients are to do.
+/// Controls the other clients.
 #[derive(Default)]
 struct Others {
     act: AtomicBool,
     end: AtomicBool,
 }
 
-/// Others end with the test, however it ends.
-struct Ending<'a>(&'a Others);
+/// Ends the other clients on drop.
+struct EndOnDrop<'a>(&'a Others);
 
-impl Drop for Ending<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.end.store(true, Ordering::SeqCst);
     }
 }
 
-/// Runs `test` while several clients call `act`, whenever they are to.
+/// Runs `test` while several clients call `act`, whenever the flag is set.
 fn while_others(
     server: &Server,
     act: fn(&mut Client),
@@ -53,12 +53,12 @@ fn while_others(
                 }
             });
         }
-        let _ending = Ending(&others);
+        let _ending = EndOnDrop(&others);
         test(&mut server.client(), &others.act);
     });
 }
 
-/// Makes the server a replica, and answers what `look` does in that moment.
+/// Makes the server a replica, and returns the reply to `look` from the same transaction.
 fn demote(client: &mut Client, look: &[&str]) -> String {
     client.ok(&["MULTI"]);
     client.cmd(&DEMOTE);
@@ -67,7 +67,7 @@ fn demote(client: &mut Client, look: &[&str]) -> String {
 }
 
 #[test]
-fn no_write_comes_behind_the_change_of_roles() {
+fn no_write_happens_after_a_demotion() {
     let server = Server::weft(&ARGS);
     let write = |client: &mut Client| {
         client.cmd(&["MULTI"]);
@@ -88,9 +88,9 @@ fn no_write_comes_behind_the_change_of_roles() {
     assert!(server.client().cmd(&["GET", "mark"]).text().parse::<u64>().expect("a number") > 0);
 }
 
-/// RANDOMKEY removes what has expired where it meets it, if this server is a primary.
+/// On a primary, RANDOMKEY removes the expired keys that it meets.
 #[test]
-fn nothing_expires_behind_the_change_of_roles() {
+fn no_key_expires_after_a_demotion() {
     const KEYS: usize = 8000;
     let server = Server::weft(&ARGS);
     server.client().ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);

@@ -1,9 +1,9 @@
-//! The log of effects: what commands log, as in the reference; and that what is logged, repeated,
-//! gives what is there.
+//! The effect log: each command logs the same as in the reference, and replaying the log yields the
+//! same data.
 //!
-//! The reference's log is its append-only file. Ours is what DEBUG EFFECTS writes. Requests are
-//! followed by a marker, so that both logs fall into the entries of each request; what differs on
-//! purpose is listed in [`DIFFERENCES`], with the reasons.
+//! The reference's log is its append-only file. Ours is the output of DEBUG EFFECTS. A marker
+//! follows each request, which splits both logs into the entries of each request. Intended
+//! differences are listed in [`DIFFERENCES`], with the reasons.
 
 mod effects;
 
@@ -22,10 +22,10 @@ fn valkey() -> Option<Server> {
     Server::valkey(&[&ARGS[..], &aof, &["--auto-aof-rewrite-percentage", "0"]].concat())
 }
 
-/// Lines of commands of every family are logged as in the reference.
+/// Commands of all families are logged as by the reference.
 #[test]
-fn effects_are_those_of_the_reference() {
-    let test = "effects_are_those_of_the_reference";
+fn effects_match_the_reference() {
+    let test = "effects_match_the_reference";
     let theirs = valkey();
     if skip_without(test, &theirs, "valkey-server") {
         return;
@@ -56,10 +56,10 @@ fn effects_are_those_of_the_reference() {
     assert!(lines > 300, "{lines} lines");
 }
 
-/// A value that is broken takes some elements and refuses the one behind them. What it took is logged,
-/// and no more: whoever repeats this must not meet the error, which would say that his data differ.
+/// A damaged value accepts some elements and refuses a later one. The log has only the accepted
+/// elements: an error during a replay would look like diverged data.
 #[test]
-fn what_a_broken_value_took_is_logged_without_what_it_refused() {
+fn damaged_value_logs_only_the_accepted_elements() {
     let (server, copy) = (Server::weft(&ARGS), Server::weft(&ARGS));
     let script = "PFADD broken\nSETRANGE broken 16 x\nPFADD broken e0 e3 e1 e4\nPFADD broken e1 e0";
     let run = Run::of_lines(&server, script);
@@ -74,9 +74,9 @@ fn what_a_broken_value_took_is_logged_without_what_it_refused() {
     assert_eq!(other.cmd(&["GET", "broken"]), client.cmd(&["GET", "broken"]));
 }
 
-/// What a transaction and the clients that it serves did is one unit.
+/// A transaction and the retries of the clients that it serves are one unit in the log.
 #[test]
-fn a_group_is_one_unit() {
+fn group_of_effects_is_one_unit() {
     let server = Server::weft(&ARGS);
     let (mut client, mut waiting) = (server.client(), server.client());
     let path = server.dir().join("effects");
@@ -103,7 +103,7 @@ fn a_group_is_one_unit() {
     client.cmd(&["SET", "one", "2", "XX", "GET"]);
     client.ok(&["DEBUG", "EFFECTS"]);
     client.cmd(&["SET", "after", "1"]);
-    let log = std::fs::read(path).expect("it was written");
+    let log = std::fs::read(path).expect("the log file");
     let words: Vec<String> = effects::parse(&log).iter().map(effects::words).collect();
     let expected = [
         "MULTI",
@@ -131,9 +131,9 @@ fn wait_for_blocked(client: &mut Client, clients: usize) {
     }
 }
 
-/// What expires or is evicted is logged when it goes.
+/// Expired and evicted keys are logged when they are removed.
 #[test]
-fn what_goes_by_itself_is_logged() {
+fn expired_and_evicted_keys_are_logged() {
     let server = Server::weft(&ARGS);
     let mut client = server.client();
     let path = server.dir().join("effects");
@@ -145,7 +145,7 @@ fn what_goes_by_itself_is_logged() {
         client.cmd(&["HPEXPIRE", &format!("hash{n}"), "1", "FIELDS", "1", "gone"]);
         client.cmd(&["HSETEX", &format!("all{n}"), "PX", "1", "FIELDS", "1", "gone", "1"]);
     }
-    // Nobody touches the keys, but for their number.
+    // Nothing reads the keys, only their number.
     while client.cmd(&["DBSIZE"]).int() > 100 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -161,7 +161,7 @@ fn what_goes_by_itself_is_logged() {
         client.cmd(&["SET", "more", "v"]);
     }
     client.ok(&["DEBUG", "EFFECTS"]);
-    let log = std::fs::read(path).expect("it was written");
+    let log = std::fs::read(path).expect("the log file");
     let commands: Vec<String> = effects::parse(&log).iter().map(effects::words).collect();
     let count = |wanted: &str| commands.iter().filter(|c| c.starts_with(wanted)).count();
     assert_eq!(count("UNLINK short"), 100);
@@ -170,10 +170,10 @@ fn what_goes_by_itself_is_logged() {
     assert_eq!(count("DEL hash"), 100, "evicted");
 }
 
-/// What is published is in the log for replicas, in its place among the writes; and not in the
+/// Published messages are in the log for replicas, in order among the writes, but not in the
 /// append-only file.
 #[test]
-fn what_is_published_is_logged_for_replicas() {
+fn published_messages_are_logged_for_replicas_only() {
     let publish = |client: &mut Client| {
         client.ok(&["SELECT", "3"]);
         client.ok(&["SET", "a", "1"]);
@@ -185,7 +185,7 @@ fn what_is_published_is_logged_for_replicas() {
         client.cmd(&["SET", "a", "3"]);
         assert_eq!(client.cmd(&["EXEC"]).items().len(), 3);
         client.ok(&["MULTI"]);
-        client.cmd(&["PUBLISH", "nobody", "four"]);
+        client.cmd(&["PUBLISH", "empty", "four"]);
         assert_eq!(client.cmd(&["EXEC"]).items().len(), 1);
     };
     let words =
@@ -198,7 +198,7 @@ fn what_is_published_is_logged_for_replicas() {
     client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
     publish(&mut client);
     client.ok(&["DEBUG", "EFFECTS"]);
-    client.cmd(&["PUBLISH", "channel", "nobody follows"]);
+    client.cmd(&["PUBLISH", "channel", "no subscriber"]);
     let expected = [
         "SELECT 3",
         "SET a 1",
@@ -209,28 +209,28 @@ fn what_is_published_is_logged_for_replicas() {
         "publish channel three",
         "SET a 3",
         "EXEC",
-        "PUBLISH nobody four",
+        "PUBLISH empty four",
     ];
-    assert_eq!(words(&std::fs::read(path).expect("it was written")), expected);
+    assert_eq!(words(&std::fs::read(path).expect("the log file")), expected);
 
     let server = Server::weft(&["--appendonly", "yes", "--appendfsync", "always"]);
     publish(&mut server.client());
     let path = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
-    let log = std::fs::read(path).expect("it was written");
-    // Without the lines beside commands.
-    let text = String::from_utf8(log).expect("text");
-    // Zeros are written ahead of them.
+    let log = std::fs::read(path).expect("the log file");
+    // Drop the annotation lines.
+    let text = String::from_utf8(log).expect("valid UTF-8");
+    // Drop the zeros written ahead of the end.
     let text = text.trim_end_matches('\0');
     let commands: String = text.split_inclusive("\r\n").filter(|l| !l.starts_with('#')).collect();
     let expected = ["SELECT 3", "SET a 1", "MULTI", "SET a 2", "SET a 3", "EXEC"];
     assert_eq!(words(commands.as_bytes()), expected);
 }
 
-/// Random commands of several clients at once, with transactions, clients that wait and keys that
-/// expire: the log, repeated without a fault on an empty server, gives the same content. (Without
-/// HyperLogLogs, since one that was only looked at is shown as edited, here as in the reference.)
+/// Several clients run random commands, with transactions, blocked clients and expiry. Replaying
+/// the log on an empty server succeeds and yields the same data. (Without HyperLogLogs: a read-only
+/// access also marks them as edited, like in the reference.)
 #[test]
-fn a_replay_gives_what_is_there() {
+fn replay_of_the_log_yields_the_same_data() {
     let groups = [
         (Group::Strings, 12),
         (Group::Bits, 4),
@@ -264,19 +264,19 @@ fn a_replay_gives_what_is_there() {
                 scope.spawn(move || play(server, groups, seed * 100 + n, steps))
             })
             .collect();
-        players.into_iter().for_each(|player| player.join().expect("it does not panic"));
+        players.into_iter().for_each(|player| player.join().expect("no panic"));
         ended.store(true, Ordering::Relaxed);
     });
     client.ok(&["DEBUG", "EFFECTS"]);
-    let log = effects::parse(&std::fs::read(&path).expect("it was written"));
+    let log = effects::parse(&std::fs::read(&path).expect("the log file"));
     println!("{} commands are logged", log.len());
-    assert!(log.len() > steps, "hardly anything is logged");
+    assert!(log.len() > steps, "too few commands are logged");
     let copy = Server::weft(&ARGS);
     replay(&copy, &log);
     effects::assert_same_content(&server, &copy, seed);
 }
 
-/// Writes to few keys until it is told to end; how many commands.
+/// Writes to a few keys until `ended`. Returns the number of rounds.
 fn write_much(mut client: Client, seed: usize, ended: &AtomicBool) -> usize {
     let mut n = 0;
     while !ended.load(Ordering::Relaxed) {
@@ -294,10 +294,9 @@ fn write_much(mut client: Client, seed: usize, ended: &AtomicBool) -> usize {
     n
 }
 
-/// Two read the log at once: each begins and ends by itself and misses nothing, whatever the other does
-/// meanwhile.
+/// Two readers of the log at once: each starts and stops independently and misses nothing.
 #[test]
-fn beside_the_append_only_file() {
+fn effect_log_and_aof_are_independent() {
     let aof = ["--appendonly", "yes", "--appendfsync", "always", "--io-threads", "3"];
     let mut server = Server::weft(&[&ARGS[..], &aof].concat());
     let mut client = server.client();
@@ -317,11 +316,11 @@ fn beside_the_append_only_file() {
             act();
             ended.store(true, Ordering::Relaxed);
             for writer in writers {
-                assert!(writer.join().expect("it does not panic") > 0);
+                assert!(writer.join().expect("no panic") > 0);
             }
         });
     };
-    // The file is switched off and on; the other goes on.
+    // The AOF is switched off and on; DEBUG EFFECTS continues.
     let all = path(&server, "all");
     client.ok(&["DEBUG", "EFFECTS", &all]);
     beside_writers(&server, &mut || {
@@ -331,15 +330,15 @@ fn beside_the_append_only_file() {
                 client.ok(&["SET", "mark", &format!("{n}.{m}")]);
             }
         }
-        // The last one has a base.
+        // The last AOF has a base.
         assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
     });
     client.ok(&["DEBUG", "EFFECTS"]);
-    let log = effects::parse(&std::fs::read(&all).expect("it was written"));
+    let log = effects::parse(&std::fs::read(&all).expect("the log file"));
     let copy = Server::weft(&ARGS);
     replay(&copy, &log);
     assert_eq!(digest(&mut copy.client()), digest(&mut client));
-    // The other comes and goes; the file goes on.
+    // DEBUG EFFECTS starts and stops; the AOF continues.
     beside_writers(&server, &mut || {
         for n in 0..10 {
             let part = path(&server, &format!("part{n}"));
@@ -348,7 +347,7 @@ fn beside_the_append_only_file() {
             client.ok(&["SET", "mark", &format!("first {n}")]);
             client.ok(&["SET", "mark", &format!("last {n}")]);
             client.ok(&["DEBUG", "EFFECTS"]);
-            let log = effects::parse(&std::fs::read(&part).expect("it was written"));
+            let log = effects::parse(&std::fs::read(&part).expect("the log file"));
             let is_mark =
                 |command: &&effects::Command| command.get(1).is_some_and(|name| name == b"mark");
             let marks = log.iter().filter(is_mark).map(effects::words);

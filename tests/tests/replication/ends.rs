@@ -1,70 +1,71 @@
-//! The end of a server whose replicas are behind: who asks for it, who waits, and who takes it back.
+//! Shutdown of a server whose replicas lag: which clients wait, and how it is aborted.
 
 use rustix::process::Signal;
 use weft_testkit::{Client, Server};
-use weft_tests::replicas::{Raw, fields};
-use weft_tests::scene::{Long, on_both, reply, reply_within, send, until, until_blocked};
+use weft_tests::replicas::{RawReplica, fields};
+use weft_tests::scene::{LongCommand, on_both, reply, reply_within, send, until, until_blocked};
 
 const ARGS: [&str; 6] =
     ["--save", "", "--shutdown-timeout", "1000", "--repl-diskless-sync-delay", "0"];
 const SHORT: std::time::Duration = std::time::Duration::from_millis(200);
 const FAILED: &str = "-ERR Errors trying to SHUTDOWN. Check logs.";
 
-/// A replica that has its copy and confirms nothing behind it; and where that ends.
-fn replica_of(server: &Server) -> (Raw, u64) {
-    let mut replica = Raw::new(server);
-    let (_, at) = replica.full();
-    replica.copy();
+/// A replica that has its copy and acknowledges nothing after it. Also returns the offset of the
+/// copy.
+fn replica_of(server: &Server) -> (RawReplica, u64) {
+    let mut replica = RawReplica::new(server);
+    let (_, at) = replica.full_sync();
+    replica.read_copy();
     replica.send(&["REPLCONF", "ACK", &at.to_string()]);
     let mut client = server.client();
-    until("it is online", || {
+    until("the replica is online", || {
         fields(&mut client, "replication").get("slave0").is_some_and(|s| s.contains("state=online"))
     });
     client.ok(&["SET", "written", "1"]);
     (replica, at)
 }
 
-/// Milliseconds until replicas are not waited for any longer.
+/// Milliseconds until the server no longer waits for replicas.
 fn left(client: &mut Client) -> Option<i64> {
     fields(client, "server").get("shutdown_in_milliseconds").map(|n| n.parse().expect("a number"))
 }
 
-fn waits(client: &mut Client) {
-    until("it waits", || left(client).is_some());
+fn wait_for_shutdown_to_begin(client: &mut Client) {
+    until("the shutdown waits", || left(client).is_some());
 }
 
-/// The lines of clients that have asked for the end.
-fn asking(client: &mut Client) -> Vec<String> {
+/// CLIENT LIST lines of clients that sent SHUTDOWN.
+fn shutdown_clients(client: &mut Client) -> Vec<String> {
     let lines = client.cmd(&["CLIENT", "LIST"]).text();
     lines.lines().filter(|line| line.contains("cmd=shutdown")).map(str::to_string).collect()
 }
 
-fn has_no_answer(client: &mut Client) {
+fn assert_unanswered(client: &mut Client) {
     assert!(reply_within(client, SHORT).is_none());
 }
 
 #[test]
-fn who_asks_waits_and_writes_wait() {
+fn shutdown_waits_for_replicas_and_pauses_writes() {
     on_both(&ARGS, &[], |server| {
         let _replica = replica_of(server);
         let mut admin = server.client();
         assert_eq!(left(&mut admin), None);
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
-        assert!((1..=1_000_000).contains(&left(&mut admin).expect("it waits")));
+        wait_for_shutdown_to_begin(&mut admin);
+        assert!((1..=1_000_000).contains(&left(&mut admin).expect("the shutdown waits")));
         until_blocked(&mut admin, 1);
         let clients = fields(&mut admin, "clients");
         assert_eq!(clients["paused_reason"], "shutdown_in_progress");
         assert_eq!(clients["paused_actions"], "write");
         let mut writes = server.client();
         send(&mut writes, &["SET", "held", "back"]);
-        assert!(admin.cmd(&["GET", "held"]).is_null(), "who reads does not wait");
-        // It is another pause than that of clients.
+        assert!(admin.cmd(&["GET", "held"]).is_null(), "reads are not paused");
+        // CLIENT UNPAUSE does not end this pause.
         admin.ok(&["CLIENT", "PAUSE", "1", "WRITE"]);
         admin.ok(&["CLIENT", "UNPAUSE"]);
-        has_no_answer(&mut writes);
-        // Others wait for the same end, whatever they say.
+        assert_unanswered(&mut writes);
+        // Later SHUTDOWN commands wait for the same shutdown, whatever their options.
         let mut others = [
             &["SHUTDOWN", "NOW"][..],
             &["SHUTDOWN", "NOSAVE", "FORCE"],
@@ -75,32 +76,32 @@ fn who_asks_waits_and_writes_wait() {
             send(&mut client, words);
             client
         });
-        until("all wait", || asking(&mut admin).len() == 4);
+        until("four clients wait", || shutdown_clients(&mut admin).len() == 4);
         server.signal(Signal::TERM);
-        others.iter_mut().for_each(has_no_answer);
-        // They can't be let go one by one.
-        let all = asking(&mut admin);
+        others.iter_mut().for_each(assert_unanswered);
+        // CLIENT UNBLOCK does not unblock these clients.
+        let all = shutdown_clients(&mut admin);
         assert!(all.iter().all(|line| line.contains(" flags=b ")), "{all:?}");
         let id = all[0].strip_prefix("id=").and_then(|rest| rest.split(' ').next()).expect("an id");
         assert_eq!(admin.cmd(&["CLIENT", "UNBLOCK", id]).int(), 0);
         assert_eq!(admin.cmd(&["CLIENT", "KILL", "ID", id]).int(), 1);
-        assert_eq!(asking(&mut admin).len(), 3);
-        assert!(left(&mut admin).is_some(), "who has asked need not be there");
+        assert_eq!(shutdown_clients(&mut admin).len(), 3);
+        assert!(left(&mut admin).is_some(), "the shutdown continues without its client");
         admin.ok(&["SHUTDOWN", "ABORT"]);
-        let told = [asks]
+        let errors = [asks]
             .into_iter()
             .chain(others)
             .filter_map(|mut client| client.read_reply().ok())
-            .map(|told| told.value.to_string())
+            .map(|errors| errors.value.to_string())
             .collect::<Vec<_>>();
-        assert_eq!(told, [FAILED; 3]);
+        assert_eq!(errors, [FAILED; 3]);
         assert!(reply(&mut writes).is_ok());
         assert_eq!(left(&mut admin), None);
         assert_eq!(fields(&mut admin, "clients")["paused_reason"], "none");
         assert_eq!(admin.cmd(&["SHUTDOWN", "ABORT"]).to_string(), "-ERR No shutdown in progress.");
-        // What a signal has asked for, too.
+        // A shutdown requested by a signal can also be aborted.
         server.signal(Signal::TERM);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         admin.ok(&["SHUTDOWN", "ABORT"]);
         assert_eq!(left(&mut admin), None);
         admin.ok(&["SET", "written", "2"]);
@@ -108,29 +109,29 @@ fn who_asks_waits_and_writes_wait() {
 }
 
 #[test]
-fn it_ends_when_replicas_have_everything() {
+fn server_exits_when_replicas_have_everything() {
     on_both(&ARGS, &[], |server| {
         let (mut replica, _) = replica_of(server);
         let mut admin = server.client();
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
-        // Once given up, it can be asked for again.
+        wait_for_shutdown_to_begin(&mut admin);
+        // After an abort, a new shutdown is possible.
         admin.ok(&["SHUTDOWN", "ABORT"]);
         assert_eq!(reply(&mut asks).to_string(), FAILED);
-        // By another client: the reference does not hear the same one again.
+        // By another client: the reference ignores a second one from the same client.
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         let all = fields(&mut admin, "replication")["master_repl_offset"].clone();
         replica.send(&["REPLCONF", "ACK", &all]);
         assert!(server.wait().success());
-        assert_eq!(asks.read_to_close().expect("it is closed"), b"");
+        assert_eq!(asks.read_to_close().expect("the connection is closed"), b"");
     });
 }
 
 #[test]
-fn now_does_not_wait_for_replicas() {
+fn shutdown_now_does_not_wait_for_replicas() {
     on_both(&ARGS, &[], |server| {
         let _replica = replica_of(server);
         let mut asks = server.client();
@@ -139,31 +140,36 @@ fn now_does_not_wait_for_replicas() {
     });
 }
 
-/// A role that changes while it waits: who has asked is told as all others who wait.
+/// The role changes during the wait: clients that sent SHUTDOWN get the same error as other blocked
+/// clients.
 #[test]
-fn who_asks_is_told_that_the_role_has_changed() {
+fn shutdown_is_unblocked_when_the_role_changes() {
     on_both(&ARGS, &[], |server| {
         let _replica = replica_of(server);
         let mut admin = server.client();
         let mut asks = server.client();
         send(&mut asks, &["SHUTDOWN"]);
-        waits(&mut admin);
+        wait_for_shutdown_to_begin(&mut admin);
         admin.ok(&["REPLICAOF", "127.0.0.1", "1"]);
         assert!(reply(&mut asks).to_string().starts_with("-UNBLOCKED force unblock"));
-        assert_eq!(asks.read_to_close().expect("it is closed"), b"");
+        assert_eq!(asks.read_to_close().expect("the connection is closed"), b"");
     });
 }
 
-/// Commands that take long hold up nothing that does not need their keys.
+/// Long commands block only commands that need their keys.
 #[test]
-fn the_end_does_not_stand_behind_long_commands() {
+fn shutdown_does_not_wait_for_long_commands() {
     let mut server = Server::weft(&["--save", ""]);
-    let longs = ["a", "b", "c", "d"].map(|tag| Long::with_tag(&server, tag));
+    let longs = ["a", "b", "c", "d"].map(|tag| LongCommand::with_tag(&server, tag));
     let runners = longs.map(|long| long.begin(&server, 20.0));
     let mut asks = server.client();
     send(&mut asks, &["SHUTDOWN", "NOSAVE"]);
     assert!(server.wait().success());
     for mut runner in runners {
-        assert_eq!(runner.read_to_close().expect("it is closed"), b"", "it has not ended");
+        assert_eq!(
+            runner.read_to_close().expect("the connection is closed"),
+            b"",
+            "the long command was cut off"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of replication that were found beside Valkey: each test failed before its repair.
+//! Replication faults found by comparison with Valkey. Each test failed before its fix.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
@@ -11,7 +11,7 @@ fn info(client: &mut Client, section: &str, field: &str) -> String {
     line.unwrap_or_else(|| panic!("{field} in {text}")).to_string()
 }
 
-/// A primary and a replica that clients may write to, linked.
+/// A linked primary and replica; clients may write to the replica.
 fn pair(options: &[&str]) -> (Server, Server) {
     let debug = ["--enable-debug-command", "yes"];
     let primary = Server::weft(
@@ -20,11 +20,11 @@ fn pair(options: &[&str]) -> (Server, Server) {
     let port = primary.port().to_string();
     let follow = ["--replicaof", &format!("127.0.0.1 {port}"), "--replica-read-only", "no"];
     let replica = Server::weft(&[&debug[..], &follow, options].concat());
-    linked(&mut replica.client());
+    wait_for_link(&mut replica.client());
     (primary, replica)
 }
 
-fn linked(client: &mut Client) {
+fn wait_for_link(client: &mut Client) {
     until("the link", || info(client, "replication", "master_link_status") == "up");
 }
 
@@ -32,7 +32,7 @@ fn tracked(client: &mut Client) -> String {
     info(client, "stats", "slave_expires_tracked_keys")
 }
 
-/// Gives a key of each name a time to live by another command; how many there are.
+/// Gives keys an expiry by different commands. Returns the number of keys.
 fn write_expiring(client: &mut Client, ttl: &str) -> usize {
     let commands: &[&[&str]] = &[
         &["SET", "set", "v", "PX", ttl],
@@ -62,26 +62,26 @@ fn write_expiring(client: &mut Client, ttl: &str) -> usize {
     10
 }
 
-/// Nobody removed them, and `slave_expires_tracked_keys` was always 0.
+/// Regression: these keys were never removed, and `slave_expires_tracked_keys` was always 0.
 #[test]
-fn keys_that_clients_of_a_replica_let_expire_are_removed() {
+fn writable_replica_removes_its_own_expired_keys() {
     let (primary, replica) = pair(&["--appendonly", "yes"]);
     let mut client = replica.client();
     client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     let written = write_expiring(&mut client, "100");
-    // What the primary has sent is for the primary to remove.
+    // The primary removes the keys that it has written.
     let mut writer = primary.client();
     writer.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     writer.ok(&["SET", "of-primary", "v", "PX", "50"]);
     assert_eq!(writer.cmd(&["WAIT", "1", "0"]).int(), 1);
     assert_eq!(tracked(&mut client), written.to_string());
     client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
-    until("the end of all", || tracked(&mut client) == "0");
+    until("all keys are removed", || tracked(&mut client) == "0");
     assert_eq!(info(&mut client, "stats", "expired_keys"), written.to_string());
     assert_eq!(client.cmd(&["DBSIZE"]).int(), 1);
     client.ok(&["SELECT", "3"]);
     assert_eq!(client.cmd(&["DBSIZE"]).int(), 0);
-    // The deletions are in the log.
+    // The deletions are in the AOF.
     let mut replica = replica;
     client.cmd(&["WAITAOF", "0", "0", "0"]);
     replica.restart();
@@ -91,7 +91,7 @@ fn keys_that_clients_of_a_replica_let_expire_are_removed() {
 }
 
 #[test]
-fn what_ends_the_note_of_a_key() {
+fn tracking_of_an_expiring_key_ends_with_its_expiry() {
     let (primary, replica) = pair(&["--save", ""]);
     let (mut writer, mut client) = (primary.client(), replica.client());
     let mut set = |key: &str| client.ok(&["SET", key, "v", "EX", "1000"]);
@@ -100,34 +100,36 @@ fn what_ends_the_note_of_a_key() {
     client.ok(&["SET", "f", "v", "EX", "1000"]);
     assert_eq!(tracked(&mut client), "6");
     client.ok(&["SWAPDB", "0", "1"]);
-    // Now in 1: a to e; in 0: f.
+    // Now a to e are in database 1, f is in 0.
     assert_eq!(client.cmd(&["PERSIST", "a"]).int(), 1);
     assert_eq!(client.cmd(&["DEL", "b"]).int(), 1);
     assert_eq!(tracked(&mut client), "4");
     // A change of the value only.
     client.cmd(&["APPEND", "c", "w"]);
     assert_eq!(tracked(&mut client), "4");
-    // The primary's from here on. Another time: the same millisecond would be no change.
+    // From here on the key is the primary's. The TTL differs: the same millisecond would be no
+    // change.
     writer.ok(&["SELECT", "1"]);
     writer.ok(&["SET", "c", "v", "EX", "2000"]);
     assert_eq!(writer.cmd(&["WAIT", "1", "0"]).int(), 1);
     until("the write", || tracked(&mut client) == "3");
     client.ok(&["FLUSHDB"]);
     assert_eq!(tracked(&mut client), "1");
-    // Of a server that nobody may write to nothing is noted, later again.
+    // A read-only replica tracks no new keys, until it is writable again.
     client.ok(&["CONFIG", "SET", "replica-read-only", "yes"]);
     assert_eq!(tracked(&mut client), "1");
     client.ok(&["CONFIG", "SET", "replica-read-only", "no"]);
     client.ok(&["SET", "g", "v", "EX", "1000"]);
     assert_eq!(tracked(&mut client), "2");
-    // A primary removes all.
+    // A primary removes all expired keys, so it tracks none.
     client.ok(&["REPLICAOF", "NO", "ONE"]);
     assert_eq!(tracked(&mut client), "0");
     client.ok(&["SET", "h", "v", "EX", "1000"]);
     assert_eq!(tracked(&mut client), "0");
 }
 
-/// PFCOUNT stores its estimate, and moved the replication offset while writes were paused.
+/// Regression: PFCOUNT stores its estimate, and advanced the replication offset while writes were
+/// paused.
 #[test]
 fn pfcount_waits_for_the_end_of_a_pause_of_writes() {
     let (primary, replica) = pair(&[]);
@@ -138,22 +140,22 @@ fn pfcount_waits_for_the_end_of_a_pause_of_writes() {
     other.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
     let before = info(&mut other, "replication", "master_repl_offset");
     let mut multi = primary.client();
-    // A client that is held back takes no further request: the second one of each waits in its buffer, so that the
-    // answers come after the end of the pause alone.
+    // A paused client executes no further request: the second one of each waits in its buffer. Both
+    // replies arrive only after the pause.
     client.send_raw(b"PFCOUNT h\r\nINFO replication\r\n").expect("sent");
     multi.send_raw(b"MULTI\r\nPFCOUNT g\r\nEXEC\r\nINFO replication\r\n").expect("sent");
-    assert_eq!(multi.read_reply().expect("an answer").value.text(), "OK");
+    assert_eq!(multi.read_reply().expect("a reply").value.text(), "OK");
     for held in [&mut client, &mut multi] {
         held.set_timeout(Duration::from_millis(500));
-        assert!(held.read_reply().is_err(), "it is answered during the pause");
+        assert!(held.read_reply().is_err(), "PFCOUNT was answered during the pause");
         held.set_timeout(PATIENCE);
     }
     assert_eq!(info(&mut other, "replication", "master_repl_offset"), before);
     other.ok(&["CLIENT", "UNPAUSE"]);
-    assert_eq!(client.read_reply().expect("an answer").value.int(), 2);
-    // As in the reference, it was held back before it was queued.
-    assert_eq!(multi.read_reply().expect("an answer").value.text(), "QUEUED");
-    assert_eq!(multi.read_reply().expect("an answer").value.items()[0].int(), 1);
+    assert_eq!(client.read_reply().expect("a reply").value.int(), 2);
+    // Like in the reference, the command was paused before it was queued.
+    assert_eq!(multi.read_reply().expect("a reply").value.text(), "QUEUED");
+    assert_eq!(multi.read_reply().expect("a reply").value.items()[0].int(), 1);
     for served in [&mut client, &mut multi] {
         assert!(served.read_reply().is_ok());
     }
@@ -161,17 +163,17 @@ fn pfcount_waits_for_the_end_of_a_pause_of_writes() {
     drop(replica);
 }
 
-/// The server's clock.
+/// The server's clock in milliseconds.
 fn now_ms(client: &mut Client) -> i64 {
     let time = client.cmd(&["TIME"]);
     let part = |at: usize| time.items()[at].text().parse::<i64>().expect("a number");
     part(0) * 1000 + part(1) / 1000
 }
 
-/// DEBUG RELOAD left keys out whose time was over, and told neither replicas nor the log: where such a key was
-/// written again, they added to the old value.
+/// Regression: DEBUG RELOAD skipped expired keys without a DEL to replicas and the AOF. If such a
+/// key was written again, they added to the old value.
 #[test]
-fn keys_that_a_reload_leaves_out_are_deleted_everywhere() {
+fn keys_skipped_by_a_reload_are_deleted_everywhere() {
     let (mut primary, replica) = pair(&[]);
     let mut client = primary.client();
     client.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
@@ -179,8 +181,8 @@ fn keys_that_a_reload_leaves_out_are_deleted_everywhere() {
     let at = now_ms(&mut client) + 20;
     client.cmd(&["PEXPIREAT", "list", &at.to_string()]);
     client.ok(&["SET", "kept", "v"]);
-    // Not by a look at the key, which would remove it.
-    until("its time", || now_ms(&mut client) > at);
+    // Reading the key would remove it.
+    until("the expiry time", || now_ms(&mut client) > at);
     client.ok(&["DEBUG", "RELOAD"]);
     client.cmd(&["RPUSH", "list", "new"]);
     assert_eq!(client.cmd(&["WAITAOF", "1", "0", "0"]).items()[0].int(), 1);
@@ -192,11 +194,11 @@ fn keys_that_a_reload_leaves_out_are_deleted_everywhere() {
     assert_eq!(primary.client().cmd(&["LRANGE", "list", "0", "-1"]).items().len(), 1);
 }
 
-/// Replicas counted only where the client waited for some.
+/// Regression: replicas were counted only if the client waited for some.
 #[test]
-fn waitaof_counts_replicas_that_nobody_waits_for() {
+fn waitaof_counts_replicas_also_without_waiting() {
     let log = ["--appendonly", "yes"];
-    // Of a replica that clients may write to, nobody knows what its disk has of the stream.
+    // For a writable replica it is unknown which part of the stream is on its disk.
     let (primary, _replica) = pair(&[&log[..], &["--replica-read-only", "yes"]].concat());
     let mut client = primary.client();
     client.ok(&["SET", "a", "1"]);

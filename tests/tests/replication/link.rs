@@ -1,13 +1,15 @@
-//! The link to the primary as clients of a replica see it: in CLIENT LIST, CLIENT KILL and MONITOR, and during
-//! a pause.
+//! The link to the primary as clients of a replica see it: in CLIENT LIST, CLIENT KILL and MONITOR,
+//! and during a pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::replication::{FakeLink, FakePrimary, ID, NO_KEYS, follow, info, linked};
-use weft_tests::scene::{Long, on_both, send, until_blocked};
+use weft_tests::replication::{
+    FakeLink, FakePrimary, ID, NO_KEYS, info, replicate_from, wait_for_link,
+};
+use weft_tests::scene::{LongCommand, on_both, send, until_blocked};
 
-/// The fields of a line of CLIENT LIST; none where there is no line.
+/// The fields of the lines of CLIENT LIST.
 fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
     let text = client.cmd(&[&["CLIENT", "LIST"], words].concat()).text();
     let fields = |line: &str| {
@@ -17,17 +19,17 @@ fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
     text.lines().filter(|line| !line.is_empty()).map(fields).collect()
 }
 
-/// A replica without keys, at offset 0.
+/// Makes `replica` replicate from `fake`, without keys, at offset 0.
 fn linked_to(fake: &FakePrimary, replica: &Server) -> FakeLink {
-    follow(replica, &fake.port());
+    replicate_from(replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
-    linked(&mut replica.client());
+    link.wait_for_ack(0);
+    wait_for_link(&mut replica.client());
     link
 }
 
 #[test]
-fn the_primary_is_among_the_clients() {
+fn client_list_shows_the_primary() {
     on_both(&["--save", ""], &[], |replica| {
         let mut client = replica.client();
         assert_eq!(info(&mut client, "connected_clients"), "1");
@@ -35,7 +37,7 @@ fn the_primary_is_among_the_clients() {
         assert!(line(&mut client, &["TYPE", "primary"]).is_empty());
         let mut link = linked_to(&fake, replica);
         let mut at = link.write(&["SELECT", "2"]) + link.write(&["SET", "k", "v"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         let shown = line(&mut client, &["TYPE", "master"]);
         let [own] = &shown[..] else { panic!("{shown:?}") };
         let addr = format!("127.0.0.1:{}", fake.port());
@@ -60,8 +62,8 @@ fn the_primary_is_among_the_clients() {
         ] {
             assert_eq!(own[name], wanted, "{name} of {}: {own:?}", replica.name());
         }
-        assert_ne!(own["tot-net-out"], "0", "it has confirmed");
-        // As in the reference it counts as a client, and one of its own kind.
+        assert_ne!(own["tot-net-out"], "0", "the replica has sent acknowledgements");
+        // Like in the reference, the link counts as a connected client.
         assert_eq!(info(&mut client, "connected_clients"), "2");
         assert_eq!(info(&mut client, "connected_slaves"), "0");
         for (words, count) in [
@@ -79,14 +81,14 @@ fn the_primary_is_among_the_clients() {
         ] {
             assert_eq!(line(&mut client, words).len(), count, "{words:?} at {}", replica.name());
         }
-        // The last command of all kinds, and those of a transaction as one.
+        // `cmd` is the last command of the stream; a transaction shows as EXEC.
         at += link.write(&["PING"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         assert_eq!(line(&mut client, &["TYPE", "master"])[0]["cmd"], "ping");
         for words in [&["MULTI"][..], &["SET", "k", "w"], &["INCR", "n"], &["EXEC"]] {
             at += link.write(words);
         }
-        link.confirmed(at);
+        link.wait_for_ack(at);
         assert_eq!(line(&mut client, &["TYPE", "master"])[0]["cmd"], "exec");
         client.ok(&["REPLICAOF", "NO", "ONE"]);
         assert!(line(&mut client, &["TYPE", "master"]).is_empty());
@@ -94,18 +96,18 @@ fn the_primary_is_among_the_clients() {
     });
 }
 
-/// CLIENT KILL ends the link; the next one goes on where that was.
+/// CLIENT KILL ends the link; the replica reconnects with a partial sync.
 #[test]
-fn killing_the_primary_makes_it_come_again() {
+fn killing_the_link_makes_the_replica_reconnect() {
     on_both(&["--save", ""], &[], |replica| {
         let mut client = replica.client();
         let fake = FakePrimary::new();
         let mut link = linked_to(&fake, replica);
         let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "0"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         let one = |value: &Value| assert_eq!(value.int(), 1, "at {}", replica.name());
         for round in 0..6 {
-            // Others are not meant.
+            // Other types do not match the link.
             for kind in ["normal", "pubsub", "replica"] {
                 assert_eq!(client.cmd(&["CLIENT", "KILL", "TYPE", kind]).int(), 0, "{kind}");
             }
@@ -119,34 +121,35 @@ fn killing_the_primary_makes_it_come_again() {
                 _ => client.ok(&["CLIENT", "KILL", &own["addr"]]),
             }
             while link.try_request().is_some() {}
-            let (again, words) = fake.shake_hands();
+            let (again, words) = fake.handshake();
             assert_eq!(words, ["PSYNC", ID, &(at + 1).to_string()], "at {}", replica.name());
             link = again;
             link.raw(b"+CONTINUE\r\n");
             at += link.write(&["SET", "k", &round.to_string()]);
-            link.confirmed(at);
-            linked(&mut client);
+            link.wait_for_ack(at);
+            wait_for_link(&mut client);
             assert_eq!(client.cmd(&["GET", "k"]).text(), round.to_string());
         }
-        // As Sentinel does it, in a transaction.
+        // In a transaction, like Sentinel.
         client.ok(&["MULTI"]);
         client.cmd(&["CLIENT", "KILL", "TYPE", "master"]);
         assert_eq!(client.cmd(&["EXEC"]).items()[0].int(), 1);
         while link.try_request().is_some() {}
-        let (_link, words) = fake.shake_hands();
+        let (_link, words) = fake.handshake();
         assert_eq!(words[2], (at + 1).to_string());
     });
 }
 
-/// Who holds writes back does not listen to the primary; that is not its silence.
+/// During a pause of writes the replica does not read from the primary. That must not count as a
+/// timeout.
 #[test]
-fn a_pause_may_outlast_the_timeout_of_the_link() {
+fn pause_may_last_longer_than_the_link_timeout() {
     on_both(&["--save", "", "--repl-timeout", "3"], &[], |replica| {
         let mut client = replica.client();
         let fake = FakePrimary::new();
         let mut link = linked_to(&fake, replica);
         let mut at = link.write(&["SELECT", "0"]) + link.write(&["SET", "k", "1"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         client.ok(&["CLIENT", "PAUSE", "1000000", "WRITE"]);
         let paused = at;
         at += link.write(&["SET", "k", "2"]);
@@ -155,25 +158,25 @@ fn a_pause_may_outlast_the_timeout_of_the_link() {
             at += link.write(&["PING"]);
         }
         for _ in 0..2 {
-            link.confirmed(paused);
+            link.wait_for_ack(paused);
         }
         assert_eq!(client.cmd(&["GET", "k"]).text(), "1");
         assert_eq!(info(&mut client, "master_link_status"), "up");
         client.ok(&["CLIENT", "UNPAUSE"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         assert_eq!(client.cmd(&["GET", "k"]).text(), "2");
         assert!(!replica.log().contains("imeout"), "{}", replica.log_tail());
     });
 }
 
-/// A unit that waited for its shards when a pause began waits on.
+/// A unit that was waiting for its shards when a pause began keeps waiting.
 #[test]
-fn a_pause_holds_what_waits_for_a_long_command() {
+fn pause_delays_a_unit_that_waits_for_a_long_command() {
     let replica = Server::weft(&["--save", "", "--replica-read-only", "no"]);
     let mut client = replica.client();
     let fake = FakePrimary::new();
     let mut link = linked_to(&fake, &replica);
-    let long = Long::with_tag(&replica, "tag");
+    let long = LongCommand::with_tag(&replica, "tag");
     let mut runner = long.begin(&replica, 2.0);
     // Too long to be applied between the commands of clients.
     let value = "v".repeat(400 << 10);
@@ -184,17 +187,17 @@ fn a_pause_holds_what_waits_for_a_long_command() {
     client.ok(&["CLIENT", "PAUSE", "1000000", "WRITE"]);
     runner.read_reply().expect("the long command ends");
     for _ in 0..2 {
-        link.confirmed(paused);
+        link.wait_for_ack(paused);
     }
     assert!(client.cmd(&["GET", "{tag}k"]).is_null());
     client.ok(&["CLIENT", "UNPAUSE"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["STRLEN", "{tag}k"]).int(), 400 << 10);
 }
 
-/// A command that has much to do is applied elsewhere than others, and shown once as they are.
+/// A long command is applied on another thread than others, but shown once like them.
 #[test]
-fn monitor_shows_a_long_command_once() {
+fn monitor_shows_a_long_command_of_the_stream_once() {
     on_both(&["--save", ""], &[], |replica| {
         let fake = FakePrimary::new();
         let mut link = linked_to(&fake, replica);
@@ -204,7 +207,7 @@ fn monitor_shows_a_long_command_once() {
         let add = ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str));
         let mut at = link.write(&["SELECT", "0"]) + link.write(&add.collect::<Vec<_>>());
         at += link.write(&["RPUSH", "list", "small"]);
-        link.confirmed(at);
+        link.wait_for_ack(at);
         let mut shown = Vec::new();
         while !shown.last().is_some_and(|line: &String| line.contains("\"RPUSH\" \"list\"")) {
             shown.push(monitor.read_frame().expect("a line").value.text());
@@ -215,13 +218,13 @@ fn monitor_shows_a_long_command_once() {
     });
 }
 
-/// A primary that is known as one still counts its replicas apart.
+/// Replicas do not count as connected clients of a primary.
 #[test]
-fn replicas_are_no_connected_clients() {
+fn replicas_do_not_count_as_connected_clients() {
     on_both(&["--save", ""], &[], |primary| {
         let mut client = primary.client();
-        let mut replica = weft_tests::replicas::Raw::new(primary);
-        replica.full();
+        let mut replica = weft_tests::replicas::RawReplica::new(primary);
+        replica.full_sync();
         let shown = line(&mut client, &["TYPE", "replica"]);
         assert_eq!((shown.len(), shown[0]["flags"].as_str()), (1, "S"));
         assert_eq!(info(&mut client, "connected_clients"), "1");

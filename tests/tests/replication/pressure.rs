@@ -1,13 +1,15 @@
-//! Where those who read the log of effects do not come, or can't follow: what waits for them is bounded and no
-//! reason to evict anything, and what a primary has accepted is accepted everywhere.
+//! Readers of the effect log are blocked or too slow: their backlog is bounded and causes no
+//! eviction, and writes accepted by a primary are accepted everywhere.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Raw, number};
-use weft_tests::replication::{caught_up, follow, info, linked, same_data};
+use weft_tests::replicas::{RawReplica, number};
+use weft_tests::replication::{
+    info, replicate_from, wait_for_link, wait_for_same_data, wait_until_caught_up,
+};
 
 const WEFT: [&str; 8] = [
     "--save",
@@ -26,41 +28,42 @@ fn weft(more: &[&str]) -> Server {
 
 const MB: u64 = 1 << 20;
 
-/// A primary on which nobody reads the log: the thread that does is to end it, since the last replica has
-/// gone, and can't stop the world for that, since a key is on its way to a server that says nothing.
-struct Unread {
+/// A primary with an effect log that is not read. Its reader thread must close the log, since the
+/// last replica is gone. It can't stop the world for that, because a MIGRATE to a silent server
+/// holds a shard.
+struct UnreadLog {
     server: Server,
     client: Client,
     _mover: Client,
     _silent: (TcpListener, TcpStream),
 }
 
-impl Unread {
-    fn new() -> Unread {
+impl UnreadLog {
+    fn new() -> UnreadLog {
         let server = weft(&["--repl-backlog-ttl", "1"]);
         let mut client = server.client();
         client.ok(&["SET", "moves", "v"]);
-        let mut replica = Raw::new(&server);
-        replica.full();
-        replica.copy();
+        let mut replica = RawReplica::new(&server);
+        replica.full_sync();
+        replica.read_copy();
         replica.send(&["REPLCONF", "ACK", "0"]);
         until("the replica", || number(&mut client, "replication", "connected_slaves") == 1);
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = silent.local_addr().expect("a port").port().to_string();
         let mut mover = server.client();
         let words = ["MIGRATE", "127.0.0.1", &port, "moves", "0", "60000"];
-        mover.send_raw(&encode(&words)).expect("it is sent");
+        mover.send_raw(&encode(&words)).expect("the server reads");
         let held = silent.accept().expect("the key is moved").0;
         drop(replica);
         until("the end of the backlog", || {
             number(&mut client, "replication", "repl_backlog_active") == 0
         });
-        Unread { server, client, _mover: mover, _silent: (silent, held) }
+        UnreadLog { server, client, _mover: mover, _silent: (silent, held) }
     }
 }
 
-/// Has a client overwrite sixteen keys with values of 16 KB, `megabytes` of them, and calls `look` behind
-/// each.
+/// Overwrites sixteen keys with values of 16 KB, `megabytes` MB in total, and calls `look` after
+/// each MB.
 fn overwrite(client: &mut Client, megabytes: usize, mut look: impl FnMut()) {
     let value = "v".repeat(16 << 10);
     let commands: Vec<Vec<String>> =
@@ -74,8 +77,8 @@ fn overwrite(client: &mut Client, megabytes: usize, mut look: impl FnMut()) {
 }
 
 #[test]
-fn what_nobody_reads_does_not_grow_without_bound() {
-    let mut unread = Unread::new();
+fn unread_effect_log_is_bounded() {
+    let mut unread = UnreadLog::new();
     let mut looker = unread.server.client();
     overwrite(&mut unread.client, 1, || {});
     let before = number(&mut looker, "memory", "used_memory");
@@ -88,8 +91,8 @@ fn what_nobody_reads_does_not_grow_without_bound() {
 }
 
 #[test]
-fn what_is_not_read_yet_is_not_counted() {
-    let mut unread = Unread::new();
+fn unread_effect_log_does_not_cause_eviction() {
+    let mut unread = UnreadLog::new();
     let client = &mut unread.client;
     overwrite(client, 1, || {});
     client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
@@ -101,9 +104,9 @@ fn what_is_not_read_yet_is_not_counted() {
     assert!((8..32).contains(&not_counted), "{not_counted} MB");
 }
 
-/// All who may read the log do so at once, and come and go: none takes the place of another.
+/// All possible readers of the log run at once, and start and stop independently.
 #[test]
-fn everybody_reads_the_log_at_once() {
+fn all_readers_of_the_effect_log_run_at_once() {
     let server = weft(&["--repl-backlog-ttl", "1"]);
     let mut client = server.client();
     let file = server.dir().join("effects").to_string_lossy().into_owned();
@@ -114,9 +117,9 @@ fn everybody_reads_the_log_at_once() {
             client.ok(&["CONFIG", "SET", "appendonly", "no"]);
         }
         client.ok(&["CONFIG", "SET", "appendonly", "yes"]);
-        let mut replica = Raw::new(&server);
-        replica.full();
-        replica.copy();
+        let mut replica = RawReplica::new(&server);
+        replica.full_sync();
+        replica.read_copy();
         replica.send(&["REPLCONF", "ACK", "0"]);
         let value = format!("round {round}");
         client.ok(&["SET", "key", &value]);
@@ -136,37 +139,37 @@ fn everybody_reads_the_log_at_once() {
     assert!(!server.log().contains("too many readers"), "{}", server.log_tail());
 }
 
-/// Many writers at once, with a replica: all of it arrives, whoever has read it.
+/// Many writers at once, and one replica: it gets all writes.
 #[test]
-fn writers_that_are_faster_than_the_stream() {
+fn replica_gets_all_writes_of_fast_writers() {
     let primary = weft(&["--client-output-buffer-limit", "replica 0 0 0"]);
     let replica = weft(&[]);
-    follow(&replica, &primary.port().to_string());
-    linked(&mut replica.client());
+    replicate_from(&replica, &primary.port().to_string());
+    wait_for_link(&mut replica.client());
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| overwrite(&mut primary.client(), 40, || {}));
         }
     });
     let (mut ours, mut theirs) = (primary.client(), replica.client());
-    caught_up(&mut ours, &mut theirs);
-    same_data(&mut ours, &mut theirs);
+    wait_until_caught_up(&mut ours, &mut theirs);
+    wait_for_same_data(&mut ours, &mut theirs);
     assert_eq!(number(&mut ours, "stats", "sync_full"), 1);
 }
 
-/// A replica whose disk can't follow takes no more than it may keep, as a primary lets its clients wait.
+/// A replica with a slow disk reads no more than it may buffer, as a primary delays its clients.
 #[test]
-fn a_replica_waits_for_its_disk() {
+fn replica_waits_for_its_disk() {
     let primary = weft(&["--client-output-buffer-limit", "replica 0 0 0"]);
     let replica = weft(&["--appendonly", "yes"]);
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let (mut ours, mut theirs) = (primary.client(), replica.client());
-    linked(&mut theirs);
+    wait_for_link(&mut theirs);
     until("the base", || info(&mut theirs, "aof_rewrite_in_progress") == "0");
     theirs.ok(&["DEBUG", "AOF-FLUSH-SLEEP", "2000000"]);
     overwrite(&mut ours, 300, || {});
     let mut waiting = || number(&mut theirs, "persistence", "aof_buffer_length") / MB;
-    until("what waits for the disk", || waiting() > 60);
+    until("data wait for the disk", || waiting() > 60);
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
         let megabytes = waiting();
@@ -174,15 +177,15 @@ fn a_replica_waits_for_its_disk() {
         std::thread::sleep(Duration::from_millis(20));
     }
     theirs.ok(&["DEBUG", "AOF-FLUSH-SLEEP", "0"]);
-    caught_up(&mut ours, &mut theirs);
-    same_data(&mut ours, &mut theirs);
+    wait_until_caught_up(&mut ours, &mut theirs);
+    wait_for_same_data(&mut ours, &mut theirs);
     assert_eq!(number(&mut ours, "stats", "sync_full"), 1);
 }
 
-/// The limit of strings that is the default's, and another one.
+/// A limit for strings below the default.
 const SMALL: [&str; 2] = ["--proto-max-bulk-len", "1mb"];
 
-/// Strings that are longer than the smaller limit, made in every way.
+/// Writes strings longer than the smaller limit, by all commands.
 fn make_long_strings(client: &mut Client) {
     let long = "x".repeat(700_000);
     for words in [
@@ -203,7 +206,7 @@ fn make_long_strings(client: &mut Client) {
     client.cmd(&["EXEC"]);
 }
 
-/// Clients are still refused.
+/// Checks that clients are still refused.
 fn refuses_clients(client: &mut Client) {
     for words in [
         &["APPEND", "appended", "x"][..],
@@ -215,16 +218,16 @@ fn refuses_clients(client: &mut Client) {
 }
 
 #[test]
-fn limits_for_clients_are_not_for_a_primary() {
+fn client_limits_do_not_apply_to_the_primary() {
     let valkey = Server::valkey(&["--save", "", "--repl-diskless-sync-delay", "0"]);
-    skip_without("limits_for_clients_are_not_for_a_primary", &valkey, "valkey-server");
+    skip_without("client_limits_do_not_apply_to_the_primary", &valkey, "valkey-server");
     for primary in [Some(weft(&[])), valkey].into_iter().flatten() {
         let replica = weft(&SMALL);
-        follow(&replica, &primary.port().to_string());
+        replicate_from(&replica, &primary.port().to_string());
         let (mut ours, mut theirs) = (primary.client(), replica.client());
-        linked(&mut theirs);
+        wait_for_link(&mut theirs);
         make_long_strings(&mut ours);
-        caught_up(&mut ours, &mut theirs);
+        wait_until_caught_up(&mut ours, &mut theirs);
         for key in ["appended", "range", "bit", "field", "whole"] {
             let length = ours.cmd(&["STRLEN", key]).int();
             assert!(length > 1 << 20);
@@ -238,7 +241,7 @@ fn limits_for_clients_are_not_for_a_primary() {
 }
 
 #[test]
-fn limits_for_clients_are_not_for_a_file() {
+fn client_limits_do_not_apply_to_files() {
     const LOG: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
     let mut server = weft(&LOG);
     let mut client = server.client();

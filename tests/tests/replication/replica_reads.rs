@@ -1,12 +1,12 @@
-//! What a replica shows is a state that its primary had, whole transactions only, and in order.
+//! A replica shows states that its primary had, with whole transactions only, and in order.
 //!
-//! Clients of the primary move amounts between accounts that lie in different shards, each time in a
-//! transaction. Some of these also count a version, so that all that they have answered, put in the order of
-//! versions, says what every state was; others touch two accounts and nothing else, so that they may run
-//! beside each other, and only the sum is known. Readers of the replica take everything in one transaction. The link
-//! is cut again and again meanwhile.
+//! Clients of the primary transfer amounts between accounts in different shards, each time in a
+//! transaction. Some of these also increment a version: their replies, ordered by version, yield
+//! the state at every version. The others touch only two accounts, so they can run in parallel, and
+//! only the sum is known. Readers of the replica read everything in one transaction. The link is
+//! cut repeatedly meanwhile.
 //!
-//! `REPLICA_SECONDS` says for how long (default 4).
+//! `REPLICA_SECONDS` sets the duration in seconds (default 4).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::env_or;
-use weft_tests::replication::{caught_up, linked};
+use weft_tests::replication::{wait_for_link, wait_until_caught_up};
 
 const ACCOUNTS: usize = 12;
 const EACH: i64 = 1000;
@@ -55,7 +55,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(String::from).collect()
 }
 
-/// Transfers under a version: what each has made of the two accounts.
+/// Transfers with a version: the new values of the two accounts, by version.
 fn counted(port: u16, seed: u64, over: &AtomicBool) -> BTreeMap<i64, [(usize, i64); 2]> {
     let (mut client, mut rng) = (Client::tcp(port), Rng::new(seed));
     let mut seen = BTreeMap::new();
@@ -67,14 +67,14 @@ fn counted(port: u16, seed: u64, over: &AtomicBool) -> BTreeMap<i64, [(usize, i6
             words(&format!("DECRBY {} {amount}", account(from))),
             words(&format!("INCRBY {} {amount}", account(to))),
         ];
-        let made = exec(&mut client, &commands).expect("the primary is there");
+        let made = exec(&mut client, &commands).expect("the primary answers");
         let made: Vec<i64> = made.iter().flat_map(ints).collect();
         seen.insert(made[0], [(from, made[1]), (to, made[2])]);
     }
     seen
 }
 
-/// Transfers between accounts of another kind, of which nobody counts.
+/// Transfers between the other accounts, without a version.
 fn uncounted(port: u16, seed: u64, over: &AtomicBool) {
     let (mut client, mut rng) = (Client::tcp(port), Rng::new(seed));
     while !over.load(Ordering::SeqCst) {
@@ -85,18 +85,18 @@ fn uncounted(port: u16, seed: u64, over: &AtomicBool) {
             words(&format!("INCRBY other:{to} 7")),
             words(&format!("LPOP queue:{to}")),
         ];
-        exec(&mut client, &commands).expect("the primary is there");
+        exec(&mut client, &commands).expect("the primary answers");
     }
 }
 
-/// Reads of the replica: the version, the accounts, and the sum of the others.
+/// Reads of the replica: the version, the accounts, and the sum of the other accounts.
 fn read(port: u16, over: &AtomicBool) -> Vec<(i64, State, i64)> {
     let mut commands = vec![words("GET version")];
     commands.extend((0..ACCOUNTS).map(|n| words(&format!("GET {}", account(n)))));
     commands.extend((0..ACCOUNTS).map(|n| words(&format!("GET other:{n}"))));
     let (mut client, mut seen) = (Client::tcp(port), Vec::new());
     while !over.load(Ordering::SeqCst) {
-        let values = exec(&mut client, &commands).expect("the replica is there");
+        let values = exec(&mut client, &commands).expect("the replica answers");
         let values: Vec<i64> = values.iter().flat_map(ints).collect();
         let accounts = values[1..=ACCOUNTS].to_vec();
         seen.push((values[0], accounts, values[ACCOUNTS + 1..].iter().sum()));
@@ -105,14 +105,14 @@ fn read(port: u16, over: &AtomicBool) -> Vec<(i64, State, i64)> {
 }
 
 #[test]
-fn a_replica_shows_states_of_its_primary_in_order() {
+fn replica_shows_states_of_its_primary_in_order() {
     let args = ["--save", "", "--repl-diskless-sync-delay", "0", "--io-threads", "2"];
     let (primary, replica) = (Server::weft(&args), Server::weft(&args));
     let mut client = primary.client();
     (0..ACCOUNTS).for_each(|n| client.ok(&["SET", &account(n), &EACH.to_string()]));
     let mut follower = replica.client();
     follower.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-    linked(&mut follower);
+    wait_for_link(&mut follower);
     let (port, copy, over) = (primary.port(), replica.port(), AtomicBool::new(false));
     let (states, reads) = std::thread::scope(|scope| {
         let over = &over;
@@ -126,13 +126,13 @@ fn a_replica_shows_states_of_its_primary_in_order() {
             client.cmd(&["CLIENT", "KILL", "TYPE", "replica"]);
         }
         over.store(true, Ordering::SeqCst);
-        let made = writers.into_iter().flat_map(|writer| writer.join().expect("it ends"));
+        let made = writers.into_iter().flat_map(|writer| writer.join().expect("no panic"));
         let made: BTreeMap<i64, _> = made.collect();
         let reads: Vec<_> =
-            readers.into_iter().map(|reader| reader.join().expect("it ends")).collect();
+            readers.into_iter().map(|reader| reader.join().expect("no panic")).collect();
         (made, reads)
     });
-    // All versions are there, each once, so the state at each is known.
+    // All versions are known, each once, so the state at each is known.
     let mut known = BTreeMap::new();
     let mut state = vec![EACH; ACCOUNTS];
     known.insert(0, state.clone());
@@ -146,7 +146,11 @@ fn a_replica_shows_states_of_its_primary_in_order() {
         let mut last = 0;
         for (version, accounts, others) in seen {
             assert!(*version >= last, "the replica went back from {last} to {version}");
-            assert_eq!(Some(accounts), known.get(version), "no state of the primary at {version}");
+            assert_eq!(
+                Some(accounts),
+                known.get(version),
+                "not the state of the primary at {version}"
+            );
             assert_eq!(*others, 0, "half of a transaction at {version}");
             versions += usize::from(*version != last);
             last = *version;
@@ -154,6 +158,6 @@ fn a_replica_shows_states_of_its_primary_in_order() {
     }
     assert!(versions > 100, "the replica showed {versions} states");
     eprintln!("{} versions, {versions} seen at the replica", states.len());
-    caught_up(&mut client, &mut follower);
+    wait_until_caught_up(&mut client, &mut follower);
     assert_eq!(follower.cmd(&["GET", "version"]), client.cmd(&["GET", "version"]));
 }

@@ -1,28 +1,28 @@
-//! Servers of a pair that end and start again: they go on where their files let them, and never from a place
-//! that they do not have.
+//! Servers of a pair exit and start again: they do a partial sync if their files allow it, and
+//! never from an offset that they do not have.
 //!
-//! In the end both have the same keys and the same offset, whatever happened; and where the file is of the
-//! very end, or the backlog of the other side covers what came after it, nothing is copied.
+//! In the end both have the same keys and the same offset. If the file is complete, or the other
+//! side's backlog covers the rest, there is no full sync.
 
 use std::time::Duration;
 use weft_testkit::{Client, Value, locate};
 use weft_tests::instance::Instance;
 use weft_tests::persistence::until;
 
-/// How it ends.
+/// How the server ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// SIGTERM, by which what there is is saved.
+    /// SIGTERM, which saves.
     Term,
-    /// SIGKILL right behind a save.
+    /// SIGKILL just after a save.
     Saved,
-    /// SIGKILL some writes behind a save.
+    /// SIGKILL some writes after a save.
     Killed,
 }
 
-/// Which of the two.
+/// Which server of the pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
+enum Side {
     Primary,
     Replica,
 }
@@ -42,7 +42,7 @@ fn info(instance: &Instance, field: &str) -> String {
     line.unwrap_or_default().to_string()
 }
 
-/// Writes that say what they are, in several databases and transactions.
+/// Writes with known values, in several databases and in transactions.
 fn write(client: &mut Client, from: usize, count: usize) {
     for n in from..from + count {
         client.ok(&["SELECT", &(n % 3).to_string()]);
@@ -63,14 +63,14 @@ fn agree(primary: &Instance, replica: &Instance) {
     assert_eq!(digest(primary), digest(replica));
 }
 
-/// Where the data are kept.
+/// Where the data are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum File {
     Snapshot,
     Log,
 }
 
-fn restart(who: Who, end: End, file: File) {
+fn restart(side: Side, end: End, file: File) {
     let keeps = match file {
         File::Snapshot => "save 3600 1",
         File::Log => "appendonly yes",
@@ -86,14 +86,14 @@ fn restart(who: Who, end: End, file: File) {
     until("the link is up", || info(&replica, "master_link_status") == "up");
     write(&mut client(&primary), 0, 50);
     agree(&primary, &replica);
-    let (own, other) = match who {
-        Who::Primary => (&mut primary, &mut replica),
-        Who::Replica => (&mut replica, &mut primary),
+    let (own, other) = match side {
+        Side::Primary => (&mut primary, &mut replica),
+        Side::Replica => (&mut replica, &mut primary),
     };
     match file {
         File::Snapshot if end != End::Term => drop(client(own).cmd(&["SAVE"])),
         File::Snapshot => {}
-        // The log must have been written, and say where it is.
+        // The AOF must be written, and contain its replication offset.
         File::Log => {
             client(own).cmd(&["BGREWRITEAOF"]);
             until("the rewrite", || info(own, "aof_rewrite_in_progress") == "0");
@@ -101,22 +101,22 @@ fn restart(who: Who, end: End, file: File) {
         }
     }
     if end == End::Killed {
-        // So the file is behind what the other one has.
-        let port = match who {
-            Who::Primary => own.port(),
-            Who::Replica => other.port(),
+        // The file is older than the other server's data.
+        let port = match side {
+            Side::Primary => own.port(),
+            Side::Replica => other.port(),
         };
         write(&mut Client::tcp(port), 50, 20);
-        until("the writes are at both", || {
+        until("both have the writes", || {
             let field =
-                if who == Who::Primary { "slave_repl_offset" } else { "master_repl_offset" };
+                if side == Side::Primary { "slave_repl_offset" } else { "master_repl_offset" };
             let own_field =
-                if who == Who::Primary { "master_repl_offset" } else { "slave_repl_offset" };
+                if side == Side::Primary { "master_repl_offset" } else { "slave_repl_offset" };
             info(other, field) == info(own, own_field)
         });
     }
     let copies = |instance: &Instance| info(instance, "sync_full");
-    let before = if who == Who::Replica { copies(other) } else { "0".into() };
+    let before = if side == Side::Replica { copies(other) } else { "0".into() };
     match end {
         End::Term => own.terminate(),
         End::Saved | End::Killed => own.kill(),
@@ -127,43 +127,43 @@ fn restart(who: Who, end: End, file: File) {
     agree(&primary, &replica);
     let base: u32 = before.parse().expect("a number");
     if file == File::Log && end == End::Killed {
-        // It may have lost the last of its writes, or not.
+        // The last of its writes may be lost, or not.
         return;
     }
-    // A primary that has lost writes which its replica has must not let it go on.
-    let copied = u32::from(who == Who::Primary && end == End::Killed);
-    assert_eq!(copies(&primary), (base + copied).to_string(), "copies; {who:?} {end:?} {file:?}");
+    // If the primary has lost writes that its replica has, it must refuse a partial sync.
+    let copied = u32::from(side == Side::Primary && end == End::Killed);
+    assert_eq!(copies(&primary), (base + copied).to_string(), "copies; {side:?} {end:?} {file:?}");
 }
 
-fn restarts(who: Who, file: File) {
+fn restarts(side: Side, file: File) {
     for end in [End::Term, End::Saved, End::Killed] {
-        restart(who, end, file);
+        restart(side, end, file);
     }
 }
 
 #[test]
-fn a_replica_goes_on_from_its_snapshot() {
-    restarts(Who::Replica, File::Snapshot);
+fn replica_resumes_from_its_snapshot() {
+    restarts(Side::Replica, File::Snapshot);
 }
 
 #[test]
-fn a_replica_goes_on_from_its_log() {
-    restarts(Who::Replica, File::Log);
+fn replica_resumes_from_its_aof() {
+    restarts(Side::Replica, File::Log);
 }
 
 #[test]
-fn a_primary_lets_its_replica_go_on_if_its_snapshot_has_everything() {
-    restarts(Who::Primary, File::Snapshot);
+fn replica_resumes_if_the_snapshot_of_its_primary_is_complete() {
+    restarts(Side::Primary, File::Snapshot);
 }
 
 #[test]
-fn a_primary_lets_its_replica_go_on_if_its_log_has_everything() {
-    restarts(Who::Primary, File::Log);
+fn replica_resumes_if_the_aof_of_its_primary_is_complete() {
+    restarts(Side::Primary, File::Log);
 }
 
-/// A replica that goes on must not keep what its primary has left out.
+/// A replica that resumes must not keep keys that its primary skipped at the load.
 #[test]
-fn what_expires_while_the_primary_is_away_is_gone_at_the_replica() {
+fn keys_that_expire_while_the_primary_is_down_are_removed_on_the_replica() {
     let lines = ["save 3600 1", "repl-diskless-sync-delay 0", "enable-debug-command yes"];
     let mut lines = lines.map(String::from).to_vec();
     let mut primary = Instance::new(locate::weft(), &lines, &[]);
@@ -178,7 +178,7 @@ fn what_expires_while_the_primary_is_away_is_gone_at_the_replica() {
     primary.terminate();
     std::thread::sleep(Duration::from_millis(600));
     primary.start();
-    // Here it begins at nothing, so it must there.
+    // The counter starts anew on the primary, so it must on the replica.
     assert_eq!(client(&primary).cmd(&["INCR", "counter"]), Value::Integer(1));
     agree(&primary, &replica);
     assert_eq!(client(&replica).cmd(&["GET", "counter"]), Value::Bulk(b"1".to_vec()));

@@ -1,11 +1,13 @@
-//! A primary that hands over, becomes a replica, or ends: nothing that was answered is lost, and who waits is
-//! told.
+//! A primary fails over, becomes a replica, or shuts down: no acknowledged write is lost, and
+//! blocked clients get an error.
 
 use rustix::process::Signal;
 use std::time::Duration;
 use weft_testkit::{Client, Server, locate, skipped};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{caught_up, fields, follower, number, same_data};
+use weft_tests::replicas::{
+    fields, number, start_replica, wait_for_same_data, wait_until_caught_up,
+};
 use weft_tests::scene::{on_both, reply, send, until_blocked};
 
 const BOTH: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
@@ -14,7 +16,7 @@ fn role(server: &Server) -> String {
     fields(&mut server.client(), "replication")["role"].clone()
 }
 
-/// Increments a key until the server takes no more writes: how often it said that it did.
+/// Increments a key until the server refuses writes. Returns the last acknowledged value.
 fn increments(mut client: Client, key: &str) -> i64 {
     let mut last = 0;
     loop {
@@ -26,11 +28,12 @@ fn increments(mut client: Client, key: &str) -> i64 {
 }
 
 #[test]
-fn a_handover_loses_nothing_there_and_back() {
+fn failover_there_and_back_loses_nothing() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let weft = Server::weft(&[&BOTH[..], &["--io-threads", "4"]].concat());
-    let valkey = follower("valkey", &program, weft.port(), &["--repl-diskless-sync-delay", "0"]);
-    caught_up(&weft, &valkey);
+    let valkey =
+        start_replica("valkey", &program, weft.port(), &["--repl-diskless-sync-delay", "0"]);
+    wait_until_caught_up(&weft, &valkey);
     for round in 0..3 {
         for (from, to) in [(&weft, &valkey), (&valkey, &weft)] {
             let keys: Vec<String> =
@@ -43,15 +46,15 @@ fn a_handover_loses_nothing_there_and_back() {
                     .collect();
                 std::thread::sleep(Duration::from_millis(200));
                 from.client().ok(&["FAILOVER"]);
-                until("the other has taken over", || role(to) == "master" && role(from) == "slave");
+                until("the roles are swapped", || role(to) == "master" && role(from) == "slave");
                 for (key, writer) in writers {
-                    let told = writer.join().expect("a writer");
+                    let acknowledged = writer.join().expect("a writer");
                     let has = to.client().cmd(&["GET", key]).text();
-                    assert_eq!(has, told.to_string(), "{key} at {}", to.name());
+                    assert_eq!(has, acknowledged.to_string(), "{key} at {}", to.name());
                 }
             });
-            caught_up(to, from);
-            same_data(to, from);
+            wait_until_caught_up(to, from);
+            wait_for_same_data(to, from);
         }
     }
     let mut client = weft.client();
@@ -59,7 +62,7 @@ fn a_handover_loses_nothing_there_and_back() {
 }
 
 #[test]
-fn who_waits_is_told_that_the_role_has_changed() {
+fn blocked_clients_get_an_error_when_the_role_changes() {
     on_both(&BOTH, &[], |server| {
         let (mut key, mut stream, mut elsewhere) =
             (server.client(), server.client(), server.client());
@@ -78,7 +81,7 @@ fn who_waits_is_told_that_the_role_has_changed() {
                 "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> \
                  replica?)"
             );
-            assert_eq!(client.read_to_close().expect("it is closed"), b"");
+            assert_eq!(client.read_to_close().expect("the connection is closed"), b"");
         }
         assert_eq!(reply(&mut elsewhere).to_string(), "-REDIRECT 127.0.0.1:1");
         assert_eq!(elsewhere.cmd(&["PING"]).to_string(), "+PONG");
@@ -91,18 +94,18 @@ fn who_waits_is_told_that_the_role_has_changed() {
     });
 }
 
-/// SHUTDOWN waits until replicas have what was written.
+/// SHUTDOWN waits until replicas have all writes.
 #[test]
-fn the_end_waits_for_replicas() {
+fn shutdown_waits_for_replicas() {
     let Some(program) = locate::valkey() else { return skipped::note_here("valkey-server") };
     let mut weft = Server::weft(&[&BOTH[..], &["--save", "", "--shutdown-timeout", "60"]].concat());
-    let replica = follower("valkey", &program, weft.port(), &[]);
-    caught_up(&weft, &replica);
+    let replica = start_replica("valkey", &program, weft.port(), &[]);
+    wait_until_caught_up(&weft, &replica);
     replica.signal(Signal::STOP);
     let mut client = weft.client();
     client.ok(&["SET", "last", "written"]);
     send(&mut client, &["SHUTDOWN"]);
-    until("it waits", || weft.log().contains("Waiting for replicas before shutting down"));
+    until("the server waits", || weft.log().contains("Waiting for replicas before shutting down"));
     assert!(weft.is_alive());
     replica.signal(Signal::CONT);
     weft.wait();

@@ -1,16 +1,15 @@
-//! Replication attacked: faults that were found by running it against its promises, each of which is a test
-//! here.
+//! Replication in unusual states: regression tests for faults found by attacking its guarantees.
 
 use weft_testkit::{Client, Server};
 use weft_tests::persistence::until;
-use weft_tests::replicas::{Raw, fields, number};
-use weft_tests::replication::{caught_up, follow};
+use weft_tests::replicas::{RawReplica, fields, number};
+use weft_tests::replication::{replicate_from, wait_until_caught_up};
 use weft_tests::scene::on_both;
 
 const ARGS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
 
-/// Says that a replica has this much.
-fn confirm(replica: &mut Raw, offset: u64) {
+/// Acknowledges this offset as a replica.
+fn confirm(replica: &mut RawReplica, offset: u64) {
     replica.send(&["REPLCONF", "ACK", &offset.to_string()]);
 }
 
@@ -18,26 +17,26 @@ fn replicas_of(client: &mut Client) -> usize {
     client.cmd(&["ROLE"]).items()[2].items().len()
 }
 
-/// A replica that was behind when its primary was told to be a replica, and a primary again, is still behind:
-/// what was written before does not count as confirmed.
+/// A replica lags when its primary becomes a replica and a primary again. It still lags then: the
+/// earlier writes do not count as acknowledged.
 #[test]
-fn wait_does_not_count_who_has_not_confirmed_since_the_roles_changed() {
+fn wait_needs_an_acknowledgement_after_a_change_of_roles() {
     on_both(&ARGS, &[], |server| {
-        let mut replica = Raw::new(server);
-        let (id, offset) = replica.full();
-        replica.copy();
+        let mut replica = RawReplica::new(server);
+        let (id, offset) = replica.full_sync();
+        replica.read_copy();
         confirm(&mut replica, offset);
         let mut client = server.client();
-        until("it is online", || replicas_of(&mut client) == 1);
+        until("the replica is online", || replicas_of(&mut client) == 1);
         client.ok(&["SET", "key", "written"]);
         assert_eq!(client.cmd(&["WAIT", "1", "20"]).int(), 0);
         client.ok(&["REPLICAOF", "127.0.0.1", "1"]);
         client.ok(&["REPLICAOF", "NO", "ONE"]);
-        let mut replica = Raw::new(server);
+        let mut replica = RawReplica::new(server);
         assert_eq!(replica.ask(&["REPLCONF", "capa", "psync2"]), "+OK");
         let answer = replica.ask(&["PSYNC", &id, &(offset + 1).to_string()]);
         assert!(answer.starts_with("+CONTINUE "), "{answer}");
-        until("it is online again", || replicas_of(&mut client) == 1);
+        until("the replica is online again", || replicas_of(&mut client) == 1);
         assert_eq!(client.cmd(&["WAIT", "1", "20"]).int(), 0, "{}", server.name());
         let end = number(&mut client, "replication", "master_repl_offset");
         confirm(&mut replica, end);
@@ -45,15 +44,15 @@ fn wait_does_not_count_who_has_not_confirmed_since_the_roles_changed() {
     });
 }
 
-/// Whose time is over while others look at who has confirmed what is answered, too.
+/// A WAIT that times out while other threads check acknowledgements is also answered.
 #[test]
-fn every_wait_is_answered_when_its_time_is_over() {
+fn every_wait_is_answered_at_its_timeout() {
     let server = Server::weft(&[&ARGS[..], &["--io-threads", "4"]].concat());
-    let mut replica = Raw::new(&server);
-    let (_, offset) = replica.full();
-    replica.copy();
+    let mut replica = RawReplica::new(&server);
+    let (_, offset) = replica.full_sync();
+    replica.read_copy();
     confirm(&mut replica, offset);
-    until("it is online", || replicas_of(&mut server.client()) == 1);
+    until("the replica is online", || replicas_of(&mut server.client()) == 1);
     std::thread::scope(|scope| {
         for n in 0..8 {
             let (mut client, key) = (server.client(), format!("key:{n}"));
@@ -67,24 +66,24 @@ fn every_wait_is_answered_when_its_time_is_over() {
     });
 }
 
-/// Bytes in use, as the server counts them and as its allocator does.
+/// Bytes in use, by the server's count and by its allocator's.
 fn memory(client: &mut Client) -> (i64, i64) {
     let all = fields(client, "memory");
     let number = |name: &str| all[name].parse::<i64>().expect("a number");
     (number("used_memory"), number("allocator_allocated"))
 }
 
-/// What is counted is what is in use, however often data were saved, copied and loaded.
+/// The counted memory matches the allocator's, after many saves, copies and loads.
 #[test]
-fn the_account_of_memory_stays_true_over_copies() {
+fn memory_account_stays_correct_over_copies() {
     const MOST_APART: i64 = 4 << 20;
     let args = [&ARGS[..], &["--save", ""]].concat();
     let (primary, replica) = (Server::weft(&args), Server::weft(&args));
     let (mut above, mut below) = (primary.client(), replica.client());
     above.ok(&["DEBUG", "POPULATE", "5000", "key", "500"]);
     let check = |client: &mut Client, what: &str| {
-        // What the allocator says is up to a tenth of a second old.
-        until(&format!("{what}: the account is that of the allocator"), || {
+        // The allocator's figure is up to a tenth of a second old.
+        until(&format!("{what}: the counts match"), || {
             let (counted, there) = memory(client);
             (counted - there).abs() < MOST_APART
         });
@@ -96,44 +95,44 @@ fn the_account_of_memory_stays_true_over_copies() {
     for load in ["disabled", "swapdb", "flush-before-load"] {
         below.ok(&["CONFIG", "SET", "repl-diskless-load", load]);
         for _ in 0..3 {
-            follow(&replica, &primary.port().to_string());
-            caught_up(&mut above, &mut below);
+            replicate_from(&replica, &primary.port().to_string());
+            wait_until_caught_up(&mut above, &mut below);
             below.ok(&["REPLICAOF", "NO", "ONE"]);
-            // From here on it can't go on, and takes a copy.
+            // This write makes a partial sync impossible, so the next sync is full.
             below.ok(&["SET", "own", "value"]);
         }
         check(&mut above, "a primary");
         check(&mut below, load);
     }
-    // One after the other, and they come to something.
+    // One copy after another, which would add up.
     for _ in 0..40 {
-        let mut copies = Raw::new(&primary);
-        copies.full();
-        copies.copy();
+        let mut copies = RawReplica::new(&primary);
+        copies.full_sync();
+        copies.read_copy();
     }
     check(&mut above, "copies");
 }
 
-/// A replica keeps what has expired until its primary says that it has, over DEBUG RELOAD, too.
+/// A replica keeps expired keys until its primary deletes them, also over DEBUG RELOAD.
 #[test]
-fn a_replica_that_reloads_keeps_what_its_primary_has() {
+fn replica_that_reloads_keeps_expired_keys_of_its_primary() {
     let (primary, replica) = (Server::weft(&ARGS), Server::weft(&ARGS));
     let (mut above, mut below) = (primary.client(), replica.client());
-    follow(&replica, &primary.port().to_string());
-    caught_up(&mut above, &mut below);
+    replicate_from(&replica, &primary.port().to_string());
+    wait_until_caught_up(&mut above, &mut below);
     above.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     above.ok(&["SET", "key", "value", "PX", "1"]);
-    caught_up(&mut above, &mut below);
-    until("it has expired", || below.cmd(&["EXISTS", "key"]).int() == 0);
+    wait_until_caught_up(&mut above, &mut below);
+    until("the key has expired", || below.cmd(&["EXISTS", "key"]).int() == 0);
     below.ok(&["DEBUG", "RELOAD"]);
     assert_eq!(below.cmd(&["DBSIZE"]).int(), 1);
     above.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
-    until("it is removed", || below.cmd(&["DBSIZE"]).int() == 0);
+    until("the key is removed", || below.cmd(&["DBSIZE"]).int() == 0);
 }
 
-/// Errors in the reference's words, to the last byte.
+/// The error texts match the reference exactly.
 #[test]
-fn what_replicas_say_wrong_is_refused_as_by_the_reference() {
+fn invalid_arguments_are_refused_as_by_the_reference() {
     const AGES: &str = "9223372036854775807";
     on_both(&ARGS, &[], |server| {
         let mut client = server.client();

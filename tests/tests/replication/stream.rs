@@ -1,5 +1,5 @@
-//! What a primary writes is what its replica has: links are cut again and again, transactions are seen whole,
-//! and roles change under writes.
+//! A replica has what its primary writes: with links that are cut repeatedly, transactions seen as
+//! a whole, and changes of roles during writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,10 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, skip_without};
 use weft_tests::env_or;
 use weft_tests::persistence::until;
-use weft_tests::replication::{FakePrimary, NO_KEYS, caught_up, follow, info, linked, same_data};
+use weft_tests::replication::{
+    FakePrimary, NO_KEYS, info, replicate_from, wait_for_link, wait_for_same_data,
+    wait_until_caught_up,
+};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 const WRITERS: usize = 8;
@@ -23,7 +26,7 @@ fn weft(more: &[&str]) -> Server {
     Server::weft(&[&DEBUG[..], &["--save", ""], more].concat())
 }
 
-/// One of the writers: commands of all kinds, until `ends`. Errors of commands are its own business.
+/// A writer: commands of all kinds until `ends`. Error replies are ignored.
 fn write(mut client: Client, n: usize, ends: &AtomicBool) {
     let mut rng = Rng::new(n as u64);
     let account = |n: usize| format!("account{}", n % WRITERS);
@@ -70,7 +73,7 @@ fn write(mut client: Client, n: usize, ends: &AtomicBool) {
     }
 }
 
-/// Looks at all accounts in one transaction, in each database: their sum is 0 at any moment.
+/// Reads all accounts in one transaction, in each database: their sum is always 0.
 fn read(mut client: Client, ends: &AtomicBool) -> usize {
     let mut seen = 0;
     while !ends.load(Ordering::Relaxed) {
@@ -100,15 +103,15 @@ fn seconds() -> Duration {
 }
 
 #[test]
-fn links_that_are_cut_again_and_again() {
+fn links_cut_repeatedly_lose_nothing() {
     let primary = valkey(&[]);
-    if skip_without("links_that_are_cut_again_and_again", &primary, "valkey-server") {
+    if skip_without("links_cut_repeatedly_lose_nothing", &primary, "valkey-server") {
         return;
     }
     let (primary, replica) = (primary.expect("not skipped"), weft(&["--repl-timeout", "2"]));
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let (mut theirs, mut ours) = (primary.client(), replica.client());
-    linked(&mut ours);
+    wait_for_link(&mut ours);
     let ends = AtomicBool::new(false);
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -124,7 +127,7 @@ fn links_that_are_cut_again_and_again() {
             std::thread::sleep(Duration::from_millis(300));
             theirs.cmd(&["CLIENT", "KILL", "TYPE", "replica"]);
             if !stopped && begun.elapsed() > seconds() / 2 {
-                // Silence, and no end of the connection.
+                // Silence without an end of the connection.
                 stopped = true;
                 replica.signal(Signal::STOP);
                 std::thread::sleep(Duration::from_millis(500));
@@ -132,27 +135,27 @@ fn links_that_are_cut_again_and_again() {
             }
         }
         ends.store(true, Ordering::Relaxed);
-        assert!(reader.join().expect("sums are right") > 0, "nobody has looked");
+        assert!(reader.join().expect("no panic") > 0, "no reads");
     });
-    caught_up(&mut theirs, &mut ours);
-    same_data(&mut theirs, &mut ours);
+    wait_until_caught_up(&mut theirs, &mut ours);
+    wait_for_same_data(&mut theirs, &mut ours);
     let partial: u64 = info(&mut theirs, "sync_partial_ok").parse().expect("a number");
     assert!(partial >= 5, "{partial} continuations");
     assert_eq!(info(&mut theirs, "sync_full"), "1");
     assert_eq!(info(&mut ours, "unexpected_error_replies"), "0");
 }
 
-/// A replica that becomes primary in the middle of writes has a prefix of them, and its own.
+/// A replica promoted during writes has a prefix of them, and then its own writes.
 #[test]
-fn promotion_under_writes() {
+fn promotion_during_writes_keeps_a_prefix() {
     let primary = valkey(&[]);
-    if skip_without("promotion_under_writes", &primary, "valkey-server") {
+    if skip_without("promotion_during_writes_keeps_a_prefix", &primary, "valkey-server") {
         return;
     }
     let (primary, replica) = (primary.expect("not skipped"), weft(&[]));
-    follow(&replica, &primary.port().to_string());
+    replicate_from(&replica, &primary.port().to_string());
     let (mut theirs, mut ours) = (primary.client(), replica.client());
-    linked(&mut ours);
+    wait_for_link(&mut ours);
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let client = primary.client();
@@ -177,24 +180,29 @@ fn promotion_under_writes() {
             let (a, b) = (get(&mut ours, "a"), get(&mut ours, "b"));
             assert_eq!(a, b, "round {round}");
             std::thread::sleep(Duration::from_millis(20));
-            assert_eq!((get(&mut ours, "a"), get(&mut ours, "b")), (a, b), "nothing comes after");
+            assert_eq!(
+                (get(&mut ours, "a"), get(&mut ours, "b")),
+                (a, b),
+                "no writes after the promotion"
+            );
             assert_eq!(info(&mut ours, "role"), "master");
             assert_eq!(info(&mut ours, "master_replid2"), id);
             ours.ok(&["SET", "own", "1"]);
-            follow(&replica, &primary.port().to_string());
+            replicate_from(&replica, &primary.port().to_string());
             until("the link", || info(&mut ours, "master_link_status") == "up");
         }
         ends.store(true, Ordering::Relaxed);
     });
-    caught_up(&mut theirs, &mut ours);
-    same_data(&mut theirs, &mut ours);
+    wait_until_caught_up(&mut theirs, &mut ours);
+    wait_for_same_data(&mut theirs, &mut ours);
 }
 
-/// From one primary to another, and back, with other data; and with the same data, without a copy.
+/// From one primary to another and back: with other data by a full sync, with the same data by a
+/// partial sync.
 #[test]
-fn another_primary() {
+fn replica_may_change_its_primary() {
     let (one, two) = (valkey(&[]), valkey(&[]));
-    if skip_without("another_primary", &one, "valkey-server") {
+    if skip_without("replica_may_change_its_primary", &one, "valkey-server") {
         return;
     }
     let (one, two) = (one.expect("not skipped"), two.expect("not skipped"));
@@ -203,39 +211,39 @@ fn another_primary() {
     for (n, primary) in [&one, &two, &one].into_iter().enumerate() {
         let mut theirs = primary.client();
         theirs.ok(&["SET", "which", &format!("{n}")]);
-        follow(&replica, &primary.port().to_string());
-        caught_up(&mut theirs, &mut ours);
-        same_data(&mut theirs, &mut ours);
+        replicate_from(&replica, &primary.port().to_string());
+        wait_until_caught_up(&mut theirs, &mut ours);
+        wait_for_same_data(&mut theirs, &mut ours);
         assert_eq!(ours.cmd(&["GET", "which"]).text(), n.to_string());
     }
-    // The other one follows the first, so it can go on with our history when it is promoted.
+    // The second server replicates from the first, so a promotion keeps the shared history.
     let (mut first, mut second) = (one.client(), two.client());
-    follow(&two, &one.port().to_string());
-    caught_up(&mut first, &mut second);
-    caught_up(&mut first, &mut ours);
+    replicate_from(&two, &one.port().to_string());
+    wait_until_caught_up(&mut first, &mut second);
+    wait_until_caught_up(&mut first, &mut ours);
     second.ok(&["REPLICAOF", "NO", "ONE"]);
     second.ok(&["SET", "promoted", "1"]);
     let before = info(&mut second, "sync_full");
-    follow(&replica, &two.port().to_string());
-    caught_up(&mut second, &mut ours);
-    same_data(&mut second, &mut ours);
-    assert_eq!(info(&mut second, "sync_full"), before, "it goes on");
+    replicate_from(&replica, &two.port().to_string());
+    wait_until_caught_up(&mut second, &mut ours);
+    wait_for_same_data(&mut second, &mut ours);
+    assert_eq!(info(&mut second, "sync_full"), before, "a partial sync");
     assert_eq!(info(&mut ours, "master_replid"), info(&mut second, "master_replid"));
 }
 
-/// What a primary may send, unit by unit: confirmed is what has been applied, and no more.
+/// Units of a stream: exactly the applied units are acknowledged.
 #[test]
-fn units_and_what_is_confirmed() {
+fn only_applied_units_are_acknowledged() {
     let fake = FakePrimary::new();
     let replica = weft(&[]);
     let mut client = replica.client();
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 100);
-    link.confirmed(100);
+    link.wait_for_ack(100);
     let mut at = 100;
     at += link.write(&["SELECT", "2"]) + link.write(&["SET", "a", "1"]) + link.write(&["PING"]);
-    link.confirmed(at);
-    // Half a transaction is none.
+    link.wait_for_ack(at);
+    // Half a transaction is not applied.
     let mut half = 0;
     for words in [&["MULTI"][..], &["SET", "a", "2"], &["SELECT", "3"], &["LPUSH", "l", "x", "y"]] {
         half += link.write(words);
@@ -245,11 +253,11 @@ fn units_and_what_is_confirmed() {
     client.ok(&["SELECT", "2"]);
     assert_eq!(client.cmd(&["GET", "a"]).text(), "1");
     at += half + link.write(&["EXEC"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "a"]).text(), "2");
     client.ok(&["SELECT", "3"]);
     assert_eq!(client.cmd(&["LLEN", "l"]).int(), 2);
-    // What can't be done is counted, and what follows is done.
+    // Commands that fail are counted, and the next ones are applied.
     for words in [
         &["HSET", "l", "f", "v"][..],
         &["NOSUCH", "word"],
@@ -259,57 +267,57 @@ fn units_and_what_is_confirmed() {
     ] {
         at += link.write(words);
     }
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
     assert_eq!(info(&mut client, "unexpected_error_replies"), "4");
-    // The world is needed for these.
+    // These commands stop the world.
     for words in [&["SWAPDB", "3", "4"][..], &["SELECT", "5"], &["SET", "five", "5"]] {
         at += link.write(words);
     }
     for words in [&["MULTI"][..], &["FLUSHDB"], &["SET", "only", "1"], &["EXEC"]] {
         at += link.write(words);
     }
-    link.confirmed(at);
+    link.wait_for_ack(at);
     client.ok(&["SELECT", "4"]);
     assert_eq!(client.cmd(&["GET", "good"]).text(), "1");
     client.ok(&["SELECT", "5"]);
     assert_eq!(client.cmd(&["KEYS", "*"]).items().len(), 1);
-    // A unit of very many commands, and one of a large value.
+    // A unit of very many commands, and one with a large value.
     at += link.write(&["MULTI"]);
     for n in 0..3000 {
         at += link.write(&["RPUSH", &format!("list{}", n % 50), &n.to_string()]);
     }
     at += link.write(&["EXEC"]) + link.write(&["SET", "large", &"x".repeat(3 << 20)]);
-    // The answer counts the question.
+    // The acknowledged offset includes the GETACK.
     at += link.write(&["REPLCONF", "GETACK", "*"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["STRLEN", "large"]).int(), 3 << 20);
     assert_eq!(client.cmd(&["LLEN", "list7"]).int(), 60);
-    // A link that ends in the middle of a unit: it is asked for again.
+    // A link ends in the middle of a unit: the replica requests it again.
     link.write(&["MULTI"]);
     link.write(&["SET", "torn", "1"]);
     drop(link);
-    let (mut link, words) = fake.shake_hands();
+    let (mut link, words) = fake.handshake();
     assert_eq!(words[2], (at + 1).to_string());
     link.raw(b"+CONTINUE\r\n");
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert!(client.cmd(&["GET", "torn"]).is_null());
-    // No SELECT is said again.
+    // No SELECT is sent again.
     at += link.write(&["SET", "six", "6"]);
-    link.confirmed(at);
+    link.wait_for_ack(at);
     assert_eq!(client.cmd(&["GET", "six"]).text(), "6");
 }
 
-/// Clients that wait for what a primary writes, watch it, or listen to it.
+/// Clients of the replica that wait for keys, watch them or subscribe notice writes of the primary.
 #[test]
-fn those_who_listen_hear_of_it() {
+fn clients_of_a_replica_notice_writes_of_the_primary() {
     let fake = FakePrimary::new();
     let replica = weft(&["--notify-keyspace-events", "KEA"]);
     let [mut client, mut reader, mut listener, mut watcher] =
         std::array::from_fn(|_| replica.client());
-    follow(&replica, &fake.port());
+    replicate_from(&replica, &fake.port());
     let mut link = fake.copy(NO_KEYS, 0);
-    link.confirmed(0);
+    link.wait_for_ack(0);
     link.write(&["SELECT", "0"]);
     listener.cmd(&["SUBSCRIBE", "news"]);
     listener.cmd(&["PSUBSCRIBE", "__keyevent@0__:*"]);
@@ -326,7 +334,7 @@ fn those_who_listen_hear_of_it() {
     assert!(reader.read_reply().expect("served").value.to_string().contains("1-1"));
     assert!(watcher.cmd(&["EXEC"]).is_null());
     let heard: Vec<String> =
-        (0..4).map(|_| listener.read_frame().expect("heard").value.to_string()).collect();
+        (0..4).map(|_| listener.read_frame().expect("a message").value.to_string()).collect();
     for wanted in ["set", "xadd", "hello"] {
         assert!(heard.iter().any(|heard| heard.contains(wanted)), "{wanted}: {heard:?}");
     }

@@ -1,12 +1,12 @@
-//! What clients of a replica notice when its data become those of a copy: who waits for keys, who watches them,
-//! and who keeps what it has read.
+//! Effects on the clients of a replica when a copy replaces its data: clients that wait for keys,
+//! watch them or track them.
 
 use std::path::Path;
 use weft_testkit::{Client, Server};
-use weft_tests::replication::{FakePrimary, follow, linked};
+use weft_tests::replication::{FakePrimary, replicate_from, wait_for_link};
 use weft_tests::scene::{on_both, reply, send, until_blocked};
 
-/// A file with what these commands make.
+/// An RDB file with the result of these commands.
 fn copy_of(commands: &[&[&str]]) -> Vec<u8> {
     let server = Server::weft(&["--save", "", "--dbfilename", "copy.rdb"]);
     let mut client = server.client();
@@ -24,27 +24,28 @@ fn watching(server: &Server, key: &str) -> Client {
     client
 }
 
-/// Whether a transaction of a client that watches is carried out.
+/// Whether a transaction of the watching client runs.
 fn is_carried_out(client: &mut Client) -> bool {
     client.ok(&["MULTI"]);
     client.cmd(&["PING"]);
     !client.cmd(&["EXEC"]).is_null()
 }
 
-/// `replica` gets a copy, and then another one, of the same history. `serves_all`: whoever waits for a key that
-/// the second one has is served; in any case who waits as a consumer is told that its group has gone.
+/// `replica` gets a copy, and then another one with the same replication id. If `serves_all`,
+/// clients blocked on keys of the second copy are served. In any case a blocked consumer gets an
+/// error, because its group is gone.
 fn changes(replica: &Server, serves_all: bool) {
     let name = replica.name();
     let fake = FakePrimary::new();
-    follow(replica, &fake.port());
+    replicate_from(replica, &fake.port());
     let before = copy_of(&[
         &["XGROUP", "CREATE", "grouped", "group", "$", "MKSTREAM"],
         &["SET", "old", "1"],
         &["SET", "both", "1"],
     ]);
     let mut link = fake.copy(&before, 0);
-    link.confirmed(0);
-    linked(&mut replica.client());
+    link.wait_for_ack(0);
+    wait_for_link(&mut replica.client());
     let (mut reader, mut popper, mut consumer, mut idle) =
         (replica.client(), replica.client(), replica.client(), replica.client());
     send(&mut reader, &["XREAD", "BLOCK", "0", "STREAMS", "stream", "0"]);
@@ -70,10 +71,10 @@ fn changes(replica: &Server, serves_all: bool) {
     ]);
     drop(link);
     let mut link = fake.copy(&after, 100);
-    link.confirmed(100);
-    linked(&mut admin);
-    let told = reply(&mut consumer).to_string();
-    assert!(told.starts_with("-NOGROUP "), "{told} at {name}");
+    link.wait_for_ack(100);
+    wait_for_link(&mut admin);
+    let no_group = reply(&mut consumer).to_string();
+    assert!(no_group.starts_with("-NOGROUP "), "{no_group} at {name}");
     if serves_all {
         assert!(reply(&mut reader).to_string().contains("value"), "at {name}");
         assert_eq!(reply(&mut popper).items()[1].text(), "a", "at {name}");
@@ -90,14 +91,14 @@ fn changes(replica: &Server, serves_all: bool) {
 }
 
 #[test]
-fn all_who_wait_look_again_when_a_copy_is_swapped_in() {
+fn blocked_clients_retry_when_a_copy_is_swapped_in() {
     let args = ["--save", "", "--replica-read-only", "no", "--repl-diskless-load", "swapdb"];
     on_both(&args, &[], |replica| changes(replica, true));
 }
 
-/// The reference serves nobody whose key has come that way before somebody changes it.
+/// The reference serves such clients only after the next write to the key.
 #[test]
-fn all_who_wait_look_again_when_a_copy_is_loaded() {
+fn blocked_clients_retry_when_a_copy_is_loaded() {
     for load in ["disabled", "flush-before-load"] {
         let args = ["--save", "", "--replica-read-only", "no", "--repl-diskless-load", load];
         on_both(&args, &["--io-threads", "2"], |replica| {
@@ -106,9 +107,9 @@ fn all_who_wait_look_again_when_a_copy_is_loaded() {
     }
 }
 
-/// What they get is logged: a server that starts again with its log has it no more.
+/// The elements they get are removed in the AOF, too: they do not come back after a restart.
 #[test]
-fn what_is_served_from_a_copy_is_in_the_log() {
+fn elements_served_from_a_copy_are_logged() {
     let args = ["--save", "", "--replica-read-only", "no", "--appendonly", "yes"];
     let mut replica = Server::weft(&args);
     changes(&replica, true);

@@ -1,5 +1,5 @@
-//! I/O threads that follow the load, connections that move between them, and `io-threads` changed
-//! while clients are connected.
+//! I/O threads that follow the load, connections that move between them, and changes of
+//! `io-threads` while clients are connected.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
 
-/// Far more than is needed; nothing is asserted of how long it takes.
+/// Far more than necessary; the tests assert no durations.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A field of INFO threads.
@@ -24,28 +24,28 @@ fn active(client: &mut Client) -> usize {
     field(client, "io_threads_active").parse().expect("a number")
 }
 
-/// Waits until `done`; how long that took.
+/// Waits until `done` returns true. Returns the elapsed time.
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) -> Duration {
     let since = Instant::now();
     while !done() {
-        assert!(since.elapsed() < PATIENCE, "{what} never came");
+        assert!(since.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
     since.elapsed()
 }
 
-/// Sets the flag when dropped, also by a panic: so that threads of a scope end.
-struct Stop<'a>(&'a AtomicBool);
+/// Sets the flag on drop, also during a panic, so that the threads of a scope end.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Work for the server and hardly any for the client: large sets are compared, a number is
-/// answered. Twice as much is sent as is waited for, so the server has always more to do. Each has
-/// sets of its own: threads that wait for each other's shards are not busy.
+/// Much work for the server and little for the client: compares large sets and returns a number.
+/// There are always requests in flight, so the server is never idle. Each client has its own sets,
+/// because threads that wait for shards are not busy.
 fn heavy_load(server: &Server, done: &AtomicBool, nth: usize) {
     const DEPTH: usize = 100;
     let mut client = server.client();
@@ -69,45 +69,45 @@ fn heavy_load(server: &Server, done: &AtomicBool, nth: usize) {
 }
 
 #[test]
-fn threads_follow_the_load_up_and_down() {
+fn number_of_active_threads_follows_the_load() {
     let server = Server::weft(&["--io-threads", "4"]);
     let mut client = server.client();
-    assert_eq!(active(&mut client), 1, "nothing to do for more");
+    assert_eq!(active(&mut client), 1, "one thread is enough");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = Stop(&done);
+        let _stop = SetOnDrop(&done);
         for nth in 0..40 {
             let (server, done) = (&server, &done);
             scope.spawn(move || heavy_load(server, done, nth));
         }
         let took = wait_for("activity of all threads", || active(&mut client) == 4);
         println!("all active after {took:?}");
-        // Each of them gets connections and executes, be it only on trial: on a machine of two CPUs
-        // two may serve as much.
+        // Each thread gets connections and executes, at least on trial: on two CPUs, two threads
+        // may serve as much.
         for n in 0..4 {
-            wait_for("work of each thread", || number(&mut client, n, "requests") > 0);
+            wait_for("requests on every thread", || number(&mut client, n, "requests") > 0);
         }
     });
-    let took = wait_for("the end of activity", || active(&mut client) == 1);
+    let took = wait_for("one active thread", || active(&mut client) == 1);
     println!("quiet after {took:?}");
     let turns =
         |client: &mut Client| -> Vec<u64> { (1..4).map(|n| number(client, n, "turns")).collect() };
-    wait_for("sleep", || {
+    wait_for("idle threads", || {
         let before = turns(&mut client);
         std::thread::sleep(Duration::from_millis(500));
         turns(&mut client) == before
     });
 }
 
-/// A number of a thread's line in INFO threads.
+/// A number from a thread's line in INFO threads.
 fn number(client: &mut Client, thread: usize, name: &str) -> u64 {
     let line = field(client, &format!("io_thread_{thread}"));
     let found = line.split(',').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     found.unwrap_or_else(|| panic!("no {name} in {line}")).parse().expect("a number")
 }
 
-/// Twenty-five connections, of which each counts in a key of its own, with `depth` requests in
-/// flight: each reply must be the next number.
+/// Twenty-five connections count, each in its own key, with `depth` requests in flight. Each reply
+/// must be the next number.
 fn count(server: &Server, done: &AtomicBool, name: usize, depth: i64) -> i64 {
     let mut clients: Vec<Client> = (0..25).map(|_| server.client()).collect();
     let requests: Vec<Vec<u8>> = (0..clients.len())
@@ -132,13 +132,13 @@ fn count(server: &Server, done: &AtomicBool, name: usize, depth: i64) -> i64 {
 }
 
 #[test]
-fn the_number_of_threads_changes_under_load() {
+fn io_threads_may_change_under_load() {
     let server = Server::weft(&["--io-threads", "2", "--enable-debug-command", "yes"]);
     let mut client = server.client();
     let done = AtomicBool::new(false);
     let seconds: u64 = env_or("THREADS_SECONDS", 4);
     let counted: i64 = std::thread::scope(|scope| {
-        let stop = Stop(&done);
+        let stop = SetOnDrop(&done);
         let counters: Vec<_> = (0..8)
             .map(|name| {
                 let (server, done) = (&server, &done);
@@ -158,9 +158,9 @@ fn the_number_of_threads_changes_under_load() {
                 std::thread::sleep(Duration::from_millis(20));
                 client.ok(&["DEBUG", "MOVE-CLIENTS"]);
             }
-            // Those that are not configured any more have passed on what they had.
+            // Threads beyond the configured number have passed on their connections.
             if let Ok(configured) = value.parse::<usize>() {
-                wait_for("the move from threads that are gone", || {
+                wait_for("no connections on removed threads", || {
                     (configured..16).all(|n| {
                         let info = client.cmd(&["INFO", "threads"]).text();
                         !info.contains(&format!("io_thread_{n}:"))
@@ -181,7 +181,7 @@ fn the_number_of_threads_changes_under_load() {
 }
 
 #[test]
-fn a_number_of_threads_that_is_none_is_refused() {
+fn invalid_number_of_threads_is_refused() {
     let server = Server::weft(&["--io-threads", "2"]);
     let mut client = server.client();
     for wrong in ["0", "-1", "1025", "many", ""] {
@@ -191,9 +191,9 @@ fn a_number_of_threads_that_is_none_is_refused() {
     assert_eq!(field(&mut client, "io_threads"), "2");
 }
 
-/// What a connection is goes with it.
+/// The state of a connection moves with it.
 #[test]
-fn sessions_move_whole() {
+fn sessions_move_with_their_whole_state() {
     let server = Server::weft(&["--io-threads", "8", "--enable-debug-command", "yes"]);
     let mut mover = server.client();
     let mut move_all = |times: usize| {
@@ -211,7 +211,7 @@ fn sessions_move_whole() {
     waiting.send_raw(&weft_testkit::client::encode(&["BLPOP", "line", "0"])).expect("sent");
     watcher.ok(&["WATCH", "w"]);
     watcher.ok(&["MULTI"]);
-    // Half a request: the rest follows on another thread.
+    // Half a request: the rest is read by another thread.
     pusher.send_raw(b"*3\r\n$5\r\nRPUSH\r\n$4\r\nli").expect("sent");
     move_all(20);
     assert_eq!(a.cmd(&["CLIENT", "GETNAME"]).text(), "traveller");
@@ -225,7 +225,7 @@ fn sessions_move_whole() {
     assert_eq!(pusher.read_reply().expect("answered").value.int(), 1);
     assert_eq!(waiting.read_reply().expect("served").value.items()[1].text(), "x");
     move_all(5);
-    // Who waited and was served moves again, and so does its next wait.
+    // A client that was blocked and served can move and block again.
     waiting.send_raw(&weft_testkit::client::encode(&["BLPOP", "line", "0"])).expect("sent");
     move_all(5);
     pusher.cmd(&["RPUSH", "line", "y"]);
@@ -235,13 +235,13 @@ fn sessions_move_whole() {
     assert!(seen[0].contains("\"BLPOP\""), "{seen:?}");
 }
 
-/// CLIENT KILL reaches a connection wherever it is, also on its way.
+/// CLIENT KILL reaches a connection on any thread, also during a move.
 #[test]
-fn clients_are_killed_while_they_move() {
+fn clients_can_be_killed_while_they_move() {
     let server = Server::weft(&["--io-threads", "8", "--enable-debug-command", "yes"]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = Stop(&done);
+        let _stop = SetOnDrop(&done);
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut client = server.client();
@@ -258,26 +258,26 @@ fn clients_are_killed_while_they_move() {
                 assert_eq!(killer.cmd(&["CLIENT", "KILL", "ID", &id]).int(), 1);
             }
             for mut victim in victims {
-                assert_eq!(victim.read_to_close().expect("an end"), b"");
+                assert_eq!(victim.read_to_close().expect("a closed connection"), b"");
             }
         }
     });
     let mut client = server.client();
-    wait_for("the end of all others", || {
+    wait_for("all other clients are gone", || {
         client.cmd(&["CLIENT", "LIST"]).text().trim().lines().count() == 1
     });
 }
 
-/// `io-threads-do-reads no`: others write what the first thread has executed, in order, whatever
-/// the sizes and however slowly they are taken.
+/// `io-threads-do-reads no`: other threads write the replies of the first thread in order, whatever
+/// their size and however slowly the client reads.
 #[test]
-fn replies_that_others_write_stay_in_order() {
+fn replies_written_by_other_threads_stay_in_order() {
     let server = Server::weft(&["--io-threads", "4", "--io-threads-do-reads", "no"]);
     let done = AtomicBool::new(false);
     let large = vec![b'x'; 3 << 20];
     server.client().ok(&[b"SET".as_slice(), b"large", &large]);
     std::thread::scope(|scope| {
-        let stop = Stop(&done);
+        let stop = SetOnDrop(&done);
         let counters: Vec<_> = (0..4)
             .map(|name| {
                 let (server, done) = (&server, &done);
@@ -299,7 +299,7 @@ fn replies_that_others_write_stay_in_order() {
             for client in &mut slow {
                 for _ in 0..2 {
                     let reply = client.read_reply().expect("answered").value;
-                    assert!(reply.bytes() == Some(&large[..]), "the large value came back changed");
+                    assert!(reply.bytes() == Some(&large[..]), "the large value has changed");
                     assert_eq!(client.read_reply().expect("answered").value.text(), "small");
                 }
             }

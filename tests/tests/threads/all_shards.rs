@@ -1,20 +1,19 @@
-//! Stopping the world from within a transaction, and beside one: whoever holds shards, or the
-//! world already, may ask for it again, and nobody sees the middle of anything.
+//! Commands that stop the world, within and outside of transactions: a thread that holds shards, or
+//! has already stopped the world, may stop it again, and no client sees an intermediate state.
 //!
-//! What hangs here hangs for ever, so every client gives up after a while: see
-//! [`weft_tests::scene`].
+//! A deadlock would last forever, so every client has a timeout: see [`weft_tests::scene`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_testkit::{Client, Server};
-use weft_tests::scene::{Long, client, id, on_both, reply, reply_within, send, send_all};
+use weft_tests::scene::{LongCommand, client, id, on_both, reply, reply_within, send, send_all};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// Transactions of which more than one command stops the world, or makes sure that nobody is in
-/// the middle of something. `$other` and `$self` are numbers of clients.
+/// Transactions in which several commands stop the world, or wait for a safepoint of all threads.
+/// `$other` and `$self` are client ids.
 const TWICE: &[&[&str]] = &[
     &["FLUSHALL", "CLIENT PAUSE 0 WRITE"],
     &["CLIENT PAUSE 0 ALL", "FLUSHALL"],
@@ -39,7 +38,7 @@ const TWICE: &[&[&str]] = &[
     &["SWAPDB 0 1", "KEYS *", "SCAN 0", "CLIENT PAUSE 0 WRITE", "FLUSHDB", "CLIENT UNPAUSE"],
 ];
 
-/// Runs one of [`TWICE`]; what went wrong.
+/// Runs one of [`TWICE`]; the error describes the failure.
 fn run_twice(server: &mut Server, queue: &[&str]) -> Result<(), String> {
     let (mut own, mut other) = (client(server), client(server));
     let (mine, others) = (id(&mut own), id(&mut other));
@@ -70,7 +69,7 @@ fn run_twice(server: &mut Server, queue: &[&str]) -> Result<(), String> {
 }
 
 #[test]
-fn a_transaction_that_stops_the_world_twice_ends() {
+fn transaction_may_stop_the_world_twice() {
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for queue in TWICE {
@@ -79,19 +78,19 @@ fn a_transaction_that_stops_the_world_twice_ends() {
                 on_both(&DEBUG, &FOUR, |server| {
                     if let Err(why) = run_twice(server, queue) {
                         let line = format!("{} {queue:?}: {why}", server.name());
-                        wrong.lock().expect("nobody panics here").push(line);
+                        wrong.lock().expect("no thread panics with the lock").push(line);
                     }
                 });
             });
         }
     });
-    let wrong = wrong.into_inner().expect("nobody panics here");
+    let wrong = wrong.into_inner().expect("no thread panics with the lock");
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), TWICE.len(), wrong.join("\n"));
 }
 
-/// The same with everybody at work: threads that stop the world meet others that do.
+/// The same in parallel: several threads stop the world at once.
 #[test]
-fn threads_that_stop_the_world_do_not_wait_for_each_other() {
+fn threads_that_stop_the_world_do_not_deadlock() {
     const ROUNDS: usize = 150;
     on_both(&DEBUG, &FOUR, |server| {
         let queues: [&[&[&str]]; 6] = [
@@ -124,11 +123,11 @@ fn threads_that_stop_the_world_do_not_wait_for_each_other() {
     });
 }
 
-/// A transaction that makes sure of the others in its middle is still one step to them.
+/// A transaction that waits for all threads in its middle is still one step to other clients.
 #[test]
-fn nobody_sees_the_middle_of_a_transaction_that_pauses() {
+fn transaction_with_a_pause_is_atomic() {
     const ROUNDS: usize = 2000;
-    // So many pairs of one transaction, that others have time to come in between.
+    // So many pairs that other clients have time to read in between.
     const PAIRS: usize = 20;
     on_both(&DEBUG, &FOUR, |server| {
         let mut writer = client(server);
@@ -138,10 +137,10 @@ fn nobody_sees_the_middle_of_a_transaction_that_pauses() {
                 .map(|_| {
                     let mut reader = client(server);
                     let done = &done;
-                    scope.spawn(move || torn(&mut reader, done))
+                    scope.spawn(move || count_torn_reads(&mut reader, done))
                 })
                 .collect();
-            let end = End(&done);
+            let end = SetOnDrop(&done);
             let mut all: Vec<&[&str]> = vec![&["MULTI"]];
             for _ in 0..PAIRS {
                 all.push(&["INCR", "a"]);
@@ -161,17 +160,17 @@ fn nobody_sees_the_middle_of_a_transaction_that_pauses() {
     });
 }
 
-/// Tells the others that it is over, also when a test fails before its end.
-struct End<'a>(&'a AtomicBool);
+/// Sets the flag on drop, so that the other threads end even when a test fails early.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// How often a and b differ to a client that reads both under the world's lock.
-fn torn(reader: &mut Client, done: &AtomicBool) -> usize {
+/// How often a and b differ for a client that reads both while the world is stopped.
+fn count_torn_reads(reader: &mut Client, done: &AtomicBool) -> usize {
     let mut torn = 0;
     while !done.load(Ordering::Relaxed) {
         send_all(reader, &[&["MULTI"], &["DBSIZE"], &["GET", "a"], &["GET", "b"], &["EXEC"]]);
@@ -182,7 +181,7 @@ fn torn(reader: &mut Client, done: &AtomicBool) -> usize {
     torn
 }
 
-/// Commands that look at one key without being commands on keys.
+/// Commands that read one key but are not key commands.
 const LOOKS: [&[&str]; 4] = [
     &["MEMORY", "USAGE", "a"],
     &["DEBUG", "OBJECT", "a"],
@@ -190,10 +189,10 @@ const LOOKS: [&[&str]; 4] = [
     &["DEBUG", "SDSLEN", "a"],
 ];
 
-/// Who holds the key's shard may be about to stop the world: who looks at the key must not keep
-/// it from that.
+/// A thread that holds the key's shard may be about to stop the world. Reading the key must not
+/// block that.
 #[test]
-fn looking_at_a_key_does_not_keep_the_world_from_being_stopped() {
+fn reading_a_key_does_not_block_stopping_the_world() {
     const ROUNDS: usize = 500;
     for look in LOOKS {
         on_both(&DEBUG, &FOUR, |server| {
@@ -210,7 +209,7 @@ fn looking_at_a_key_does_not_keep_the_world_from_being_stopped() {
                         }
                     });
                 }
-                let _end = End(&done);
+                let _end = SetOnDrop(&done);
                 let pause: &[&str] = &["CLIENT", "PAUSE", "0", "WRITE"];
                 let all = [&["MULTI"][..], &["SET", "a", "v"], pause, &["GET", "a"], &["EXEC"]];
                 for _ in 0..ROUNDS {
@@ -223,36 +222,36 @@ fn looking_at_a_key_does_not_keep_the_world_from_being_stopped() {
     }
 }
 
-/// One thread serves everybody. While a long command has a key's shard, a client that looks at
-/// this key waits, and nobody else.
+/// A single I/O thread. While a long command holds a key's shard, only the client that reads this
+/// key waits.
 #[test]
-fn looking_at_a_key_of_a_long_command_stops_nobody_else() {
+fn reading_a_key_of_a_long_command_blocks_no_other_client() {
     let args = [&DEBUG[..], &["--io-threads", "1"]].concat();
     let server = Server::weft(&args);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     for look in [&["MEMORY", "USAGE"][..], &["DEBUG", "OBJECT"], &["DEBUG", "DIGEST-VALUE"]] {
         let (mut looker, mut other) = (client(&server), client(&server));
         other.cmd(&["PING"]);
         let mut runner = long.begin(&server, 1.5);
         send(&mut looker, &[look, &[long.key()]].concat());
-        // Sent and answered several times, so that the thread has come by the one that looks.
+        // Several requests, so that the thread has processed the reading client.
         for _ in 0..5 {
             assert_eq!(other.cmd(&["PING"]).text(), "PONG");
         }
         let over = reply_within(&mut runner, Duration::from_millis(1));
-        assert!(over.is_none(), "{look:?}: PING was answered behind the long command");
+        assert!(over.is_none(), "{look:?}: PING was answered only after the long command");
         assert_eq!(reply(&mut runner).int(), 20_000);
         assert_eq!(reply(&mut looker).error(), None);
     }
 }
 
-/// The same within a transaction, which stops the world: that waits for the long command, with
-/// everybody else at work.
+/// The same for commands that stop the world: they wait for the long command, and other clients
+/// continue.
 #[test]
-fn stopping_the_world_behind_a_long_command_stops_nobody_else() {
+fn stopping_the_world_during_a_long_command_blocks_no_other_client() {
     let args = [&DEBUG[..], &["--io-threads", "1"]].concat();
     let server = Server::weft(&args);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let queues: [&[&[&str]]; 3] = [
         &[&["MULTI"], &["MEMORY", "USAGE", "x"], &["EXEC"]],
         &[&["MULTI"], &["DBSIZE"], &["CLIENT", "PAUSE", "0", "WRITE"], &["EXEC"]],
@@ -267,7 +266,7 @@ fn stopping_the_world_behind_a_long_command_stops_nobody_else() {
             assert_eq!(other.cmd(&["PING"]).text(), "PONG");
         }
         let over = reply_within(&mut runner, Duration::from_millis(1));
-        assert!(over.is_none(), "{queue:?}: PING was answered behind the long command");
+        assert!(over.is_none(), "{queue:?}: PING was answered only after the long command");
         assert_eq!(reply(&mut runner).int(), 20_000);
         (0..queue.len()).for_each(|_| assert_eq!(reply(&mut stopper).error(), None));
     }

@@ -1,14 +1,14 @@
-//! Beside long commands: what can't have its shards together, what was waited for, and what a
-//! transaction may not contain.
+//! Interaction with long commands: waiting for several shards, clients killed while they wait, and
+//! commands refused in transactions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{Long, client, on_both, reply, reply_within, send};
+use weft_tests::scene::{LongCommand, client, on_both, reply, reply_within, send};
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 
-/// Sends `commands` over and over until `done`, or until the server is gone.
+/// Sends `commands` repeatedly until `done`, or until the server is gone.
 fn repeat(mut client: Client, commands: &[Vec<String>], done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) && client.pipeline(commands).is_ok() {}
 }
@@ -17,13 +17,13 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(String::from).collect()
 }
 
-/// WATCH of two keys finds one of them busy again and again, since long commands hold it one after
-/// the other and its own thread is always late. It goes to the slow lane then.
+/// WATCH of two keys always finds one shard locked, since long commands lock it one after another
+/// and the client's own thread is always late. The WATCH must then run in the slow lane.
 #[test]
-fn a_watch_that_never_finds_its_shards_free_is_executed_all_the_same() {
+fn watch_that_never_finds_its_shards_free_still_runs() {
     const TIME: Duration = Duration::from_secs(4);
     let mut server = Server::weft(&["--io-threads", "1"]);
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     let mut maker = client(&server);
     let elements = (0..20_000).map(|n| format!("element:{n}"));
     let push: Vec<String> = words("RPUSH search").into_iter().chain(elements).collect();
@@ -46,7 +46,7 @@ fn a_watch_that_never_finds_its_shards_free_is_executed_all_the_same() {
                 while !done.load(Ordering::Relaxed) {
                     watcher.try_cmd(&["WATCH", "{a}x", "{b}y"]).ok()?;
                 }
-                // It is watched, by whatever thread.
+                // The keys are watched, whichever thread ran the WATCH.
                 for word in ["{a}x", "{b}y"] {
                     watcher.try_cmd(&["WATCH", "{a}x", "{b}y"]).ok()?;
                     watcher.try_cmd(&["SET", word, "v"]).ok()?;
@@ -67,47 +67,47 @@ fn a_watch_that_never_finds_its_shards_free_is_executed_all_the_same() {
     assert_eq!(watched, [Some(true); 4]);
 }
 
-/// What a killed client had sent waits behind a long command for all shards. When it has them, the answer to CLIENT KILL
-/// is out and others have gone on: it does nothing.
+/// Requests of a killed client wait for a long command for all shards. When they get them,
+/// CLIENT KILL has been answered and other clients have written: the requests must not run.
 #[test]
-fn a_killed_client_does_nothing_when_its_turn_comes() {
+fn killed_client_does_nothing_when_its_turn_comes() {
     for line in
         ["FLUSHALL", "SWAPDB 0 1", "MULTI;FLUSHALL;EXEC", "SORT {b}small BY w* STORE {b}key"]
     {
         let server = Server::weft(&TWO);
-        let long = Long::with_tag(&server, "a");
+        let long = LongCommand::with_tag(&server, "a");
         let (mut victim, mut other) = (client(&server), client(&server));
         other.cmd(&["RPUSH", "{b}small", "1", "2", "3"]);
         let id = victim.cmd(&["CLIENT", "ID"]).int().to_string();
         let mut runner = long.begin(&server, 1.5);
         let requests: Vec<Vec<String>> = line.split(';').map(words).collect();
         requests.iter().for_each(|request| send(&mut victim, request));
-        // It is in the slow lane by then, or what follows shows nothing.
+        // The command must be in the slow lane by now, or the test shows nothing.
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(other.cmd(&["CLIENT", "KILL", "ID", &id]).int(), 1);
         other.ok(&["SET", "{b}key", "precious"]);
         let early = reply_within(&mut runner, Duration::from_millis(1));
-        assert!(early.is_none(), "the long command was not long enough");
+        assert!(early.is_none(), "the long command was too short");
         reply(&mut runner);
-        // Whatever waits for the world now comes behind it.
+        // This command waits for all shards after the killed one.
         other.cmd(&["SORT", "{b}small", "BY", "w*", "STORE", "{b}other"]);
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(other.cmd(&["GET", "{b}key"]).text(), "precious", "{line}");
     }
 }
 
-/// The time for which a command waits for the end of others is no time that it takes.
+/// The wait for other commands does not count as execution time.
 #[test]
-fn what_a_command_waits_for_is_not_what_it_takes() {
+fn execution_time_excludes_the_wait_for_shards() {
     let server = Server::weft(&TWO);
-    let long = Long::with_tag(&server, "a");
+    let long = LongCommand::with_tag(&server, "a");
     let mut meter = client(&server);
     meter.ok(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let mut runner = long.begin(&server, 2.0);
     let begin = Instant::now();
     let mut late = client(&server);
     send(&mut late, &["SWAPDB", "1", "2"]);
-    assert!(reply_within(&mut late, Duration::from_millis(200)).is_none(), "it waits");
+    assert!(reply_within(&mut late, Duration::from_millis(200)).is_none(), "SWAPDB waits");
     reply(&mut late);
     let waited = begin.elapsed();
     reply(&mut runner);
@@ -120,7 +120,7 @@ fn what_a_command_waits_for_is_not_what_it_takes() {
 }
 
 #[test]
-fn a_transaction_does_not_begin_to_watch_all_commands() {
+fn monitor_is_refused_in_a_transaction() {
     on_both(&[], &TWO, |server| {
         let mut client = client(server);
         for queued in ["MULTI", "MONITOR", "MONITOR", "PING"] {

@@ -1,6 +1,6 @@
-//! Replies come in the order of their requests, all of them, and nothing is executed that is no
-//! request: behind busy shards, behind commands that are elsewhere, with the client's writing
-//! side closed, and behind a protocol error.
+//! Replies come in the order of their requests, all of them, and only requests are executed: after
+//! waits for shards, after commands on other threads, after the client has closed its writing side,
+//! and after a protocol error.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -14,21 +14,21 @@ use weft_testkit::client::encode;
 use weft_testkit::value::quote;
 use weft_tests::env_or;
 use weft_tests::scene::{
-    Long, PATIENCE, client, on_both, reply, send, send_all, until, until_blocked,
+    LongCommand, PATIENCE, client, on_both, reply, send, send_all, until, until_blocked,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// Many clients, one shard that is never free for long. What was read while a request waited for
-/// the shard comes behind this request.
+/// Many clients use one shard that is rarely free. Input read while a request waits for the shard
+/// must be executed after this request.
 #[test]
 fn pipelines_on_one_busy_shard_keep_their_order() {
     const CLIENTS: usize = 4;
     on_both(&[], &TWO, |server| {
-        // The reference can't but keep it.
+        // The reference is single-threaded, so it cannot fail.
         let rounds = if server.name() == "valkey" { 1 } else { env_or("ORDER_ROUNDS", 80) };
-        let list = aligned(&LOOK)[1].clone();
+        let list = padded_request(&LOOK)[1].clone();
         let push = ["RPUSH", &list].into_iter().chain(std::iter::repeat_n("v", ELEMENTS));
         client(server).cmd(&push.collect::<Vec<_>>());
         let wrong = Mutex::new(None);
@@ -37,30 +37,33 @@ fn pipelines_on_one_busy_shard_keep_their_order() {
                 let (server, wrong) = (&*server, &wrong);
                 scope.spawn(move || {
                     for round in 0..rounds {
-                        if let Err(what) = keeps_order(server, n, round, wrong) {
+                        if let Err(what) = check_order(server, n, round, wrong) {
                             let what = format!("round {round}: {what}");
-                            wrong.lock().expect("nobody panics with it").get_or_insert(what);
+                            wrong
+                                .lock()
+                                .expect("no thread panics with the lock")
+                                .get_or_insert(what);
                         }
                     }
                 });
             }
         });
-        let wrong = wrong.into_inner().expect("nobody panics with it");
-        assert_eq!(wrong, None, "{} has exchanged replies", server.name());
+        let wrong = wrong.into_inner().expect("no thread panics with the lock");
+        assert_eq!(wrong, None, "{} mixed up replies", server.name());
     });
 }
 
-/// A look at a value that is in everybody's shard and takes as long as others try to get hold of
-/// the shard before they wait.
+/// A command on a value in the shared shard. It takes as long as other threads spin for the shard
+/// before they wait.
 const LOOK: [&str; 3] = ["LPOS", "{h}hot", "-"];
 const ELEMENTS: usize = 2000;
 
-/// Bytes of every request. A read that fills its buffer then ends at the end of a request: only
-/// if nothing is left over, what comes next is not kept in its place by that.
+/// Bytes of every request. A read that fills its buffer then ends at the end of a request: no
+/// partial request is left that would keep later input in order.
 const ALIGNED: usize = 64;
 
-/// A request whose first argument is filled up with zeros in front.
-fn aligned(args: &[&str]) -> Vec<String> {
+/// A request whose first argument is padded with leading zeros.
+fn padded_request(args: &[&str]) -> Vec<String> {
     for width in 1..ALIGNED {
         let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
         args[1] = format!("{:0>width$}", args[1]);
@@ -71,9 +74,9 @@ fn aligned(args: &[&str]) -> Vec<String> {
     unreachable!("{args:?} cannot have {ALIGNED} bytes");
 }
 
-/// Sends commands without a pause and compares what comes back, byte for byte; the first
-/// difference. Ends early when somebody has found one.
-fn keeps_order(
+/// Sends commands without a pause and compares the replies byte for byte. The error is the first
+/// difference. Ends early when another client has found one.
+fn check_order(
     server: &Server,
     n: usize,
     round: usize,
@@ -82,10 +85,10 @@ fn keeps_order(
     const GROUPS: usize = 1000;
     const PART: usize = 2048;
     let (mut requests, mut replies) = (Vec::new(), Vec::new());
-    let incr = encode(&aligned(&["INCR", &format!("{n}:{round}{{h}}count")]));
-    let look = encode(&aligned(&LOOK));
+    let incr = encode(&padded_request(&["INCR", &format!("{n}:{round}{{h}}count")]));
+    let look = encode(&padded_request(&LOOK));
     for i in 0..GROUPS {
-        let echo = aligned(&["ECHO", &i.to_string()]);
+        let echo = padded_request(&["ECHO", &i.to_string()]);
         requests.extend([encode(&echo), look.clone(), incr.clone(), look.clone()].concat());
         replies.extend(encode(&echo[1..]).split_off(4));
         replies.extend(format!("$-1\r\n:{}\r\n$-1\r\n", i + 1).into_bytes());
@@ -94,7 +97,7 @@ fn keeps_order(
     stream.set_nodelay(true).expect("an open socket");
     stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
     std::thread::scope(|scope| {
-        // An error means that the reader has seen enough.
+        // An error means that the reader has closed the connection.
         scope.spawn(|| requests.chunks(PART).try_for_each(|part| (&stream).write_all(part)));
         let result = compare(&stream, &replies, wrong);
         let _ = stream.shutdown(Shutdown::Both);
@@ -108,21 +111,21 @@ fn compare(
     wrong: &Mutex<Option<String>>,
 ) -> Result<(), String> {
     let (mut at, mut chunk) = (0, vec![0; 64 * 1024]);
-    while at < replies.len() && wrong.lock().expect("nobody panics with it").is_none() {
+    while at < replies.len() && wrong.lock().expect("no thread panics with the lock").is_none() {
         let got = stream.read(&mut chunk).map_err(|e| format!("no reply: {e}"))?;
         let wanted = &replies[at..replies.len().min(at + got)];
         if got == 0 || chunk[..got] != *wanted {
             let first = wanted.iter().zip(&chunk).position(|(a, b)| a != b).unwrap_or(0);
             let around =
                 |bytes: &[u8]| quote(&bytes[first.saturating_sub(60)..bytes.len().min(first + 60)]);
-            return Err(format!("{} in the place of {}", around(&chunk[..got]), around(wanted)));
+            return Err(format!("{} instead of {}", around(&chunk[..got]), around(wanted)));
         }
         at += got;
     }
     Ok(())
 }
 
-/// What a client gets that closes its writing side right behind its requests.
+/// The replies to a client that closes its writing side right after its requests.
 fn after_half_close(server: &Server, requests: &[&[&str]]) -> String {
     let mut own = client(server);
     send_all(&mut own, requests);
@@ -134,7 +137,7 @@ fn after_half_close(server: &Server, requests: &[&[&str]]) -> String {
 const HALF_CLOSES: usize = 20;
 
 #[test]
-fn a_pipeline_is_answered_whose_client_writes_no_more() {
+fn pipeline_is_answered_after_a_half_close() {
     on_both(&[], &TWO, |server| {
         let requests: [&[&str]; 5] =
             [&["PING"], &["SET", "k", "v"], &["GET", "k"], &["ECHO", "end"], &["STRLEN", "k"]];
@@ -146,7 +149,7 @@ fn a_pipeline_is_answered_whose_client_writes_no_more() {
 }
 
 #[test]
-fn a_long_command_and_what_follows_are_answered_when_the_client_writes_no_more() {
+fn long_command_and_later_ones_are_answered_after_a_half_close() {
     on_both(&[], &TWO, |server| {
         let mut filler = client(server);
         for part in 0..10 {
@@ -178,9 +181,9 @@ fn a_long_command_and_what_follows_are_answered_when_the_client_writes_no_more()
 }
 
 #[test]
-fn a_long_transaction_is_answered_when_the_client_writes_no_more() {
+fn long_transaction_is_answered_after_a_half_close() {
     on_both(&[], &TWO, |server| {
-        let long = Long::with_tag(server, "t");
+        let long = LongCommand::with_tag(server, "t");
         let requests: [&[&str]; 5] = [
             &["MULTI"],
             &["SINTERCARD", "2", long.key(), long.key()],
@@ -197,11 +200,12 @@ fn a_long_transaction_is_answered_when_the_client_writes_no_more() {
     });
 }
 
-/// Other clients keep the shard busy: requests wait for it while the end of the input is seen.
+/// Other clients keep the shard locked: requests wait for it while the server reads the end of the
+/// input.
 #[test]
-fn what_waits_for_a_shard_is_answered_when_the_client_writes_no_more() {
+fn requests_that_wait_for_a_shard_are_answered_after_a_half_close() {
     let server = Server::weft(&FOUR);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     for _ in 0..3 {
         let mut runner = long.begin(&server, 0.3);
         let requests: [&[&str]; 3] = [&["SET", "{t}k", "v"], &["GET", "{t}k"], &["PING"]];
@@ -210,26 +214,26 @@ fn what_waits_for_a_shard_is_answered_when_the_client_writes_no_more() {
     }
 }
 
-/// The reference ends a client that waits and writes no more: it sees no difference to one that
-/// is gone. What came before is answered, the element stays where it is.
+/// The reference closes a blocked client after a half close, because it can't distinguish it from a
+/// full close. Earlier requests are answered, and the element stays.
 #[test]
-fn a_client_that_waits_and_writes_no_more_is_gone() {
+fn blocked_client_is_closed_after_a_half_close() {
     on_both(&[], &TWO, |server| {
         let mut maker = client(server);
         for _ in 0..HALF_CLOSES {
             let requests: [&[&str]; 3] = [&["PING"], &["BLPOP", "l", "0"], &["PING"]];
             assert_eq!(after_half_close(server, &requests), "+PONG\r\n");
             assert_eq!(maker.cmd(&["RPUSH", "l", "x"]).int(), 1);
-            assert_eq!(maker.cmd(&["DEL", "l"]).int(), 1, "nobody has taken it");
+            assert_eq!(maker.cmd(&["DEL", "l"]).int(), 1, "no client took the element");
             let timed: [&[&str]; 3] = [&["PING"], &["BLPOP", "l", "0.05"], &["PING"]];
             assert_eq!(after_half_close(server, &timed), "+PONG\r\n");
         }
     });
 }
 
-/// So it does with one that CLIENT PAUSE holds back.
+/// The same for a paused client.
 #[test]
-fn a_client_that_is_paused_and_writes_no_more_is_gone() {
+fn paused_client_is_closed_after_a_half_close() {
     on_both(&[], &TWO, |server| {
         let mut maker = client(server);
         maker.ok(&["CLIENT", "PAUSE", "1000", "WRITE"]);
@@ -241,8 +245,8 @@ fn a_client_that_is_paused_and_writes_no_more_is_gone() {
     });
 }
 
-/// Requests that are malformed, each with what looks like a request in its middle, and what the
-/// reference answers.
+/// Malformed requests that contain bytes which look like a request, and the errors of the
+/// reference.
 const MALFORMED: [(&str, &str); 6] = [
     ("*1\r\nX4\r\n*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n", "expected '$', got 'X'"),
     ("*1\r\n$x\r\n*2\r\n$4\r\nINCR\r\n$3\r\nhit\r\n", "invalid bulk length"),
@@ -252,10 +256,10 @@ const MALFORMED: [(&str, &str); 6] = [
     ("GET \"k\r\nINCR hit\r\n", "unbalanced quotes in request"),
 ];
 
-/// Behind a command that waits nothing is executed that comes after a protocol error: the error
-/// is answered in its turn, and the connection ends.
+/// Bytes after a protocol error are never executed, also after a blocking command. The error is
+/// sent in order, and the connection is closed.
 #[test]
-fn nothing_behind_a_protocol_error_is_executed_once_the_wait_is_over() {
+fn nothing_after_a_protocol_error_is_executed_when_unblocked() {
     on_both(&[], &TWO, |server| {
         let mut maker = client(server);
         for (bytes, error) in MALFORMED {
@@ -283,11 +287,11 @@ fn nothing_behind_a_protocol_error_is_executed_once_the_wait_is_over() {
     });
 }
 
-/// The same behind a command in the slow lane and behind one that waits for its shard.
+/// The same after a command in the slow lane, and after one that waits for its shard.
 #[test]
-fn nothing_behind_a_protocol_error_is_executed_after_a_long_command() {
+fn nothing_after_a_protocol_error_is_executed_after_a_long_command() {
     on_both(&[], &FOUR, |server| {
-        let long = Long::with_tag(server, "t");
+        let long = LongCommand::with_tag(server, "t");
         let mut other = client(server);
         for (bytes, error) in MALFORMED {
             for request in [&long.request(0.05)[..], &["INCR".into(), "{t}n".into()]] {
@@ -308,10 +312,10 @@ fn nothing_behind_a_protocol_error_is_executed_after_a_long_command() {
     });
 }
 
-/// The end of a value that does not come where its length says: the reference overlooks that, and
-/// goes on two bytes later. Whoever answers an error instead must not go on.
+/// A value without CRLF where its length ends: the reference ignores that and continues two bytes
+/// later. A server that returns an error instead must not continue.
 #[test]
-fn the_middle_of_a_value_is_not_executed() {
+fn middle_of_a_value_is_not_executed() {
     let server = Server::weft(&TWO);
     let mut maker = client(&server);
     for rest in
@@ -328,5 +332,5 @@ fn the_middle_of_a_value_is_not_executed() {
         assert_eq!(got.matches("Protocol error").count(), 1, "{got:?}");
         assert_eq!(maker.cmd(&["EXISTS", "hit"]).int(), 0);
     }
-    until("nobody is left", || maker.cmd(&["CLIENT", "LIST"]).text().lines().count() == 1);
+    until("no client left", || maker.cmd(&["CLIENT", "LIST"]).text().lines().count() == 1);
 }

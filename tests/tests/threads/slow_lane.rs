@@ -1,9 +1,9 @@
-//! Long commands run beside the others: their replies keep their place, they are atomic, and they
-//! end with their client.
+//! Long commands run in the slow lane: replies keep their order, commands are atomic, and they end
+//! with their client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_testkit::{Client, Server};
-use weft_tests::scene::slow_ticks;
+use weft_tests::scene::slow_lane_cpu;
 
 fn fill(client: &mut Client, prefix: &str, n: usize) {
     let batch: Vec<Vec<String>> =
@@ -14,7 +14,7 @@ fn fill(client: &mut Client, prefix: &str, n: usize) {
 }
 
 #[test]
-fn replies_keep_their_order() {
+fn replies_keep_their_order_around_long_commands() {
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "k", 20_000);
@@ -34,10 +34,10 @@ fn replies_keep_their_order() {
     assert_eq!(replies[4].value.text(), "1");
 }
 
-/// KEYS answers the keys of one moment: a key is renamed back and forth, and moved between two
-/// names in different shards by a transaction; KEYS must see exactly one of them.
+/// KEYS returns the keys of one moment: a key is renamed back and forth between two shards, and
+/// KEYS must see exactly one of its names.
 #[test]
-fn keys_is_a_picture_of_one_moment() {
+fn keys_returns_the_keys_of_one_moment() {
     let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "filler", 30_000);
@@ -54,7 +54,7 @@ fn keys_is_a_picture_of_one_moment() {
                 }
             });
         }
-        // New keys come in pairs; never is one there without the other.
+        // New keys are created in pairs; neither exists without the other.
         scope.spawn(|| {
             let mut maker = server.client();
             let mut n = 0;
@@ -80,13 +80,14 @@ fn keys_is_a_picture_of_one_moment() {
 }
 
 #[test]
-fn others_are_served_meanwhile_and_flushing_waits_its_turn() {
+fn other_clients_are_served_during_keys_and_flushall_waits() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = server.client();
     fill(&mut client, "k", 200_000);
     let mut other = server.client();
     client.send_raw(&weft_testkit::client::encode(&["KEYS", "*"])).unwrap();
-    // One thread: were it busy with KEYS, these would come after it. All but the walked shard.
+    // With a single thread busy in KEYS, these replies would come after it. FLUSHALL waits for the
+    // shard being listed.
     let mut flusher = server.client();
     flusher.send_raw(&weft_testkit::client::encode(&["FLUSHALL"])).unwrap();
     assert_eq!(other.cmd(&["PING"]).text(), "PONG");
@@ -96,7 +97,7 @@ fn others_are_served_meanwhile_and_flushing_waits_its_turn() {
 }
 
 #[test]
-fn a_long_command_ends_with_its_client() {
+fn long_command_ends_with_its_client() {
     let mut server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut client = server.client();
     fill(&mut client, "k", 100_000);
@@ -109,7 +110,7 @@ fn a_long_command_ends_with_its_client() {
     assert!(server.is_alive());
 }
 
-/// A server with a set of so many members that a transaction with it is long.
+/// A server with a set so large that a transaction on it is long.
 fn with_large_set(threads: &str) -> Server {
     let server = Server::weft(&["--io-threads", threads, "--io-threads-always-active", "yes"]);
     let mut client = server.client();
@@ -122,7 +123,7 @@ fn with_large_set(threads: &str) -> Server {
 }
 
 #[test]
-fn long_transactions_leave_their_thread() {
+fn long_transactions_run_in_the_slow_lane() {
     let server = with_large_set("1");
     let mut client = server.client();
     let batch: Vec<Vec<&str>> = vec![
@@ -133,7 +134,7 @@ fn long_transactions_leave_their_thread() {
         vec!["GET", "n"],
         vec!["PING"],
     ];
-    let before = slow_ticks(&server);
+    let before = slow_lane_cpu(&server);
     for n in 1..=30i64 {
         let replies = client.pipeline(&batch).expect("the server answers");
         let texts: Vec<String> = replies[..3].iter().map(|r| r.value.text()).collect();
@@ -143,12 +144,12 @@ fn long_transactions_leave_their_thread() {
         assert_eq!(replies[4].value.text(), n.to_string());
         assert_eq!(replies[5].value.text(), "PONG");
     }
-    // Three million members were answered.
-    assert!(slow_ticks(&server) > before, "they ran elsewhere");
+    // The replies had three million members in total.
+    assert!(slow_lane_cpu(&server) > before, "the transactions ran in the slow lane");
 }
 
 #[test]
-fn long_transactions_are_atomic_and_keep_their_watches() {
+fn long_transactions_are_atomic_and_check_their_watches() {
     let server = with_large_set("4");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -176,7 +177,7 @@ fn long_transactions_are_atomic_and_keep_their_watches() {
             let exec = reader.cmd(&["EXEC"]);
             if exec.is_null() {
                 broken += 1;
-                assert_eq!(watched, "a", "nobody has changed it");
+                assert_eq!(watched, "a", "only a is written");
                 continue;
             }
             kept += 1;
@@ -185,13 +186,13 @@ fn long_transactions_are_atomic_and_keep_their_watches() {
         }
         assert!(kept >= 30 && broken > 0, "{kept} ran, {broken} did not");
         done.store(true, Ordering::Relaxed);
-        // Nothing of the transactions is left with the connection.
+        // No state of the transaction is left in the connection.
         assert_ne!(reader.cmd(&["GET", "a"]).text(), "QUEUED");
     });
 }
 
 #[test]
-fn a_client_that_leaves_its_long_transaction() {
+fn client_may_disconnect_during_a_long_transaction() {
     let mut server = with_large_set("2");
     for _ in 0..30 {
         let mut gone = server.client();
@@ -212,10 +213,10 @@ fn field(client: &mut Client, section: &str, name: &str) -> u64 {
     line.expect(name).trim().parse().expect("a number")
 }
 
-/// Commands that may end early and do so never leave their thread; those that don't leave it once they
-/// have used up their allowance, and what they had done until then is not seen.
+/// Commands that may end early, and do, stay on their I/O thread. Others move to the slow lane once
+/// they have used up their budget, and start again without any visible effect of the first attempt.
 #[test]
-fn commands_that_end_early_stay_and_others_begin_anew() {
+fn commands_that_end_early_stay_on_their_thread_and_others_restart() {
     let server = Server::weft(&[
         "--io-threads",
         "1",
@@ -247,23 +248,25 @@ fn commands_that_end_early_stay_and_others_begin_anew() {
     let hits = field(&mut client, "stats", "keyspace_hits");
     let calls = field(&mut client, "stats", "total_commands_processed");
     let frequency = client.cmd(&["OBJECT", "FREQ", "list"]).int();
-    other.send_raw(&weft_testkit::client::encode(&["LPOS", "list", "none"])).expect("it is sent");
+    other
+        .send_raw(&weft_testkit::client::encode(&["LPOS", "list", "none"]))
+        .expect("the server reads");
     while field(&mut client, "threads", "slow_lane_jobs") == 0 {}
     let asked = field(&mut client, "stats", "total_commands_processed") - calls;
     client.ok(&["DEBUG", "PAUSE-SLOW-LANE", "0"]);
-    assert!(other.read_reply().expect("an answer").value.is_null());
+    assert!(other.read_reply().expect("a reply").value.is_null());
     // OBJECT counts a hit of its own.
     assert_eq!(field(&mut client, "stats", "keyspace_hits") - hits, 2);
     let now = client.cmd(&["OBJECT", "FREQ", "list"]).int();
-    assert_eq!(now - frequency, 1, "it was touched once");
+    assert_eq!(now - frequency, 1, "one access");
     // DEBUG, LPOS, INFO, OBJECT and the first of these two INFOs.
     let counted = field(&mut client, "stats", "total_commands_processed") - calls;
     assert_eq!(counted, asked + 5);
 }
 
-/// The queue is judged by what its arguments ask for.
+/// A transaction is judged by the arguments of its commands, not by the size of their keys.
 #[test]
-fn transactions_that_ask_for_little_stay_on_their_thread() {
+fn transactions_with_little_work_stay_on_their_thread() {
     let server = Server::weft(&["--io-threads", "1", "--enable-debug-command", "yes"]);
     let mut client = server.client();
     let words = (0..20_000).map(|n| format!("e{n}"));

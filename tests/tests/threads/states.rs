@@ -1,19 +1,19 @@
-//! What holds for a connection in its odd states: who is busy is not idle, a pause is answered when
-//! it is in force, and MONITOR shows everything.
+//! Connections in unusual states: a busy client is not idle, a pause is answered when it takes
+//! effect, and MONITOR shows all commands.
 
 use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    Long, client, on_both, reply, reply_within, send, send_all, until, until_blocked,
+    LongCommand, client, on_both, reply, reply_within, send, send_all, until, until_blocked,
 };
 
-/// Longer than the idle time of one second after which these servers close a connection.
+/// Longer than the idle timeout of one second that these servers have.
 const IDLE: Duration = Duration::from_millis(2500);
 const SECOND: [&str; 2] = ["--timeout", "1"];
 
-/// Sleeps for `time`, with a client that is not idle.
-fn pass(time: Duration, client: &mut Client) {
+/// Sleeps for `time` and keeps `client` active.
+fn sleep_with_activity(time: Duration, client: &mut Client) {
     const STEP: Duration = Duration::from_millis(100);
     for _ in 0..time.as_millis() / STEP.as_millis() {
         std::thread::sleep(STEP);
@@ -21,14 +21,14 @@ fn pass(time: Duration, client: &mut Client) {
     }
 }
 
-/// A client that was served has got a reply just now, however long it had waited.
+/// A client that was just served is not idle, however long it was blocked.
 #[test]
-fn who_has_waited_long_is_not_idle_when_served() {
+fn client_served_after_a_long_wait_is_not_idle() {
     on_both(&SECOND, &[], |server| {
         let (mut maker, mut waiter) = (client(server), client(server));
         send(&mut waiter, &["BLPOP", "l", "0"]);
         until_blocked(&mut maker, 1);
-        pass(IDLE, &mut maker);
+        sleep_with_activity(IDLE, &mut maker);
         maker.cmd(&["RPUSH", "l", "x"]);
         assert_eq!(reply(&mut waiter).items()[1].text(), "x");
         std::thread::sleep(Duration::from_millis(400));
@@ -37,9 +37,9 @@ fn who_has_waited_long_is_not_idle_when_served() {
     });
 }
 
-/// A value that takes longer to arrive than an idle client may be silent.
+/// A value takes longer to arrive than the idle timeout.
 #[test]
-fn who_sends_a_large_value_slowly_is_not_idle() {
+fn client_that_sends_a_large_value_slowly_is_not_idle() {
     const PARTS: usize = 12;
     let request = encode(&[b"SET".as_slice(), b"big", &vec![b'x'; 200_000]]);
     on_both(&SECOND, &[], |server| {
@@ -53,13 +53,13 @@ fn who_sends_a_large_value_slowly_is_not_idle() {
     });
 }
 
-/// Who has said QUIT and takes no replies is closed as any other that does nothing.
+/// A client that sent QUIT and does not read is closed by the idle timeout.
 #[test]
-fn who_is_to_be_closed_and_takes_nothing_is_closed_when_its_time_is_over() {
+fn client_that_quits_and_does_not_read_is_closed_at_the_timeout() {
     on_both(&[], &[], |server| {
         let mut maker = client(server);
         maker.ok(&[b"SET".as_slice(), b"big", &vec![b'x'; 60_000_000]]);
-        // Not before: on a busy machine the value itself may take a second.
+        // The timeout is set late because storing the value may take a second on a busy machine.
         maker.ok(&["CONFIG", "SET", "timeout", "1"]);
         let mut leaver = client(server);
         send_all(&mut leaver, &[&["GET", "big"], &["QUIT"]]);
@@ -71,10 +71,10 @@ fn who_is_to_be_closed_and_takes_nothing_is_closed_when_its_time_is_over() {
     });
 }
 
-/// CLIENT PAUSE has to wait for a command that writes. It is answered when that is over, not at
-/// the end of the pause, which nobody could end before.
+/// CLIENT PAUSE waits for a running write. It must be answered when that is done, not at the end of
+/// the pause: until then no client could send UNPAUSE.
 #[test]
-fn a_pause_of_everything_is_answered_before_it_is_over() {
+fn pause_all_is_answered_before_it_ends() {
     let server = Server::weft(&[]);
     let mut maker = client(&server);
     for part in 0..50 {
@@ -88,23 +88,23 @@ fn a_pause_of_everything_is_answered_before_it_is_over() {
         send(&mut writer, &["SUNIONSTORE", "d"].into_iter().chain(names).collect::<Vec<_>>());
         std::thread::sleep(Duration::from_millis(50));
         if reply_within(&mut writer, Duration::from_millis(1)).is_some() {
-            // Over too soon to keep anybody waiting: a longer one.
+            // The command was too short to delay the pause; try a longer one.
             continue;
         }
         send(&mut admin, &["CLIENT", "PAUSE", "30000", "ALL"]);
         assert_eq!(reply(&mut writer).int(), 50_000);
         let answer = reply_within(&mut admin, Duration::from_secs(5));
-        assert!(answer.is_some(), "the command is over, and the pause is not answered");
+        assert!(answer.is_some(), "the write is done, but CLIENT PAUSE is not answered");
         return;
     }
-    panic!("no command was long enough");
+    panic!("every command was too short");
 }
 
-/// A command that has to go to the slow lane at once, as another one is there, is shown as well.
+/// A command that starts in the slow lane, because another one runs there, is also shown.
 #[test]
-fn what_begins_in_the_slow_lane_is_shown_to_monitors() {
+fn monitor_shows_commands_that_start_in_the_slow_lane() {
     let server = Server::weft(&[]);
-    let long = Long::with_tag(&server, "t");
+    let long = LongCommand::with_tag(&server, "t");
     let mut monitor = client(&server);
     monitor.ok(&["MONITOR"]);
     let mut runner = long.begin(&server, 1.0);
@@ -120,29 +120,29 @@ fn what_begins_in_the_slow_lane_is_shown_to_monitors() {
             break;
         }
     }
-    assert!(first, "the second KEYS is shown, and not the first");
+    assert!(first, "MONITOR shows only the second KEYS");
 }
 
 #[test]
-fn info_tells_of_a_pause() {
+fn info_shows_a_pause() {
     on_both(&[], &[], |server| {
         let mut asker = client(server);
         asker.ok(&["CLIENT", "PAUSE", "5000", "WRITE"]);
         let text = asker.cmd(&["INFO", "clients"]).text();
-        let told = |line: &str| text.lines().any(|l| l == line);
-        assert!(told("paused_reason:client_pause"), "{}: {text}", server.name());
-        assert!(told("paused_actions:write"), "{}: {text}", server.name());
+        let has_line = |line: &str| text.lines().any(|l| l == line);
+        assert!(has_line("paused_reason:client_pause"), "{}: {text}", server.name());
+        assert!(has_line("paused_actions:write"), "{}: {text}", server.name());
     });
 }
 
-/// A key that had expired when its watch began, and is kept by a pause, has not changed since.
+/// A key had expired before WATCH, and a pause keeps it. Its removal is not a change.
 #[test]
-fn a_watch_of_a_key_that_has_expired_in_a_pause_is_not_broken() {
+fn watch_of_an_expired_key_during_a_pause_is_not_broken() {
     on_both(&[], &[], |server| {
         let mut watcher = client(server);
         watcher.ok(&["SET", "k", "v", "PX", "20"]);
         watcher.ok(&["CLIENT", "PAUSE", "5000", "WRITE"]);
-        until("it has expired", || watcher.cmd(&["EXISTS", "k"]).int() == 0);
+        until("the key has expired", || watcher.cmd(&["EXISTS", "k"]).int() == 0);
         watcher.ok(&["WATCH", "k"]);
         watcher.ok(&["MULTI"]);
         watcher.cmd(&["PING"]);

@@ -1,8 +1,8 @@
-//! DUMP, RESTORE and MIGRATE between this server and others: values of every type and encoding go
-//! there and come back.
+//! DUMP, RESTORE and MIGRATE between this server and others, in both directions, with values of
+//! every type and encoding.
 //!
-//! Peers of other versions are looked for as `redis6-server`, `redis7-server`, `redis8-server`,
-//! `valkey8-server`; whatever is not there is skipped with a word.
+//! Peers of other versions are located as `redis6-server`, `redis7-server`, `redis8-server` and
+//! `valkey8-server`; a skip is noted for each missing one.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value, locate, skipped};
 use weft_tests::contents::{content, fill_stream, stream_content, value};
 
-/// Program and name of every peer.
+/// Program and name of each peer.
 const PEERS: [(&str, &str); 5] = [
     ("valkey-server", "valkey"),
     ("redis8-server", "redis8"),
@@ -48,7 +48,7 @@ fn encoding(client: &mut Client, key: &[u8]) -> String {
 }
 
 #[test]
-fn values_of_every_server_come_here_and_ours_go_there() {
+fn values_of_peers_are_restored_here_and_ours_there() {
     let weft = Server::weft(&[]);
     let mut ours = weft.client();
     for (seed, peer) in peers().iter().enumerate() {
@@ -71,7 +71,7 @@ fn values_of_every_server_come_here_and_ours_go_there() {
                 encoding(&mut theirs, &key)
             );
             if name == "valkey" {
-                // It may have changed its own by loading it, too.
+                // Loading may also change the encoding in the peer.
                 assert!(restore(&mut theirs, &key, &payload).is_ok());
                 let both = (encoding(&mut ours, &key), encoding(&mut theirs, &key));
                 assert_eq!(both.0, both.1, "{} of {n}", there.0);
@@ -89,7 +89,7 @@ fn values_of_every_server_come_here_and_ours_go_there() {
 }
 
 #[test]
-fn our_own_values_are_restored_as_they_were() {
+fn own_values_are_restored_unchanged() {
     let weft = Server::weft(&[]);
     let (mut client, mut rng) = (weft.client(), Rng::new(9));
     for n in 0..VALUES {
@@ -109,7 +109,7 @@ fn our_own_values_are_restored_as_they_were() {
 }
 
 #[test]
-fn fields_that_expire_go_along() {
+fn field_expiry_is_dumped_and_restored() {
     let weft = Server::weft(&[]);
     let mut ours = weft.client();
     let far = b"4102444800000";
@@ -126,25 +126,25 @@ fn fields_that_expire_go_along() {
                 theirs.cmd(&[&b"HSET"[..], b"h", &field[..], &value]);
             }
             theirs.cmd(&[&b"HPEXPIREAT"[..], b"h", far, b"FIELDS", b"1", b"b"]);
-            let told = |client: &mut Client| {
+            let shown = |client: &mut Client| {
                 client.cmd(&["HPEXPIRETIME", "h", "FIELDS", "4", "a", "b", "c", "d"]).to_string()
             };
-            let expected = told(&mut theirs);
+            let expected = shown(&mut theirs);
             let reply = restore(&mut ours, b"h", &dump(&mut theirs, b"h"));
             assert!(reply.is_ok(), "{name}: {reply}");
-            assert_eq!(told(&mut ours), expected, "{name}");
+            assert_eq!(shown(&mut ours), expected, "{name}");
             assert_eq!(content(&mut ours, b"h"), content(&mut theirs, b"h"));
-            // Only Valkey has a form that both know.
+            // Only Valkey has a format that both know.
             if name == "valkey" {
                 assert!(restore(&mut theirs, b"h", &dump(&mut ours, b"h")).is_ok());
-                assert_eq!(told(&mut theirs), expected);
+                assert_eq!(shown(&mut theirs), expected);
             }
         }
     }
 }
 
 #[test]
-fn streams_come_and_go() {
+fn streams_are_dumped_and_restored() {
     let weft = Server::weft(&[]);
     let mut ours = weft.client();
     let mut rng = Rng::new(5);
@@ -156,7 +156,7 @@ fn streams_come_and_go() {
             let reply = restore(&mut ours, b"x", &dump(&mut theirs, b"x"));
             assert!(reply.is_ok(), "of {name}, {n}: {reply}");
             assert_eq!(stream_content(&mut ours, "x"), expected, "of {name}");
-            // What Redis before 7.2 does not know can't be left out without a loss.
+            // Stream fields unknown before Redis 7.2 can't be dropped without loss.
             if !matches!(name, "redis6" | "redis7") {
                 let reply = restore(&mut theirs, b"x", &dump(&mut ours, b"x"));
                 assert!(reply.is_ok(), "to {name}, {n}: {reply}");
@@ -165,9 +165,9 @@ fn streams_come_and_go() {
             if name == "valkey" {
                 for question in [&["XINFO", "GROUPS", "x"][..], &["XINFO", "STREAM", "x"]] {
                     let both = [&mut ours, &mut theirs].map(|client| {
-                        let told = client.cmd(question).to_string();
-                        // The reference's tree keeps nodes of which all entries are deleted.
-                        told.split("\"radix-tree-keys\"").next().unwrap_or_default().to_owned()
+                        let shown = client.cmd(question).to_string();
+                        // The reference's radix tree keeps nodes whose entries are all deleted.
+                        shown.split("\"radix-tree-keys\"").next().unwrap_or_default().to_owned()
                     });
                     assert_eq!(both[0], both[1], "{question:?}");
                 }
@@ -177,7 +177,7 @@ fn streams_come_and_go() {
 }
 
 #[test]
-fn a_time_to_live_is_given_and_kept() {
+fn restore_sets_the_time_to_live() {
     let weft = Server::weft(&[]);
     let mut client = weft.client();
     client.ok(&["SET", "k", "v"]);
@@ -188,7 +188,7 @@ fn a_time_to_live_is_given_and_kept() {
     client.ok(&[&b"RESTORE"[..], b"b", b"4102444800000", &payload, b"ABSTTL"]);
     assert_eq!(client.cmd(&["PEXPIRETIME", "b"]).int(), 4_102_444_800_000);
     client.ok(&[&b"RESTORE"[..], b"b", b"1000", &payload, b"ABSTTL", b"REPLACE"]);
-    assert_eq!(client.cmd(&["EXISTS", "b"]).int(), 0, "it is over");
+    assert_eq!(client.cmd(&["EXISTS", "b"]).int(), 0, "the time is in the past");
     client.ok(&[&b"RESTORE"[..], b"c", b"0", &payload, b"IDLETIME", b"500"]);
     assert!((500..600).contains(&client.cmd(&["OBJECT", "IDLETIME", "c"]).int()));
     client.ok(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
@@ -196,7 +196,7 @@ fn a_time_to_live_is_given_and_kept() {
     assert_eq!(client.cmd(&["OBJECT", "FREQ", "d"]).int(), 77);
 }
 
-/// What takes long is done elsewhere, and the same comes of it.
+/// A large RESTORE runs in the slow lane, with the same result.
 #[test]
 fn large_values_are_restored_in_the_slow_lane() {
     let weft = Server::weft(&[]);
@@ -213,7 +213,7 @@ fn large_values_are_restored_in_the_slow_lane() {
         assert!(restore(&mut client, b"copy", &payload).is_ok());
         assert_eq!(content(&mut client, b"copy"), content(&mut client, key));
     }
-    // A short payload of a long value: ten kilobytes that are megabytes.
+    // A short payload with a long value: kilobytes that decompress to megabytes.
     let payload = dump(&mut client, b"text");
     assert!(payload.len() < 2 << 20, "{}", payload.len());
     client.ok(&["MULTI"]);
@@ -231,7 +231,7 @@ fn migrate(client: &mut Client, to: u16, words: &[&str]) -> String {
 }
 
 #[test]
-fn keys_move_to_every_server() {
+fn migrate_moves_keys_to_every_server() {
     let weft = Server::weft(&[]);
     let mut ours = weft.client();
     let mut targets = peers();
@@ -251,7 +251,7 @@ fn keys_move_to_every_server() {
             let busy = migrate(&mut ours, port, &[&key, "0", "9000"]);
             assert!(busy.contains("ERR Target instance replied with error: BUSYKEY"), "{busy}");
             assert_eq!(migrate(&mut ours, port, &[&key, "3", "9000", "REPLACE"]), "+OK");
-            assert_eq!(ours.cmd(&["EXISTS", &key]).int(), 0, "it has moved");
+            assert_eq!(ours.cmd(&["EXISTS", &key]).int(), 0, "the key has moved");
             theirs.ok(&["SELECT", "3"]);
             assert_eq!(content(&mut theirs, key.as_bytes()), expected, "{name}");
             theirs.ok(&["SELECT", "0"]);
@@ -275,7 +275,7 @@ fn keys_move_to_every_server() {
 }
 
 #[test]
-fn a_password_is_asked_for() {
+fn migrate_authenticates_with_a_password() {
     let weft = Server::weft(&[]);
     let target = Server::weft(&["--requirepass", "secret"]);
     let (mut ours, mut theirs) = (weft.client(), target.client());
@@ -287,16 +287,16 @@ fn a_password_is_asked_for() {
     let refused = "ERR Target instance replied with error: ";
     assert!(to(&mut ours, &[]).contains(&format!("{refused}NOAUTH")));
     assert!(to(&mut ours, &["AUTH", "wrong"]).contains(&format!("{refused}WRONGPASS")));
-    assert_eq!(ours.cmd(&["GET", "k"]).text(), "v", "it stays until the other server has it");
+    assert_eq!(ours.cmd(&["GET", "k"]).text(), "v", "a failed MIGRATE keeps the key");
     assert_eq!(to(&mut ours, &["COPY", "AUTH", "secret"]), "+OK");
     assert_eq!(to(&mut ours, &["AUTH2", "default", "secret", "REPLACE"]), "+OK");
     assert_eq!(theirs.cmd(&["GET", "k"]).text(), "v");
     assert_eq!(ours.cmd(&["EXISTS", "k"]).int(), 0);
 }
 
-/// A server that takes a connection and says nothing holds the key, and nobody else.
+/// A MIGRATE to a server that accepts and never answers holds only the key's shard.
 #[test]
-fn others_go_on_while_the_other_server_is_silent() {
+fn migrate_to_a_silent_server_blocks_only_its_shard() {
     let weft = Server::weft(&["--io-threads", "2"]);
     let mut client = weft.client();
     client.ok(&["SET", "k", "v"]);
@@ -315,28 +315,28 @@ fn others_go_on_while_the_other_server_is_silent() {
         let mut heard = [0; 64];
         let n = silent.read(&mut heard).expect("a request");
         assert!(heard[..n].starts_with(b"*2\r\n$6\r\nSELECT"), "{:?}", &heard[..n]);
-        // Now the key is held. Whoever wants it waits.
+        // The key's shard is locked now, and a write to it waits.
         let mut waiting = weft.client();
         waiting.send_raw(&weft_testkit::client::encode(&["APPEND", "k", "w"])).expect("sent");
         for n in 0..300 {
             let key = format!("other:{n}");
-            // One in 256 is in the same shard.
+            // One in 256 keys is in the same shard.
             if !same_shard(&key, "k") {
                 client.ok(&["SET", &key, "v"]);
             }
         }
         assert_eq!(client.cmd(&["PING"]).text(), "PONG");
         waiting.set_timeout(Duration::from_millis(50));
-        assert!(waiting.read_reply().is_err(), "the key is held until the other server answers");
+        assert!(waiting.read_reply().is_err(), "the key is locked until the other server answers");
         drop(silent);
-        let reply = mover.read_reply().expect("an answer").value;
+        let reply = mover.read_reply().expect("a reply").value;
         let error = if multi { reply.items()[0].error() } else { reply.error() };
         assert_eq!(error.as_deref(), Some("IOERR error or timeout reading to target instance"));
-        assert!(client.cmd(&["GET", "k"]).text().starts_with('v'), "it has not moved");
+        assert!(client.cmd(&["GET", "k"]).text().starts_with('v'), "the key has not moved");
     }
 }
 
-/// Whether two keys are in one of 256 shards: the lowest bits of their hash slot.
+/// Whether two keys are in the same of 256 shards: the lowest bits of their hash slots are equal.
 fn same_shard(a: &str, b: &str) -> bool {
     let slot = |key: &str| {
         key.bytes().fold(0u16, |mut sum, byte| {

@@ -1,6 +1,6 @@
-//! Fields of hashes that nobody asks for: they go when their time is over.
+//! Hash fields that expire are removed without an access.
 //!
-//! Runs against the reference too, which shows that it asks for what is right.
+//! The test also runs against the reference, to prove that its expectations are right.
 
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, skip_without};
@@ -14,7 +14,7 @@ fn info(client: &mut Client, section: &str, field: &str) -> String {
     line.unwrap_or_default().to_string()
 }
 
-/// Puts hashes of 30 fields there of which 20 expire soon, and one that will be empty then.
+/// Creates hashes of 30 fields, 20 of which expire soon, and one hash whose only field expires.
 fn fill(client: &mut Client) {
     for n in 0..HASHES {
         let key = format!("h{n}");
@@ -40,7 +40,7 @@ fn check(server: &Server) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let expected = (HASHES * 20 + 1).to_string();
     while info(&mut client, "stats", "expired_fields") != expected {
-        assert!(Instant::now() < deadline, "fields that have expired are still there");
+        assert!(Instant::now() < deadline, "expired fields still exist");
         std::thread::sleep(Duration::from_millis(50));
     }
     for n in 0..HASHES {
@@ -52,14 +52,14 @@ fn check(server: &Server) {
     assert_eq!(info(&mut client, "stats", "expired_keys"), "0");
     watcher.ok(&["MULTI"]);
     watcher.cmd(&["PING"]);
-    assert!(watcher.cmd(&["EXEC"]).is_null(), "a field that goes is a change");
+    assert!(watcher.cmd(&["EXEC"]).is_null(), "the expiry of a field breaks the watch");
 }
 
 #[test]
-fn fields_that_have_expired_are_removed() {
+fn expired_fields_are_removed_without_an_access() {
     check(&Server::weft(&["--io-threads", "3", "--io-threads-always-active", "yes"]));
     let reference = Server::valkey(&[]);
-    if !skip_without("fields_that_have_expired_are_removed", &reference, "valkey-server") {
+    if !skip_without("expired_fields_are_removed_without_an_access", &reference, "valkey-server") {
         check(&reference.expect("not skipped"));
     }
 }

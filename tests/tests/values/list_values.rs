@@ -1,21 +1,22 @@
-//! Long lists with elements of every size: what they hold, what they weigh, who frees them.
+//! Long lists with elements of all sizes: their content, their memory, and which thread frees it.
 //!
-//! Figures of memory are those of Valkey 9.1.2 for the same commands, with what its allocator and
-//! ours differ by; `WEFT_SERVER` with its path shows them.
+//! The memory figures are those of Valkey 9.1.2 for the same commands, adjusted for the different
+//! allocator. Set `WEFT_SERVER` to its path to print them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server};
 
-/// One number of INFO.
+/// A number from INFO.
 fn info(client: &mut Client, field: &str) -> u64 {
     let info = client.cmd(&["INFO", "everything"]).text();
     let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("no {field} in INFO"))
 }
 
-/// Waits until `figure` is at most `most`, as things are freed in the background; answers it.
-fn settles(most: u64, mut figure: impl FnMut() -> u64) -> u64 {
+/// Waits until `figure` is at most `most`, because memory is freed in the background. Returns the
+/// last value.
+fn wait_for_at_most(most: u64, mut figure: impl FnMut() -> u64) -> u64 {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         let now = figure();
@@ -26,14 +27,14 @@ fn settles(most: u64, mut figure: impl FnMut() -> u64) -> u64 {
     }
 }
 
-/// Bytes that `change` leaves in use beside what was there before; waits for `most`.
-fn left(most: u64, change: impl FnOnce(&mut Client)) -> u64 {
+/// The bytes in use after `change`, less those before. Waits until they are at most `most`.
+fn bytes_left(most: u64, change: impl FnOnce(&mut Client)) -> u64 {
     let server = Server::weft(&[]);
     let mut client = server.client();
     client.ok(&["SET", "warm", "up"]);
     let before = info(&mut client, "used_memory");
     change(&mut client);
-    settles(most, || info(&mut client, "used_memory").saturating_sub(before))
+    wait_for_at_most(most, || info(&mut client, "used_memory").saturating_sub(before))
 }
 
 fn push(client: &mut Client, key: &str, elements: &[String]) {
@@ -45,23 +46,23 @@ fn push(client: &mut Client, key: &str, elements: &[String]) {
 }
 
 #[test]
-fn lset_of_short_elements_gives_memory_back() {
+fn lset_of_short_elements_frees_memory() {
     const MOST: u64 = 330_000;
-    let left = left(MOST, |client| {
+    let bytes_left = bytes_left(MOST, |client| {
         push(client, "l", &vec!["v".repeat(1000); 10_000]);
         let batch: Vec<Vec<String>> = (0..10_000)
             .map(|n| vec!["LSET".into(), "l".into(), n.to_string(), "1".into()])
             .collect();
         batch.chunks(500).for_each(|part| drop(client.pipeline(part).expect("answers")));
     });
-    // Valkey: 196,000. Before chunks gave anything back: 10.3 million.
-    assert!(left <= MOST, "{left} bytes for 10,000 elements of one byte");
+    // Valkey: 196,000. Before chunks were shrunk: 10.3 million.
+    assert!(bytes_left <= MOST, "{bytes_left} bytes for 10,000 elements of one byte");
 }
 
 #[test]
-fn lrem_gives_memory_back() {
+fn lrem_frees_memory() {
     const MOST: u64 = 330_000;
-    let left = left(MOST, |client| {
+    let bytes_left = bytes_left(MOST, |client| {
         let elements: Vec<String> = (0..1_000_000)
             .map(|n| if n % 500 == 0 { format!("keep{}", n / 500) } else { "xxxxxxx".into() })
             .collect();
@@ -69,28 +70,28 @@ fn lrem_gives_memory_back() {
         assert_eq!(client.cmd(&["LREM", "l", "0", "xxxxxxx"]).int(), 998_000);
     });
     // Valkey: 187,000. Before: 9.2 million.
-    assert!(left <= MOST, "{left} bytes for 2,000 short elements");
+    assert!(bytes_left <= MOST, "{bytes_left} bytes for 2,000 short elements");
 }
 
 #[test]
-fn ltrim_gives_memory_back() {
+fn ltrim_frees_memory() {
     const MOST: u64 = 6_500_000;
     let elements: Vec<String> = (0..1000).map(|n| format!("element:{n:06}")).collect();
-    let left = left(MOST, |client| {
+    let bytes_left = bytes_left(MOST, |client| {
         for n in 0..1000 {
             let key = format!("l{n}");
             push(client, &key, &elements);
             client.ok(&["LTRIM", &key, "350", "649"]);
         }
     });
-    // Valkey: 5.9 million. Before: 16.7 million, as much as without LTRIM.
-    assert!(left <= MOST, "{left} bytes for 1,000 lists of 300 elements");
+    // Valkey: 5.9 million. Before: 16.7 million, the same as without LTRIM.
+    assert!(bytes_left <= MOST, "{bytes_left} bytes for 1,000 lists of 300 elements");
 }
 
-/// What LTRIM, LREM and LPOP take out of a long list is freed by the background thread, when the
-/// list's shard is free for others.
+/// Elements that LTRIM, LREM and LPOP remove from a long list are freed by the background thread,
+/// after the list's shard is unlocked.
 #[test]
-fn what_is_cut_off_is_freed_in_the_background() {
+fn removed_elements_are_freed_in_the_background() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     let elements: Vec<String> = (0..3000).map(|n| format!("{:0>1000}", n / 1500)).collect();
@@ -101,18 +102,19 @@ fn what_is_cut_off_is_freed_in_the_background() {
     ] {
         client.cmd(&["DEL", "l"]);
         push(&mut client, "l", &elements);
-        settles(0, || info(&mut client, "lazyfree_pending_objects"));
+        wait_for_at_most(0, || info(&mut client, "lazyfree_pending_objects"));
         let before = info(&mut client, "lazyfreed_objects");
         client.cmd(change);
-        let more = settles(0, || u64::from(info(&mut client, "lazyfreed_objects") == before));
+        let more =
+            wait_for_at_most(0, || u64::from(info(&mut client, "lazyfreed_objects") == before));
         assert_eq!(more, 0, "{} freed nothing in the background", change[0]);
     }
 }
 
-/// Elements from one byte to 100 KB, set, inserted, pushed and removed in between: the list is the
-/// same as one in a test's memory, compressed or not.
+/// Elements from one byte to 100 KB are set, inserted, pushed and removed. The list always equals a
+/// model in the test's memory, compressed or not.
 #[test]
-fn elements_of_every_size_keep_their_places() {
+fn elements_of_every_size_keep_their_positions() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     for (size, depth) in [("-2", "0"), ("-1", "1"), ("100", "0"), ("5", "2")] {
@@ -132,7 +134,7 @@ fn elements_of_every_size_keep_their_places() {
                 }
                 2 => {
                     let pivot = model[at].clone();
-                    let at = model.iter().position(|t| *t == pivot).expect("it is there");
+                    let at = model.iter().position(|t| *t == pivot).expect("the pivot exists");
                     client.cmd(&["LINSERT", "l", "AFTER", &pivot, &text]);
                     model.insert(at + 1, text);
                 }

@@ -1,4 +1,4 @@
-//! Values of all types, their forms, expiry and transfer.
+//! Values of all types: encodings, expiry and transfer.
 
 mod all_types;
 mod dump;

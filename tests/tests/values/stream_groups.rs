@@ -1,4 +1,5 @@
-//! Consumers of a group that wait for entries: who gets what, and what those learn whose group goes.
+//! Blocked consumers of a group: which consumer gets which entries, and their replies when the
+//! group is gone.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -13,7 +14,7 @@ use std::time::Duration;
 use weft_testkit::{Client, Server, Value, skip_without};
 use weft_tests::env_or;
 
-/// All of them with connections, as under a load.
+/// All threads serve connections, as under load.
 const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 
 fn send(client: &mut Client, line: &str) {
@@ -25,7 +26,7 @@ fn ask(client: &mut Client, line: &str) -> Value {
     client.cmd(&line.split(' ').collect::<Vec<_>>())
 }
 
-/// Waits until so many clients are blocked.
+/// Waits until exactly `n` clients are blocked.
 fn until_blocked(client: &mut Client, n: usize) {
     let wanted = format!("blocked_clients:{n}\r\n");
     for _ in 0..2000 {
@@ -34,29 +35,38 @@ fn until_blocked(client: &mut Client, n: usize) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("there never were {n} blocked clients: {}", client.cmd(&["INFO", "clients"]).text());
+    panic!("timed out: {n} blocked clients: {}", client.cmd(&["INFO", "clients"]).text());
 }
 
 fn reply(client: &mut Client) -> String {
     format!("{}", client.read_reply().expect("the server answers").value)
 }
 
-/// What a client that waits for `s` is told when this happens.
+/// Events that end the wait for `s`, with a name for each.
 const ENDS: &[(&str, &[&str])] = &[
-    ("an entry", &["XADD s 9-1 a b"]),
+    ("one entry", &["XADD s 9-1 a b"]),
     ("one entry, and more", &["MULTI", "XADD s 9-1 a b", "XADD s 9-2 c d", "EXEC"]),
-    ("no entry any more", &["MULTI", "XADD s 9-1 a b", "XDEL s 9-1", "EXEC", "XADD s 9-2 c d"]),
-    ("the group goes", &["XGROUP DESTROY s g"]),
-    ("another group goes", &["XGROUP CREATE s h 0", "XGROUP DESTROY s h", "XADD s 9-1 a b"]),
-    ("the group goes and comes", &["XGROUP DESTROY s g", "XGROUP CREATE s g 0"]),
     (
-        "it is replaced in one step",
+        "an entry deleted at once",
+        &["MULTI", "XADD s 9-1 a b", "XDEL s 9-1", "EXEC", "XADD s 9-2 c d"],
+    ),
+    ("the group is destroyed", &["XGROUP DESTROY s g"]),
+    (
+        "another group is destroyed",
+        &["XGROUP CREATE s h 0", "XGROUP DESTROY s h", "XADD s 9-1 a b"],
+    ),
+    ("the group is destroyed and created again", &["XGROUP DESTROY s g", "XGROUP CREATE s g 0"]),
+    (
+        "the group is replaced in one step",
         &["MULTI", "XGROUP DESTROY s g", "XGROUP CREATE s g 0", "EXEC", "XADD s 9-1 a b"],
     ),
-    ("it may read everything again", &["XADD s 3-1 x y", "XGROUP SETID s g 0", "XADD s 9-1 a b"]),
-    ("its consumer goes", &["XGROUP DELCONSUMER s g c", "XADD s 9-1 a b"]),
-    ("the key goes", &["DEL s"]),
-    ("the key goes in the background", &["UNLINK s"]),
+    (
+        "the group is reset to the beginning",
+        &["XADD s 3-1 x y", "XGROUP SETID s g 0", "XADD s 9-1 a b"],
+    ),
+    ("its consumer is deleted", &["XGROUP DELCONSUMER s g c", "XADD s 9-1 a b"]),
+    ("the key is deleted", &["DEL s"]),
+    ("the key is unlinked", &["UNLINK s"]),
     ("the key is renamed", &["RENAME s t"]),
     ("the key is overwritten", &["SET s x"]),
     ("another type in one step", &["MULTI", "DEL s", "SADD s m", "EXEC"]),
@@ -66,20 +76,20 @@ const ENDS: &[(&str, &[&str])] = &[
         &["MULTI", "DEL s", "XADD s 9-1 a b", "XGROUP CREATE s g 0", "EXEC"],
     ),
     ("another stream by RENAME", &["XADD t 7-1 a b", "RENAME t s"]),
-    ("the database is emptied", &["FLUSHDB"]),
-    ("all are emptied", &["FLUSHALL"]),
-    ("the databases are exchanged", &["SWAPDB 0 1"]),
-    ("exchanged with a string", &["SELECT 1", "SET s x", "SELECT 0", "SWAPDB 0 1"]),
-    ("exchanged with the same", &["COPY s s DB 1", "SWAPDB 0 1", "XADD s 9-1 a b"]),
-    ("its time comes", &["PEXPIRE s 10"]),
-    ("its time was over", &["PEXPIRE s -1"]),
-    ("the key moves", &["MOVE s 1"]),
-    ("it is sorted into", &["RPUSH l 1 2", "SORT l STORE s"]),
+    ("the database is flushed", &["FLUSHDB"]),
+    ("all databases are flushed", &["FLUSHALL"]),
+    ("the databases are swapped", &["SWAPDB 0 1"]),
+    ("swapped with a string", &["SELECT 1", "SET s x", "SELECT 0", "SWAPDB 0 1"]),
+    ("swapped with a copy", &["COPY s s DB 1", "SWAPDB 0 1", "XADD s 9-1 a b"]),
+    ("the key expires", &["PEXPIRE s 10"]),
+    ("the expiry is in the past", &["PEXPIRE s -1"]),
+    ("the key is moved", &["MOVE s 1"]),
+    ("SORT overwrites the key", &["RPUSH l 1 2", "SORT l STORE s"]),
 ];
 
-/// The replies to the client that waits, in every case, in both protocols.
-fn told(server: &Server) -> Vec<String> {
-    let mut told = Vec::new();
+/// The replies to the blocked client, for every case in both protocols.
+fn replies(server: &Server) -> Vec<String> {
+    let mut replies = Vec::new();
     for (case, commands) in ENDS {
         for protocol in [2, 3] {
             let (mut maker, mut waiter) = (server.client(), server.client());
@@ -93,29 +103,29 @@ fn told(server: &Server) -> Vec<String> {
                 assert_eq!(done.error(), None, "{case}: {command}");
             }
             let reply = reply(&mut waiter);
-            let behind = ask(&mut maker, "XPENDING s g");
-            told.push(format!("{case}, RESP{protocol}: {reply}, pending then {behind}"));
+            let pending_then = ask(&mut maker, "XPENDING s g");
+            replies.push(format!("{case}, RESP{protocol}: {reply}, pending then {pending_then}"));
         }
     }
-    told
+    replies
 }
 
 #[test]
-fn what_is_told_to_those_who_wait() {
+fn blocked_consumers_get_the_same_replies_as_from_the_reference() {
     let reference = Server::valkey(&[]);
     if skip_without("stream_groups", &reference, "valkey-server") {
         return;
     }
-    let expected = told(&reference.expect("not skipped"));
+    let expected = replies(&reference.expect("not skipped"));
     assert!(expected.iter().any(|line| line.contains("NOGROUP")));
     assert!(expected.iter().any(|line| line.contains("WRONGTYPE")));
-    for (got, expected) in told(&Server::weft(&THREADS)).iter().zip(&expected) {
+    for (got, expected) in replies(&Server::weft(&THREADS)).iter().zip(&expected) {
         assert_eq!(got, expected);
     }
 }
 
 #[test]
-fn first_come_first_served_in_each_group() {
+fn consumers_are_served_in_order_of_arrival_in_each_group() {
     let server = Server::weft(&THREADS);
     let mut maker = server.client();
     for group in ["g", "h"] {
@@ -149,9 +159,9 @@ fn first_come_first_served_in_each_group() {
     }
 }
 
-/// What is pending with a consumer is answered at once, were it nothing.
+/// A read of the consumer's pending entries never blocks, even if there are none.
 #[test]
-fn history_waits_for_nobody() {
+fn reading_pending_entries_never_blocks() {
     let server = Server::weft(&THREADS);
     let mut client = server.client();
     ask(&mut client, "XGROUP CREATE s g 0 MKSTREAM");
@@ -161,10 +171,10 @@ fn history_waits_for_nobody() {
     assert!(ask(&mut client, "XREADGROUP GROUP g c BLOCK 1 STREAMS s t > >").is_null());
 }
 
-/// Streams in several shards, each with its own writers: a client that waits for two of them gets the
-/// entries of both.
+/// Streams in different shards, written one by one: a client that waits for all of them gets the
+/// entries of each.
 #[test]
-fn a_client_waits_for_streams_in_several_shards() {
+fn consumer_may_wait_for_streams_in_several_shards() {
     let server = Server::weft(&THREADS);
     let (mut maker, mut waiter) = (server.client(), server.client());
     for key in ["s", "t", "u"] {
@@ -187,15 +197,15 @@ fn a_client_waits_for_streams_in_several_shards() {
     assert!(reply.contains("NOGROUP No such key 't' or consumer group 'g'"), "{reply}");
 }
 
-/// What one client of the large test got: stream and id.
-type Got = Vec<(String, String)>;
+/// The stream and id of the entries that one client of the large test got.
+type Delivered = Vec<(String, String)>;
 
-/// Reads until everybody together has got `all` entries.
-fn consume(server: &Server, n: usize, streams: usize, all: usize, got: &AtomicUsize) -> Got {
+/// Reads until all clients together have got `all` entries.
+fn consume(server: &Server, n: usize, streams: usize, all: usize, got: &AtomicUsize) -> Delivered {
     let mut client = server.client();
     client.set_timeout(Duration::from_secs(120));
     let name = format!("c{n}");
-    // Some wait for two streams, which lie in different shards.
+    // Some clients wait for two streams in different shards.
     let mut keys = vec![format!("s{}", n % streams)];
     if n % 4 == 3 {
         keys.push(format!("s{}", (n * 7 + 1) % streams));
@@ -222,7 +232,7 @@ fn consume(server: &Server, n: usize, streams: usize, all: usize, got: &AtomicUs
                 mine.push((key.clone(), id));
             }
             let done = client.cmd(&ack).int() as usize;
-            assert_eq!(done, ack.len() - 3, "what was delivered is pending with nobody else");
+            assert_eq!(done, ack.len() - 3, "a delivered entry is pending for its consumer only");
             got.fetch_add(done, Ordering::SeqCst);
         }
     }
@@ -271,7 +281,7 @@ fn every_entry_is_delivered_once_and_in_order() {
             thread().spawn_scoped(scope, run).expect("a thread");
         }
         for consumer in consumers {
-            delivered.push(consumer.join().expect("a consumer ends well"));
+            delivered.push(consumer.join().expect("no consumer panics"));
         }
     });
     let mut once: HashMap<&str, HashSet<&str>> = HashMap::new();

@@ -1,13 +1,12 @@
-//! Streams and their groups where there is much of something: what an I/O thread must leave to the
-//! slow lane.
+//! Large streams and groups: which commands must run in the slow lane.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    client, info, on_both, reply, reply_within, send, slow_ticks, until, until_blocked,
+    client, info, on_both, reply, reply_within, send, slow_lane_cpu, until, until_blocked,
 };
 
-/// Enough that to look at each of them takes the slow lane some ticks of the kernel's clock.
+/// So many that reading each of them takes the slow lane some ticks of the kernel's clock.
 const MANY: usize = 300_000;
 
 fn words(line: &str) -> Vec<String> {
@@ -26,9 +25,9 @@ fn fill(client: &mut Client, key: &str) {
     }
 }
 
-/// A transaction runs commands that are quick, as a rule, on groups with much in them.
+/// A transaction runs commands that are usually quick on a group with very many pending entries.
 #[test]
-fn a_transaction_about_much_that_is_pending_is_run_elsewhere() {
+fn transaction_on_many_pending_entries_runs_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
     client.set_timeout(Duration::from_secs(60));
@@ -36,25 +35,25 @@ fn a_transaction_about_much_that_is_pending_is_run_elsewhere() {
     run(&mut client, "XGROUP CREATE s g 0");
     let read = run(&mut client, "XREADGROUP GROUP g a STREAMS s >");
     assert_eq!(read.items()[0].items()[1].items().len(), MANY);
-    // What is pending stays when the entries go.
+    // Trimmed entries stay pending.
     run(&mut client, "XTRIM s MAXLEN 1");
     for line in [
         format!("XPENDING s g - + {MANY}"),
         format!("XAUTOCLAIM s g b 0 0 COUNT {} JUSTID", MANY / 2),
     ] {
-        let before = slow_ticks(&server);
+        let before = slow_lane_cpu(&server);
         run(&mut client, "MULTI");
-        // Some times, so that the kernel's clock shows it.
+        // Several times, so that the kernel's clock shows it.
         (0..8).for_each(|_| assert_eq!(run(&mut client, &line).text(), "QUEUED"));
         assert!(!run(&mut client, "EXEC").items()[0].items().is_empty());
-        until(&line, || slow_ticks(&server) > before);
+        until(&line, || slow_lane_cpu(&server) > before);
     }
 }
 
-/// Whoever makes a key come to be serves those who wait for it, but does not read hundreds of
+/// A thread that creates a key serves the clients blocked on it, but does not read hundreds of
 /// thousands of entries for them.
 #[test]
-fn who_waits_for_much_is_served_elsewhere() {
+fn client_waiting_for_many_elements_is_served_in_the_slow_lane() {
     let popped = 5 * MANY;
     for request in ["XREAD BLOCK 0 STREAMS k 0", "BLMPOP 0 1 k LEFT COUNT 9000000"] {
         let server = Server::weft(&["--io-threads", "1"]);
@@ -71,15 +70,15 @@ fn who_waits_for_much_is_served_elsewhere() {
         until_blocked(&mut maker, 1);
         send(&mut next, &words("XREAD BLOCK 0 STREAMS k $"));
         until_blocked(&mut maker, 2);
-        let before = slow_ticks(&server);
+        let before = slow_lane_cpu(&server);
         maker.ok(&["RENAME", "big", "k"]);
-        let got = waiting.read_reply().expect("it is served").value;
+        let got = waiting.read_reply().expect("the client is served").value;
         match request.starts_with('X') {
             true => assert_eq!(got.items()[0].items()[1].items().len(), MANY),
             false => assert_eq!(got.items()[1].items().len(), popped),
         }
-        until("the slow lane has done it", || slow_ticks(&server) > before);
-        // Nobody is forgotten behind it, and its connection goes on.
+        until("the slow lane has run it", || slow_lane_cpu(&server) > before);
+        // The next client in the queue is served, and the connection of the first one still works.
         run(&mut maker, "DEL k");
         run(&mut maker, "XADD k 9999999999999-1 f v");
         assert_eq!(reply(&mut next).items().len(), 1);
@@ -87,9 +86,9 @@ fn who_waits_for_much_is_served_elsewhere() {
     }
 }
 
-/// A client that is to be served by the slow lane is killed, or unblocked, in the middle of that.
+/// A client that the slow lane is about to serve is unblocked or killed meanwhile.
 #[test]
-fn who_waits_for_much_may_go_meanwhile() {
+fn client_waiting_for_many_elements_may_end_meanwhile() {
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut maker = client(&server);
     fill(&mut maker, "big");
@@ -102,7 +101,7 @@ fn who_waits_for_much_may_go_meanwhile() {
         maker.cmd(&["CLIENT", "UNBLOCK", &id]);
         maker.cmd(&["CLIENT", "KILL", "ID", &id]);
         maker.ok(&["RENAME", "k", "big"]);
-        until("nobody waits", || {
+        until("no client is blocked", || {
             reply_within(&mut maker, Duration::from_millis(1)).is_none()
                 && run(&mut maker, "INFO clients").text().contains("blocked_clients:0\r\n")
         });
@@ -110,9 +109,9 @@ fn who_waits_for_much_may_go_meanwhile() {
     assert_eq!(run(&mut maker, "XLEN big").int() as usize, MANY);
 }
 
-/// Each stream is looked at twice, unless the command fails at the first look.
+/// Each stream is looked up twice, unless the command fails at the first lookup.
 #[test]
-fn readers_count_hits_and_misses_as_the_reference_does() {
+fn stream_reads_count_hits_and_misses_as_the_reference_does() {
     let all = std::cell::RefCell::new(Vec::new());
     on_both(&[], &["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {
         let mut own = client(server);
@@ -142,7 +141,7 @@ fn readers_count_hits_and_misses_as_the_reference_does() {
             let after = seen(&mut own);
             counts.push((line, after.0 - before.0, after.1 - before.1));
         }
-        // A blocked reader of one stream, when that grows.
+        // A blocked reader of one stream, when an entry arrives.
         let mut reader = client(server);
         for line in ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"] {
             send(&mut reader, &words(line));

@@ -1,35 +1,36 @@
-//! Time and the order of execution agree: what one client has seen to be over is over for every
-//! command that comes later, wherever it runs; and what watches a key sees its time run out as
-//! the reference does.
+//! Time and the order of execution agree: once a client has seen a key or field expired, it is
+//! expired for every later command, wherever that runs. An expiring key breaks watches as in the
+//! reference.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{Long, client, on_both, reply, reply_within, send, send_all, until};
+use weft_tests::scene::{LongCommand, client, on_both, reply, reply_within, send, send_all, until};
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
-/// Keys of four shards, none of which is another's.
-struct Stage {
+/// Long commands on keys in three different shards.
+struct LongCommands {
     server: Server,
-    p: Long,
-    q: Long,
-    x: Long,
+    p: LongCommand,
+    q: LongCommand,
+    x: LongCommand,
 }
 
-impl Stage {
-    fn set() -> Stage {
+impl LongCommands {
+    fn set() -> LongCommands {
         let server = Server::weft(&[&FOUR[..], &DEBUG].concat());
-        let [p, q, x] = ["p", "q", "x"].map(|tag| Long::with_tag(&server, tag));
-        Stage { server, p, q, x }
+        let [p, q, x] = ["p", "q", "x"].map(|tag| LongCommand::with_tag(&server, tag));
+        LongCommands { server, p, q, x }
     }
 
-    /// Makes `queue` wait, as a transaction, for a shard that is busy for a long time, on a thread
-    /// that has begun with it: one of the threads of the slow lane has a long command on `x`,
-    /// another one this transaction, which needs `x`, too. Answers the clients that wait for
-    /// it, the transaction's first.
-    fn behind_a_long_command(&self, queue: &[&[&str]]) -> (Client, Vec<Client>) {
-        // While both threads are busy, two more are put in their order.
+    /// Starts `queue` as a transaction on the slow lane that waits for a shard locked for a long
+    /// time. One thread of the slow lane runs a long command on `x`, another thread this
+    /// transaction, which also needs `x`. Returns the client of the transaction, and the other
+    /// clients.
+    fn queue_after_a_long_command(&self, queue: &[&[&str]]) -> (Client, Vec<Client>) {
+        // While two threads are busy, the long command and the transaction are queued in this
+        // order.
         let first = self.p.begin(&self.server, 0.5);
         let second = self.q.begin(&self.server, 0.4);
         let mut long = client(&self.server);
@@ -50,24 +51,25 @@ impl Stage {
     }
 }
 
-/// A field that one client has seen to be gone stays gone.
+/// A field that a client has seen expired must not exist again.
 #[test]
-fn a_field_that_was_seen_to_have_expired_stays_away() {
-    let stage = Stage::set();
+fn field_seen_expired_does_not_come_back() {
+    let longs = LongCommands::set();
     // The field must expire after the transaction has begun to wait and before it ends. The time of that depends on the
     // machine.
     let mut met = ["1200", "1600", "2000"]
-        .map(|ms| expires_while_a_transaction_waits(&stage, ms))
+        .map(|ms| expires_while_a_transaction_waits(&longs, ms))
         .contains(&true);
     for ms in ["900", "600", "2800"] {
-        met = met || expires_while_a_transaction_waits(&stage, ms);
+        met = met || expires_while_a_transaction_waits(&longs, ms);
     }
-    assert!(met, "no transaction has waited until the field expired");
+    assert!(met, "no transaction was waiting when the field expired");
 }
 
-/// Whether the transaction waited until the field expired, after `ms` milliseconds.
-fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
-    let mut other = client(&stage.server);
+/// Returns whether the transaction was waiting for the shard when the field expired after `ms`
+/// milliseconds.
+fn expires_while_a_transaction_waits(longs: &LongCommands, ms: &str) -> bool {
+    let mut other = client(&longs.server);
     other.cmd(&["HSET", "{h}hash", "field", "value", "more", "v"]);
     other.ok(&["SET", "{h}key", "value"]);
     let queue: [&[&str]; 4] = [
@@ -76,11 +78,11 @@ fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
         &["PERSIST", "{h}key"],
         &["GET", "{h}key"],
     ];
-    // Nobody but these clients is to meet them.
+    // Only these clients may remove the key and the field.
     other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     other.cmd(&["HPEXPIRE", "{h}hash", ms, "FIELDS", "1", "field"]);
     other.cmd(&["PEXPIRE", "{h}key", ms]);
-    let (mut own, others) = stage.behind_a_long_command(&queue);
+    let (mut own, others) = longs.queue_after_a_long_command(&queue);
     let mut early = None;
     until("the field has expired, or EXEC has run", || {
         let expired = other.cmd(&["HGET", "{h}hash", "field"]).is_null();
@@ -93,9 +95,9 @@ fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
         let [_, persisted, field, key_persisted, key] = exec.items() else {
             panic!("EXEC: {exec}");
         };
-        assert_eq!(persisted.items(), [Value::Integer(-2)], "the field was there again: {field}");
-        assert!(field.is_null(), "the field was there again: {field}");
-        assert_eq!(*key_persisted, Value::Integer(0), "the key was there again: {key}");
+        assert_eq!(persisted.items(), [Value::Integer(-2)], "the field came back: {field}");
+        assert!(field.is_null(), "the field came back: {field}");
+        assert_eq!(*key_persisted, Value::Integer(0), "the key came back: {key}");
         assert!(other.cmd(&["HGET", "{h}hash", "field"]).is_null());
     }
     others.into_iter().for_each(|mut other| drop(reply(&mut other)));
@@ -103,9 +105,8 @@ fn expires_while_a_transaction_waits(stage: &Stage, ms: &str) -> bool {
     waited
 }
 
-/// What happens to a watched key whose time runs out, and whether EXEC is run then: when the key
-/// was watched before its time was over, and when it was watched afterwards. `x` is there in both
-/// databases, the key only in the first.
+/// Commands on a watched key with an expiry, and whether EXEC runs then: if WATCH came before the
+/// key expired, and if it came afterwards. `x` exists in both databases, the key only in the first.
 const WATCHED: [(&[&str], bool, bool); 12] = [
     (&["FLUSHALL"], false, true),
     (&["FLUSHALL ASYNC"], false, true),
@@ -122,7 +123,7 @@ const WATCHED: [(&[&str], bool, bool); 12] = [
 ];
 
 #[test]
-fn a_watched_key_whose_time_is_over_breaks_the_watch_whatever_removes_it() {
+fn expired_key_breaks_its_watch_whatever_removes_it() {
     on_both(&DEBUG, &FOUR, |server| {
         let mut other = client(server);
         other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
@@ -153,10 +154,10 @@ fn a_watched_key_whose_time_is_over_breaks_the_watch_whatever_removes_it() {
     });
 }
 
-/// EXEC looks how much its queue has to do before it is passed on to the slow lane, and removes what
-/// has expired on the way: that is told before its shards are released.
+/// EXEC estimates the work of its queue before it moves to the slow lane, and removes expired keys
+/// meanwhile. Watches must break before the shards are unlocked.
 #[test]
-fn what_a_long_transaction_finds_expired_breaks_watches() {
+fn expired_keys_found_by_a_long_transaction_break_watches() {
     on_both(&DEBUG, &["--io-threads", "1"], |server| {
         let (mut own, mut other) = (client(server), client(server));
         other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
@@ -171,7 +172,7 @@ fn what_a_long_transaction_finds_expired_breaks_watches() {
         other.cmd(&["LRANGE", "k", "0", "-1"]);
         other.cmd(&["LRANGE", "list", "0", "-1"]);
         assert_eq!(other.cmd(&["EXEC"]).items()[1].items().len(), numbers.len());
-        // What comes next is a change of another shard.
+        // The next change is in another shard.
         own.ok(&["SET", "x", "v"]);
         other.ok(&["WATCH", "y"]);
         own.ok(&["SET", "y", "v"]);
@@ -181,9 +182,9 @@ fn what_a_long_transaction_finds_expired_breaks_watches() {
     });
 }
 
-/// The same look at keys comes behind the question whether a watched one has expired.
+/// The estimate must come after the check whether a watched key has expired.
 #[test]
-fn an_expired_key_breaks_the_watch_of_a_transaction_that_names_it() {
+fn expired_key_breaks_the_watch_of_a_transaction_that_uses_it() {
     on_both(&DEBUG, &["--io-threads", "1"], |server| {
         let mut own = client(server);
         own.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);

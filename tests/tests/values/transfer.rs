@@ -1,4 +1,4 @@
-//! MIGRATE of keys that are named twice, and to servers that say nothing.
+//! MIGRATE of keys named twice, of refused keys, and to servers that do not answer.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -14,9 +14,9 @@ fn migrate(client: &mut Client, to: u16, options: &[&str], keys: &[String]) -> S
     value.error().unwrap_or_else(|| value.text())
 }
 
-/// A key that is named twice is sent twice, however many are in between.
+/// A key that is named twice is sent twice, however many keys are in between.
 #[test]
-fn a_key_that_is_named_twice() {
+fn migrate_sends_a_key_twice_if_named_twice() {
     const BUSY: &str =
         "ERR Target instance replied with error: BUSYKEY Target key name already exists.";
     on_both(&[], &[], |server| {
@@ -38,9 +38,9 @@ fn a_key_that_is_named_twice() {
     });
 }
 
-/// A key that the other server refuses says nothing of those behind it: what was taken is not on both servers.
+/// The target refuses one key. The other keys must be moved, so that no key is on both servers.
 #[test]
-fn only_what_was_refused_stays() {
+fn only_refused_keys_stay() {
     on_both(&[], &[], |server| {
         let target = Server::weft(&[]);
         let (mut ours, mut theirs) = (client(server), client(&target));
@@ -59,10 +59,10 @@ fn only_what_was_refused_stays() {
     });
 }
 
-/// As many MIGRATEs as the slow lane has threads, and more, wait for a server that is silent. Long
-/// commands do not wait for that.
+/// More MIGRATEs than the slow lane has threads wait for a silent server. Long commands do not wait
+/// for them.
 #[test]
-fn long_commands_go_on_while_other_servers_are_silent() {
+fn long_commands_run_while_migrates_wait_for_silent_servers() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut long = client(&server);
     for n in 0..10 {
@@ -90,7 +90,7 @@ fn long_commands_go_on_while_other_servers_are_silent() {
         .collect();
     let mut held: Vec<_> = (0..4).map(|_| silent.accept().expect("a key is moved")).collect();
     assert_eq!(long.cmd(&["SORT", "list"]).items().len(), 10_000);
-    // All come to their end, those who had to wait for a thread as well.
+    // All MIGRATEs end, also those that had to wait for a thread.
     held.clear();
     let rest = std::thread::spawn(move || (0..4).for_each(|_| drop(silent.accept())));
     for mover in &mut movers {
@@ -100,10 +100,10 @@ fn long_commands_go_on_while_other_servers_are_silent() {
     assert_eq!(long.cmd(&["SORT", "list"]).items().len(), 10_000);
 }
 
-/// More clients than there are threads for long commands want everybody to stop, and have to wait for a MIGRATE that is
-/// in the middle of it. Long commands go on.
+/// More clients than the slow lane has threads want to stop the world, and wait for a running
+/// MIGRATE. Long commands still run.
 #[test]
-fn long_commands_go_on_while_the_world_waits_for_a_silent_server() {
+fn long_commands_run_while_stopping_the_world_waits_for_a_silent_server() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut long = client(&server);
     for n in 0..10 {
@@ -128,7 +128,7 @@ fn long_commands_go_on_while_the_world_waits_for_a_silent_server() {
     }
     assert!(
         reply_within(&mut stoppers[7], Duration::from_millis(50)).is_none(),
-        "it has not waited"
+        "the transaction did not wait"
     );
     drop(held);
     reply(&mut mover);
@@ -137,9 +137,9 @@ fn long_commands_go_on_while_the_world_waits_for_a_silent_server() {
     }
 }
 
-/// Who stops the world waits for the MIGRATEs that run, and not for those that have yet to begin.
+/// Stopping the world waits for running MIGRATEs, but not for those that have not begun.
 #[test]
-fn the_world_does_not_wait_for_commands_that_have_not_begun() {
+fn stopping_the_world_does_not_wait_for_queued_commands() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut stopper = client(&server);
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -152,9 +152,12 @@ fn the_world_does_not_wait_for_commands_that_have_not_begun() {
     }
     let running: Vec<_> = (0..4).map(|_| silent.accept().expect("a key is moved")).collect();
     send(&mut stopper, &["SWAPDB", "3", "4"]);
-    assert!(reply_within(&mut stopper, Duration::from_millis(200)).is_none(), "it has not waited");
+    assert!(
+        reply_within(&mut stopper, Duration::from_millis(200)).is_none(),
+        "SWAPDB did not wait"
+    );
     drop(running);
-    // Those that begin now hang as the first ones did.
+    // The MIGRATEs that begin now hang like the first ones.
     assert_eq!(reply(&mut stopper).text(), "OK");
     let rest = std::thread::spawn(move || (0..8).for_each(|_| drop(silent.accept())));
     for mover in &mut movers {

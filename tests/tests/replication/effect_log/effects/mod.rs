@@ -1,5 +1,5 @@
-//! What the tests of the log of effects share: running requests, logs cut into the entries of each,
-//! comparing them, and replaying.
+//! Helpers of the effect log tests: running requests, splitting logs into the entries of each
+//! request, comparing logs, and replaying them.
 
 mod scripts;
 
@@ -14,15 +14,15 @@ use weft_testkit::{Client, Server, Value, client::encode_into};
 /// A command of a log.
 pub type Command = Vec<Vec<u8>>;
 
-/// What is written behind each request, with its number.
+/// The key of the marker that follows each request, with its number.
 const MARKER: &str = "the-marker";
 
-/// The log of a run, cut into requests.
+/// The log of a run, split by request.
 pub struct Run(Vec<Vec<Command>>);
 
 impl Run {
-    /// Runs the lines on an empty server whose active expiry is off. `~` waits for lifetimes of a
-    /// millisecond to end.
+    /// Runs the lines on an empty server with active expiry off. `~` waits until a TTL of a
+    /// millisecond is over.
     pub fn of_lines(server: &Server, script: &str) -> Run {
         let mut client = server.client();
         client.cmd(&["FLUSHALL"]);
@@ -40,27 +40,27 @@ impl Run {
         Run(cut(log.end(&mut client)))
     }
 
-    /// What was logged of request `n`, without SELECT.
+    /// The log of request `n`, without SELECT.
     pub fn of_request(&self, n: usize) -> Vec<Command> {
         self.0.get(n).cloned().unwrap_or_default()
     }
 }
 
-/// A word of a script: `""` is empty, `\xNN` a byte.
+/// Decodes a word of a script: `""` is empty, `\xNN` is a byte.
 fn word(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        rest = match behind {
+    while let [first, tail @ ..] = rest {
+        rest = match tail {
             [b'x', a, b, more @ ..] if *first == b'\\' => {
                 let digits = [*a, *b];
-                let digits = std::str::from_utf8(&digits).expect("text");
+                let digits = std::str::from_utf8(&digits).expect("valid UTF-8");
                 bytes.push(u8::from_str_radix(digits, 16).expect("two digits"));
                 more
             }
             _ => {
                 bytes.push(*first);
-                behind
+                tail
             }
         };
     }
@@ -71,7 +71,7 @@ fn word(text: &str) -> Vec<u8> {
 enum Log {
     /// Ours, in this file.
     Effects(std::path::PathBuf),
-    /// The reference's: from this byte on.
+    /// The reference's AOF, from this byte on.
     Aof(std::path::PathBuf, usize),
 }
 
@@ -82,11 +82,12 @@ impl Log {
             client.ok(&["DEBUG", "EFFECTS", path.to_str().expect("a path of the test")]);
             return Log::Effects(path);
         }
-        let folder = std::fs::read_dir(server.dir().join("appendonlydir")).expect("it is there");
-        let mut files = folder.map(|entry| entry.expect("it is there").path());
+        let folder =
+            std::fs::read_dir(server.dir().join("appendonlydir")).expect("the AOF folder exists");
+        let mut files = folder.map(|entry| entry.expect("the entry exists").path());
         let is_last = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".incr.aof");
         let path = files.find(is_last).expect("a file of increments");
-        let from = std::fs::read(&path).expect("it is there").len();
+        let from = std::fs::read(&path).expect("the file exists").len();
         Log::Aof(path, from)
     }
 
@@ -94,17 +95,17 @@ impl Log {
         match self {
             Log::Effects(path) => {
                 client.ok(&["DEBUG", "EFFECTS"]);
-                parse(&std::fs::read(path).expect("it was written"))
+                parse(&std::fs::read(path).expect("the log file"))
             }
-            Log::Aof(path, from) => parse(&std::fs::read(path).expect("it was written")[from..]),
+            Log::Aof(path, from) => parse(&std::fs::read(path).expect("the log file")[from..]),
         }
     }
 }
 
-/// The commands of a file, in RESP.
+/// Parses the commands of a file, in RESP.
 ///
 /// # Panics
-/// If it is cut off, or anything else.
+/// If the file is cut off or has other content.
 pub fn parse(bytes: &[u8]) -> Vec<Command> {
     let mut rest = bytes;
     let header = |kind: u8, rest: &mut &[u8]| -> usize {
@@ -131,7 +132,7 @@ pub fn parse(bytes: &[u8]) -> Vec<Command> {
     commands
 }
 
-/// The entries of each request, without SELECT.
+/// Splits a log into the entries of each request, without SELECT.
 fn cut(log: Vec<Command>) -> Vec<Vec<Command>> {
     let mut requests = vec![Vec::new()];
     for command in log {
@@ -140,13 +141,13 @@ fn cut(log: Vec<Command>) -> Vec<Vec<Command>> {
             _ if marks => requests.push(Vec::new()),
             Some(_) if command[0] == b"SELECT" => {}
             Some(last) => last.push(command),
-            None => unreachable!("there is one"),
+            None => unreachable!("the list is never empty"),
         }
     }
     requests
 }
 
-/// The words of a command as text.
+/// A command as text.
 pub fn words(command: &Command) -> String {
     let words: Vec<_> = command.iter().map(|word| String::from_utf8_lossy(word)).collect();
     words.join(" ")
@@ -157,17 +158,17 @@ pub fn shown(commands: &[Command]) -> String {
     commands.iter().map(words).collect::<Vec<_>>().join(" | ")
 }
 
-/// Whether what is logged begins like this, without MULTI.
+/// Whether the commands, without MULTI, begin with `start`.
 pub fn is_like(commands: &[Command], start: &str) -> bool {
     let shown = shown(commands);
     shown.strip_prefix("MULTI | ").unwrap_or(&shown).starts_with(start)
 }
 
-/// How far times of the two servers may be apart, in milliseconds.
+/// Largest accepted difference between times of the two servers, in milliseconds.
 const APART_MS: i64 = 120_000;
 
-/// Whether two logs of a request say the same: but for times, which each server takes itself, and for
-/// the order of fields that expire together.
+/// Whether two logs of a request are equal, except for times, which each server takes itself, and
+/// for the order of fields that expire together.
 pub fn same(ours: &[Command], theirs: &[Command]) -> bool {
     let sorted = |command: &Command| -> Command {
         let mut command = command.clone();
@@ -184,7 +185,7 @@ pub fn same(ours: &[Command], theirs: &[Command]) -> bool {
         })
 }
 
-/// Whether two words are times, or ids made of them, that are near each other.
+/// Whether two words are times, or ids made of times, that are close to each other.
 fn same_time(a: &[u8], b: &[u8]) -> bool {
     let time = |word: &[u8]| -> Option<(i64, String)> {
         let text = std::str::from_utf8(word).ok()?;
@@ -200,13 +201,13 @@ fn same_time(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Plays random commands of these groups over one connection.
+/// Runs random commands of these groups over one connection.
 pub fn play(server: &Server, groups: &[(Group, u32)], seed: u64, steps: usize) {
     let target = session::Target { name: server.name().to_string(), port: server.port() };
     let mut session = session::Session::open(&target).expect("the server is up");
     let mut deck = Deck::new(groups);
-    // What changes the server changes how the same words are stored; and a sum that is logged as SET
-    // may be stored as an integer, here as in the reference.
+    // Excluded are commands that change the configuration, which changes encodings, and
+    // INCRBYFLOAT: its result is logged as SET, which may store an integer, like in the reference.
     let left_out = |name: String| {
         ["DEBUG", "CONFIG", "MIGRATE", "INCRBYFLOAT"]
             .iter()
@@ -233,14 +234,14 @@ pub fn play(server: &Server, groups: &[(Group, u32)], seed: u64, steps: usize) {
         }
         let (_, failure) = session.exchange(&requests, answered);
         if let Some(what) = failure {
-            // What another client has done can't be known here, so replies may be fewer.
+            // The effects of other clients are unknown here, so there may be fewer replies.
             println!("{what}");
             session.reopen().expect("the server is up");
         }
     }
 }
 
-/// Waits again and again for elements of keys that others make, and gives some.
+/// Blocks repeatedly on keys that others create, and pushes some elements.
 pub fn wait_for_elements(mut client: Client, n: u64, ended: &AtomicBool) {
     let mut rng = Rng::new(n + 1000);
     while !ended.load(Ordering::Relaxed) {
@@ -259,10 +260,10 @@ pub fn wait_for_elements(mut client: Client, n: u64, ended: &AtomicBool) {
     }
 }
 
-/// Repeats the commands of a log, for which nothing expires meanwhile.
+/// Replays the commands of a log, without any expiry meanwhile.
 ///
 /// # Panics
-/// If one of them fails.
+/// If a command fails.
 pub fn replay(copy: &Server, log: &[Command]) {
     let mut client = copy.client();
     client.ok(&["CONFIG", "SET", "import-mode", "yes"]);
@@ -287,7 +288,7 @@ pub fn replay(copy: &Server, log: &[Command]) {
     client.ok(&["CONFIG", "SET", "import-mode", "no"]);
 }
 
-/// The last commands of `log` that have to do with what `command` is about.
+/// The last commands of `log` that share a word with `command`.
 fn before(log: &[Command], command: &Command) -> String {
     let is_like = |other: &Command| {
         let all = matches!(
@@ -300,10 +301,10 @@ fn before(log: &[Command], command: &Command) -> String {
     like[like.len().saturating_sub(60)..].join("\n")
 }
 
-/// Compares everything that two servers hold.
+/// Compares all data of two servers.
 ///
 /// # Panics
-/// If there is a difference that stays.
+/// If they differ permanently.
 pub fn assert_same_content(server: &Server, copy: &Server, seed: u64) {
     let open = |server: &Server, name: &str| {
         let target = session::Target { name: name.to_string(), port: server.port() };
@@ -311,7 +312,7 @@ pub fn assert_same_content(server: &Server, copy: &Server, seed: u64) {
     };
     let (mut left, mut right) = (open(server, "original"), open(copy, "copy"));
     let mut difference = None;
-    // A key may expire between the looks at the two.
+    // A key may expire between the reads of the two servers.
     for _ in 0..10 {
         difference = keyspace::compare(&mut left, &mut right).expect("both are up");
         if difference.is_none() {

@@ -1,6 +1,6 @@
-//! Lines of commands of every family, and what we log otherwise than the reference.
+//! Scripts with commands of all families, and the intended differences from the reference's log.
 
-/// Lines that are logged otherwise: how they begin, how what we log begins, and why.
+/// Lines that are logged differently: the start of the line, the start of our log, and the reason.
 pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("XADD x MINID ~ 1-1 LIMIT 10", "XADD x MINID = ", LIMIT),
     ("XADD st MAXLEN ~ 10 LIMIT 5", "XADD st MAXLEN = 4 6-1", LIMIT),
@@ -15,17 +15,17 @@ pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("PFADD broken e0 e3 e1 e4", "PFADD broken e0 e3", BROKEN),
 ];
 
-const BROKEN: &str = "what a broken value took before the element that it does not take stays: a copy \
+const BROKEN: &str = "a damaged value keeps the elements before the refused one: a copy \
                       must have it, too";
-const RESULT: &str = "the same of fields that decide on an order";
+const RESULT: &str = "the sort order may depend on fields that have expired";
 const LIMIT: &str =
-    "beside an exact bound a limit says nothing, and is an error but in the reference's own log";
-const AGAIN: &str = "a copy of the stream must know how often an entry was delivered";
-const CONSUMER: &str = "a copy of the stream must know all consumers";
-const STALE: &str = "a field that has expired is still there for whoever repeats this: it must not \
+    "with an exact bound LIMIT has no effect, and is an error except in the reference's own log";
+const AGAIN: &str = "a copy of the stream needs the delivery counts of entries";
+const CONSUMER: &str = "a copy of the stream needs all consumers";
+const STALE: &str = "an expired field still exists during a replay: it must not \
                      get another time, or take the key with it";
 
-/// Lines of commands. `~` waits until lifetimes of a millisecond are over.
+/// Scripts, one command a line. `~` waits until a TTL of a millisecond is over.
 pub const SCRIPTS: &[(&str, &str)] = &[
     (
         "strings",
