@@ -1,5 +1,5 @@
-//! What a snapshot costs: a write without one, the first and the second write of a key during one, the
-//! stop of the world for the cut, the longest hold of a shard, and the walk.
+//! The cost of a snapshot: a write without one, the first and the second write of a key during
+//! one, the stop of the world for the cut, the longest hold of a shard, and the walk.
 //!
 //! `cargo run --release -p weft-keyspace --example snapshot_cost [KEYS]`
 
@@ -11,7 +11,7 @@ use weft_types::string::{New, record};
 
 const NOW: i64 = 1_000_000;
 
-/// Sets every key in an order of chance; nanoseconds for each.
+/// Sets every key in a random order. Returns nanoseconds per key.
 fn set_all(ks: &Keyspace, keys: u64) -> f64 {
     let (mut turn, mut rng) = (Turn::new(NOW, 1), Rng::new(keys));
     let mut inside = Outside::new(ks, 0).enter();

@@ -1,9 +1,10 @@
-//! The commit point: telling everybody of a group of changes before its shards are released.
+//! The commit point: publishes the effects of a group of changes before its shards are released.
 //!
-//! Who executes commands calls [`settle`] after each of them, or after a transaction, and serves
-//! the clients whose keys it answers; that may change keys again, so it calls it until there is
-//! nothing more, then [`seal`], by which the group gets its place in the log of effects, and then
-//! [`end_group`]. The sweeps of this crate, by which keys only go, call [`commit`].
+//! The executor calls [`settle`] after each command, or after a transaction, and serves the
+//! blocked clients whose keys it returns. Serving may change keys again, so the executor repeats
+//! both steps until `settle` returns no keys. It then calls [`seal`], which gives the group its
+//! position in the effect log, and [`end_group`]. The sweeps of this crate only remove keys; they
+//! call [`commit`].
 
 use crate::effect::{Became, Changes, Effect};
 use crate::guard::Guard;
@@ -13,18 +14,18 @@ pub use crate::log::seal;
 use crate::stale::{invalidate, spread};
 use crate::turn::Turn;
 
-/// For whom there may be something, now that a group is settled.
+/// What may concern blocked clients after a group was settled.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
-    /// Keys that came to be in shards in which clients wait, and any that changed where clients
-    /// wait for that, too: database and name, in order of time.
+    /// Keys that were created in shards with blocked clients, and changed keys in shards where
+    /// clients wait for changes: database and name, in order of execution.
     pub keys: Vec<(usize, Box<[u8]>)>,
-    /// Databases that were exchanged.
+    /// Pairs of databases that were exchanged.
     pub exchanged: Vec<(usize, usize)>,
 }
 
-/// Tells watches, journals and readers of the turn's effects, whose shards `guard` holds; answers which keys
-/// clients may wait for. O(effects).
+/// Notifies watches, journals and caching clients of the pending effects, whose shards `guard`
+/// holds. Returns the keys for which clients may be blocked. O(effects).
 pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     invalidate(guard, turn);
     let Changes { of_keys, exchanged, roused } = turn.effects.take();
@@ -46,9 +47,9 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     Awaited { keys, exchanged }
 }
 
-/// Gives the notices of the turn to who listens to them. The shards of what they tell of are held
-/// by `guard`, so that all notices of a key come in the order in which things have happened to it.
-/// O(notices) beside what the listener does.
+/// Passes the pending notices to the listener. `guard` must hold the shards of their keys, so
+/// that all notices of a key arrive in the order of its changes. O(notices), in addition to the
+/// work of the listener.
 pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
     let notices = turn.effects.take_notices();
     if !notices.is_empty()
@@ -58,14 +59,14 @@ pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
     }
 }
 
-/// Ends a group: [`hand_over`], and who keeps keys of some prefix is told of those that have changed.
+/// Ends a group: [`hand_over`], then notifies clients that track key prefixes of the changes.
 pub fn end_group(guard: &Guard<'_>, turn: &mut Turn) {
     hand_over(guard, turn);
     spread(guard, turn);
 }
 
-/// As [`settle`], for changes by which no key came to be, expiry and eviction; and [`end_group`].
-/// Nobody is served; who waits for a stream as a consumer of one of its groups is told later that it
+/// As [`settle`] and [`end_group`], for expiry and eviction, which create no key. No client is
+/// served here. Clients blocked on a stream as consumers of a group are notified later that it
 /// has gone ([`Turn::take_lost`]).
 #[inline]
 pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
@@ -110,7 +111,7 @@ mod tests {
 
     type Heard = Arc<Mutex<Vec<String>>>;
 
-    /// A keyspace of two databases that writes down what it is told.
+    /// A keyspace of two databases and a list of the notices that it sends.
     fn listened_to() -> (Keyspace, Turn, Heard) {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let heard = Heard::default();
@@ -131,7 +132,7 @@ mod tests {
         std::mem::take(&mut heard.lock().expect("no test panics here"))
     }
 
-    /// Does something to database 1, and commits it.
+    /// Applies `act` to database 1 and commits it.
     fn act(ks: &Keyspace, turn: &mut Turn, act: impl FnOnce(&mut Db<'_>)) {
         let mut inside = Outside::new(ks, 0).enter();
         let guard = inside.world(turn).expect("nobody else");
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keyspace_tells_what_it_does_itself() {
+    fn the_keyspace_sends_its_own_notices() {
         let (ks, mut turn, heard) = listened_to();
         act(&ks, &mut turn, |db| {
             set(db, b"a", None);
@@ -178,12 +179,12 @@ mod tests {
             assert!(db.clear(&key), "were its time over");
             assert!(!db.clear(&key));
         });
-        assert!(take(&heard).is_empty(), "that is for the command to say");
+        assert!(take(&heard).is_empty(), "DEL is a notice of the command");
         turn.drop_trash();
     }
 
     #[test]
-    fn fields_that_a_sweep_finds() {
+    fn a_sweep_sends_notices_for_expired_fields() {
         let (ks, mut turn, heard) = listened_to();
         for (name, kept) in [(&b"some"[..], true), (b"all", false)] {
             let limits = Limits::default();
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_evicted() {
+    fn an_eviction_sends_a_notice() {
         let (ks, mut turn, heard) = listened_to();
         act(&ks, &mut turn, |db| set(db, b"a", None));
         take(&heard);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_noted_that_is_not_wanted() {
+    fn unwanted_notices_are_not_recorded() {
         let (ks, mut turn, heard) = listened_to();
         turn.effects.want(Classes::NONE);
         act(&ks, &mut turn, |db| {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_is_repeated_is_taken_back() {
+    fn misses_of_a_retried_read_are_forgotten() {
         let (ks, mut turn, heard) = listened_to();
         act(&ks, &mut turn, |db| set(db, b"a", Some(1500)));
         take(&heard);
@@ -253,7 +254,7 @@ mod tests {
         }
         turn.effects.forget_misses();
         hand_over(&guard, &mut turn);
-        assert_eq!(take(&heard), ["1:expired a"], "it is gone for good");
+        assert_eq!(take(&heard), ["1:expired a"], "the expiry stays");
         turn.effects.note(0, Classes::MISS, "keymiss", b"b");
         turn.effects.forget_misses();
         assert!(turn.effects.is_empty());

@@ -1,21 +1,21 @@
-//! Background threads that may sleep for a shard, and who wakes them.
+//! Background threads that may sleep for a shard, and their wake-up.
 //!
-//! I/O threads and those of the slow lane are woken by the server, in ways of its own. A thread that
-//! works on the keyspace for a while (it takes a snapshot) has none, and takes a *seat* here: a
-//! number that stands for it in the queues of shards.
+//! The server wakes I/O threads and slow-lane threads by its own means. Other threads that work
+//! on the keyspace for a while (to take a snapshot) register a handle here: its number represents
+//! the thread in the wait queues of shards.
 
 use crate::lock::Waiter;
 use crate::sync::{Mutex, lock};
 use std::thread::Thread;
 
-/// [`Waiter::thread`] of a thread with a seat; its token is the seat's number.
+/// [`Waiter::thread`] of a registered thread; the token is the number of its handle.
 const SEATED: u32 = u32::MAX;
 
-/// The seats, by number.
+/// The registered threads, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers(Mutex<Vec<Option<Thread>>>);
 
-/// The seat of one thread, given back on drop.
+/// The registration of one thread; dropping it ends the registration.
 #[derive(Debug)]
 pub(crate) struct Seat<'k> {
     of: &'k Sleepers,
@@ -27,7 +27,7 @@ impl Sleepers {
         Sleepers(Mutex::new(Vec::new()))
     }
 
-    /// A seat for the calling thread. O(seats).
+    /// Registers the calling thread. O(registered threads).
     pub(crate) fn seat(&self) -> Seat<'_> {
         let mut seats = lock(&self.0);
         let number = seats.iter().position(Option::is_none).unwrap_or(seats.len());
@@ -38,8 +38,8 @@ impl Sleepers {
         Seat { of: self, number }
     }
 
-    /// Wakes the thread that `waiter` stands for; `false` if it is none with a seat. One that has
-    /// left its seat to another meanwhile makes that one look in vain.
+    /// Wakes the thread of `waiter`; `false` if it is not a registered thread. If its number was
+    /// reused meanwhile, the new thread gets a spurious wake-up.
     pub(crate) fn wake(&self, waiter: Waiter) -> bool {
         if waiter.thread != SEATED {
             return false;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seats_are_used_again_and_wake_their_threads() {
+    fn numbers_are_reused_and_wake_their_threads() {
         let sleepers = Sleepers::new();
         let (a, b) = (sleepers.seat(), sleepers.seat());
         assert_ne!(a.waiter(), b.waiter());

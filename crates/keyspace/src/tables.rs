@@ -1,22 +1,23 @@
 //! The tables of all shards and databases.
 //!
 //! ```text
-//!  databases 0 to 15   one row of tables, database by database, made at the start
+//!  databases 0 to 15   one row of tables, database by database, allocated at the start
 //!  all others          made when somebody first touches them, eight shards of a database at a time
 //! ```
 //!
-//! The row is database-major: the roots of the database that everybody uses are contiguous, 64 bytes each, and
-//! stay in the first-level cache. (Shard-major, their stride of a kilobyte made them compete for four sets of it.)
-//! Servers with ten thousand databases use few of them, or put few keys into each: all roots would take 160 MB.
+//! The row is database-major: the roots of the most used database are contiguous, 64 bytes each,
+//! and stay in the first-level cache. (Shard-major, with a stride of a kilobyte, they competed
+//! for four cache sets.) Servers with ten thousand databases use few of them, or put few keys
+//! into each: allocating all roots would take 160 MB.
 
 use crate::Table;
 use crate::keyspace::{Hasher, SHARDS};
 use std::sync::OnceLock;
 
-/// As many databases as a server has that says nothing of them.
+/// The default number of databases.
 const AT_ONCE: usize = 16;
 
-/// Shards of one database whose tables are made together.
+/// Shards of one database whose tables are allocated together.
 const PART: usize = if SHARDS < 8 { SHARDS } else { 8 };
 
 type Part = OnceLock<Box<[Table]>>;
@@ -34,7 +35,7 @@ impl Tables {
         Tables { first, rest: (0..parts).map(|_| Part::new()).collect(), hasher }
     }
 
-    /// The table of `shard` in database `db`, which must be there.
+    /// The table of `shard` in database `db`, which must exist.
     #[inline]
     pub(crate) fn get(&self, shard: u16, db: usize) -> &Table {
         match self.first.get(db * SHARDS + usize::from(shard)) {
@@ -50,7 +51,7 @@ impl Tables {
         &self.rest[part].get_or_init(tables)[at]
     }
 
-    /// The same, unless nobody has touched it: it is empty then.
+    /// The same, or `None` if it was never accessed: then it is empty.
     #[inline]
     pub(crate) fn touched(&self, shard: u16, db: usize) -> Option<&Table> {
         let first = self.first.get(db * SHARDS + usize::from(shard));
@@ -60,7 +61,7 @@ impl Tables {
         })
     }
 
-    /// Of a table that is not in the first row: its part, and its place there.
+    /// For a table outside of the first row: its part, and its index in it.
     fn place(shard: u16, db: usize) -> (usize, usize) {
         let at = (db - AT_ONCE) * SHARDS + usize::from(shard);
         (at / PART, at % PART)

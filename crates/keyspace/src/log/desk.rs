@@ -1,19 +1,19 @@
-//! Where what is in the lanes is handed to those who read: to each its own, all of them the same.
+//! The fan-out from the thread logs to the readers: every reader gets all blocks.
 //!
 //! ```text
-//!  lanes      thread 0 ──┐            ┌─► mail of reader 0:  by lane, in the order of the lane
-//!             thread 1 ──┼─► a reader ┤
-//!             slow lane ─┘  that comes└─► mail of reader 1:  stays here until it comes
+//!  thread logs  thread 0 ──┐            ┌─► inbox of reader 0:  per thread log, in its order
+//!               thread 1 ──┼─► a reader ┤
+//!               slow lane ─┘  collects  └─► inbox of reader 1:  kept until it collects
 //! ```
 //!
-//! The desk is a mutex that only readers take, and who lets one join or end: never a thread that
-//! publishes. Who has it empties the lanes for everybody, so a reader that comes later finds in its
-//! mail what it has missed, and one that does not come delays nobody.
+//! The fan-out is a mutex that only readers take, and threads that add or end a reader: never a
+//! thread that publishes. The collecting reader empties the thread logs for all readers. So a
+//! late reader finds all blocks in its inbox, and a reader that does not collect delays no other.
 //!
-//! Where one reads, the lane's block itself is handed over, and goes back into the lane when it was
-//! read. Where several do, a small block is copied: into the last block of a reader's mail, if that has
-//! room, so that mail which waits for long is not thousands of blocks with a unit in each. A large
-//! block is shared by all of them.
+//! With one reader, the block itself is handed over and returns to its thread log after it was
+//! read. With several readers, a small block is copied, into the last block of a reader's inbox
+//! if that has room; otherwise a slow reader's inbox would hold thousands of blocks with one unit
+//! each. A large block is shared.
 
 use super::lane::Lane;
 use super::unit::{Block, Target};
@@ -23,14 +23,14 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// There are never more readers than this.
+/// The maximum number of readers.
 pub const MAX_READERS: usize = 4;
 
-/// A list of blocks that was emptied keeps room for so many.
+/// The capacity that an emptied list of blocks keeps.
 pub(super) const KEPT_PARCELS: usize = 64;
 
-/// A reader, for those who do not have it in hand: it is somebody else's, or on another thread. No two
-/// readers of a log have the same, whenever they are there.
+/// Identifies a reader to other threads. No two readers of a log have the same id, even at
+/// different times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderId {
     pub(super) slot: usize,
@@ -38,11 +38,11 @@ pub struct ReaderId {
     pub(super) number: u64,
 }
 
-/// A block on its way to one reader.
+/// A block for one reader.
 #[derive(Debug)]
 pub(super) enum Parcel {
     Own(Box<Block>),
-    /// Others have it as well.
+    /// Other readers have the block, too.
     Shared(Arc<Block>),
 }
 
@@ -58,7 +58,7 @@ impl Deref for Parcel {
 }
 
 impl Parcel {
-    /// The block, to be used again, if nobody else has it any more.
+    /// The block for reuse, if no other reader has it any more.
     pub(super) fn into_block(self) -> Option<Box<Block>> {
         match self {
             Parcel::Own(block) => Some(block),
@@ -67,7 +67,7 @@ impl Parcel {
     }
 }
 
-/// A lane, as one reader sees it: what has come out of it and was not passed.
+/// One thread log from the view of one reader: the collected blocks not passed yet.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) lane: Arc<Lane>,
@@ -76,16 +76,16 @@ pub(super) struct Source {
     pub(super) at: usize,
 }
 
-/// What waits for one reader, by lane.
+/// The blocks for one reader that it has not collected, by thread log.
 pub(super) type Mail = Vec<Vec<Parcel>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It gets all that comes.
+    /// It gets all new blocks.
     Reads,
-    /// It was ended, and still has to read what came before that.
+    /// It was ended, and has yet to read earlier blocks.
     Finishes,
-    /// It was dropped, and is to be ended still.
+    /// It was dropped but not ended yet.
     Left,
 }
 
@@ -107,7 +107,7 @@ impl Seat {
         self.box_of(lane).push(parcel);
     }
 
-    /// Puts a copy.
+    /// Adds a copy of `block`.
     fn put_copy(&mut self, lane: usize, block: &Block) {
         let mail = self.box_of(lane);
         if let Some(Parcel::Own(last)) = mail.last_mut()
@@ -130,29 +130,30 @@ impl Seat {
     }
 }
 
-/// See the module.
+/// See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
-    /// All lanes that were known when it was last looked for them.
+    /// All thread logs known at the last check.
     lanes: Vec<Arc<Lane>>,
     lanes_version: u64,
     seats: [Option<Seat>; MAX_READERS],
-    /// Readers that there have been.
+    /// The number of readers so far.
     readers: u64,
-    /// How many bytes had been published when nobody read any more. While one that was dropped is to
-    /// be ended still, what has come since is in the lanes.
+    /// The bytes published when the last reader stopped reading. While a dropped reader has not
+    /// been ended, later units stay in the thread logs.
     left_at: u64,
 }
 
 impl Desk {
-    /// Gives a seat to one that reads from now on; `None` where all are taken. The world is stopped.
+    /// Assigns a slot to a new reader, which gets all units from now on; `None` if all slots are
+    /// taken. The world must be stopped.
     pub(super) fn join(&mut self, log: &Log, target: Target) -> Option<ReaderId> {
         let is_vacant = |seat: &Option<Seat>| seat.is_none();
-        // One that was dropped and not ended is not there any more.
+        // The slot of a reader that was dropped but not ended can be reused.
         let is_left = |seat: &Option<Seat>| matches!(seat, Some(s) if s.state == State::Left);
         let slot = self.seats.iter().position(is_vacant);
         let slot = slot.or_else(|| self.seats.iter().position(is_left))?;
-        // What has come before is for those who read already.
+        // Earlier units belong to the readers that exist already.
         self.empty_lanes(log, None);
         self.readers += 1;
         let number = self.readers;
@@ -161,8 +162,8 @@ impl Desk {
         Some(ReaderId { slot, number })
     }
 
-    /// Has a reader get nothing that comes after this; whether it would have, had it stayed. The world
-    /// is stopped.
+    /// Ends a reader: it gets no later units. Returns whether it was still to be ended. The world
+    /// must be stopped.
     pub(super) fn end(&mut self, log: &Log, id: ReaderId) -> bool {
         self.empty_lanes(log, None);
         let Some(place) = self.place(id) else { return false };
@@ -176,7 +177,8 @@ impl Desk {
         true
     }
 
-    /// The reader was dropped. What it leaves behind is to be freed by who has let go of the desk.
+    /// Handles a dropped reader. The caller frees the returned inbox after it has released the
+    /// fan-out.
     pub(super) fn leave(&mut self, log: &Log, id: ReaderId) -> Option<Mail> {
         let place = self.place(id)?;
         let seat = place.as_mut()?;
@@ -191,7 +193,7 @@ impl Desk {
         Some(mail)
     }
 
-    /// Notes, where nobody reads any more, since when that is so.
+    /// If no reader is left, records the position from which units stay in the thread logs.
     fn note_if_left(&mut self, log: &Log) {
         if !self.is_read() {
             self.left_at = log.published();
@@ -199,32 +201,32 @@ impl Desk {
         }
     }
 
-    /// The place of that reader, if it is its own still.
+    /// The slot of that reader, if the reader still has it.
     fn place(&mut self, id: ReaderId) -> Option<&mut Option<Seat>> {
         self.has(id).then(|| &mut self.seats[id.slot])
     }
 
-    /// Whether that reader is there, or is to be ended still.
+    /// Whether that reader still has its slot: it exists or has not been ended.
     pub(super) fn has(&self, id: ReaderId) -> bool {
         self.seats[id.slot].as_ref().is_some_and(|seat| seat.number == id.number)
     }
 
-    /// Whether anybody gets what comes.
+    /// Whether any reader gets new blocks.
     fn is_read(&self) -> bool {
         self.seats.iter().flatten().any(Seat::reads)
     }
 
-    /// The bits of all targets for which somebody was to read, and was not ended.
+    /// The bits of all targets with a reader that was not ended.
     pub(super) fn wanted(&self) -> u64 {
         let seats = self.seats.iter().flatten();
         let wanting = seats.filter(|seat| seat.state != State::Finishes);
         wanting.fold(0, |bits, seat| bits | seat.target.bits())
     }
 
-    /// Gives the reader in that slot what has come for it; whether there is anything.
+    /// Moves the blocks for the reader in that slot to `sources`. Returns whether there were any.
     pub(super) fn collect(&mut self, log: &Log, slot: usize, sources: &mut Vec<Source>) -> bool {
         let Some(seat) = &self.seats[slot] else { return false };
-        // One that was ended has all that it gets.
+        // A reader that was ended already has all its blocks.
         if seat.reads() {
             self.empty_lanes(log, Some(slot));
         }
@@ -245,8 +247,8 @@ impl Desk {
         true
     }
 
-    /// Takes what is in the lanes and gives it to all who read. The blocks go to `collector`, if
-    /// others get copies.
+    /// Takes the blocks out of the thread logs and passes them to all active readers. `collector`
+    /// gets the block itself if other readers get copies.
     fn empty_lanes(&mut self, log: &Log, collector: Option<usize>) {
         let version = log.lanes_version.load(Ordering::Acquire);
         if version != self.lanes_version {
@@ -266,8 +268,8 @@ impl Desk {
         self.lanes.extend_from_slice(&all[self.lanes.len()..]);
     }
 
-    /// What is in memory of all units: those that anybody has not passed who is there. Each reader
-    /// has still to pass what lies between two points of one order, so these overlap or lie apart.
+    /// Bytes of all units in memory: those that any existing reader has not passed. A reader's
+    /// pending units are a range of the same order, so the ranges can be merged.
     pub(super) fn pending_bytes(&self, progress: &[Line<Progress>], published: u64) -> u64 {
         let mut pending: Vec<(u64, u64)> = Vec::with_capacity(MAX_READERS + 1);
         for (seat, progress) in self.seats.iter().zip(progress) {
@@ -288,7 +290,7 @@ impl Desk {
     }
 }
 
-/// Gives a block of `lane`, which is the lane at index `nth`, to all who read.
+/// Passes a block of `lane`, the thread log at index `nth`, to all active readers.
 fn hand_out(
     seats: &mut [Option<Seat>; MAX_READERS],
     lane: &Lane,

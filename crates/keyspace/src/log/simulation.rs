@@ -1,8 +1,9 @@
-//! Readers that join, read, sleep, are ended and dropped in any order, beside a plain list of what was
-//! published: what each of them sees, when it is woken, and what is kept in memory.
+//! Readers that join, read, sleep, are ended and dropped in any order, compared with a plain list
+//! of the published units: what each reader returns, when it is woken, and how much memory is
+//! held.
 //!
-//! One thread does one thing after the other, chosen by a seed, so a run that fails is the same when it
-//! is run again: `LOG_SEED=n LOG_RUNS=1`. What threads do to each other is in `tests/loom_log.rs`.
+//! One thread performs one step after the other, chosen by a seed, so `LOG_SEED=n LOG_RUNS=1`
+//! reproduces a failed run. `tests/loom_log.rs` tests the interaction of threads.
 
 use super::draft::Draft;
 use super::unit::{Arg, Target};
@@ -11,33 +12,33 @@ use crate::turn::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Threads that publish.
+/// The number of publishing threads.
 const THREADS: usize = 3;
 const STEPS: usize = 300;
 
-/// A unit, as it was published.
+/// A published unit.
 struct Made {
-    /// Its commands, one behind the other.
+    /// Its encoded commands, concatenated.
     text: Vec<u8>,
     targets: Vec<Target>,
     large: Vec<Weak<Vec<u8>>>,
 }
 
-/// A reader, and what is known of it.
+/// A reader and its expected state.
 struct Known {
-    /// `None` when it was dropped.
+    /// `None` after it was dropped.
     reader: Option<LogReader>,
     id: ReaderId,
     target: Target,
-    /// The last unit that it was shown, and the last one that it has passed.
+    /// The last unit that it returned, and the last one that it has passed.
     position: usize,
     passed: usize,
-    /// The last unit of its time, when it was ended.
+    /// The last unit it may get, once it was ended.
     end: Option<usize>,
-    /// It was dropped, and another one has its place, though it was not ended.
+    /// It was dropped but not ended, and another reader has its slot.
     replaced: bool,
     wakes: Arc<AtomicUsize>,
-    /// It sleeps; it had been woken so often before.
+    /// While it sleeps: the number of wake-ups before.
     sleeps: Option<usize>,
 }
 
@@ -46,7 +47,7 @@ impl Known {
         self.reader.is_some() && self.end.is_none()
     }
 
-    /// It was dropped and is to be ended.
+    /// It was dropped but not ended.
     fn is_left(&self) -> bool {
         self.reader.is_none() && self.end.is_none() && !self.replaced
     }
@@ -59,11 +60,11 @@ impl Known {
 struct World {
     log: Arc<Log>,
     drafts: Vec<Draft>,
-    /// Something was published, and nobody has rung.
+    /// A unit was published, and readers have not been woken since.
     rings: bool,
     made: Vec<Made>,
     known: Vec<Known>,
-    /// The last unit when nobody read any more.
+    /// The last unit when the last reader stopped reading.
     left_at: usize,
     rng: Rng,
 }
@@ -117,7 +118,7 @@ impl World {
         self.see_who_is_woken();
     }
 
-    /// All that slept were woken, once.
+    /// All sleeping readers were woken once.
     fn see_who_is_woken(&mut self) {
         for known in &mut self.known {
             if let Some(before) = known.sleeps.take() {
@@ -140,10 +141,10 @@ impl World {
         };
         assert!(there < MAX_READERS);
         let (id, position) = (reader.id(), self.made.len());
-        assert!(self.known.iter().all(|known| known.id != id), "a name is given once");
+        assert!(self.known.iter().all(|known| known.id != id), "an id is used once");
         if places == MAX_READERS {
             let mut left = self.known.iter_mut().filter(|known| known.is_left());
-            left.find(|known| known.id.slot == id.slot).expect("its place").replaced = true;
+            left.find(|known| known.id.slot == id.slot).expect("its slot").replaced = true;
         }
         self.known.push(Known {
             reader: Some(reader),
@@ -158,7 +159,7 @@ impl World {
         });
     }
 
-    /// Ends any that there ever was.
+    /// Ends any reader, past or present.
     fn end(&mut self) {
         if self.known.is_empty() {
             return;
@@ -189,7 +190,7 @@ impl World {
         }
     }
 
-    /// One that is there.
+    /// A random existing reader.
     fn any(&mut self) -> Option<usize> {
         let there = self.known.iter().enumerate().filter(|(_, known)| known.reader.is_some());
         let there: Vec<usize> = there.map(|(which, _)| which).collect();
@@ -228,7 +229,7 @@ impl World {
         known.sleeps = may.then(|| known.wakes.load(Ordering::Relaxed));
     }
 
-    /// When everybody has read everything, nothing is kept.
+    /// After all readers have read all units, no unit stays in memory.
     fn read_all(&mut self) {
         (0..self.known.len()).for_each(|which| self.read(which, usize::MAX));
         if self.log.is_on() && !self.known.iter().any(Known::reads) {
@@ -293,7 +294,7 @@ impl World {
             _ => self.read_all(),
         }
         self.check();
-        // What is gone is not looked at for ever.
+        // Bounds the number of past readers that are checked.
         if self.known.len() > 4 * MAX_READERS {
             self.known.retain(|known| !known.is_gone());
         }
@@ -305,10 +306,10 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn who_joins_and_ends_at_any_time_sees_what_is_of_its_time() {
+fn readers_get_exactly_the_units_between_join_and_end() {
     let (seed, runs) = (number("LOG_SEED", 1), number("LOG_RUNS", 200));
     for seed in seed..seed + runs {
-        // A run that fails says which one it is.
+        // On failure, dropping it prints the seed.
         let told = Told(seed);
         let mut world = World {
             log: Arc::default(),

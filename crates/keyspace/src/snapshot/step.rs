@@ -1,10 +1,10 @@
-//! The walkers: a shard is held for a small step, and what it brings is given to the visitor
-//! outside of every lock.
+//! The walkers: a step holds a shard briefly and gives its images to the visitor outside of all
+//! locks.
 //!
-//! Each walker takes a shard that no other is at. Shards that a command of the slow lane holds come
-//! last. When much is kept ([`Account::is_pressed`](super::account::Account)), the one that keeps most comes first:
-//! what writers have handed over is fetched without the shard, and the more of a table is walked
-//! over, the less must be kept.
+//! Each walker takes a shard that no other walker visits. Shards held by slow-lane commands come
+//! last. When much memory is held ([`Account::is_pressed`](super::account::Account)), the shard
+//! that holds most comes first. Fetching images needs no shard lock, and the further the walk has
+//! come, the less writers must keep.
 
 use super::planted::{self, Fault};
 use super::shards;
@@ -18,24 +18,24 @@ use crate::running;
 use crate::sync::lock;
 use crate::turn::Turn;
 
-/// What [`Snapshot::step`] has come to.
+/// The result of [`Snapshot::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is more to be done.
+    /// There may be more keys.
     More,
-    /// All was given, or the rest is in the hands of other walkers: nothing is left for this one.
+    /// All keys were given, or other walkers process the rest: this thread has finished.
     Done,
 }
 
 impl<'k> Snapshot<'k> {
-    /// Gives some keys of the cut to `visit`, each key of the cut once over all steps of all
-    /// threads, in no order. Any number of threads may call this, each with a hand and a turn of
-    /// its own, until it answers [`Step::Done`]; when all of them have got that, the snapshot is
-    /// complete. `visit` is called with nothing held, and may take its time: nobody waits for it,
-    /// but the longer it takes, the more may have to be kept.
+    /// Gives some keys of the cut to `visit`: each key once over all steps of all threads, in no
+    /// order. Any number of threads may call this, each with its own `hand` and `turn`, until it
+    /// returns [`Step::Done`]; when all of them have got that, the snapshot is complete. `visit`
+    /// is called with nothing held and may block: no thread waits for it, but the longer it
+    /// takes, the more memory may be held.
     ///
-    /// A shard is held for some tens of microseconds, and for as long as it takes to make one
-    /// image. Waits for a shard that a long command holds when nothing else is left.
+    /// A shard is held for some tens of microseconds, or as long as it takes to make one image.
+    /// Waits for a shard held by a long command when no other is left.
     pub fn step(
         &self,
         hand: &mut SlowHand<'_>,
@@ -50,7 +50,7 @@ impl<'k> Snapshot<'k> {
             return self.give(batch, visit);
         }
         if self.account.is_pressed() {
-            // What long commands hand over must not wait for their end.
+            // Images of long commands must be fetched before those commands end.
             running::held(&self.ks.running()).for_each(|s| shards::fetch(self.ks, s, &mut batch));
         }
         match self.choose() {
@@ -69,8 +69,8 @@ impl<'k> Snapshot<'k> {
         }
     }
 
-    /// Takes a shard out of those that are left: one that can be had, if there is any, and one that
-    /// keeps much, if that matters. O(shards).
+    /// Takes an unfinished shard: preferably one that no long command holds, and under memory
+    /// pressure the one that holds most. O(shards).
     fn choose(&self) -> Option<At<'_, 'k>> {
         let mut left = lock(&self.left);
         let running = self.ks.running();
@@ -92,7 +92,7 @@ impl<'k> Snapshot<'k> {
         self.account.sub(batch.shard, batch.passed.free());
         for image in batch.images {
             let charge = image.charge();
-            // What was kept before the cut was made may have expired at it.
+            // An image kept before the cut may have expired by the cut.
             if self.account.is_live(image.expiry()) {
                 self.account.note_given();
                 visit(image);
@@ -107,11 +107,11 @@ impl<'k> Snapshot<'k> {
     }
 }
 
-/// A walker at a shard, which goes back to those that are left unless it is done.
+/// A walker's shard; dropping it returns the shard to `left` unless it is done.
 struct At<'s, 'k> {
     snapshot: &'s Snapshot<'k>,
     shard: u16,
-    /// By a command of the slow lane.
+    /// By a slow-lane command.
     is_held: bool,
     is_done: bool,
 }
@@ -120,7 +120,7 @@ impl At<'_, '_> {
     fn step(mut self, hand: &mut SlowHand<'_>, turn: &mut Turn, batch: &mut Batch) {
         batch.shard = self.shard;
         if self.is_held {
-            // Who holds it may go on for long: what it hands over is taken first.
+            // The holder may keep it for long, so its images are fetched first.
             shards::fetch(self.snapshot.ks, self.shard, batch);
             if !batch.is_empty() {
                 return;
