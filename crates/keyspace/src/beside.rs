@@ -112,7 +112,7 @@ mod tests {
             assert!(beside.load(shard, [(1, one(&name))].into_iter()).is_err());
         }
         assert_eq!(beside.keys(), 1000);
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let old = db.key(b"old");
         db.set(&old, one(b"old"));

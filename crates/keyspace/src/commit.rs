@@ -14,7 +14,7 @@ pub use crate::log::seal;
 use crate::stale::{invalidate, spread};
 use crate::turn::Turn;
 
-/// What may concern blocked clients after a group was settled.
+/// The changes of a settled group that may concern blocked clients.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
     /// Keys that were created in shards with blocked clients, and changed keys in shards where
@@ -135,7 +135,7 @@ mod tests {
     /// Applies `act` to database 1 and commits it.
     fn act(ks: &Keyspace, turn: &mut Turn, act: impl FnOnce(&mut Db<'_>)) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         act(&mut Db::new(&guard, turn, 1));
         settle(&guard, turn);
         end_group(&guard, turn);
@@ -176,7 +176,7 @@ mod tests {
         turn.set_time(3000);
         act(&ks, &mut turn, |db| {
             let key = db.key(b"a");
-            assert!(db.clear(&key), "were its time over");
+            assert!(db.clear(&key), "even if it has expired");
             assert!(!db.clear(&key));
         });
         assert!(take(&heard).is_empty(), "DEL is a notice of the command");
@@ -246,7 +246,7 @@ mod tests {
         take(&heard);
         turn.set_time(2000);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 1);
         for name in [&b"b"[..], b"a"] {
             let key = db.key(name);

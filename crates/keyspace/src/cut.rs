@@ -184,7 +184,7 @@ mod tests {
         let (mut turn, mut other) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
         let key = ks.key(b"k");
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         Db::new(&guard, &mut turn, 0).set(&key, record(b"k", New::Bytes(b"v"), None, 0));
         drop(guard);
         drop(inside);

@@ -82,7 +82,7 @@ mod tests {
         let mut inside = Outside::new(&ks, 0).enter();
         let names: Vec<String> = (0..500).map(|n| format!("key:{n}")).collect();
         for (n, name) in names.iter().enumerate() {
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let mut db = Db::new(&guard, &mut turn, n % 2);
             let key = db.key(name.as_bytes());
             let expiry = (n % 3 == 0).then_some(5000);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((all.examined, all.moved), (500, 250));
         assert!(turn.effects.is_empty());
         for (n, name) in names.iter().enumerate() {
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let mut db = Db::new(&guard, &mut turn, n % 2);
             let key = db.key(name.as_bytes());
             let record = db.peek(&key).expect("it is there");

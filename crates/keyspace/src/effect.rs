@@ -24,7 +24,7 @@ use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
 use crate::stale::{Changed, Unread, Whole};
 
-/// What happened to a key.
+/// The kind of change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Became {
     /// The key did not exist before.

@@ -519,7 +519,7 @@ mod tests {
         form: impl Fn(usize) -> (Option<i64>, u32),
     ) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
@@ -629,7 +629,7 @@ mod tests {
         let used = evictor.pool.0.last().expect("the others").key.clone();
         {
             let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let key = ks.key(&used);
             assert!(Db::new(&guard, &mut turn, 0).read(&key).is_some());
         }

@@ -199,7 +199,7 @@ pub fn expire_noted(
     }
 }
 
-/// What can expire in a thread's shards of one database.
+/// Whether keys or fields can expire in a thread's shards of one database.
 #[derive(Clone, Copy, Default)]
 struct There {
     keys: bool,
@@ -328,7 +328,7 @@ mod tests {
     /// Stores `n` keys that expire at `at` in a database.
     fn fill(ks: &Keyspace, turn: &mut Turn, db: usize, prefix: &str, n: usize, at: Option<i64>) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(ks.counts(0), (500, 0));
         assert_eq!(ks.counts(3), (20, 20));
         assert_eq!(turn.tally.expired, 5700);
-        assert!(turn.take_trash().is_none(), "the dead are dropped");
+        assert!(turn.take_trash().is_none(), "removed records are dropped");
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Gates {
 
     /// Takes the safepoints below `count` into use, for threads that are started after this call.
     pub fn use_up_to(&self, count: usize) {
-        assert!(count < self.gates.len(), "there is no room for {count} gates");
+        assert!(count < self.gates.len(), "there is no room for {count} safepoints");
         self.use_more(|in_use| (in_use & SPARE) | (in_use & !SPARE).max(count));
     }
 

@@ -208,7 +208,7 @@ impl<'k> Guard<'k> {
             Held::One(shard) => smallvec::smallvec![*shard],
             Held::Many(set) => set.0.clone(),
             Held::World(_) | Held::Cut(_) | Held::Rest(_) => {
-                unreachable!("the world lacks nothing")
+                unreachable!("a world guard holds every shard")
             }
         };
         self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing.iter())));

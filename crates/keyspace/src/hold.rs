@@ -1,4 +1,4 @@
-//! What a thread holds, as a type: nothing, a set of shards, or the world.
+//! A thread's locks as a type: nothing, a set of shards, or the world.
 //!
 //! ```text
 //!   Outside ──enter──► Inside ──guard, guard_one──► Guard of shards ──drop──► Inside

@@ -283,7 +283,7 @@ impl<W: Waits> Lines<W> {
             {
                 passed = number;
                 match next.state().claim() {
-                    // Another thread serves it, maybe from another key; so clients after it go on.
+                    // Another thread serves it, maybe from another key; so look at clients after it, too.
                     Claim::Over | Claim::Theirs => {}
                     // Its owner passes the turn on to the clients after it.
                     Claim::Owners => break,

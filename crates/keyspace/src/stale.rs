@@ -77,7 +77,7 @@ impl Keyspace {
     /// # Panics
     /// If a registry is already set.
     pub fn tell_caches(&self, caches: Box<dyn Caches>) {
-        assert!(self.caches.set(caches).is_ok(), "caches are kept in one place");
+        assert!(self.caches.set(caches).is_ok(), "there is one registry of caches");
     }
 
     /// Sets whether a key of `shard` is tracked for a client that has read it. Call it while the

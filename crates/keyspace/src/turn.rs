@@ -67,7 +67,7 @@ impl Rng {
     }
 }
 
-/// What happens to an expired key that a command meets. It is hidden from the command either way.
+/// How a command treats an expired key that it meets. It is hidden from the command either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expired {
     /// It is removed: an effect like that of any command.

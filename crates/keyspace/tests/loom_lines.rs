@@ -300,7 +300,7 @@ fn called_while_it_comes(tells_first: bool) {
         let mail = world.mail.lock().unwrap();
         let told = mail.iter().position(|told| *told == Told::Waits(2)).expect("it is told");
         if let Some(retry) = mail.iter().position(|told| *told == Told::Retry(2)) {
-            assert!(told < retry, "it is to try, and does not know that it waits");
+            assert!(told < retry, "it must retry, and does not know that it waits");
         }
     });
 }

@@ -43,7 +43,7 @@ fn fill(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
     for key in keys(ks) {
-        let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+        let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
         add(&mut Db::new(&guard, &mut turn, 0), &key, 10);
         commit(&guard, &mut turn);
         drop(guard);

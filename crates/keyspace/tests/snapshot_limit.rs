@@ -15,7 +15,7 @@ fn with_db(ks: &Keyspace, name: &[u8], act: impl FnOnce(&mut Db<'_>, &Key<'_>)) 
     let mut turn = Turn::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name);
-    let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+    let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
     act(&mut Db::new(&guard, &mut turn, 0), &key);
     settle(&guard, &mut turn);
     seal(&guard, &mut turn);

@@ -95,7 +95,7 @@ struct Trial {
     doubt: Doubt,
 }
 
-/// What is measured again, if anything.
+/// Which measurement is repeated, if any.
 #[derive(Clone, Copy, Debug)]
 enum Doubt {
     None,
@@ -133,7 +133,7 @@ impl std::fmt::Display for Verdict {
             Outcome::Stays => "they stay",
             Outcome::Back => "back",
             Outcome::Again => "measured again",
-            Outcome::GivenUp => "given up, the load is another one",
+            Outcome::GivenUp => "cancelled, the load has changed",
         };
         let (gain, cost) = (100.0 * gain, 100.0 * cost);
         write!(

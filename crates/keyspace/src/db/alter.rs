@@ -106,7 +106,7 @@ mod tests {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&keyspace, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let key = db.key(b"k");
         let value = |text: &'static [u8], at| record(b"k", New::Bytes(text), at, 0);

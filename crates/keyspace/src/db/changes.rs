@@ -345,7 +345,7 @@ mod tests {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         act(&guard, &mut turn)
     }
 
@@ -445,7 +445,7 @@ mod tests {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 1);
         set(&mut db, b"early", None);
         ks.set_waited(ks.key(b"k").shard, true);
@@ -476,7 +476,7 @@ mod tests {
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         set(&mut db, b"k", Some(2000));
         let key = db.key(b"k");
@@ -498,7 +498,7 @@ mod tests {
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let (announced, other) = (db.key(b"k"), db.key(b"l"));
         db.before_write(&announced);

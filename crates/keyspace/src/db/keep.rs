@@ -1,4 +1,4 @@
-//! What a snapshot needs from writers: old values, and tables that are emptied or exchanged.
+//! The duties of writers for a snapshot: they keep old values, and tables that are emptied or exchanged.
 //!
 //! See [`crate::snapshot`]. Callers check the shard's interest bits first.
 

@@ -1,4 +1,4 @@
-//! What commands write to the effect log.
+//! How commands write to the effect log.
 //!
 //! A command that has changed a key is logged in the words of its client, unless it has logged
 //! other words ([`Db::log`]) or nothing ([`Db::log_nothing`]). The caller of a command's function

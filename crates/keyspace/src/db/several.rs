@@ -52,7 +52,7 @@ mod tests {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&keyspace, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let names: [&[u8]; 5] = [b"a", b"b", b"none", b"late", b"a"];
         let keys = names.map(|name| db.key(name));

@@ -170,7 +170,7 @@ mod tests {
     /// `kept` others.
     fn put(ks: &Keyspace, turn: &mut Turn, name: &[u8], dead: u32, live: u32, kept: u32) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, 0);
         let key = db.key(name);
         let limits = Limits::default();
@@ -189,7 +189,7 @@ mod tests {
 
     fn len(ks: &Keyspace, turn: &mut Turn, name: &[u8]) -> Option<usize> {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, 0);
         let key = db.key(name);
         db.peek(&key).map(|record| hash::len(&record))
@@ -248,7 +248,7 @@ mod tests {
         assert!(swept.unfinished && expired > 0 && expired < 5000, "{swept:?}");
         {
             let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let mut db = Db::new(&guard, &mut turn, 0);
             let key = db.key(b"h");
             let new = weft_types::string::New::Bytes(b"text");

@@ -13,7 +13,7 @@
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
 //! # let mut turn = Turn::new(0, 1);
 //! # let mut inside = Outside::new(&ks, 0).enter();
-//! # let guard = inside.world(&mut turn).expect("nobody else");
+//! # let guard = inside.world(&mut turn).expect("the slow lane is idle");
 //! let reader_thread = std::thread::current();
 //! let wake = Arc::new(move || reader_thread.unpark());
 //! let mut log = guard.begin_log(Target::AOF, wake).expect("the only reader");

@@ -24,13 +24,13 @@ fn keyspace(threads: usize) -> Keyspace {
 
 fn begin(ks: &Keyspace, turn: &mut Turn) -> LogReader {
     let mut inside = Outside::new(ks, 0).enter();
-    let guard = inside.world(turn).expect("nobody else");
+    let guard = inside.world(turn).expect("the slow lane is idle");
     guard.begin_log(Target::ALL, Arc::new(|| {})).expect("there is room")
 }
 
 fn end(ks: &Keyspace, turn: &mut Turn, reader: &LogReader) {
     let mut inside = Outside::new(ks, 0).enter();
-    inside.world(turn).expect("nobody else").end_log(&reader.id());
+    inside.world(turn).expect("the slow lane is idle").end_log(&reader.id());
 }
 
 /// Reads all available units as text: number and commands.
@@ -63,7 +63,7 @@ fn words_are_logged_when_a_key_has_changed() {
     let mut turn = Turn::new(1000, 1);
     let act = |turn: &mut Turn, act: &dyn Fn(&mut Db<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, 1);
         act(&mut db);
         db.log_words(&mut [Arg::Bytes(b"WORDS")].into_iter());
@@ -132,7 +132,7 @@ fn readers_in_sequence_see_continuous_numbers() {
     let mut turn = Turn::new(1000, 1);
     let log_one = |turn: &mut Turn, name: &[u8]| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         set(&mut Db::new(&guard, turn, 0), name, None);
         seal(&guard, turn);
         guard.log_position()
@@ -156,7 +156,7 @@ fn readers_in_sequence_see_continuous_numbers() {
     let other = keyspace(1);
     let mut fourth = begin(&other, &mut turn);
     let mut inside = Outside::new(&other, 0).enter();
-    let guard = inside.world(&mut turn).expect("nobody else");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
     set(&mut Db::new(&guard, &mut turn, 0), b"d", None);
     seal(&guard, &mut turn);
     assert_eq!(read(&mut fourth), ["1 0:SET d v"]);
@@ -170,7 +170,7 @@ fn several_readers_at_once() {
     let mut turn = Turn::new(1000, 1);
     let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        act(&inside.world(turn).expect("nobody else"));
+        act(&inside.world(turn).expect("the slow lane is idle"));
     };
     let join = |turn: &mut Turn, target: Target| {
         let mut reader = None;
@@ -179,7 +179,7 @@ fn several_readers_at_once() {
     };
     let log_one = |turn: &mut Turn, name: &[u8]| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         assert_eq!(guard.is_logged(), ks.log().is_on());
         set(&mut Db::new(&guard, turn, 0), name, None);
         seal(&guard, turn);
@@ -277,7 +277,7 @@ fn each_step_of_expiry_is_a_unit() {
     let mut turn = Turn::new(1000, 1);
     {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         for n in 0..100 {
             set(&mut Db::new(&guard, &mut turn, 1), n.to_string().as_bytes(), Some(1000));
         }
@@ -374,7 +374,7 @@ fn a_replay_reproduces_the_data() {
     let mut turn = Turn::new(1000, 1);
     let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, THREADS).enter();
-        act(&inside.world(turn).expect("nobody else"));
+        act(&inside.world(turn).expect("the slow lane is idle"));
     };
     let join = |turn: &mut Turn| {
         let sleeper: Arc<OnceLock<Thread>> = Arc::default();
@@ -425,7 +425,7 @@ fn a_replay_reproduces_the_data() {
         replayed
     });
     let mut inside = Outside::new(&ks, THREADS).enter();
-    let guard = inside.world(&mut turn).expect("nobody else");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
     let mut db = Db::new(&guard, &mut turn, 0);
     assert_eq!(replayed.len(), db.len());
     for (name, value) in &replayed {

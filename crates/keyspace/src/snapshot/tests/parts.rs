@@ -1,4 +1,4 @@
-//! What the simulation does not cover: one snapshot at a time, the limit, the wait for a long
+//! Cases that the simulation does not cover: one snapshot at a time, the limit, the wait for a long
 //! command, and the interest bits of shards.
 
 use super::super::{BeginError, Image, Snapshot, Step};
@@ -30,7 +30,7 @@ fn set(ks: &Keyspace, name: &str, value: &str) {
     let mut turn = Turn::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name.as_bytes());
-    let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+    let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
     let record = record(key.bytes, New::Bytes(value.as_bytes()), None, 0);
     Db::new(&guard, &mut turn, 0).set(&key, record);
     super::commit(&guard, &mut turn);
@@ -86,7 +86,7 @@ fn one_snapshot_at_a_time_and_no_state_is_left() {
     assert_eq!(shards_that_take_part(&ks), 0);
 
     let mut inside = Outside::new(&ks, 0).enter();
-    let guard = inside.world(&mut turn).expect("nobody else");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
     let snapshot = Snapshot::begin_in(&ks, &guard, &mut turn, 0).expect("the last was cancelled");
     drop(guard);
     drop(inside);

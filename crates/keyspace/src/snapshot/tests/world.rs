@@ -332,7 +332,7 @@ impl World {
     pub(super) fn clear(&mut self) {
         self.calm();
         let mut inside = self.inside();
-        let guard = inside.world(&mut self.turn).expect("nobody else");
+        let guard = inside.world(&mut self.turn).expect("the slow lane is idle");
         for index in 0..DATABASES {
             drop(Db::new(&guard, &mut self.turn, index).take_all());
         }
