@@ -27,32 +27,32 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// An atomic box: one thread stores a box and another takes it, without blocking. A stored value
 /// is published to the thread that takes it.
-pub(crate) struct Hatch<T>(HatchCell<T>);
+pub(crate) struct AtomicBox<T>(AtomicBoxCell<T>);
 
 #[cfg(not(loom))]
-type HatchCell<T> = crossbeam_utils::atomic::AtomicCell<Option<Box<T>>>;
+type AtomicBoxCell<T> = crossbeam_utils::atomic::AtomicCell<Option<Box<T>>>;
 
 /// Not lock-free, but the model checks visibility, which is the same.
 #[cfg(loom)]
-type HatchCell<T> = Mutex<Option<Box<T>>>;
+type AtomicBoxCell<T> = Mutex<Option<Box<T>>>;
 
-impl<T> Default for Hatch<T> {
+impl<T> Default for AtomicBox<T> {
     fn default() -> Self {
-        Hatch(HatchCell::new(None))
+        AtomicBox(AtomicBoxCell::new(None))
     }
 }
 
-impl<T> std::fmt::Debug for Hatch<T> {
+impl<T> std::fmt::Debug for AtomicBox<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hatch")
+        f.write_str("AtomicBox")
     }
 }
 
 #[cfg(not(loom))]
-impl<T> Hatch<T> {
+impl<T> AtomicBox<T> {
     /// Takes the box, if there is one.
     pub(crate) fn take(&self) -> Option<Box<T>> {
-        const { assert!(HatchCell::<T>::is_lock_free()) };
+        const { assert!(AtomicBoxCell::<T>::is_lock_free()) };
         self.0.take()
     }
 
@@ -63,7 +63,7 @@ impl<T> Hatch<T> {
 }
 
 #[cfg(loom)]
-impl<T> Hatch<T> {
+impl<T> AtomicBox<T> {
     pub(crate) fn take(&self) -> Option<Box<T>> {
         lock(&self.0).take()
     }

@@ -4,7 +4,7 @@
 //! are logged if it has changed a key. Expiry and eviction that a command causes are logged when
 //! they happen, before the command itself.
 
-use super::lane::Lane;
+use super::thread_log::ThreadLog;
 use super::unit::{Args, Block, Target};
 use std::fmt;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub struct Draft {
     /// The current command has logged other words, so its own words are not logged.
     pub(crate) said: bool,
     /// A unit was published, and the readers have not been woken since.
-    pub(super) rings: bool,
+    pub(super) wakes_readers: bool,
     /// The number of the last unit.
     pub(super) last: u64,
-    pub(super) lane: Option<Arc<Lane>>,
+    pub(super) thread_log: Option<Arc<ThreadLog>>,
 }
 
 impl fmt::Debug for Draft {

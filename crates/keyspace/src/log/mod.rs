@@ -6,14 +6,14 @@
 //!                                     (one atomic)     (its own cache line)
 //!               thread logs:  thread 0   3 4 . 9 . .  ┐            ┌─► LogReader: 3 4 5 6 ? ...
 //!                             thread 1   . . 5 . . 10 ├─► fan-out ─┤   7 is drawn, not published: wait
-//!                             slow lane  . . . 6 . .  ┘            └─► LogReader: 3 4 ...
+//!                             slow thread_log  . . . 6 . .  ┘            └─► LogReader: 3 4 ...
 //! ```
 //!
 //! * [`unit`] - the content: a [`Unit`] holds all effects of one commit group; its entries are
 //!   commands in the words that repeat the effects
 //! * [`draft`] - the entries that a group collects until it is committed
-//! * [`lane`] - one thread's log: its units on their way to the readers
-//! * [`desk`] - the fan-out of the units to all readers, which join and leave independently
+//! * [`thread_log`] - one thread's log: its units on their way to the readers
+//! * [`fan_out`] - the fan-out of the units to all readers, which join and leave independently
 //! * [`reader`] - one reader: restores the order
 //!
 //! A group with log entries draws its number from one counter while it holds its shards, and
@@ -30,13 +30,13 @@
 //!
 //! `docs/design/effect-log.md` has the proofs and the rejected designs.
 
-mod desk;
 pub mod draft;
-pub(crate) mod lane;
+mod fan_out;
 pub mod reader;
+pub(crate) mod thread_log;
 pub mod unit;
 
-pub use desk::{MAX_READERS, ReaderId};
+pub use fan_out::{MAX_READERS, ReaderId};
 pub use reader::LogReader;
 pub use unit::{Entry, Piece, Target, Unit};
 
@@ -45,11 +45,11 @@ use crate::interest::LOGGED;
 use crate::keyspace::SHARDS;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
 use crate::turn::Turn;
-use desk::Desk;
 use draft::Draft;
-use lane::Lane;
+use fan_out::FanOut;
 use std::fmt;
 use std::sync::Arc;
+use thread_log::ThreadLog;
 
 /// Wakes the thread that reads the log. Producers call it, and they must not block: it is an
 /// unpark, or a write to an eventfd.
@@ -59,25 +59,25 @@ pub type WakeReader = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 pub struct Log {
     /// The last drawn number; 0: none. Every write of every thread changes it.
-    drawn: Line<AtomicU64>,
+    drawn: CachePadded<AtomicU64>,
     /// The [`Target`] bits with a reader; 0: no reader. Changed while the world is stopped.
     wanted: AtomicU64,
     /// The bits of the readers that want to be woken for new units, by slot.
     asleep: AtomicU64,
     /// Of every thread that has logged a unit since the start of the process.
-    lanes: Line<Mutex<Vec<Arc<Lane>>>>,
+    thread_logs: CachePadded<Mutex<Vec<Arc<ThreadLog>>>>,
     /// Incremented when a thread log is added to the list above.
-    lanes_version: AtomicU64,
+    thread_logs_version: AtomicU64,
     /// By reader slot, like `progress`.
     wakes: Mutex<[Option<WakeReader>; MAX_READERS]>,
-    progress: [Line<Progress>; MAX_READERS],
-    desk: Line<Mutex<Desk>>,
+    progress: [CachePadded<Progress>; MAX_READERS],
+    fan_out: CachePadded<Mutex<FanOut>>,
 }
 
 /// Aligned so that writes to it cause no false sharing.
 #[repr(align(128))]
 #[derive(Default)]
-struct Line<T>(T);
+struct CachePadded<T>(T);
 
 /// The progress of one reader. Byte counts are of commands since the first published unit:
 /// readers pass units in the order of their numbers, so a byte count is a position in that order.
@@ -139,13 +139,14 @@ impl Log {
     /// O(threads).
     pub fn pending_bytes(&self) -> u64 {
         let published = self.published();
-        lock(&self.desk.0).pending_bytes(&self.progress, published)
+        lock(&self.fan_out.0).pending_bytes(&self.progress, published)
     }
 
     /// The same, plus the spare capacity of the thread logs: about what would be free after all
     /// units were read. O(threads).
     pub fn pending_memory(&self) -> u64 {
-        let room = lock(&self.lanes.0).iter().map(|lane| lane.overhead()).sum::<u64>();
+        let room =
+            lock(&self.thread_logs.0).iter().map(|thread_log| thread_log.overhead()).sum::<u64>();
         self.pending_bytes() + room
     }
 
@@ -162,51 +163,51 @@ impl Log {
 
     /// Bytes of all commands published so far.
     fn published(&self) -> u64 {
-        lock(&self.lanes.0).iter().map(|lane| lane.published()).sum()
+        lock(&self.thread_logs.0).iter().map(|thread_log| thread_log.published()).sum()
     }
 
     /// Adds a reader: see [`Guard::begin_log`], which is the only caller apart from tests. No
     /// thread may publish meanwhile.
     pub fn begin(self: &Arc<Log>, target: Target, wake: WakeReader) -> Option<LogReader> {
-        let mut desk = lock(&self.desk.0);
-        let id = desk.join(self, target)?;
+        let mut fan_out = lock(&self.fan_out.0);
+        let id = fan_out.join(self, target)?;
         lock(&self.wakes)[id.slot] = Some(wake);
         self.progress[id.slot].0.begin(id, self.published());
-        self.wanted.store(desk.wanted(), Ordering::Relaxed);
+        self.wanted.store(fan_out.wanted(), Ordering::Relaxed);
         Some(LogReader::new(self.clone(), id))
     }
 
     /// Ends a reader: see [`Guard::end_log`].
     pub fn end(&self, id: &ReaderId) {
-        let mut desk = lock(&self.desk.0);
-        if desk.end(self, *id) {
+        let mut fan_out = lock(&self.fan_out.0);
+        if fan_out.end(self, *id) {
             let progress = &self.progress[id.slot].0;
             progress.end.store(self.last(), Ordering::Relaxed);
             progress.end_bytes.store(self.published(), Ordering::Relaxed);
-            self.wanted.store(desk.wanted(), Ordering::Relaxed);
-            self.forget_if_gone(&desk, *id);
+            self.wanted.store(fan_out.wanted(), Ordering::Relaxed);
+            self.clear_progress_if_gone(&fan_out, *id);
         }
-        drop(desk);
+        drop(fan_out);
         self.ring();
     }
 
     /// Handles the drop of a reader.
     fn leave(&self, id: ReaderId) {
-        let mail = {
-            let mut desk = lock(&self.desk.0);
+        let inbox = {
+            let mut fan_out = lock(&self.fan_out.0);
             lock(&self.wakes)[id.slot] = None;
             self.asleep.fetch_and(!bit(id), Ordering::Relaxed);
-            let mail = desk.leave(self, id);
-            self.forget_if_gone(&desk, id);
-            mail
+            let inbox = fan_out.leave(self, id);
+            self.clear_progress_if_gone(&fan_out, id);
+            inbox
         };
         // Freeing it may take long, and other readers need the fan-out.
-        drop(mail);
+        drop(inbox);
     }
 
     /// A reader that was both ended and dropped has nothing pending.
-    fn forget_if_gone(&self, desk: &Desk, id: ReaderId) {
-        if !desk.has(id) {
+    fn clear_progress_if_gone(&self, fan_out: &FanOut, id: ReaderId) {
+        if !fan_out.has(id) {
             self.progress[id.slot].0.reader.store(0, Ordering::Relaxed);
         }
     }
@@ -214,18 +215,22 @@ impl Log {
     /// Publishes `draft` as a unit and returns its number: see [`seal`], which is the only caller
     /// apart from tests. The shards of the group must be held, and the log must have begun.
     pub fn publish(self: &Arc<Log>, draft: &mut Draft, ms: i64) -> u64 {
-        let lane = draft.lane.take_if(|lane| lane.is_of(self)).unwrap_or_else(|| self.new_lane());
-        let number = lane.publish(draft, ms, || self.drawn.0.fetch_add(1, Ordering::Relaxed) + 1);
-        draft.lane = Some(lane);
+        let thread_log = draft
+            .thread_log
+            .take_if(|thread_log| thread_log.is_of(self))
+            .unwrap_or_else(|| self.new_thread_log());
+        let number =
+            thread_log.publish(draft, ms, || self.drawn.0.fetch_add(1, Ordering::Relaxed) + 1);
+        draft.thread_log = Some(thread_log);
         number
     }
 
     #[cold]
-    fn new_lane(self: &Arc<Log>) -> Arc<Lane> {
-        let lane = Arc::new(Lane::new(self));
-        lock(&self.lanes.0).push(lane.clone());
-        self.lanes_version.fetch_add(1, Ordering::Release);
-        lane
+    fn new_thread_log(self: &Arc<Log>) -> Arc<ThreadLog> {
+        let thread_log = Arc::new(ThreadLog::new(self));
+        lock(&self.thread_logs.0).push(thread_log.clone());
+        self.thread_logs_version.fetch_add(1, Ordering::Release);
+        thread_log
     }
 
     /// Wakes sleeping readers. Call it after a unit was published, preferably without holding
@@ -268,14 +273,14 @@ impl Turn {
     /// with.
     #[inline]
     pub fn logged_bytes(&self) -> u64 {
-        self.effects.log.lane.as_ref().map_or(0, |lane| lane.published())
+        self.effects.log.thread_log.as_ref().map_or(0, |thread_log| thread_log.published())
     }
 
     /// Wakes the readers of the log if this context has logged a unit since the last call. Call
     /// it without holding shards, before the thread sleeps.
     #[inline]
     pub fn ring(&mut self, log: &Log) {
-        if std::mem::take(&mut self.effects.log.rings) {
+        if std::mem::take(&mut self.effects.log.wakes_readers) {
             log.ring();
         }
     }
@@ -351,7 +356,7 @@ pub fn seal(guard: &Guard<'_>, turn: &mut Turn) {
     // For a slow-lane command, the log may have ended while it ran.
     if !draft.is_empty() && guard.keyspace().interest(guard.any_shard()) & LOGGED != 0 {
         draft.last = guard.keyspace().log.publish(draft, now_ms);
-        draft.rings = true;
+        draft.wakes_readers = true;
     }
     turn.effects.clear_log();
 }

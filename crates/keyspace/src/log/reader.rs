@@ -3,7 +3,7 @@
 //! Units of one thread log are in order already, so this is a merge: the thread log whose first
 //! unit has the next number comes next. Numbers are dense, so the reader also knows when a unit
 //! is missing: a thread has drawn the number and is about to publish it. Each reader merges by
-//! itself, from its inbox in the [fan-out](super::desk). A reader whose inbox is empty collects
+//! itself, from its inbox in the [fan-out](super::fan_out). A reader whose inbox is empty collects
 //! the thread logs for all.
 //!
 //! ```
@@ -13,7 +13,7 @@
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
 //! # let mut turn = Turn::new(0, 1);
 //! # let mut inside = Outside::new(&ks, 0).enter();
-//! # let guard = inside.world(&mut turn).expect("the slow lane is idle");
+//! # let guard = inside.world(&mut turn).expect("the slow thread_log is idle");
 //! let reader_thread = std::thread::current();
 //! let wake = Arc::new(move || reader_thread.unpark());
 //! let mut log = guard.begin_log(Target::AOF, wake).expect("the only reader");
@@ -37,7 +37,7 @@
 //! }
 //! ```
 
-use super::desk::{KEPT_PARCELS, ReaderId, Source};
+use super::fan_out::{KEPT_BLOCKS, ReaderId, Source};
 use super::unit::Unit;
 use super::{Log, Progress, bit};
 use crate::sync::{Ordering, fence, lock};
@@ -52,7 +52,7 @@ use std::sync::Arc;
 pub struct LogReader {
     log: Arc<Log>,
     id: ReaderId,
-    lanes: Vec<Source>,
+    sources: Vec<Source>,
     /// The number of the last unit that was returned.
     position: u64,
     /// The thread log of that unit, where it is still the first.
@@ -64,22 +64,22 @@ pub struct LogReader {
 impl Source {
     /// The number of the first unit.
     fn head(&self) -> Option<u64> {
-        Some(self.parcels.front()?.units[self.at].number)
+        Some(self.blocks.front()?.units[self.at].number)
     }
 
     /// Passes the first unit and returns its bytes.
     fn pass(&mut self) -> usize {
-        let Some(block) = self.parcels.front() else { return 0 };
+        let Some(block) = self.blocks.front() else { return 0 };
         let bytes = block.unit(self.at).len();
         self.at += 1;
         if self.at == block.units.len() {
             self.at = 0;
-            let passed = self.parcels.pop_front();
-            if let Some(block) = passed.and_then(|parcel| parcel.into_block()) {
-                self.lane.give_back(block);
+            let passed = self.blocks.pop_front();
+            if let Some(block) = passed.and_then(|block_ref| block_ref.into_block()) {
+                self.thread_log.give_back(block);
             }
-            if self.parcels.is_empty() {
-                self.parcels.shrink_to(KEPT_PARCELS);
+            if self.blocks.is_empty() {
+                self.blocks.shrink_to(KEPT_BLOCKS);
             }
         }
         bytes
@@ -90,7 +90,7 @@ impl LogReader {
     /// Call while the world is stopped.
     pub(super) fn new(log: Arc<Log>, id: ReaderId) -> LogReader {
         let position = log.last();
-        LogReader { log, id, lanes: Vec::new(), position, current: None, sleeps: false }
+        LogReader { log, id, sources: Vec::new(), position, current: None, sleeps: false }
     }
 
     /// Its id, for the thread that ends it.
@@ -129,12 +129,12 @@ impl LogReader {
     pub fn next(&mut self) -> Option<Unit<'_>> {
         self.wake_up();
         if let Some(passed) = self.current.take() {
-            let bytes = self.lanes[passed].pass() as u64;
+            let bytes = self.sources[passed].pass() as u64;
             let passed_bytes = &self.progress().passed;
             // Only this thread changes it.
             passed_bytes.store(passed_bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
             // Threads work in batches, so the next unit likely comes from the same thread log.
-            if self.lanes[passed].head() == Some(self.position + 1) {
+            if self.sources[passed].head() == Some(self.position + 1) {
                 return self.answer(passed);
             }
         }
@@ -146,19 +146,19 @@ impl LogReader {
     }
 
     fn find(&self) -> Option<usize> {
-        self.lanes.iter().position(|source| source.head() == Some(self.position + 1))
+        self.sources.iter().position(|source| source.head() == Some(self.position + 1))
     }
 
     fn answer(&mut self, nth: usize) -> Option<Unit<'_>> {
         self.current = Some(nth);
         self.position += 1;
-        let source = &self.lanes[nth];
-        Some(source.parcels.front()?.unit(source.at))
+        let source = &self.sources[nth];
+        Some(source.blocks.front()?.unit(source.at))
     }
 
     /// Collects new blocks from all thread logs. Returns whether there were any.
     fn collect(&mut self) -> bool {
-        lock(&self.log.desk.0).collect(&self.log, self.id.slot, &mut self.lanes)
+        lock(&self.log.fan_out.0).collect(&self.log, self.id.slot, &mut self.sources)
     }
 
     /// Makes producers wake the reader for new units. There may be some already, so check
@@ -178,14 +178,14 @@ impl LogReader {
         let next = self.position + 1;
         let is_next = |source: &Source, passed: bool| {
             let at = source.at + usize::from(passed);
-            let of_first = source.parcels.front().and_then(|block| block.units.get(at));
-            let found = of_first.or_else(|| source.parcels.get(1)?.units.first());
+            let of_first = source.blocks.front().and_then(|block| block.units.get(at));
+            let found = of_first.or_else(|| source.blocks.get(1)?.units.first());
             found.is_some_and(|unit| unit.number == next)
         };
         self.collect();
         let current = self.current;
         let found = self
-            .lanes
+            .sources
             .iter()
             .enumerate()
             .any(|(nth, source)| is_next(source, current == Some(nth)));

@@ -48,28 +48,28 @@ impl Known {
     }
 
     /// It was dropped but not ended.
-    fn is_left(&self) -> bool {
+    fn was_dropped(&self) -> bool {
         self.reader.is_none() && self.end.is_none() && !self.replaced
     }
 
     fn is_gone(&self) -> bool {
-        self.reader.is_none() && !self.is_left()
+        self.reader.is_none() && !self.was_dropped()
     }
 }
 
-struct World {
+struct Simulation {
     log: Arc<Log>,
     drafts: Vec<Draft>,
     /// A unit was published, and readers have not been woken since.
-    rings: bool,
+    wakes_readers: bool,
     made: Vec<Made>,
     known: Vec<Known>,
     /// The last unit when the last reader stopped reading.
-    left_at: usize,
+    unread_from: usize,
     rng: Rng,
 }
 
-impl World {
+impl Simulation {
     fn below(&mut self, n: usize) -> usize {
         (self.rng.next() % n as u64) as usize
     }
@@ -107,19 +107,19 @@ impl World {
         let number = self.log.publish(&mut self.drafts[thread], 0);
         self.made.push(unit);
         assert_eq!(number as usize, self.made.len());
-        self.rings = true;
+        self.wakes_readers = true;
     }
 
     fn ring(&mut self) {
-        if !std::mem::take(&mut self.rings) {
+        if !std::mem::take(&mut self.wakes_readers) {
             return;
         }
         self.log.ring();
-        self.see_who_is_woken();
+        self.check_wake_ups();
     }
 
     /// All sleeping readers were woken once.
-    fn see_who_is_woken(&mut self) {
+    fn check_wake_ups(&mut self) {
         for known in &mut self.known {
             if let Some(before) = known.sleeps.take() {
                 assert_eq!(known.wakes.load(Ordering::Relaxed), before + 1);
@@ -129,21 +129,21 @@ impl World {
 
     fn join(&mut self) {
         let (target, wakes) = (self.target(), Arc::<AtomicUsize>::default());
-        let told = wakes.clone();
+        let counter = wakes.clone();
         let wake = Arc::new(move || {
-            told.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
         });
         let places = self.known.iter().filter(|known| !known.is_gone()).count();
-        let there = self.known.iter().filter(|known| known.reader.is_some()).count();
+        let existing = self.known.iter().filter(|known| known.reader.is_some()).count();
         let Some(reader) = self.log.begin(target, wake) else {
-            assert_eq!(there, MAX_READERS);
+            assert_eq!(existing, MAX_READERS);
             return;
         };
-        assert!(there < MAX_READERS);
+        assert!(existing < MAX_READERS);
         let (id, position) = (reader.id(), self.made.len());
         assert!(self.known.iter().all(|known| known.id != id), "an id is used once");
         if places == MAX_READERS {
-            let mut left = self.known.iter_mut().filter(|known| known.is_left());
+            let mut left = self.known.iter_mut().filter(|known| known.was_dropped());
             left.find(|known| known.id.slot == id.slot).expect("its slot").replaced = true;
         }
         self.known.push(Known {
@@ -167,11 +167,11 @@ impl World {
         let which = self.below(self.known.len());
         self.log.end(&self.known[which].id);
         let known = &mut self.known[which];
-        if known.reads() || known.is_left() {
+        if known.reads() || known.was_dropped() {
             known.end = Some(self.made.len());
-            self.note_if_left();
+            self.note_if_unread();
         }
-        self.see_who_is_woken();
+        self.check_wake_ups();
     }
 
     fn leave(&mut self) {
@@ -180,22 +180,22 @@ impl World {
         known.reader = None;
         known.sleeps = None;
         if known.end.is_none() {
-            self.note_if_left();
+            self.note_if_unread();
         }
     }
 
-    fn note_if_left(&mut self) {
+    fn note_if_unread(&mut self) {
         if !self.known.iter().any(Known::reads) {
-            self.left_at = self.made.len();
+            self.unread_from = self.made.len();
         }
     }
 
     /// A random existing reader.
     fn any(&mut self) -> Option<usize> {
-        let there = self.known.iter().enumerate().filter(|(_, known)| known.reader.is_some());
-        let there: Vec<usize> = there.map(|(which, _)| which).collect();
-        let draw = self.below(there.len().max(1));
-        there.get(draw).copied()
+        let existing = self.known.iter().enumerate().filter(|(_, known)| known.reader.is_some());
+        let existing: Vec<usize> = existing.map(|(which, _)| which).collect();
+        let draw = self.below(existing.len().max(1));
+        existing.get(draw).copied()
     }
 
     fn read(&mut self, which: usize, most: usize) {
@@ -247,7 +247,7 @@ impl World {
 
     fn check(&self) {
         let log = &self.log;
-        let wanting = || self.known.iter().filter(|known| known.reads() || known.is_left());
+        let wanting = || self.known.iter().filter(|known| known.reads() || known.was_dropped());
         assert_eq!(log.is_on(), wanting().count() > 0);
         for target in [Target::AOF, Target::REPLICAS, Target::ALL] {
             let wants = wanting().any(|known| known.target.has(target));
@@ -269,10 +269,11 @@ impl World {
                 assert_eq!(known.wakes.load(Ordering::Relaxed), before);
             }
         }
-        let there = || self.known.iter().filter(|known| known.reader.is_some());
-        let in_lanes = log.is_on() && !self.known.iter().any(Known::reads);
+        let existing = || self.known.iter().filter(|known| known.reader.is_some());
+        let in_thread_logs = log.is_on() && !self.known.iter().any(Known::reads);
         let pending = self.bytes(|number| {
-            there().any(|known| not_passed(known, number)) || in_lanes && number > self.left_at
+            existing().any(|known| not_passed(known, number))
+                || in_thread_logs && number > self.unread_from
         });
         assert_eq!(log.pending_bytes(), pending);
     }
@@ -310,24 +311,24 @@ fn readers_get_exactly_the_units_between_join_and_end() {
     let (seed, runs) = (number("LOG_SEED", 1), number("LOG_RUNS", 200));
     for seed in seed..seed + runs {
         // On failure, dropping it prints the seed.
-        let told = Told(seed);
-        let mut world = World {
+        let seed_printer = PrintSeed(seed);
+        let mut world = Simulation {
             log: Arc::default(),
             drafts: (0..THREADS).map(|_| Draft::default()).collect(),
-            rings: false,
+            wakes_readers: false,
             made: Vec::new(),
             known: Vec::new(),
-            left_at: 0,
+            unread_from: 0,
             rng: Rng::new(seed),
         };
         (0..STEPS).for_each(|_| world.step());
-        std::mem::forget(told);
+        std::mem::forget(seed_printer);
     }
 }
 
-struct Told(u64);
+struct PrintSeed(u64);
 
-impl Drop for Told {
+impl Drop for PrintSeed {
     fn drop(&mut self) {
         eprintln!("LOG_SEED={}", self.0);
     }

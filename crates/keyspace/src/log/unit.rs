@@ -70,7 +70,7 @@ pub(crate) struct UnitEnd {
 
 impl EntryEnd {
     /// The same, moved by that many bytes and shared values.
-    fn behind(self, bytes: usize, shared: usize) -> EntryEnd {
+    fn shifted(self, bytes: usize, shared: usize) -> EntryEnd {
         EntryEnd { bytes: self.bytes + bytes, shared: self.shared + shared, ..self }
     }
 }
@@ -133,8 +133,8 @@ impl Block {
             self.shared.extend(other.shared.drain(..).map(|(at, blob)| (at + bytes, blob)));
         }
         match other.entries[..] {
-            [entry] => self.entries.push(entry.behind(bytes, shared)),
-            [..] => self.entries.extend(other.entries.iter().map(|e| e.behind(bytes, shared))),
+            [entry] => self.entries.push(entry.shifted(bytes, shared)),
+            [..] => self.entries.extend(other.entries.iter().map(|e| e.shifted(bytes, shared))),
         }
         // A large unit must not keep its memory for the small ones after it.
         other.clear();
@@ -147,7 +147,7 @@ impl Block {
         let entries = self.entries.len();
         self.bytes.extend_from_slice(&other.bytes);
         self.shared.extend(other.shared.iter().map(|(at, blob)| (at + bytes, blob.clone())));
-        self.entries.extend(other.entries.iter().map(|e| e.behind(bytes, shared)));
+        self.entries.extend(other.entries.iter().map(|e| e.shifted(bytes, shared)));
         let units = other.units.iter();
         self.units.extend(units.map(|u| UnitEnd { entries: u.entries + entries, ..*u }));
     }

@@ -7,21 +7,21 @@
 //!
 //! Both only exchange a pointer, so neither ever waits for the other. There is no bound: while no
 //! reader collects, the block grows. During an append by the owner a reader finds no block, which
-//! delays only the log. Readers take blocks out one at a time, in the [fan-out](super::desk),
+//! delays only the log. Readers take blocks out one at a time, in the [fan-out](super::fan_out),
 //! which passes each block to all of them.
 
 use super::Log;
 use super::draft::Draft;
 use super::unit::Block;
-use crate::sync::{AtomicU64, Hatch, Ordering};
+use crate::sync::{AtomicBox, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// One thread's log; see the module's description. Aligned against false sharing.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(crate) struct Lane {
-    full: Hatch<Block>,
-    spare: Hatch<Block>,
+pub(crate) struct ThreadLog {
+    full: AtomicBox<Block>,
+    spare: AtomicBox<Block>,
     /// Bytes of all commands published so far; changed by the owner.
     published: AtomicU64,
     /// Memory of the block without the bytes of its commands.
@@ -30,11 +30,11 @@ pub(crate) struct Lane {
     log: Weak<Log>,
 }
 
-impl Lane {
-    pub(super) fn new(log: &Arc<Log>) -> Lane {
-        Lane {
-            full: Hatch::default(),
-            spare: Hatch::default(),
+impl ThreadLog {
+    pub(super) fn new(log: &Arc<Log>) -> ThreadLog {
+        ThreadLog {
+            full: AtomicBox::default(),
+            spare: AtomicBox::default(),
             published: AtomicU64::new(0),
             overhead: AtomicU64::new(0),
             log: Arc::downgrade(log),
@@ -98,10 +98,10 @@ mod tests {
     fn published(log: &Arc<Log>, draft: &mut Draft) -> usize {
         draft.push(0, Target::ALL, &mut [Arg::Bytes(b"PING")].into_iter());
         log.publish(draft, 0);
-        let lane = draft.lane.as_ref().expect("it has published");
-        let block = lane.full.take().expect("no reader is collecting");
+        let thread_log = draft.thread_log.as_ref().expect("it has published");
+        let block = thread_log.full.take().expect("no reader is collecting");
         let at = std::ptr::from_ref(&*block).addr();
-        lane.full.put(block);
+        thread_log.full.put(block);
         at
     }
 
