@@ -34,7 +34,7 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     for effect in of_keys {
         assert!(guard.holds(effect.shard), "an effect is committed while its shard is held");
         let interest = ks.interest(effect.shard);
-        tell(ks, interest, &effect, turn.now_ms);
+        notify(ks, interest, &effect, turn.now_ms);
         let awaited = match effect.became {
             Became::New => WAITED,
             Became::Changed | Became::Gone(_) => FOLLOWED,
@@ -73,14 +73,14 @@ pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     if !turn.effects.is_empty() {
         let awaited = settle(guard, turn);
         assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
-        turn.lose(awaited.keys);
+        turn.add_lost(awaited.keys);
         seal(guard, turn);
         end_group(guard, turn);
     }
 }
 
 #[cold]
-fn tell(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
+fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     let Effect { db, shard, key, became, .. } = effect;
     let notes = &ks.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
@@ -89,8 +89,8 @@ fn tell(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     }
     if interest & JOURNALED != 0 {
         match became {
-            Became::New => notes.note(*db, key, Event::Came),
-            Became::Gone(expiry) => notes.note(*db, key, Event::Went(*expiry)),
+            Became::New => notes.note(*db, key, Event::Created),
+            Became::Gone(expiry) => notes.note(*db, key, Event::Removed(*expiry)),
             Became::Changed => {}
         }
     }
@@ -109,27 +109,27 @@ mod tests {
     use weft_types::string::{New, record};
     use weft_types::{Limits, hash};
 
-    type Heard = Arc<Mutex<Vec<String>>>;
+    type Received = Arc<Mutex<Vec<String>>>;
 
     /// A keyspace of two databases and a list of the notices that it sends.
-    fn listened_to() -> (Keyspace, Turn, Heard) {
+    fn with_listener() -> (Keyspace, Turn, Received) {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let heard = Heard::default();
-        let into = heard.clone();
+        let received = Received::default();
+        let into = received.clone();
         ks.listen(Box::new(move |_, notices| {
-            let told = notices.iter().map(|notice| {
+            let texts = notices.iter().map(|notice| {
                 let key = String::from_utf8_lossy(&notice.key);
                 format!("{}:{} {key}", notice.db, notice.event)
             });
-            into.lock().expect("no test panics here").extend(told);
+            into.lock().expect("no test panics here").extend(texts);
         }));
         let mut turn = Turn::new(1000, 1);
         turn.effects.want(Classes::wanted(|_| true));
-        (ks, turn, heard)
+        (ks, turn, received)
     }
 
-    fn take(heard: &Heard) -> Vec<String> {
-        std::mem::take(&mut heard.lock().expect("no test panics here"))
+    fn take(received: &Received) -> Vec<String> {
+        std::mem::take(&mut received.lock().expect("no test panics here"))
     }
 
     /// Applies `act` to database 1 and commits it.
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_keyspace_sends_its_own_notices() {
-        let (ks, mut turn, heard) = listened_to();
+        let (ks, mut turn, received) = with_listener();
         act(&ks, &mut turn, |db| {
             set(db, b"a", None);
             set(db, b"a", Some(1500));
@@ -158,7 +158,7 @@ mod tests {
             assert!(db.read(&key).is_none() && db.inspect(&key).is_none());
             assert!(db.peek(&key).is_none() && db.for_write(&key).is_none());
         });
-        assert_eq!(take(&heard), ["1:new a", "1:new b", "1:keymiss c", "1:keymiss c"]);
+        assert_eq!(take(&received), ["1:new a", "1:new b", "1:keymiss c", "1:keymiss c"]);
         turn.set_time(2000);
         act(&ks, &mut turn, |db| {
             set(db, b"a", None);
@@ -166,12 +166,12 @@ mod tests {
             db.put(&key, record(b"a", New::Bytes(b"w"), Some(2500), 0));
             assert!(db.read(&key).is_some());
         });
-        assert_eq!(take(&heard), ["1:expired a", "1:new a", "1:new a"]);
+        assert_eq!(take(&received), ["1:expired a", "1:new a", "1:new a"]);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut inside = Outside::new(&ks, 0).enter();
         let mut state = SweepState::default();
         sweep(&mut inside, &mut turn, &mut state, &shards, 1, &mut || true);
-        assert_eq!(take(&heard), ["1:expired b"]);
+        assert_eq!(take(&received), ["1:expired b"]);
         drop(inside);
         turn.set_time(3000);
         act(&ks, &mut turn, |db| {
@@ -179,13 +179,13 @@ mod tests {
             assert!(db.clear(&key), "even if it has expired");
             assert!(!db.clear(&key));
         });
-        assert!(take(&heard).is_empty(), "DEL is a notice of the command");
+        assert!(take(&received).is_empty(), "DEL is a notice of the command");
         turn.drop_trash();
     }
 
     #[test]
     fn a_sweep_sends_notices_for_expired_fields() {
-        let (ks, mut turn, heard) = listened_to();
+        let (ks, mut turn, received) = with_listener();
         for (name, kept) in [(&b"some"[..], true), (b"all", false)] {
             let limits = Limits::default();
             let mut hash = hash::create(name, &[], 0, &limits);
@@ -198,31 +198,31 @@ mod tests {
                 db.set(&key, hash);
             });
         }
-        take(&heard);
+        take(&received);
         turn.set_time(2000);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut inside = Outside::new(&ks, 0).enter();
         let mut state = SweepState::default();
         sweep(&mut inside, &mut turn, &mut state, &shards, 1, &mut || true);
-        let mut told = take(&heard);
-        told.sort();
-        assert_eq!(told, ["1:del all", "1:hexpired all", "1:hexpired some"]);
+        let mut texts = take(&received);
+        texts.sort();
+        assert_eq!(texts, ["1:del all", "1:hexpired all", "1:hexpired some"]);
         turn.drop_trash();
     }
 
     #[test]
     fn an_eviction_sends_a_notice() {
-        let (ks, mut turn, heard) = listened_to();
+        let (ks, mut turn, received) = with_listener();
         act(&ks, &mut turn, |db| set(db, b"a", None));
-        take(&heard);
+        take(&received);
         let mut inside = Outside::new(&ks, 0).enter();
         Evictor::new().step(&mut inside, &mut turn, MaxmemoryPolicy::AllkeysRandom, 5);
-        assert_eq!(take(&heard), ["1:evicted a"]);
+        assert_eq!(take(&received), ["1:evicted a"]);
     }
 
     #[test]
     fn unwanted_notices_are_not_recorded() {
-        let (ks, mut turn, heard) = listened_to();
+        let (ks, mut turn, received) = with_listener();
         turn.effects.want(Classes::NONE);
         act(&ks, &mut turn, |db| {
             set(db, b"a", Some(1));
@@ -236,14 +236,14 @@ mod tests {
             let key = db.key(b"b");
             db.read(&key);
         });
-        assert_eq!(take(&heard), ["1:keymiss b"]);
+        assert_eq!(take(&received), ["1:keymiss b"]);
     }
 
     #[test]
     fn misses_of_a_retried_read_are_forgotten() {
-        let (ks, mut turn, heard) = listened_to();
+        let (ks, mut turn, received) = with_listener();
         act(&ks, &mut turn, |db| set(db, b"a", Some(1500)));
-        take(&heard);
+        take(&received);
         turn.set_time(2000);
         let mut inside = Outside::new(&ks, 0).enter();
         let guard = inside.world(&mut turn).expect("the slow lane is idle");
@@ -254,8 +254,8 @@ mod tests {
         }
         turn.effects.forget_misses();
         hand_over(&guard, &mut turn);
-        assert_eq!(take(&heard), ["1:expired a"], "the expiry stays");
-        turn.effects.note(0, Classes::MISS, "keymiss", b"b");
+        assert_eq!(take(&received), ["1:expired a"], "the expiry stays");
+        turn.effects.push_notice(0, Classes::MISS, "keymiss", b"b");
         turn.effects.forget_misses();
         assert!(turn.effects.is_empty());
         drop(guard);

@@ -23,7 +23,7 @@ use crate::guard::Busy;
 use crate::interest::{Event, JOURNALED};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
-use crate::running::{self, Entry, Wrote};
+use crate::running::{self, Entry, WriteState};
 use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -39,11 +39,11 @@ pub(crate) struct Cut<'k> {
     /// The shard that is being visited.
     visiting: Cell<Option<u16>>,
     /// Keeps other walks and stops of the world away.
-    _alone: Alone<'k>,
+    _locks: WalkLocks<'k>,
 }
 
 /// See [`Cut`].
-pub(crate) type Alone<'k> = (MutexGuard<'k, ()>, RwLockReadGuard<'k, ()>);
+pub(crate) type WalkLocks<'k> = (MutexGuard<'k, ()>, RwLockReadGuard<'k, ()>);
 
 impl fmt::Debug for Cut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,9 +63,9 @@ impl<'k> Cut<'k> {
         waiter: Waiter,
         wait: &'k dyn Fn(),
         at_ms: i64,
-        alone: Alone<'k>,
+        locks: WalkLocks<'k>,
     ) -> Self {
-        Cut { ks, waiter, wait, at_ms, visiting: Cell::new(None), _alone: alone }
+        Cut { ks, waiter, wait, at_ms, visiting: Cell::new(None), _locks: locks }
     }
 
     pub(crate) fn holds(&self, shard: u16) -> bool {
@@ -75,7 +75,7 @@ impl<'k> Cut<'k> {
     /// Takes the next shard to visit out of `left`, preferring shards that no long command holds.
     /// A journal grows until its shard is visited, so the walk waits for a long command only when
     /// all other shards have been visited. O(shards).
-    pub(crate) fn next_of(&self, left: &mut VecDeque<u16>) -> Option<u16> {
+    pub(crate) fn take_next(&self, left: &mut VecDeque<u16>) -> Option<u16> {
         let running = self.ks.running();
         let free = left.iter().position(|shard| !running::is_held(&running, *shard));
         left.remove(free.unwrap_or(0))
@@ -87,7 +87,7 @@ impl<'k> Cut<'k> {
         loop {
             let mut running = self.ks.running();
             if lock.try_lock() {
-                running.push(Entry::new(self.ks, shard, Wrote::Nothing));
+                running.push(Entry::new(self.ks, shard, WriteState::Nothing));
                 break;
             }
             drop(running);
@@ -111,7 +111,7 @@ impl Drop for Cut<'_> {
     fn drop(&mut self) {
         let is_journaled = |shard: &u16| self.ks.interest(*shard) & JOURNALED != 0;
         let mut left = (0..SHARDS as u16).filter(is_journaled).collect();
-        while let Some(shard) = self.next_of(&mut left) {
+        while let Some(shard) = self.take_next(&mut left) {
             self.visit(shard, || {});
         }
     }
@@ -130,10 +130,10 @@ impl Journal {
         let mut set: HashSet<Box<[u8]>> = keys.iter().map(Box::from).collect();
         for (_, key, event) in self.0.into_iter().rev().filter(|(of, _, _)| *of == db) {
             match event {
-                Event::Went(expiry) if expiry.is_none_or(|at| at > at_ms) => {
+                Event::Removed(expiry) if expiry.is_none_or(|at| at > at_ms) => {
                     set.insert(key);
                 }
-                Event::Came | Event::Went(_) => {
+                Event::Created | Event::Removed(_) => {
                     set.remove(&key);
                 }
             }

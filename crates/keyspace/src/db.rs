@@ -36,7 +36,7 @@ pub struct Db<'g> {
 }
 
 /// The state of a key as found by [`Db::check`].
-enum Met {
+enum KeyState {
     Absent,
     Live,
     Expired,
@@ -93,18 +93,18 @@ impl<'g> Db<'g> {
     }
 
     #[inline]
-    fn check(&mut self, key: &Key<'_>) -> Met {
+    fn check(&mut self, key: &Key<'_>) -> KeyState {
         let now = self.turn.over_ms;
         match self.table(key.shard).find(key.hash, key.bytes) {
-            None => Met::Absent,
-            Some(r) if r.expiry().is_some_and(|at| at <= now) => Met::Expired,
-            Some(_) => Met::Live,
+            None => KeyState::Absent,
+            Some(r) if r.expiry().is_some_and(|at| at <= now) => KeyState::Expired,
+            Some(_) => KeyState::Live,
         }
     }
 
     /// A read met an expired key: removes it, if this thread may.
     #[cold]
-    fn met_expired(&mut self, key: &Key<'_>) {
+    fn expire_on_read(&mut self, key: &Key<'_>) {
         match self.turn.expired {
             Expired::Remove => self.expire(key),
             Expired::Keep | Expired::KeepFromReads => {}
@@ -113,7 +113,7 @@ impl<'g> Db<'g> {
 
     /// A write met an expired key: removes it, if this thread may.
     #[cold]
-    fn met_expired_to_write(&mut self, key: &Key<'_>) {
+    fn expire_on_write(&mut self, key: &Key<'_>) {
         match self.turn.expired {
             Expired::Remove | Expired::KeepFromReads => self.expire(key),
             Expired::Keep => {}
@@ -126,7 +126,7 @@ impl<'g> Db<'g> {
         self.before_write(key);
         if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
             self.turn.tally.expired += 1;
-            self.went(key, dead.expiry(), Cause::Expiry);
+            self.note_removed(key, dead.expiry(), Cause::Expiry);
             self.turn.discard(dead);
         }
     }
@@ -138,7 +138,7 @@ impl<'g> Db<'g> {
         let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.met_expired(key);
+            self.expire_on_read(key);
             return None;
         }
         Some(record)
@@ -156,12 +156,12 @@ impl<'g> Db<'g> {
                 Some(record)
             }
             Some(_) => {
-                self.met_expired(key);
-                self.missed(key);
+                self.expire_on_read(key);
+                self.count_miss(key);
                 None
             }
             None => {
-                self.missed(key);
+                self.count_miss(key);
                 None
             }
         }
@@ -172,22 +172,22 @@ impl<'g> Db<'g> {
     #[inline]
     pub fn inspect(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
-            Met::Live => {
+            KeyState::Live => {
                 self.turn.tally.hits += 1;
                 return self.peek(key);
             }
-            Met::Absent => {}
-            Met::Expired => self.met_expired(key),
+            KeyState::Absent => {}
+            KeyState::Expired => self.expire_on_read(key),
         }
-        self.missed(key);
+        self.count_miss(key);
         None
     }
 
     /// As [`Db::inspect`], for a command that asks how a key is stored: a miss sends no notice.
     pub fn examine(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
-            Met::Live => self.turn.tally.hits += 1,
-            Met::Absent | Met::Expired => self.turn.tally.misses += 1,
+            KeyState::Live => self.turn.tally.hits += 1,
+            KeyState::Absent | KeyState::Expired => self.turn.tally.misses += 1,
         }
         self.peek(key)
     }
@@ -198,7 +198,7 @@ impl<'g> Db<'g> {
         let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.met_expired_to_write(key);
+            self.expire_on_write(key);
             return None;
         }
         self.touch(record);
@@ -207,7 +207,7 @@ impl<'g> Db<'g> {
 
     /// Counts a miss and sends a `keymiss` notice.
     #[inline]
-    fn missed(&mut self, key: &Key<'_>) {
+    fn count_miss(&mut self, key: &Key<'_>) {
         self.turn.tally.misses += 1;
         self.notify(Classes::MISS, "keymiss", key);
     }
@@ -238,24 +238,24 @@ impl<'g> Db<'g> {
         let mut table = self.table(key.shard);
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {
             let dead = slot.replace(record);
-            self.replaced(key, dead);
+            self.note_replaced(key, dead);
         } else {
             table.insert(key.hash, record);
-            self.came(key);
+            self.note_created(key);
         }
     }
 
     /// Removes `key` and returns its record. An expired key counts as absent.
     pub fn remove(&mut self, key: &Key<'_>) -> Option<Record> {
         match self.check(key) {
-            Met::Absent => None,
-            Met::Live => {
+            KeyState::Absent => None,
+            KeyState::Live => {
                 self.before_write(key);
                 let record = self.table(key.shard).remove(key.hash, key.bytes)?;
-                self.went(key, record.expiry(), Cause::Command);
+                self.note_removed(key, record.expiry(), Cause::Command);
                 Some(record)
             }
-            Met::Expired => {
+            KeyState::Expired => {
                 self.expire(key);
                 None
             }
@@ -294,7 +294,7 @@ impl<'g> Db<'g> {
     pub fn clear(&mut self, key: &Key<'_>) -> bool {
         self.before_write(key);
         let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) else { return false };
-        self.went(key, dead.expiry(), Cause::Command);
+        self.note_removed(key, dead.expiry(), Cause::Command);
         self.turn.discard(dead);
         true
     }
@@ -308,17 +308,17 @@ impl<'g> Db<'g> {
     #[inline]
     pub fn update(&mut self, key: &Key<'_>, change: impl FnOnce(Record) -> Record) -> bool {
         match self.check(key) {
-            Met::Absent => false,
-            Met::Expired => {
+            KeyState::Absent => false,
+            KeyState::Expired => {
                 self.expire(key);
                 false
             }
-            Met::Live => {
+            KeyState::Live => {
                 self.before_write(key);
                 let mut table = self.table(key.shard);
                 let slot = table.find_mut(key.hash, key.bytes).expect("it was just found");
                 slot.update(change);
-                self.changed(key);
+                self.note_changed(key);
                 true
             }
         }
@@ -362,19 +362,19 @@ impl<'g> Db<'g> {
         })
     }
 
-    /// One step of a scan over `shard` that moves records to new allocations, where `lies_badly`
+    /// One step of a scan over `shard` that moves records to new allocations, where `is_badly_placed`
     /// returns true for address and size. Returns the cursor to continue from. Changes no key.
-    pub(crate) fn relocate_some(
+    pub(crate) fn relocate_step(
         &mut self,
         shard: u16,
         cursor: u64,
         done: &mut crate::defrag::Step,
-        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+        is_badly_placed: &mut impl FnMut(*const u8, usize) -> bool,
     ) -> u64 {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         let next = self.table(shard).scan(cursor, |record| {
             done.examined += 1;
-            if lies_badly(record.as_ptr(), record.alloc_size()) {
+            if is_badly_placed(record.as_ptr(), record.alloc_size()) {
                 keys.push(record.key().into());
             }
         });
@@ -408,17 +408,17 @@ impl<'g> Db<'g> {
         let guard = self.guard;
         let mut left: VecDeque<u16> = (0..SHARDS as u16).collect();
         let mut next = || match guard.as_cut() {
-            Some(cut) => cut.next_of(&mut left),
+            Some(cut) => cut.take_next(&mut left),
             None => left.pop_front(),
         };
         while let Some(shard) = next() {
-            if !self.names_of(shard).iter().all(&mut seen) {
+            if !self.shard_names(shard).iter().all(&mut seen) {
                 return;
             }
         }
     }
 
-    fn names_of(&mut self, shard: u16) -> Names {
+    fn shard_names(&mut self, shard: u16) -> Names {
         let mut names = Names::with_room(self.shard_len(shard));
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
@@ -506,17 +506,17 @@ impl<'g> Db<'g> {
     /// O(n) and should happen on another thread.
     pub fn take_all(&mut self) -> Taken {
         let mut taken = Taken::default();
-        self.rouse_all();
-        self.as_whole(|db| {
+        self.rouse_followers();
+        self.as_one_operation(|db| {
             for shard in db.keyspace().occupied_shards(db.index) {
                 let keys = db.shard_len(shard);
                 if keys > 0 {
-                    db.watched_go(shard);
+                    db.record_watched_removals(shard);
                     let contents = db.table(shard).take();
                     db.keyspace().noted.emptied(shard, db.index);
                     db.note_table(shard);
                     taken.keys += keys as u64;
-                    taken.contents.extend(db.unless_kept(shard, contents));
+                    taken.contents.extend(db.unless_snapshot_keeps(shard, contents));
                 }
             }
         });
@@ -529,26 +529,26 @@ impl<'g> Db<'g> {
             return;
         }
         self.turn.effects.push_exchange(self.index, other);
-        self.as_whole(|db| {
+        self.as_one_operation(|db| {
             for shard in 0..SHARDS as u16 {
-                if !db.is_of_exchange(shard, other) {
+                if !db.is_affected_by_exchange(shard, other) {
                     continue;
                 }
-                db.watched_change(shard, other);
+                db.record_watched_exchange(shard, other);
                 let mut ours = db.table(shard);
                 // The two databases differ, so these are two different tables.
                 let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
                 ours.swap(&mut theirs);
                 db.note_table(shard);
                 db.other(other).note_table(shard);
-                db.exchanged(shard, other);
+                db.note_exchanged(shard, other);
                 db.keyspace().noted.exchanged(shard, db.index, other);
             }
         });
     }
 
     /// Whether `shard` holds keys of this database or `other`, or a snapshot walks over it.
-    fn is_of_exchange(&self, shard: u16, other: usize) -> bool {
+    fn is_affected_by_exchange(&self, shard: u16, other: usize) -> bool {
         let ks = self.keyspace();
         [self.index, other].iter().any(|db| ks.shard_len(shard, *db) > 0)
             || ks.interest(shard) & SNAPSHOT != 0

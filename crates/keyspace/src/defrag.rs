@@ -31,14 +31,14 @@ pub struct Step {
 }
 
 impl Walk {
-    /// Visits a few buckets of `shards`. `lies_badly` gets address and size of a record's
+    /// Visits a few buckets of `shards`. `is_badly_placed` gets address and size of a record's
     /// allocation and must not allocate much. Skips a busy shard. O(records visited).
     pub fn step(
         &mut self,
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         shards: &[u16],
-        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+        is_badly_placed: &mut impl FnMut(*const u8, usize) -> bool,
     ) -> Step {
         let mut done = Step::default();
         let databases = inside.keyspace().databases();
@@ -50,7 +50,7 @@ impl Walk {
         let is_empty = inside.keyspace().shard_len(shard, self.db) == 0;
         if !is_empty && let Ok(guard) = inside.guard_one(turn, shard) {
             let mut db = Db::new(&guard, turn, self.db);
-            self.cursor = db.relocate_some(shard, self.cursor, &mut done, lies_badly);
+            self.cursor = db.relocate_step(shard, self.cursor, &mut done, is_badly_placed);
         } else {
             self.cursor = 0;
         }

@@ -22,7 +22,7 @@ use crate::keyspace::Key;
 use crate::log::draft::Draft;
 use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
-use crate::stale::{Changed, Unread, Whole};
+use crate::stale::{BulkOperation, Changed, Unsent};
 
 /// The kind of change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub struct Effects {
     /// The draft of the log entries.
     pub(crate) log: Draft,
     /// The changes for clients that cache keys.
-    unread: Unread,
+    unsent: Unsent,
     /// In builds with debug assertions: the key of the last call of `before_write`.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
@@ -116,25 +116,25 @@ impl Effects {
     }
 
     /// Databases are about to be emptied or exchanged. The effects from here on, until
-    /// [`Effects::end_whole`] gets the returned position, belong to that operation.
-    pub(crate) fn begin_whole(&self) -> usize {
+    /// [`Effects::end_bulk`] gets the returned position, belong to that operation.
+    pub(crate) fn begin_bulk(&self) -> usize {
         self.of_keys.len()
     }
 
     /// Ends the operation that began at `from`.
-    pub(crate) fn end_whole(&mut self, from: usize, emptied: bool) {
-        self.unread.wholes.push(Whole { from, to: self.of_keys.len(), emptied });
+    pub(crate) fn end_bulk(&mut self, from: usize, emptied: bool) {
+        self.unsent.bulk_operations.push(BulkOperation { from, to: self.of_keys.len(), emptied });
         self.pending = true;
     }
 
     /// The effects of keys, and the list of changes for caching clients.
-    pub(crate) fn unread(&mut self) -> (&[Effect], &mut Unread) {
-        (&self.of_keys, &mut self.unread)
+    pub(crate) fn unsent(&mut self) -> (&[Effect], &mut Unsent) {
+        (&self.of_keys, &mut self.unsent)
     }
 
     /// Takes the changes for clients that track key prefixes.
     pub(crate) fn take_spread(&mut self) -> Vec<Changed> {
-        let changed = std::mem::take(&mut self.unread.changed);
+        let changed = std::mem::take(&mut self.unsent.changed);
         self.renew_pending();
         changed
     }
@@ -147,7 +147,7 @@ impl Effects {
 
     /// Takes the changes since the last call.
     pub(crate) fn take(&mut self) -> Changes {
-        self.unread.begin();
+        self.unsent.begin();
         let changes = Changes {
             of_keys: std::mem::take(&mut self.of_keys),
             exchanged: std::mem::take(&mut self.exchanged),
@@ -159,9 +159,9 @@ impl Effects {
 
     /// Whether anything has changed, apart from notices and log entries.
     fn is_changed(&self) -> bool {
-        let Effects { of_keys, exchanged, roused, unread, .. } = self;
-        let by_key = of_keys.is_empty() && roused.is_empty() && unread.changed.is_empty();
-        !(by_key && exchanged.is_empty() && unread.wholes.is_empty())
+        let Effects { of_keys, exchanged, roused, unsent, .. } = self;
+        let by_key = of_keys.is_empty() && roused.is_empty() && unsent.changed.is_empty();
+        !(by_key && exchanged.is_empty() && unsent.bulk_operations.is_empty())
     }
 
     /// Whether only the log needs the group.
@@ -193,7 +193,13 @@ impl Effects {
     }
 
     #[cold]
-    pub(crate) fn note(&mut self, db: usize, class: Classes, event: &'static str, key: &[u8]) {
+    pub(crate) fn push_notice(
+        &mut self,
+        db: usize,
+        class: Classes,
+        event: &'static str,
+        key: &[u8],
+    ) {
         self.notices.push(Notice { db, class, event, key: key.into() });
         self.pending = true;
     }
@@ -219,8 +225,8 @@ impl Effects {
 
     /// Notes that the current command is not logged in its own words. Marks the group as pending,
     /// so that the flag is evaluated when the command ends.
-    pub(crate) fn say_log(&mut self) {
-        self.log.said = true;
+    pub(crate) fn override_log(&mut self) {
+        self.log.overridden = true;
         self.pending = true;
     }
 
@@ -232,10 +238,10 @@ impl Effects {
 
     /// Ends the current command: whether it must be logged in its own words.
     #[inline]
-    pub(crate) fn end_command_of_log(&mut self) -> bool {
+    pub(crate) fn end_logged_command(&mut self) -> bool {
         let touched = std::mem::take(&mut self.log.touched);
-        let said = std::mem::take(&mut self.log.said);
-        if touched && !said {
+        let overridden = std::mem::take(&mut self.log.overridden);
+        if touched && !overridden {
             // Its words are still to commit.
             return true;
         }
@@ -247,7 +253,7 @@ impl Effects {
     #[inline]
     pub fn end_unlogged(&mut self) {
         if self.pending {
-            (self.log.touched, self.log.said) = (false, false);
+            (self.log.touched, self.log.overridden) = (false, false);
             self.renew_pending();
         }
     }

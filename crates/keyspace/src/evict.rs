@@ -65,7 +65,7 @@ pub enum MaxmemoryPolicy {
 
 /// How candidates are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum EvictionOrder {
     /// By the access clock: time since the last access, or frequency.
     Access,
     /// By expiry.
@@ -133,15 +133,17 @@ impl MaxmemoryPolicy {
     }
 
     /// `None` for the policy that evicts nothing.
-    fn order(self) -> Option<Order> {
+    fn order(self) -> Option<EvictionOrder> {
         match self {
             MaxmemoryPolicy::Noeviction => None,
             MaxmemoryPolicy::AllkeysLru
             | MaxmemoryPolicy::AllkeysLfu
             | MaxmemoryPolicy::VolatileLru
-            | MaxmemoryPolicy::VolatileLfu => Some(Order::Access),
-            MaxmemoryPolicy::VolatileTtl => Some(Order::Expiry),
-            MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => Some(Order::Chance),
+            | MaxmemoryPolicy::VolatileLfu => Some(EvictionOrder::Access),
+            MaxmemoryPolicy::VolatileTtl => Some(EvictionOrder::Expiry),
+            MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => {
+                Some(EvictionOrder::Chance)
+            }
         }
     }
 }
@@ -157,14 +159,14 @@ pub enum Step {
     Nothing,
 }
 
-impl Order {
+impl EvictionOrder {
     /// The eviction score of `record`: a higher score is evicted earlier. `chance` gives the
     /// score of random policies.
     fn score(self, record: &Record, access: &Access, chance: impl FnOnce() -> u64) -> u64 {
         match self {
-            Order::Access => access.idleness(record.clock()),
-            Order::Expiry => record.expiry().map_or(0, |at| i64::MAX.abs_diff(at)),
-            Order::Chance => chance(),
+            EvictionOrder::Access => access.idleness(record.clock()),
+            EvictionOrder::Expiry => record.expiry().map_or(0, |at| i64::MAX.abs_diff(at)),
+            EvictionOrder::Chance => chance(),
         }
     }
 }
@@ -235,15 +237,15 @@ impl Evictor {
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
-        order: Order,
+        order: EvictionOrder,
         busy: &mut Vec<u16>,
     ) -> Option<(usize, Record)> {
-        let mut later = Vec::new();
+        let mut postponed = Vec::new();
         let mut evicted = None;
         while let Some(mut best) = self.pool.0.pop() {
             let shard = inside.keyspace().key(&best.key).shard;
             if busy.contains(&shard) {
-                later.push(best);
+                postponed.push(best);
                 continue;
             }
             let second = self.pool.0.last().map_or(0, |candidate| candidate.score);
@@ -255,7 +257,7 @@ impl Evictor {
                 Outcome::Absent => {}
                 Outcome::Busy => {
                     busy.push(shard);
-                    later.push(best);
+                    postponed.push(best);
                 }
                 Outcome::Better(score) => {
                     best.score = score;
@@ -263,7 +265,7 @@ impl Evictor {
                 }
             }
         }
-        later.into_iter().for_each(|candidate| self.pool.insert(candidate));
+        postponed.into_iter().for_each(|candidate| self.pool.insert(candidate));
         evicted
     }
 }
@@ -294,7 +296,7 @@ impl Candidate {
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
-        order: Order,
+        order: EvictionOrder,
         second: u64,
     ) -> Outcome {
         let key = inside.keyspace().key(&self.key);
@@ -316,7 +318,7 @@ impl Candidate {
             return Outcome::Better(score);
         }
         let dead = slot.remove();
-        db.went(&key, dead.expiry(), Cause::Eviction);
+        db.note_removed(&key, dead.expiry(), Cause::Eviction);
         commit(&guard, turn);
         Outcome::Evicted(dead)
     }
@@ -351,7 +353,7 @@ struct Sampling {
     shard: u16,
     db: usize,
     volatile: bool,
-    order: Order,
+    order: EvictionOrder,
 }
 
 impl Sampling {
@@ -381,9 +383,9 @@ impl Sampling {
         let mut db = Db::new(&guard, turn, self.db);
         let mut table = db.sweep_table(self.shard);
         match self.order {
-            Order::Chance => draw(&table, &mut rng, self.volatile, offer),
+            EvictionOrder::Chance => draw(&table, &mut rng, self.volatile, offer),
             // Samples twice as many where some have no expiry.
-            Order::Access | Order::Expiry => {
+            EvictionOrder::Access | EvictionOrder::Expiry => {
                 let samples = if self.volatile { 2 * samples } else { samples };
                 table.sample(samples, &mut || rng.next(), |record| offer(&record));
             }
@@ -397,11 +399,11 @@ impl Sampling {
     }
 }
 
-type Shard<'t> = TableMut<'t, Values, Hasher>;
+type ShardTable<'t> = TableMut<'t, Values, Hasher>;
 
 /// Offers a randomly drawn record; if `volatile`, one with an expiry, unless those are so rare
 /// that no draw finds one.
-fn draw(table: &Shard<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(&Record)) {
+fn draw(table: &ShardTable<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(&Record)) {
     let drawn = (0..DRAWS).find_map(|_| {
         let record = table.random(&mut || rng.next())?;
         (record.has_expiry() || !volatile).then_some(record)
@@ -413,7 +415,7 @@ fn draw(table: &Shard<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(
 
 /// Offers records with an expiry where they are rare: all of the first segment that has some,
 /// starting at a random place. O(segments) at worst.
-fn search(table: &mut Shard<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) {
+fn search(table: &mut ShardTable<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) {
     let mut found = false;
     let mut cursor = rng.next() >> 32;
     let mut rounds = 0;

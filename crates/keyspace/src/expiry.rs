@@ -49,22 +49,22 @@ pub struct SweepState {
     /// The next walk: over the keys of a database (even) or over the fields of its hashes (odd),
     /// so that neither starves when time is short.
     next: usize,
-    keys: Vec<Place>,
+    keys: Vec<Position>,
     fields: Vec<Progress>,
 }
 
 /// A position in the walk over the tables of one database.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Position {
     /// Index into the thread's shards, modulo their number.
     nth: usize,
     /// The table's own cursor; 0 is the beginning.
     cursor: u64,
 }
 
-impl Place {
+impl Position {
     fn next_shard(&mut self, shards: &[u16]) {
-        *self = Place { nth: (self.nth + 1) % shards.len(), cursor: 0 };
+        *self = Position { nth: (self.nth + 1) % shards.len(), cursor: 0 };
     }
 }
 
@@ -134,18 +134,18 @@ pub fn sweep(
         return total;
     }
     let effort = Effort::new(effort);
-    state.keys.resize(ks.databases(), Place::default());
+    state.keys.resize(ks.databases(), Position::default());
     state.fields.resize_with(ks.databases(), Progress::default);
-    let (mut of, mut there) = (None, There::default());
+    let (mut of, mut expirable) = (None, Expirable::default());
     for _ in 0..2 * ks.databases().min(DATABASES_PER_SWEEP) {
         let db = state.next / 2 % ks.databases();
         let walk = Walk { ks, shards, db };
         if of.replace(db) != Some(db) {
-            there = walk.there();
+            expirable = walk.find_expirable();
         }
         let done = match state.next % 2 {
-            0 if !there.keys => true,
-            1 if !there.fields && state.fields[db].is_between_hashes() => true,
+            0 if !expirable.keys => true,
+            1 if !expirable.fields && state.fields[db].is_between_hashes() => true,
             0 => walk.repeat(inside, turn, effort, &mut total.keys, keep_going, |inside, turn| {
                 walk.keys_step(inside, turn, &mut state.keys[db])
             }),
@@ -201,7 +201,7 @@ pub fn expire_noted(
 
 /// Whether keys or fields can expire in a thread's shards of one database.
 #[derive(Clone, Copy, Default)]
-struct There {
+struct Expirable {
     keys: bool,
     fields: bool,
 }
@@ -217,16 +217,16 @@ impl Walk<'_> {
     /// One look at each root, in the order of memory, for both walks: most databases of most
     /// servers have nothing that expires, and an idle server would spend its time on steps that
     /// find that out.
-    fn there(&self) -> There {
-        let mut there = There::default();
+    fn find_expirable(&self) -> Expirable {
+        let mut expirable = Expirable::default();
         for &shard in self.shards {
-            there.keys |= self.ks.shard_expiring(shard, self.db) > 0;
-            there.fields |= self.ks.shard_timed(shard, self.db) > 0;
-            if there.keys && there.fields {
+            expirable.keys |= self.ks.shard_expiring(shard, self.db) > 0;
+            expirable.fields |= self.ks.shard_timed(shard, self.db) > 0;
+            if expirable.keys && expirable.fields {
                 break;
             }
         }
-        there
+        expirable
     }
 
     /// Repeats steps until few stale entries are left (`true`) or time is up (`false`).
@@ -264,18 +264,18 @@ impl Walk<'_> {
         &self,
         inside: &mut Inside<'_>,
         turn: &mut Turn,
-        place: &mut Place,
+        position: &mut Position,
     ) -> Option<Met> {
         // One more than the number of shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
-            let shard = self.shards[place.nth % self.shards.len()];
+            let shard = self.shards[position.nth % self.shards.len()];
             let expiring = self.ks.shard_expiring(shard, self.db) > 0;
             if expiring && let Ok(guard) = inside.guard_one(turn, shard) {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
                 let mut db = Db::new(&guard, turn, self.db);
                 let cursor = db.sweep_table(shard).sweep(
-                    place.cursor,
+                    position.cursor,
                     BUCKETS_PER_STEP,
                     Which::Expiring,
                     |record| {
@@ -287,12 +287,12 @@ impl Walk<'_> {
                     },
                     |record| dead.push(record),
                 );
-                dead.iter().for_each(|record: &weft_types::Record| db.swept(record));
+                dead.iter().for_each(|record: &weft_types::Record| db.note_swept(record));
                 commit(&guard, turn);
                 drop(guard);
-                place.cursor = cursor;
+                position.cursor = cursor;
                 if cursor == 0 {
-                    place.next_shard(self.shards);
+                    position.next_shard(self.shards);
                 }
                 let expired = dead.len() as u64;
                 turn.tally.expired += expired;
@@ -301,7 +301,7 @@ impl Walk<'_> {
                     return Some(Met { examined, expired });
                 }
             } else {
-                place.next_shard(self.shards);
+                position.next_shard(self.shards);
             }
         }
         None

@@ -84,7 +84,7 @@ impl Keyspace {
         let lock = &self.locks[usize::from(shard)];
         if lock.try_lock() {
             lock.agree_on_time(turn);
-            Ok(self.guard_of(Held::One(shard)))
+            Ok(self.new_guard(Held::One(shard)))
         } else {
             Err(Busy { shard })
         }
@@ -95,14 +95,14 @@ impl Keyspace {
             return self.lock_one(turn, one);
         }
         turn.check_committed();
-        self.try_all(&set)?;
-        let mut guard = self.guard_of(Held::Many(set));
+        self.try_lock_all(&set)?;
+        let mut guard = self.new_guard(Held::Many(set));
         guard.raise_time(turn);
         Ok(guard)
     }
 
     /// Takes the locks of all shards in `set`, or of none.
-    fn try_all(&self, set: &ShardSet) -> Result<(), Busy> {
+    fn try_lock_all(&self, set: &ShardSet) -> Result<(), Busy> {
         for (n, shard) in set.iter().enumerate() {
             if !self.locks[usize::from(shard)].try_lock() {
                 set.iter().take(n).for_each(|s| self.release(s));
@@ -113,7 +113,7 @@ impl Keyspace {
     }
 
     #[inline]
-    pub(crate) fn guard_of<'k>(&'k self, held: Held<'k>) -> Guard<'k> {
+    pub(crate) fn new_guard<'k>(&'k self, held: Held<'k>) -> Guard<'k> {
         Guard { ks: self, held, long: None }
     }
 
@@ -155,7 +155,7 @@ impl Keyspace {
     #[cold]
     fn wake_all(&self, waiters: VecDeque<Waiter>) {
         for waiter in waiters {
-            if !self.sleepers.wake(waiter) {
+            if !self.background_threads.wake(waiter) {
                 (self.wake)(waiter);
             }
         }
@@ -201,8 +201,8 @@ impl<'k> Guard<'k> {
         let missing = ShardSet(missing);
         let ks = self.ks;
         match &mut self.long {
-            None => ks.try_all(&missing)?,
-            Some(long) => long.extend(&missing, || ks.try_all(&missing))?,
+            None => ks.try_lock_all(&missing)?,
+            Some(long) => long.extend(&missing, || ks.try_lock_all(&missing))?,
         }
         let held: SmallVec<[u16; 4]> = match &self.held {
             Held::One(shard) => smallvec::smallvec![*shard],
@@ -230,7 +230,7 @@ impl<'k> Guard<'k> {
     }
 
     /// Marks this as the guard of a slow-lane command.
-    pub(crate) fn of_long(mut self, long: LongCommand<'k>) -> Self {
+    pub(crate) fn for_long_command(mut self, long: LongCommand<'k>) -> Self {
         self.long = Some(Box::new(long));
         self
     }
@@ -252,9 +252,9 @@ impl<'k> Guard<'k> {
 
     /// Call before a change through this guard. Before the first write of a slow-lane command,
     /// old values must be kept if a snapshot is about to begin.
-    pub(crate) fn writes(&self) {
+    pub(crate) fn before_write(&self) {
         if let Some(long) = &self.long {
-            long.writes();
+            long.before_write();
         }
     }
 
@@ -287,7 +287,7 @@ impl<'k> Guard<'k> {
     }
 
     /// Whether the I/O threads are stopped.
-    pub(crate) fn stops_everybody(&self) -> bool {
+    pub(crate) fn stops_io_threads(&self) -> bool {
         match &self.held {
             Held::World(_) | Held::Rest(_) => true,
             Held::One(_) | Held::Many(_) | Held::Cut(_) => false,

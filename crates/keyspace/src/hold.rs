@@ -44,13 +44,13 @@
 //! back along any shard or any thread, and the order of times never contradicts the order of
 //! execution, however long ago a thread has read its clock.
 
+use crate::background_threads::ThreadHandle;
 use crate::cut::{Cut, begin_journals};
 use crate::gate::Closed;
 use crate::guard::{Busy, Guard, Held, Rest, ShardSet};
 use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
-use crate::sleepers::Seat;
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::turn::Turn;
 use std::sync::TryLockError;
@@ -131,7 +131,7 @@ impl<'k> Inside<'k> {
     pub fn world_alone<'a>(&'a mut self, turn: &mut Turn, alone: Alone<'a>) -> Guard<'a> {
         let stop = Stop::from(self, Some(alone));
         stop.ks.agree_on_time(turn);
-        stop.ks.guard_of(Held::World(Box::new(stop)))
+        stop.ks.new_guard(Held::World(Box::new(stop)))
     }
 
     /// Stops every I/O thread between two commands and holds all shards except those held by the
@@ -142,7 +142,7 @@ impl<'k> Inside<'k> {
         let ks = stop.ks;
         let running = ks.running();
         ks.agree_on_time(turn);
-        ks.guard_of(Held::Rest(Box::new(Rest { running, _stop: stop })))
+        ks.new_guard(Held::Rest(Box::new(Rest { running, _stop: stop })))
     }
 
     /// Stops every I/O thread between two commands. The slow lane continues, so no shard is held.
@@ -178,7 +178,7 @@ fn try_write(lock: &RwLock<()>) -> Option<RwLockWriteGuard<'_, ()>> {
 pub struct Stop<'k> {
     ks: &'k Keyspace,
     /// The safepoint to enter again.
-    back: Option<usize>,
+    reenter: Option<usize>,
     closed: Option<Closed<'k>>,
     /// Keeps the slow lane idle.
     alone: Option<Alone<'k>>,
@@ -188,7 +188,7 @@ impl<'k> Stop<'k> {
     fn from(inside: &'k mut Inside<'_>, alone: Option<Alone<'k>>) -> Self {
         let (ks, own) = (inside.ks, inside.own);
         ks.gates.leave(own);
-        Stop { ks, back: Some(own), closed: Some(ks.gates.close()), alone }
+        Stop { ks, reenter: Some(own), closed: Some(ks.gates.close()), alone }
     }
 }
 
@@ -196,7 +196,7 @@ impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.closed = None;
         self.alone = None;
-        if let Some(own) = self.back {
+        if let Some(own) = self.reenter {
             self.ks.gates.enter(own);
         }
     }
@@ -206,7 +206,7 @@ impl Drop for Stop<'_> {
 pub struct SlowHand<'k> {
     ks: &'k Keyspace,
     /// For a thread that the server can't wake.
-    _seat: Option<Seat<'k>>,
+    _handle: Option<ThreadHandle<'k>>,
     /// Identifies the thread to the locks; `sleep` blocks until a lock wakes it.
     waiter: Waiter,
     sleep: &'k dyn Fn(),
@@ -224,7 +224,7 @@ const MORE_PATIENCE: u32 = 16;
 
 /// Which of the two locks shows a running command to threads that stop the world.
 #[derive(Clone, Copy)]
-enum Way {
+enum CommandLock {
     Lane,
     Outside,
 }
@@ -236,15 +236,15 @@ impl<'k> SlowHand<'k> {
         sleep: &'k dyn Fn(),
         clock: &'k dyn Fn() -> i64,
     ) -> Self {
-        SlowHand { ks, _seat: None, waiter, sleep, clock }
+        SlowHand { ks, _handle: None, waiter, sleep, clock }
     }
 
     /// The calling thread, which the server does not wake: it parks and is unparked directly.
     /// `clock` returns Unix time in milliseconds.
     pub fn background(ks: &'k Keyspace, clock: &'k dyn Fn() -> i64) -> Self {
-        let seat = ks.sleepers.seat();
-        let waiter = seat.waiter();
-        SlowHand { ks, _seat: Some(seat), waiter, sleep: &std::thread::park, clock }
+        let handle = ks.background_threads.register();
+        let waiter = handle.waiter();
+        SlowHand { ks, _handle: Some(handle), waiter, sleep: &std::thread::park, clock }
     }
 
     pub(crate) fn keyspace(&self) -> &'k Keyspace {
@@ -253,7 +253,7 @@ impl<'k> SlowHand<'k> {
 
     /// Stops the I/O threads, each between two commands. The slow lane continues.
     pub(crate) fn stop(&mut self) -> Stop<'k> {
-        Stop { ks: self.ks, back: None, closed: Some(self.ks.gates.close()), alone: None }
+        Stop { ks: self.ks, reenter: None, closed: Some(self.ks.gates.close()), alone: None }
     }
 
     /// Reads the clock, and sets all shards to that time or to their latest. The I/O threads must
@@ -265,28 +265,28 @@ impl<'k> SlowHand<'k> {
 
     /// Holds all shards of `set`, however long that takes.
     pub fn hold(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, PATIENCE, Way::Lane)
+        self.hold_with_patience(turn, set, PATIENCE, CommandLock::Lane)
     }
 
     /// As [`SlowHand::hold`], but never stops the world. May have to retry for long where many
     /// shards are busy.
     pub fn hold_only(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, u32::MAX, Way::Lane)
+        self.hold_with_patience(turn, set, u32::MAX, CommandLock::Lane)
     }
 
     /// As [`SlowHand::hold_only`], for a command that may wait for something outside of the
     /// process while it holds its shards. Only commands on these shards and threads that stop the
     /// world wait for it. While such a thread waits, other slow-lane commands still run.
     pub fn hold_outside(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, u32::MAX, Way::Outside)
+        self.hold_with_patience(turn, set, u32::MAX, CommandLock::Outside)
     }
 
-    fn hold_after(
+    fn hold_with_patience(
         &mut self,
         turn: &mut Turn,
         set: &ShardSet,
         patience: u32,
-        way: Way,
+        command_lock: CommandLock,
     ) -> Guard<'_> {
         let mut attempts = 0_u32;
         loop {
@@ -300,15 +300,15 @@ impl<'k> SlowHand<'k> {
             }
             // Held until the guard is dropped, but not while this thread waits for a shard: the
             // thread that stops the world may hold that shard.
-            let lane = match way {
-                Way::Lane => self.lane(),
-                Way::Outside => self.outside(),
+            let lane = match command_lock {
+                CommandLock::Lane => self.read_slow(),
+                CommandLock::Outside => self.read_outside(),
             };
             let mut running = self.ks.running();
             match self.ks.lock_all(turn, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.of_long(long);
+                    let mut guard = guard.for_long_command(long);
                     // Also under the mutex: a thread that makes all shards agree on the time does
                     // not check whether they are held, and must not miss this time.
                     turn.raise_time((self.clock)());
@@ -335,11 +335,11 @@ impl<'k> SlowHand<'k> {
         }
     }
 
-    fn lane(&self) -> RwLockReadGuard<'k, ()> {
+    fn read_slow(&self) -> RwLockReadGuard<'k, ()> {
         self.ks.slow.read().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn outside(&self) -> RwLockReadGuard<'k, ()> {
+    fn read_outside(&self) -> RwLockReadGuard<'k, ()> {
         self.ks.outside.read().unwrap_or_else(|p| p.into_inner())
     }
 
@@ -369,19 +369,19 @@ impl<'k> SlowHand<'k> {
     fn world_of(&mut self, turn: &mut Turn, alone: Alone<'k>) -> Guard<'_> {
         let stop = Stop {
             ks: self.ks,
-            back: None,
+            reenter: None,
             closed: Some(self.ks.gates.close()),
             alone: Some(alone),
         };
         turn.raise_time((self.clock)());
         self.ks.agree_on_time(turn);
-        self.ks.guard_of(Held::World(Box::new(stop)))
+        self.ks.new_guard(Held::World(Box::new(stop)))
     }
 
     /// Begins a walk over the current set of keys: see [`crate::cut`].
     pub fn cut(&mut self, turn: &mut Turn) -> Guard<'_> {
         let walk = self.ks.walk.lock().unwrap_or_else(|p| p.into_inner());
-        let lane = self.lane();
+        let lane = self.read_slow();
         let closed = self.ks.gates.close();
         let running = self.ks.running();
         self.agree_on_time(turn);
@@ -389,6 +389,6 @@ impl<'k> SlowHand<'k> {
         drop((running, closed));
         let held = (walk, lane);
         let cut = Cut::new(self.ks, self.waiter, self.sleep, turn.over_ms, held);
-        self.ks.guard_of(Held::Cut(Box::new(cut)))
+        self.ks.new_guard(Held::Cut(Box::new(cut)))
     }
 }

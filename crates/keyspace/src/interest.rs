@@ -85,9 +85,9 @@ impl Watch {
 /// One change of the set of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Came,
+    Created,
     /// With the expiry that the key had.
-    Went(Option<i64>),
+    Removed(Option<i64>),
 }
 
 /// A client's watch of one key.

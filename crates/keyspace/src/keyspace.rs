@@ -1,6 +1,7 @@
 //! Shards, tables and keys.
 
 use crate::Table;
+use crate::background_threads::BackgroundThreads;
 use crate::gate::Gates;
 use crate::interest::Watch;
 use crate::interest::{self, Interest};
@@ -10,7 +11,6 @@ use crate::notice::Listener;
 use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;
 use crate::running::{Entry, Running};
-use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
 use crate::stale::Caches;
 use crate::sync::{Mutex, Ordering, RwLock};
@@ -87,7 +87,7 @@ pub struct Keyspace {
     pub(crate) snapshots: Snapshots,
     pub(crate) noted: NotedKeys,
     pub(crate) wake: Wake,
-    pub(crate) sleepers: Sleepers,
+    pub(crate) background_threads: BackgroundThreads,
     pub(crate) listener: OnceLock<Listener>,
     pub(crate) log: Arc<Log>,
     pub(crate) caches: OnceLock<Box<dyn Caches>>,
@@ -106,7 +106,7 @@ impl Keyspace {
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
         let hasher = Hasher { seed, shared: SharedSeed::global_random() };
-        Keyspace::hashed(databases, threads, wake, hasher)
+        Keyspace::with_hasher(databases, threads, wake, hasher)
     }
 
     /// As [`Keyspace::new`], with reproducible places of keys: the same seed gives the same
@@ -114,10 +114,10 @@ impl Keyspace {
     #[cfg(any(test, loom))]
     pub fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
         let hasher = Hasher { seed, shared: SharedSeed::global_fixed() };
-        Keyspace::hashed(databases, threads, Box::new(|_| {}), hasher)
+        Keyspace::with_hasher(databases, threads, Box::new(|_| {}), hasher)
     }
 
-    fn hashed(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
+    fn with_hasher(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
         Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
             tables: Tables::new(databases, hasher),
@@ -132,7 +132,7 @@ impl Keyspace {
             snapshots: Snapshots::new(),
             noted: NotedKeys::new(),
             wake,
-            sleepers: Sleepers::new(),
+            background_threads: BackgroundThreads::new(),
             listener: OnceLock::new(),
             log: Arc::default(),
             caches: OnceLock::new(),

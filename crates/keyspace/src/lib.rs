@@ -27,6 +27,7 @@
 //! every access, so that code above it can't break atomicity by mistake.
 
 pub mod access;
+mod background_threads;
 pub mod bell;
 mod beside;
 pub mod commit;
@@ -48,7 +49,6 @@ pub mod notice;
 mod occupied;
 mod replica_expiry;
 mod running;
-mod sleepers;
 pub mod snapshot;
 pub mod stale;
 mod sync;

@@ -29,21 +29,21 @@ pub type Name = Arc<[u8]>;
 /// The clients blocked on one key, by ascending position. Insert, remove and find-next take O(log
 /// n), since 100,000 clients may be blocked on one key and leave one by one.
 #[derive(Debug)]
-enum Line<W> {
+enum WaitQueue<W> {
     /// One client needs no allocation: a client may be blocked on a million keys alone.
     One(u64, Arc<W>),
     Many(BTreeMap<u64, Arc<W>>),
 }
 
-impl<W> Line<W> {
-    fn push(&mut self, place: u64, waiting: Arc<W>) {
+impl<W> WaitQueue<W> {
+    fn push(&mut self, position: u64, waiting: Arc<W>) {
         match self {
-            Line::One(first, other) => {
-                let both = [(*first, other.clone()), (place, waiting)];
-                *self = Line::Many(BTreeMap::from(both));
+            WaitQueue::One(first, other) => {
+                let both = [(*first, other.clone()), (position, waiting)];
+                *self = WaitQueue::Many(BTreeMap::from(both));
             }
-            Line::Many(all) => {
-                all.insert(place, waiting);
+            WaitQueue::Many(all) => {
+                all.insert(position, waiting);
             }
         }
     }
@@ -51,8 +51,8 @@ impl<W> Line<W> {
     /// Whether any client in it satisfies `is`.
     fn any(&self, is: impl Fn(&W) -> bool) -> bool {
         match self {
-            Line::One(_, w) => is(w),
-            Line::Many(all) => all.values().any(|w| is(w)),
+            WaitQueue::One(_, w) => is(w),
+            WaitQueue::Many(all) => all.values().any(|w| is(w)),
         }
     }
 
@@ -63,38 +63,40 @@ impl<W> Line<W> {
         mut is_next: impl FnMut(&Arc<W>) -> bool,
     ) -> Option<(u64, Arc<W>)> {
         match self {
-            Line::One(place, w) if *place > after && is_next(w) => Some((*place, w.clone())),
-            Line::One(..) => None,
-            Line::Many(all) => {
-                let mut behind = all.range(after + 1..);
-                behind.find(|(_, w)| is_next(w)).map(|(place, w)| (*place, w.clone()))
+            WaitQueue::One(position, w) if *position > after && is_next(w) => {
+                Some((*position, w.clone()))
+            }
+            WaitQueue::One(..) => None,
+            WaitQueue::Many(all) => {
+                let mut later = all.range(after + 1..);
+                later.find(|(_, w)| is_next(w)).map(|(position, w)| (*position, w.clone()))
             }
         }
     }
 }
 
 /// The result of removing a client from a wait queue.
-enum Left {
-    NotThere,
-    Others,
-    Nobody,
+enum Removal {
+    NotQueued,
+    OthersLeft,
+    NowEmpty,
 }
 
-impl<W> Line<W> {
-    fn remove(&mut self, place: u64) -> Left {
+impl<W> WaitQueue<W> {
+    fn remove(&mut self, position: u64) -> Removal {
         match self {
-            Line::One(only, _) if *only == place => Left::Nobody,
-            Line::One(..) => Left::NotThere,
-            Line::Many(all) => match all.remove(&place) {
-                None => Left::NotThere,
-                Some(_) if all.is_empty() => Left::Nobody,
-                Some(_) => Left::Others,
+            WaitQueue::One(only, _) if *only == position => Removal::NowEmpty,
+            WaitQueue::One(..) => Removal::NotQueued,
+            WaitQueue::Many(all) => match all.remove(&position) {
+                None => Removal::NotQueued,
+                Some(_) if all.is_empty() => Removal::NowEmpty,
+                Some(_) => Removal::OthersLeft,
             },
         }
     }
 }
 
-type LinesOfDb<W> = HashMap<Name, Line<W>, foldhash::fast::RandomState>;
+type QueuesOfDb<W> = HashMap<Name, WaitQueue<W>, foldhash::fast::RandomState>;
 
 /// A client that can be queued.
 pub trait Waits {
@@ -112,14 +114,14 @@ pub trait Waits {
 #[derive(Debug)]
 struct Shard<W> {
     /// By database; no map is empty.
-    lines: HashMap<usize, LinesOfDb<W>>,
+    queues: HashMap<usize, QueuesOfDb<W>>,
     /// Entries in these queues of clients that wait for changes, too: [`Waits::follows`].
     followers: usize,
 }
 
 impl<W> Default for Shard<W> {
     fn default() -> Self {
-        Shard { lines: HashMap::new(), followers: 0 }
+        Shard { queues: HashMap::new(), followers: 0 }
     }
 }
 
@@ -127,40 +129,40 @@ impl<W> Default for Shard<W> {
 const SHRINK_BELOW: usize = 8;
 
 impl<W: Waits> Shard<W> {
-    fn enter(&mut self, place: u64, name: &Name, waiting: &Arc<W>) {
-        let lines = self.lines.entry(waiting.db()).or_default();
-        match lines.get_mut(&name[..]) {
-            Some(line) => line.push(place, waiting.clone()),
+    fn enter(&mut self, position: u64, name: &Name, waiting: &Arc<W>) {
+        let queues = self.queues.entry(waiting.db()).or_default();
+        match queues.get_mut(&name[..]) {
+            Some(queue) => queue.push(position, waiting.clone()),
             None => {
-                lines.insert(name.clone(), Line::One(place, waiting.clone()));
+                queues.insert(name.clone(), WaitQueue::One(position, waiting.clone()));
             }
         }
         self.followers += usize::from(waiting.follows());
     }
 
-    fn leave(&mut self, place: u64, name: &[u8], waiting: &W) {
-        let Some(lines) = self.lines.get_mut(&waiting.db()) else { return };
-        let Some(line) = lines.get_mut(name) else { return };
-        match line.remove(place) {
-            Left::NotThere => return,
-            Left::Others => {}
-            Left::Nobody => {
-                lines.remove(name);
-                if lines.is_empty() {
-                    self.lines.remove(&waiting.db());
-                    if self.lines.is_empty() {
-                        self.lines = HashMap::new();
+    fn leave(&mut self, position: u64, name: &[u8], waiting: &W) {
+        let Some(queues) = self.queues.get_mut(&waiting.db()) else { return };
+        let Some(queue) = queues.get_mut(name) else { return };
+        match queue.remove(position) {
+            Removal::NotQueued => return,
+            Removal::OthersLeft => {}
+            Removal::NowEmpty => {
+                queues.remove(name);
+                if queues.is_empty() {
+                    self.queues.remove(&waiting.db());
+                    if self.queues.is_empty() {
+                        self.queues = HashMap::new();
                     }
-                } else if lines.len() < lines.capacity() / SHRINK_BELOW {
-                    lines.shrink_to(2 * lines.len());
+                } else if queues.len() < queues.capacity() / SHRINK_BELOW {
+                    queues.shrink_to(2 * queues.len());
                 }
             }
         }
         self.followers -= usize::from(waiting.follows());
     }
 
-    fn line(&self, db: usize, name: &[u8]) -> Option<&Line<W>> {
-        self.lines.get(&db)?.get(name)
+    fn queue(&self, db: usize, name: &[u8]) -> Option<&WaitQueue<W>> {
+        self.queues.get(&db)?.get(name)
     }
 }
 
@@ -168,7 +170,7 @@ impl<W: Waits> Shard<W> {
 #[derive(Debug)]
 struct Clients<W> {
     by_id: HashMap<u64, Arc<W>, foldhash::fast::RandomState>,
-    last_place: u64,
+    last_position: u64,
 }
 
 /// All blocked clients.
@@ -181,7 +183,7 @@ pub struct Lines<W> {
 impl<W> Default for Lines<W> {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
-        let clients = Clients { by_id: HashMap::default(), last_place: 0 };
+        let clients = Clients { by_id: HashMap::default(), last_position: 0 };
         Lines { shards, clients: Mutex::new(clients) }
     }
 }
@@ -205,14 +207,14 @@ impl<W: Waits> Lines<W> {
         }
         // One position for all its queues. Threads that append to the same queue hold the same
         // shard one after another, so positions ascend along each queue.
-        clients.last_place += 1;
-        let place = clients.last_place;
-        waiting.state().set_place(place);
+        clients.last_position += 1;
+        let position = clients.last_position;
+        waiting.state().set_position(position);
         clients.by_id.insert(waiting.client(), waiting.clone());
         drop(clients);
         for (shard, key) in waiting.keys() {
             let mut of_shard = self.shard(*shard);
-            of_shard.enter(place, key, waiting);
+            of_shard.enter(position, key, waiting);
             ks.set_waited(*shard, true);
             if waiting.follows() {
                 ks.set_followed(*shard, true);
@@ -238,14 +240,14 @@ impl<W: Waits> Lines<W> {
     pub fn leave(&self, ks: &Keyspace, waiting: &Arc<W>) {
         self.forget_client(waiting);
         // Position 0: it has not entered any queue yet, and checks for this after it has.
-        let place = waiting.state().place();
+        let position = waiting.state().position();
         for (shard, key) in waiting.keys() {
             let mut of_shard = self.shard(*shard);
-            of_shard.leave(place, key, waiting);
+            of_shard.leave(position, key, waiting);
             if of_shard.followers == 0 {
                 ks.set_followed(*shard, false);
             }
-            if of_shard.lines.is_empty() {
+            if of_shard.queues.is_empty() {
                 ks.set_waited(*shard, false);
             }
         }
@@ -305,19 +307,19 @@ impl<W: Waits> Lines<W> {
         (shard, db, key): (u16, usize, &[u8]),
         is_next: impl FnMut(&Arc<W>) -> bool,
     ) -> Option<(u64, Arc<W>)> {
-        self.shard(shard).line(db, key)?.first_after(after, is_next)
+        self.shard(shard).queue(db, key)?.first_after(after, is_next)
     }
 
     /// Whether any client is blocked on `key`.
     pub fn has(&self, shard: u16, db: usize, key: &[u8]) -> bool {
-        self.shard(shard).line(db, key).is_some()
+        self.shard(shard).queue(db, key).is_some()
     }
 
     /// Every key of `db` in `shard` with blocked clients.
     pub fn keys(&self, shard: u16, db: usize) -> Vec<Box<[u8]>> {
         let of_shard = self.shard(shard);
-        let lines = of_shard.lines.get(&db);
-        lines.map_or_else(Vec::new, |lines| lines.keys().map(|key| key[..].into()).collect())
+        let queues = of_shard.queues.get(&db);
+        queues.map_or_else(Vec::new, |queues| queues.keys().map(|key| key[..].into()).collect())
     }
 
     /// The current wait of the client with that id.
@@ -332,7 +334,7 @@ impl<W: Waits> Lines<W> {
 
     /// The number of keys with blocked clients.
     pub fn keys_waited_for(&self) -> usize {
-        let of_shard = |s| self.shard(s).lines.values().map(HashMap::len).sum::<usize>();
+        let of_shard = |s| self.shard(s).queues.values().map(HashMap::len).sum::<usize>();
         (0..SHARDS as u16).map(of_shard).sum()
     }
 
@@ -344,8 +346,8 @@ impl<W: Waits> Lines<W> {
             if of_shard.followers == 0 {
                 return 0;
             }
-            let lines = of_shard.lines.values().flat_map(HashMap::values);
-            lines.filter(|line| line.any(|w| w.follows() && is(w))).count()
+            let queues = of_shard.queues.values().flat_map(HashMap::values);
+            queues.filter(|queue| queue.any(|w| w.follows() && is(w))).count()
         };
         (0..SHARDS as u16).map(followed).sum()
     }
@@ -396,13 +398,13 @@ mod tests {
     }
 
     /// The clients in the wait queue of a key, in order.
-    fn line(lines: &Lines<Client>, key: &str) -> Vec<u64> {
+    fn queue(queues: &Lines<Client>, key: &str) -> Vec<u64> {
         let (mut passed, mut all) = (0, Vec::new());
-        while let Some((place, client)) =
-            lines.first_after(passed, (0, 3, key.as_bytes()), |_| true)
+        while let Some((position, client)) =
+            queues.first_after(passed, (0, 3, key.as_bytes()), |_| true)
         {
             all.push(client.id);
-            passed = place;
+            passed = position;
         }
         all
     }
@@ -410,38 +412,38 @@ mod tests {
     #[test]
     fn clients_leave_wait_queues_in_any_order() {
         let ks = Keyspace::new(4, 1, Box::new(|_| {}));
-        let lines = Lines::default();
+        let queues = Lines::default();
         let clients: Vec<Arc<Client>> = (0..50)
             .map(|id| Client::new(id, if id % 2 == 0 { &["a", "b"] } else { &["b"] }))
             .collect();
-        clients.iter().for_each(|client| lines.enter(&ks, client));
-        assert_eq!(line(&lines, "b"), (0..50).collect::<Vec<_>>());
-        assert_eq!(line(&lines, "a"), (0..50).step_by(2).collect::<Vec<_>>());
-        assert!(!lines.has(0, 2, b"a"), "another database");
+        clients.iter().for_each(|client| queues.enter(&ks, client));
+        assert_eq!(queue(&queues, "b"), (0..50).collect::<Vec<_>>());
+        assert_eq!(queue(&queues, "a"), (0..50).step_by(2).collect::<Vec<_>>());
+        assert!(!queues.has(0, 2, b"a"), "another database");
         let mut left: Vec<u64> = (0..50).collect();
         for n in 0..50u64 {
             let id = n * 7 % 50;
-            lines.leave(&ks, &clients[id as usize]);
-            lines.leave(&ks, &clients[id as usize]);
+            queues.leave(&ks, &clients[id as usize]);
+            queues.leave(&ks, &clients[id as usize]);
             left.retain(|other| *other != id);
-            assert_eq!(line(&lines, "b"), left);
+            assert_eq!(queue(&queues, "b"), left);
         }
-        assert_eq!((lines.keys_waited_for(), lines.shard(0).followers), (0, 0));
-        assert!(lines.of_client(7).is_none());
+        assert_eq!((queues.keys_waited_for(), queues.shard(0).followers), (0, 0));
+        assert!(queues.of_client(7).is_none());
     }
 
     #[test]
     fn a_forgotten_client_stays_queued_until_it_leaves() {
         let ks = Keyspace::new(4, 1, Box::new(|_| {}));
-        let lines = Lines::default();
+        let queues = Lines::default();
         let (old, new) = (Client::new(1, &["a"]), Client::new(1, &["a"]));
-        lines.enter(&ks, &old);
-        lines.forget_client(&old);
-        assert!(lines.of_client(1).is_none());
+        queues.enter(&ks, &old);
+        queues.forget_client(&old);
+        assert!(queues.of_client(1).is_none());
         // The client blocks on the same key again before its first queue entry is removed.
-        lines.enter(&ks, &new);
-        lines.leave(&ks, &old);
-        assert_eq!(line(&lines, "a"), [1]);
-        assert!(lines.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
+        queues.enter(&ks, &new);
+        queues.leave(&ks, &old);
+        assert_eq!(queue(&queues, "a"), [1]);
+        assert!(queues.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
     }
 }

@@ -34,31 +34,31 @@ use std::sync::Arc;
 
 /// Whether a slow-lane command has written, and whether the old values were kept.
 #[derive(Clone, Debug)]
-pub(crate) enum Wrote {
+pub(crate) enum WriteState {
     /// It has only read so far.
     Nothing,
     /// It has written, and no snapshot was about to begin at its first write.
-    Plainly,
+    WithoutImages,
     /// It has written, and its shards have kept images for that snapshot since before its first
     /// write.
     Keeping(Arc<Account>),
 }
 
-impl Wrote {
+impl WriteState {
     /// Whether it has written without keeping old values for the snapshot of `account`.
-    fn is_plain(&self, account: &Arc<Account>) -> bool {
+    fn lacks_images(&self, account: &Arc<Account>) -> bool {
         match self {
-            Wrote::Nothing => false,
-            Wrote::Plainly => true,
-            Wrote::Keeping(_) => !self.keeps_for(account),
+            WriteState::Nothing => false,
+            WriteState::WithoutImages => true,
+            WriteState::Keeping(_) => !self.keeps_for(account),
         }
     }
 
     /// Whether it has written and kept old values for the snapshot of `account`.
     fn keeps_for(&self, account: &Arc<Account>) -> bool {
         match self {
-            Wrote::Nothing | Wrote::Plainly => false,
-            Wrote::Keeping(of) => Arc::ptr_eq(of, account),
+            WriteState::Nothing | WriteState::WithoutImages => false,
+            WriteState::Keeping(of) => Arc::ptr_eq(of, account),
         }
     }
 }
@@ -71,15 +71,15 @@ pub(crate) struct Entry {
     /// databases are left out.
     keys: Vec<(usize, usize)>,
     /// Of the command that holds it. Changed by that command, under the mutex.
-    wrote: RefCell<Wrote>,
+    write_state: RefCell<WriteState>,
 }
 
 impl Entry {
     /// An entry of a shard that has just been taken. Call it under the mutex. O(databases with
     /// keys in it + databases / 64).
-    pub(crate) fn new(ks: &Keyspace, shard: u16, wrote: Wrote) -> Self {
+    pub(crate) fn new(ks: &Keyspace, shard: u16, write_state: WriteState) -> Self {
         let keys = ks.occupied.databases_of(shard).map(|db| (db, ks.shard_len(shard, db)));
-        Entry { shard, keys: keys.collect(), wrote: RefCell::new(wrote) }
+        Entry { shard, keys: keys.collect(), write_state: RefCell::new(write_state) }
     }
 
     pub(crate) fn shard(&self) -> u16 {
@@ -91,14 +91,14 @@ impl Entry {
         self.keys.binary_search_by_key(&db, |(db, _)| *db).map_or(0, |at| self.keys[at].1)
     }
 
-    /// See [`Wrote::is_plain`].
-    pub(crate) fn wrote_plainly(&self, account: &Arc<Account>) -> bool {
-        self.wrote.borrow().is_plain(account)
+    /// See [`WriteState::lacks_images`].
+    pub(crate) fn wrote_without_images(&self, account: &Arc<Account>) -> bool {
+        self.write_state.borrow().lacks_images(account)
     }
 
-    /// See [`Wrote::keeps_for`].
+    /// See [`WriteState::keeps_for`].
     pub(crate) fn keeps_for(&self, account: &Arc<Account>) -> bool {
-        self.wrote.borrow().keeps_for(account)
+        self.write_state.borrow().keeps_for(account)
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct LongCommand<'k> {
     shards: ShardSet,
     /// From the beginning of the commit to its end.
     committing: Option<Running<'k>>,
-    wrote: RefCell<Wrote>,
+    write_state: RefCell<WriteState>,
     /// A thread that stops the world waits for this lock.
     _lane: RwLockReadGuard<'k, ()>,
 }
@@ -155,7 +155,7 @@ impl<'k> LongCommand<'k> {
             ks,
             shards: ShardSet::default(),
             committing: None,
-            wrote: RefCell::new(Wrote::Nothing),
+            write_state: RefCell::new(WriteState::Nothing),
             _lane: lane,
         };
         command.note(shards, running);
@@ -163,21 +163,21 @@ impl<'k> LongCommand<'k> {
     }
 
     fn note(&mut self, shards: &ShardSet, running: &mut Vec<Entry>) {
-        let wrote = self.wrote.get_mut();
+        let write_state = self.write_state.get_mut();
         for shard in shards.iter() {
-            running.push(Entry::new(self.ks, shard, wrote.clone()));
+            running.push(Entry::new(self.ks, shard, write_state.clone()));
             self.ks.set_interest(shard, RUNNING, true);
         }
-        if let Some(account) = prepared(self.ks, wrote) {
+        if let Some(account) = prepared(self.ks, write_state) {
             shards.iter().for_each(|shard| parts::begin(self.ks, shard, &account));
         }
         self.shards = ShardSet::of(self.shards.iter().chain(shards.iter()));
     }
 
     /// The command is about to write, maybe for the first time.
-    pub(crate) fn writes(&self) {
-        let mut wrote = self.wrote.borrow_mut();
-        let Wrote::Nothing = *wrote else { return };
+    pub(crate) fn before_write(&self) {
+        let mut write_state = self.write_state.borrow_mut();
+        let WriteState::Nothing = *write_state else { return };
         if planted::is(Fault::WishesIgnored) {
             return;
         }
@@ -186,15 +186,18 @@ impl<'k> LongCommand<'k> {
             Some(running) => running,
             None => &*taken.insert(self.ks.running()),
         };
-        *wrote = match self.ks.snapshots.wish() {
-            None => Wrote::Plainly,
+        *write_state = match self.ks.snapshots.wish() {
+            None => WriteState::WithoutImages,
             Some(account) => {
                 self.shards.iter().for_each(|shard| parts::begin(self.ks, shard, &account));
-                Wrote::Keeping(account)
+                WriteState::Keeping(account)
             }
         };
         let ours = |entry: &&Entry| self.shards.iter().any(|shard| shard == entry.shard);
-        running.iter().filter(ours).for_each(|entry| *entry.wrote.borrow_mut() = wrote.clone());
+        running
+            .iter()
+            .filter(ours)
+            .for_each(|entry| *entry.write_state.borrow_mut() = write_state.clone());
     }
 
     /// Runs `take` under the mutex and records the taken shards.
@@ -231,7 +234,7 @@ impl<'k> LongCommand<'k> {
         running.retain(|entry| shards.iter().all(|shard| shard != entry.shard));
         shards.iter().for_each(|shard| self.ks.set_interest(shard, RUNNING, false));
         // The command comes before the cut, which has not been made yet.
-        let unneeded = prepared(self.ks, self.wrote.get_mut())
+        let unneeded = prepared(self.ks, self.write_state.get_mut())
             .map(|_| shards.iter().map(|shard| parts::end(self.ks, shard)).collect::<Vec<_>>());
         if self.ks.snapshots.wish().is_some() {
             self.ks.snapshots.ended.notify_all();
@@ -242,6 +245,6 @@ impl<'k> LongCommand<'k> {
 }
 
 /// The snapshot for which a command keeps images, until the cut is made.
-fn prepared(ks: &Keyspace, wrote: &Wrote) -> Option<Arc<Account>> {
-    ks.snapshots.wish().filter(|account| wrote.keeps_for(account))
+fn prepared(ks: &Keyspace, write_state: &WriteState) -> Option<Arc<Account>> {
+    ks.snapshots.wish().filter(|account| write_state.keeps_for(account))
 }

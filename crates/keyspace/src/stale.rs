@@ -44,7 +44,7 @@ pub trait Caches: Send + Sync {
 
 /// An operation on whole databases: its effects on single keys are not sent to readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
+pub(crate) struct BulkOperation {
     /// The range of its effects, as indexes into those of the group.
     pub from: usize,
     pub to: usize,
@@ -54,20 +54,20 @@ pub(crate) struct Whole {
 
 /// The pending effects that readers have not been notified of.
 #[derive(Debug, Default)]
-pub(crate) struct Unread {
-    pub wholes: Vec<Whole>,
-    /// How many effects, and how many of `wholes`, readers have been notified of.
-    told: usize,
-    told_wholes: usize,
+pub(crate) struct Unsent {
+    pub bulk_operations: Vec<BulkOperation>,
+    /// How many effects, and how many of `bulk_operations`, readers have been notified of.
+    notified: usize,
+    notified_bulk: usize,
     /// Changes for clients that track prefixes.
     pub changed: Vec<Changed>,
 }
 
-impl Unread {
+impl Unsent {
     /// The effects were taken: indexes begin at 0 again.
     pub fn begin(&mut self) {
-        self.wholes.clear();
-        (self.told, self.told_wholes) = (0, 0);
+        self.bulk_operations.clear();
+        (self.notified, self.notified_bulk) = (0, 0);
     }
 }
 
@@ -104,33 +104,33 @@ impl Keyspace {
 #[inline]
 pub fn invalidate(guard: &Guard<'_>, turn: &mut Turn) {
     if !turn.effects.is_empty() {
-        tell_readers(guard, turn);
+        notify_readers(guard, turn);
     }
 }
 
 #[cold]
-fn tell_readers(guard: &Guard<'_>, turn: &mut Turn) {
+fn notify_readers(guard: &Guard<'_>, turn: &mut Turn) {
     let ks = guard.keyspace();
     let Some(caches) = ks.caches.get() else { return };
-    let (effects, unread) = turn.effects.unread();
-    let mut at = unread.told;
-    let mut tell = |effect: &Effect| tell_of(ks, &**caches, effect, &mut unread.changed);
-    for whole in &unread.wholes[unread.told_wholes..] {
-        effects[at..whole.from].iter().for_each(&mut tell);
+    let (effects, unsent) = turn.effects.unsent();
+    let mut at = unsent.notified;
+    let mut notify = |effect: &Effect| notify_of(ks, &**caches, effect, &mut unsent.changed);
+    for bulk in &unsent.bulk_operations[unsent.notified_bulk..] {
+        effects[at..bulk.from].iter().for_each(&mut notify);
         // Expiry found meanwhile is sent nevertheless.
         let expired = |effect: &&Effect| effect.cause != Cause::Command;
-        effects[whole.from..whole.to].iter().filter(expired).for_each(&mut tell);
-        if whole.emptied {
+        effects[bulk.from..bulk.to].iter().filter(expired).for_each(&mut notify);
+        if bulk.emptied {
             caches.emptied();
             (0..SHARDS as u16).for_each(|shard| ks.set_read(shard, false));
         }
-        at = whole.to;
+        at = bulk.to;
     }
-    effects[at..].iter().for_each(&mut tell);
-    (unread.told, unread.told_wholes) = (effects.len(), unread.wholes.len());
+    effects[at..].iter().for_each(&mut notify);
+    (unsent.notified, unsent.notified_bulk) = (effects.len(), unsent.bulk_operations.len());
 }
 
-fn tell_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut Vec<Changed>) {
+fn notify_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut Vec<Changed>) {
     let Effect { shard, key, by, cause, .. } = effect;
     let interest = ks.interest(*shard);
     let by = match cause {

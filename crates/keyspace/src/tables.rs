@@ -15,7 +15,7 @@ use crate::keyspace::{Hasher, SHARDS};
 use std::sync::OnceLock;
 
 /// The default number of databases.
-const AT_ONCE: usize = 16;
+const EAGER_DATABASES: usize = 16;
 
 /// Shards of one database whose tables are allocated together.
 const PART: usize = if SHARDS < 8 { SHARDS } else { 8 };
@@ -30,8 +30,9 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new(databases: usize, hasher: Hasher) -> Self {
-        let first = (0..SHARDS * databases.min(AT_ONCE)).map(|_| Table::new(hasher)).collect();
-        let parts = SHARDS / PART * databases.saturating_sub(AT_ONCE);
+        let first =
+            (0..SHARDS * databases.min(EAGER_DATABASES)).map(|_| Table::new(hasher)).collect();
+        let parts = SHARDS / PART * databases.saturating_sub(EAGER_DATABASES);
         Tables { first, rest: (0..parts).map(|_| Part::new()).collect(), hasher }
     }
 
@@ -46,7 +47,7 @@ impl Tables {
 
     #[cold]
     fn get_rest(&self, shard: u16, db: usize) -> &Table {
-        let (part, at) = Self::place(shard, db);
+        let (part, at) = Self::locate(shard, db);
         let tables = || (0..PART).map(|_| Table::new(self.hasher)).collect();
         &self.rest[part].get_or_init(tables)[at]
     }
@@ -56,14 +57,14 @@ impl Tables {
     pub(crate) fn touched(&self, shard: u16, db: usize) -> Option<&Table> {
         let first = self.first.get(db * SHARDS + usize::from(shard));
         first.or_else(|| {
-            let (part, at) = Self::place(shard, db);
+            let (part, at) = Self::locate(shard, db);
             self.rest[part].get().map(|tables| &tables[at])
         })
     }
 
     /// For a table outside of the first row: its part, and its index in it.
-    fn place(shard: u16, db: usize) -> (usize, usize) {
-        let at = (db - AT_ONCE) * SHARDS + usize::from(shard);
+    fn locate(shard: u16, db: usize) -> (usize, usize) {
+        let at = (db - EAGER_DATABASES) * SHARDS + usize::from(shard);
         (at / PART, at % PART)
     }
 }
@@ -76,11 +77,13 @@ mod tests {
 
     #[test]
     fn each_table_is_another_one_and_stays() {
-        let tables = Tables::new(AT_ONCE + 3, Keyspace::seeded(1, 1, 1).table(0, 0).hasher());
-        let all = || (0..AT_ONCE + 3).flat_map(|db| (0..SHARDS as u16).map(move |s| (s, db)));
-        assert!(tables.touched(7, AT_ONCE + 1).is_none() && tables.touched(7, 0).is_some());
+        let tables =
+            Tables::new(EAGER_DATABASES + 3, Keyspace::seeded(1, 1, 1).table(0, 0).hasher());
+        let all =
+            || (0..EAGER_DATABASES + 3).flat_map(|db| (0..SHARDS as u16).map(move |s| (s, db)));
+        assert!(tables.touched(7, EAGER_DATABASES + 1).is_none() && tables.touched(7, 0).is_some());
         let at: Vec<*const Table> = all().map(|(s, db)| &raw const *tables.get(s, db)).collect();
-        assert_eq!(at.iter().collect::<HashSet<_>>().len(), (AT_ONCE + 3) * SHARDS);
+        assert_eq!(at.iter().collect::<HashSet<_>>().len(), (EAGER_DATABASES + 3) * SHARDS);
         for ((shard, db), table) in all().zip(at) {
             let is_it = |found: &Table| std::ptr::eq(found, table);
             assert!(is_it(tables.get(shard, db)) && tables.touched(shard, db).is_some_and(is_it));

@@ -149,7 +149,7 @@ pub struct Turn {
     /// Set when no client waits for the result of a long command any more.
     pub cancel: Option<Arc<AtomicBool>>,
     rng: Rng,
-    trash: Vec<Record>,
+    deferred: Vec<Record>,
     emptied: Vec<Emptied>,
     lost: Vec<(usize, Box<[u8]>)>,
 }
@@ -169,7 +169,7 @@ impl Turn {
             deletions: Deletions::default(),
             cancel: None,
             rng: Rng::new(seed),
-            trash: Vec::new(),
+            deferred: Vec::new(),
             emptied: Vec::new(),
             lost: Vec::new(),
         }
@@ -225,7 +225,7 @@ impl Turn {
     #[inline]
     pub fn discard(&mut self, record: Record) {
         weft_types::Shared::note_removed(&record);
-        self.trash.push(record);
+        self.deferred.push(record);
     }
 
     /// Keeps the contents of tables until the locks are released. O(1).
@@ -236,7 +236,7 @@ impl Turn {
     }
 
     /// Adds keys that sweeps have removed.
-    pub(crate) fn lose(&mut self, keys: Vec<(usize, Box<[u8]>)>) {
+    pub(crate) fn add_lost(&mut self, keys: Vec<(usize, Box<[u8]>)>) {
         self.lost.extend(keys);
     }
 
@@ -257,7 +257,7 @@ impl Turn {
     /// Few commands remove anything.
     #[inline]
     pub fn has_dead(&self) -> bool {
-        !self.trash.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
+        !self.deferred.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
     }
 
     /// Takes the contents of tables discarded since the last call, in order. Drop them outside of
@@ -272,13 +272,13 @@ impl Turn {
     /// thread.
     #[inline]
     pub fn take_trash(&mut self) -> Option<Vec<Record>> {
-        (!self.trash.is_empty()).then(|| std::mem::take(&mut self.trash))
+        (!self.deferred.is_empty()).then(|| std::mem::take(&mut self.deferred))
     }
 
     /// Drops the removed records now, except those that take long to free; keeps the capacity for
     /// the next ones.
     #[inline]
     pub fn drop_trash(&mut self) {
-        self.trash.retain(weft_types::value::is_long_to_free);
+        self.deferred.retain(weft_types::value::is_long_to_free);
     }
 }

@@ -38,7 +38,7 @@ pub struct WaitState {
     /// The client's position in all its wait queues; 0: it is in none yet. A thread that ends a
     /// wait may read it too early, so the thread that queues the client checks the wait again:
     /// see [`crate::lines`].
-    place: std::sync::atomic::AtomicU64,
+    position: std::sync::atomic::AtomicU64,
 }
 
 /// The result of [`WaitState::claim`].
@@ -66,17 +66,17 @@ pub enum Unclaim {
 
 impl Default for WaitState {
     fn default() -> Self {
-        WaitState { step: AtomicU32::new(WAITING), place: Default::default() }
+        WaitState { step: AtomicU32::new(WAITING), position: Default::default() }
     }
 }
 
 impl WaitState {
-    pub(crate) fn set_place(&self, place: u64) {
-        self.place.store(place, Ordering::Relaxed);
+    pub(crate) fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
     }
 
-    pub(crate) fn place(&self) -> u64 {
-        self.place.load(Ordering::Relaxed)
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
     }
 
     fn change(&self, from: u32, to: u32) -> Result<u32, u32> {

@@ -53,7 +53,7 @@ impl Waits for Client {
 
 /// A message to a client's thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum Notification {
     Waits(u64),
     Retry(u64),
 }
@@ -64,7 +64,7 @@ struct World {
     lines: Lines<Client>,
     /// Elements of the list; the mutex is the lock of the shard.
     shard: Mutex<u32>,
-    mail: Mutex<Vec<Told>>,
+    notifications: Mutex<Vec<Notification>>,
 }
 
 const LIST: (u16, usize, &[u8]) = (0, 0, b"k");
@@ -75,29 +75,29 @@ impl World {
             ks: Keyspace::new(1, 1, Box::new(|_| {})),
             lines: Lines::default(),
             shard: Mutex::new(0),
-            mail: Mutex::new(Vec::new()),
+            notifications: Mutex::new(Vec::new()),
         })
     }
 
-    fn tell(&self, what: Told) {
-        self.mail.lock().unwrap().push(what);
+    fn notify(&self, what: Notification) {
+        self.notifications.lock().unwrap().push(what);
     }
 
     /// A client blocks in the slow lane.
-    fn come(&self, client: &Arc<Client>, tells_first: bool) {
+    fn block(&self, client: &Arc<Client>, notifies_first: bool) {
         let shard = self.shard.lock().unwrap();
-        if tells_first {
-            self.tell(Told::Waits(client.id));
+        if notifies_first {
+            self.notify(Notification::Waits(client.id));
         }
         self.lines.enter(&self.ks, client);
-        if !tells_first {
-            self.tell(Told::Waits(client.id));
+        if !notifies_first {
+            self.notify(Notification::Waits(client.id));
         }
         drop(shard);
     }
 
     /// A client's retry fails, and the list is offered to the queued clients.
-    fn try_in_vain(&self, client: &Arc<Client>) {
+    fn retry_without_element(&self, client: &Arc<Client>) {
         let mut shard = self.shard.lock().unwrap();
         client.state.settle();
         self.lines.look_again(&self.ks, client);
@@ -106,7 +106,7 @@ impl World {
 
     /// A client retries and takes an element, unless it was killed, or has disconnected and
     /// `looks` is set.
-    fn try_again(&self, client: &Arc<Client>, looks: bool) {
+    fn retry(&self, client: &Arc<Client>, looks: bool) {
         let mut shard = self.shard.lock().unwrap();
         if client.is_killed() || looks && client.state.is_over() {
             client.state.quit();
@@ -126,13 +126,13 @@ impl World {
     fn kill(&self, client: &Client) {
         client.killed.store(true, Ordering::SeqCst);
         if let Some(waiting) = self.lines.of_client(client.id) {
-            self.gone(&waiting);
+            self.disconnect(&waiting);
         }
     }
 
     /// The connection of a client ends.
-    fn gone(&self, client: &Arc<Client>) {
-        self.lines.abandon(&self.ks, client, |next| self.tell(Told::Retry(next.id)));
+    fn disconnect(&self, client: &Arc<Client>) {
+        self.lines.abandon(&self.ks, client, |next| self.notify(Notification::Retry(next.id)));
     }
 
     /// Adds an element.
@@ -163,14 +163,14 @@ impl World {
         *self.shard.lock().unwrap()
     }
 
-    fn assert_nobody_waits(&self) {
+    fn assert_no_client_waits(&self) {
         assert_eq!(self.lines.keys_waited_for(), 0, "a wait queue is left");
         assert!(self.lines.of_client(1).is_none());
     }
 }
 
 /// Makes the client retry by itself.
-fn call(client: &Client) {
+fn make_retry(client: &Client) {
     assert_eq!(client.state.claim(), Claim::Ours);
     assert_eq!(client.state.unclaim(true), Unclaim::Retry);
 }
@@ -182,15 +182,15 @@ fn client_killed_while_it_blocks_is_not_served() {
     loom::model(|| {
         let world = World::new();
         let client = Client::new(1, &[b"k", b"l"]);
-        let comes = {
+        let blocks = {
             let (world, client) = (world.clone(), client.clone());
-            spawn(move || world.come(&client, true))
+            spawn(move || world.block(&client, true))
         };
         world.kill(&client);
         world.push();
-        comes.join().unwrap();
+        blocks.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
@@ -201,18 +201,18 @@ fn client_that_blocks_again_is_found() {
     loom::model(|| {
         let world = World::new();
         let (client, again) = (Client::new(1, &[b"k"]), Client::new(1, &[b"l"]));
-        let comes = {
+        let blocks = {
             let (world, client) = (world.clone(), client.clone());
             spawn(move || world.lines.enter(&world.ks, &client))
         };
         assert!(client.state.give_up());
         world.lines.leave(&world.ks, &client);
         world.lines.enter(&world.ks, &again);
-        comes.join().unwrap();
+        blocks.join().unwrap();
         let found = world.lines.of_client(1).expect("it is found");
         assert!(Arc::ptr_eq(&found, &again));
         world.lines.leave(&world.ks, &again);
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
@@ -221,11 +221,11 @@ fn client_killed_while_it_retries_is_not_served() {
     loom::model(|| {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
-        world.come(&client, true);
-        call(&client);
+        world.block(&client, true);
+        make_retry(&client);
         let tries = {
             let (world, client) = (world.clone(), client.clone());
-            spawn(move || world.try_in_vain(&client))
+            spawn(move || world.retry_without_element(&client))
         };
         world.kill(&client);
         world.push();
@@ -233,17 +233,17 @@ fn client_killed_while_it_retries_is_not_served() {
         // client.
         tries.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
 /// A thread tries to serve a client and can't; meanwhile the client is killed. `leaves`: whether
 /// the kill removes it from its wait queues nevertheless.
-fn killed_while_it_is_looked_at(leaves: bool) {
+fn killed_during_an_attempt(leaves: bool) {
     loom::model(move || {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
-        world.come(&client, true);
+        world.block(&client, true);
         let looks = {
             let (world, client) = (world.clone(), client.clone());
             // This thread holds another of the client's shards.
@@ -251,7 +251,7 @@ fn killed_while_it_is_looked_at(leaves: bool) {
                 if client.state.claim() == Claim::Ours {
                     match client.state.unclaim(false) {
                         Unclaim::Waits => world.lines.look_again(&world.ks, &client),
-                        Unclaim::Retry => world.gone(&client),
+                        Unclaim::Retry => world.disconnect(&client),
                     }
                 }
             })
@@ -267,54 +267,59 @@ fn killed_while_it_is_looked_at(leaves: bool) {
         world.push();
         looks.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
 #[test]
 fn client_killed_during_an_attempt_is_not_served() {
-    killed_while_it_is_looked_at(true);
+    killed_during_an_attempt(true);
 }
 
 /// The model detects the fault.
 #[test]
 #[should_panic(expected = "a killed client got it")]
 fn killed_client_left_in_its_queue_is_served() {
-    killed_while_it_is_looked_at(false);
+    killed_during_an_attempt(false);
 }
 
 /// A client that was about to retry disconnects while the next one is being queued. The next
 /// client must retry, and its thread must know by then that it waits.
-fn called_while_it_comes(tells_first: bool) {
+fn woken_while_it_blocks(notifies_first: bool) {
     loom::model(move || {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
-        world.come(&first, true);
-        call(&first);
-        let comes = {
+        world.block(&first, true);
+        make_retry(&first);
+        let blocks = {
             let (world, next) = (world.clone(), next.clone());
-            spawn(move || world.come(&next, tells_first))
+            spawn(move || world.block(&next, notifies_first))
         };
-        world.gone(&first);
-        comes.join().unwrap();
-        let mail = world.mail.lock().unwrap();
-        let told = mail.iter().position(|told| *told == Told::Waits(2)).expect("it is told");
-        if let Some(retry) = mail.iter().position(|told| *told == Told::Retry(2)) {
-            assert!(told < retry, "it must retry, and does not know that it waits");
+        world.disconnect(&first);
+        blocks.join().unwrap();
+        let notifications = world.notifications.lock().unwrap();
+        let notified = notifications
+            .iter()
+            .position(|notified| *notified == Notification::Waits(2))
+            .expect("it is told");
+        if let Some(retry) =
+            notifications.iter().position(|notified| *notified == Notification::Retry(2))
+        {
+            assert!(notified < retry, "it must retry, and does not know that it waits");
         }
     });
 }
 
 #[test]
 fn client_woken_while_it_blocks_is_known_to_wait() {
-    called_while_it_comes(true);
+    woken_while_it_blocks(true);
 }
 
 /// The model detects the fault.
 #[test]
 #[should_panic(expected = "does not know that it waits")]
 fn notifying_the_thread_after_queueing_is_too_late() {
-    called_while_it_comes(false);
+    woken_while_it_blocks(false);
 }
 
 /// A client that was about to retry disconnects. The next client is being served from another key
@@ -324,8 +329,8 @@ fn turn_passes_over_a_client_being_served() {
     loom::model(|| {
         let world = World::new();
         let [first, next, last] = [1, 2, 3].map(|id| Client::new(id, &[b"k"]));
-        [&first, &next, &last].into_iter().for_each(|client| world.come(client, true));
-        call(&first);
+        [&first, &next, &last].into_iter().for_each(|client| world.block(client, true));
+        make_retry(&first);
         let serves = {
             let (world, next) = (world.clone(), next.clone());
             spawn(move || match next.state.claim() {
@@ -337,7 +342,7 @@ fn turn_passes_over_a_client_being_served() {
                 Claim::Over => unreachable!("it waits"),
             })
         };
-        world.gone(&first);
+        world.disconnect(&first);
         serves.join().unwrap();
         assert!(next.state.is_retry() || last.state.is_retry(), "no client retries");
     });
@@ -353,22 +358,25 @@ fn turn_of_a_disconnected_client_passes_on() {
     model.check(|| {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
-        world.come(&first, true);
-        world.come(&next, true);
-        call(&first);
+        world.block(&first, true);
+        world.block(&next, true);
+        make_retry(&first);
         let tries = {
             let (world, first) = (world.clone(), first.clone());
-            spawn(move || world.try_in_vain(&first))
+            spawn(move || world.retry_without_element(&first))
         };
         let pushes = {
             let world = world.clone();
             spawn(move || world.push())
         };
-        world.gone(&first);
+        world.disconnect(&first);
         tries.join().unwrap();
         pushes.join().unwrap();
-        let is_told = next.state.is_over() || next.state.is_retry();
-        assert!(world.elements() == 0 || is_told, "it sleeps although there is an element");
+        let is_served_or_retries = next.state.is_over() || next.state.is_retry();
+        assert!(
+            world.elements() == 0 || is_served_or_retries,
+            "it sleeps although there is an element"
+        );
         assert!(first.state.is_over());
         assert_eq!(world.lines.keys_waited_for(), usize::from(!next.state.is_over()));
     });
@@ -376,25 +384,25 @@ fn turn_of_a_disconnected_client_passes_on() {
 
 /// A client waits in the slow lane for its retry. When it disconnects, its turn passes at once
 /// and not only when the lane runs its retry: so another client may take the element meanwhile.
-fn gone_before_it_tries(kills: bool) {
+fn disconnect_before_retry(kills: bool) {
     loom::model(move || {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
-        world.come(&first, true);
-        world.come(&next, true);
-        call(&first);
+        world.block(&first, true);
+        world.block(&next, true);
+        make_retry(&first);
         *world.shard.lock().unwrap() = 1;
-        let goes = {
+        let leaves = {
             let (world, first) = (world.clone(), first.clone());
-            spawn(move || if kills { world.kill(&first) } else { world.gone(&first) })
+            spawn(move || if kills { world.kill(&first) } else { world.disconnect(&first) })
         };
-        world.try_again(&first, true);
+        world.retry(&first, true);
         let took = world.elements() == 0 && !next.state.is_over();
-        goes.join().unwrap();
+        leaves.join().unwrap();
         // Its thread may be notified earlier, and then there is no element left for the retry.
         if next.state.is_retry() {
-            assert!(world.mail.lock().unwrap().contains(&Told::Retry(2)));
-            world.try_again(&next, true);
+            assert!(world.notifications.lock().unwrap().contains(&Notification::Retry(2)));
+            world.retry(&next, true);
         }
         assert!(first.state.is_over());
         assert_eq!(world.elements(), 0, "a client sleeps although there is an element");
@@ -409,12 +417,12 @@ fn gone_before_it_tries(kills: bool) {
 
 #[test]
 fn client_killed_before_its_retry_passes_its_turn_on() {
-    gone_before_it_tries(true);
+    disconnect_before_retry(true);
 }
 
 #[test]
 fn client_disconnected_before_its_retry_passes_its_turn_on() {
-    gone_before_it_tries(false);
+    disconnect_before_retry(false);
 }
 
 /// The slow lane can't notify a disconnected client, so it must not take an element for it.
@@ -434,12 +442,12 @@ fn has_hung_up(looks: bool) {
     loom::model(move || {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
-        world.come(&client, true);
-        call(&client);
-        world.gone(&client);
+        world.block(&client, true);
+        make_retry(&client);
+        world.disconnect(&client);
         *world.shard.lock().unwrap() = 1;
-        world.try_again(&client, looks);
+        world.retry(&client, looks);
         assert_eq!(world.elements(), 1, "the element is lost");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }

@@ -179,11 +179,11 @@ impl World {
     /// Sleeps until the state changes. The last awake thread detects that it never will.
     fn sleep<'a>(&self, mut kernel: MutexGuard<'a, Kernel>) -> MutexGuard<'a, Kernel> {
         kernel.asleep += 1;
-        self.look_for_one_awake(&mut kernel);
+        self.detect_stuck(&mut kernel);
         if kernel.stuck { kernel } else { self.changed.wait(kernel).unwrap() }
     }
 
-    fn look_for_one_awake(&self, kernel: &mut Kernel) {
+    fn detect_stuck(&self, kernel: &mut Kernel) {
         if kernel.asleep == kernel.parties {
             (kernel.stuck, kernel.over) = (true, true);
             self.changed.notify_all();
@@ -194,7 +194,7 @@ impl World {
     fn leave(&self) {
         let mut kernel = self.kernel();
         kernel.parties -= 1;
-        self.look_for_one_awake(&mut kernel);
+        self.detect_stuck(&mut kernel);
     }
 
     fn put(&self, thread: usize, message: Message) {
@@ -304,12 +304,12 @@ impl Worker {
             withheld: None,
             generation: 10 * (id as u64 + 1),
         };
-        spawn(move || while worker.turn() {})
+        spawn(move || while worker.iterate() {})
     }
 
     /// One iteration of the loop. Returns whether to continue.
-    fn turn(&mut self) -> bool {
-        let (over, mail, read, write) = self.sleep();
+    fn iterate(&mut self) -> bool {
+        let (over, has_messages, read, write) = self.sleep();
         if over {
             return false;
         }
@@ -319,9 +319,9 @@ impl Worker {
         if read {
             self.on_input();
         }
-        if mail {
+        if has_messages {
             self.flush();
-            self.on_mail();
+            self.on_messages();
         }
         if std::mem::take(&mut self.queued) {
             self.run_queued();
@@ -336,15 +336,15 @@ impl Worker {
     fn sleep(&self) -> (bool, bool, bool, bool) {
         let mut kernel = self.world.kernel();
         loop {
-            let mail = kernel.rung[self.id];
+            let has_messages = kernel.rung[self.id];
             let (read, write) = match kernel.watched {
                 Some((id, interest)) if id == self.id => {
                     (interest.read && kernel.input > 0, interest.write && kernel.room > 0)
                 }
                 _ => (false, false),
             };
-            if kernel.over || self.queued || self.row || mail || read || write {
-                return (kernel.over, mail, read, write);
+            if kernel.over || self.queued || self.row || has_messages || read || write {
+                return (kernel.over, has_messages, read, write);
             }
             kernel = self.world.sleep(kernel);
         }
@@ -419,17 +419,17 @@ impl Worker {
         }
         self.queued |= conn.state.executed(how);
         self.send_output();
-        self.see_to_withheld();
+        self.register_withheld();
     }
 
-    fn see_to_withheld(&mut self) {
+    fn register_withheld(&mut self) {
         if self.withheld.is_some() {
             self.world.threads[self.id].withholds.store(true, SeqCst);
-            self.let_go();
+            self.release_withheld();
         }
     }
 
-    fn let_go(&mut self) {
+    fn release_withheld(&mut self) {
         if self.world.durable.load(SeqCst)
             && let Some(token) = self.withheld.take()
             && let Some(conn) = self.conn.as_mut().filter(|conn| conn.token == token)
@@ -464,7 +464,7 @@ impl Worker {
         self.world.threads[self.id].queue.lock().unwrap().pop_front()
     }
 
-    fn on_mail(&mut self) {
+    fn on_messages(&mut self) {
         let late = self.world.fault == Fault::AnswersLate;
         self.world.kernel().rung[self.id] = false;
         if !late {
@@ -491,8 +491,8 @@ impl Worker {
             }
             Message::Unpause => self.resume(Awaited::Pause),
             Message::Durable => {
-                self.let_go();
-                self.see_to_withheld();
+                self.release_withheld();
+                self.register_withheld();
             }
             Message::Push => {
                 if let Some(conn) = &mut self.conn {

@@ -35,7 +35,7 @@ const SHRINK_TO: f64 = 0.50;
 /// How long fewer threads must have been enough, in milliseconds, and the upper bound of this
 /// time.
 const SHRINK_AFTER_MS: i64 = 2_000;
-const SHRINK_AFTER_MOST_MS: i64 = 32_000;
+const SHRINK_AFTER_MAX_MS: i64 = 32_000;
 /// Growing within this time after shrinking means that the shrinking was a mistake.
 const REGRET_MS: i64 = 10_000;
 /// Loads below this many threads always shrink after the shortest time.
@@ -51,7 +51,7 @@ const UNEVEN: f64 = 0.20;
 const SLIGHTLY_UNEVEN: f64 = 0.05;
 const LOADED: f64 = 0.5;
 const LASTING_MS: i64 = 1_000;
-const LASTING_MOST_MS: i64 = 64_000;
+const LASTING_MAX_MS: i64 = 64_000;
 /// Pressure above which a thread counts as fully busy.
 const FULL: f64 = 0.85;
 
@@ -86,11 +86,11 @@ pub struct Balance {
     /// The end of the pause after a change.
     settled_at: i64,
     /// Since when fewer threads would be enough, and the highest number needed since then.
-    enough: Option<(i64, usize)>,
+    fewer_suffice_since: Option<(i64, usize)>,
     shrink_after_ms: i64,
     shrunk_at: i64,
     /// Since when this thread has had slightly more than its share, and how long that must last.
-    slightly: Option<(i64, usize)>,
+    slightly_uneven_since: Option<(i64, usize)>,
     lasting_ms: i64,
     trials: Trials,
 }
@@ -99,10 +99,10 @@ impl Default for Balance {
     fn default() -> Self {
         Balance {
             settled_at: i64::MIN,
-            enough: None,
+            fewer_suffice_since: None,
             shrink_after_ms: SHRINK_AFTER_MS,
             shrunk_at: i64::MIN,
-            slightly: None,
+            slightly_uneven_since: None,
             lasting_ms: LASTING_MS,
             trials: Trials::default(),
         }
@@ -140,7 +140,7 @@ impl Balance {
         let total: f64 = samples.iter().map(|s| s.pressure).sum();
         let fewer = (total / SHRINK_TO).ceil().max(1.0) as usize;
         if fewer >= active {
-            self.enough = None;
+            self.fewer_suffice_since = None;
         }
         if now_ms < self.settled_at {
             return stay;
@@ -169,7 +169,7 @@ impl Balance {
             shifts = even_out(&loads, SLIGHTLY_UNEVEN);
         }
         if !shifts.is_empty() {
-            self.slightly = None;
+            self.slightly_uneven_since = None;
             self.settled_at = now_ms + SETTLE_MS;
         }
         Decision { active, shifts }
@@ -181,16 +181,16 @@ impl Balance {
         let mean = mean_of(loads);
         let most = most_of(loads);
         if mean < LOADED || loads[most] - mean < SLIGHTLY_UNEVEN {
-            self.slightly = None;
+            self.slightly_uneven_since = None;
             return false;
         }
-        let since = match self.slightly {
+        let since = match self.slightly_uneven_since {
             Some((since, thread)) if thread == most => since,
-            Some(_) | None => self.slightly.insert((now_ms, most)).0,
+            Some(_) | None => self.slightly_uneven_since.insert((now_ms, most)).0,
         };
         let lasts = now_ms - since >= self.lasting_ms;
         if lasts {
-            self.lasting_ms = (2 * self.lasting_ms).min(LASTING_MOST_MS);
+            self.lasting_ms = (2 * self.lasting_ms).min(LASTING_MAX_MS);
         }
         lasts
     }
@@ -203,13 +203,13 @@ impl Balance {
     /// Another mechanism decides now: the measurements belong to other numbers of threads.
     pub fn stand_aside(&mut self, now_ms: i64) {
         self.trials.give_up(now_ms);
-        self.enough = None;
+        self.fewer_suffice_since = None;
         self.settled_at = now_ms + SETTLE_MS;
     }
 
     fn note_growth(&mut self, now_ms: i64) {
         self.shrink_after_ms = match now_ms.saturating_sub(self.shrunk_at) < REGRET_MS {
-            true => (2 * self.shrink_after_ms).min(SHRINK_AFTER_MOST_MS),
+            true => (2 * self.shrink_after_ms).min(SHRINK_AFTER_MAX_MS),
             false => SHRINK_AFTER_MS,
         };
     }
@@ -230,19 +230,19 @@ impl Balance {
 
     /// The number of threads that is enough, if it was so for long enough.
     fn shrink(&mut self, now_ms: i64, fewer: usize, total: f64) -> Option<usize> {
-        let (since, most) = self.enough.get_or_insert((now_ms, fewer));
+        let (since, most) = self.fewer_suffice_since.get_or_insert((now_ms, fewer));
         *most = fewer.max(*most);
         let wait = if total < QUIET { SHRINK_AFTER_MS } else { self.shrink_after_ms };
         if now_ms - *since < wait {
             return None;
         }
-        let enough = *most;
+        let fewer_suffice_since = *most;
         self.shrunk_at = now_ms;
-        Some(enough)
+        Some(fewer_suffice_since)
     }
 
     fn change(&mut self, now_ms: i64, active: usize, shifts: Vec<Shift>) -> Decision {
-        (self.enough, self.slightly) = (None, None);
+        (self.fewer_suffice_since, self.slightly_uneven_since) = (None, None);
         self.lasting_ms = LASTING_MS;
         self.settled_at = now_ms + SETTLE_MS;
         Decision { active, shifts }

@@ -67,16 +67,16 @@ impl Load {
         load
     }
 
-    /// Takes a sample; call it about `hz` times a second. `in_vain`: seconds since the last call
+    /// Takes a sample; call it about `hz` times a second. `polled_s`: seconds since the last call
     /// in which the thread only polled. They count as idle.
-    pub fn sample(&mut self, in_vain: f64) {
+    pub fn sample(&mut self, polled_s: f64) {
         let now = Instant::now();
         let elapsed = now.duration_since(self.at).as_secs_f64();
         if elapsed < 0.001 {
             return;
         }
         let spent = self.spent();
-        let worked = spent.running - self.last.running - in_vain;
+        let worked = spent.running - self.last.running - polled_s;
         self.worked += worked.max(0.0);
         let running = worked / elapsed;
         let waiting = (spent.waiting - self.last.waiting) / elapsed;

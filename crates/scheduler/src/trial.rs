@@ -36,26 +36,26 @@ const UNCLEAR: std::ops::Range<f64> = 0.95..1.15;
 /// The maximum factor of threads tried at once.
 const GROWTH: usize = 4;
 /// More threads must serve this many times as much, or as much for less CPU time.
-const WORTH: f64 = 1.03;
+const MIN_GAIN: f64 = 1.03;
 /// Bounds for "as much", for "less CPU time", and for "no more CPU time".
 const EQUAL: f64 = 0.98;
 const CHEAPER: f64 = 0.97;
-const NO_DEARER: f64 = 1.01;
+const NOT_COSTLIER: f64 = 1.01;
 /// More CPU time than this per request suggests that threads were not missing.
-const DEARER: f64 = 1.05;
+const COSTLIER: f64 = 1.05;
 /// A gain this large has no other explanation.
-const PLAIN: f64 = 2.0;
+const OBVIOUS: f64 = 2.0;
 /// Below this part of the proportional gain, fewer threads may be enough.
 const PROPORTIONAL: f64 = 0.85;
 /// How long results are used, and the upper bound of this time (milliseconds).
-const BELIEVE_MS: i64 = 4_000;
-const BELIEVE_MOST_MS: i64 = 160_000;
+const RESULT_LIFETIME_MS: i64 = 4_000;
+const RESULT_LIFETIME_MAX_MS: i64 = 160_000;
 /// No disturbance causes a gain outside of these bounds, so the result is used this many times as
 /// long: the larger the difference between the numbers, the more another trial costs.
 const CLEAR: std::ops::Range<f64> = 0.65..1.75;
-const CLEAR_TIMES: i64 = 4;
+const CLEAR_FACTOR: i64 = 4;
 /// The load has changed when its rate, or its number of busy connections, changed by this factor.
-const ANOTHER: f64 = 1.5;
+const LOAD_CHANGED: f64 = 1.5;
 
 /// Totals of all threads since their start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -76,7 +76,7 @@ struct Output {
 
 impl Output {
     /// Rate and cost relative to `base`.
-    fn beside(self, base: Output) -> (f64, f64) {
+    fn relative_to(self, base: Output) -> (f64, f64) {
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 1.0 };
         (part(self.rate, base.rate), part(self.cost, base.cost))
     }
@@ -92,12 +92,12 @@ struct Trial {
     /// The number of threads before, and their output.
     before: usize,
     base: Output,
-    doubt: Doubt,
+    recheck: Recheck,
 }
 
 /// Which measurement is repeated, if any.
 #[derive(Clone, Copy, Debug)]
-enum Doubt {
+enum Recheck {
     None,
     /// The number before, because the number tried had this output.
     OfBase(usize, Output),
@@ -162,8 +162,8 @@ pub struct Trials {
     load: Option<(usize, f64)>,
     since: i64,
     /// When the results expire.
-    forget_at: i64,
-    believe_ms: i64,
+    results_expire_at: i64,
+    result_lifetime_ms: i64,
     /// The result that was not taken yet.
     verdict: Option<Verdict>,
 }
@@ -180,8 +180,8 @@ impl Default for Trials {
             careful: false,
             since: i64::MIN,
             load: None,
-            forget_at: i64::MAX,
-            believe_ms: BELIEVE_MS,
+            results_expire_at: i64::MAX,
+            result_lifetime_ms: RESULT_LIFETIME_MS,
             verdict: None,
         }
     }
@@ -204,15 +204,15 @@ impl Trials {
                 if differs(busy as f64, connections as f64) || differs(now.rate, rate) =>
             {
                 self.forget();
-                self.believe_ms = BELIEVE_MS;
+                self.result_lifetime_ms = RESULT_LIFETIME_MS;
                 // Earlier points belong to the old load.
                 self.points.drain(..self.points.len() - 1);
             }
-            Some(_) if now_ms >= self.forget_at => {
+            Some(_) if now_ms >= self.results_expire_at => {
                 let load = self.load;
                 self.forget();
                 (self.load, self.careful) = (load, true);
-                self.believe_ms = (2 * self.believe_ms).min(BELIEVE_MOST_MS);
+                self.result_lifetime_ms = (2 * self.result_lifetime_ms).min(RESULT_LIFETIME_MAX_MS);
             }
             Some(_) => {}
         }
@@ -232,7 +232,7 @@ impl Trials {
     /// is the estimate of enough threads. `None`: none, or not yet.
     pub fn more(&mut self, now_ms: i64, active: usize, wanted: usize) -> Option<usize> {
         let up = match self.ceiling {
-            usize::MAX if self.careful => wanted.min(active + step(active)),
+            usize::MAX if self.careful => wanted.min(active + near_step(active)),
             usize::MAX => wanted.min(GROWTH * active),
             ceiling => wanted.min((active + ceiling) / 2),
         };
@@ -242,21 +242,21 @@ impl Trials {
     /// The number of threads to try instead of `active`, since fewer may be enough. An unmeasured
     /// load must have lasted for `patience_ms`: it may only be pausing.
     pub fn fewer(&mut self, now_ms: i64, active: usize, patience_ms: i64) -> Option<usize> {
-        let is_new = self.forget_at == i64::MAX && !self.careful;
+        let is_new = self.results_expire_at == i64::MAX && !self.careful;
         if is_new && now_ms.saturating_sub(self.since) < patience_ms {
             return None;
         }
         let down = match self.floor {
-            0 => active - step(active),
+            0 => active - near_step(active),
             floor => (floor + active) / 2,
         };
-        let worth_it = self.refine && down > self.floor && active - self.floor >= step(active);
+        let worth_it = self.refine && down > self.floor && active - self.floor >= near_step(active);
         worth_it.then(|| self.begin(now_ms, active, down)).flatten()
     }
 
     fn begin(&mut self, now_ms: i64, active: usize, other: usize) -> Option<usize> {
         let base = self.output(MEASURE_MS)?;
-        self.trial = Some(Trial { before: active, base, doubt: Doubt::None });
+        self.trial = Some(Trial { before: active, base, recheck: Recheck::None });
         self.changed(now_ms);
         Some(other)
     }
@@ -277,41 +277,41 @@ impl Trials {
     /// The number of threads after the trial of `active` with `busy` connections; `None` while it
     /// is undecided.
     pub fn decide(&mut self, now_ms: i64, active: usize, busy: usize) -> Option<usize> {
-        let Trial { before, base, doubt } = self.trial?;
+        let Trial { before, base, recheck } = self.trial?;
         let now = self.output(MEASURE_MS)?;
         if self.load.is_some_and(|(connections, _)| differs(busy as f64, connections as f64)) {
             // The base was measured under another load.
-            let (gain, cost) = now.beside(base);
+            let (gain, cost) = now.relative_to(base);
             self.verdict =
                 Some(Verdict { before, tried: active, gain, cost, outcome: Outcome::GivenUp });
             self.give_up(now_ms);
             return Some(before);
         }
-        let (tried, got, base) = match doubt {
-            Doubt::OfBase(tried, got) => (tried, got, base.or_better(now)),
-            Doubt::None | Doubt::OfTrial => (active, now, base),
+        let (tried, got, base) = match recheck {
+            Recheck::OfBase(tried, got) => (tried, got, base.or_better(now)),
+            Recheck::None | Recheck::OfTrial => (active, now, base),
         };
-        let (gain, cost) = got.beside(base);
+        let (gain, cost) = got.relative_to(base);
         if UNCLEAR.contains(&gain) && self.output(MEASURE_LONG_MS).is_none() {
             return None;
         }
         // Where there is no difference, fewer threads are better.
         let stays = match tried > before {
-            true => gain >= WORTH || (gain >= EQUAL && cost <= CHEAPER),
-            false => gain >= EQUAL && cost <= NO_DEARER,
+            true => gain >= MIN_GAIN || (gain >= EQUAL && cost <= CHEAPER),
+            false => gain >= EQUAL && cost <= NOT_COSTLIER,
         };
         let verdict = |outcome| Some(Verdict { before, tried, gain, cost, outcome });
         self.verdict = verdict(if stays { Outcome::Stays } else { Outcome::Back });
-        if let (Doubt::None, true) = (doubt, tried > before) {
-            if stays && cost > DEARER && gain < PLAIN {
+        if let (Recheck::None, true) = (recheck, tried > before) {
+            if stays && cost > COSTLIER && gain < OBVIOUS {
                 self.verdict = verdict(Outcome::Again);
-                self.trial = Some(Trial { before, base, doubt: Doubt::OfBase(tried, got) });
+                self.trial = Some(Trial { before, base, recheck: Recheck::OfBase(tried, got) });
                 self.changed(now_ms);
                 return Some(before);
             }
-            if gain < EQUAL && cost <= NO_DEARER {
+            if gain < EQUAL && cost <= NOT_COSTLIER {
                 self.verdict = verdict(Outcome::Again);
-                self.trial = Some(Trial { before, base, doubt: Doubt::OfTrial });
+                self.trial = Some(Trial { before, base, recheck: Recheck::OfTrial });
                 self.points.clear();
                 return None;
             }
@@ -319,12 +319,12 @@ impl Trials {
         self.trial = None;
         if stays && self.careful {
             // The earlier result for this load was wrong, and this one may be, too.
-            self.believe_ms = BELIEVE_MS;
+            self.result_lifetime_ms = RESULT_LIFETIME_MS;
         }
         self.learn(before, tried, stays, gain);
         self.load = Some((busy, if stays { got.rate } else { base.rate }));
-        let times = if CLEAR.contains(&gain) { 1 } else { CLEAR_TIMES };
-        self.forget_at = now_ms + times * self.believe_ms;
+        let times = if CLEAR.contains(&gain) { 1 } else { CLEAR_FACTOR };
+        self.results_expire_at = now_ms + times * self.result_lifetime_ms;
         let chosen = if stays { tried } else { before };
         if chosen != active {
             self.changed(now_ms);
@@ -352,7 +352,7 @@ impl Trials {
     fn forget(&mut self) {
         (self.floor, self.ceiling) = (0, usize::MAX);
         (self.refine, self.careful) = (true, false);
-        (self.load, self.forget_at) = (None, i64::MAX);
+        (self.load, self.results_expire_at) = (None, i64::MAX);
     }
 
     /// The output since the current number of threads has settled, if that was `ms` ago.
@@ -369,10 +369,10 @@ impl Trials {
 }
 
 /// The largest near change of the number of threads.
-fn step(active: usize) -> usize {
+fn near_step(active: usize) -> usize {
     (active / 4).max(1)
 }
 
 fn differs(a: f64, b: f64) -> bool {
-    a.max(b) > ANOTHER * a.min(b)
+    a.max(b) > LOAD_CHANGED * a.min(b)
 }

@@ -9,7 +9,7 @@
 //! Linux (since 6.6) charges a whole slice to a thread that yields, however little of it was
 //! used. Where others always want the CPU, next to nothing would be left: a replica's full sync
 //! would never end. So a thread counts its work and the time that others had the yielded CPU, and
-//! yields only while the two are in proportion ([`Balance`]).
+//! yields only while the two are in proportion ([`YieldCredit`]).
 //!
 //! `docs/design/snapshots.md` has the alternatives that were tried.
 
@@ -20,19 +20,19 @@ use std::time::{Duration, Instant};
 
 /// The nice increment of threads that write snapshots, or load a primary's, relative to the
 /// server: about a quarter of a CPU that another thread always wants.
-const BACK: i32 = 5;
+const NICE_INCREMENT: i32 = 5;
 
 /// The lowest priority.
-const LOWEST: i32 = 19;
+const LOWEST_PRIORITY: i32 = 19;
 
 /// The approximate time that a thread works between two yields.
-const PIECE: Duration = Duration::from_micros(100);
+const WORK_PERIOD: Duration = Duration::from_micros(100);
 
 /// Bytes reported to [`work`] between two reads of the clock: about ten microseconds.
-const LOOK: usize = 8 << 10;
+const CLOCK_CHECK_BYTES: usize = 8 << 10;
 
 /// Maximum bytes of one write between two yields.
-const WRITE: usize = 64 << 10;
+const WRITE_BYTES: usize = 64 << 10;
 
 /// Lowers the priority of the calling thread below that of threads that serve clients, and makes
 /// it yield as it works. For threads that end with their work and were started by a thread that
@@ -42,7 +42,8 @@ pub fn stand_back() {
     // raise the priority of a server that root started with a low one.
     let own = Some(rustix::thread::gettid());
     if let Ok(now) = rustix::process::getpriority_process(own) {
-        let _ = rustix::process::setpriority_process(own, (now + BACK).min(LOWEST));
+        let _ =
+            rustix::process::setpriority_process(own, (now + NICE_INCREMENT).min(LOWEST_PRIORITY));
     }
     give_way();
 }
@@ -50,35 +51,35 @@ pub fn stand_back() {
 /// Makes the calling thread yield as it works, without lowering its priority: threads inherit the
 /// priority of their creator, but not the yielding.
 pub fn give_way() {
-    WAY.set(Some(Way::new()));
+    YIELDER.set(Some(Yielder::new()));
 }
 
 /// Whether the calling thread yields as it works.
 pub fn stands_back() -> bool {
-    WAY.with_borrow(Option::is_some)
+    YIELDER.with_borrow(Option::is_some)
 }
 
 /// Reports about `bytes` of work, and yields the CPU when a piece of work is complete. No effect
 /// on a thread that doesn't give way. Call it without holding anything that serving threads wait
 /// for.
 pub fn work(bytes: usize) {
-    WAY.with_borrow_mut(|way| way.iter_mut().for_each(|way| way.work(bytes)));
+    YIELDER.with_borrow_mut(|yielder| yielder.iter_mut().for_each(|yielder| yielder.work(bytes)));
 }
 
 /// As [`work`], but measures the piece by the clock. Also call it before taking a lock: a thread
 /// that has just yielded is unlikely to lose the CPU soon.
 pub fn pause() {
-    WAY.with_borrow_mut(|way| way.iter_mut().for_each(Way::look));
+    YIELDER.with_borrow_mut(|yielder| yielder.iter_mut().for_each(Yielder::yield_if_due));
 }
 
 thread_local! {
-    static WAY: RefCell<Option<Way>> = const { RefCell::new(None) };
+    static YIELDER: RefCell<Option<Yielder>> = const { RefCell::new(None) };
 }
 
 /// The state of one thread.
 #[derive(Debug)]
-struct Way {
-    balance: Balance,
+struct Yielder {
+    yield_credit: YieldCredit,
     /// Since the last read of the clock.
     bytes: usize,
     /// The time of the last yield, or of the start; and the CPU time used by then.
@@ -86,33 +87,38 @@ struct Way {
     used: Duration,
 }
 
-impl Way {
-    fn new() -> Way {
-        Way { balance: Balance::default(), bytes: 0, since: Instant::now(), used: used() }
+impl Yielder {
+    fn new() -> Yielder {
+        Yielder {
+            yield_credit: YieldCredit::default(),
+            bytes: 0,
+            since: Instant::now(),
+            used: used(),
+        }
     }
 
     fn work(&mut self, bytes: usize) {
         self.bytes += bytes;
-        if self.bytes >= LOOK {
+        if self.bytes >= CLOCK_CHECK_BYTES {
             self.bytes = 0;
-            self.look();
+            self.yield_if_due();
         }
     }
 
-    fn look(&mut self) {
-        if self.since.elapsed() >= PIECE {
-            self.offer();
+    fn yield_if_due(&mut self) {
+        if self.since.elapsed() >= WORK_PERIOD {
+            self.yield_cpu();
         }
     }
 
-    fn offer(&mut self) {
+    fn yield_cpu(&mut self) {
         let (from, used) = (Instant::now(), used());
-        self.balance.worked(used.saturating_sub(self.used));
+        self.yield_credit.worked(used.saturating_sub(self.used));
         (self.since, self.used) = (from, used);
-        if self.balance.may_offer() {
+        if self.yield_credit.may_yield() {
             std::thread::yield_now();
             self.since = Instant::now();
-            self.balance.waited(self.since - from);
+            self.yield_credit.waited(self.since - from);
         }
     }
 }
@@ -126,28 +132,28 @@ fn used() -> Duration {
 /// How long others may have the CPU that a thread yields: its work adds to that, its waiting
 /// subtracts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Balance {
+struct YieldCredit {
     /// In nanoseconds; negative once it has waited longer than allowed.
     credit: i64,
 }
 
-impl Balance {
+impl YieldCredit {
     /// Waiting time allowed per working time. With 2, a save of 2.5 s once took 12 s, where
     /// serving threads were on its CPU and the other CPU was idle.
     const RATIO: i64 = 1;
     /// The maximum credit, in nanoseconds.
-    const MOST: i64 = 100_000_000;
+    const MAX_CREDIT_NS: i64 = 100_000_000;
 
     fn worked(&mut self, time: Duration) {
         let more = nanoseconds(time).saturating_mul(Self::RATIO);
-        self.credit = self.credit.saturating_add(more).min(Self::MOST);
+        self.credit = self.credit.saturating_add(more).min(Self::MAX_CREDIT_NS);
     }
 
     fn waited(&mut self, time: Duration) {
         self.credit = self.credit.saturating_sub(nanoseconds(time));
     }
 
-    fn may_offer(&self) -> bool {
+    fn may_yield(&self) -> bool {
         self.credit >= 0
     }
 }
@@ -162,10 +168,12 @@ pub struct GivesWay<W>(pub W);
 
 impl<W: io::Write> io::Write for GivesWay<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(()) = WAY.with_borrow_mut(|way| way.as_mut().map(Way::look)) else {
+        let Some(()) =
+            YIELDER.with_borrow_mut(|yielder| yielder.as_mut().map(Yielder::yield_if_due))
+        else {
             return self.0.write(bytes);
         };
-        self.0.write(&bytes[..bytes.len().min(WRITE)])
+        self.0.write(&bytes[..bytes.len().min(WRITE_BYTES)])
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -181,30 +189,30 @@ mod tests {
 
     /// Lets a thread work for `pieces` milliseconds, where each yield costs it `wait`. Returns
     /// the number of yields.
-    fn run(balance: &mut Balance, pieces: u32, wait: Duration) -> u32 {
-        let mut offers = 0;
+    fn run(yield_credit: &mut YieldCredit, pieces: u32, wait: Duration) -> u32 {
+        let mut yields = 0;
         for _ in 0..pieces {
-            balance.worked(MS);
-            if balance.may_offer() {
-                balance.waited(wait);
-                offers += 1;
+            yield_credit.worked(MS);
+            if yield_credit.may_yield() {
+                yield_credit.waited(wait);
+                yields += 1;
             }
         }
-        offers
+        yields
     }
 
     #[test]
     fn a_thread_yields_while_that_costs_little() {
         for wait in [Duration::ZERO, MS / 2, MS] {
-            assert_eq!(run(&mut Balance::default(), 10_000, wait), 10_000, "{wait:?} each");
+            assert_eq!(run(&mut YieldCredit::default(), 10_000, wait), 10_000, "{wait:?} each");
         }
     }
 
     #[test]
     fn a_thread_keeps_its_share_of_a_contended_cpu() {
         for wait in [5 * MS, 40 * MS, 400 * MS] {
-            let mut balance = Balance::default();
-            let waited = wait * run(&mut balance, 10_000, wait);
+            let mut yield_credit = YieldCredit::default();
+            let waited = wait * run(&mut yield_credit, 10_000, wait);
             assert!(waited <= 10_000 * MS + wait, "{wait:?} each: {waited:?} in all");
             assert!(waited >= 10_000 * MS - wait, "{wait:?} each: {waited:?} in all");
         }
@@ -212,9 +220,9 @@ mod tests {
 
     #[test]
     fn the_credit_is_bounded() {
-        let mut balance = Balance::default();
-        assert_eq!(run(&mut balance, 1_000_000, Duration::ZERO), 1_000_000);
-        let waited = 40 * MS * run(&mut balance, 1000, 40 * MS);
+        let mut yield_credit = YieldCredit::default();
+        assert_eq!(run(&mut yield_credit, 1_000_000, Duration::ZERO), 1_000_000);
+        let waited = 40 * MS * run(&mut yield_credit, 1000, 40 * MS);
         assert!(waited <= (100 + 1000 + 40) * MS, "{waited:?} in a second of work");
     }
 
@@ -238,7 +246,12 @@ mod tests {
         use rustix::process::{getpriority_process, setpriority_process};
         let own = || Some(rustix::thread::gettid());
         let priority = move || getpriority_process(own()).expect("a thread can read its priority");
-        for (from, to) in [(3, 3 + BACK), (12, 12 + BACK), (17, LOWEST), (LOWEST, LOWEST)] {
+        for (from, to) in [
+            (3, 3 + NICE_INCREMENT),
+            (12, 12 + NICE_INCREMENT),
+            (17, LOWEST_PRIORITY),
+            (LOWEST_PRIORITY, LOWEST_PRIORITY),
+        ] {
             let first = std::thread::spawn(move || {
                 setpriority_process(own(), from).expect("any thread may lower its priority");
                 stand_back();
@@ -255,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_gives_way_writes_everything() {
-        let bytes: Vec<u8> = (0..3 * WRITE + 1).map(|n| n as u8).collect();
+        let bytes: Vec<u8> = (0..3 * WRITE_BYTES + 1).map(|n| n as u8).collect();
         let written = std::thread::spawn({
             let bytes = bytes.clone();
             move || {

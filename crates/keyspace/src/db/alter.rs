@@ -46,14 +46,14 @@ impl Db<'_> {
                 let clock = slot.record().clock();
                 match decide(Some(slot.record_mut()), clock) {
                     Change::Nothing => {}
-                    Change::InPlace => self.changed(key),
+                    Change::InPlace => self.note_changed(key),
                     Change::Store(record) => {
                         let dead = slot.replace(record);
-                        self.replaced(key, dead);
+                        self.note_replaced(key, dead);
                     }
                     Change::Remove => {
                         let dead = slot.remove();
-                        self.went(key, dead.expiry(), Cause::Command);
+                        self.note_removed(key, dead.expiry(), Cause::Command);
                         self.turn.discard(dead);
                     }
                 }
@@ -66,7 +66,7 @@ impl Db<'_> {
             Change::Store(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
-                self.came(key);
+                self.note_created(key);
             }
             Change::Nothing | Change::InPlace | Change::Remove => {}
         }

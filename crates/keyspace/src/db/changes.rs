@@ -1,7 +1,7 @@
 //! Changes as effects: before a key changes, and after.
 //!
 //! Every operation of [`Db`] that changes a key calls [`Db::before_write`] first, and then one of
-//! [`Db::changed`], [`Db::came`], [`Db::went`], [`Db::replaced`]. [`crate::effect`] describes how
+//! [`Db::note_changed`], [`Db::note_created`], [`Db::note_removed`], [`Db::note_replaced`]. [`crate::effect`] describes how
 //! effects are published.
 
 use super::Db;
@@ -39,14 +39,14 @@ impl Db<'_> {
 
     /// A sweep has removed `dead`, an expired key, from its table. The key may not have expired
     /// yet at the cut of a snapshot.
-    pub(crate) fn swept(&mut self, dead: &Record) {
+    pub(crate) fn note_swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
         self.turn.effects.announce(self.index, &key);
         let wanted = self.keyspace().interest(key.shard) & SNAPSHOT != 0;
         if wanted && !planted::is(Fault::SweepsForgotten) {
             snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
         }
-        self.went(&key, dead.expiry(), Cause::Expiry);
+        self.note_removed(&key, dead.expiry(), Cause::Expiry);
     }
 
     fn effect(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
@@ -59,26 +59,26 @@ impl Db<'_> {
     #[inline]
     pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
         if self.turn.effects.wants(class) {
-            self.turn.effects.note(self.index, class, event, key.bytes);
+            self.turn.effects.push_notice(self.index, class, event, key.bytes);
         }
     }
 
     /// The value of `key` has changed.
     #[inline]
-    pub(crate) fn changed(&mut self, key: &Key<'_>) {
+    pub(crate) fn note_changed(&mut self, key: &Key<'_>) {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.tell(key, Became::Changed, Cause::Command);
+            self.record(key, Became::Changed, Cause::Command);
         }
     }
 
     /// `key` was created.
     #[inline]
-    pub(crate) fn came(&mut self, key: &Key<'_>) {
+    pub(crate) fn note_created(&mut self, key: &Key<'_>) {
         self.turn.effects.check_announced(self.index, key);
         self.note_first(key.shard);
         if self.interest(key.shard) != 0 {
-            self.tell(key, Became::New, Cause::Command);
+            self.record(key, Became::New, Cause::Command);
         }
         self.notify(Classes::NEW, "new", key);
     }
@@ -102,10 +102,10 @@ impl Db<'_> {
 
     /// `key`, which had this expiry, was removed.
     #[inline]
-    pub(crate) fn went(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
+    pub(crate) fn note_removed(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.tell(key, Became::Gone(expiry), cause);
+            self.record(key, Became::Gone(expiry), cause);
         }
         match cause {
             // The command sends the notice: DEL, RENAME and others differ.
@@ -116,8 +116,8 @@ impl Db<'_> {
     }
 
     #[cold]
-    fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        self.tell_log(key, cause);
+    fn record(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
+        self.record_for_log(key, cause);
         self.note_expiry(key, became);
         if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) != 0 {
             self.effect(key, became, cause);
@@ -143,7 +143,7 @@ impl Db<'_> {
     }
 
     /// Records for the log what `cause` did to `key`, where the command does not.
-    fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
+    fn record_for_log(&mut self, key: &Key<'_>, cause: Cause) {
         if self.interest(key.shard) & LOGGED == 0 {
             return;
         }
@@ -158,31 +158,31 @@ impl Db<'_> {
 
     /// Logs the deletion of `key`.
     fn log_deletion(&mut self, word: Deletion, key: &Key<'_>) {
-        self.log_of(Target::ALL, &[word.word(), key.bytes]);
+        self.log_before(Target::ALL, &[word.word(), key.bytes]);
     }
 
     /// The record `dead` of `key` was replaced by another one. Discards the old record.
     #[inline]
-    pub(crate) fn replaced(&mut self, key: &Key<'_>, dead: Record) {
+    pub(crate) fn note_replaced(&mut self, key: &Key<'_>, dead: Record) {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 || !self.turn.effects.wanted().is_none() {
-            self.tell_replaced(key, &dead);
+            self.record_replaced(key, &dead);
         }
         self.turn.discard(dead);
     }
 
     #[cold]
-    fn tell_replaced(&mut self, key: &Key<'_>, dead: &Record) {
+    fn record_replaced(&mut self, key: &Key<'_>, dead: &Record) {
         let now = self.turn.over_ms;
         let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
         if dead.expiry().is_some_and(|at| at <= now) {
-            self.went(key, dead.expiry(), Cause::Expiry);
-            self.came(key);
+            self.note_removed(key, dead.expiry(), Cause::Expiry);
+            self.note_created(key);
             return;
         }
-        self.tell_log(key, Cause::Command);
+        self.record_for_log(key, Cause::Command);
         self.note_expiry(key, Became::Changed);
         if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) == 0 {
             return;
@@ -204,7 +204,7 @@ impl Db<'_> {
     }
 
     /// As [`Db::rouse`], for all keys of this database. O(shards).
-    pub(super) fn rouse_all(&mut self) {
+    pub(super) fn rouse_followers(&mut self) {
         if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
             self.turn.effects.push_exchange(self.index, self.index);
         }
@@ -212,11 +212,11 @@ impl Db<'_> {
 
     /// Runs `act`, which empties or exchanges a database as a whole. Its effects on single keys
     /// are not sent to clients that cache keys.
-    pub(super) fn as_whole(&mut self, act: impl FnOnce(&mut Self)) {
-        let from = self.turn.effects.begin_whole();
+    pub(super) fn as_one_operation(&mut self, act: impl FnOnce(&mut Self)) {
+        let from = self.turn.effects.begin_bulk();
         act(self);
         if self.keyspace().caches.get().is_some() {
-            self.turn.effects.end_whole(from, false);
+            self.turn.effects.end_bulk(from, false);
         }
     }
 
@@ -224,19 +224,19 @@ impl Db<'_> {
     /// are invalid.
     pub fn tell_emptied(&mut self) {
         if self.keyspace().caches.get().is_some() {
-            let from = self.turn.effects.begin_whole();
-            self.turn.effects.end_whole(from, true);
+            let from = self.turn.effects.begin_bulk();
+            self.turn.effects.end_bulk(from, true);
         }
     }
 
     /// Whether `key` is in the table, expired or not.
-    fn is_there(&mut self, key: &Key<'_>) -> bool {
+    fn exists(&mut self, key: &Key<'_>) -> bool {
         self.table(key.shard).find(key.hash, key.bytes).is_some()
     }
 
     /// All keys of this database are about to be removed from `shard`: records an effect for each
     /// watched key. A key that has expired since its watch began counts as removed, too.
-    pub(super) fn watched_go(&mut self, shard: u16) {
+    pub(super) fn record_watched_removals(&mut self, shard: u16) {
         if self.interest(shard) & WATCHED == 0 {
             return;
         }
@@ -252,7 +252,7 @@ impl Db<'_> {
 
     /// The keys of this database and of `other` are about to be exchanged in `shard`: watched
     /// keys that exist in either count as changed in both.
-    pub(super) fn watched_change(&mut self, shard: u16, other: usize) {
+    pub(super) fn record_watched_exchange(&mut self, shard: u16, other: usize) {
         if self.interest(shard) & WATCHED == 0 {
             return;
         }
@@ -263,7 +263,7 @@ impl Db<'_> {
                 // An expired key must not enter a database where its absence is watched.
                 let _ = self.peek(&key);
                 let _ = self.other(other).peek(&key);
-                if self.is_there(&key) || self.other(other).is_there(&key) {
+                if self.exists(&key) || self.other(other).exists(&key) {
                     self.other(watched).effect(&key, Became::Changed, Cause::Command);
                 }
             }
@@ -292,7 +292,7 @@ impl Db<'_> {
         let notes = &ks.interests[usize::from(shard)];
         for bytes in notes.watched(self.index) {
             let key = ks.key(&bytes);
-            if self.is_there(&key) && !self.is_expired(&key) {
+            if self.exists(&key) && !self.is_expired(&key) {
                 let clear = || ks.set_interest(shard, WATCHED, false);
                 notes.break_watches((self.index, &bytes), false, clear);
             }
@@ -310,7 +310,7 @@ impl Db<'_> {
         let _ = self.peek(key);
         let awaited = settle(self.guard, self.turn);
         assert!(awaited.exchanged.is_empty(), "expiry exchanges nothing");
-        self.turn.lose(awaited.keys);
+        self.turn.add_lost(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
         let notes = &ks.interests[usize::from(key.shard)];
@@ -383,16 +383,16 @@ mod tests {
             let key = db.key(b"k");
             for follows in [false, true] {
                 db.keyspace().set_followed(key.shard, follows);
-                let told: Vec<(usize, Box<[u8]>)> =
+                let expected: Vec<(usize, Box<[u8]>)> =
                     if follows { vec![(0, b"k"[..].into())] } else { Vec::new() };
                 db.rouse(&key);
-                assert_eq!(settle(guard, db.turn).keys, told);
+                assert_eq!(settle(guard, db.turn).keys, expected);
                 set(&mut db, b"k", Some(2000));
                 settle(guard, db.turn);
                 db.turn.set_time(3000);
                 assert!(db.peek(&key).is_none());
                 commit(guard, db.turn);
-                assert_eq!(db.turn.take_lost(), told);
+                assert_eq!(db.turn.take_lost(), expected);
                 assert_eq!(db.turn.take_lost(), []);
                 drop(db.take_all());
                 assert_eq!(settle(guard, db.turn).exchanged.len(), usize::from(follows));
@@ -502,6 +502,6 @@ mod tests {
         let mut db = Db::new(&guard, &mut turn, 0);
         let (announced, other) = (db.key(b"k"), db.key(b"l"));
         db.before_write(&announced);
-        db.changed(&other);
+        db.note_changed(&other);
     }
 }

@@ -17,13 +17,13 @@ impl Db<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn keep(guard: &Guard<'_>, index: usize, key: &Key<'_>) {
-        guard.writes();
+        guard.before_write();
         let ks = guard.keyspace();
         if ks.interest(key.shard) & REPLICA_EXPIRY != 0 {
             let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
             ks.noted.before_write(key.shard, found.and_then(|record| record.expiry()));
         }
-        // The bit may have been set by `guard.writes()` above: see `snapshot::begin`.
+        // The bit may have been set by `guard.before_write()` above: see `snapshot::begin`.
         if ks.interest(key.shard) & SNAPSHOT == 0 {
             return;
         }
@@ -33,12 +33,16 @@ impl Db<'_> {
 
     /// Returns the contents removed from this database's table of `shard`, unless a snapshot
     /// keeps them.
-    pub(super) fn unless_kept(&mut self, shard: u16, contents: Detached) -> Option<Detached> {
+    pub(super) fn unless_snapshot_keeps(
+        &mut self,
+        shard: u16,
+        contents: Detached,
+    ) -> Option<Detached> {
         shards::take(self.keyspace(), shard, self.index, contents)
     }
 
     /// Records that the contents of this database and of `other` were exchanged in `shard`.
-    pub(super) fn exchanged(&mut self, shard: u16, other: usize) {
+    pub(super) fn note_exchanged(&mut self, shard: u16, other: usize) {
         shards::swap(self.keyspace(), shard, self.index, other);
     }
 

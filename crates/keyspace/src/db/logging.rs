@@ -27,7 +27,7 @@ impl Db<'_> {
     pub fn log(&mut self, words: &[&[u8]]) {
         if self.is_logged() {
             self.turn.effects.push_words(self.index, Target::ALL, words);
-            self.turn.effects.say_log();
+            self.turn.effects.override_log();
         }
     }
 
@@ -36,7 +36,7 @@ impl Db<'_> {
     pub fn log_args(&mut self, words: &mut Args<'_, '_>) {
         if self.is_logged() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
-            self.turn.effects.say_log();
+            self.turn.effects.override_log();
         }
     }
 
@@ -44,7 +44,7 @@ impl Db<'_> {
     /// command.
     pub fn log_for(&mut self, target: Target, words: &[&[u8]]) {
         if self.is_logged() {
-            self.log_of(target, words);
+            self.log_before(target, words);
         }
     }
 
@@ -52,7 +52,7 @@ impl Db<'_> {
     #[inline]
     pub fn log_nothing(&mut self) {
         if self.is_logged() {
-            self.turn.effects.say_log();
+            self.turn.effects.override_log();
         }
     }
 
@@ -65,7 +65,7 @@ impl Db<'_> {
     }
 
     /// Logs a command of the keyspace, before the words of the current command.
-    pub(crate) fn log_of(&mut self, target: Target, words: &[&[u8]]) {
+    pub(crate) fn log_before(&mut self, target: Target, words: &[&[u8]]) {
         self.turn.effects.push_words(self.index, target, words);
     }
 
@@ -75,10 +75,10 @@ impl Db<'_> {
     pub(crate) fn log_expired_fields(&mut self, key: &Key<'_>, gone: &[Vec<u8>], emptied: bool) {
         let mut words = vec![&b"HDEL"[..], key.bytes];
         words.extend(gone.iter().map(Vec::as_slice));
-        self.log_of(Target::ALL, &words);
+        self.log_before(Target::ALL, &words);
         if emptied {
             let word = self.turn.deletions.expiry.word();
-            self.log_of(Target::ALL, &[word, key.bytes]);
+            self.log_before(Target::ALL, &[word, key.bytes]);
         }
         // No command ran.
         self.turn.effects.end_unlogged();
@@ -94,7 +94,7 @@ impl Db<'_> {
             let log = &self.turn.effects.log;
             let counted = self.turn.tally.dirty != dirty;
             assert!(
-                !counted || !self.is_logged() || log.touched || log.said,
+                !counted || !self.is_logged() || log.touched || log.overridden,
                 "a change is not logged"
             );
         }
@@ -104,7 +104,7 @@ impl Db<'_> {
     /// no other words.
     #[cold]
     pub fn log_words(&mut self, words: &mut Args<'_, '_>) {
-        if self.turn.effects.end_command_of_log() {
+        if self.turn.effects.end_logged_command() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
         }
     }
@@ -112,7 +112,7 @@ impl Db<'_> {
     /// As [`Db::log_words`], for words that are copied and not shared.
     #[cold]
     pub fn log_copied_words(&mut self, words: &[&[u8]]) {
-        if self.turn.effects.end_command_of_log() {
+        if self.turn.effects.end_logged_command() {
             self.turn.effects.push_words(self.index, Target::ALL, words);
         }
     }

@@ -63,7 +63,7 @@ impl Db<'_> {
                 self.touch(slot.record());
                 if let Some((changed, answer)) = amend(&mut slot.record_mut()) {
                     if changed {
-                        self.changed(key);
+                        self.note_changed(key);
                     }
                     return answer;
                 }
@@ -85,10 +85,10 @@ impl Db<'_> {
                 });
                 match dead {
                     Some(dead) => {
-                        self.went(key, dead.expiry(), Cause::Command);
+                        self.note_removed(key, dead.expiry(), Cause::Command);
                         self.turn.discard(dead);
                     }
-                    None if changed => self.changed(key),
+                    None if changed => self.note_changed(key),
                     None => {}
                 }
                 return answer.expect("the closure has run");
@@ -102,7 +102,7 @@ impl Db<'_> {
             Rework::Changed(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
-                self.came(key);
+                self.note_created(key);
             }
         }
         answer

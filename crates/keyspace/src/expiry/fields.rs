@@ -5,7 +5,7 @@
 //! keys of a few buckets and visits them one by one, a part of a hash at a time. Each visit looks
 //! the name up again, so it sees the current value even if the key has changed in between.
 
-use super::{BUCKETS_PER_STEP, Met, Place, Walk};
+use super::{BUCKETS_PER_STEP, Met, Position, Walk};
 use crate::commit::commit;
 use crate::db::{Db, Rework};
 use crate::hold::Inside;
@@ -22,7 +22,7 @@ const FIELDS_PER_STEP: usize = 100;
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The position from which the names were taken.
-    place: Place,
+    position: Position,
     /// Marked keys that are still to be visited.
     names: Vec<Box<[u8]>>,
     /// The position in the hash of the last name.
@@ -78,14 +78,14 @@ impl Walk<'_> {
     /// Notes the marked keys of a few buckets of the next table that has some and whose shard is
     /// free. Returns whether it found any.
     fn more_names(&self, inside: &mut Inside<'_>, turn: &mut Turn, at: &mut Progress) -> bool {
-        let place = &mut at.place;
+        let position = &mut at.position;
         for _ in 0..=self.shards.len() {
-            let shard = self.shards[place.nth % self.shards.len()];
+            let shard = self.shards[position.nth % self.shards.len()];
             let marked = self.ks.shard_timed(shard, self.db) > 0;
             if marked && let Ok(guard) = inside.guard_one(turn, shard) {
                 let mut db = Db::new(&guard, turn, self.db);
-                place.cursor = db.sweep_table(shard).sweep(
-                    place.cursor,
+                position.cursor = db.sweep_table(shard).sweep(
+                    position.cursor,
                     BUCKETS_PER_STEP,
                     Which::Marked,
                     |record| {
@@ -94,14 +94,14 @@ impl Walk<'_> {
                     },
                     drop,
                 );
-                if place.cursor == 0 {
-                    place.next_shard(self.shards);
+                if position.cursor == 0 {
+                    position.next_shard(self.shards);
                 }
                 if !at.names.is_empty() {
                     return true;
                 }
             } else {
-                place.next_shard(self.shards);
+                position.next_shard(self.shards);
             }
         }
         false

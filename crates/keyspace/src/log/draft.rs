@@ -16,7 +16,7 @@ pub struct Draft {
     /// The current command has changed a key.
     pub(crate) touched: bool,
     /// The current command has logged other words, so its own words are not logged.
-    pub(crate) said: bool,
+    pub(crate) overridden: bool,
     /// A unit was published, and the readers have not been woken since.
     pub(super) wakes_readers: bool,
     /// The number of the last unit.
@@ -26,11 +26,11 @@ pub struct Draft {
 
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Draft { block, touched, said, .. } = self;
+        let Draft { block, touched, overridden, .. } = self;
         f.debug_struct("Draft")
             .field("block", block)
             .field("touched", touched)
-            .field("said", said)
+            .field("said", overridden)
             .finish_non_exhaustive()
     }
 }
@@ -44,7 +44,7 @@ impl Draft {
 
     /// Whether there are entries, or the words of the current command may have to be logged.
     pub(crate) fn is_pending(&self) -> bool {
-        self.touched || self.said || !self.is_empty()
+        self.touched || self.overridden || !self.is_empty()
     }
 
     /// Appends a command.
@@ -68,6 +68,6 @@ impl Draft {
     pub(crate) fn clear(&mut self) {
         self.block.clear();
         self.touched = false;
-        self.said = false;
+        self.overridden = false;
     }
 }

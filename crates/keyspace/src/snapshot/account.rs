@@ -11,7 +11,7 @@
 //!  images, names and copies  0 ───────────── 5/8 ───── 7/8 ── limit
 //!                                    room again   full      for commands that had begun
 //!  copies alone              0 ── 1/4 ── 1/2
-//!                         room again   full, for writers of values that are being written
+//!                         room again   full, for writers of values that are being write_cost
 //! ```
 //!
 //! So a single value that changes everywhere does not use up the room of all other keys.
@@ -88,7 +88,7 @@ impl Default for Gauge {
 
 /// The effect of a write on the snapshot's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteCost {
     /// The snapshot keeps an image of the key first.
     Kept,
     /// The writer copies pieces that a visitor has not finished with.
@@ -173,13 +173,13 @@ impl Gauge {
         look(&self.is_full, self.held(), ALL) | look(&self.is_copied_full, self.copied(), COPIES)
     }
 
-    /// Whether a write with the effect `written` must wait.
-    pub(super) fn holds_back(&self, written: Written) -> bool {
+    /// Whether a write with the effect `write_cost` must wait.
+    pub(super) fn must_wait(&self, write_cost: WriteCost) -> bool {
         let is_full = self.is_full.load(Ordering::Relaxed);
-        match written {
-            Written::Kept => is_full,
-            Written::Copied => is_full || self.is_copied_full.load(Ordering::Relaxed),
-            Written::Free => false,
+        match write_cost {
+            WriteCost::Kept => is_full,
+            WriteCost::Copied => is_full || self.is_copied_full.load(Ordering::Relaxed),
+            WriteCost::Free => false,
         }
     }
 
@@ -291,17 +291,17 @@ impl Account {
 
     /// Adds bytes that `shard` keeps.
     pub(super) fn add(&self, shard: u16, bytes: usize) {
-        self.urge(shard, bytes);
+        self.prioritize(shard, bytes);
         self.gauge.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.note_peak();
     }
 
     /// Makes walkers prefer `shard` as if it kept that many more bytes.
-    pub(super) fn urge(&self, shard: u16, bytes: usize) {
+    pub(super) fn prioritize(&self, shard: u16, bytes: usize) {
         self.of_shards[usize::from(shard)].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn urge_no_more(&self, shard: u16, bytes: usize) {
+    pub(super) fn deprioritize(&self, shard: u16, bytes: usize) {
         self.of_shards[usize::from(shard)].fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -312,7 +312,7 @@ impl Account {
 
     /// Subtracts bytes that `shard` no longer keeps.
     pub(super) fn sub(&self, shard: u16, bytes: usize) {
-        self.urge_no_more(shard, bytes);
+        self.deprioritize(shard, bytes);
         self.gauge.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -331,7 +331,7 @@ impl Account {
     }
 
     /// Whether so much memory is held that the walkers should prefer the shards that keep most.
-    pub(super) fn is_pressed(&self) -> bool {
+    pub(super) fn is_under_pressure(&self) -> bool {
         self.limit > 0 && self.gauge.held() > self.limit / 4
     }
 

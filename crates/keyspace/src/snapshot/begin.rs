@@ -138,7 +138,7 @@ impl<'k> Wish<'k> {
 
     /// Whether every running command that has written keeps images. Stays true.
     pub(super) fn is_ready(&self, running: &Running<'_>) -> bool {
-        !running.iter().any(|entry| entry.wrote_plainly(&self.account))
+        !running.iter().any(|entry| entry.wrote_without_images(&self.account))
     }
 
     /// Stops the I/O threads and makes the cut, once it is ready.
@@ -152,9 +152,9 @@ impl<'k> Wish<'k> {
         let running = self.ks.running();
         hand.agree_on_time(turn);
         let snapshot = self.grant(&running, turn.over_ms);
-        let told = at_cut(&stop);
+        let result = at_cut(&stop);
         drop((running, stop));
-        (snapshot, told)
+        (snapshot, result)
     }
 
     /// Makes the cut. The I/O threads must be stopped.
@@ -164,7 +164,7 @@ impl<'k> Wish<'k> {
         let mut left = Vec::with_capacity(SHARDS);
         for shard in 0..SHARDS as u16 {
             let held = running::entry_of(running, shard);
-            debug_assert!(held.is_none_or(|entry| !entry.wrote_plainly(&self.account)));
+            debug_assert!(held.is_none_or(|entry| !entry.wrote_without_images(&self.account)));
             let keeps = held.is_some_and(|entry| entry.keeps_for(&self.account));
             // A shard without keys at the cut needs no part: no later key belongs to the
             // snapshot.

@@ -42,14 +42,14 @@ impl Image {
     }
 
     /// Makes walkers prefer its shard, if its writers copy pieces.
-    pub(super) fn urge(&mut self, account: &Account) {
+    pub(super) fn prioritize(&mut self, account: &Account) {
         if self.number != 0 {
             self.urgency = URGENCY;
-            account.urge(self.shard, URGENCY);
+            account.prioritize(self.shard, URGENCY);
         }
     }
 
-    /// The charges of [`Image::weigh`], [`Image::share`] and [`Image::urge`], to subtract from
+    /// The charges of [`Image::weigh`], [`Image::share`] and [`Image::prioritize`], to subtract from
     /// the account when a visitor has finished with it.
     pub(super) fn charge(&self) -> Charge {
         let name = (self.number != 0).then(|| self.shared.key().into());
@@ -110,7 +110,7 @@ impl Charge {
     /// A visitor has finished with the image: subtracts its charges.
     pub(super) fn settle(self, account: &Account) {
         account.sub(self.shard, self.bytes);
-        account.urge_no_more(self.shard, self.urgency);
+        account.deprioritize(self.shard, self.urgency);
         if let Some(name) = &self.name {
             account.unshare(self.number, self.db, name);
         }

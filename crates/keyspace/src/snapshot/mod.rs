@@ -132,7 +132,7 @@ impl Keyspace {
     /// shard.
     pub fn must_wait_for_snapshot(&self, db: usize, key: &Key<'_>) -> bool {
         let gauge = &self.snapshots.gauge;
-        gauge.is_full() && gauge.holds_back(shards::written(self, db, key))
+        gauge.is_full() && gauge.must_wait(shards::write_cost(self, db, key))
     }
 
     /// A writer has waited long enough: raises the limit of the snapshot by an eighth.

@@ -4,7 +4,7 @@
 //! do the walkers, which may also fetch images while another thread holds the shard. A bit of the
 //! shard's interest shows that it takes part; the bit is set and cleared under the mutex.
 
-use super::account::{Account, Gauge, Written};
+use super::account::{Account, Gauge, WriteCost};
 use super::image::Image;
 use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan};
@@ -137,7 +137,7 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
     let Some(mut bytes) = walk.keep(key) else { return };
     if let Some(record) = record.filter(|record| part.account.is_live(record.expiry())) {
         let mut image = walk.image(record).share(&part.account);
-        image.urge(&part.account);
+        image.prioritize(&part.account);
         bytes += image.weigh();
         part.images.push(image);
     }
@@ -145,16 +145,16 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
 }
 
 /// The effect of a write of `key` in database `db` on the snapshot's memory.
-pub(super) fn written(ks: &Keyspace, db: usize, key: &Key<'_>) -> Written {
+pub(super) fn write_cost(ks: &Keyspace, db: usize, key: &Key<'_>) -> WriteCost {
     let would_keep = |part: &Part| part.walks.get(db).is_some_and(|walk| walk.would_keep(key));
     if planted::is(Fault::WritersNotHeld) {
-        Written::Free
+        WriteCost::Free
     } else if ks.snapshots.part(key.shard).as_ref().is_some_and(would_keep) {
-        Written::Kept
+        WriteCost::Kept
     } else if ks.snapshots.gauge.is_shared(db as u32, key.bytes) {
-        Written::Copied
+        WriteCost::Copied
     } else {
-        Written::Free
+        WriteCost::Free
     }
 }
 

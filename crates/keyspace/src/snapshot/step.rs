@@ -2,7 +2,7 @@
 //! locks.
 //!
 //! Each walker takes a shard that no other walker visits. Shards held by slow-lane commands come
-//! last. When much memory is held ([`Account::is_pressed`](super::account::Account)), the shard
+//! last. When much memory is held ([`Account::is_under_pressure`](super::account::Account)), the shard
 //! that holds most comes first. Fetching images needs no shard lock, and the further the walk has
 //! come, the less writers must keep.
 
@@ -49,11 +49,11 @@ impl<'k> Snapshot<'k> {
             self.step_of_orphan(orphan, &mut batch);
             return self.give(batch, visit);
         }
-        if self.account.is_pressed() {
+        if self.account.is_under_pressure() {
             // Images of long commands must be fetched before those commands end.
             running::held(&self.ks.running()).for_each(|s| shards::fetch(self.ks, s, &mut batch));
         }
-        match self.choose() {
+        match self.take_shard() {
             Some(at) => at.step(hand, turn, &mut batch),
             None if batch.is_empty() => return Step::Done,
             None => {}
@@ -71,19 +71,19 @@ impl<'k> Snapshot<'k> {
 
     /// Takes an unfinished shard: preferably one that no long command holds, and under memory
     /// pressure the one that holds most. O(shards).
-    fn choose(&self) -> Option<At<'_, 'k>> {
+    fn take_shard(&self) -> Option<TakenShard<'_, 'k>> {
         let mut left = lock(&self.left);
         let running = self.ks.running();
-        let is_pressed = self.account.is_pressed();
+        let is_under_pressure = self.account.is_under_pressure();
         let merit = |at: &usize| {
             let shard = left[*at];
-            let kept = if is_pressed { self.account.of_shard(shard) } else { 0 };
+            let kept = if is_under_pressure { self.account.of_shard(shard) } else { 0 };
             (!running::is_held(&running, shard), kept, *at)
         };
         let best = (0..left.len()).max_by_key(merit)?;
         let shard = left.swap_remove(best);
         let is_held = running::is_held(&running, shard);
-        Some(At { snapshot: self, shard, is_held, is_done: false })
+        Some(TakenShard { snapshot: self, shard, is_held, is_done: false })
     }
 
     /// Gives a batch to the visitor.
@@ -108,7 +108,7 @@ impl<'k> Snapshot<'k> {
 }
 
 /// A walker's shard; dropping it returns the shard to `left` unless it is done.
-struct At<'s, 'k> {
+struct TakenShard<'s, 'k> {
     snapshot: &'s Snapshot<'k>,
     shard: u16,
     /// By a slow-lane command.
@@ -116,7 +116,7 @@ struct At<'s, 'k> {
     is_done: bool,
 }
 
-impl At<'_, '_> {
+impl TakenShard<'_, '_> {
     fn step(mut self, hand: &mut SlowHand<'_>, turn: &mut Turn, batch: &mut Batch) {
         batch.shard = self.shard;
         if self.is_held {
@@ -131,7 +131,7 @@ impl At<'_, '_> {
     }
 }
 
-impl Drop for At<'_, '_> {
+impl Drop for TakenShard<'_, '_> {
     fn drop(&mut self) {
         if !self.is_done {
             lock(&self.snapshot.left).push(self.shard);

@@ -109,7 +109,7 @@ impl TableWalk {
 
     /// Advances to `to`: keys below it are given, so their `kept` entries can go. O(removed
     /// entries), at most [`FORGET_AT_ONCE`]; remaining entries below the cursor do no harm.
-    fn pass(&mut self, to: u64, passed: &mut Passed) {
+    fn advance(&mut self, to: u64, passed: &mut Passed) {
         self.cursor = to;
         if to == POSITIONS {
             passed.whole.push(std::mem::take(&mut self.kept));
@@ -129,9 +129,9 @@ impl TableWalk {
         while !self.is_done() && batch.weight < STEP_WEIGHT {
             let from = self.cursor;
             let Some(piece) = contents.piece(from) else {
-                return self.pass(POSITIONS, &mut batch.passed);
+                return self.advance(POSITIONS, &mut batch.passed);
             };
-            let (to, weight) = fitting(contents, from, piece.end);
+            let (to, weight) = fit_step(contents, from, piece.end);
             let shown = if planted::is(Fault::MergesIgnored) { piece.start } else { from };
             // Usually no key is kept, and then no key is hashed.
             let is_any_kept = self.first_kept(from).is_some_and(|hash| position(hash) < to);
@@ -142,13 +142,13 @@ impl TableWalk {
                 }
             });
             batch.weight += weight;
-            self.pass(to, &mut batch.passed);
+            self.advance(to, &mut batch.passed);
         }
     }
 }
 
 /// Where a step from `from` ends, at or before `end`, to stay within the limit; and its weight.
-fn fitting(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
+fn fit_step(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
     let mut to = end;
     loop {
         let mut sum = SEGMENT_WEIGHT;

@@ -17,22 +17,22 @@ impl Walks {
         Walks(with_keys.map(|db| (db, TableWalk::new(shard, db))).collect())
     }
 
-    fn place(&self, db: usize) -> Result<usize, usize> {
+    fn index_of(&self, db: usize) -> Result<usize, usize> {
         self.0.binary_search_by_key(&db, |(db, _)| *db)
     }
 
     /// The walk over database `db`. O(log walks).
     pub(super) fn get(&self, db: usize) -> Option<&TableWalk> {
-        self.place(db).ok().map(|at| &self.0[at].1)
+        self.index_of(db).ok().map(|at| &self.0[at].1)
     }
 
     pub(super) fn get_mut(&mut self, db: usize) -> Option<&mut TableWalk> {
-        self.place(db).ok().map(|at| &mut self.0[at].1)
+        self.index_of(db).ok().map(|at| &mut self.0[at].1)
     }
 
     /// Removes the walk over database `db`. O(walks).
     pub(super) fn remove(&mut self, db: usize) -> Option<TableWalk> {
-        self.place(db).ok().map(|at| self.0.remove(at).1)
+        self.index_of(db).ok().map(|at| self.0.remove(at).1)
     }
 
     /// The contents of two databases are exchanged. O(walks).
@@ -42,7 +42,7 @@ impl Walks {
         }
         let (of_a, of_b) = (self.remove(a), self.remove(b));
         for (db, walk) in [(b, of_a), (a, of_b)] {
-            if let (Some(walk), Err(at)) = (walk, self.place(db)) {
+            if let (Some(walk), Err(at)) = (walk, self.index_of(db)) {
                 self.0.insert(at, (db, walk));
             }
         }

@@ -301,13 +301,13 @@ fn worthwhile_threads_are_found_within_two_seconds_and_kept() {
 #[test]
 fn large_machines_find_the_best_number_of_threads() {
     for configured in [4, 6, 8, 12, 16, 24, 32, 48, 64] {
-        for enough in [1, 2, 3, 5, 8, 13, 21, 34, 55, 64] {
-            let (cpus, overhead) = (f64::from(enough), 0.002);
+        for fewer_suffice_since in [1, 2, 3, 5, 8, 13, 21, 34, 55, 64] {
+            let (cpus, overhead) = (f64::from(fewer_suffice_since), 0.002);
             let mut world = World { cpus, overhead, ..World::new(configured) };
             world.run(2_500, 1000.0, 1000);
             let (rate, cost) = world.output(20_000, 1000.0, 1000);
             let (best_rate, best_cost) = best(configured, 1000.0, cpus, overhead);
-            let name = format!("{configured} threads, {enough} CPUs");
+            let name = format!("{configured} threads, {fewer_suffice_since} CPUs");
             assert!(rate > 0.97 * best_rate, "{name}: {rate} of {best_rate}");
             assert!(cost < 1.05 * best_cost, "{name}: {cost} for {best_cost}");
         }

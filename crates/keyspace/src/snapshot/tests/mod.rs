@@ -46,7 +46,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     complete: usize,
-    broken_off: usize,
+    cancelled: usize,
     keys: usize,
     cuts_in_long: usize,
 }
@@ -100,7 +100,7 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
             }
             Phase::Walked { snapshot, .. } if draw < 1 && rng.next().is_multiple_of(4) => {
                 drop(snapshot);
-                tally.broken_off += 1;
+                tally.cancelled += 1;
                 Phase::None
             }
             Phase::Walked { snapshot, expected, mut given } if draw < 60 => {
@@ -144,7 +144,7 @@ fn a_snapshot_gives_the_keys_of_the_cut() {
     }
     println!("{tally:?}");
     assert!(tally.complete as u64 > seeds && tally.keys as u64 > 500 * seeds, "{tally:?}");
-    assert!(tally.broken_off > 0 && tally.cuts_in_long as u64 > seeds / 4, "{tally:?}");
+    assert!(tally.cancelled > 0 && tally.cuts_in_long as u64 > seeds / 4, "{tally:?}");
 }
 
 /// The same simulation detects every injected fault.

@@ -38,7 +38,7 @@ fn set(ks: &Keyspace, name: &str, value: &str) {
     turn.drop_trash();
 }
 
-fn shards_that_take_part(ks: &Keyspace) -> usize {
+fn shards_with_part(ks: &Keyspace) -> usize {
     (0..SHARDS as u16).filter(|shard| ks.interest(*shard) & SNAPSHOT != 0).count()
 }
 
@@ -63,9 +63,9 @@ fn one_snapshot_at_a_time_and_no_state_is_left() {
     let ks = keyspace(2000);
     let mut turn = Turn::new(NOW, 1);
     let mut hand = SlowHand::background(&ks, &clock);
-    let (snapshot, told) = Snapshot::begin(&mut hand, &mut turn, 0, |_| 5).expect("the first");
-    assert_eq!((told, snapshot.time_ms()), (5, NOW));
-    assert_eq!(shards_that_take_part(&ks), (0..256).filter(|s| ks.shard_len(*s, 0) > 0).count());
+    let (snapshot, result) = Snapshot::begin(&mut hand, &mut turn, 0, |_| 5).expect("the first");
+    assert_eq!((result, snapshot.time_ms()), (5, NOW));
+    assert_eq!(shards_with_part(&ks), (0..256).filter(|s| ks.shard_len(*s, 0) > 0).count());
     assert_eq!(snapshot.counts()[0].keys, 2000);
     let second = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).map(|_| ());
     assert_eq!(second, Err(BeginError::Taken));
@@ -74,7 +74,7 @@ fn one_snapshot_at_a_time_and_no_state_is_left() {
     let given = walk(&snapshot, &mut hand, &mut turn);
     assert_eq!(given.len(), 2000);
     assert!(given.iter().all(|(_, value)| value == "string|old"));
-    assert_eq!(shards_that_take_part(&ks), 0, "each shard is released when it is done");
+    assert_eq!(shards_with_part(&ks), 0, "each shard is released when it is done");
     assert_eq!(ks.snapshot_progress().expect("it is there").given, 2000);
     drop(snapshot);
     assert!(ks.snapshot_progress().is_none());
@@ -83,7 +83,7 @@ fn one_snapshot_at_a_time_and_no_state_is_left() {
     let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("it is over");
     set(&ks, "key:1", "newer");
     drop(snapshot);
-    assert_eq!(shards_that_take_part(&ks), 0);
+    assert_eq!(shards_with_part(&ks), 0);
 
     let mut inside = Outside::new(&ks, 0).enter();
     let guard = inside.world(&mut turn).expect("the slow lane is idle");
@@ -136,7 +136,7 @@ fn writers_of_unsaved_keys_wait_at_the_limit() {
     while snapshot.step(&mut hand, &mut turn, &mut visit) == Step::More {}
     assert!(given.len() == 500 && given.iter().all(|value| value == b"string|old"));
     drop(snapshot);
-    assert_eq!(shards_that_take_part(&ks), 0);
+    assert_eq!(shards_with_part(&ks), 0);
     assert!(!ks.is_snapshot_full());
 }
 

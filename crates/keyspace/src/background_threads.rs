@@ -9,39 +9,39 @@ use crate::sync::{Mutex, lock};
 use std::thread::Thread;
 
 /// [`Waiter::thread`] of a registered thread; the token is the number of its handle.
-const SEATED: u32 = u32::MAX;
+const REGISTERED: u32 = u32::MAX;
 
 /// The registered threads, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Sleepers(Mutex<Vec<Option<Thread>>>);
+pub(crate) struct BackgroundThreads(Mutex<Vec<Option<Thread>>>);
 
 /// The registration of one thread; dropping it ends the registration.
 #[derive(Debug)]
-pub(crate) struct Seat<'k> {
-    of: &'k Sleepers,
+pub(crate) struct ThreadHandle<'k> {
+    of: &'k BackgroundThreads,
     number: usize,
 }
 
-impl Sleepers {
-    pub(crate) fn new() -> Sleepers {
-        Sleepers(Mutex::new(Vec::new()))
+impl BackgroundThreads {
+    pub(crate) fn new() -> BackgroundThreads {
+        BackgroundThreads(Mutex::new(Vec::new()))
     }
 
     /// Registers the calling thread. O(registered threads).
-    pub(crate) fn seat(&self) -> Seat<'_> {
-        let mut seats = lock(&self.0);
-        let number = seats.iter().position(Option::is_none).unwrap_or(seats.len());
-        if number == seats.len() {
-            seats.push(None);
+    pub(crate) fn register(&self) -> ThreadHandle<'_> {
+        let mut handles = lock(&self.0);
+        let number = handles.iter().position(Option::is_none).unwrap_or(handles.len());
+        if number == handles.len() {
+            handles.push(None);
         }
-        seats[number] = Some(std::thread::current());
-        Seat { of: self, number }
+        handles[number] = Some(std::thread::current());
+        ThreadHandle { of: self, number }
     }
 
     /// Wakes the thread of `waiter`; `false` if it is not a registered thread. If its number was
     /// reused meanwhile, the new thread gets a spurious wake-up.
     pub(crate) fn wake(&self, waiter: Waiter) -> bool {
-        if waiter.thread != SEATED {
+        if waiter.thread != REGISTERED {
             return false;
         }
         if let Some(Some(thread)) = lock(&self.0).get(waiter.token as usize) {
@@ -51,13 +51,13 @@ impl Sleepers {
     }
 }
 
-impl Seat<'_> {
+impl ThreadHandle<'_> {
     pub(crate) fn waiter(&self) -> Waiter {
-        Waiter { thread: SEATED, token: self.number as u64 }
+        Waiter { thread: REGISTERED, token: self.number as u64 }
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for ThreadHandle<'_> {
     fn drop(&mut self) {
         lock(&self.of.0)[self.number] = None;
     }
@@ -69,16 +69,16 @@ mod tests {
 
     #[test]
     fn numbers_are_reused_and_wake_their_threads() {
-        let sleepers = Sleepers::new();
-        let (a, b) = (sleepers.seat(), sleepers.seat());
+        let background_threads = BackgroundThreads::new();
+        let (a, b) = (background_threads.register(), background_threads.register());
         assert_ne!(a.waiter(), b.waiter());
         let first = a.waiter();
         drop(a);
-        let c = sleepers.seat();
+        let c = background_threads.register();
         assert_eq!(c.waiter(), first);
-        assert!(sleepers.wake(c.waiter()));
+        assert!(background_threads.wake(c.waiter()));
         std::thread::park();
-        assert!(!sleepers.wake(Waiter { thread: 3, token: 0 }));
+        assert!(!background_threads.wake(Waiter { thread: 3, token: 0 }));
         drop(b);
     }
 }
