@@ -136,7 +136,7 @@ pub struct Turn {
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
     /// The client whose command is running, if it may exclude its own changes from invalidation;
-    /// else [`NOBODY`](crate::stale::NOBODY).
+    /// else the number that no client has: see [`crate::stale`].
     pub client: u64,
     /// Keys and fields with an expiry at or before this have expired: `now_ms`, or `i64::MIN` for
     /// [`Import::Source`].

@@ -301,7 +301,7 @@ fn woken_while_it_blocks(notifies_first: bool) {
         let notified = notifications
             .iter()
             .position(|notified| *notified == Notification::Waits(2))
-            .expect("it is told");
+            .expect("it is notified");
         if let Some(retry) =
             notifications.iter().position(|notified| *notified == Notification::Retry(2))
         {
