@@ -280,7 +280,7 @@ impl<'g> Db<'g> {
     }
 
     /// As [`Db::set`], for a value that replaces a key as a whole, as RENAME does. If the key
-    /// exists, it sends a second `new` notice for the replacement.
+    /// exists, it sends the `new` notice that `set` omits.
     pub fn put(&mut self, key: &Key<'_>, record: Record) {
         let replaces = self.turn.effects.wants(Classes::NEW) && self.contains(key);
         if replaces {

@@ -189,7 +189,7 @@ impl Evictor {
     /// `maxmemory-samples`. `turn.access` must be the clock of the policy, see
     /// [`MaxmemoryPolicy::clock`].
     ///
-    /// O(samples); every 256 steps O(shards * databases) to count the tables.
+    /// O(samples); from time to time O(shards * databases) to count the tables.
     pub fn step(
         &mut self,
         inside: &mut Inside<'_>,

@@ -59,7 +59,7 @@ pub(crate) enum Held<'k> {
     One(u16),
     Many(ShardSet),
     // Boxed because they are rare: a guard of one shard is small and moved often.
-    World(#[allow(dead_code, reason = "held, not read")] Box<Stop<'k>>),
+    AllShards(#[allow(dead_code, reason = "held, not read")] Box<Stop<'k>>),
     Cut(Box<Cut<'k>>),
     Rest(Box<Rest<'k>>),
 }
@@ -173,7 +173,7 @@ impl<'k> Guard<'k> {
         match &self.held {
             Held::One(s) => *s == shard,
             Held::Many(set) => set.0.binary_search(&shard).is_ok(),
-            Held::World(_) => usize::from(shard) < SHARDS,
+            Held::AllShards(_) => usize::from(shard) < SHARDS,
             Held::Cut(cut) => cut.holds(shard),
             Held::Rest(rest) => !running::is_held(&rest.running, shard),
         }
@@ -207,7 +207,7 @@ impl<'k> Guard<'k> {
         let held: SmallVec<[u16; 4]> = match &self.held {
             Held::One(shard) => smallvec::smallvec![*shard],
             Held::Many(set) => set.0.clone(),
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {
                 unreachable!("a world guard holds every shard")
             }
         };
@@ -225,7 +225,7 @@ impl<'k> Guard<'k> {
                 set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
                 set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
             }
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {}
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {}
         }
     }
 
@@ -262,7 +262,7 @@ impl<'k> Guard<'k> {
     pub(crate) fn shard_len(&self, shard: u16, db: usize) -> usize {
         match &self.held {
             Held::Rest(rest) => running::keys_of(self.ks, &rest.running, shard, db),
-            Held::One(_) | Held::Many(_) | Held::World(_) | Held::Cut(_) => {
+            Held::One(_) | Held::Many(_) | Held::AllShards(_) | Held::Cut(_) => {
                 self.ks.shard_len(shard, db)
             }
         }
@@ -272,7 +272,7 @@ impl<'k> Guard<'k> {
     pub(crate) fn as_cut(&self) -> Option<&Cut<'k>> {
         match &self.held {
             Held::Cut(cut) => Some(cut),
-            Held::One(_) | Held::Many(_) | Held::World(_) | Held::Rest(_) => None,
+            Held::One(_) | Held::Many(_) | Held::AllShards(_) | Held::Rest(_) => None,
         }
     }
 
@@ -282,14 +282,14 @@ impl<'k> Guard<'k> {
         match &self.held {
             Held::One(shard) => *shard,
             Held::Many(set) => set.0.first().copied().unwrap_or(0),
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => 0,
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => 0,
         }
     }
 
     /// Whether the I/O threads are stopped.
     pub(crate) fn stops_io_threads(&self) -> bool {
         match &self.held {
-            Held::World(_) | Held::Rest(_) => true,
+            Held::AllShards(_) | Held::Rest(_) => true,
             Held::One(_) | Held::Many(_) | Held::Cut(_) => false,
         }
     }
@@ -297,7 +297,7 @@ impl<'k> Guard<'k> {
     /// Whether this guard holds every shard.
     pub fn is_world(&self) -> bool {
         match &self.held {
-            Held::World(_) => true,
+            Held::AllShards(_) => true,
             Held::One(_) | Held::Many(_) | Held::Cut(_) | Held::Rest(_) => false,
         }
     }
@@ -312,7 +312,7 @@ impl Drop for Guard<'_> {
         match &self.held {
             Held::One(shard) => self.ks.release(*shard),
             Held::Many(set) => set.iter().for_each(|s| self.ks.release(s)),
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {}
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {}
         }
     }
 }

@@ -131,7 +131,7 @@ impl<'k> Inside<'k> {
     pub fn world_alone<'a>(&'a mut self, turn: &mut Turn, alone: Alone<'a>) -> Guard<'a> {
         let stop = Stop::from(self, Some(alone));
         stop.ks.agree_on_time(turn);
-        stop.ks.new_guard(Held::World(Box::new(stop)))
+        stop.ks.new_guard(Held::AllShards(Box::new(stop)))
     }
 
     /// Stops every I/O thread between two commands and holds all shards except those held by the
@@ -375,7 +375,7 @@ impl<'k> SlowHand<'k> {
         };
         turn.raise_time((self.clock)());
         self.ks.agree_on_time(turn);
-        self.ks.new_guard(Held::World(Box::new(stop)))
+        self.ks.new_guard(Held::AllShards(Box::new(stop)))
     }
 
     /// Begins a walk over the current set of keys: see [`crate::cut`].

@@ -263,20 +263,20 @@ impl<W: Waits> Lines<W> {
         }
     }
 
-    /// Removes a queued client that will not be served any more. If it was being served or about
-    /// to retry, the clients after it in its queues retry instead: `tell` notifies their threads.
-    /// Needs no shard, since it serves no client itself. O(clients in the queues).
-    pub fn abandon(&self, ks: &Keyspace, waiting: &Arc<W>, tell: impl FnMut(&Arc<W>)) {
+    /// Removes a queued client that will not be served any more. If it was about to retry, the
+    /// clients after it in its queues retry instead: `notify` notifies their threads. Needs no
+    /// shard, since it serves no client itself. O(clients in the queues).
+    pub fn abandon(&self, ks: &Keyspace, waiting: &Arc<W>, notify: impl FnMut(&Arc<W>)) {
         let had_turn = waiting.state().quit();
         self.leave(ks, waiting);
         if had_turn {
-            self.pass_turn(waiting, tell);
+            self.pass_turn(waiting, notify);
         }
     }
 
     /// Passes the turn of a client whose wait is over to the clients after it. O(clients in the
     /// queues).
-    pub fn pass_turn(&self, waiting: &Arc<W>, mut tell: impl FnMut(&Arc<W>)) {
+    pub fn pass_turn(&self, waiting: &Arc<W>, mut notify: impl FnMut(&Arc<W>)) {
         for (shard, key) in waiting.keys() {
             let name = (*shard, waiting.db(), &key[..]);
             let mut passed = 0;
@@ -291,7 +291,7 @@ impl<W: Waits> Lines<W> {
                     Claim::Owners => break,
                     Claim::Ours => {
                         next.state().unclaim(true);
-                        tell(&next);
+                        notify(&next);
                         break;
                     }
                 }

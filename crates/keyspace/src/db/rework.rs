@@ -71,8 +71,8 @@ impl Db<'_> {
                 let mut answer = None;
                 let mut changed = true;
                 let dead = slot.update_or_remove(|record| {
-                    let (rework, told) = change(Some(record), clock);
-                    answer = Some(told);
+                    let (rework, result) = change(Some(record), clock);
+                    answer = Some(result);
                     match rework {
                         Rework::Same(record) => {
                             changed = false;
