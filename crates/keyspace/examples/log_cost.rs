@@ -1,5 +1,5 @@
-//! What the effect log costs by itself: CPU time of a SET without a reader, and with one, two and four
-//! readers that discard everything; and of the readers.
+//! The cost of the effect log alone: CPU time of a SET without a reader, and with one, two and
+//! four readers that discard everything; and CPU time of the readers.
 //!
 //! `cargo run --release -p weft-keyspace --example log_cost [WRITES]`
 
@@ -21,7 +21,7 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sets keys in a random order and logs each as a client's words; nanoseconds for each.
+/// Sets keys in a random order and logs each in a client's words. Returns nanoseconds per key.
 fn write(ks: &Keyspace, writes: u64) -> f64 {
     let (mut turn, mut rng) = (Turn::new(NOW, 1), Rng::new(writes));
     let mut outside = Outside::new(ks, 0);
@@ -48,7 +48,7 @@ fn write(ks: &Keyspace, writes: u64) -> f64 {
     (cpu_ns() - start) as f64 / writes as f64
 }
 
-/// Reads until the log ends; CPU time in nanoseconds, units and bytes.
+/// Reads until the log ends. Returns CPU time in nanoseconds, units and bytes.
 fn discard(mut reader: LogReader) -> (u64, u64, u64) {
     let (mut units, mut bytes) = (0, 0);
     while !reader.is_over() {
@@ -63,7 +63,7 @@ fn discard(mut reader: LogReader) -> (u64, u64, u64) {
     (cpu_ns(), units, bytes)
 }
 
-/// Does something with the world stopped.
+/// Calls `act` with the world stopped.
 fn with_world<T>(ks: &Keyspace, act: impl FnOnce(&Guard<'_>) -> T) -> T {
     let mut turn = Turn::new(NOW, 2);
     let mut inside = Outside::new(ks, 0).enter();

@@ -1,5 +1,5 @@
-//! What a snapshot costs: a write without one, the first and the second write of a key during one, the
-//! stop of the world for the cut, the longest hold of a shard, and the walk.
+//! The cost of a snapshot: a write without one, the first and the second write of a key during
+//! one, the stop of the world for the cut, the longest hold of a shard, and the walk.
 //!
 //! `cargo run --release -p weft-keyspace --example snapshot_cost [KEYS]`
 
@@ -11,7 +11,7 @@ use weft_types::string::{New, record};
 
 const NOW: i64 = 1_000_000;
 
-/// Sets every key in an order of chance; nanoseconds for each.
+/// Sets every key in a random order. Returns nanoseconds per key.
 fn set_all(ks: &Keyspace, keys: u64) -> f64 {
     let (mut turn, mut rng) = (Turn::new(NOW, 1), Rng::new(keys));
     let mut inside = Outside::new(ks, 0).enter();
@@ -24,7 +24,7 @@ fn set_all(ks: &Keyspace, keys: u64) -> f64 {
         name.extend_from_slice(b"key:");
         name.extend_from_slice(&(n.wrapping_mul(odd) & (keys - 1)).to_le_bytes());
         let key = ks.key(&name);
-        let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+        let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
         Db::new(&guard, &mut turn, 0).set(&key, record(&name, New::Bytes(&value), None, 0));
         if !turn.effects.is_empty() {
             settle(&guard, &mut turn);

@@ -5,18 +5,18 @@
 //! with a probability that falls as it grows, and falls by one each `decay_time` minutes.
 //! Robert Morris, "Counting large numbers of events in small registers", CACM 1978.
 
-/// Which meaning the clock has; follows from `maxmemory-policy`.
+/// How the clock is read; follows from `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     Lru,
     Lfu,
 }
 
-/// The present state of the clock, renewed by each thread once per turn.
+/// The current state of the clock. Each thread renews it once per iteration.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     pub policy: Policy,
-    /// Seconds or minutes, as `policy` wants them, cut to the clock's width.
+    /// Seconds or minutes, depending on `policy`, truncated to the width of the clock.
     now: u32,
     /// `lfu-log-factor`: how much slower the counter grows with each step.
     log_factor: u32,
@@ -25,7 +25,7 @@ pub struct Access {
 }
 
 const MASK: u32 = 0xff_ffff;
-/// Where a new key's counter starts, so that it is not the first to be evicted.
+/// The initial counter of a new key, so that a new key is not evicted first.
 const LFU_INIT: u32 = 5;
 
 impl Access {
@@ -44,7 +44,7 @@ impl Access {
         };
     }
 
-    /// The clock of a key that is made now.
+    /// The clock of a key that is created now.
     #[inline]
     pub fn fresh(&self) -> u32 {
         match self.policy {
@@ -53,7 +53,7 @@ impl Access {
         }
     }
 
-    /// The clock after an access now. `random` is drawn only when it is needed.
+    /// The clock after an access now. `random` is called only when it is needed.
     #[inline]
     pub fn touched(&self, clock: u32, random: impl FnOnce() -> u64) -> u32 {
         match self.policy {
@@ -87,7 +87,7 @@ impl Access {
         self.now.wrapping_sub(clock) & MASK
     }
 
-    /// How much a key deserves eviction: the larger the more.
+    /// The eviction score: a key with a higher score is evicted earlier.
     pub fn idleness(&self, clock: u32) -> u64 {
         match self.policy {
             Policy::Lru => u64::from(self.idle_seconds(clock)),
@@ -95,8 +95,8 @@ impl Access {
         }
     }
 
-    /// The clock of a key that comes now with what another server knew of it: seconds since it was
-    /// used, or a frequency, whichever the policy has a use for.
+    /// The clock of a key that another server sends with its idle seconds or its frequency. Uses
+    /// the value that fits the policy.
     pub fn clock_of(&self, idle_seconds: Option<u64>, frequency: Option<u8>) -> u32 {
         match (self.policy, idle_seconds, frequency) {
             (Policy::Lru, Some(seconds), _) => self.clock_for_idle(seconds as u32 & MASK),
@@ -105,7 +105,7 @@ impl Access {
         }
     }
 
-    /// The clock of a key that was idle for that many seconds.
+    /// The clock of a key that has been idle for `seconds`.
     pub fn clock_for_idle(&self, seconds: u32) -> u32 {
         self.now.wrapping_sub(seconds) & MASK
     }

@@ -1,16 +1,17 @@
-//! The bell of a mailbox: who must wake the reader, and when it may sleep.
+//! A wake-up flag of a mailbox: decides which sender wakes the reader, and when the reader may
+//! sleep.
 //!
-//! Senders put a message into a queue and then [`Bell::ring`]; only the one that is answered
-//! `true` has to wake the reader (with an eventfd). The reader, woken, calls [`Bell::answer`]
-//! and then empties the queue. A message that is queued after the reader saw the queue empty
-//! finds the bell silent and wakes again; one that was queued before is seen. A burst of
-//! messages costs one wake-up.
+//! A sender queues a message and then calls [`Bell::ring`]; only the sender that gets `true` has
+//! to wake the reader (with an eventfd). The woken reader calls [`Bell::answer`] and then empties
+//! the queue. A message queued after the reader saw the queue empty finds the flag clear, so its
+//! sender wakes the reader again. The reader sees all earlier messages. A burst of messages costs
+//! one wake-up.
 //!
 //! Model-tested with loom (`tests/loom_bell.rs`).
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// See the module's description.
+/// The wake flag: see the module's description.
 #[derive(Debug)]
 pub struct Bell(AtomicBool);
 
@@ -21,14 +22,14 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// After a message was queued: whether the caller must wake the reader.
+    /// Call after queueing a message: whether the caller must wake the reader.
     #[inline]
     #[must_use]
     pub fn ring(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Before the reader empties the queue.
+    /// Call before the reader empties the queue.
     #[inline]
     pub fn answer(&self) {
         self.0.swap(false, Ordering::AcqRel);

@@ -1,9 +1,9 @@
-//! Data that are loaded beside those that are served, and take their place at once.
+//! A second data set that is loaded while the current one is served, and replaces it in one step.
 //!
-//! A replica that gets a copy of its primary may go on answering from what it has until the copy is there
-//! ([`Beside`]). The copy's tables are as those of the keyspace, each behind a mutex of its own, so that any
-//! number of threads may fill them; [`Guard::exchange_all`] then puts them in with the world stopped,
-//! in O(shards * databases).
+//! During a full sync a replica may keep serving its old data until the new data are loaded
+//! ([`Beside`]). The new tables have the layout of the keyspace; each shard's tables have a
+//! mutex, so that several threads may fill them. [`Guard::exchange_all`] then installs them with
+//! the world stopped, in O(shards * databases).
 
 use crate::Table;
 use crate::db::{Db, Taken};
@@ -14,7 +14,7 @@ use crate::turn::Turn;
 use std::fmt;
 use weft_types::Record;
 
-/// Tables of all shards and databases that nobody is served from.
+/// Tables of all shards and databases from which no client is served yet.
 pub struct Beside {
     /// By shard, then by database.
     shards: Box<[Mutex<Vec<Table>>]>,
@@ -28,7 +28,7 @@ impl fmt::Debug for Beside {
 }
 
 impl Beside {
-    /// Without any keys, for `ks`.
+    /// An empty data set for `ks`.
     #[must_use]
     pub fn new(ks: &Keyspace) -> Beside {
         let hasher = ks.table(0, 0).hasher();
@@ -37,10 +37,10 @@ impl Beside {
         Beside { shards, hasher }
     }
 
-    /// Puts in what belongs to one shard, each record with its database.
+    /// Inserts records of one shard, each with its database.
     ///
     /// # Errors
-    /// A key is there already: its record.
+    /// A key already exists: its record.
     pub fn load(
         &self,
         shard: u16,
@@ -58,7 +58,7 @@ impl Beside {
         Ok(())
     }
 
-    /// How many keys there are. O(shards * databases).
+    /// The number of keys. O(shards * databases).
     #[must_use]
     pub fn keys(&self) -> u64 {
         let of_shard =
@@ -68,9 +68,9 @@ impl Beside {
 }
 
 impl Guard<'_> {
-    /// Puts the data of `beside`, which was made for this keyspace, in the place of all there are. Who
-    /// watches a key, walks over all or keeps what it has read is told as if all databases had been
-    /// emptied. The world is stopped. What there was is the answer; dropping that is O(n).
+    /// Replaces all data by `beside`, which must have been created for this keyspace, and returns
+    /// the old data. Watches, walks and clients that cache keys are notified as if all databases
+    /// had been emptied. The world must be stopped. Dropping the returned data is O(n).
     ///
     /// # Panics
     /// If the world is not stopped.
@@ -99,7 +99,7 @@ mod tests {
     use weft_types::string::{New, record};
 
     #[test]
-    fn what_was_loaded_beside_takes_the_place_of_all() {
+    fn exchange_all_replaces_all_data() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
@@ -112,7 +112,7 @@ mod tests {
             assert!(beside.load(shard, [(1, one(&name))].into_iter()).is_err());
         }
         assert_eq!(beside.keys(), 1000);
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let old = db.key(b"old");
         db.set(&old, one(b"old"));

@@ -1,9 +1,10 @@
-//! The commit point: telling everybody of a group of changes before its shards are released.
+//! The commit point: publishes the effects of a group of changes before its shards are released.
 //!
-//! Who executes commands calls [`settle`] after each of them, or after a transaction, and serves
-//! the clients whose keys it answers; that may change keys again, so it calls it until there is
-//! nothing more, then [`seal`], by which the group gets its place in the log of effects, and then
-//! [`end_group`]. The sweeps of this crate, by which keys only go, call [`commit`].
+//! The executor calls [`settle`] after each command, or after a transaction, and serves the
+//! blocked clients whose keys it returns. Serving may change keys again, so the executor repeats
+//! both steps until `settle` returns no keys. It then calls [`seal`], which gives the group its
+//! position in the effect log, and [`end_group`]. The sweeps of this crate only remove keys; they
+//! call [`commit`].
 
 use crate::effect::{Became, Changes, Effect};
 use crate::guard::Guard;
@@ -13,18 +14,18 @@ pub use crate::log::seal;
 use crate::stale::{invalidate, spread};
 use crate::turn::Turn;
 
-/// For whom there may be something, now that a group is settled.
+/// The changes of a settled group that may concern blocked clients.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
-    /// Keys that came to be in shards in which clients wait, and any that changed where clients
-    /// wait for that, too: database and name, in order of time.
+    /// Keys that were created in shards with blocked clients, and changed keys in shards where
+    /// clients wait for changes: database and name, in order of execution.
     pub keys: Vec<(usize, Box<[u8]>)>,
-    /// Databases that were exchanged.
+    /// Pairs of databases that were exchanged.
     pub exchanged: Vec<(usize, usize)>,
 }
 
-/// Tells watches, journals and readers of the turn's effects, whose shards `guard` holds; answers which keys
-/// clients may wait for. O(effects).
+/// Notifies watches, journals and caching clients of the pending effects, whose shards `guard`
+/// holds. Returns the keys for which clients may be blocked. O(effects).
 pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     invalidate(guard, turn);
     let Changes { of_keys, exchanged, roused } = turn.effects.take();
@@ -33,7 +34,7 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     for effect in of_keys {
         assert!(guard.holds(effect.shard), "an effect is committed while its shard is held");
         let interest = ks.interest(effect.shard);
-        tell(ks, interest, &effect, turn.now_ms);
+        notify(ks, interest, &effect, turn.now_ms);
         let awaited = match effect.became {
             Became::New => WAITED,
             Became::Changed | Became::Gone(_) => FOLLOWED,
@@ -46,9 +47,9 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
     Awaited { keys, exchanged }
 }
 
-/// Gives the notices of the turn to who listens to them. The shards of what they tell of are held
-/// by `guard`, so that all notices of a key come in the order in which things have happened to it.
-/// O(notices) beside what the listener does.
+/// Passes the pending notices to the listener. `guard` must hold the shards of their keys, so
+/// that all notices of a key arrive in the order of its changes. O(notices), in addition to the
+/// work of the listener.
 pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
     let notices = turn.effects.take_notices();
     if !notices.is_empty()
@@ -58,28 +59,28 @@ pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
     }
 }
 
-/// Ends a group: [`hand_over`], and who keeps keys of some prefix is told of those that have changed.
+/// Ends a group: [`hand_over`], then notifies clients that track key prefixes of the changes.
 pub fn end_group(guard: &Guard<'_>, turn: &mut Turn) {
     hand_over(guard, turn);
     spread(guard, turn);
 }
 
-/// As [`settle`], for changes by which no key came to be, expiry and eviction; and [`end_group`].
-/// Nobody is served; who waits for a stream as a consumer of one of its groups is told later that it
+/// As [`settle`] and [`end_group`], for expiry and eviction, which create no key. No client is
+/// served here. Clients blocked on a stream as consumers of a group are notified later that it
 /// has gone ([`Turn::take_lost`]).
 #[inline]
 pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     if !turn.effects.is_empty() {
         let awaited = settle(guard, turn);
         assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
-        turn.lose(awaited.keys);
+        turn.add_lost(awaited.keys);
         seal(guard, turn);
         end_group(guard, turn);
     }
 }
 
 #[cold]
-fn tell(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
+fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     let Effect { db, shard, key, became, .. } = effect;
     let notes = &ks.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
@@ -88,8 +89,8 @@ fn tell(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     }
     if interest & JOURNALED != 0 {
         match became {
-            Became::New => notes.note(*db, key, Event::Came),
-            Became::Gone(expiry) => notes.note(*db, key, Event::Went(*expiry)),
+            Became::New => notes.note(*db, key, Event::Created),
+            Became::Gone(expiry) => notes.note(*db, key, Event::Removed(*expiry)),
             Became::Changed => {}
         }
     }
@@ -108,33 +109,33 @@ mod tests {
     use weft_types::string::{New, record};
     use weft_types::{Limits, hash};
 
-    type Heard = Arc<Mutex<Vec<String>>>;
+    type Received = Arc<Mutex<Vec<String>>>;
 
-    /// A keyspace of two databases that writes down what it is told.
-    fn listened_to() -> (Keyspace, Turn, Heard) {
+    /// A keyspace of two databases and a list of the notices that it sends.
+    fn with_listener() -> (Keyspace, Turn, Received) {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let heard = Heard::default();
-        let into = heard.clone();
+        let received = Received::default();
+        let into = received.clone();
         ks.listen(Box::new(move |_, notices| {
-            let told = notices.iter().map(|notice| {
+            let texts = notices.iter().map(|notice| {
                 let key = String::from_utf8_lossy(&notice.key);
                 format!("{}:{} {key}", notice.db, notice.event)
             });
-            into.lock().expect("no test panics here").extend(told);
+            into.lock().expect("no test panics here").extend(texts);
         }));
         let mut turn = Turn::new(1000, 1);
         turn.effects.want(Classes::wanted(|_| true));
-        (ks, turn, heard)
+        (ks, turn, received)
     }
 
-    fn take(heard: &Heard) -> Vec<String> {
-        std::mem::take(&mut heard.lock().expect("no test panics here"))
+    fn take(received: &Received) -> Vec<String> {
+        std::mem::take(&mut received.lock().expect("no test panics here"))
     }
 
-    /// Does something to database 1, and commits it.
+    /// Applies `act` to database 1 and commits it.
     fn act(ks: &Keyspace, turn: &mut Turn, act: impl FnOnce(&mut Db<'_>)) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         act(&mut Db::new(&guard, turn, 1));
         settle(&guard, turn);
         end_group(&guard, turn);
@@ -147,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn the_keyspace_tells_what_it_does_itself() {
-        let (ks, mut turn, heard) = listened_to();
+    fn the_keyspace_sends_its_own_notices() {
+        let (ks, mut turn, received) = with_listener();
         act(&ks, &mut turn, |db| {
             set(db, b"a", None);
             set(db, b"a", Some(1500));
@@ -157,7 +158,7 @@ mod tests {
             assert!(db.read(&key).is_none() && db.inspect(&key).is_none());
             assert!(db.peek(&key).is_none() && db.for_write(&key).is_none());
         });
-        assert_eq!(take(&heard), ["1:new a", "1:new b", "1:keymiss c", "1:keymiss c"]);
+        assert_eq!(take(&received), ["1:new a", "1:new b", "1:keymiss c", "1:keymiss c"]);
         turn.set_time(2000);
         act(&ks, &mut turn, |db| {
             set(db, b"a", None);
@@ -165,26 +166,26 @@ mod tests {
             db.put(&key, record(b"a", New::Bytes(b"w"), Some(2500), 0));
             assert!(db.read(&key).is_some());
         });
-        assert_eq!(take(&heard), ["1:expired a", "1:new a", "1:new a"]);
+        assert_eq!(take(&received), ["1:expired a", "1:new a", "1:new a"]);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut inside = Outside::new(&ks, 0).enter();
         let mut state = SweepState::default();
         sweep(&mut inside, &mut turn, &mut state, &shards, 1, &mut || true);
-        assert_eq!(take(&heard), ["1:expired b"]);
+        assert_eq!(take(&received), ["1:expired b"]);
         drop(inside);
         turn.set_time(3000);
         act(&ks, &mut turn, |db| {
             let key = db.key(b"a");
-            assert!(db.clear(&key), "were its time over");
+            assert!(db.clear(&key), "even if it has expired");
             assert!(!db.clear(&key));
         });
-        assert!(take(&heard).is_empty(), "that is for the command to say");
+        assert!(take(&received).is_empty(), "DEL is a notice of the command");
         turn.drop_trash();
     }
 
     #[test]
-    fn fields_that_a_sweep_finds() {
-        let (ks, mut turn, heard) = listened_to();
+    fn a_sweep_sends_notices_for_expired_fields() {
+        let (ks, mut turn, received) = with_listener();
         for (name, kept) in [(&b"some"[..], true), (b"all", false)] {
             let limits = Limits::default();
             let mut hash = hash::create(name, &[], 0, &limits);
@@ -197,31 +198,31 @@ mod tests {
                 db.set(&key, hash);
             });
         }
-        take(&heard);
+        take(&received);
         turn.set_time(2000);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut inside = Outside::new(&ks, 0).enter();
         let mut state = SweepState::default();
         sweep(&mut inside, &mut turn, &mut state, &shards, 1, &mut || true);
-        let mut told = take(&heard);
-        told.sort();
-        assert_eq!(told, ["1:del all", "1:hexpired all", "1:hexpired some"]);
+        let mut texts = take(&received);
+        texts.sort();
+        assert_eq!(texts, ["1:del all", "1:hexpired all", "1:hexpired some"]);
         turn.drop_trash();
     }
 
     #[test]
-    fn what_is_evicted() {
-        let (ks, mut turn, heard) = listened_to();
+    fn an_eviction_sends_a_notice() {
+        let (ks, mut turn, received) = with_listener();
         act(&ks, &mut turn, |db| set(db, b"a", None));
-        take(&heard);
+        take(&received);
         let mut inside = Outside::new(&ks, 0).enter();
         Evictor::new().step(&mut inside, &mut turn, MaxmemoryPolicy::AllkeysRandom, 5);
-        assert_eq!(take(&heard), ["1:evicted a"]);
+        assert_eq!(take(&received), ["1:evicted a"]);
     }
 
     #[test]
-    fn nothing_is_noted_that_is_not_wanted() {
-        let (ks, mut turn, heard) = listened_to();
+    fn unwanted_notices_are_not_recorded() {
+        let (ks, mut turn, received) = with_listener();
         turn.effects.want(Classes::NONE);
         act(&ks, &mut turn, |db| {
             set(db, b"a", Some(1));
@@ -235,17 +236,17 @@ mod tests {
             let key = db.key(b"b");
             db.read(&key);
         });
-        assert_eq!(take(&heard), ["1:keymiss b"]);
+        assert_eq!(take(&received), ["1:keymiss b"]);
     }
 
     #[test]
-    fn a_look_that_is_repeated_is_taken_back() {
-        let (ks, mut turn, heard) = listened_to();
+    fn misses_of_a_retried_read_are_forgotten() {
+        let (ks, mut turn, received) = with_listener();
         act(&ks, &mut turn, |db| set(db, b"a", Some(1500)));
-        take(&heard);
+        take(&received);
         turn.set_time(2000);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 1);
         for name in [&b"b"[..], b"a"] {
             let key = db.key(name);
@@ -253,8 +254,8 @@ mod tests {
         }
         turn.effects.forget_misses();
         hand_over(&guard, &mut turn);
-        assert_eq!(take(&heard), ["1:expired a"], "it is gone for good");
-        turn.effects.note(0, Classes::MISS, "keymiss", b"b");
+        assert_eq!(take(&received), ["1:expired a"], "the expiry stays");
+        turn.effects.push_notice(0, Classes::MISS, "keymiss", b"b");
         turn.effects.forget_misses();
         assert!(turn.effects.is_empty());
         drop(guard);

@@ -1,34 +1,35 @@
-//! A walk over all keys, as they were at one moment, while commands go on.
+//! A walk over all keys as they were at one moment, during which commands continue.
 //!
-//! KEYS must answer the set of keys of one moment: what came later must be missing, what went
-//! later must be there. To stop the world for as long as the walk takes would stop everybody for
-//! seconds. So the world is stopped for microseconds, to begin a journal in every shard:
+//! KEYS must return the key set of one moment: without keys that were created later, and with
+//! keys that were removed later. Stopping the world for the whole walk would block all clients
+//! for seconds. So the world is stopped for microseconds only, to begin a journal in every shard:
 //!
 //! ```text
 //!  stop ─► journals begin ─► go ─► a shard: lock, list its keys, undo its journal, unlock
-//!                                  another: ...                      everybody else at work
+//!                                  another: ...                all other threads at work
 //! ```
 //!
-//! A key that came or went in a shard not visited yet is noted in that shard's journal by whoever
-//! changes it, who holds the shard anyway ([`crate::interest`]). The visitor lists what is there
-//! and takes the journal back from its end: what came is dropped, what went is added. A key whose
-//! time was over at the cut was no key then.
+//! A thread that creates or removes a key in a shard not visited yet notes it in that shard's
+//! journal, under the shard lock that it holds anyway ([`crate::interest`]). The visitor lists
+//! the present keys and undoes the journal from its end: it drops created keys and adds removed
+//! ones. A key that had expired at the cut is left out.
 //!
-//! The walk holds one shard at a time, for the time that it takes to list its keys, and those last
-//! for which it has to wait: the journals of the others would grow meanwhile. A command of the
-//! slow lane that is under way at the cut comes after it, as a whole: see [`crate::running`].
+//! The walk holds one shard at a time, while it lists that shard's keys. It visits shards held by
+//! long commands last, because the journals of the others would grow while it waits. A slow-lane
+//! command in progress at the cut counts as later than the cut, as a whole: see
+//! [`crate::running`].
 
 use crate::guard::Busy;
 use crate::interest::{Event, JOURNALED};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
-use crate::running::{self, Entry, Wrote};
+use crate::running::{self, Entry, WriteState};
 use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
 
-/// The journals of a walk; ended on drop.
+/// The journals of a walk; dropping it ends them.
 pub(crate) struct Cut<'k> {
     ks: &'k Keyspace,
     waiter: Waiter,
@@ -37,12 +38,12 @@ pub(crate) struct Cut<'k> {
     pub(crate) at_ms: i64,
     /// The shard that is being visited.
     visiting: Cell<Option<u16>>,
-    /// Nobody else walks or stops the world meanwhile.
-    _alone: Alone<'k>,
+    /// Keeps other walks and stops of the world away.
+    _locks: WalkLocks<'k>,
 }
 
 /// See [`Cut`].
-pub(crate) type Alone<'k> = (MutexGuard<'k, ()>, RwLockReadGuard<'k, ()>);
+pub(crate) type WalkLocks<'k> = (MutexGuard<'k, ()>, RwLockReadGuard<'k, ()>);
 
 impl fmt::Debug for Cut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,37 +57,37 @@ pub(crate) fn begin_journals(ks: &Keyspace) {
 }
 
 impl<'k> Cut<'k> {
-    /// The walk whose journals were begun at `at_ms`.
+    /// The walk whose journals began at `at_ms`.
     pub(crate) fn new(
         ks: &'k Keyspace,
         waiter: Waiter,
         wait: &'k dyn Fn(),
         at_ms: i64,
-        alone: Alone<'k>,
+        locks: WalkLocks<'k>,
     ) -> Self {
-        Cut { ks, waiter, wait, at_ms, visiting: Cell::new(None), _alone: alone }
+        Cut { ks, waiter, wait, at_ms, visiting: Cell::new(None), _locks: locks }
     }
 
     pub(crate) fn holds(&self, shard: u16) -> bool {
         self.visiting.get() == Some(shard)
     }
 
-    /// Takes the shard to be visited next out of `left`: one that no long command holds, if there is
-    /// one. Journals grow until their shard is visited, so that nothing but those of shards in which
-    /// nobody writes may wait for a long command. O(shards).
-    pub(crate) fn next_of(&self, left: &mut VecDeque<u16>) -> Option<u16> {
+    /// Takes the next shard to visit out of `left`, preferring shards that no long command holds.
+    /// A journal grows until its shard is visited, so the walk waits for a long command only when
+    /// all other shards have been visited. O(shards).
+    pub(crate) fn take_next(&self, left: &mut VecDeque<u16>) -> Option<u16> {
         let running = self.ks.running();
         let free = left.iter().position(|shard| !running::is_held(&running, *shard));
         left.remove(free.unwrap_or(0))
     }
 
-    /// Calls `visit` while `shard` is held, and ends the shard's journal, which is returned.
+    /// Calls `visit` with `shard` held, then ends the shard's journal and returns it.
     pub(crate) fn visit(&self, shard: u16, visit: impl FnOnce()) -> Journal {
         let lock = &self.ks.locks[usize::from(shard)];
         loop {
             let mut running = self.ks.running();
             if lock.try_lock() {
-                running.push(Entry::new(self.ks, shard, Wrote::Nothing));
+                running.push(Entry::new(self.ks, shard, WriteState::Nothing));
                 break;
             }
             drop(running);
@@ -106,22 +107,22 @@ impl<'k> Cut<'k> {
 }
 
 impl Drop for Cut<'_> {
-    /// Ends the journals of a walk that was broken off.
+    /// Ends the journals of a cancelled walk.
     fn drop(&mut self) {
         let is_journaled = |shard: &u16| self.ks.interest(*shard) & JOURNALED != 0;
         let mut left = (0..SHARDS as u16).filter(is_journaled).collect();
-        while let Some(shard) = self.next_of(&mut left) {
+        while let Some(shard) = self.take_next(&mut left) {
             self.visit(shard, || {});
         }
     }
 }
 
-/// What came and went in a shard between the cut and the visit.
+/// The keys that were created and removed in a shard between the cut and the visit.
 #[derive(Debug)]
 pub(crate) struct Journal(Vec<(usize, Box<[u8]>, Event)>);
 
 impl Journal {
-    /// Turns the keys of database `db` that were there at the visit into those at the cut.
+    /// Turns the keys of database `db` at the visit into those at the cut.
     pub(crate) fn undo(self, db: usize, at_ms: i64, keys: &mut Names) {
         if self.0.iter().all(|(of, _, _)| *of != db) {
             return;
@@ -129,10 +130,10 @@ impl Journal {
         let mut set: HashSet<Box<[u8]>> = keys.iter().map(Box::from).collect();
         for (_, key, event) in self.0.into_iter().rev().filter(|(of, _, _)| *of == db) {
             match event {
-                Event::Went(expiry) if expiry.is_none_or(|at| at > at_ms) => {
+                Event::Removed(expiry) if expiry.is_none_or(|at| at > at_ms) => {
                     set.insert(key);
                 }
-                Event::Came | Event::Went(_) => {
+                Event::Created | Event::Removed(_) => {
                     set.remove(&key);
                 }
             }
@@ -142,7 +143,7 @@ impl Journal {
     }
 }
 
-/// Names of keys, one behind the other.
+/// Names of keys, concatenated.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     text: Vec<u8>,
@@ -175,15 +176,15 @@ mod tests {
     use std::cell::RefCell;
     use weft_types::string::{New, record};
 
-    /// Who stops the I/O threads does not stop the walk.
+    /// Stopping the I/O threads does not stop the walk.
     #[test]
-    fn the_shard_that_is_visited_is_held_by_nobody_else() {
+    fn only_the_walk_holds_the_visited_shard() {
         const NOW: i64 = 1000;
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let (mut turn, mut other) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
         let key = ks.key(b"k");
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         Db::new(&guard, &mut turn, 0).set(&key, record(b"k", New::Bytes(b"v"), None, 0));
         drop(guard);
         drop(inside);
@@ -204,14 +205,14 @@ mod tests {
 
     /// A walk that waits for a long command has visited all shards that others can write to.
     #[test]
-    fn what_a_long_command_holds_is_visited_last() {
+    fn shards_of_a_long_command_are_visited_last() {
         const NOW: i64 = 1000;
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let waiter = Waiter { thread: 1, token: 0 };
         let (mut turn, mut walker) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
         let mut hand = SlowHand::new(&ks, waiter, &|| {}, &|| NOW);
         let long = RefCell::new(Some(hand.hold(&mut turn, &ShardSet::of([0, 7]))));
-        // Asleep: it waits for the long command, which ends.
+        // The sleep is the wait for the long command, which ends here.
         let ended = Cell::new(false);
         let sleep = || {
             let journaled = |shard: &u16| ks.interest(*shard) & JOURNALED != 0;

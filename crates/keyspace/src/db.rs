@@ -1,9 +1,9 @@
 //! A logical database seen through a guard: the operations that commands are made of.
 //!
 //! Every access names a [`Key`] and is checked against the guard, so safe code can only reach
-//! records whose shard it holds. Expired keys are removed when they are met (lazy expiry), so
-//! no operation here ever shows one. Records that die are kept in the turn's trash, to be freed
-//! after the locks are released.
+//! records whose shard it holds. An operation that meets an expired key removes it (lazy expiry),
+//! so no operation returns one. Removed records go to the deferred free list ([`Turn::discard`])
+//! and are freed after the locks are released.
 
 mod alter;
 mod changes;
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use weft_table::{TableMut, Verdict, Which};
 use weft_types::{Record, RecordMut, RecordRef, Values};
 
-/// A logical database, through a guard.
+/// A logical database, accessed through a guard.
 #[derive(Debug)]
 pub struct Db<'g> {
     guard: &'g Guard<'g>,
@@ -35,8 +35,8 @@ pub struct Db<'g> {
     index: usize,
 }
 
-/// Whether a key met by [`Db::check`] is there.
-enum Met {
+/// The state of a key as found by [`Db::check`].
+enum KeyState {
     Absent,
     Live,
     Expired,
@@ -85,35 +85,35 @@ impl<'g> Db<'g> {
     fn table_in(guard: &'g Guard<'g>, shard: u16, index: usize) -> TableMut<'g, Values, Hasher> {
         assert!(guard.holds(shard), "shard {shard} is not held");
         let table: &'g Table = guard.keyspace().table(shard, index);
-        // SAFETY: the guard holds the shard, so no other thread has a TableMut of it; on this
-        // thread every TableMut made here ends before the next method of this `Db` (or of one
-        // that borrows it mutably) is called: references into it are tied to `&mut self`. Who
-        // calls this directly, in this module, uses one table at a time.
+        // SAFETY: the guard holds the shard, so no other thread has a TableMut of it. On this
+        // thread, every TableMut made here ends before the next method of this `Db` (or of one
+        // that borrows it mutably) is called: references into it are tied to `&mut self`. A
+        // direct caller in this module uses one table at a time.
         unsafe { table.exclusive() }
     }
 
     #[inline]
-    fn check(&mut self, key: &Key<'_>) -> Met {
+    fn check(&mut self, key: &Key<'_>) -> KeyState {
         let now = self.turn.over_ms;
         match self.table(key.shard).find(key.hash, key.bytes) {
-            None => Met::Absent,
-            Some(r) if r.expiry().is_some_and(|at| at <= now) => Met::Expired,
-            Some(_) => Met::Live,
+            None => KeyState::Absent,
+            Some(r) if r.expiry().is_some_and(|at| at <= now) => KeyState::Expired,
+            Some(_) => KeyState::Live,
         }
     }
 
-    /// An expired key was met by a command that will not change it: removed, if that may be.
+    /// A read met an expired key: removes it, if this thread may.
     #[cold]
-    fn met_expired(&mut self, key: &Key<'_>) {
+    fn expire_on_read(&mut self, key: &Key<'_>) {
         match self.turn.expired {
             Expired::Remove => self.expire(key),
             Expired::Keep | Expired::KeepFromReads => {}
         }
     }
 
-    /// An expired key was met by a command that was going to change it.
+    /// A write met an expired key: removes it, if this thread may.
     #[cold]
-    fn met_expired_to_write(&mut self, key: &Key<'_>) {
+    fn expire_on_write(&mut self, key: &Key<'_>) {
         match self.turn.expired {
             Expired::Remove | Expired::KeepFromReads => self.expire(key),
             Expired::Keep => {}
@@ -126,24 +126,25 @@ impl<'g> Db<'g> {
         self.before_write(key);
         if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
             self.turn.tally.expired += 1;
-            self.went(key, dead.expiry(), Cause::Expiry);
+            self.note_removed(key, dead.expiry(), Cause::Expiry);
             self.turn.discard(dead);
         }
     }
 
-    /// The record of `key`, without counting or touching. Expected O(1), as all below.
+    /// The record of `key`; counts no hit and leaves the access clock alone. Expected O(1), as
+    /// all operations below.
     #[inline]
     pub fn peek(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.met_expired(key);
+            self.expire_on_read(key);
             return None;
         }
         Some(record)
     }
 
-    /// The record of `key` for a command that reads: counts a hit or a miss and touches the
+    /// The record of `key` for a command that reads it: counts a hit or a miss and updates the
     /// access clock.
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
@@ -155,58 +156,58 @@ impl<'g> Db<'g> {
                 Some(record)
             }
             Some(_) => {
-                self.met_expired(key);
-                self.missed(key);
+                self.expire_on_read(key);
+                self.count_miss(key);
                 None
             }
             None => {
-                self.missed(key);
+                self.count_miss(key);
                 None
             }
         }
     }
 
-    /// The record of `key` for a command that asks about the key and not for its value: counts a
-    /// hit or a miss and leaves the access clock alone.
+    /// The record of `key` for a command that asks about the key and not its value: counts a hit
+    /// or a miss, but leaves the access clock alone.
     #[inline]
     pub fn inspect(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
-            Met::Live => {
+            KeyState::Live => {
                 self.turn.tally.hits += 1;
                 return self.peek(key);
             }
-            Met::Absent => {}
-            Met::Expired => self.met_expired(key),
+            KeyState::Absent => {}
+            KeyState::Expired => self.expire_on_read(key),
         }
-        self.missed(key);
+        self.count_miss(key);
         None
     }
 
-    /// As [`Db::inspect`], for a command that asks how a key is stored, which nobody is told of.
+    /// As [`Db::inspect`], for a command that asks how a key is stored: a miss sends no notice.
     pub fn examine(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
-            Met::Live => self.turn.tally.hits += 1,
-            Met::Absent | Met::Expired => self.turn.tally.misses += 1,
+            KeyState::Live => self.turn.tally.hits += 1,
+            KeyState::Absent | KeyState::Expired => self.turn.tally.misses += 1,
         }
         self.peek(key)
     }
 
-    /// The record of `key` for a command that is going to change it: touches the clock.
+    /// The record of `key` for a command that will change it: updates the access clock.
     #[inline]
     pub fn for_write(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         let now = self.turn.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
-            self.met_expired_to_write(key);
+            self.expire_on_write(key);
             return None;
         }
         self.touch(record);
         Some(record)
     }
 
-    /// Tells that a key was to be read and is not there.
+    /// Counts a miss and sends a `keymiss` notice.
     #[inline]
-    fn missed(&mut self, key: &Key<'_>) {
+    fn count_miss(&mut self, key: &Key<'_>) {
         self.turn.tally.misses += 1;
         self.notify(Classes::MISS, "keymiss", key);
     }
@@ -219,7 +220,7 @@ impl<'g> Db<'g> {
         let old = record.clock();
         let access = self.turn.access;
         let new = access.touched(old, || self.turn.random());
-        // An unchanged clock is not written: a read then leaves the line clean.
+        // An unchanged clock is not written, so that a read leaves the cache line clean.
         if new != old {
             record.set_clock(new);
         }
@@ -229,7 +230,7 @@ impl<'g> Db<'g> {
         self.peek(key).is_some()
     }
 
-    /// Stores `record` under its key, in the place of any other.
+    /// Stores `record` under its key and replaces any other.
     #[inline]
     pub fn set(&mut self, key: &Key<'_>, record: Record) {
         debug_assert_eq!(key.bytes, record.key());
@@ -237,36 +238,36 @@ impl<'g> Db<'g> {
         let mut table = self.table(key.shard);
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {
             let dead = slot.replace(record);
-            self.replaced(key, dead);
+            self.note_replaced(key, dead);
         } else {
             table.insert(key.hash, record);
-            self.came(key);
+            self.note_created(key);
         }
     }
 
-    /// Removes `key`; an expired one counts as absent.
+    /// Removes `key` and returns its record. An expired key counts as absent.
     pub fn remove(&mut self, key: &Key<'_>) -> Option<Record> {
         match self.check(key) {
-            Met::Absent => None,
-            Met::Live => {
+            KeyState::Absent => None,
+            KeyState::Live => {
                 self.before_write(key);
                 let record = self.table(key.shard).remove(key.hash, key.bytes)?;
-                self.went(key, record.expiry(), Cause::Command);
+                self.note_removed(key, record.expiry(), Cause::Command);
                 Some(record)
             }
-            Met::Expired => {
+            KeyState::Expired => {
                 self.expire(key);
                 None
             }
         }
     }
 
-    /// Puts in a record that comes from a file, or gives it back if its key is there already,
-    /// expired or not. Nobody is told: it is no change, but what there was before. So it is for
-    /// times at which nobody watches, waits or takes a snapshot, as before a server answers clients.
+    /// Inserts a record from a file, or returns it if its key exists, expired or not. It sends no
+    /// effects, so it may only be called while no client watches or waits and no snapshot is
+    /// taken, as before a server accepts clients.
     ///
     /// # Errors
-    /// The key is there.
+    /// The key exists.
     pub fn load(&mut self, record: Record) -> Result<(), Record> {
         let Key { hash, shard, .. } = self.key(record.key());
         let mut table = self.table(shard);
@@ -278,8 +279,8 @@ impl<'g> Db<'g> {
         Ok(())
     }
 
-    /// As [`Db::set`], for a value that comes with a key of its own in the place of another: that
-    /// one goes and this one comes, if anybody wants to know.
+    /// As [`Db::set`], for a value that replaces a key as a whole, as RENAME does. If the key
+    /// exists, it sends the `new` notice that `set` omits.
     pub fn put(&mut self, key: &Key<'_>, record: Record) {
         let replaces = self.turn.effects.wants(Classes::NEW) && self.contains(key);
         if replaces {
@@ -288,48 +289,50 @@ impl<'g> Db<'g> {
         self.set(key, record);
     }
 
-    /// Removes `key` and discards its record, were it one whose time is over; whether there was
-    /// one. For results that are nothing, and take the place of what was there.
+    /// Removes `key`, expired or not, and discards its record. Returns whether the key was there.
+    /// For commands that store an empty result over an old value.
     pub fn clear(&mut self, key: &Key<'_>) -> bool {
         self.before_write(key);
         let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) else { return false };
-        self.went(key, dead.expiry(), Cause::Command);
+        self.note_removed(key, dead.expiry(), Cause::Command);
         self.turn.discard(dead);
         true
     }
 
-    /// Removes `key` and discards its record; whether it was there.
+    /// Removes `key` and discards its record. Returns whether the key was there.
     pub fn delete(&mut self, key: &Key<'_>) -> bool {
         self.remove(key).map(|dead| self.turn.discard(dead)).is_some()
     }
 
-    /// Lets `change` turn the record of `key` into another one; whether there was one.
+    /// Replaces the record of `key` by the result of `change`. Returns whether the key was there.
     #[inline]
     pub fn update(&mut self, key: &Key<'_>, change: impl FnOnce(Record) -> Record) -> bool {
         match self.check(key) {
-            Met::Absent => false,
-            Met::Expired => {
+            KeyState::Absent => false,
+            KeyState::Expired => {
                 self.expire(key);
                 false
             }
-            Met::Live => {
+            KeyState::Live => {
                 self.before_write(key);
                 let mut table = self.table(key.shard);
                 let slot = table.find_mut(key.hash, key.bytes).expect("it was just found");
                 slot.update(change);
-                self.changed(key);
+                self.note_changed(key);
                 true
             }
         }
     }
 
-    /// Gives `key` an expiry in Unix milliseconds, or takes it away; whether it is there.
+    /// Sets the expiry of `key` in Unix milliseconds, or removes it. Returns whether the key was
+    /// there.
     pub fn set_expiry(&mut self, key: &Key<'_>, at: Option<i64>) -> bool {
-        // A string without room for the expiry beside it is no longer seen as embedded.
+        // With an expiry the record may no longer have room for an embedded string.
         self.update(key, |record| weft_types::string::refit(record.with_expiry(at)))
     }
 
-    /// Keys in this database. Exact when the I/O threads are stopped. O(shards with keys).
+    /// The number of keys in this database. Exact while the I/O threads are stopped. O(shards
+    /// with keys).
     pub fn len(&self) -> usize {
         self.keyspace().occupied_shards(self.index).map(|shard| self.shard_len(shard)).sum()
     }
@@ -338,13 +341,13 @@ impl<'g> Db<'g> {
         self.len() == 0
     }
 
-    /// Keys of one shard of this database.
+    /// The number of keys in one shard of this database.
     pub fn shard_len(&self, shard: u16) -> usize {
         self.guard.shard_len(shard, self.index)
     }
 
-    /// Walks one step of a scan over `shard`, which the guard must hold; `seen` gets live
-    /// records only. Cursor 0 starts and ends; see `weft_table` for the guarantee.
+    /// One step of a scan over `shard`, which the guard must hold. Calls `seen` for live records
+    /// only. Cursor 0 starts and ends the scan; see `weft_table` for the guarantee.
     pub fn scan_shard(
         &mut self,
         shard: u16,
@@ -359,19 +362,19 @@ impl<'g> Db<'g> {
         })
     }
 
-    /// Moves those records of one step of a scan over `shard` to other allocations of which
-    /// `lies_badly` says so, by address and size; where the scan goes on. No change of any key.
-    pub(crate) fn relocate_some(
+    /// One step of a scan over `shard` that moves records to new allocations, where `is_badly_placed`
+    /// returns true for address and size. Returns the cursor to continue from. Changes no key.
+    pub(crate) fn relocate_step(
         &mut self,
         shard: u16,
         cursor: u64,
         done: &mut crate::defrag::Step,
-        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+        is_badly_placed: &mut impl FnMut(*const u8, usize) -> bool,
     ) -> u64 {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         let next = self.table(shard).scan(cursor, |record| {
             done.examined += 1;
-            if lies_badly(record.as_ptr(), record.alloc_size()) {
+            if is_badly_placed(record.as_ptr(), record.alloc_size()) {
                 keys.push(record.key().into());
             }
         });
@@ -385,7 +388,7 @@ impl<'g> Db<'g> {
         next
     }
 
-    /// Every live record. Needs a world guard. O(n).
+    /// Visits every live record. Needs a world guard. O(n).
     pub fn for_each(&mut self, mut seen: impl FnMut(RecordRef<'_>)) {
         for shard in 0..SHARDS as u16 {
             let now = self.turn.over_ms;
@@ -397,24 +400,25 @@ impl<'g> Db<'g> {
         }
     }
 
-    /// The names of all live keys of one moment, shard by shard: under a world guard of now, under
-    /// a cut of then ([`SlowHand::cut`](crate::SlowHand::cut)), when every shard is held only while its names are
-    /// copied. `seen` is called with no shard held, and says whether to go on. O(n).
+    /// Visits the names of all live keys of one moment, shard by shard. Under a world guard the
+    /// moment is now; under a cut ([`SlowHand::cut`](crate::SlowHand::cut)) it is the cut, and
+    /// each shard is held only while its names are copied. `seen` is called with no shard held
+    /// and returns whether to continue. O(n).
     pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) {
         let guard = self.guard;
         let mut left: VecDeque<u16> = (0..SHARDS as u16).collect();
         let mut next = || match guard.as_cut() {
-            Some(cut) => cut.next_of(&mut left),
+            Some(cut) => cut.take_next(&mut left),
             None => left.pop_front(),
         };
         while let Some(shard) = next() {
-            if !self.names_of(shard).iter().all(&mut seen) {
+            if !self.shard_names(shard).iter().all(&mut seen) {
                 return;
             }
         }
     }
 
-    fn names_of(&mut self, shard: u16) -> Names {
+    fn shard_names(&mut self, shard: u16) -> Names {
         let mut names = Names::with_room(self.shard_len(shard));
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
@@ -434,14 +438,15 @@ impl<'g> Db<'g> {
         });
     }
 
-    /// A random live key, found with the same chance as any other up to the unevenness of the
-    /// shards; of those that the guard holds, when that is not all. The I/O threads must be stopped.
-    /// Expired keys that are met are removed.
+    /// A random live key, with equal chances up to the unevenness of the shards. Chooses from the
+    /// shards that the guard holds. The I/O threads must be stopped. Removes expired keys that it
+    /// meets.
     ///
     /// # Errors
-    /// There are keys, and none where the guard holds.
+    /// The database has keys, but no live key was found in the held shards: a busy shard with
+    /// keys.
     pub fn random_key(&mut self) -> Result<Option<Vec<u8>>, Busy> {
-        // As many tries as it takes, but not forever in a database of expired keys.
+        // Limits the number of tries in a database of expired keys.
         for _ in 0..100 {
             let Some(shard) = self.random_shard() else { break };
             let mut rng = Rng::new(self.turn.random());
@@ -473,8 +478,8 @@ impl<'g> Db<'g> {
         Ok(None)
     }
 
-    /// A shard that the guard holds, chosen with a chance in proportion to its keys; `None` when
-    /// there are none.
+    /// A shard that the guard holds, chosen in proportion to its number of keys; `None` when
+    /// there are no keys.
     fn random_shard(&mut self) -> Option<u16> {
         let mut lens = [0; SHARDS];
         let mut total = 0;
@@ -497,21 +502,21 @@ impl<'g> Db<'g> {
         at.map(|shard| shard as u16)
     }
 
-    /// Takes all keys out. Needs a world guard. O(shards); dropping the answer is O(n) and
-    /// should happen elsewhere.
+    /// Removes all keys and returns them. Needs a world guard. O(shards); dropping the result is
+    /// O(n) and should happen on another thread.
     pub fn take_all(&mut self) -> Taken {
         let mut taken = Taken::default();
-        self.rouse_all();
-        self.as_whole(|db| {
+        self.rouse_followers();
+        self.as_one_operation(|db| {
             for shard in db.keyspace().occupied_shards(db.index) {
                 let keys = db.shard_len(shard);
                 if keys > 0 {
-                    db.watched_go(shard);
+                    db.record_watched_removals(shard);
                     let contents = db.table(shard).take();
                     db.keyspace().noted.emptied(shard, db.index);
                     db.note_table(shard);
                     taken.keys += keys as u64;
-                    taken.contents.extend(db.unless_kept(shard, contents));
+                    taken.contents.extend(db.unless_snapshot_keeps(shard, contents));
                 }
             }
         });
@@ -524,51 +529,52 @@ impl<'g> Db<'g> {
             return;
         }
         self.turn.effects.push_exchange(self.index, other);
-        self.as_whole(|db| {
+        self.as_one_operation(|db| {
             for shard in 0..SHARDS as u16 {
-                if !db.is_of_exchange(shard, other) {
+                if !db.is_affected_by_exchange(shard, other) {
                     continue;
                 }
-                db.watched_change(shard, other);
+                db.record_watched_exchange(shard, other);
                 let mut ours = db.table(shard);
-                // The two databases differ, so these are two tables.
+                // The two databases differ, so these are two different tables.
                 let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
                 ours.swap(&mut theirs);
                 db.note_table(shard);
                 db.other(other).note_table(shard);
-                db.exchanged(shard, other);
+                db.note_exchanged(shard, other);
                 db.keyspace().noted.exchanged(shard, db.index, other);
             }
         });
     }
 
-    /// Whether there is something of this database or `other` in `shard`, or a snapshot walks over it.
-    fn is_of_exchange(&self, shard: u16, other: usize) -> bool {
+    /// Whether `shard` holds keys of this database or `other`, or a snapshot walks over it.
+    fn is_affected_by_exchange(&self, shard: u16, other: usize) -> bool {
         let ks = self.keyspace();
         [self.index, other].iter().any(|db| ks.shard_len(shard, *db) > 0)
             || ks.interest(shard) & SNAPSHOT != 0
     }
 
-    /// Puts `table` in the place of this database's in `shard`, which is empty. O(1).
+    /// Installs `table` as this database's table of `shard`, whose old table must be empty. O(1).
     pub(crate) fn put_table(&mut self, shard: u16, table: &mut Table) {
         let mut ours = self.table(shard);
-        assert!(ours.is_empty(), "nobody has taken out what is there");
+        assert!(ours.is_empty(), "the old table was not emptied");
         ours.swap(&mut table.get_mut());
         self.note_table(shard);
     }
 
-    /// The table of `shard`, which the guard must hold, was found empty: sums pass over it from now on.
+    /// Records that the table of `shard`, which the guard must hold, is empty: sums skip it from
+    /// now on.
     pub fn note_empty(&mut self, shard: u16) {
         self.note_table(shard);
     }
 
-    /// The shape of one shard's table, which the guard must hold. O(capacity).
+    /// Statistics of one shard's table, which the guard must hold. O(capacity).
     pub fn table_stats(&mut self, shard: u16) -> weft_table::Stats {
         self.table(shard).stats()
     }
 
-    /// Shows when some live keys of `shard` expire, of those that do; where to go on, as
-    /// [`Db::scan_shard`]. O(1), and parts of the table where nothing expires are passed over.
+    /// Calls `seen` with the expiry of some live keys of `shard`. Returns the next cursor, as
+    /// [`Db::scan_shard`]. O(1); skips parts of the table without expiries.
     pub fn some_expiries(&mut self, shard: u16, cursor: u64, mut seen: impl FnMut(i64)) -> u64 {
         const BUCKETS: usize = 64;
         let now = self.turn.over_ms;
@@ -585,15 +591,15 @@ impl<'g> Db<'g> {
     }
 }
 
-/// What [`Db::take_all`] has taken out.
+/// The keys removed by [`Db::take_all`].
 #[derive(Default)]
 #[must_use]
 pub struct Taken {
-    /// How many keys there were.
+    /// How many keys were removed.
     pub keys: u64,
-    /// All of them, but for those that a snapshot still needs, which frees them itself.
+    /// Their contents, except keys that a snapshot still needs and frees itself.
     pub contents: Vec<Detached>,
 }
 
-/// The keys of one shard, taken out of it.
+/// The keys of one shard, detached from its table.
 pub type Detached = weft_table::Detached<Values>;

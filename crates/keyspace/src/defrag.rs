@@ -1,18 +1,18 @@
-//! Active defragmentation: records move out of pages that are mostly holes, so that these can be
-//! given back.
+//! Active defragmentation: moves records out of mostly empty pages, so that the allocator can
+//! release these pages.
 //!
-//! A step looks at the records of a few buckets under their shard's lock, asks which of them lie
-//! badly, and moves those into allocations of their own making: where these are is the business of
-//! the allocator and of the caller, who prepares it (a thread's cache of freed places would hand out
-//! the same holes again). Nothing else changes: no effect, no access clock, no watch. So small keys
-//! and values move whole; what a large value owns beside its record stays where it is.
+//! A step visits the records of a few buckets under their shard's lock, asks which of them are
+//! badly placed, and moves those into new allocations. The allocator chooses the new places; the
+//! caller must prepare it (a thread's cache of freed places would return the same holes again).
+//! Nothing else changes: no effect, no access clock, no watch. Small keys and values move whole;
+//! allocations that a large value owns in addition to its record stay.
 
 use crate::db::Db;
 use crate::hold::Inside;
 use crate::keyspace::SHARDS;
 use crate::turn::Turn;
 
-/// Where the walk over all records has come to.
+/// The position of a thread's walk over all records.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Walk {
     db: usize,
@@ -21,24 +21,24 @@ pub struct Walk {
     cursor: u64,
 }
 
-/// What a step has done.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     pub examined: u64,
     pub moved: u64,
-    /// Every record of these shards has been looked at: the walk begins again.
+    /// All records of these shards were visited: the walk begins again.
     pub is_last: bool,
 }
 
 impl Walk {
-    /// Looks at a few buckets of `shards`. `lies_badly` gets address and size of a record's
-    /// allocation and must not allocate much. Passes a busy shard over. O(records looked at).
+    /// Visits a few buckets of `shards`. `is_badly_placed` gets address and size of a record's
+    /// allocation and must not allocate much. Skips a busy shard. O(records visited).
     pub fn step(
         &mut self,
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         shards: &[u16],
-        lies_badly: &mut impl FnMut(*const u8, usize) -> bool,
+        is_badly_placed: &mut impl FnMut(*const u8, usize) -> bool,
     ) -> Step {
         let mut done = Step::default();
         let databases = inside.keyspace().databases();
@@ -50,7 +50,7 @@ impl Walk {
         let is_empty = inside.keyspace().shard_len(shard, self.db) == 0;
         if !is_empty && let Ok(guard) = inside.guard_one(turn, shard) {
             let mut db = Db::new(&guard, turn, self.db);
-            self.cursor = db.relocate_some(shard, self.cursor, &mut done, lies_badly);
+            self.cursor = db.relocate_step(shard, self.cursor, &mut done, is_badly_placed);
         } else {
             self.cursor = 0;
         }
@@ -76,13 +76,13 @@ mod tests {
     use weft_types::string::{New, record};
 
     #[test]
-    fn every_record_is_looked_at_once_and_keeps_what_it_is() {
+    fn every_record_is_visited_once_and_keeps_its_data() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
         let names: Vec<String> = (0..500).map(|n| format!("key:{n}")).collect();
         for (n, name) in names.iter().enumerate() {
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let mut db = Db::new(&guard, &mut turn, n % 2);
             let key = db.key(name.as_bytes());
             let expiry = (n % 3 == 0).then_some(5000);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((all.examined, all.moved), (500, 250));
         assert!(turn.effects.is_empty());
         for (n, name) in names.iter().enumerate() {
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let mut db = Db::new(&guard, &mut turn, n % 2);
             let key = db.key(name.as_bytes());
             let record = db.peek(&key).expect("it is there");

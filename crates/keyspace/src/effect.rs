@@ -1,43 +1,42 @@
-//! Effects: what commands, expiry and eviction have made of keys, until it is committed.
+//! Effects: the changes of keys by commands, expiry and eviction, until they are committed.
 //!
 //! ```text
-//!  Db: set, alter, rework, remove ...  ─► before_write ─► the change ─► an effect, if anybody listens
+//!  Db: set, alter, rework, remove ...  ─► before_write ─► the change ─► an effect, if anything listens
 //!                                                                          │  Turn::effects
 //!  commit, before the shards are released:                                 ▼
-//!     watches break · clients that wait are served · journals of walks are written ·
-//!     clients that keep what they read are told
+//!     watches break · blocked clients are served · journals of walks are written ·
+//!     clients that cache keys are notified
 //! ```
 //!
-//! Every change of a key goes through the same two points: [`Db`](crate::Db)'s `before_write`, when
-//! the old value is still there, and an [`Effect`], when the new one is. Whoever changes keys
-//! commits the effects as one group while it still holds the shards: a command with those that it
-//! served, a transaction, a step of expiry or eviction. So there is one place where everybody who
-//! wants to know of changes is told, in the order of execution.
+//! Every change of a key passes the same two points: [`Db`](crate::Db)'s `before_write`, with the
+//! old value still in place, and an [`Effect`], with the new one. The executing thread commits
+//! the effects as one group while it still holds the shards: a command with the clients that it
+//! served, a transaction, a step of expiry or eviction. So a single place notifies all listeners,
+//! in the order of execution.
 //!
-//! Nobody wants to know anything, as a rule. Each shard has a word that says who listens
-//! ([`crate::interest`]), on the line of its lock; with none, a change costs a look at that word and
-//! no effect is made.
+//! Usually nothing listens. Each shard has a word of interest bits ([`crate::interest`]) on the
+//! cache line of its lock. While it is zero, a change costs one load of that word and makes no
+//! effect.
 
 use crate::keyspace::Key;
 use crate::log::draft::Draft;
 use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
-use crate::stale::{Changed, Unread, Whole};
+use crate::stale::{BulkOperation, Changed, Unsent};
 
-/// What became of a key.
+/// The kind of change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Became {
-    /// There was none before.
+    /// The key did not exist before.
     New,
-    /// Its value or its expiry has changed.
+    /// The value or the expiry has changed.
     Changed,
-    /// It is no more; with the expiry that it had (Unix milliseconds).
+    /// The key was removed; with the expiry that it had (Unix milliseconds).
     Gone(Option<i64>),
 }
 
 impl Became {
-    /// Whether nothing has happened but that a key was removed whose time was over: nobody sees
-    /// a difference.
+    /// Whether the change only removed an expired key: no client sees a difference.
     pub fn is_expired(self, now_ms: i64) -> bool {
         match self {
             Became::Gone(expiry) => expiry.is_some_and(|at| at <= now_ms),
@@ -46,14 +45,14 @@ impl Became {
     }
 }
 
-/// Who did it, which is to say what would do it again.
+/// The cause of a change. It determines which log entry repeats the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The command that is being run, or one of the transaction.
+    /// The running command, or a command of the transaction.
     Command,
-    /// Time: a deletion does it again.
+    /// Expiry: a deletion repeats it.
     Expiry,
-    /// Want of memory: a deletion does it again.
+    /// Eviction: a deletion repeats it.
     Eviction,
 }
 
@@ -65,36 +64,36 @@ pub struct Effect {
     pub key: Box<[u8]>,
     pub became: Became,
     pub cause: Cause,
-    /// Whose command it is ([`Turn::client`](crate::Turn::client)).
+    /// The client whose command it is ([`Turn::client`](crate::Turn::client)).
     pub by: u64,
 }
 
-/// What has changed, as [`Effects::take`] answers it: each in order of time.
+/// The changes that [`Effects::take`] returns, each list in order of execution.
 pub(crate) struct Changes {
     pub of_keys: Vec<Effect>,
     pub exchanged: Vec<(usize, usize)>,
     pub roused: Vec<(usize, Box<[u8]>)>,
 }
 
-/// The effects of a group, in order of time, and what is to be said of them.
+/// The effects of a group in order of execution, and their notices and log entries.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// There is something in one of those below.
+    /// Whether any of the lists below has entries.
     pending: bool,
-    /// Which notices anybody wants to get.
+    /// The classes of notices that the listener wants.
     wanted: Classes,
     of_keys: Vec<Effect>,
-    /// Databases that were exchanged: whoever waits for a key in one of them may find it now.
+    /// Databases that were exchanged: clients blocked on a key in one of them may find it now.
     exchanged: Vec<(usize, usize)>,
-    /// Keys that are to be looked at again by those who wait for changes, though their value is what
-    /// it was for everybody else: a consumer group has gone.
+    /// Keys for which clients that wait for changes must retry, though the value has not changed:
+    /// a consumer group was removed.
     roused: Vec<(usize, Box<[u8]>)>,
     notices: Vec<Notice>,
-    /// What is to be logged.
+    /// The draft of the log entries.
     pub(crate) log: Draft,
-    /// What of it is to be told to clients that keep what they read.
-    unread: Unread,
-    /// In builds with debug assertions: the key that `before_write` was told of last.
+    /// The changes for clients that cache keys.
+    unsent: Unsent,
+    /// In builds with debug assertions: the key of the last call of `before_write`.
     #[cfg(debug_assertions)]
     announced: Option<(usize, u64)>,
 }
@@ -116,39 +115,39 @@ impl Effects {
         self.pending = true;
     }
 
-    /// Databases are about to be emptied, or exchanged: the effects from here on, until
-    /// [`Effects::end_whole`] is given the answer, are parts of that.
-    pub(crate) fn begin_whole(&self) -> usize {
+    /// Databases are about to be emptied or exchanged. The effects from here on, until
+    /// [`Effects::end_bulk`] gets the returned position, belong to that operation.
+    pub(crate) fn begin_bulk(&self) -> usize {
         self.of_keys.len()
     }
 
-    /// That is done.
-    pub(crate) fn end_whole(&mut self, from: usize, emptied: bool) {
-        self.unread.wholes.push(Whole { from, to: self.of_keys.len(), emptied });
+    /// Ends the operation that began at `from`.
+    pub(crate) fn end_bulk(&mut self, from: usize, emptied: bool) {
+        self.unsent.bulk_operations.push(BulkOperation { from, to: self.of_keys.len(), emptied });
         self.pending = true;
     }
 
-    /// The effects of keys, and what readers are to be told of them.
-    pub(crate) fn unread(&mut self) -> (&[Effect], &mut Unread) {
-        (&self.of_keys, &mut self.unread)
+    /// The effects of keys, and the list of changes for caching clients.
+    pub(crate) fn unsent(&mut self) -> (&[Effect], &mut Unsent) {
+        (&self.of_keys, &mut self.unsent)
     }
 
-    /// What is to be spread.
+    /// Takes the changes for clients that track key prefixes.
     pub(crate) fn take_spread(&mut self) -> Vec<Changed> {
-        let changed = std::mem::take(&mut self.unread.changed);
+        let changed = std::mem::take(&mut self.unsent.changed);
         self.renew_pending();
         changed
     }
 
-    /// Has those who wait for changes of a key look at it again.
+    /// Makes clients that wait for changes of a key retry.
     pub(crate) fn push_roused(&mut self, db: usize, key: &[u8]) {
         self.roused.push((db, key.into()));
         self.pending = true;
     }
 
-    /// What has changed since the last call.
+    /// Takes the changes since the last call.
     pub(crate) fn take(&mut self) -> Changes {
-        self.unread.begin();
+        self.unsent.begin();
         let changes = Changes {
             of_keys: std::mem::take(&mut self.of_keys),
             exchanged: std::mem::take(&mut self.exchanged),
@@ -158,14 +157,14 @@ impl Effects {
         changes
     }
 
-    /// Whether anything has changed, whatever is said of it.
+    /// Whether anything has changed, apart from notices and log entries.
     fn is_changed(&self) -> bool {
-        let Effects { of_keys, exchanged, roused, unread, .. } = self;
-        let by_key = of_keys.is_empty() && roused.is_empty() && unread.changed.is_empty();
-        !(by_key && exchanged.is_empty() && unread.wholes.is_empty())
+        let Effects { of_keys, exchanged, roused, unsent, .. } = self;
+        let by_key = of_keys.is_empty() && roused.is_empty() && unsent.changed.is_empty();
+        !(by_key && exchanged.is_empty() && unsent.bulk_operations.is_empty())
     }
 
-    /// Whether nothing wants to know of the group but the log.
+    /// Whether only the log needs the group.
     #[inline]
     pub fn is_only_logged(&self) -> bool {
         self.notices.is_empty() && !self.is_changed()
@@ -176,92 +175,97 @@ impl Effects {
         self.pending = !self.notices.is_empty() || self.is_changed() || self.log.is_pending();
     }
 
-    /// Says which notices are wanted from now on.
+    /// Sets the classes of notices that are recorded from now on.
     pub fn want(&mut self, classes: Classes) {
         self.wanted = classes;
     }
 
-    /// Which notices are wanted.
+    /// The classes of notices that are recorded.
     #[inline]
     pub fn wanted(&self) -> Classes {
         self.wanted
     }
 
-    /// Whether notices of `class` are wanted.
+    /// Whether notices of `class` are recorded.
     #[inline]
     pub fn wants(&self, class: Classes) -> bool {
         self.wanted.has(class)
     }
 
     #[cold]
-    pub(crate) fn note(&mut self, db: usize, class: Classes, event: &'static str, key: &[u8]) {
+    pub(crate) fn push_notice(
+        &mut self,
+        db: usize,
+        class: Classes,
+        event: &'static str,
+        key: &[u8],
+    ) {
         self.notices.push(Notice { db, class, event, key: key.into() });
         self.pending = true;
     }
 
-    /// Takes back what was said of keys that are not there: the command has only looked, and will
-    /// look again.
+    /// Removes the `keymiss` notices: the command only looked up its keys and will do so again.
     pub fn forget_misses(&mut self) {
         self.notices.retain(|notice| notice.class != Classes::MISS);
         self.renew_pending();
     }
 
-    /// What was said since the last call.
+    /// Takes the notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         let notices = std::mem::take(&mut self.notices);
         self.renew_pending();
         notices
     }
 
-    /// Notes that the present command has changed a key, and is to be logged.
+    /// Notes that the current command has changed a key and must be logged.
     pub(crate) fn touch_log(&mut self) {
         self.log.touched = true;
         self.pending = true;
     }
 
-    /// Notes that the present command is not to be logged in its own words. To be looked at when it
-    /// ends, whatever else there is.
-    pub(crate) fn say_log(&mut self) {
-        self.log.said = true;
+    /// Notes that the current command is not logged in its own words. Marks the group as pending,
+    /// so that the flag is evaluated when the command ends.
+    pub(crate) fn override_log(&mut self) {
+        self.log.overridden = true;
         self.pending = true;
     }
 
-    /// Says what is to be logged: a command with these arguments.
+    /// Adds a command with these arguments to the log draft.
     pub(crate) fn push_log(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
         self.log.push(db, target, args);
         self.pending = true;
     }
 
-    /// The present command has ended: whether it is to be logged in its own words.
+    /// Ends the current command: whether it must be logged in its own words.
     #[inline]
-    pub(crate) fn end_command_of_log(&mut self) -> bool {
+    pub(crate) fn end_logged_command(&mut self) -> bool {
         let touched = std::mem::take(&mut self.log.touched);
-        let said = std::mem::take(&mut self.log.said);
-        if touched && !said {
-            // There is something to commit still: its words.
+        let overridden = std::mem::take(&mut self.log.overridden);
+        if touched && !overridden {
+            // Its words are still to commit.
             return true;
         }
         self.renew_pending();
         false
     }
 
-    /// The present command has ended, and is not one that is logged in its words.
+    /// Ends the current command without logging its words.
     #[inline]
     pub fn end_unlogged(&mut self) {
         if self.pending {
-            (self.log.touched, self.log.said) = (false, false);
+            (self.log.touched, self.log.overridden) = (false, false);
             self.renew_pending();
         }
     }
 
-    /// Says what is to be logged: a command of these words, all of which are copied.
+    /// Adds a command of these words, all copied, to the log draft.
     #[inline]
     pub(crate) fn push_words(&mut self, db: usize, target: Target, words: &[&[u8]]) {
         self.log.push_words(db, target, words);
         self.pending = true;
     }
 
-    /// Forgets what was to be logged.
+    /// Discards the log draft.
     #[inline]
     pub fn clear_log(&mut self) {
         self.log.clear();
@@ -279,11 +283,11 @@ impl Effects {
     }
 
     /// Panics, in builds with debug assertions, unless the change of `key` was announced: a
-    /// snapshot would have missed its old value.
+    /// snapshot would have missed the old value.
     #[inline]
     #[cfg_attr(not(debug_assertions), allow(unused_variables, reason = "checked in debug builds"))]
     pub(crate) fn check_announced(&self, db: usize, key: &Key<'_>) {
         #[cfg(debug_assertions)]
-        assert_eq!(self.announced, Some((db, key.hash)), "a key changes that was not announced");
+        assert_eq!(self.announced, Some((db, key.hash)), "a key changed that was not announced");
     }
 }

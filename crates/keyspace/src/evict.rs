@@ -1,31 +1,31 @@
-//! Eviction: which key to remove when memory is full.
+//! Eviction: chooses the key to remove when memory is full.
 //!
-//! Exact LRU or LFU would need a list through all keys that every access changes. As in Redis
-//! it is approximated: a few keys are sampled by chance, and the best candidates ever seen but
-//! not yet evicted are kept in a pool of 16. With five samples per step this comes close to
-//! the exact order, since the pool remembers good candidates over many steps.
+//! Exact LRU or LFU would need a list through all keys that every access changes. As in Redis it
+//! is approximated: each step samples a few random keys, and a pool keeps the 16 best candidates
+//! not evicted yet. With five samples per step this comes close to the exact order, since the
+//! pool remembers good candidates over many steps.
 //!
 //! ```text
 //!   pick a table, by its number of keys ─► try its shard's lock ─► sample a few keys
 //!                                                                       │ release
-//!   remove the best one ◄─ it is still there, and still ◄─ try its ◄─ pool of 16, by score
-//!   of the pool            deserves it: under its lock     lock
+//!   remove the best one ◄─ it still exists and still ◄─── try its ◄─ pool of 16, by score
+//!   of the pool            has the best score: locked     lock
 //! ```
 //!
-//! Every thread has an evictor of its own. It only tries locks and holds one shard at a time,
-//! so eviction never waits; what a pool says about a key is a guess of the past, and is looked
-//! at again under the lock before the key goes.
+//! Every thread has its own evictor. It only tries locks and holds one shard at a time, so
+//! eviction never waits. A pool entry may be outdated, so it is checked again under the lock
+//! before the key is removed.
 //!
 //! | policy | evicts |
 //! |---|---|
 //! | noeviction | nothing |
-//! | allkeys-lru, volatile-lru | what has not been accessed for longest |
-//! | allkeys-lfu, volatile-lfu | what is accessed most rarely |
-//! | allkeys-random, volatile-random | any |
-//! | volatile-ttl | what expires first |
+//! | allkeys-lru, volatile-lru | the least recently used key |
+//! | allkeys-lfu, volatile-lfu | the least frequently used key |
+//! | allkeys-random, volatile-random | any key |
+//! | volatile-ttl | the key that expires first |
 //!
-//! The volatile policies only ever see keys with an expiry. Tables count those, so where there
-//! is nothing to evict this is known without a search.
+//! The volatile policies only consider keys with an expiry. Tables count those, so a step knows
+//! without a search when no key can be evicted.
 
 use crate::access::{Access, Policy};
 use crate::commit::commit;
@@ -38,15 +38,16 @@ use std::cell::Cell;
 use weft_table::{TableMut, Verdict, Which};
 use weft_types::{Record, Values};
 
-/// Candidates that a pool remembers.
+/// Candidates that a pool holds.
 const POOL: usize = 16;
-/// Picks of a table in one step before it gives up: shards may be busy, or empty by now.
+/// Picks of a table in one step before the step ends as busy: shards may be locked, or empty by
+/// now.
 const PICKS: usize = 16;
-/// Draws of a record until one with an expiry is met, where most have one.
+/// Draws of a random record until one with an expiry is found, where most have one.
 const DRAWS: usize = 16;
-/// Buckets looked at by one step of a search for records with an expiry.
+/// Buckets visited by one step of a search for records with an expiry.
 const SEARCH_BUCKETS: usize = 8;
-/// Steps between two looks at the sizes of all tables.
+/// Steps between two counts of all tables.
 const STEPS_PER_WEIGHING: u32 = 256;
 
 /// `maxmemory-policy`.
@@ -62,14 +63,14 @@ pub enum MaxmemoryPolicy {
     VolatileTtl,
 }
 
-/// By what candidates are compared.
+/// How candidates are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// How long ago, or how rarely, they were accessed: what the access clock tells.
+enum EvictionOrder {
+    /// By the access clock: time since the last access, or frequency.
     Access,
-    /// The time at which they expire.
+    /// By expiry.
     Expiry,
-    /// Nothing.
+    /// By chance.
     Chance,
 }
 
@@ -99,12 +100,12 @@ impl MaxmemoryPolicy {
         }
     }
 
-    /// The policy of that name, in any case.
+    /// The policy of that name, ignoring case.
     pub fn by_name(name: &str) -> Option<MaxmemoryPolicy> {
         Self::ALL.into_iter().find(|policy| policy.name().eq_ignore_ascii_case(name))
     }
 
-    /// What access clocks must mean for this policy.
+    /// The meaning of access clocks that this policy needs.
     pub fn clock(self) -> Policy {
         match self {
             MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu => Policy::Lfu,
@@ -132,48 +133,50 @@ impl MaxmemoryPolicy {
     }
 
     /// `None` for the policy that evicts nothing.
-    fn order(self) -> Option<Order> {
+    fn order(self) -> Option<EvictionOrder> {
         match self {
             MaxmemoryPolicy::Noeviction => None,
             MaxmemoryPolicy::AllkeysLru
             | MaxmemoryPolicy::AllkeysLfu
             | MaxmemoryPolicy::VolatileLru
-            | MaxmemoryPolicy::VolatileLfu => Some(Order::Access),
-            MaxmemoryPolicy::VolatileTtl => Some(Order::Expiry),
-            MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => Some(Order::Chance),
+            | MaxmemoryPolicy::VolatileLfu => Some(EvictionOrder::Access),
+            MaxmemoryPolicy::VolatileTtl => Some(EvictionOrder::Expiry),
+            MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => {
+                Some(EvictionOrder::Chance)
+            }
         }
     }
 }
 
-/// What came out of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Step {
-    /// This record was removed from that database; it is to be dropped outside of every lock.
+    /// This record was removed from that database. Drop it outside of all locks.
     Evicted { db: usize, record: Record },
-    /// The shards that were tried are busy: there may be keys to evict, so try again.
+    /// The tried shards are busy. Other keys may be evictable, so try again.
     Busy,
     /// The policy allows no key to be evicted.
     Nothing,
 }
 
-impl Order {
-    /// How much `record` deserves to be evicted: the larger the more. `chance` says it where
-    /// nothing else does.
+impl EvictionOrder {
+    /// The eviction score of `record`: a higher score is evicted earlier. `chance` gives the
+    /// score of random policies.
     fn score(self, record: &Record, access: &Access, chance: impl FnOnce() -> u64) -> u64 {
         match self {
-            Order::Access => access.idleness(record.clock()),
-            Order::Expiry => record.expiry().map_or(0, |at| i64::MAX.abs_diff(at)),
-            Order::Chance => chance(),
+            EvictionOrder::Access => access.idleness(record.clock()),
+            EvictionOrder::Expiry => record.expiry().map_or(0, |at| i64::MAX.abs_diff(at)),
+            EvictionOrder::Chance => chance(),
         }
     }
 }
 
-/// One thread's eviction.
+/// The evictor of one thread.
 #[derive(Debug, Default)]
 pub struct Evictor {
     pool: Pool,
     weights: Weights,
-    /// The policy that both are for.
+    /// The policy of the pool and the weights.
     policy: Option<MaxmemoryPolicy>,
 }
 
@@ -182,11 +185,11 @@ impl Evictor {
         Evictor::default()
     }
 
-    /// Removes one key as `policy` wants it and counts it in `turn.tally.evicted`. `samples` is
-    /// `maxmemory-samples`. The turn's access clock must be the one of the policy, see
+    /// Removes one key as `policy` demands and counts it in `turn.tally.evicted`. `samples` is
+    /// `maxmemory-samples`. `turn.access` must be the clock of the policy, see
     /// [`MaxmemoryPolicy::clock`].
     ///
-    /// O(samples); now and then O(shards * databases) to weigh the tables.
+    /// O(samples); from time to time O(shards * databases) to count the tables.
     pub fn step(
         &mut self,
         inside: &mut Inside<'_>,
@@ -202,8 +205,8 @@ impl Evictor {
             *self = Evictor { policy: Some(policy), ..Evictor::default() };
         }
         let volatile = policy.volatile();
-        // Shards that were busy in this step: to ask for one again and again takes its time, and
-        // who holds it longer than a moment holds it for long.
+        // Shards that were busy in this step. They are not tried again: each try spins, and a
+        // lock held for longer than the spin is likely held for long.
         let mut busy = Vec::new();
         for _ in 0..PICKS {
             let Some((shard, db)) = self.weights.pick(ks, volatile, turn.random()) else {
@@ -227,22 +230,22 @@ impl Evictor {
         }
     }
 
-    /// Removes the best candidate that is still one. Candidates whose shard is busy, which `busy`
-    /// notes, stay in the pool for later.
+    /// Removes the best candidate that is still valid. Candidates of busy shards, which are added
+    /// to `busy`, stay in the pool.
     fn remove_best(
         &mut self,
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
-        order: Order,
+        order: EvictionOrder,
         busy: &mut Vec<u16>,
     ) -> Option<(usize, Record)> {
-        let mut later = Vec::new();
+        let mut postponed = Vec::new();
         let mut evicted = None;
         while let Some(mut best) = self.pool.0.pop() {
             let shard = inside.keyspace().key(&best.key).shard;
             if busy.contains(&shard) {
-                later.push(best);
+                postponed.push(best);
                 continue;
             }
             let second = self.pool.0.last().map_or(0, |candidate| candidate.score);
@@ -254,7 +257,7 @@ impl Evictor {
                 Outcome::Absent => {}
                 Outcome::Busy => {
                     busy.push(shard);
-                    later.push(best);
+                    postponed.push(best);
                 }
                 Outcome::Better(score) => {
                     best.score = score;
@@ -262,7 +265,7 @@ impl Evictor {
                 }
             }
         }
-        later.into_iter().for_each(|candidate| self.pool.insert(candidate));
+        postponed.into_iter().for_each(|candidate| self.pool.insert(candidate));
         evicted
     }
 }
@@ -275,14 +278,14 @@ struct Candidate {
     key: Vec<u8>,
 }
 
-/// What a look at a candidate under its shard's lock brings.
+/// The result of checking a candidate under its shard's lock.
 enum Outcome {
     Evicted(Record),
-    /// It is gone, or is none any more.
+    /// The key is gone, or can no longer be evicted.
     Absent,
     Busy,
-    /// It was accessed meanwhile or given more time, so that another one deserves it more; its
-    /// score now.
+    /// The key was accessed or got a later expiry, so that another candidate has a higher score.
+    /// Carries the new score.
     Better(u64),
 }
 
@@ -293,7 +296,7 @@ impl Candidate {
         inside: &mut Inside<'_>,
         turn: &mut Turn,
         volatile: bool,
-        order: Order,
+        order: EvictionOrder,
         second: u64,
     ) -> Outcome {
         let key = inside.keyspace().key(&self.key);
@@ -315,7 +318,7 @@ impl Candidate {
             return Outcome::Better(score);
         }
         let dead = slot.remove();
-        db.went(&key, dead.expiry(), Cause::Eviction);
+        db.note_removed(&key, dead.expiry(), Cause::Eviction);
         commit(&guard, turn);
         Outcome::Evicted(dead)
     }
@@ -326,7 +329,7 @@ impl Candidate {
 struct Pool(Vec<Candidate>);
 
 impl Pool {
-    /// Takes a key in if it is better than the worst or there is room. O(POOL).
+    /// Adds a key if it is better than the worst or there is room. O(POOL).
     fn offer(&mut self, score: u64, db: usize, key: &[u8]) {
         if let Some(at) = self.0.iter().position(|c| c.db == db && c.key == key) {
             let known = self.0.remove(at);
@@ -345,16 +348,17 @@ impl Pool {
     }
 }
 
-/// One table that is sampled.
+/// One table to sample.
 struct Sampling {
     shard: u16,
     db: usize,
     volatile: bool,
-    order: Order,
+    order: EvictionOrder,
 }
 
 impl Sampling {
-    /// Offers about `samples` keys to the pool, none if the shard has none; `false` if it is busy.
+    /// Offers about `samples` keys to the pool, none if the shard has none; `false` if the shard
+    /// is busy.
     fn fill(
         &self,
         inside: &mut Inside<'_>,
@@ -379,9 +383,9 @@ impl Sampling {
         let mut db = Db::new(&guard, turn, self.db);
         let mut table = db.sweep_table(self.shard);
         match self.order {
-            Order::Chance => draw(&table, &mut rng, self.volatile, offer),
-            // Where some have no expiry, as many more are looked at.
-            Order::Access | Order::Expiry => {
+            EvictionOrder::Chance => draw(&table, &mut rng, self.volatile, offer),
+            // Samples twice as many where some have no expiry.
+            EvictionOrder::Access | EvictionOrder::Expiry => {
                 let samples = if self.volatile { 2 * samples } else { samples };
                 table.sample(samples, &mut || rng.next(), |record| offer(&record));
             }
@@ -395,11 +399,11 @@ impl Sampling {
     }
 }
 
-type Shard<'t> = TableMut<'t, Values, Hasher>;
+type ShardTable<'t> = TableMut<'t, Values, Hasher>;
 
-/// Offers a record that is drawn by chance; if `volatile`, one with an expiry, unless those are
-/// so rare that none is met.
-fn draw(table: &Shard<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(&Record)) {
+/// Offers a randomly drawn record; if `volatile`, one with an expiry, unless those are so rare
+/// that no draw finds one.
+fn draw(table: &ShardTable<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(&Record)) {
     let drawn = (0..DRAWS).find_map(|_| {
         let record = table.random(&mut || rng.next())?;
         (record.has_expiry() || !volatile).then_some(record)
@@ -409,13 +413,13 @@ fn draw(table: &Shard<'_>, rng: &mut Rng, volatile: bool, offer: &mut dyn FnMut(
     }
 }
 
-/// Offers records with an expiry where they are rare: all those of the first segment that has
-/// some, from a random place on. O(segments) at worst.
-fn search(table: &mut Shard<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) {
+/// Offers records with an expiry where they are rare: all of the first segment that has some,
+/// starting at a random place. O(segments) at worst.
+fn search(table: &mut ShardTable<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) {
     let mut found = false;
     let mut cursor = rng.next() >> 32;
     let mut rounds = 0;
-    // The second round begins at the beginning and meets whatever there is.
+    // The second round starts at the beginning and covers the whole table.
     while !found && rounds < 2 {
         cursor = table.sweep(
             cursor,
@@ -432,13 +436,13 @@ fn search(table: &mut Shard<'_>, rng: &mut Rng, offer: &mut dyn FnMut(&Record)) 
     }
 }
 
-/// How many keys each table has, to pick one with a chance in proportion. Weighed now and then:
-/// the sizes of thousands of tables don't change much within some hundred steps.
+/// How many keys each table has, to pick a table in proportion. Counted every
+/// [`STEPS_PER_WEIGHING`] steps: the sizes of thousands of tables change little in between.
 #[derive(Debug, Default)]
 struct Weights {
-    /// Tables that have keys, each with the sum of all weights up to its own.
+    /// Tables that have keys, each with the sum of the weights up to and including it.
     tables: Vec<(u64, u16, usize)>,
-    /// Picks until the next weighing.
+    /// Picks until the next count.
     left: u32,
 }
 
@@ -450,7 +454,7 @@ impl Weights {
         }
         let (shard, db) = match self.at(random) {
             Some((shard, db)) if weight(ks, shard, db, volatile) > 0 => (shard, db),
-            // What is remembered is outdated.
+            // The weights are outdated.
             Some(_) | None => {
                 self.weigh(ks, volatile);
                 self.at(random)?
@@ -468,7 +472,7 @@ impl Weights {
         Some((shard, db))
     }
 
-    /// Looks at all tables and returns the sum of their weights. O(shards * databases in use).
+    /// Counts all tables and returns the sum of their weights. O(shards * databases in use).
     fn weigh(&mut self, ks: &Keyspace, volatile: bool) -> u64 {
         self.left = STEPS_PER_WEIGHING;
         self.tables.clear();
@@ -486,7 +490,7 @@ impl Weights {
     }
 }
 
-/// How many keys of a table may be evicted; a moment's value.
+/// How many keys of a table can be evicted now; may be outdated at once.
 fn weight(ks: &Keyspace, shard: u16, db: usize, volatile: bool) -> u64 {
     (if volatile { ks.shard_expiring(shard, db) } else { ks.shard_len(shard, db) }) as u64
 }
@@ -517,7 +521,7 @@ mod tests {
         form: impl Fn(usize) -> (Option<i64>, u32),
     ) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
@@ -536,7 +540,7 @@ mod tests {
                     names.push(String::from_utf8(record.key().to_vec()).expect("ASCII"));
                 }
                 Step::Nothing => break,
-                Step::Busy => panic!("nobody holds a shard"),
+                Step::Busy => panic!("no shard is held"),
             }
         }
         assert_eq!(turn.tally.evicted, names.len() as u64);
@@ -579,7 +583,7 @@ mod tests {
     fn volatile_policies_spare_persistent_keys() {
         for policy in MaxmemoryPolicy::ALL.into_iter().filter(|policy| policy.volatile()) {
             let (ks, mut turn) = setup(policy);
-            // So few have an expiry that samples hardly ever meet one.
+            // So few keys have an expiry that samples rarely find one.
             fill(&ks, &mut turn, 0, "kept", 20_000, |_| (None, 0));
             fill(&ks, &mut turn, 1, "kept", 100, |_| (None, 0));
             fill(&ks, &mut turn, 0, "volatile", 50, |_| (Some(NOW + 1000), 0));
@@ -627,7 +631,7 @@ mod tests {
         let used = evictor.pool.0.last().expect("the others").key.clone();
         {
             let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let key = ks.key(&used);
             assert!(Db::new(&guard, &mut turn, 0).read(&key).is_some());
         }
@@ -648,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_shards_are_told_from_an_empty_keyspace() {
+    fn busy_shards_differ_from_an_empty_keyspace() {
         let policy = MaxmemoryPolicy::AllkeysRandom;
         let (ks, mut turn) = setup(policy);
         fill(&ks, &mut turn, 0, "{x}", 10, |_| (None, 0));

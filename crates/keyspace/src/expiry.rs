@@ -1,30 +1,30 @@
-//! Active expiry: removing keys, and fields of hashes, whose time has come and that nobody asks
-//! for any more.
+//! Active expiry: removes expired keys and hash fields that no client accesses any more.
 //!
-//! Keys that are met are removed on the way (see [`crate::db`]); the others would take memory
-//! forever. Each thread therefore sweeps its share of the shards now and then, in steps:
+//! Lazy expiry removes keys that a command meets (see [`crate::db`]); other expired keys would
+//! occupy memory forever. Each thread therefore sweeps its share of the shards from time to time,
+//! in steps:
 //!
 //! ```text
-//!   find a table with expiring keys ─► try its shard's lock ─► look at a few buckets
-//!        ▲       (counters, no lock)     (busy: pass it over)    remove what has expired
+//!   find a table with expiring keys ─► try its shard's lock ─► visit a few buckets,
+//!        ▲       (counters, no lock)     (busy: skip it)         remove expired keys
 //!        │                                                             │
 //!        └────── drop the removed ◄──── release the lock ◄─────────────┘
 //! ```
 //!
-//! A step costs some tens of microseconds and holds one shard, so nobody waits for it. Only
-//! records with an expiry are touched, and segments without any are passed over by a counter.
-//! Fields that expire are hidden by every command, but only writes of their hash and this sweep
-//! remove them; the steps of that walk are in [`fields`].
+//! A step takes some tens of microseconds and holds one shard, so commands wait at most that
+//! long. Only records with an expiry are touched; a counter lets the sweep skip segments without
+//! any. Commands hide expired fields, but only writes to their hash and this sweep remove them;
+//! [`fields`] has the steps of that walk.
 //!
-//! **When to stop.** As in Redis: looking at keys pays as long as a good part of them has
-//! expired. Each database is left when of those looked at last only a few were stale, by
-//! default 10 %: so about that share of the expiring keys may be stale at any time, and the
-//! work adapts to the rate at which keys expire. `active-expire-effort` lowers the share and
-//! enlarges the samples. Hashes scatter the keys of a database over its shards, so any shard
-//! speaks for all; databases differ and are judged one by one.
+//! **When to stop.** As in Redis: visiting keys pays as long as a good share of them has expired.
+//! The sweep leaves a database when at most 10 % of the last sample were stale. So about that
+//! share of the expiring keys may be stale at any time, and the work adapts to the rate of
+//! expiry. `active-expire-effort` lowers the share and enlarges the samples. Hashing spreads the
+//! keys of a database evenly over its shards, so the share is measured per database and not per
+//! shard.
 //!
-//! Unlike Redis, which samples by chance within each database, a sweep goes on where the last
-//! one stopped. It reaches every key in turn, and none is looked at twice while others wait.
+//! Unlike Redis, which samples each database randomly, a sweep continues where the last one
+//! stopped. It reaches every key in order and visits none twice before the others.
 
 mod fields;
 
@@ -36,42 +36,42 @@ use crate::turn::Turn;
 use fields::Progress;
 use weft_table::{Verdict, Which};
 
-/// Buckets (of 8 keys) looked at per step; a step then goes on to the end of its segment.
+/// Buckets (of 8 keys) visited per step; a step then continues to the end of its segment.
 const BUCKETS_PER_STEP: usize = 16;
-/// Keys of a writable replica's clients that are removed per step.
+/// Keys with an expiry set by clients of a writable replica that are removed per step.
 const NOTED_PER_STEP: usize = 64;
-/// Databases looked at per sweep, as `dbs-per-call` in other implementations.
+/// Databases visited per sweep, as `dbs-per-call` in other implementations.
 const DATABASES_PER_SWEEP: usize = 16;
 
-/// Where a thread's sweeps have come to. It stays valid when the shards of the thread change.
+/// The position of a thread's sweeps. It stays valid when the shards of the thread change.
 #[derive(Debug, Default)]
 pub struct SweepState {
-    /// The walk with which the next sweep begins: over the keys of a database (even) or over the
-    /// fields of its hashes (odd), so that neither starves when time is short.
+    /// The next walk: over the keys of a database (even) or over the fields of its hashes (odd),
+    /// so that neither starves when time is short.
     next: usize,
-    keys: Vec<Place>,
+    keys: Vec<Position>,
     fields: Vec<Progress>,
 }
 
-/// A place in the walk over the tables of one database.
+/// A position in the walk over the tables of one database.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Position {
     /// Index into the thread's shards, modulo their number.
     nth: usize,
     /// The table's own cursor; 0 is the beginning.
     cursor: u64,
 }
 
-impl Place {
+impl Position {
     fn next_shard(&mut self, shards: &[u16]) {
-        *self = Place { nth: (self.nth + 1) % shards.len(), cursor: 0 };
+        *self = Position { nth: (self.nth + 1) % shards.len(), cursor: 0 };
     }
 }
 
-/// What was met.
+/// Counts of a step or walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// How many with an expiry were looked at.
+    /// How many entries with an expiry were visited.
     pub examined: u64,
     /// How many of them had expired and were removed.
     pub expired: u64,
@@ -84,22 +84,22 @@ impl Met {
     }
 }
 
-/// What a sweep has done.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     pub keys: Met,
     /// Fields of hashes.
     pub fields: Met,
-    /// Whether time ran out while there was still much to remove: sweep again soon.
+    /// Whether time ran out before the share of stale keys was low: sweep again soon.
     pub unfinished: bool,
 }
 
 /// `active-expire-effort` as numbers.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// Keys to look at before the share of stale ones is judged.
+    /// Keys to visit before the share of stale ones is computed.
     sample: u64,
-    /// Percentage of stale keys that is left alone.
+    /// Percentage of stale keys that is tolerated.
     tolerated: u64,
 }
 
@@ -110,16 +110,16 @@ impl Effort {
     }
 }
 
-/// Removes expired keys of `shards`, those this thread is responsible for, at the time
-/// `turn.now_ms`, and expired fields of their hashes; counts both in `turn.tally`. `effort` is
-/// `active-expire-effort`, 1 to 10. `keep_going` is asked after each step, which takes some tens
-/// of microseconds: `false` ends the sweep. At least one step is made if there is anything to
-/// look at.
+/// Removes expired keys of `shards` at the time `turn.now_ms`, and expired fields of their
+/// hashes; counts both in `turn.tally`. `shards` are those that this thread is responsible for.
+/// `effort` is `active-expire-effort`, 1 to 10. `keep_going` is called after each step, which
+/// takes some tens of microseconds: `false` ends the sweep. At least one step is made if any key
+/// or field can expire.
 ///
-/// Between two steps whoever wants to stop the world may do so, and waits for a step and not for a
-/// sweep. `keep_going` is asked after that: what was decided meanwhile, that nothing may be removed
-/// for one, holds for the next step. Records that die are dropped here, with no lock held; so is everything else in the turn's
-/// trash.
+/// Another thread may stop the world between two steps, so it waits for a step and not for a
+/// sweep. `keep_going` is called after that point, so that its answer takes account of changes
+/// made meanwhile, for example that removal is now forbidden. Removed records, and all else in
+/// the deferred free list, are dropped here with no lock held.
 pub fn sweep(
     inside: &mut Inside<'_>,
     turn: &mut Turn,
@@ -134,18 +134,18 @@ pub fn sweep(
         return total;
     }
     let effort = Effort::new(effort);
-    state.keys.resize(ks.databases(), Place::default());
+    state.keys.resize(ks.databases(), Position::default());
     state.fields.resize_with(ks.databases(), Progress::default);
-    let (mut of, mut there) = (None, There::default());
+    let (mut of, mut expirable) = (None, Expirable::default());
     for _ in 0..2 * ks.databases().min(DATABASES_PER_SWEEP) {
         let db = state.next / 2 % ks.databases();
         let walk = Walk { ks, shards, db };
         if of.replace(db) != Some(db) {
-            there = walk.there();
+            expirable = walk.find_expirable();
         }
         let done = match state.next % 2 {
-            0 if !there.keys => true,
-            1 if !there.fields && state.fields[db].is_between_hashes() => true,
+            0 if !expirable.keys => true,
+            1 if !expirable.fields && state.fields[db].is_between_hashes() => true,
             0 => walk.repeat(inside, turn, effort, &mut total.keys, keep_going, |inside, turn| {
                 walk.keys_step(inside, turn, &mut state.keys[db])
             }),
@@ -166,9 +166,9 @@ pub fn sweep(
     total
 }
 
-/// Removes keys of `shards` whose time has come and to which clients of this server, a writable replica, have
-/// given their expiry. `keep_going` is asked after each step, which removes up to [`NOTED_PER_STEP`]
-/// keys of one shard. What dies is dropped here, with no lock held. O(shards + removed keys).
+/// Removes expired keys of `shards` that got their expiry from clients of this writable replica.
+/// `keep_going` is called after each step, which removes up to [`NOTED_PER_STEP`] keys of one
+/// shard. Removed records are dropped here with no lock held. O(shards + removed keys).
 pub fn expire_noted(
     inside: &mut Inside<'_>,
     turn: &mut Turn,
@@ -178,7 +178,7 @@ pub fn expire_noted(
     let ks = inside.keyspace();
     for &shard in shards {
         while !ks.noted.due(shard, turn.now_ms, 1).is_empty() {
-            // A busy shard is passed over.
+            // Skip a busy shard.
             let Ok(guard) = inside.guard_one(turn, shard) else { break };
             for (index, name) in ks.noted.due(shard, turn.now_ms, NOTED_PER_STEP) {
                 let (key, mut db) = (ks.key(&name), Db::new(&guard, turn, index));
@@ -199,9 +199,9 @@ pub fn expire_noted(
     }
 }
 
-/// What a sweep would look at in the shards of one database.
+/// Whether keys or fields can expire in a thread's shards of one database.
 #[derive(Clone, Copy, Default)]
-struct There {
+struct Expirable {
     keys: bool,
     fields: bool,
 }
@@ -214,22 +214,22 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// One look at each root, in the order of memory, for both walks: nearly all databases of nearly
-    /// all servers have nothing that expires, and steps that find that out are what an idle server
-    /// would spend its time with.
-    fn there(&self) -> There {
-        let mut there = There::default();
+    /// One look at each root, in the order of memory, for both walks: most databases of most
+    /// servers have nothing that expires, and an idle server would spend its time on steps that
+    /// find that out.
+    fn find_expirable(&self) -> Expirable {
+        let mut expirable = Expirable::default();
         for &shard in self.shards {
-            there.keys |= self.ks.shard_expiring(shard, self.db) > 0;
-            there.fields |= self.ks.shard_timed(shard, self.db) > 0;
-            if there.keys && there.fields {
+            expirable.keys |= self.ks.shard_expiring(shard, self.db) > 0;
+            expirable.fields |= self.ks.shard_timed(shard, self.db) > 0;
+            if expirable.keys && expirable.fields {
                 break;
             }
         }
-        there
+        expirable
     }
 
-    /// Makes steps until few stale keys are left (`true`) or time is up (`false`).
+    /// Repeats steps until few stale entries are left (`true`) or time is up (`false`).
     fn repeat(
         &self,
         inside: &mut Inside<'_>,
@@ -258,24 +258,24 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at a few buckets of the next table that has expiring keys and whose shard is free.
+    /// Visits a few buckets of the next table that has expiring keys and whose shard is free.
     /// `None`, after O(shards), if there is none.
     fn keys_step(
         &self,
         inside: &mut Inside<'_>,
         turn: &mut Turn,
-        place: &mut Place,
+        position: &mut Position,
     ) -> Option<Met> {
-        // One more than there are shards: the first visit may be to the rest of a table.
+        // One more than the number of shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
-            let shard = self.shards[place.nth % self.shards.len()];
+            let shard = self.shards[position.nth % self.shards.len()];
             let expiring = self.ks.shard_expiring(shard, self.db) > 0;
             if expiring && let Ok(guard) = inside.guard_one(turn, shard) {
                 let now = turn.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
                 let mut db = Db::new(&guard, turn, self.db);
                 let cursor = db.sweep_table(shard).sweep(
-                    place.cursor,
+                    position.cursor,
                     BUCKETS_PER_STEP,
                     Which::Expiring,
                     |record| {
@@ -287,12 +287,12 @@ impl Walk<'_> {
                     },
                     |record| dead.push(record),
                 );
-                dead.iter().for_each(|record: &weft_types::Record| db.swept(record));
+                dead.iter().for_each(|record: &weft_types::Record| db.note_swept(record));
                 commit(&guard, turn);
                 drop(guard);
-                place.cursor = cursor;
+                position.cursor = cursor;
                 if cursor == 0 {
-                    place.next_shard(self.shards);
+                    position.next_shard(self.shards);
                 }
                 let expired = dead.len() as u64;
                 turn.tally.expired += expired;
@@ -301,7 +301,7 @@ impl Walk<'_> {
                     return Some(Met { examined, expired });
                 }
             } else {
-                place.next_shard(self.shards);
+                position.next_shard(self.shards);
             }
         }
         None
@@ -325,10 +325,10 @@ mod tests {
         (0..SHARDS as u16).collect()
     }
 
-    /// Puts `n` keys that expire at `at` into a database.
+    /// Stores `n` keys that expire at `at` in a database.
     fn fill(ks: &Keyspace, turn: &mut Turn, db: usize, prefix: &str, n: usize, at: Option<i64>) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_what_has_expired_and_nothing_else() {
+    fn removes_only_expired_keys() {
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "dead", 5000, Some(NOW));
         fill(&ks, &mut turn, 0, "kept", 500, None);
@@ -358,11 +358,11 @@ mod tests {
         assert_eq!(ks.counts(0), (500, 0));
         assert_eq!(ks.counts(3), (20, 20));
         assert_eq!(turn.tally.expired, 5700);
-        assert!(turn.take_trash().is_none(), "the dead are dropped");
+        assert!(turn.take_trash().is_none(), "removed records are dropped");
     }
 
     #[test]
-    fn goes_on_while_most_are_stale_and_then_stops() {
+    fn sweeps_while_many_keys_are_stale_and_then_stops() {
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "dead", 20_000, Some(NOW));
         fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_when_told_and_goes_on_there() {
+    fn resumes_where_it_was_stopped() {
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "dead", 3000, Some(NOW));
         let mut state = SweepState::default();
@@ -417,12 +417,12 @@ mod tests {
     }
 
     #[test]
-    fn keeps_to_its_shards_and_passes_over_busy_ones() {
+    fn sweeps_its_own_shards_and_skips_busy_ones() {
         let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
         fill(&ks, &mut turn, 0, "dead", 10_000, Some(NOW));
         let mine: Vec<u16> = (0..SHARDS as u16 / 2).collect();
         let mut other = Turn::new(NOW, 2);
-        let busy = ks.lock_one(&mut other, 7).expect("nobody holds it");
+        let busy = ks.lock_one(&mut other, 7).expect("it is free");
         sweep(
             &mut Outside::new(&ks, 0).enter(),
             &mut turn,

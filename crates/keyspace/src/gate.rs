@@ -1,18 +1,20 @@
-//! Gates: how the world stops between commands.
+//! Safepoints: how the world stops between commands.
 //!
-//! Every thread that executes commands owns one [`Gate`] and is inside it while it runs a
-//! batch. Whoever needs the whole keyspace (FLUSHALL, SWAPDB, KEYS, the cut of a snapshot)
-//! closes all gates and waits until nobody is inside. Entering and leaving write only the
-//! thread's own line, so the fast path shares nothing; stopping costs a scan of the gates.
+//! Every thread that executes commands owns one [`Gate`] (a safepoint) and is inside it while it
+//! runs a batch. A thread that needs the whole keyspace (FLUSHALL, SWAPDB, KEYS, the cut of a
+//! snapshot) closes all safepoints and waits until no thread is inside. Entering and leaving
+//! write only the thread's own cache line, so the fast path shares nothing; stopping costs a scan
+//! of the safepoints.
 //!
-//! The protocol is Dekker's: a thread announces itself and then looks at `closed`; the closer
-//! sets `closed` and then looks at the announcements; each with a sequentially consistent fence
-//! between, so at least one sees the other. A thread that finds the gates closed goes back out and sleeps
-//! until they open: that takes microseconds, and nothing could be executed in that time.
+//! The protocol is Dekker's. A thread announces itself and then reads `closed`; the closer sets
+//! `closed` and then reads the announcements. Each has a sequentially consistent fence in
+//! between, so at least one sees the other. A thread that finds the safepoints closed leaves
+//! again and sleeps until they open: that takes microseconds, and no command could run in that
+//! time.
 //!
-//! Threads may be started while others run. A gate is taken into use ([`Gates::use_up_to`]) before
-//! its thread exists. That is one more announcement of the same protocol: a closer that has not
-//! seen the gate taken into use is seen, by the thread that comes, to have closed it.
+//! Threads may be started while others run. A safepoint is taken into use ([`Gates::use_up_to`])
+//! before its thread exists. That is one more announcement of the same protocol: if a closer has
+//! not seen the safepoint in use, then the new thread sees that the safepoints are closed.
 //!
 //! Model-tested with loom (`tests/loom_gate.rs`).
 
@@ -24,34 +26,34 @@ use crate::sync::{
 const OUT: u32 = 0;
 const IN: u32 = 1;
 
-/// In the number of gates in use: the spare one is, too.
+/// Bit in the number of safepoints in use: the spare one is in use, too.
 const SPARE: usize = 1 << (usize::BITS - 1);
 
-/// Looks at a busy gate before the closer sleeps until a thread leaves.
+/// Spins on a busy safepoint before the closer sleeps until a thread leaves.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 200 };
 
-/// One thread's gate, on a line of its own.
+/// The safepoint of one thread, on its own cache line.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Gate(AtomicU32);
 
-/// All gates. Numbered by the thread that owns them.
+/// All safepoints, indexed by the number of the owning thread.
 #[derive(Debug)]
 pub struct Gates {
-    /// The last of them is spare.
+    /// The last one is the spare one.
     gates: Box<[Gate]>,
-    /// How many of them have a thread, never fewer than before; and [`SPARE`].
+    /// How many have a thread, never decreasing; and [`SPARE`].
     in_use: AtomicUsize,
     closed: AtomicBool,
-    /// Held by the closer from closing to opening.
+    /// Held by the closer while the safepoints are closed.
     closer: Mutex<()>,
-    /// Guards nothing but the two condition variables' sleepers.
+    /// Guards only the sleepers of the two condition variables.
     sleep: Mutex<()>,
     opened: Condvar,
     left: Condvar,
 }
 
-/// Proof that the world is stopped; opening happens on drop.
+/// Proof that the world is stopped; dropping it opens the safepoints.
 #[derive(Debug)]
 pub struct Closed<'a> {
     gates: &'a Gates,
@@ -59,7 +61,8 @@ pub struct Closed<'a> {
 }
 
 impl Gates {
-    /// Room for `most` gates and a spare one, all empty and open; the first `in_use` of them have threads.
+    /// Creates `most` safepoints and a spare one, all empty and open. The first `in_use` of them
+    /// have threads.
     pub fn new(most: usize, in_use: usize) -> Self {
         Gates {
             gates: (0..=most).map(|_| Gate(AtomicU32::new(OUT))).collect(),
@@ -72,13 +75,14 @@ impl Gates {
         }
     }
 
-    /// Takes the gates below `count` into use, for threads that are started after this.
+    /// Takes the safepoints below `count` into use, for threads that are started after this call.
     pub fn use_up_to(&self, count: usize) {
-        assert!(count < self.gates.len(), "there is no room for {count} gates");
+        assert!(count < self.gates.len(), "there is no room for {count} safepoints");
         self.use_more(|in_use| (in_use & SPARE) | (in_use & !SPARE).max(count));
     }
 
-    /// Takes the spare gate into use, for a thread beside those that are numbered: its number.
+    /// Takes the spare safepoint into use, for an extra thread in addition to the numbered ones.
+    /// Returns its number.
     pub fn use_spare(&self) -> usize {
         self.use_more(|in_use| in_use | SPARE);
         self.gates.len() - 1
@@ -94,8 +98,8 @@ impl Gates {
         fence(Ordering::SeqCst);
     }
 
-    /// Goes inside gate `own`; waits while the gates are closed. Only the owner calls this,
-    /// and not while it is inside.
+    /// Enters safepoint `own`; waits while the safepoints are closed. Only the owner may call
+    /// this, and not while it is inside.
     #[inline]
     pub fn enter(&self, own: usize) {
         if !self.announce(own) {
@@ -103,7 +107,7 @@ impl Gates {
         }
     }
 
-    /// Says that this thread is inside; whether it may be.
+    /// Announces that this thread is inside. Returns whether the safepoints are open.
     #[inline]
     fn announce(&self, own: usize) -> bool {
         self.gates[own].0.store(IN, Ordering::Relaxed);
@@ -126,7 +130,7 @@ impl Gates {
         }
     }
 
-    /// Leaves gate `own`. Only the owner calls this.
+    /// Leaves safepoint `own`. Only the owner may call this.
     #[inline]
     pub fn leave(&self, own: usize) {
         self.gates[own].0.store(OUT, Ordering::Release);
@@ -138,14 +142,14 @@ impl Gates {
 
     #[cold]
     fn wake_closer(&self) {
-        // The closer looks at the gates under this mutex before it sleeps: it either sees this
-        // one left or hears the notification.
+        // The closer checks the safepoints under this mutex before it sleeps: it either sees that
+        // this thread has left, or receives the notification.
         drop(lock(&self.sleep));
         self.left.notify_all();
     }
 
-    /// Stops the world. The caller must be outside its own gate. Waits for another closer, and
-    /// for every thread to come to the end of its batch or to a command boundary.
+    /// Stops the world. The caller must be outside its own safepoint. Waits for another closer,
+    /// and for every thread to reach the end of its batch or a command boundary.
     pub fn close(&self) -> Closed<'_> {
         let closer = lock(&self.closer);
         self.closed.store(true, Ordering::Release);

@@ -1,10 +1,9 @@
-//! Holding shards: the ordered multi-guard, and the whole world.
+//! Holding shards: the ordered guard of several shards, and the whole world.
 //!
 //! This file is the only one that takes shard locks. A [`Guard`] holds the locks of a
-//! [`ShardSet`], taken in ascending order, so that two commands can never wait for each other
-//! in a circle; if one is busy, those already taken are released and the caller parks its
-//! connection. Who stops the world instead holds everything. The ways to a guard are in
-//! [`crate::hold`].
+//! [`ShardSet`], taken in ascending order, so that two commands can't deadlock. If a lock is
+//! busy, those already taken are released and the caller parks its connection. A thread that
+//! stops the world holds everything instead. [`crate::hold`] has the ways to a guard.
 
 use crate::cut::Cut;
 use crate::hold::Stop;
@@ -25,7 +24,7 @@ impl ShardSet {
         ShardSet(smallvec::smallvec![shard])
     }
 
-    /// Of any shards, in any order, with repetitions.
+    /// From any shards, in any order, with repetitions.
     pub fn of(shards: impl IntoIterator<Item = u16>) -> Self {
         let mut set: SmallVec<[u16; 4]> = shards.into_iter().collect();
         set.sort_unstable();
@@ -46,12 +45,12 @@ impl ShardSet {
     }
 }
 
-/// The shards of a command, held.
+/// The held shards of a command.
 #[derive(Debug)]
 pub struct Guard<'k> {
     ks: &'k Keyspace,
     held: Held<'k>,
-    /// It is a thread of the slow lane that executes.
+    /// Set if a slow-lane thread executes the command.
     long: Option<Box<LongCommand<'k>>>,
 }
 
@@ -59,20 +58,20 @@ pub struct Guard<'k> {
 pub(crate) enum Held<'k> {
     One(u16),
     Many(ShardSet),
-    // In boxes, since they are rare: a guard of one shard is small, and moved often.
-    World(#[allow(dead_code, reason = "held, not read")] Box<Stop<'k>>),
+    // Boxed because they are rare: a guard of one shard is small and moved often.
+    AllShards(#[allow(dead_code, reason = "held, not read")] Box<Stop<'k>>),
     Cut(Box<Cut<'k>>),
     Rest(Box<Rest<'k>>),
 }
 
-/// All shards but those that the slow lane holds; the I/O threads are stopped.
+/// All shards except those held by the slow lane; the I/O threads are stopped.
 #[derive(Debug)]
 pub(crate) struct Rest<'k> {
     pub(crate) running: Running<'k>,
     pub(crate) _stop: Stop<'k>,
 }
 
-/// A shard was not free: the connection is queued behind it, or must be (see [`Keyspace::park`]).
+/// A shard was busy: queue the connection on its lock (see [`Keyspace::park`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
     pub shard: u16,
@@ -85,7 +84,7 @@ impl Keyspace {
         let lock = &self.locks[usize::from(shard)];
         if lock.try_lock() {
             lock.agree_on_time(turn);
-            Ok(self.guard_of(Held::One(shard)))
+            Ok(self.new_guard(Held::One(shard)))
         } else {
             Err(Busy { shard })
         }
@@ -96,14 +95,14 @@ impl Keyspace {
             return self.lock_one(turn, one);
         }
         turn.check_committed();
-        self.try_all(&set)?;
-        let mut guard = self.guard_of(Held::Many(set));
+        self.try_lock_all(&set)?;
+        let mut guard = self.new_guard(Held::Many(set));
         guard.raise_time(turn);
         Ok(guard)
     }
 
-    /// Takes the locks of all of `set`, or of none.
-    fn try_all(&self, set: &ShardSet) -> Result<(), Busy> {
+    /// Takes the locks of all shards in `set`, or of none.
+    fn try_lock_all(&self, set: &ShardSet) -> Result<(), Busy> {
         for (n, shard) in set.iter().enumerate() {
             if !self.locks[usize::from(shard)].try_lock() {
                 set.iter().take(n).for_each(|s| self.release(s));
@@ -114,11 +113,12 @@ impl Keyspace {
     }
 
     #[inline]
-    pub(crate) fn guard_of<'k>(&'k self, held: Held<'k>) -> Guard<'k> {
+    pub(crate) fn new_guard<'k>(&'k self, held: Held<'k>) -> Guard<'k> {
         Guard { ks: self, held, long: None }
     }
 
-    /// Gives all shards the time of `turn`, or the latest of theirs to all. The world is stopped.
+    /// Sets the time of all shards and of `turn` to the latest of them. The world must be
+    /// stopped.
     pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
         turn.check_committed();
         let latest = self.locks.iter().map(|lock| lock.time.load(Ordering::Relaxed)).max();
@@ -126,14 +126,14 @@ impl Keyspace {
         self.locks.iter().for_each(|lock| lock.time.store(turn.now_ms, Ordering::Relaxed));
     }
 
-    /// Forgets which time commands have seen, so that the next may run at an earlier one. Whoever has
-    /// the keyspace alone may go back: a run of generated commands that begins anew, never a server.
+    /// Resets the latest command times, so that the next command may run at an earlier time. For
+    /// generated test runs that restart, never for a server.
     pub fn forget_time(&mut self) {
         self.locks.iter().for_each(|lock| lock.time.store(i64::MIN, Ordering::Relaxed));
     }
 
-    /// After [`Busy`]: queues `waiter` to be woken when the shard is released. `false` when the
-    /// shard has become free meanwhile, so that the caller should try again at once.
+    /// After [`Busy`]: queues `waiter` to be woken when the shard is released. Returns `false` if
+    /// the shard has become free, so that the caller should retry at once.
     pub fn park(&self, busy: Busy, waiter: Waiter) -> bool {
         match self.locks[usize::from(busy.shard)].park(waiter) {
             Park::Parked => true,
@@ -155,7 +155,7 @@ impl Keyspace {
     #[cold]
     fn wake_all(&self, waiters: VecDeque<Waiter>) {
         for waiter in waiters {
-            if !self.sleepers.wake(waiter) {
+            if !self.background_threads.wake(waiter) {
                 (self.wake)(waiter);
             }
         }
@@ -173,14 +173,14 @@ impl<'k> Guard<'k> {
         match &self.held {
             Held::One(s) => *s == shard,
             Held::Many(set) => set.0.binary_search(&shard).is_ok(),
-            Held::World(_) => usize::from(shard) < SHARDS,
+            Held::AllShards(_) => usize::from(shard) < SHARDS,
             Held::Cut(cut) => cut.holds(shard),
             Held::Rest(rest) => !running::is_held(&rest.running, shard),
         }
     }
 
-    /// Releases what is held, as dropping does; for one shard, the usual case, without a look at
-    /// everything that a guard can be.
+    /// Releases the held shards, as dropping does. For one shard, the usual case, it skips the
+    /// checks for other kinds of guards.
     #[inline]
     pub fn release(self) {
         if let (Held::One(shard), None) = (&self.held, &self.long) {
@@ -190,9 +190,9 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// Adds `set` to what is held, if all of it is free or held already; this never waits. Changes
-    /// nothing otherwise. A guard taken out of order can't come to wait for another, since it
-    /// gives up at the first shard that is busy.
+    /// Adds `set` to the held shards if all of it is free or held already, without waiting.
+    /// Changes nothing otherwise. Taking locks out of order can't deadlock here, since it stops
+    /// at the first busy shard.
     pub fn try_extend(&mut self, turn: &mut Turn, set: &ShardSet) -> Result<(), Busy> {
         let missing: SmallVec<[u16; 4]> = set.iter().filter(|s| !self.holds(*s)).collect();
         if missing.is_empty() {
@@ -201,14 +201,14 @@ impl<'k> Guard<'k> {
         let missing = ShardSet(missing);
         let ks = self.ks;
         match &mut self.long {
-            None => ks.try_all(&missing)?,
-            Some(long) => long.extend(&missing, || ks.try_all(&missing))?,
+            None => ks.try_lock_all(&missing)?,
+            Some(long) => long.extend(&missing, || ks.try_lock_all(&missing))?,
         }
         let held: SmallVec<[u16; 4]> = match &self.held {
             Held::One(shard) => smallvec::smallvec![*shard],
             Held::Many(set) => set.0.clone(),
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {
-                unreachable!("the world lacks nothing")
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {
+                unreachable!("a world guard holds every shard")
             }
         };
         self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing.iter())));
@@ -225,71 +225,71 @@ impl<'k> Guard<'k> {
                 set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
                 set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
             }
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {}
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {}
         }
     }
 
-    /// Says that this is the guard of a command of the slow lane.
-    pub(crate) fn of_long(mut self, long: LongCommand<'k>) -> Self {
+    /// Marks this as the guard of a slow-lane command.
+    pub(crate) fn for_long_command(mut self, long: LongCommand<'k>) -> Self {
         self.long = Some(Box::new(long));
         self
     }
 
-    /// What the command has done is about to be told: nobody who looks at all keys comes in between
-    /// until [`Guard::publish`].
+    /// The effects of the command are about to be published: no thread that reads all keys gets
+    /// in between until [`Guard::publish`].
     pub fn begin_commit(&mut self) {
         if let Some(long) = &mut self.long {
             long.begin_commit();
         }
     }
 
-    /// All is told, and clients may be.
+    /// All listeners are notified, so clients may get their replies.
     pub fn publish(&mut self) {
         if let Some(long) = &mut self.long {
             long.publish();
         }
     }
 
-    /// Something is about to be changed through this guard. What a command of the slow lane changes
-    /// must be kept before its first write, if a snapshot is about to begin.
-    pub(crate) fn writes(&self) {
+    /// Call before a change through this guard. Before the first write of a slow-lane command,
+    /// old values must be kept if a snapshot is about to begin.
+    pub(crate) fn before_write(&self) {
         if let Some(long) = &self.long {
-            long.writes();
+            long.before_write();
         }
     }
 
-    /// The keys of `shard` in database `db`, before what the slow lane is doing.
+    /// The keys of `shard` in database `db`, without the changes of a running slow-lane command.
     pub(crate) fn shard_len(&self, shard: u16, db: usize) -> usize {
         match &self.held {
             Held::Rest(rest) => running::keys_of(self.ks, &rest.running, shard, db),
-            Held::One(_) | Held::Many(_) | Held::World(_) | Held::Cut(_) => {
+            Held::One(_) | Held::Many(_) | Held::AllShards(_) | Held::Cut(_) => {
                 self.ks.shard_len(shard, db)
             }
         }
     }
 
-    /// The walk, if this is the guard of one.
+    /// The walk, if this guard belongs to one.
     pub(crate) fn as_cut(&self) -> Option<&Cut<'k>> {
         match &self.held {
             Held::Cut(cut) => Some(cut),
-            Held::One(_) | Held::Many(_) | Held::World(_) | Held::Rest(_) => None,
+            Held::One(_) | Held::Many(_) | Held::AllShards(_) | Held::Rest(_) => None,
         }
     }
 
-    /// One of the shards that are held; where all may be, any.
+    /// One of the held shards; 0 if all may be held.
     #[inline]
     pub(crate) fn any_shard(&self) -> u16 {
         match &self.held {
             Held::One(shard) => *shard,
             Held::Many(set) => set.0.first().copied().unwrap_or(0),
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => 0,
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => 0,
         }
     }
 
     /// Whether the I/O threads are stopped.
-    pub(crate) fn stops_everybody(&self) -> bool {
+    pub(crate) fn stops_io_threads(&self) -> bool {
         match &self.held {
-            Held::World(_) | Held::Rest(_) => true,
+            Held::AllShards(_) | Held::Rest(_) => true,
             Held::One(_) | Held::Many(_) | Held::Cut(_) => false,
         }
     }
@@ -297,7 +297,7 @@ impl<'k> Guard<'k> {
     /// Whether this guard holds every shard.
     pub fn is_world(&self) -> bool {
         match &self.held {
-            Held::World(_) => true,
+            Held::AllShards(_) => true,
             Held::One(_) | Held::Many(_) | Held::Cut(_) | Held::Rest(_) => false,
         }
     }
@@ -312,7 +312,7 @@ impl Drop for Guard<'_> {
         match &self.held {
             Held::One(shard) => self.ks.release(*shard),
             Held::Many(set) => set.iter().for_each(|s| self.ks.release(s)),
-            Held::World(_) | Held::Cut(_) | Held::Rest(_) => {}
+            Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {}
         }
     }
 }

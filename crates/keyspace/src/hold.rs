@@ -1,4 +1,4 @@
-//! What a thread holds, as a type: nothing, a set of shards, or the world.
+//! A thread's locks as a type: nothing, a set of shards, or the world.
 //!
 //! ```text
 //!   Outside ──enter──► Inside ──guard, guard_one──► Guard of shards ──drop──► Inside
@@ -8,11 +8,11 @@
 //!         └──Snapshot::begin──► a Snapshot, and nothing held
 //! ```
 //!
-//! A thread with a gate is [`Outside`] of it while it reads, writes and sleeps, and [`Inside`]
-//! while it executes a batch. A [`Guard`] borrows the `Inside` that it was taken from, so who holds
-//! shards can neither leave the gate in the middle of a command nor stop the world while others
-//! wait for those shards: that would not compile. Who holds the world holds every shard, and needs
-//! not ask again.
+//! A thread with a safepoint is [`Outside`] of it while it reads, writes and sleeps, and
+//! [`Inside`] while it executes a batch. A [`Guard`] borrows the `Inside` that it was taken from.
+//! So a thread that holds shards can't leave its safepoint in the middle of a command, and can't
+//! stop the world while others wait for those shards: that would not compile. A thread that holds
+//! the world holds every shard and needs no further check.
 //!
 //! ```
 //! # use weft_keyspace::{Keyspace, Outside, Turn};
@@ -36,33 +36,33 @@
 //! # drop(stop);
 //! ```
 //!
-//! A thread of the slow lane has no gate. It may sleep for a shard, and while it does it holds
-//! nothing at all.
+//! A slow-lane thread has no safepoint. It may sleep for a shard, and holds nothing while it
+//! sleeps.
 //!
 //! **Time.** Every way to a guard takes the thread's [`Turn`] and raises its time to that of the
 //! last command that held any of the shards, and theirs to it. So the time of commands never goes
-//! back along any shard or any thread, and no order of time contradicts the order of execution,
-//! however long ago a thread has read its clock.
+//! back along any shard or any thread, and the order of times never contradicts the order of
+//! execution, however long ago a thread has read its clock.
 
+use crate::background_threads::ThreadHandle;
 use crate::cut::{Cut, begin_journals};
 use crate::gate::Closed;
 use crate::guard::{Busy, Guard, Held, Rest, ShardSet};
 use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
-use crate::sleepers::Seat;
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::turn::Turn;
 use std::sync::TryLockError;
 
-/// A thread with a gate, outside of it: it holds nothing.
+/// A thread outside of its safepoint: it holds nothing.
 #[derive(Debug)]
 pub struct Outside<'k> {
     ks: &'k Keyspace,
     own: usize,
 }
 
-/// A thread inside of its gate that holds no shard.
+/// A thread inside of its safepoint that holds no shard.
 #[derive(Debug)]
 pub struct Inside<'k> {
     ks: &'k Keyspace,
@@ -70,12 +70,12 @@ pub struct Inside<'k> {
 }
 
 impl<'k> Outside<'k> {
-    /// The thread that owns gate `own`; to be made once for each gate.
+    /// The thread that owns safepoint `own`; create it once per safepoint.
     pub fn new(ks: &'k Keyspace, own: usize) -> Self {
         Outside { ks, own }
     }
 
-    /// Goes inside; waits while the world is stopped, which takes microseconds.
+    /// Enters the safepoint; waits while the world is stopped, which takes microseconds.
     #[inline]
     pub fn enter(self) -> Inside<'k> {
         let Outside { ks, own } = self;
@@ -89,13 +89,13 @@ impl<'k> Inside<'k> {
         self.ks
     }
 
-    /// Goes outside.
+    /// Leaves the safepoint.
     #[inline]
     pub fn leave(self) -> Outside<'k> {
         Outside { ks: self.ks, own: self.own }
     }
 
-    /// Lets whoever waits to stop the world do so now.
+    /// Lets a waiting thread stop the world now.
     pub fn pass(&mut self) {
         self.ks.gates.leave(self.own);
         self.ks.gates.enter(self.own);
@@ -114,38 +114,38 @@ impl<'k> Inside<'k> {
     }
 
     /// Stops every thread between two commands and holds the whole keyspace. `None` while a
-    /// command runs in the slow lane, whose end this would have to wait for: a thread that has
-    /// other clients to serve leaves that to the slow lane.
+    /// slow-lane command runs, since this call would have to wait for it: a thread with other
+    /// clients to serve leaves such work to the slow lane.
     pub fn world(&mut self, turn: &mut Turn) -> Option<Guard<'_>> {
         let alone = self.alone()?;
         Some(self.world_alone(turn, alone))
     }
 
-    /// That no command runs in the slow lane, nor will until this is dropped.
+    /// Proof that no command runs in the slow lane until it is dropped; `None` if one runs.
     pub fn alone(&self) -> Option<Alone<'k>> {
         let outside = try_write(&self.ks.outside)?;
         Some(Alone { _slow: try_write(&self.ks.slow)?, _outside: outside })
     }
 
-    /// As [`Inside::world`], where it is known that nobody has to be waited for.
+    /// As [`Inside::world`], with the proof that no slow-lane command runs.
     pub fn world_alone<'a>(&'a mut self, turn: &mut Turn, alone: Alone<'a>) -> Guard<'a> {
         let stop = Stop::from(self, Some(alone));
         stop.ks.agree_on_time(turn);
-        stop.ks.guard_of(Held::World(Box::new(stop)))
+        stop.ks.new_guard(Held::AllShards(Box::new(stop)))
     }
 
-    /// Stops every I/O thread between two commands and holds all shards but those that the slow
-    /// lane holds, whose keys are counted as they were before: see [`crate::running`].
+    /// Stops every I/O thread between two commands and holds all shards except those held by the
+    /// slow lane. Their keys are counted as they were before the running commands: see
+    /// [`crate::running`].
     pub fn rest(&mut self, turn: &mut Turn) -> Guard<'_> {
         let stop = Stop::from(self, None);
         let ks = stop.ks;
         let running = ks.running();
         ks.agree_on_time(turn);
-        ks.guard_of(Held::Rest(Box::new(Rest { running, _stop: stop })))
+        ks.new_guard(Held::Rest(Box::new(Rest { running, _stop: stop })))
     }
 
-    /// Stops every I/O thread between two commands. What the slow lane is doing goes on, so no
-    /// shard is held.
+    /// Stops every I/O thread between two commands. The slow lane continues, so no shard is held.
     pub fn stop(&mut self) -> Stop<'_> {
         Stop::from(self, None)
     }
@@ -158,7 +158,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Nobody executes in the slow lane until this is dropped.
+/// Keeps the slow lane idle until this is dropped.
 #[derive(Debug)]
 pub struct Alone<'k> {
     _slow: RwLockWriteGuard<'k, ()>,
@@ -173,14 +173,14 @@ fn try_write(lock: &RwLock<()>) -> Option<RwLockWriteGuard<'_, ()>> {
     }
 }
 
-/// The I/O threads are between two commands until this is dropped.
+/// Keeps the I/O threads between two commands until this is dropped.
 #[derive(Debug)]
 pub struct Stop<'k> {
     ks: &'k Keyspace,
-    /// The gate to go back into.
-    back: Option<usize>,
+    /// The safepoint to enter again.
+    reenter: Option<usize>,
     closed: Option<Closed<'k>>,
-    /// Nobody executes in the slow lane.
+    /// Keeps the slow lane idle.
     alone: Option<Alone<'k>>,
 }
 
@@ -188,7 +188,7 @@ impl<'k> Stop<'k> {
     fn from(inside: &'k mut Inside<'_>, alone: Option<Alone<'k>>) -> Self {
         let (ks, own) = (inside.ks, inside.own);
         ks.gates.leave(own);
-        Stop { ks, back: Some(own), closed: Some(ks.gates.close()), alone }
+        Stop { ks, reenter: Some(own), closed: Some(ks.gates.close()), alone }
     }
 }
 
@@ -196,34 +196,35 @@ impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.closed = None;
         self.alone = None;
-        if let Some(own) = self.back {
+        if let Some(own) = self.reenter {
             self.ks.gates.enter(own);
         }
     }
 }
 
-/// A thread of the slow lane that holds nothing: it has no gate, and may take its time.
+/// A slow-lane thread that holds nothing: it has no safepoint and may block.
 pub struct SlowHand<'k> {
     ks: &'k Keyspace,
-    /// Of a thread whom the server does not know how to wake.
-    _seat: Option<Seat<'k>>,
-    /// By what it is known to the locks, and how it sleeps until one of them wakes it.
+    /// For a thread that the server can't wake.
+    _handle: Option<ThreadHandle<'k>>,
+    /// Identifies the thread to the locks; `sleep` blocks until a lock wakes it.
     waiter: Waiter,
     sleep: &'k dyn Fn(),
-    /// Unix time in milliseconds, asked when a guard was got.
+    /// Returns Unix time in milliseconds; called after a guard was taken.
     clock: &'k dyn Fn() -> i64,
 }
 
-/// Attempts of a command on several shards, each ended by one that was busy, after which it stops
-/// the world: others that take single ones of them could keep it waiting for ever.
+/// Failed attempts of a command on several shards before it stops the world: other commands that
+/// take single shards could starve it.
 pub const PATIENCE: u32 = 8;
 
-/// So many times that, where it would have to wait for a command that waits outside.
+/// Multiplies [`PATIENCE`] where stopping the world means to wait for a command that waits
+/// outside.
 const MORE_PATIENCE: u32 = 16;
 
-/// Which of the two locks says that a command is under way, to who stops the world.
+/// Which of the two locks shows a running command to threads that stop the world.
 #[derive(Clone, Copy)]
-enum Way {
+enum CommandLock {
     Lane,
     Outside,
 }
@@ -235,28 +236,28 @@ impl<'k> SlowHand<'k> {
         sleep: &'k dyn Fn(),
         clock: &'k dyn Fn() -> i64,
     ) -> Self {
-        SlowHand { ks, _seat: None, waiter, sleep, clock }
+        SlowHand { ks, _handle: None, waiter, sleep, clock }
     }
 
-    /// The calling thread, which is none of those that the server wakes: it sleeps and is woken by
-    /// itself. `clock` tells Unix time in milliseconds.
+    /// The calling thread, which the server does not wake: it parks and is unparked directly.
+    /// `clock` returns Unix time in milliseconds.
     pub fn background(ks: &'k Keyspace, clock: &'k dyn Fn() -> i64) -> Self {
-        let seat = ks.sleepers.seat();
-        let waiter = seat.waiter();
-        SlowHand { ks, _seat: Some(seat), waiter, sleep: &std::thread::park, clock }
+        let handle = ks.background_threads.register();
+        let waiter = handle.waiter();
+        SlowHand { ks, _handle: Some(handle), waiter, sleep: &std::thread::park, clock }
     }
 
     pub(crate) fn keyspace(&self) -> &'k Keyspace {
         self.ks
     }
 
-    /// Stops the I/O threads, each between two commands. What the slow lane is doing goes on.
+    /// Stops the I/O threads, each between two commands. The slow lane continues.
     pub(crate) fn stop(&mut self) -> Stop<'k> {
-        Stop { ks: self.ks, back: None, closed: Some(self.ks.gates.close()), alone: None }
+        Stop { ks: self.ks, reenter: None, closed: Some(self.ks.gates.close()), alone: None }
     }
 
-    /// Reads the clock, and gives all shards that time or the latest of theirs to all. The I/O
-    /// threads are stopped, and nobody takes shards in the slow lane.
+    /// Reads the clock, and sets all shards to that time or to their latest. The I/O threads must
+    /// be stopped, and the slow lane must not take shards meanwhile.
     pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
         turn.raise_time((self.clock)());
         self.ks.agree_on_time(turn);
@@ -264,28 +265,28 @@ impl<'k> SlowHand<'k> {
 
     /// Holds all shards of `set`, however long that takes.
     pub fn hold(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, PATIENCE, Way::Lane)
+        self.hold_with_patience(turn, set, PATIENCE, CommandLock::Lane)
     }
 
-    /// As [`SlowHand::hold`], but never stops the world for them. Where many shards are busy it may have to try for
-    /// long.
+    /// As [`SlowHand::hold`], but never stops the world. May have to retry for long where many
+    /// shards are busy.
     pub fn hold_only(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, u32::MAX, Way::Lane)
+        self.hold_with_patience(turn, set, u32::MAX, CommandLock::Lane)
     }
 
-    /// As [`SlowHand::hold_only`], for a command that may wait for something outside of the process with its shards
-    /// in hand. Only those who need one of these shards wait with it, and who stops the world; while that waits,
-    /// others come and go in the slow lane.
+    /// As [`SlowHand::hold_only`], for a command that may wait for something outside of the
+    /// process while it holds its shards. Only commands on these shards and threads that stop the
+    /// world wait for it. While such a thread waits, other slow-lane commands still run.
     pub fn hold_outside(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_after(turn, set, u32::MAX, Way::Outside)
+        self.hold_with_patience(turn, set, u32::MAX, CommandLock::Outside)
     }
 
-    fn hold_after(
+    fn hold_with_patience(
         &mut self,
         turn: &mut Turn,
         set: &ShardSet,
         patience: u32,
-        way: Way,
+        command_lock: CommandLock,
     ) -> Guard<'_> {
         let mut attempts = 0_u32;
         loop {
@@ -297,19 +298,19 @@ impl<'k> SlowHand<'k> {
             if attempts >= patience.saturating_mul(MORE_PATIENCE) {
                 return self.world(turn);
             }
-            // To be kept until the guard is dropped; not while this thread waits for a shard,
-            // since who stops the world may hold that.
-            let lane = match way {
-                Way::Lane => self.lane(),
-                Way::Outside => self.outside(),
+            // Held until the guard is dropped, but not while this thread waits for a shard: the
+            // thread that stops the world may hold that shard.
+            let lane = match command_lock {
+                CommandLock::Lane => self.read_slow(),
+                CommandLock::Outside => self.read_outside(),
             };
             let mut running = self.ks.running();
             match self.ks.lock_all(turn, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.of_long(long);
-                    // Under the mutex, too: who makes all shards agree on the time does not ask
-                    // whether they are held, and must not take a time back that he has not seen.
+                    let mut guard = guard.for_long_command(long);
+                    // Also under the mutex: a thread that makes all shards agree on the time does
+                    // not check whether they are held, and must not miss this time.
                     turn.raise_time((self.clock)());
                     guard.raise_time(turn);
                     drop(running);
@@ -326,38 +327,40 @@ impl<'k> SlowHand<'k> {
         }
     }
 
-    /// Sleeps until a shard that was busy may be free. The calling thread holds nothing, and is outside of
-    /// its gate if it has one.
+    /// Sleeps until a busy shard may be free. The calling thread must hold nothing and be outside
+    /// of its safepoint if it has one.
     pub fn wait_for(&mut self, busy: Busy) {
         if self.ks.park(busy, self.waiter) {
             (self.sleep)();
         }
     }
 
-    fn lane(&self) -> RwLockReadGuard<'k, ()> {
+    fn read_slow(&self) -> RwLockReadGuard<'k, ()> {
         self.ks.slow.read().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn outside(&self) -> RwLockReadGuard<'k, ()> {
+    fn read_outside(&self) -> RwLockReadGuard<'k, ()> {
         self.ks.outside.read().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Waits first for those who may take longest, with the slow lane open.
+    /// Waits for commands that wait outside first, with the slow lane still open: they may take
+    /// longest.
     fn alone(&self) -> Alone<'k> {
         let outside = self.ks.outside.write().unwrap_or_else(|p| p.into_inner());
         let slow = self.ks.slow.write().unwrap_or_else(|p| p.into_inner());
         Alone { _slow: slow, _outside: outside }
     }
 
-    /// The same, unless there are such: a command that only wants some shards does not wait for those.
+    /// The same, but `None` if a command waits outside: a command that only needs some shards
+    /// does not wait for those.
     fn alone_unless_outside(&self) -> Option<Alone<'k>> {
         let outside = try_write(&self.ks.outside)?;
         let slow = self.ks.slow.write().unwrap_or_else(|p| p.into_inner());
         Some(Alone { _slow: slow, _outside: outside })
     }
 
-    /// Waits until nothing is done in the slow lane, with everybody else at work, then stops the
-    /// world and holds the whole keyspace.
+    /// Waits until the slow lane is idle, during which the I/O threads run; then stops the world
+    /// and holds the whole keyspace.
     pub fn world(&mut self, turn: &mut Turn) -> Guard<'_> {
         let alone = self.alone();
         self.world_of(turn, alone)
@@ -366,19 +369,19 @@ impl<'k> SlowHand<'k> {
     fn world_of(&mut self, turn: &mut Turn, alone: Alone<'k>) -> Guard<'_> {
         let stop = Stop {
             ks: self.ks,
-            back: None,
+            reenter: None,
             closed: Some(self.ks.gates.close()),
             alone: Some(alone),
         };
         turn.raise_time((self.clock)());
         self.ks.agree_on_time(turn);
-        self.ks.guard_of(Held::World(Box::new(stop)))
+        self.ks.new_guard(Held::AllShards(Box::new(stop)))
     }
 
-    /// Begins a walk over the set of keys as it is now: see [`crate::cut`].
+    /// Begins a walk over the current set of keys: see [`crate::cut`].
     pub fn cut(&mut self, turn: &mut Turn) -> Guard<'_> {
         let walk = self.ks.walk.lock().unwrap_or_else(|p| p.into_inner());
-        let lane = self.lane();
+        let lane = self.read_slow();
         let closed = self.ks.gates.close();
         let running = self.ks.running();
         self.agree_on_time(turn);
@@ -386,6 +389,6 @@ impl<'k> SlowHand<'k> {
         drop((running, closed));
         let held = (walk, lane);
         let cut = Cut::new(self.ks, self.waiter, self.sleep, turn.over_ms, held);
-        self.ks.guard_of(Held::Cut(Box::new(cut)))
+        self.ks.new_guard(Held::Cut(Box::new(cut)))
     }
 }

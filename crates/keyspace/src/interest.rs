@@ -1,16 +1,16 @@
-//! Who wants to know of the changes in a shard: watchers, waiting clients, a walk over all keys.
+//! Listeners for changes in a shard: watchers, blocked clients, a walk over all keys.
 //!
 //! ```text
 //!  WATCH k          every change of k marks the watch         Watch
-//!  BLPOP k          k came to be: see who waits for it        commit::Awaited
+//!  BLPOP k          k was created: serve blocked clients      commit::Awaited
 //!  XREAD k          the same with every change of k
-//!  KEYS, stepwise   keys that came and went since the cut     journal
-//!  GET k            by who caches: k has changed              stale::Caches
+//!  KEYS, stepwise   keys created and removed since the cut    journal
+//!  GET k            client-side caching: k has changed        stale::Caches
 //! ```
 //!
-//! Nobody wants to know anything, as a rule, and then all this costs one look at a word that lies
-//! beside the shard's lock. The word and what is behind it are changed only by who holds the
-//! shard, but for the bits of waiting clients and of those who follow prefixes, whom the server keeps.
+//! Usually nothing listens, and then all of this costs one load of a word next to the shard's
+//! lock. Only the thread that holds the shard changes the word and the data it stands for, except
+//! for the bits of blocked clients and prefix tracking, which the server maintains.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use foldhash::fast::RandomState;
@@ -19,27 +19,26 @@ use std::sync::Arc;
 
 /// Keys of this shard are watched.
 pub(crate) const WATCHED: u32 = 1;
-/// Clients wait for keys of this shard.
+/// Clients are blocked on keys of this shard.
 pub(crate) const WAITED: u32 = 2;
-/// Some of these clients wait for changes of keys, not only for keys that come to be: readers of
-/// streams.
+/// Some of these clients wait for changes of keys, not only for new keys: readers of streams.
 pub(crate) const FOLLOWED: u32 = 32;
-/// Keys of this shard were read by clients that keep what they read: see [`crate::stale`].
+/// Clients that cache keys have read keys of this shard: see [`crate::stale`].
 pub(crate) const READ: u32 = 128;
-/// Clients keep keys of some prefix, and are told of all changes. Set in all shards or in none.
+/// Clients track keys by prefix and are notified of all changes. Set in all shards or in none.
 pub(crate) const FOLLOWED_BY_PREFIX: u32 = 256;
-/// A walk over all keys has not come to this shard yet.
+/// A walk over all keys has not reached this shard yet.
 pub(crate) const JOURNALED: u32 = 4;
-/// What is done is logged: the bit is the same in all shards. See [`crate::log`].
+/// Changes are logged; the bit is the same in all shards. See [`crate::log`].
 pub(crate) const LOGGED: u32 = 16;
-/// A command of the slow lane holds this shard: see [`crate::running`].
+/// A slow-lane command holds this shard: see [`crate::running`].
 pub(crate) const RUNNING: u32 = 8;
 
-/// A snapshot has not given all keys of this shard: see [`crate::snapshot`]. Those who change keys
-/// keep old values for it, and need not tell of what has become of them.
+/// A snapshot has not written all keys of this shard yet: see [`crate::snapshot`]. Writers keep
+/// old values for it, and need not make effects.
 pub(crate) const SNAPSHOT: u32 = 64;
 
-/// This server is a replica that clients may write to: see [`crate::replica_expiry`]. Set in all shards or in
+/// This server is a writable replica: see [`crate::replica_expiry`]. Set in all shards or in
 /// none.
 pub(crate) const REPLICA_EXPIRY: u32 = 512;
 
@@ -56,7 +55,7 @@ const ALL: [u32; 10] = [
     REPLICA_EXPIRY,
 ];
 
-/// Each of them has a bit of its own.
+/// Every constant has its own bit.
 const _: () = {
     let (mut bits, mut at) = (0, 0);
     while at < ALL.len() {
@@ -66,7 +65,7 @@ const _: () = {
     }
 };
 
-/// What a client watches: marked when one of its keys has changed. EXEC looks at it while it holds
+/// The watch of a client, marked when one of its keys has changed. EXEC checks it while it holds
 /// the shards of those keys.
 #[derive(Debug, Default)]
 pub struct Watch(AtomicBool);
@@ -77,7 +76,7 @@ impl Watch {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Marks the watch: a key of it has changed.
+    /// Marks the watch: one of its keys has changed.
     pub fn break_it(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -86,22 +85,23 @@ impl Watch {
 /// One change of the set of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Came,
+    Created,
     /// With the expiry that the key had.
-    Went(Option<i64>),
+    Removed(Option<i64>),
 }
 
 /// A client's watch of one key.
 #[derive(Debug)]
 struct Watcher {
     watch: Arc<Watch>,
-    /// The key had expired when the watch began, and was only not removed, since nothing might
-    /// change then. That it is removed one day is no news.
+    /// The key had expired when the watch began, but could not be removed then. Its later removal
+    /// does not break the watch.
     was_expired: bool,
 }
 
 impl Watcher {
-    /// The key has changed, or was only removed since it had expired; whether the watch goes on.
+    /// The key has changed, or was only removed because it had expired (`expired`). Returns
+    /// whether the watch stays.
     fn survives(&mut self, expired: bool) -> bool {
         let survives = expired && std::mem::take(&mut self.was_expired);
         if !survives {
@@ -111,12 +111,12 @@ impl Watcher {
     }
 }
 
-/// Tells a watch from all others that there are.
+/// Identifies a watch.
 fn id_of(watch: &Arc<Watch>) -> usize {
     Arc::as_ptr(watch) as usize
 }
 
-/// Those who watch one key. Beginning and ending a watch take O(1), however many they are.
+/// The watchers of one key. Beginning and ending a watch take O(1), regardless of their number.
 #[derive(Debug)]
 enum Watchers {
     One(Watcher),
@@ -125,7 +125,7 @@ enum Watchers {
 }
 
 impl Watchers {
-    /// Adds a watcher, unless it is there.
+    /// Adds a watcher; `false` if it exists.
     fn add(&mut self, new: Watcher) -> bool {
         match self {
             Watchers::One(one) if Arc::ptr_eq(&one.watch, &new.watch) => false,
@@ -141,7 +141,7 @@ impl Watchers {
         }
     }
 
-    /// Removes a watcher; whether none is left.
+    /// Removes a watcher. Returns whether none is left.
     fn remove(&mut self, watch: &Arc<Watch>) -> bool {
         match self {
             Watchers::One(one) => Arc::ptr_eq(&one.watch, watch),
@@ -152,7 +152,7 @@ impl Watchers {
         }
     }
 
-    /// Breaks the watches; whether none is left.
+    /// Breaks the watches. Returns whether none is left.
     fn break_all(&mut self, expired: bool) -> bool {
         match self {
             Watchers::One(one) => !one.survives(expired),
@@ -166,25 +166,25 @@ impl Watchers {
 
 type ByKey = HashMap<Arc<[u8]>, Watchers, RandomState>;
 
-/// What is behind one shard's bits.
+/// The data of one shard's interest bits.
 #[derive(Debug, Default)]
 pub(crate) struct Interest(Mutex<Notes>);
 
 #[derive(Debug, Default)]
 struct Notes {
-    /// By database, none of which is empty.
+    /// By database; no map is empty.
     watched: HashMap<usize, ByKey, RandomState>,
-    /// In order of time.
+    /// In order of execution.
     journal: Vec<(usize, Box<[u8]>, Event)>,
 }
 
-/// A map that has lost this share of what it once held gives memory back.
+/// A map that has shrunk to less than this share of its capacity releases memory.
 const SHRINK_BELOW: usize = 8;
 
 impl Interest {
-    /// Adds a watch of `key` in database `db`; `was_expired`: which had expired before, and is
-    /// still in the table. Answers the key's name to keep, or nothing if that watch is there already.
-    /// `mark` is called before anybody can end a watch of this shard.
+    /// Adds a watch of `key` in database `db`. `was_expired`: the key had expired before and is
+    /// still in the table. Returns the key's name for [`Interest::unwatch`], or `None` if the
+    /// watch exists. Calls `mark` before any other thread can end a watch of this shard.
     pub(crate) fn watch(
         &self,
         (db, key): (usize, &[u8]),
@@ -207,8 +207,8 @@ impl Interest {
         keys.get_mut(key)?.add(new).then_some(name)
     }
 
-    /// Ends a watch of `key`, if it is there. `clear` is called when no key is watched any more, before
-    /// anybody can begin a watch. Needs no shard.
+    /// Ends a watch of `key`, if it exists. Calls `clear` when no key is watched any more, before
+    /// any other thread can begin a watch. Needs no shard.
     pub(crate) fn unwatch(
         &self,
         (db, key): (usize, &[u8]),
@@ -218,8 +218,9 @@ impl Interest {
         lock(&self.0).end((db, key), |watchers| watchers.remove(watch), clear);
     }
 
-    /// Breaks the watches of `key`. `expired`: nothing has happened but that a key whose time was over has
-    /// been removed. `clear` is called when no key is watched any more, before anybody can begin a watch.
+    /// Breaks the watches of `key`. `expired`: an expired key was removed, and nothing else
+    /// happened. Calls `clear` when no key is watched any more, before any other thread can begin
+    /// a watch.
     pub(crate) fn break_watches(
         &self,
         (db, key): (usize, &[u8]),
@@ -245,14 +246,15 @@ impl Interest {
         lock(&self.0).journal.push((db, key.into(), event));
     }
 
-    /// The journal, which is empty afterwards.
+    /// Takes the journal and leaves an empty one.
     pub(crate) fn take_journal(&self) -> Vec<(usize, Box<[u8]>, Event)> {
         std::mem::take(&mut lock(&self.0).journal)
     }
 }
 
 impl Notes {
-    /// Has `end` end watches of `key`, which says whether none is left. Expected O(1) beside that.
+    /// Ends watches of `key` by calling `end`, which returns whether none is left. Expected O(1),
+    /// in addition to `end`.
     fn end(
         &mut self,
         (db, key): (usize, &[u8]),
@@ -284,7 +286,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Breaks the watches of a key; whether any key is watched afterwards.
+    /// Breaks the watches of a key. Returns whether any key is still watched.
     fn breaks(interest: &Interest, db: usize, key: &[u8]) -> bool {
         let left = Cell::new(true);
         interest.break_watches((db, key), false, || left.set(false));
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_watch_leaves_nothing_behind() {
+    fn an_ended_watch_releases_its_memory() {
         let interest = Interest::default();
         let watches: Vec<Arc<Watch>> = (0..3).map(|_| Arc::default()).collect();
         let marked = Cell::new(false);
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_kept_once_and_told_once() {
+    fn a_name_is_stored_once_and_returned_once_per_watch() {
         let interest = Interest::default();
         let (a, b) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
         let first = interest.watch((0, b"k"), &a, false, || {}).expect("new");
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_gives_memory_back() {
+    fn a_map_shrinks_after_its_watches_end() {
         let interest = Interest::default();
         let watch = Arc::new(Watch::default());
         for n in 0..10_000u32 {

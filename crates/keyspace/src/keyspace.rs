@@ -1,6 +1,7 @@
 //! Shards, tables and keys.
 
 use crate::Table;
+use crate::background_threads::BackgroundThreads;
 use crate::gate::Gates;
 use crate::interest::Watch;
 use crate::interest::{self, Interest};
@@ -10,7 +11,6 @@ use crate::notice::Listener;
 use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;
 use crate::running::{Entry, Running};
-use crate::sleepers::Sleepers;
 use crate::snapshot::shards::Snapshots;
 use crate::stale::Caches;
 use crate::sync::{Mutex, Ordering, RwLock};
@@ -22,13 +22,13 @@ use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::{Arc, OnceLock};
 use weft_table::KeyHasher;
 
-/// How many shards the hash slots are cut into. Enough that dozens of threads rarely meet on
+/// The number of shards of the hash slots. Enough that dozens of threads rarely meet on
 /// one; few enough that their locks and roots stay in a core's second-level cache.
-/// Few in models, where each lock is tried out.
+/// Fewer in loom models, which explore every lock.
 pub const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 16384);
 
-/// The seeded hash of keys (foldhash): fast on short keys, and clients can't know the seed.
+/// The seeded hash of keys (foldhash): fast on short keys, with a seed that clients can't know.
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher {
     seed: u64,
@@ -44,7 +44,7 @@ impl KeyHasher for Hasher {
     }
 }
 
-/// A key with everything that is derived from its bytes.
+/// A key with the values derived from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     pub bytes: &'a [u8],
@@ -52,7 +52,7 @@ pub struct Key<'a> {
     pub shard: u16,
 }
 
-/// What there is in one database.
+/// Counts of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     pub keys: usize,
@@ -60,11 +60,11 @@ pub struct Sums {
     pub expiring: usize,
     /// Keys that hold fields with an expiry.
     pub timed: usize,
-    /// Bytes of the tables beside the records.
+    /// Bytes of the tables without the records.
     pub table_bytes: usize,
 }
 
-/// Wakes the connection that a waiter stands for. Called outside of all locks.
+/// Wakes the connection of a waiter. Called outside of all locks.
 pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 
 /// All keys of all logical databases.
@@ -74,19 +74,20 @@ pub struct Keyspace {
     pub(crate) occupied: Occupied,
     databases: usize,
     pub(crate) gates: Gates,
-    /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
-    /// writes. See [`crate::hold::SlowHand`].
+    /// Read-locked by each command that runs without a safepoint, in the slow lane; write-locked
+    /// by a thread that needs the whole keyspace. See [`crate::hold::SlowHand`].
     pub(crate) slow: RwLock<()>,
-    /// The same for commands that wait for something outside of the process; taken in front of the other.
+    /// The same for commands that wait for something outside of the process; locked before
+    /// `slow`.
     pub(crate) outside: RwLock<()>,
     running: Mutex<Vec<Entry>>,
-    /// Held by a walk over all keys: there is one set of journals.
+    /// Held by a walk over all keys, since there is one set of journals.
     pub(crate) walk: Mutex<()>,
     pub(crate) interests: Box<[Interest]>,
     pub(crate) snapshots: Snapshots,
     pub(crate) noted: NotedKeys,
     pub(crate) wake: Wake,
-    pub(crate) sleepers: Sleepers,
+    pub(crate) background_threads: BackgroundThreads,
     pub(crate) listener: OnceLock<Listener>,
     pub(crate) log: Arc<Log>,
     pub(crate) caches: OnceLock<Box<dyn Caches>>,
@@ -100,22 +101,23 @@ impl fmt::Debug for Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace of `databases` logical databases, executed by up to `threads` threads;
-    /// [`Gates::use_up_to`] says how many there are.
+    /// An empty keyspace of `databases` logical databases for up to `threads` threads;
+    /// [`Gates::use_up_to`] sets how many there are.
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
         let hasher = Hasher { seed, shared: SharedSeed::global_random() };
-        Keyspace::hashed(databases, threads, wake, hasher)
+        Keyspace::with_hasher(databases, threads, wake, hasher)
     }
 
-    /// As [`Keyspace::new`], where the same seed gives the same places of keys in any process.
+    /// As [`Keyspace::new`], with reproducible places of keys: the same seed gives the same
+    /// places in any process.
     #[cfg(any(test, loom))]
     pub fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
         let hasher = Hasher { seed, shared: SharedSeed::global_fixed() };
-        Keyspace::hashed(databases, threads, Box::new(|_| {}), hasher)
+        Keyspace::with_hasher(databases, threads, Box::new(|_| {}), hasher)
     }
 
-    fn hashed(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
+    fn with_hasher(databases: usize, threads: usize, wake: Wake, hasher: Hasher) -> Self {
         Keyspace {
             locks: (0..SHARDS).map(|_| ShardLock::default()).collect(),
             tables: Tables::new(databases, hasher),
@@ -130,7 +132,7 @@ impl Keyspace {
             snapshots: Snapshots::new(),
             noted: NotedKeys::new(),
             wake,
-            sleepers: Sleepers::new(),
+            background_threads: BackgroundThreads::new(),
             listener: OnceLock::new(),
             log: Arc::default(),
             caches: OnceLock::new(),
@@ -138,15 +140,15 @@ impl Keyspace {
         }
     }
 
-    /// Has `listener` be given all notices. There is one, for good.
+    /// Sets the listener for all notices. There is one, and it stays.
     ///
     /// # Panics
-    /// If there is one already.
+    /// If a listener is already set.
     pub fn listen(&self, listener: Listener) {
         assert!(self.listener.set(listener).is_ok(), "notices have one listener");
     }
 
-    /// The log of effects: begun by [`Guard::begin_log`](crate::Guard::begin_log).
+    /// The effect log: begun by [`Guard::begin_log`](crate::Guard::begin_log).
     pub fn log(&self) -> &Log {
         &self.log
     }
@@ -155,7 +157,7 @@ impl Keyspace {
         self.databases
     }
 
-    /// The gates of the executing threads: see [`crate::gate`].
+    /// The safepoints of the executing threads: see [`crate::gate`].
     pub fn gates(&self) -> &Gates {
         &self.gates
     }
@@ -177,27 +179,29 @@ impl Keyspace {
         self.tables.get(shard, db)
     }
 
-    /// What the slow lane holds; it takes and gives nothing back meanwhile.
+    /// The shards held by the slow lane. No entry is added or removed while this is locked.
     pub(crate) fn running(&self) -> Running<'_> {
         self.running.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// How many keys one shard holds in one database; a moment's value when not locked.
+    /// The number of keys in one shard and database; may be outdated at once unless the shard is
+    /// held.
     pub fn shard_len(&self, shard: u16, db: usize) -> usize {
         self.tables.touched(shard, db).map_or(0, Table::len)
     }
 
-    /// How many keys of one shard have an expiry, in one database; as [`Keyspace::shard_len`].
+    /// The number of keys with an expiry in one shard and database; as [`Keyspace::shard_len`].
     pub fn shard_expiring(&self, shard: u16, db: usize) -> usize {
         self.tables.touched(shard, db).map_or(0, Table::expiring)
     }
 
-    /// How many keys of one shard hold fields with an expiry, in one database; as [`Keyspace::shard_len`].
+    /// The number of keys that hold fields with an expiry in one shard and database; as
+    /// [`Keyspace::shard_len`].
     pub(crate) fn shard_timed(&self, shard: u16, db: usize) -> usize {
         self.tables.touched(shard, db).map_or(0, Table::marked)
     }
 
-    /// What there is in one database; moment's values when the world runs. O(shards with keys).
+    /// Counts of one database; exact only while the world is stopped. O(shards with keys).
     pub fn sums(&self, db: usize) -> Sums {
         let tables = self.occupied.shards(db).map(|shard| self.table(shard, db));
         tables.fold(Sums::default(), |mut sums, table| {
@@ -209,29 +213,29 @@ impl Keyspace {
         })
     }
 
-    /// Keys, and keys with an expiry, of one database; as [`Keyspace::sums`].
+    /// The number of keys, and of keys with an expiry, in one database; as [`Keyspace::sums`].
     pub fn counts(&self, db: usize) -> (usize, usize) {
         let sums = self.sums(db);
         (sums.keys, sums.expiring)
     }
 
-    /// How many tables may have keys, over all databases: what it takes to sum them up.
+    /// The number of tables that may have keys, over all databases: the cost of summing them.
     /// O(databases).
     pub fn occupied(&self) -> usize {
         self.occupied.count()
     }
 
-    /// The databases that may have keys. Others have none.
+    /// The databases that may have keys. All others are empty.
     pub fn occupied_databases(&self) -> impl Iterator<Item = usize> + '_ {
         self.occupied.databases()
     }
 
-    /// The shards that may have keys of one database. Others have none.
+    /// The shards that may have keys of one database. All others are empty.
     pub fn occupied_shards(&self, db: usize) -> impl Iterator<Item = u16> + '_ {
         self.occupied.shards(db)
     }
 
-    /// The bits of a shard that tell who wants to know of its changes.
+    /// The interest bits of a shard.
     #[inline]
     pub(crate) fn interest(&self, shard: u16) -> u32 {
         self.locks[usize::from(shard)].interest.load(Ordering::Relaxed)
@@ -246,30 +250,31 @@ impl Keyspace {
         }
     }
 
-    /// Ends a watch that [`Db::watch`](crate::Db::watch) has begun. Needs no shard. Expected O(1).
+    /// Ends a watch that [`Db::watch`](crate::Db::watch) has begun. Needs no shard. Expected
+    /// O(1).
     pub fn unwatch(&self, (shard, db, key): (u16, usize, &[u8]), watch: &Arc<Watch>) {
         let clear = || self.set_interest(shard, interest::WATCHED, false);
         self.interests[usize::from(shard)].unwatch((db, key), watch, clear);
     }
 
-    /// Says whether clients wait for keys of `shard`: then keys that come to be are answered by
-    /// [`settle`](crate::commit::settle). Set while the shard is held.
+    /// Sets whether clients are blocked on keys of `shard`: then
+    /// [`settle`](crate::commit::settle) returns new keys. Set while the shard is held.
     pub fn set_waited(&self, shard: u16, on: bool) {
         self.set_interest(shard, interest::WAITED, on);
     }
 
-    /// Says whether some of them wait for changes of keys, too. Set while the shard is held.
+    /// Sets whether some of them also wait for changes of keys. Set while the shard is held.
     pub fn set_followed(&self, shard: u16, on: bool) {
         self.set_interest(shard, interest::FOLLOWED, on);
     }
 
-    /// First step of a planned command: fetches the key's bucket towards the cache.
+    /// First step of a planned command: prefetches the key's bucket.
     #[inline]
     pub fn plan_bucket(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {
         self.table(key.shard, db).plan_bucket(key.hash, pin);
     }
 
-    /// Second step: fetches the records that the key's bucket points to.
+    /// Second step: prefetches the records that the key's bucket points to.
     #[inline]
     pub fn plan_record(
         &self,

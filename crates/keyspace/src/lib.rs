@@ -1,4 +1,4 @@
-//! The keyspace: keys cut into shards by hash slot, and the rules for touching them.
+//! The keyspace: keys divided into shards by hash slot, and the rules for accessing them.
 //!
 //! ```text
 //! key ──CRC16──► hash slot ──mod SHARDS──► shard ── one lock, one table per logical database
@@ -6,25 +6,28 @@
 //! ```
 //!
 //! * [`lock`] - one shard's lock; a busy shard parks the connection, never the thread
-//! * [`gate`] - stopping the world between commands; [`bell`]: waking a mailbox's reader once
-//! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or all
+//! * [`gate`] - safepoints: stopping the world between commands
+//! * [`bell`] - a wake flag: waking a mailbox's reader once
+//! * [`hold`] - what a thread holds, as a type; [`guard`]: several shards in ascending order, or
+//!   all
 //! * [`db`] - a logical database seen through a guard: find, set, remove, expire
-//! * [`wait`], [`lines`] - clients that wait for keys: whose turn it is to act, and who is next
-//! * [`effect`], [`commit`] - what became of keys, and the one point where others are told
-//! * [`stale`] - who is told that values which clients have read are no longer so
-//! * [`notice`] - what is said of it to those who listen to keyspace notifications
-//! * [`log`] - one order of all changes, for those who write them down
+//! * [`wait`], [`lines`] - blocked clients: the state of one wait, and the wait queues by key
+//! * [`effect`], [`commit`] - the changes of keys, and the one point that publishes them
+//! * [`stale`] - invalidation messages for clients that cache keys
+//! * [`notice`] - keyspace notifications
+//! * [`log`] - one order of all changes, for persistence and replication
 //! * [`access`] - the 24-bit access clock of a record, for LRU and LFU
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
-//! * [`snapshot`] - all keys of one moment, read while commands go on
-//! * `beside` - data that are loaded while others are served, and take their place
-//! * [`defrag`] - moving records together, in bounded steps
-//! * [`turn`] - what one thread carries along while it executes commands
+//! * [`snapshot`] - all keys of one moment, read while commands run
+//! * `beside` - a data set that is loaded while another is served, and then replaces it
+//! * [`defrag`] - moves records together, in bounded steps
+//! * [`turn`] - the state that a thread executes commands with
 //!
-//! A record may only be reached through a guard that holds its shard; this crate checks that on
+//! A record may only be accessed through a guard that holds its shard. This crate checks that on
 //! every access, so that code above it can't break atomicity by mistake.
 
 pub mod access;
+mod background_threads;
 pub mod bell;
 mod beside;
 pub mod commit;
@@ -46,7 +49,6 @@ pub mod notice;
 mod occupied;
 mod replica_expiry;
 mod running;
-mod sleepers;
 pub mod snapshot;
 pub mod stale;
 mod sync;

@@ -1,19 +1,19 @@
-//! The lines of waiting clients, by shard, database and key.
+//! The wait queues of blocked clients, by shard, database and key.
 //!
-//! A line is behind a mutex of its shard. It is entered while the shard is held, and left at any time, by
-//! anybody who has ended the client's wait: so also while the client is still about to enter its other lines,
-//! one after the other.
+//! A mutex per shard guards its wait queues. A client enters them while the shard is held. Any
+//! thread that has ended the client's wait removes it at any time, even while the client is still
+//! entering its other queues one by one.
 //!
 //! ```text
-//!  who enters                                who ends the wait
-//!  tells the client's thread that it waits   marks the client as killed, if that is why
-//!  is found by the client's id               finds it by its id
-//!  stands in its lines                       state.give_up()
-//!  looks: killed, or over?  ─► leaves        leaves
+//!   entering thread                            thread that ends the wait
+//!   notifies the client's thread               marks the client as killed, if that is the reason
+//!   registers the client by its id             finds it by its id
+//!   adds it to its wait queues                 state.give_up()
+//!   checks: killed, or over?  ─► removes it    removes it
 //! ```
 //!
-//! Whichever comes last, it takes the client out of all its lines. And since its thread is told first, nothing
-//! that others say of the wait comes there before that.
+//! The later of the two removes the client from all its queues. Since the client's thread is
+//! notified first, no message of another thread about the wait arrives there earlier.
 //!
 //! Model-tested with loom (`tests/loom_lines.rs`).
 
@@ -23,155 +23,157 @@ use crate::{Keyspace, SHARDS};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The name of a key; one allocation for a client and the line in which it stands.
+/// The name of a key; one allocation shared by a client and its wait queue.
 pub type Name = Arc<[u8]>;
 
-/// The clients that wait for one key, by their place: ascending. Entering, leaving and finding the next
-/// one take O(log n), since 100,000 clients may wait for one key and leave one after the other.
+/// The clients blocked on one key, by ascending position. Insert, remove and find-next take O(log
+/// n), since 100,000 clients may be blocked on one key and leave one by one.
 #[derive(Debug)]
-enum Line<W> {
-    /// One client needs no allocation: a client may wait for a million keys alone.
+enum WaitQueue<W> {
+    /// One client needs no allocation: a client may be blocked on a million keys alone.
     One(u64, Arc<W>),
     Many(BTreeMap<u64, Arc<W>>),
 }
 
-impl<W> Line<W> {
-    fn push(&mut self, place: u64, waiting: Arc<W>) {
+impl<W> WaitQueue<W> {
+    fn push(&mut self, position: u64, waiting: Arc<W>) {
         match self {
-            Line::One(first, other) => {
-                let both = [(*first, other.clone()), (place, waiting)];
-                *self = Line::Many(BTreeMap::from(both));
+            WaitQueue::One(first, other) => {
+                let both = [(*first, other.clone()), (position, waiting)];
+                *self = WaitQueue::Many(BTreeMap::from(both));
             }
-            Line::Many(all) => {
-                all.insert(place, waiting);
+            WaitQueue::Many(all) => {
+                all.insert(position, waiting);
             }
         }
     }
 
-    /// Whether a client in it satisfies `is`.
+    /// Whether any client in it satisfies `is`.
     fn any(&self, is: impl Fn(&W) -> bool) -> bool {
         match self {
-            Line::One(_, w) => is(w),
-            Line::Many(all) => all.values().any(|w| is(w)),
+            WaitQueue::One(_, w) => is(w),
+            WaitQueue::Many(all) => all.values().any(|w| is(w)),
         }
     }
 
-    /// The first client after `after` that satisfies `is_next`.
+    /// The first client after position `after` that satisfies `is_next`.
     fn first_after(
         &self,
         after: u64,
         mut is_next: impl FnMut(&Arc<W>) -> bool,
     ) -> Option<(u64, Arc<W>)> {
         match self {
-            Line::One(place, w) if *place > after && is_next(w) => Some((*place, w.clone())),
-            Line::One(..) => None,
-            Line::Many(all) => {
-                let mut behind = all.range(after + 1..);
-                behind.find(|(_, w)| is_next(w)).map(|(place, w)| (*place, w.clone()))
+            WaitQueue::One(position, w) if *position > after && is_next(w) => {
+                Some((*position, w.clone()))
+            }
+            WaitQueue::One(..) => None,
+            WaitQueue::Many(all) => {
+                let mut later = all.range(after + 1..);
+                later.find(|(_, w)| is_next(w)).map(|(position, w)| (*position, w.clone()))
             }
         }
     }
 }
 
-/// What came of taking a client out of a line.
-enum Left {
-    NotThere,
-    Others,
-    Nobody,
+/// The result of removing a client from a wait queue.
+enum Removal {
+    NotQueued,
+    OthersLeft,
+    NowEmpty,
 }
 
-impl<W> Line<W> {
-    fn remove(&mut self, place: u64) -> Left {
+impl<W> WaitQueue<W> {
+    fn remove(&mut self, position: u64) -> Removal {
         match self {
-            Line::One(only, _) if *only == place => Left::Nobody,
-            Line::One(..) => Left::NotThere,
-            Line::Many(all) => match all.remove(&place) {
-                None => Left::NotThere,
-                Some(_) if all.is_empty() => Left::Nobody,
-                Some(_) => Left::Others,
+            WaitQueue::One(only, _) if *only == position => Removal::NowEmpty,
+            WaitQueue::One(..) => Removal::NotQueued,
+            WaitQueue::Many(all) => match all.remove(&position) {
+                None => Removal::NotQueued,
+                Some(_) if all.is_empty() => Removal::NowEmpty,
+                Some(_) => Removal::OthersLeft,
             },
         }
     }
 }
 
-type LinesOfDb<W> = HashMap<Name, Line<W>, foldhash::fast::RandomState>;
+type QueuesOfDb<W> = HashMap<Name, WaitQueue<W>, foldhash::fast::RandomState>;
 
-/// Who can stand in line.
+/// A client that can be queued.
 pub trait Waits {
     fn state(&self) -> &WaitState;
     fn client(&self) -> u64;
-    /// The database and the keys that it waits for, each with its shard. No key is there twice.
+    /// The database and the keys that it waits for, each with its shard. No key appears twice.
     fn db(&self) -> usize;
     fn keys(&self) -> &[(u16, Name)];
-    /// Whether it waits for changes of keys that are there, too.
+    /// Whether it also waits for changes of existing keys.
     fn follows(&self) -> bool;
-    /// Whether its client is to end: nobody gives it anything any more.
+    /// Whether its client was killed: no thread serves it any more.
     fn is_killed(&self) -> bool;
 }
 
 #[derive(Debug)]
 struct Shard<W> {
-    /// By database, none of which is empty.
-    lines: HashMap<usize, LinesOfDb<W>>,
-    /// Places in lines of clients that wait for changes, too: [`Waits::follows`].
+    /// By database; no map is empty.
+    queues: HashMap<usize, QueuesOfDb<W>>,
+    /// Entries in these queues of clients that wait for changes, too: [`Waits::follows`].
     followers: usize,
 }
 
 impl<W> Default for Shard<W> {
     fn default() -> Self {
-        Shard { lines: HashMap::new(), followers: 0 }
+        Shard { queues: HashMap::new(), followers: 0 }
     }
 }
 
-/// A map that has lost this share of what it once held gives memory back.
+/// A map that has shrunk to less than this share of its capacity releases memory.
 const SHRINK_BELOW: usize = 8;
 
 impl<W: Waits> Shard<W> {
-    fn enter(&mut self, place: u64, name: &Name, waiting: &Arc<W>) {
-        let lines = self.lines.entry(waiting.db()).or_default();
-        match lines.get_mut(&name[..]) {
-            Some(line) => line.push(place, waiting.clone()),
+    fn enter(&mut self, position: u64, name: &Name, waiting: &Arc<W>) {
+        let queues = self.queues.entry(waiting.db()).or_default();
+        match queues.get_mut(&name[..]) {
+            Some(queue) => queue.push(position, waiting.clone()),
             None => {
-                lines.insert(name.clone(), Line::One(place, waiting.clone()));
+                queues.insert(name.clone(), WaitQueue::One(position, waiting.clone()));
             }
         }
         self.followers += usize::from(waiting.follows());
     }
 
-    fn leave(&mut self, place: u64, name: &[u8], waiting: &W) {
-        let Some(lines) = self.lines.get_mut(&waiting.db()) else { return };
-        let Some(line) = lines.get_mut(name) else { return };
-        match line.remove(place) {
-            Left::NotThere => return,
-            Left::Others => {}
-            Left::Nobody => {
-                lines.remove(name);
-                if lines.is_empty() {
-                    self.lines.remove(&waiting.db());
-                    if self.lines.is_empty() {
-                        self.lines = HashMap::new();
+    fn leave(&mut self, position: u64, name: &[u8], waiting: &W) {
+        let Some(queues) = self.queues.get_mut(&waiting.db()) else { return };
+        let Some(queue) = queues.get_mut(name) else { return };
+        match queue.remove(position) {
+            Removal::NotQueued => return,
+            Removal::OthersLeft => {}
+            Removal::NowEmpty => {
+                queues.remove(name);
+                if queues.is_empty() {
+                    self.queues.remove(&waiting.db());
+                    if self.queues.is_empty() {
+                        self.queues = HashMap::new();
                     }
-                } else if lines.len() < lines.capacity() / SHRINK_BELOW {
-                    lines.shrink_to(2 * lines.len());
+                } else if queues.len() < queues.capacity() / SHRINK_BELOW {
+                    queues.shrink_to(2 * queues.len());
                 }
             }
         }
         self.followers -= usize::from(waiting.follows());
     }
 
-    fn line(&self, db: usize, name: &[u8]) -> Option<&Line<W>> {
-        self.lines.get(&db)?.get(name)
+    fn queue(&self, db: usize, name: &[u8]) -> Option<&WaitQueue<W>> {
+        self.queues.get(&db)?.get(name)
     }
 }
 
-/// The clients that wait, and the place of the one that came last.
+/// The blocked clients, and the last position given out.
 #[derive(Debug)]
 struct Clients<W> {
     by_id: HashMap<u64, Arc<W>, foldhash::fast::RandomState>,
-    last_place: u64,
+    last_position: u64,
 }
 
-/// Everybody who waits.
+/// All blocked clients.
 #[derive(Debug)]
 pub struct Lines<W> {
     shards: Box<[Mutex<Shard<W>>]>,
@@ -181,7 +183,7 @@ pub struct Lines<W> {
 impl<W> Default for Lines<W> {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
-        let clients = Clients { by_id: HashMap::default(), last_place: 0 };
+        let clients = Clients { by_id: HashMap::default(), last_position: 0 };
         Lines { shards, clients: Mutex::new(clients) }
     }
 }
@@ -195,24 +197,24 @@ impl<W: Waits> Lines<W> {
         lock(&self.clients)
     }
 
-    /// Puts a client at the end of the lines of all its keys, whose shards must be held. Its thread has been told
-    /// before, if it is another one. O(keys).
+    /// Appends a client to the wait queues of all its keys, whose shards must be held. If another
+    /// thread owns the client, that thread must have been notified before. O(keys).
     pub fn enter(&self, ks: &Keyspace, waiting: &Arc<W>) {
         let mut clients = self.clients();
         if waiting.state().is_over() {
-            // Its thread has ended the wait already, and may have found another one for the client.
+            // Its thread has already ended the wait, and the client may have blocked again.
             return;
         }
-        // One place for all its lines. Those who enter the same line hold the same shard, one after the
-        // other, so places ascend along each line.
-        clients.last_place += 1;
-        let place = clients.last_place;
-        waiting.state().set_place(place);
+        // One position for all its queues. Threads that append to the same queue hold the same
+        // shard one after another, so positions ascend along each queue.
+        clients.last_position += 1;
+        let position = clients.last_position;
+        waiting.state().set_position(position);
         clients.by_id.insert(waiting.client(), waiting.clone());
         drop(clients);
         for (shard, key) in waiting.keys() {
             let mut of_shard = self.shard(*shard);
-            of_shard.enter(place, key, waiting);
+            of_shard.enter(position, key, waiting);
             ks.set_waited(*shard, true);
             if waiting.follows() {
                 ks.set_followed(*shard, true);
@@ -221,9 +223,9 @@ impl<W: Waits> Lines<W> {
         self.look_again(ks, waiting);
     }
 
-    /// To be called when a client stands in line, or waits on in it after somebody has tried to serve it: whoever has
-    /// ended its wait, or killed it, while it could not give up or be taken out of all its lines, has left that to
-    /// this.
+    /// Call after a client was queued, or stays queued after a failed attempt to serve it.
+    /// Another thread may have killed it, or ended its wait, when it could not yet be removed
+    /// from all its queues; this call then removes it.
     pub fn look_again(&self, ks: &Keyspace, waiting: &Arc<W>) {
         if waiting.is_killed() {
             waiting.state().give_up();
@@ -233,26 +235,27 @@ impl<W: Waits> Lines<W> {
         }
     }
 
-    /// Takes a client out of all its lines. O(clients in them). Needs no shard: the bit that is
-    /// cleared with the last line of a shard is set under the same mutex.
+    /// Removes a client from all its wait queues. O(clients in them). Needs no shard: the
+    /// interest bit that is cleared with the last queue of a shard is set under the same mutex.
     pub fn leave(&self, ks: &Keyspace, waiting: &Arc<W>) {
         self.forget_client(waiting);
-        // A place of 0: it has not entered any line, and looks when it has.
-        let place = waiting.state().place();
+        // Position 0: it has not entered any queue yet, and checks for this after it has.
+        let position = waiting.state().position();
         for (shard, key) in waiting.keys() {
             let mut of_shard = self.shard(*shard);
-            of_shard.leave(place, key, waiting);
+            of_shard.leave(position, key, waiting);
             if of_shard.followers == 0 {
                 ks.set_followed(*shard, false);
             }
-            if of_shard.lines.is_empty() {
+            if of_shard.queues.is_empty() {
                 ks.set_waited(*shard, false);
             }
         }
     }
 
-    /// The client of that wait is not found by its id any more. What is left of it in lines is passed over,
-    /// once the wait is over: whoever can't take the time for [`Lines::leave`] has another thread do it.
+    /// Unregisters the client's id from this wait. Its remaining queue entries are skipped once
+    /// the wait is over. A thread that can't spend the time for [`Lines::leave`] calls this and
+    /// leaves the removal to another thread.
     pub fn forget_client(&self, waiting: &Arc<W>) {
         let mut clients = self.clients();
         if clients.by_id.get(&waiting.client()).is_some_and(|w| Arc::ptr_eq(w, waiting)) {
@@ -260,19 +263,20 @@ impl<W: Waits> Lines<W> {
         }
     }
 
-    /// A client that stands in line will not be served any more. If it was its turn, it is that of those behind it in
-    /// its lines: `tell` tells their threads to try. Needs no shard, since it serves nobody by itself. O(clients in the
-    /// lines).
-    pub fn abandon(&self, ks: &Keyspace, waiting: &Arc<W>, tell: impl FnMut(&Arc<W>)) {
+    /// Removes a queued client that will not be served any more. If it was about to retry, the
+    /// clients after it in its queues retry instead: `notify` notifies their threads. Needs no
+    /// shard, since it serves no client itself. O(clients in the queues).
+    pub fn abandon(&self, ks: &Keyspace, waiting: &Arc<W>, notify: impl FnMut(&Arc<W>)) {
         let had_turn = waiting.state().quit();
         self.leave(ks, waiting);
         if had_turn {
-            self.pass_turn(waiting, tell);
+            self.pass_turn(waiting, notify);
         }
     }
 
-    /// It was the turn of a client whose wait is over: it is that of those behind it. O(clients in the lines).
-    pub fn pass_turn(&self, waiting: &Arc<W>, mut tell: impl FnMut(&Arc<W>)) {
+    /// Passes the turn of a client whose wait is over to the clients after it. O(clients in the
+    /// queues).
+    pub fn pass_turn(&self, waiting: &Arc<W>, mut notify: impl FnMut(&Arc<W>)) {
         for (shard, key) in waiting.keys() {
             let name = (*shard, waiting.db(), &key[..]);
             let mut passed = 0;
@@ -281,13 +285,13 @@ impl<W: Waits> Lines<W> {
             {
                 passed = number;
                 match next.state().claim() {
-                    // Whoever is at it sees to it, but may serve it from another key: not to those behind.
+                    // Another thread serves it, maybe from another key; so look at clients after it, too.
                     Claim::Over | Claim::Theirs => {}
-                    // It sees to those behind.
+                    // Its owner passes the turn on to the clients after it.
                     Claim::Owners => break,
                     Claim::Ours => {
                         next.state().unclaim(true);
-                        tell(&next);
+                        notify(&next);
                         break;
                     }
                 }
@@ -295,55 +299,55 @@ impl<W: Waits> Lines<W> {
         }
     }
 
-    /// The first of those who wait for `key` and came after the one with the number `after` that
-    /// satisfies `is_next`; 0: of all. With its number. O(log n + those that do not).
+    /// The first client blocked on `key` after position `after` that satisfies `is_next`, with
+    /// its position; `after` 0 begins at the front. O(log n + clients that don't satisfy it).
     pub fn first_after(
         &self,
         after: u64,
         (shard, db, key): (u16, usize, &[u8]),
         is_next: impl FnMut(&Arc<W>) -> bool,
     ) -> Option<(u64, Arc<W>)> {
-        self.shard(shard).line(db, key)?.first_after(after, is_next)
+        self.shard(shard).queue(db, key)?.first_after(after, is_next)
     }
 
-    /// Whether anybody waits for `key`.
+    /// Whether any client is blocked on `key`.
     pub fn has(&self, shard: u16, db: usize, key: &[u8]) -> bool {
-        self.shard(shard).line(db, key).is_some()
+        self.shard(shard).queue(db, key).is_some()
     }
 
-    /// Every key of `db` in `shard` for which somebody waits.
+    /// Every key of `db` in `shard` with blocked clients.
     pub fn keys(&self, shard: u16, db: usize) -> Vec<Box<[u8]>> {
         let of_shard = self.shard(shard);
-        let lines = of_shard.lines.get(&db);
-        lines.map_or_else(Vec::new, |lines| lines.keys().map(|key| key[..].into()).collect())
+        let queues = of_shard.queues.get(&db);
+        queues.map_or_else(Vec::new, |queues| queues.keys().map(|key| key[..].into()).collect())
     }
 
-    /// What the client of that id waits for.
+    /// The current wait of the client with that id.
     pub fn of_client(&self, client: u64) -> Option<Arc<W>> {
         self.clients().by_id.get(&client).cloned()
     }
 
-    /// How many clients there are that satisfy `is`.
+    /// The number of blocked clients that satisfy `is`.
     pub fn count(&self, is: impl Fn(&W) -> bool) -> usize {
         self.clients().by_id.values().filter(|w| is(w)).count()
     }
 
-    /// How many keys are waited for.
+    /// The number of keys with blocked clients.
     pub fn keys_waited_for(&self) -> usize {
-        let of_shard = |s| self.shard(s).lines.values().map(HashMap::len).sum::<usize>();
+        let of_shard = |s| self.shard(s).queues.values().map(HashMap::len).sum::<usize>();
         (0..SHARDS as u16).map(of_shard).sum()
     }
 
-    /// How many keys have a client in their line that follows them and satisfies `is`. O(shards, and
-    /// clients in the lines of those in which somebody follows).
+    /// The number of keys with a queued client that follows them and satisfies `is`. O(shards,
+    /// and clients in the queues of shards with followers).
     pub fn keys_followed_by(&self, is: impl Fn(&W) -> bool) -> usize {
         let followed = |s: u16| {
             let of_shard = self.shard(s);
             if of_shard.followers == 0 {
                 return 0;
             }
-            let lines = of_shard.lines.values().flat_map(HashMap::values);
-            lines.filter(|line| line.any(|w| w.follows() && is(w))).count()
+            let queues = of_shard.queues.values().flat_map(HashMap::values);
+            queues.filter(|queue| queue.any(|w| w.follows() && is(w))).count()
         };
         (0..SHARDS as u16).map(followed).sum()
     }
@@ -393,53 +397,53 @@ mod tests {
         }
     }
 
-    /// The clients in the line of a key, in their order.
-    fn line(lines: &Lines<Client>, key: &str) -> Vec<u64> {
+    /// The clients in the wait queue of a key, in order.
+    fn queue(queues: &Lines<Client>, key: &str) -> Vec<u64> {
         let (mut passed, mut all) = (0, Vec::new());
-        while let Some((place, client)) =
-            lines.first_after(passed, (0, 3, key.as_bytes()), |_| true)
+        while let Some((position, client)) =
+            queues.first_after(passed, (0, 3, key.as_bytes()), |_| true)
         {
             all.push(client.id);
-            passed = place;
+            passed = position;
         }
         all
     }
 
     #[test]
-    fn clients_leave_lines_in_any_order() {
+    fn clients_leave_wait_queues_in_any_order() {
         let ks = Keyspace::new(4, 1, Box::new(|_| {}));
-        let lines = Lines::default();
+        let queues = Lines::default();
         let clients: Vec<Arc<Client>> = (0..50)
             .map(|id| Client::new(id, if id % 2 == 0 { &["a", "b"] } else { &["b"] }))
             .collect();
-        clients.iter().for_each(|client| lines.enter(&ks, client));
-        assert_eq!(line(&lines, "b"), (0..50).collect::<Vec<_>>());
-        assert_eq!(line(&lines, "a"), (0..50).step_by(2).collect::<Vec<_>>());
-        assert!(!lines.has(0, 2, b"a"), "another database");
+        clients.iter().for_each(|client| queues.enter(&ks, client));
+        assert_eq!(queue(&queues, "b"), (0..50).collect::<Vec<_>>());
+        assert_eq!(queue(&queues, "a"), (0..50).step_by(2).collect::<Vec<_>>());
+        assert!(!queues.has(0, 2, b"a"), "another database");
         let mut left: Vec<u64> = (0..50).collect();
         for n in 0..50u64 {
             let id = n * 7 % 50;
-            lines.leave(&ks, &clients[id as usize]);
-            lines.leave(&ks, &clients[id as usize]);
+            queues.leave(&ks, &clients[id as usize]);
+            queues.leave(&ks, &clients[id as usize]);
             left.retain(|other| *other != id);
-            assert_eq!(line(&lines, "b"), left);
+            assert_eq!(queue(&queues, "b"), left);
         }
-        assert_eq!((lines.keys_waited_for(), lines.shard(0).followers), (0, 0));
-        assert!(lines.of_client(7).is_none());
+        assert_eq!((queues.keys_waited_for(), queues.shard(0).followers), (0, 0));
+        assert!(queues.of_client(7).is_none());
     }
 
     #[test]
-    fn a_client_that_is_forgotten_stands_in_its_lines_until_it_leaves() {
+    fn a_forgotten_client_stays_queued_until_it_leaves() {
         let ks = Keyspace::new(4, 1, Box::new(|_| {}));
-        let lines = Lines::default();
+        let queues = Lines::default();
         let (old, new) = (Client::new(1, &["a"]), Client::new(1, &["a"]));
-        lines.enter(&ks, &old);
-        lines.forget_client(&old);
-        assert!(lines.of_client(1).is_none());
-        // The client waits for the same key again before what is left of its first wait is gone.
-        lines.enter(&ks, &new);
-        lines.leave(&ks, &old);
-        assert_eq!(line(&lines, "a"), [1]);
-        assert!(lines.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
+        queues.enter(&ks, &old);
+        queues.forget_client(&old);
+        assert!(queues.of_client(1).is_none());
+        // The client blocks on the same key again before its first queue entry is removed.
+        queues.enter(&ks, &new);
+        queues.leave(&ks, &old);
+        assert_eq!(queue(&queues, "a"), [1]);
+        assert!(queues.of_client(1).is_some_and(|found| Arc::ptr_eq(&found, &new)));
     }
 }

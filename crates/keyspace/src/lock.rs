@@ -1,4 +1,4 @@
-//! The lock of one shard, with parking in the place of waiting.
+//! The lock of one shard; it parks a connection instead of blocking a thread.
 //!
 //! An I/O thread must never sleep on a shard (it has other connections to serve), so the lock
 //! has no blocking `lock`: [`ShardLock::try_lock`] spins shortly and gives up, and
@@ -8,10 +8,10 @@
 //! state   FREE --try_lock--> HELD --park--> HELD+WAITERS --release--> FREE, waiters returned
 //! ```
 //!
-//! No wake-up is lost: `park` holds the queue's mutex while it either marks a held lock as
-//! waited for or finds it free (and takes it); a release that sees the mark empties the queue
-//! under the same mutex. A waiter that is woken tries again, in the order of parking; another
-//! thread may overtake it, which keeps the fast path a single compare-and-swap.
+//! No wake-up is lost: `park` holds the queue's mutex while it either marks a held lock as waited
+//! for or takes a free one; a release that sees the mark empties the queue under the same mutex.
+//! Woken waiters retry in the order of parking. Another thread may overtake them, which keeps the
+//! fast path a single compare-and-swap.
 //!
 //! Model-tested with loom (`tests/loom_lock.rs`).
 
@@ -23,34 +23,36 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const WAITED: u32 = 3;
 
-/// Tries of a busy lock before the caller is told to park. Commands hold a shard for well
-/// under a microsecond; whoever holds it longer has lost its CPU or does something large.
+/// Tries of a busy lock before the caller must park. Commands hold a shard for well under a
+/// microsecond; a thread that holds it longer has lost its CPU or runs a large command.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// Who is to be woken: an I/O thread, and what it gave to recognize the connection by.
+/// A parked connection: the I/O thread to wake and the token by which it finds the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
     pub thread: u32,
     pub token: u64,
 }
 
-/// What [`ShardLock::park`] did.
+/// The result of [`ShardLock::park`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Park {
-    /// The lock was free after all: the caller holds it.
+    /// The lock was free: the caller holds it now.
     Acquired,
     /// The waiter is queued; the holder's release returns it.
     Parked,
 }
 
-/// One shard's lock. A line of its own, so that neighbours do not disturb each other.
+/// One shard's lock, on its own cache line against false sharing.
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct ShardLock {
     state: AtomicU32,
-    /// Bits of [`crate::interest`]. Here because this line is at hand whenever they are asked for.
+    /// Bits of [`crate::interest`]. They are here because a command that reads them has this
+    /// cache line loaded.
     pub(crate) interest: AtomicU32,
-    /// Unix time in milliseconds of the last command that held this lock. Changed by who holds it.
+    /// Unix time in milliseconds of the last command that held this lock. Only the holder changes
+    /// it.
     pub(crate) time: AtomicI64,
     waiters: Mutex<VecDeque<Waiter>>,
 }
@@ -89,7 +91,7 @@ impl ShardLock {
         false
     }
 
-    /// Queues `waiter` behind a busy lock, or takes the lock when it has become free.
+    /// Queues `waiter` on a busy lock, or takes the lock if it has become free.
     pub fn park(&self, waiter: Waiter) -> Park {
         let mut queue = lock(&self.waiters);
         loop {
@@ -105,8 +107,8 @@ impl ShardLock {
         }
     }
 
-    /// Raises the time of `turn` to that of the lock, or that of the lock to it. Only the holder
-    /// may call this.
+    /// Raises the time of `turn` to that of the lock, or the reverse, whichever is later. Only
+    /// the holder may call this.
     #[inline]
     pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
         let last = self.time.load(Ordering::Relaxed);
@@ -117,7 +119,8 @@ impl ShardLock {
         }
     }
 
-    /// Releases the lock; the answer is to be woken, in order. Only the holder may call this.
+    /// Releases the lock and returns the waiters to wake, in order. Only the holder may call
+    /// this.
     #[inline(always)]
     #[must_use]
     pub fn release(&self) -> VecDeque<Waiter> {

@@ -1,4 +1,4 @@
-//! Notices: what has happened to keys, in the words of keyspace notifications.
+//! Notices: changes of keys as keyspace notifications.
 //!
 //! ```text
 //!  command: notify(Classes::STRING, "set", key) ─┐
@@ -7,14 +7,14 @@
 //!  commit, before the shards are released:  hand_over ─► the keyspace's listener
 //! ```
 //!
-//! A notice is no [`Effect`](crate::effect::Effect): one change can be told in several words (a
-//! string that is set with a lifetime is `set` and `expire`) or in none, and some words tell of no
-//! change at all (`keymiss`). So commands say them, at the place where the change is made, and the
-//! order in which they are said is the order in which clients hear them. What the keyspace does by
-//! itself, it tells by itself.
+//! A notice is not an [`Effect`](crate::effect::Effect): one change can send several notices (a
+//! string set with a lifetime sends `set` and `expire`) or none, and some notices report no
+//! change (`keymiss`). So commands send them where they make the change, and clients receive them
+//! in that order. The keyspace sends notices of its own changes itself.
 //!
-//! Which classes are wanted is a word beside the turn's effects, taken from the configuration when
-//! a turn begins. Nobody wants any, as a rule, and then a notice costs one look at that word.
+//! The wanted classes are a word next to the pending effects, taken from the configuration at the
+//! start of an iteration. Usually no class is wanted, and then a notice costs one load of that
+//! word.
 
 use std::fmt;
 
@@ -23,9 +23,9 @@ use std::fmt;
 pub struct Classes(u32);
 
 impl Classes {
-    /// Nothing at all.
+    /// No class.
     pub const NONE: Classes = Classes(0);
-    /// `g`: what happens to keys of any type.
+    /// `g`: commands on keys of any type.
     pub const GENERIC: Classes = Classes(1);
     /// `$`
     pub const STRING: Classes = Classes(1 << 1);
@@ -37,22 +37,22 @@ impl Classes {
     pub const HASH: Classes = Classes(1 << 4);
     /// `z`
     pub const ZSET: Classes = Classes(1 << 5);
-    /// `x`: a key has gone because its time was over, or a sweep has removed fields of a hash for that.
+    /// `x`: a key has expired, or a sweep has removed expired fields of a hash.
     pub const EXPIRED: Classes = Classes(1 << 6);
-    /// `e`: a key has gone for want of memory.
+    /// `e`: a key was evicted.
     pub const EVICTED: Classes = Classes(1 << 7);
     /// `t`
     pub const STREAM: Classes = Classes(1 << 8);
-    /// `n`: a key has come to be.
+    /// `n`: a key was created.
     pub const NEW: Classes = Classes(1 << 9);
-    /// `m`: somebody wanted to read a key that is not there.
+    /// `m`: a read of a key that does not exist.
     pub const MISS: Classes = Classes(1 << 10);
     /// `K`: publish on a channel of the key.
     pub const BY_KEY: Classes = Classes(1 << 11);
     /// `E`: publish on a channel of the event.
     pub const BY_EVENT: Classes = Classes(1 << 12);
 
-    /// Each with its letter in `notify-keyspace-events`.
+    /// Each class with its letter in `notify-keyspace-events`.
     pub const LETTERS: [(u8, Classes); 13] = [
         (b'g', Classes::GENERIC),
         (b'$', Classes::STRING),
@@ -69,7 +69,7 @@ impl Classes {
         (b'E', Classes::BY_EVENT),
     ];
 
-    /// Those whose letters `is_wanted`; nothing if that would be published on no channel.
+    /// The classes whose letters `is_wanted`; empty if no channel is among them.
     pub fn wanted(is_wanted: impl Fn(u8) -> bool) -> Classes {
         let wanted = Self::LETTERS.iter().filter(|(letter, _)| is_wanted(*letter));
         let all = wanted.fold(Classes::NONE, |all, (_, class)| all.or(*class));
@@ -80,13 +80,13 @@ impl Classes {
         Classes(self.0 | other.0)
     }
 
-    /// Whether the two have anything in common.
+    /// Whether the two have a class in common.
     #[inline]
     pub const fn has(self, other: Classes) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the set is empty.
     #[inline]
     pub const fn is_none(self) -> bool {
         self.0 == 0
@@ -101,18 +101,18 @@ impl fmt::Debug for Classes {
     }
 }
 
-/// What has happened to one key.
+/// One event of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub db: usize,
-    /// The one class that it is of.
+    /// The single class that it belongs to.
     pub class: Classes,
     pub event: &'static str,
     pub key: Box<[u8]>,
 }
 
-/// Gets the notices of a group in the order in which things have happened, while their shards are
-/// still held: it must not wait for anything. The classes are those that were wanted.
+/// Gets the notices of a group in the order of its changes, while its shards are still held: it
+/// must not block. The classes are the wanted ones.
 pub type Listener = Box<dyn Fn(Classes, &[Notice]) + Send + Sync>;
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_class_has_a_bit_and_a_letter_of_its_own() {
+    fn every_class_has_a_unique_bit_and_letter() {
         for (n, (letter, class)) in Classes::LETTERS.iter().enumerate() {
             for (other_letter, other) in &Classes::LETTERS[..n] {
                 assert!(letter != other_letter && !class.has(*other));

@@ -1,12 +1,13 @@
-//! Which shards of a database may have keys: sums over a database pass over the empty ones.
+//! Which shards of a database may have keys: sums over a database skip the empty ones.
 //!
 //! A database is spread over all shards, and there may be thousands of databases: INFO would load
-//! 256 cache lines for each, most of them of empty tables. So there is a bit for each table, in a
-//! half cache line for each database. Who puts the first key into a table sets its bit, with the
-//! shard in hand. The bit stays when the table becomes empty again, so that a key that comes and
-//! goes all the time writes nothing that others share; it is taken away when a whole database is
-//! emptied, and by a sum that finds it in vain and can take the shard. Models don't try the bits out:
-//! they are set and taken away by the holder of the shard, and read as moment's values.
+//! 256 cache lines for each, most of them for empty tables. So each table has a bit, in half a
+//! cache line per database. The thread that inserts the first key into a table sets its bit while
+//! it holds the shard. The bit stays set when the table becomes empty again, so that a key that
+//! is created and deleted all the time causes no writes to shared memory. The bit is cleared when
+//! a whole database is emptied, and by a sum that finds the table empty and can take the shard.
+//! The loom models leave the bits out: only the holder of the shard writes them, and readers
+//! expect outdated values.
 
 use crate::keyspace::SHARDS;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,18 +18,18 @@ const WORDS: usize = SHARDS.div_ceil(BITS);
 
 #[derive(Debug)]
 pub(crate) struct Occupied {
-    /// A bit for each table, by database.
+    /// A bit per table, by database.
     tables: Box<[AtomicU64]>,
-    /// The same bits by shard, for who holds one and looks at its part of all databases.
+    /// The same bits by shard, for a thread that holds one shard and visits all databases.
     by_shard: Box<[AtomicU64]>,
     /// Words of one shard.
     words: usize,
-    /// A bit for each database that has ever had a key. It stays: threads with other shards of the
-    /// database in hand could note a key while it is taken away.
+    /// A bit for each database that has ever had a key. It is never cleared: threads that hold
+    /// other shards of the database could set it at the same time.
     databases: Box<[AtomicU64]>,
 }
 
-/// The numbers of the bits that are set in these words, in ascending order.
+/// The indexes of the bits set in these words, in ascending order.
 fn bits(words: &[AtomicU64]) -> impl Iterator<Item = usize> + '_ {
     words.iter().enumerate().flat_map(|(n, word)| {
         let mut left = word.load(Ordering::Relaxed);
@@ -67,7 +68,7 @@ impl Occupied {
         (&self.words(db)[shard / BITS], 1 << (shard % BITS))
     }
 
-    /// The table has a key. Only the holder of the shard calls it.
+    /// The table has a key. Only the holder of the shard may call this.
     pub(crate) fn note(&self, shard: u16, db: usize) {
         let (word, bit) = self.word(shard, db);
         set(word, bit);
@@ -80,7 +81,7 @@ impl Occupied {
         bits(&self.databases)
     }
 
-    /// The table has none. Only the holder of the shard calls it.
+    /// The table is empty. Only the holder of the shard may call this.
     pub(crate) fn forget(&self, shard: u16, db: usize) {
         let (word, bit) = self.word(shard, db);
         if word.load(Ordering::Relaxed) & bit != 0 {
@@ -89,13 +90,13 @@ impl Occupied {
         }
     }
 
-    /// The word by shard with the bit of this table.
+    /// The word of `by_shard` with the bit of this table.
     fn word_of(&self, shard: u16, db: usize) -> &AtomicU64 {
         &self.by_shard[usize::from(shard) * self.words + db / BITS]
     }
 
-    /// The databases of which `shard` may have keys, in ascending order; it has none of others. For the holder of the
-    /// shard. O(databases / 64).
+    /// The databases of which `shard` may have keys, in ascending order; all others are empty
+    /// there. For the holder of the shard. O(databases / 64).
     pub(crate) fn databases_of(&self, shard: u16) -> impl Iterator<Item = usize> + '_ {
         bits(&self.by_shard[usize::from(shard) * self.words..][..self.words])
     }

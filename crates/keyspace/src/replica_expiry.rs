@@ -1,14 +1,15 @@
 //! Keys whose expiry a client of a writable replica has set.
 //!
-//! A replica does not remove expired keys: its primary does, and sends the deletions. But the primary does not
-//! know of keys that clients write on the replica itself, so nobody would ever remove those. While a server is
-//! such a replica, every shard has the bit [`REPLICA_EXPIRY`](crate::interest::REPLICA_EXPIRY), and a command
-//! of a client that sets the expiry of a key notes the key here. [`crate::expiry::expire_noted`] removes
-//! noted keys when their time comes.
+//! A replica does not remove expired keys: its primary does, and sends the deletions. But the
+//! primary does not know keys that clients write on the replica itself, so those would never be
+//! removed. While a server is a writable replica, every shard has the bit
+//! [`REPLICA_EXPIRY`](crate::interest::REPLICA_EXPIRY), and a client's command that sets the
+//! expiry of a key records the key here. [`crate::expiry::expire_noted`] removes recorded keys
+//! when they expire.
 //!
-//! The reference keeps a set of names and samples it (`expireReplicaKeys` in `expire.c`). Here the keys are
-//! in order of time as well, so a step looks at expired keys only, and a key that the primary gives
-//! an expiry to is the primary's again.
+//! Valkey keeps a set of names and samples it (`expireReplicaKeys` in `expire.c`). Here the keys
+//! are also ordered by time, so a step visits expired keys only. When the primary sets the expiry
+//! of a recorded key, the key is the primary's again.
 
 use crate::interest::REPLICA_EXPIRY;
 use crate::keyspace::{Keyspace, SHARDS};
@@ -16,20 +17,20 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The noted keys of all shards.
+/// The recorded keys of all shards.
 pub(crate) struct NotedKeys {
     shards: Box<[Mutex<Noted>]>,
     count: AtomicUsize,
 }
 
-/// The noted keys of one shard. Changed by the holder of the shard only.
+/// The recorded keys of one shard. Only the holder of the shard changes them.
 #[derive(Default)]
 struct Noted {
-    /// By database: name and time.
+    /// By database: name and expiry.
     by_name: HashMap<usize, HashMap<Arc<[u8]>, i64>>,
-    /// The same, in order of time.
+    /// The same, ordered by expiry.
     by_time: BTreeSet<(i64, usize, Arc<[u8]>)>,
-    /// The expiry that the key had which is about to change.
+    /// The old expiry of the key that is about to change.
     before: Option<i64>,
 }
 
@@ -68,13 +69,13 @@ impl NotedKeys {
         answer
     }
 
-    /// A key of `shard`, which has this expiry, is about to change.
+    /// A key of `shard` with this expiry is about to change.
     pub(crate) fn before_write(&self, shard: u16, expiry: Option<i64>) {
         self.change(shard, |noted| noted.before = expiry);
     }
 
-    /// The key has changed and has this expiry now. `is_client`: a client has done that, not the primary. Whoever
-    /// gives it the expiry that it has, to the millisecond, changes nothing here.
+    /// The key has changed and has the expiry `at` now. `is_client`: a client made the change,
+    /// not the primary. A change that keeps the expiry, to the millisecond, has no effect here.
     pub(crate) fn changed(
         &self,
         shard: u16,
@@ -94,19 +95,19 @@ impl NotedKeys {
         });
     }
 
-    /// The key is no more.
+    /// The key was removed.
     pub(crate) fn removed(&self, shard: u16, db: usize, key: &[u8]) {
         self.change(shard, |noted| noted.remove(db, key));
     }
 
-    /// Up to `most` keys of `shard`, with their databases, whose time is at or before `now_ms`.
+    /// Up to `most` keys of `shard`, with their databases, that expire at or before `now_ms`.
     pub(crate) fn due(&self, shard: u16, now_ms: i64, most: usize) -> Vec<(usize, Arc<[u8]>)> {
         let noted = lock(&self.shards[usize::from(shard)]);
         let due = noted.by_time.iter().take_while(|(at, ..)| *at <= now_ms).take(most);
         due.map(|(_, db, key)| (*db, key.clone())).collect()
     }
 
-    /// All keys of `db` in `shard` are no more.
+    /// All keys of `db` in `shard` were removed.
     pub(crate) fn emptied(&self, shard: u16, db: usize) {
         if self.count() > 0 {
             self.change(shard, |noted| {
@@ -132,15 +133,15 @@ impl NotedKeys {
         });
     }
 
-    /// How many there are; a moment's value.
+    /// The number of recorded keys; may be outdated at once.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 }
 
 impl Keyspace {
-    /// Begins or ends noting keys to which clients of this server, a replica, give an expiry. To be called before
-    /// such clients may write. Keys that were noted stay so.
+    /// Starts or stops recording keys whose expiry is set by clients of this server, a replica.
+    /// Call it before such clients may write. Recorded keys stay recorded.
     pub fn note_replica_expiry(&self, on: bool) {
         if (self.interest(0) & REPLICA_EXPIRY != 0) == on {
             return;
@@ -148,7 +149,7 @@ impl Keyspace {
         (0..SHARDS as u16).for_each(|shard| self.set_interest(shard, REPLICA_EXPIRY, on));
     }
 
-    /// Forgets all noted keys: the server is a primary now, or has other data.
+    /// Forgets all recorded keys: the server is a primary now, or has other data.
     pub fn forget_replica_expiry(&self) {
         if self.noted.count() == 0 {
             return;
@@ -160,7 +161,7 @@ impl Keyspace {
         }
     }
 
-    /// How many keys are noted; a moment's value.
+    /// The number of recorded keys; may be outdated at once.
     pub fn replica_expiry_count(&self) -> usize {
         self.noted.count()
     }

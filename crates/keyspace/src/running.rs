@@ -1,26 +1,26 @@
-//! What commands of the slow lane hold, for those who must know all keys at one moment.
+//! The shards held by slow-lane commands, for threads that need all keys at one moment.
 //!
-//! A long command is in the middle of its work for seconds. Who counts the keys, picks one by
-//! chance or begins a walk over them stops the I/O threads for microseconds, and must not wait for
-//! it: it comes before the long command, in the order of execution, whatever that has done so far.
+//! A long command may run for seconds. A thread that counts the keys, picks a random key or
+//! begins a walk stops the I/O threads for microseconds and must not wait for the long command.
+//! In the order of execution it comes before the long command, however much of that has been
+//! done.
 //!
 //! ```text
-//!  long command    hold: notes its shards and how many keys they have ─► work ─► commit: all at once
-//!  DBSIZE          counts what was noted where a shard is held, else what is there
+//!  long command    hold: records its shards and their key counts ─► work ─► commit: all at once
+//!  DBSIZE          uses the recorded count of a held shard, else the current count
 //!  KEYS            begins its journals; the long command writes its effects there when it commits
 //! ```
 //!
-//! A walk ([`crate::cut`]) holds the shard that it visits in the same way: it is no thread that is
-//! stopped with the others, and copies names that nobody may free meanwhile.
+//! A walk ([`crate::cut`]) holds the shard that it visits in the same way: its thread is not
+//! stopped with the others, and no thread may free the names while it copies them.
 //!
-//! One mutex makes each of these a single step: a long command takes its shards, and commits, under
-//! it. With the shards it sets a bit of their interest, so that its effects are noted whoever else
-//! wants to know.
+//! One mutex makes each of these a single step: a long command takes its shards, and commits,
+//! under it. With the shards it sets a bit of their interest, so that its effects are recorded
+//! even if nothing else listens.
 //!
-//! A snapshot needs the old values, too, which nobody has kept if the command has begun to write
-//! already: it waits for that one, and for no other. So each command says, under the same mutex,
-//! when it is about to write for the first time; what comes of that is told in
-//! [`crate::snapshot`]'s `begin`.
+//! A snapshot also needs the old values. If a command has already begun to write, they are lost:
+//! the snapshot waits for that command, but for no other. So each command announces its first
+//! write under the same mutex; [`crate::snapshot`]'s `begin` describes the consequence.
 
 use crate::guard::ShardSet;
 use crate::interest::RUNNING;
@@ -32,51 +32,54 @@ use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Whether a command of the slow lane has written, and whether the old values are there.
+/// Whether a slow-lane command has written, and whether the old values were kept.
 #[derive(Clone, Debug)]
-pub(crate) enum Wrote {
+pub(crate) enum WriteState {
     /// It has only read so far.
     Nothing,
-    /// It has, and nobody was about to begin a snapshot when it began to.
-    Plainly,
-    /// It has, and its shards have kept images for that snapshot since before its first write.
+    /// It has written, and no snapshot was about to begin at its first write.
+    WithoutImages,
+    /// It has written, and its shards have kept images for that snapshot since before its first
+    /// write.
     Keeping(Arc<Account>),
 }
 
-impl Wrote {
-    /// Whether it has, and its old values are not there for the snapshot of `account`.
-    fn is_plain(&self, account: &Arc<Account>) -> bool {
+impl WriteState {
+    /// Whether it has written without keeping old values for the snapshot of `account`.
+    fn lacks_images(&self, account: &Arc<Account>) -> bool {
         match self {
-            Wrote::Nothing => false,
-            Wrote::Plainly => true,
-            Wrote::Keeping(_) => !self.keeps_for(account),
+            WriteState::Nothing => false,
+            WriteState::WithoutImages => true,
+            WriteState::Keeping(_) => !self.keeps_for(account),
         }
     }
 
-    /// Whether it has, and they are.
+    /// Whether it has written and kept old values for the snapshot of `account`.
     fn keeps_for(&self, account: &Arc<Account>) -> bool {
         match self {
-            Wrote::Nothing | Wrote::Plainly => false,
-            Wrote::Keeping(of) => Arc::ptr_eq(of, account),
+            WriteState::Nothing | WriteState::WithoutImages => false,
+            WriteState::Keeping(of) => Arc::ptr_eq(of, account),
         }
     }
 }
 
-/// A shard that a command of the slow lane holds, or a walk over all keys.
+/// A shard held by a slow-lane command or a walk over all keys.
 #[derive(Debug)]
 pub(crate) struct Entry {
     shard: u16,
-    /// How many keys it had when it was taken: databases in ascending order, without those that had none.
+    /// The number of keys when the shard was taken, by database in ascending order; empty
+    /// databases are left out.
     keys: Vec<(usize, usize)>,
-    /// Of the command that holds it. Changed under the mutex, by that command.
-    wrote: RefCell<Wrote>,
+    /// Of the command that holds it. Changed by that command, under the mutex.
+    write_state: RefCell<WriteState>,
 }
 
 impl Entry {
-    /// Of a shard that has just been taken, under the mutex. O(databases of which it has keys + databases / 64).
-    pub(crate) fn new(ks: &Keyspace, shard: u16, wrote: Wrote) -> Self {
+    /// An entry of a shard that has just been taken. Call it under the mutex. O(databases with
+    /// keys in it + databases / 64).
+    pub(crate) fn new(ks: &Keyspace, shard: u16, write_state: WriteState) -> Self {
         let keys = ks.occupied.databases_of(shard).map(|db| (db, ks.shard_len(shard, db)));
-        Entry { shard, keys: keys.collect(), wrote: RefCell::new(wrote) }
+        Entry { shard, keys: keys.collect(), write_state: RefCell::new(write_state) }
     }
 
     pub(crate) fn shard(&self) -> u16 {
@@ -88,60 +91,60 @@ impl Entry {
         self.keys.binary_search_by_key(&db, |(db, _)| *db).map_or(0, |at| self.keys[at].1)
     }
 
-    /// See [`Wrote::is_plain`].
-    pub(crate) fn wrote_plainly(&self, account: &Arc<Account>) -> bool {
-        self.wrote.borrow().is_plain(account)
+    /// See [`WriteState::lacks_images`].
+    pub(crate) fn wrote_without_images(&self, account: &Arc<Account>) -> bool {
+        self.write_state.borrow().lacks_images(account)
     }
 
-    /// See [`Wrote::keeps_for`].
+    /// See [`WriteState::keeps_for`].
     pub(crate) fn keeps_for(&self, account: &Arc<Account>) -> bool {
-        self.wrote.borrow().keeps_for(account)
+        self.write_state.borrow().keeps_for(account)
     }
 }
 
-/// The shards that are held by commands of the slow lane, or visited by a walk.
+/// The shards held by slow-lane commands, or visited by a walk.
 pub(crate) type Running<'k> = MutexGuard<'k, Vec<Entry>>;
 
-/// Notes that `shard` is held no more.
+/// Removes the entry of `shard`.
 pub(crate) fn forget(running: &mut Vec<Entry>, shard: u16) {
     running.retain(|entry| entry.shard != shard);
 }
 
-/// Whether a command of the slow lane, or a walk, holds `shard`.
+/// Whether a slow-lane command or a walk holds `shard`.
 pub(crate) fn is_held(running: &[Entry], shard: u16) -> bool {
     running.iter().any(|entry| entry.shard == shard)
 }
 
-/// The shards that are held.
+/// The held shards.
 pub(crate) fn held(running: &[Entry]) -> impl Iterator<Item = u16> {
     running.iter().map(|entry| entry.shard)
 }
 
-/// Of who holds `shard`.
+/// The entry of `shard`, if it is held.
 pub(crate) fn entry_of(running: &[Entry], shard: u16) -> Option<&Entry> {
     running.iter().find(|entry| entry.shard == shard)
 }
 
-/// The keys of `shard` in database `db`, as they are before what is running.
+/// The keys of `shard` in database `db`, without the changes of running commands.
 pub(crate) fn keys_of(ks: &Keyspace, running: &[Entry], shard: u16, db: usize) -> usize {
     let entry = entry_of(running, shard);
     entry.map_or_else(|| ks.shard_len(shard, db), |entry| entry.keys(db))
 }
 
-/// A command of the slow lane, as long as it holds its shards.
+/// A slow-lane command while it holds its shards.
 #[derive(Debug)]
 pub(crate) struct LongCommand<'k> {
     ks: &'k Keyspace,
     shards: ShardSet,
     /// From the beginning of the commit to its end.
     committing: Option<Running<'k>>,
-    wrote: RefCell<Wrote>,
-    /// Who stops the world waits for this.
+    write_state: RefCell<WriteState>,
+    /// A thread that stops the world waits for this lock.
     _lane: RwLockReadGuard<'k, ()>,
 }
 
 impl<'k> LongCommand<'k> {
-    /// Of one that has just taken `shards`, under the mutex.
+    /// A command that has just taken `shards`. Call it under the mutex.
     pub(crate) fn new(
         ks: &'k Keyspace,
         shards: &ShardSet,
@@ -152,7 +155,7 @@ impl<'k> LongCommand<'k> {
             ks,
             shards: ShardSet::default(),
             committing: None,
-            wrote: RefCell::new(Wrote::Nothing),
+            write_state: RefCell::new(WriteState::Nothing),
             _lane: lane,
         };
         command.note(shards, running);
@@ -160,21 +163,21 @@ impl<'k> LongCommand<'k> {
     }
 
     fn note(&mut self, shards: &ShardSet, running: &mut Vec<Entry>) {
-        let wrote = self.wrote.get_mut();
+        let write_state = self.write_state.get_mut();
         for shard in shards.iter() {
-            running.push(Entry::new(self.ks, shard, wrote.clone()));
+            running.push(Entry::new(self.ks, shard, write_state.clone()));
             self.ks.set_interest(shard, RUNNING, true);
         }
-        if let Some(account) = prepared(self.ks, wrote) {
+        if let Some(account) = prepared(self.ks, write_state) {
             shards.iter().for_each(|shard| parts::begin(self.ks, shard, &account));
         }
         self.shards = ShardSet::of(self.shards.iter().chain(shards.iter()));
     }
 
     /// The command is about to write, maybe for the first time.
-    pub(crate) fn writes(&self) {
-        let mut wrote = self.wrote.borrow_mut();
-        let Wrote::Nothing = *wrote else { return };
+    pub(crate) fn before_write(&self) {
+        let mut write_state = self.write_state.borrow_mut();
+        let WriteState::Nothing = *write_state else { return };
         if planted::is(Fault::WishesIgnored) {
             return;
         }
@@ -183,18 +186,21 @@ impl<'k> LongCommand<'k> {
             Some(running) => running,
             None => &*taken.insert(self.ks.running()),
         };
-        *wrote = match self.ks.snapshots.wish() {
-            None => Wrote::Plainly,
+        *write_state = match self.ks.snapshots.wish() {
+            None => WriteState::WithoutImages,
             Some(account) => {
                 self.shards.iter().for_each(|shard| parts::begin(self.ks, shard, &account));
-                Wrote::Keeping(account)
+                WriteState::Keeping(account)
             }
         };
         let ours = |entry: &&Entry| self.shards.iter().any(|shard| shard == entry.shard);
-        running.iter().filter(ours).for_each(|entry| *entry.wrote.borrow_mut() = wrote.clone());
+        running
+            .iter()
+            .filter(ours)
+            .for_each(|entry| *entry.write_state.borrow_mut() = write_state.clone());
     }
 
-    /// Runs `take` under the mutex, and notes the shards that it has taken.
+    /// Runs `take` under the mutex and records the taken shards.
     pub(crate) fn extend<E>(
         &mut self,
         shards: &ShardSet,
@@ -210,15 +216,15 @@ impl<'k> LongCommand<'k> {
         taken
     }
 
-    /// What the command has done is told from here on, and nobody who looks at all keys may come
-    /// in between.
+    /// Call before the effects of the command are published: no thread that reads all keys may
+    /// get in between.
     pub(crate) fn begin_commit(&mut self) {
         if self.committing.is_none() {
             self.committing = Some(self.ks.running());
         }
     }
 
-    /// All is told: the command is over.
+    /// Ends the command after its effects were published.
     pub(crate) fn publish(&mut self) {
         let shards = std::mem::take(&mut self.shards);
         if shards.is_empty() {
@@ -227,8 +233,8 @@ impl<'k> LongCommand<'k> {
         let mut running = self.committing.take().unwrap_or_else(|| self.ks.running());
         running.retain(|entry| shards.iter().all(|shard| shard != entry.shard));
         shards.iter().for_each(|shard| self.ks.set_interest(shard, RUNNING, false));
-        // It comes before the cut, which is not made yet.
-        let unneeded = prepared(self.ks, self.wrote.get_mut())
+        // The command comes before the cut, which has not been made yet.
+        let unneeded = prepared(self.ks, self.write_state.get_mut())
             .map(|_| shards.iter().map(|shard| parts::end(self.ks, shard)).collect::<Vec<_>>());
         if self.ks.snapshots.wish().is_some() {
             self.ks.snapshots.ended.notify_all();
@@ -238,7 +244,7 @@ impl<'k> LongCommand<'k> {
     }
 }
 
-/// The snapshot for which a command keeps images, while that has not made its cut.
-fn prepared(ks: &Keyspace, wrote: &Wrote) -> Option<Arc<Account>> {
-    ks.snapshots.wish().filter(|account| wrote.keeps_for(account))
+/// The snapshot for which a command keeps images, until the cut is made.
+fn prepared(ks: &Keyspace, write_state: &WriteState) -> Option<Arc<Account>> {
+    ks.snapshots.wish().filter(|account| write_state.keeps_for(account))
 }

@@ -1,17 +1,17 @@
-//! Whom to tell that what clients have read, and may have kept, is no longer so.
+//! Invalidation of values that clients have read and may have cached.
 //!
 //! ```text
-//!  change of a key ─► Effect ─► invalidate: those who have read it     in the order of execution
+//!  change of a key ─► Effect ─► invalidate: clients that have read it      in the order of execution
 //!                       │
-//!                       └─────► spread: those who follow its prefix    once for each group
-//!  FLUSHALL, FLUSHDB ─────────► everybody who keeps anything
+//!                       └─────► spread: clients that track its prefix      once for each group
+//!  FLUSHALL, FLUSHDB ─────────► all clients that cache keys
 //! ```
 //!
-//! Both are done while the shards of the keys are held, by who settles the effects. A shard in which no
-//! key is remembered for anybody has no bit that says so, and its changes cost nothing here.
+//! The thread that settles the effects does both while it holds the shards of the keys. A shard
+//! without tracked keys has its interest bit clear, and its changes cost nothing here.
 //!
-//! Exchanging two databases tells nobody, as in Valkey: clients remember keys and not databases, and
-//! who exchanges them knows who reads what.
+//! Exchanging two databases sends no invalidation, as in Valkey: clients track keys and not
+//! databases, and the operator of SWAPDB knows which clients read what.
 
 use crate::effect::{Cause, Effect};
 use crate::guard::Guard;
@@ -19,121 +19,123 @@ use crate::interest::{FOLLOWED_BY_PREFIX, READ};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::turn::Turn;
 
-/// The number of a client; none has this one.
+/// A client number that no client has.
 pub const NOBODY: u64 = 0;
 
-/// A key that has changed, and the client that did it, or [`NOBODY`].
+/// A changed key, and the client that changed it, or [`NOBODY`].
 pub type Changed = (Box<[u8]>, u64);
 
-/// What is kept of clients that cache values.
+/// The registry of clients that cache values.
 ///
-/// Everything but [`Caches::spread`] is called while the shards that it is about are held. None of it
-/// may wait.
+/// Every method except [`Caches::spread`] is called while the shards of its keys are held. No
+/// method may block.
 pub trait Caches: Send + Sync {
-    /// `key`, of this shard, was changed by the client `by`: tells those who have read it, and forgets
-    /// them. Whether keys of this shard are still remembered.
+    /// `key`, of this shard, was changed by the client `by`: notifies the clients that have read
+    /// it, and forgets them. Returns whether keys of this shard are still tracked.
     fn invalidate(&self, shard: u16, key: &[u8], by: u64) -> bool;
 
-    /// Databases were emptied: tells everybody that nothing is true any more, and forgets all keys.
+    /// Databases were emptied: notifies all clients that all cached values are invalid, and
+    /// forgets all keys.
     fn emptied(&self);
 
-    /// What has changed as one group, in the order of time.
+    /// The changed keys of one group, in order of execution.
     fn spread(&self, keys: Vec<Changed>);
 }
 
-/// What was done to whole databases: its effects on single keys are no news to readers.
+/// An operation on whole databases: its effects on single keys are not sent to readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
-    /// Such effects are these, by their places among those of the group.
+pub(crate) struct BulkOperation {
+    /// The range of its effects, as indexes into those of the group.
     pub from: usize,
     pub to: usize,
-    /// All readers are to be told that what they keep is gone.
+    /// All readers must be notified that their cached values are invalid.
     pub emptied: bool,
 }
 
-/// Effects of the turn, as far as readers are concerned.
+/// The pending effects that readers have not been notified of.
 #[derive(Debug, Default)]
-pub(crate) struct Unread {
-    pub wholes: Vec<Whole>,
-    /// How many effects, and how many of `wholes`, readers have been told of.
-    told: usize,
-    told_wholes: usize,
-    /// What is to be spread.
+pub(crate) struct Unsent {
+    pub bulk_operations: Vec<BulkOperation>,
+    /// How many effects, and how many of `bulk_operations`, readers have been notified of.
+    notified: usize,
+    notified_bulk: usize,
+    /// Changes for clients that track prefixes.
     pub changed: Vec<Changed>,
 }
 
-impl Unread {
-    /// The effects were taken: the next one is the first again.
+impl Unsent {
+    /// The effects were taken: indexes begin at 0 again.
     pub fn begin(&mut self) {
-        self.wholes.clear();
-        (self.told, self.told_wholes) = (0, 0);
+        self.bulk_operations.clear();
+        (self.notified, self.notified_bulk) = (0, 0);
     }
 }
 
 impl Keyspace {
-    /// Has `caches` be told of changes. There is one, for good.
+    /// Sets the registry to notify of changes. There is one, and it stays.
     ///
     /// # Panics
-    /// If there is one already.
+    /// If a registry is already set.
     pub fn tell_caches(&self, caches: Box<dyn Caches>) {
-        assert!(self.caches.set(caches).is_ok(), "caches are kept in one place");
+        assert!(self.caches.set(caches).is_ok(), "there is one registry of caches");
     }
 
-    /// Says that a key of `shard` is remembered, for a client that has read it. To be called while the
+    /// Sets whether a key of `shard` is tracked for a client that has read it. Call it while the
     /// shard is held.
     pub fn set_read(&self, shard: u16, on: bool) {
         self.set_interest(shard, READ, on);
     }
 
-    /// Whether keys of `shard` are remembered; a moment's value unless the shard is held.
+    /// Whether keys of `shard` are tracked; may be outdated at once unless the shard is held.
     pub fn is_read(&self, shard: u16) -> bool {
         self.interest(shard) & READ != 0
     }
 
-    /// Says whether clients follow all keys of some prefix: then changes are spread. A command that is
-    /// being executed may not see it yet.
+    /// Sets whether clients track keys by prefix: then changes are passed to [`Caches::spread`].
+    /// A running command may not see it yet.
     pub fn set_followed_by_prefix(&self, on: bool) {
         (0..SHARDS as u16).for_each(|shard| self.set_interest(shard, FOLLOWED_BY_PREFIX, on));
     }
 }
 
-/// Tells those who have read keys of the effects since the last call. To be called before anybody is
-/// noted as a reader of what the turn has changed; settling does it, too. O(effects).
+/// Notifies the readers of changed keys of the effects since the last call. Call it before a
+/// client is recorded as a reader of keys that this context has changed;
+/// [`settle`](crate::commit::settle) calls it, too. O(effects).
 #[inline]
 pub fn invalidate(guard: &Guard<'_>, turn: &mut Turn) {
     if !turn.effects.is_empty() {
-        tell_readers(guard, turn);
+        notify_readers(guard, turn);
     }
 }
 
 #[cold]
-fn tell_readers(guard: &Guard<'_>, turn: &mut Turn) {
+fn notify_readers(guard: &Guard<'_>, turn: &mut Turn) {
     let ks = guard.keyspace();
     let Some(caches) = ks.caches.get() else { return };
-    let (effects, unread) = turn.effects.unread();
-    let mut at = unread.told;
-    let mut tell = |effect: &Effect| tell_of(ks, &**caches, effect, &mut unread.changed);
-    for whole in &unread.wholes[unread.told_wholes..] {
-        effects[at..whole.from].iter().for_each(&mut tell);
-        // What was found to have expired meanwhile is, though.
+    let (effects, unsent) = turn.effects.unsent();
+    let mut at = unsent.notified;
+    let mut notify = |effect: &Effect| notify_of(ks, &**caches, effect, &mut unsent.changed);
+    for bulk in &unsent.bulk_operations[unsent.notified_bulk..] {
+        effects[at..bulk.from].iter().for_each(&mut notify);
+        // Expiry found meanwhile is sent nevertheless.
         let expired = |effect: &&Effect| effect.cause != Cause::Command;
-        effects[whole.from..whole.to].iter().filter(expired).for_each(&mut tell);
-        if whole.emptied {
+        effects[bulk.from..bulk.to].iter().filter(expired).for_each(&mut notify);
+        if bulk.emptied {
             caches.emptied();
             (0..SHARDS as u16).for_each(|shard| ks.set_read(shard, false));
         }
-        at = whole.to;
+        at = bulk.to;
     }
-    effects[at..].iter().for_each(&mut tell);
-    (unread.told, unread.told_wholes) = (effects.len(), unread.wholes.len());
+    effects[at..].iter().for_each(&mut notify);
+    (unsent.notified, unsent.notified_bulk) = (effects.len(), unsent.bulk_operations.len());
 }
 
-fn tell_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut Vec<Changed>) {
+fn notify_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut Vec<Changed>) {
     let Effect { shard, key, by, cause, .. } = effect;
     let interest = ks.interest(*shard);
     let by = match cause {
         Cause::Command => *by,
-        // That its time is over is nobody's doing, whoever finds it.
+        // Expiry is attributed to no client, whichever finds it.
         Cause::Expiry | Cause::Eviction => NOBODY,
     };
     if interest & READ != 0 && !caches.invalidate(*shard, key, by) {
@@ -144,8 +146,8 @@ fn tell_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut Ve
     }
 }
 
-/// Tells those who follow prefixes what has changed since the last call, as one group. O(keys) beside
-/// what they do.
+/// Notifies clients that track prefixes of the changes since the last call, as one group.
+/// O(keys), in addition to the work of the registry.
 #[inline]
 pub fn spread(guard: &Guard<'_>, turn: &mut Turn) {
     let changed = turn.effects.take_spread();

@@ -19,51 +19,51 @@ pub(crate) use loom::{
     },
 };
 
-/// Locks `m`; a panic of an earlier holder does not matter to the queues that are kept here,
-/// since each change of them is one step.
+/// Locks `m` and ignores poisoning: each change of the queues kept here is one step, so a panic
+/// of an earlier holder leaves them consistent.
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A place where one thread leaves a box and another takes it, and neither ever waits: what is put
-/// is published to whoever takes it.
-pub(crate) struct Hatch<T>(HatchCell<T>);
+/// An atomic box: one thread stores a box and another takes it, without blocking. A stored value
+/// is published to the thread that takes it.
+pub(crate) struct AtomicBox<T>(AtomicBoxCell<T>);
 
 #[cfg(not(loom))]
-type HatchCell<T> = crossbeam_utils::atomic::AtomicCell<Option<Box<T>>>;
+type AtomicBoxCell<T> = crossbeam_utils::atomic::AtomicCell<Option<Box<T>>>;
 
-/// Not free of locks, but the model is of what is seen by whom, which is the same.
+/// Not lock-free, but the model checks visibility, which is the same.
 #[cfg(loom)]
-type HatchCell<T> = Mutex<Option<Box<T>>>;
+type AtomicBoxCell<T> = Mutex<Option<Box<T>>>;
 
-impl<T> Default for Hatch<T> {
+impl<T> Default for AtomicBox<T> {
     fn default() -> Self {
-        Hatch(HatchCell::new(None))
+        AtomicBox(AtomicBoxCell::new(None))
     }
 }
 
-impl<T> std::fmt::Debug for Hatch<T> {
+impl<T> std::fmt::Debug for AtomicBox<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hatch")
+        f.write_str("AtomicBox")
     }
 }
 
 #[cfg(not(loom))]
-impl<T> Hatch<T> {
-    /// Takes what is there.
+impl<T> AtomicBox<T> {
+    /// Takes the box, if there is one.
     pub(crate) fn take(&self) -> Option<Box<T>> {
-        const { assert!(HatchCell::<T>::is_lock_free()) };
+        const { assert!(AtomicBoxCell::<T>::is_lock_free()) };
         self.0.take()
     }
 
-    /// Leaves `value` in the place of anything that is there, which is dropped.
+    /// Stores `value` and drops a previous box.
     pub(crate) fn put(&self, value: Box<T>) {
         self.0.store(Some(value));
     }
 }
 
 #[cfg(loom)]
-impl<T> Hatch<T> {
+impl<T> AtomicBox<T> {
     pub(crate) fn take(&self) -> Option<Box<T>> {
         lock(&self.0).take()
     }

@@ -1,22 +1,23 @@
 //! The tables of all shards and databases.
 //!
 //! ```text
-//!  databases 0 to 15   one row of tables, database by database, made at the start
+//!  databases 0 to 15   one row of tables, database by database, allocated at the start
 //!  all others          made when somebody first touches them, eight shards of a database at a time
 //! ```
 //!
-//! The row is database-major: the roots of the database that everybody uses are contiguous, 64 bytes each, and
-//! stay in the first-level cache. (Shard-major, their stride of a kilobyte made them compete for four sets of it.)
-//! Servers with ten thousand databases use few of them, or put few keys into each: all roots would take 160 MB.
+//! The row is database-major: the roots of the most used database are contiguous, 64 bytes each,
+//! and stay in the first-level cache. (Shard-major, with a stride of a kilobyte, they competed
+//! for four cache sets.) Servers with ten thousand databases use few of them, or put few keys
+//! into each: allocating all roots would take 160 MB.
 
 use crate::Table;
 use crate::keyspace::{Hasher, SHARDS};
 use std::sync::OnceLock;
 
-/// As many databases as a server has that says nothing of them.
-const AT_ONCE: usize = 16;
+/// The default number of databases.
+const EAGER_DATABASES: usize = 16;
 
-/// Shards of one database whose tables are made together.
+/// Shards of one database whose tables are allocated together.
 const PART: usize = if SHARDS < 8 { SHARDS } else { 8 };
 
 type Part = OnceLock<Box<[Table]>>;
@@ -29,12 +30,13 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new(databases: usize, hasher: Hasher) -> Self {
-        let first = (0..SHARDS * databases.min(AT_ONCE)).map(|_| Table::new(hasher)).collect();
-        let parts = SHARDS / PART * databases.saturating_sub(AT_ONCE);
+        let first =
+            (0..SHARDS * databases.min(EAGER_DATABASES)).map(|_| Table::new(hasher)).collect();
+        let parts = SHARDS / PART * databases.saturating_sub(EAGER_DATABASES);
         Tables { first, rest: (0..parts).map(|_| Part::new()).collect(), hasher }
     }
 
-    /// The table of `shard` in database `db`, which must be there.
+    /// The table of `shard` in database `db`, which must exist.
     #[inline]
     pub(crate) fn get(&self, shard: u16, db: usize) -> &Table {
         match self.first.get(db * SHARDS + usize::from(shard)) {
@@ -45,24 +47,24 @@ impl Tables {
 
     #[cold]
     fn get_rest(&self, shard: u16, db: usize) -> &Table {
-        let (part, at) = Self::place(shard, db);
+        let (part, at) = Self::locate(shard, db);
         let tables = || (0..PART).map(|_| Table::new(self.hasher)).collect();
         &self.rest[part].get_or_init(tables)[at]
     }
 
-    /// The same, unless nobody has touched it: it is empty then.
+    /// The same, or `None` if it was never accessed: then it is empty.
     #[inline]
     pub(crate) fn touched(&self, shard: u16, db: usize) -> Option<&Table> {
         let first = self.first.get(db * SHARDS + usize::from(shard));
         first.or_else(|| {
-            let (part, at) = Self::place(shard, db);
+            let (part, at) = Self::locate(shard, db);
             self.rest[part].get().map(|tables| &tables[at])
         })
     }
 
-    /// Of a table that is not in the first row: its part, and its place there.
-    fn place(shard: u16, db: usize) -> (usize, usize) {
-        let at = (db - AT_ONCE) * SHARDS + usize::from(shard);
+    /// For a table outside of the first row: its part, and its index in it.
+    fn locate(shard: u16, db: usize) -> (usize, usize) {
+        let at = (db - EAGER_DATABASES) * SHARDS + usize::from(shard);
         (at / PART, at % PART)
     }
 }
@@ -75,11 +77,13 @@ mod tests {
 
     #[test]
     fn each_table_is_another_one_and_stays() {
-        let tables = Tables::new(AT_ONCE + 3, Keyspace::seeded(1, 1, 1).table(0, 0).hasher());
-        let all = || (0..AT_ONCE + 3).flat_map(|db| (0..SHARDS as u16).map(move |s| (s, db)));
-        assert!(tables.touched(7, AT_ONCE + 1).is_none() && tables.touched(7, 0).is_some());
+        let tables =
+            Tables::new(EAGER_DATABASES + 3, Keyspace::seeded(1, 1, 1).table(0, 0).hasher());
+        let all =
+            || (0..EAGER_DATABASES + 3).flat_map(|db| (0..SHARDS as u16).map(move |s| (s, db)));
+        assert!(tables.touched(7, EAGER_DATABASES + 1).is_none() && tables.touched(7, 0).is_some());
         let at: Vec<*const Table> = all().map(|(s, db)| &raw const *tables.get(s, db)).collect();
-        assert_eq!(at.iter().collect::<HashSet<_>>().len(), (AT_ONCE + 3) * SHARDS);
+        assert_eq!(at.iter().collect::<HashSet<_>>().len(), (EAGER_DATABASES + 3) * SHARDS);
         for ((shard, db), table) in all().zip(at) {
             let is_it = |found: &Table| std::ptr::eq(found, table);
             assert!(is_it(tables.get(shard, db)) && tables.touched(shard, db).is_some_and(is_it));

@@ -1,5 +1,5 @@
-//! What one thread carries along while it executes commands: time, randomness, tallies, and
-//! the records that died under a lock and are freed after it.
+//! The execution context of a thread: time, randomness, counters, pending effects, and the
+//! removed records that are freed after the locks are released.
 
 use crate::access::{Access, Policy};
 use crate::db::Detached;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_types::Record;
 
-/// Counts that a thread collects; the server adds the threads up.
+/// Counters of a thread; the server adds up those of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub hits: u64,
@@ -24,17 +24,17 @@ pub struct Tally {
     pub flushes: u64,
 }
 
-/// Who frees what was removed.
+/// Which thread frees removed values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Free {
     /// The executing thread, before the client gets its reply.
     Here,
-    /// Another thread, whenever it comes to it.
+    /// Another thread, later.
     Background,
 }
 
-/// The contents of tables that were taken out as a whole, by FLUSHALL and the like. Dropping it
-/// is O(n) in the number of keys.
+/// The contents of tables that were emptied as a whole, by FLUSHALL and the like. Dropping it is
+/// O(n) in the number of keys.
 pub struct Emptied {
     pub contents: Vec<Detached>,
     pub free: Free,
@@ -67,24 +67,24 @@ impl Rng {
     }
 }
 
-/// What is done with an expired key that a command meets. No command sees it either way.
+/// How a command treats an expired key that it meets. It is hidden from the command either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expired {
     /// It is removed: an effect like that of any command.
     #[default]
     Remove,
-    /// It stays: nothing may change, because writes are paused or another server decides.
+    /// It stays: removal is forbidden, because writes are paused or another server decides.
     Keep,
-    /// It stays until somebody writes to it: another server decides, but for that (import mode).
+    /// It stays until a command writes to it: another server decides otherwise (import mode).
     KeepFromReads,
 }
 
-/// In what word it is logged that a key was deleted.
+/// The command that logs a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Deletion {
-    /// DEL: whoever repeats it frees the value at once.
+    /// DEL: a server that repeats it frees the value at once.
     Del,
-    /// UNLINK: in the background.
+    /// UNLINK: it frees the value in the background.
     #[default]
     Unlink,
 }
@@ -97,59 +97,59 @@ impl Deletion {
         }
     }
 
-    /// As the directives of the `lazyfree` family say it.
+    /// From a directive of the `lazyfree` family.
     pub fn lazy(lazy: bool) -> Deletion {
         if lazy { Deletion::Unlink } else { Deletion::Del }
     }
 }
 
-/// The same by what has deleted the key: `lazyfree-lazy-expire` and the like.
+/// The command by cause of the deletion: `lazyfree-lazy-expire` and the like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deletions {
     pub expiry: Deletion,
     pub eviction: Deletion,
-    /// A command that takes the last element out of a collection, or puts a value in the place of
-    /// another.
+    /// A command that removes the last element of a collection, or replaces a value by another.
     pub server: Deletion,
 }
 
-/// Whether a server that brings data decides on what has expired (`import-mode`).
+/// Whether an importing server decides which keys have expired (`import-mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Import {
-    /// No: the clock does.
+    /// No: the clock decides.
     #[default]
     No,
-    /// Yes, and another client asks: what has expired is hidden from it, nothing more.
+    /// Yes, and the command is from another client: expired keys are hidden from it but not
+    /// removed.
     Bystander,
-    /// Yes, and that server asks: for it nothing has expired.
+    /// Yes, and the command is from that server: no key has expired for it.
     Source,
 }
 
-/// The context of one thread's execution.
+/// The execution context of one thread.
 #[derive(Debug)]
 pub struct Turn {
-    /// Unix time in milliseconds. One value for a whole command, so that a key can't expire in
-    /// the middle of it.
+    /// Unix time in milliseconds. One value for a whole command, so that a key can't expire
+    /// during it.
     pub now_ms: i64,
     pub access: Access,
     pub tally: Tally,
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
-    /// Whose command is being run, if that client may want not to be told of what it does itself; else
-    /// [`NOBODY`](crate::stale::NOBODY).
+    /// The client whose command is running, if it may exclude its own changes from invalidation;
+    /// else the number that no client has: see [`crate::stale`].
     pub client: u64,
-    /// Keys and fields whose time is at or before this have expired: `now_ms`, or no time at all
-    /// for [`Import::Source`].
+    /// Keys and fields with an expiry at or before this have expired: `now_ms`, or `i64::MIN` for
+    /// [`Import::Source`].
     pub over_ms: i64,
     import: Import,
-    /// What was changed and is not committed yet: see [`crate::effect`].
+    /// The changes not committed yet: see [`crate::effect`].
     pub effects: Effects,
     pub expired: Expired,
     pub deletions: Deletions,
-    /// Set when nobody wants the result of a long command any more.
+    /// Set when no client waits for the result of a long command any more.
     pub cancel: Option<Arc<AtomicBool>>,
     rng: Rng,
-    trash: Vec<Record>,
+    deferred: Vec<Record>,
     emptied: Vec<Emptied>,
     lost: Vec<(usize, Box<[u8]>)>,
 }
@@ -169,33 +169,32 @@ impl Turn {
             deletions: Deletions::default(),
             cancel: None,
             rng: Rng::new(seed),
-            trash: Vec::new(),
+            deferred: Vec::new(),
             emptied: Vec::new(),
             lost: Vec::new(),
         }
     }
 
-    /// Sets the time of the commands to come.
+    /// Sets the time of the next commands.
     pub fn set_time(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.over_ms = if self.import == Import::Source { i64::MIN } else { now_ms };
         self.access.set_time(now_ms);
     }
 
-    /// Says on whose behalf the next commands run.
+    /// Sets the import mode of the next commands.
     pub fn set_import(&mut self, import: Import) {
         self.import = import;
         self.over_ms = if import == Import::Source { i64::MIN } else { self.now_ms };
     }
 
-    /// Whether the commands come from a server that brings data, or from a log that is loaded: what
-    /// has been decided there is not decided again.
+    /// Whether the commands come from an importing server, or from a log that is loaded: its
+    /// decisions on expiry are final.
     pub fn is_import_source(&self) -> bool {
         self.import == Import::Source
     }
 
-    /// What is given a time to live that ends at or before this moment is over at once: in import
-    /// mode nothing is.
+    /// An expiry at or before this time removes the key at once; in import mode none does.
     pub fn past_ms(&self) -> i64 {
         match self.import {
             Import::No => self.now_ms,
@@ -203,7 +202,7 @@ impl Turn {
         }
     }
 
-    /// As [`Turn::set_time`], unless it is later already.
+    /// As [`Turn::set_time`], but never goes back.
     #[inline]
     pub fn raise_time(&mut self, now_ms: i64) {
         if now_ms > self.now_ms {
@@ -211,7 +210,7 @@ impl Turn {
         }
     }
 
-    /// Whether the present command should end at its next opportunity: its client is gone.
+    /// Whether the current command should end at its next opportunity: its client is gone.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed))
     }
@@ -222,11 +221,11 @@ impl Turn {
         self.rng.next()
     }
 
-    /// Keeps a dead record until the locks are released.
+    /// Keeps a removed record until the locks are released.
     #[inline]
     pub fn discard(&mut self, record: Record) {
         weft_types::Shared::note_removed(&record);
-        self.trash.push(record);
+        self.deferred.push(record);
     }
 
     /// Keeps the contents of tables until the locks are released. O(1).
@@ -236,49 +235,50 @@ impl Turn {
         }
     }
 
-    /// Notes keys that sweeps have removed.
-    pub(crate) fn lose(&mut self, keys: Vec<(usize, Box<[u8]>)>) {
+    /// Adds keys that sweeps have removed.
+    pub(crate) fn add_lost(&mut self, keys: Vec<(usize, Box<[u8]>)>) {
         self.lost.extend(keys);
     }
 
-    /// Keys, with their databases, that sweeps have removed since the last call where clients wait
-    /// for changes: they are to look again.
+    /// Takes the keys, with their databases, that sweeps have removed since the last call in
+    /// shards where clients wait for changes. Those clients must retry.
     pub fn take_lost(&mut self) -> Vec<(usize, Box<[u8]>)> {
         std::mem::take(&mut self.lost)
     }
 
-    /// Panics, in builds with debug assertions, if something was changed under a guard that was
-    /// released without a commit: called when the next one is taken.
+    /// Panics, in builds with debug assertions, if changes were made under a guard that was
+    /// released without a commit. Called when the next guard is taken.
     #[inline]
     pub(crate) fn check_committed(&self) {
         debug_assert!(self.effects.is_empty(), "released without a commit: {:?}", self.effects);
     }
 
-    /// Whether something has died and is to be freed, or somebody is to be told of it. Few commands
-    /// kill anything.
+    /// Whether there are removed records to free, or removed keys to notify blocked clients of.
+    /// Few commands remove anything.
     #[inline]
     pub fn has_dead(&self) -> bool {
-        !self.trash.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
+        !self.deferred.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
     }
 
-    /// The contents of tables that were discarded since the last call, in order; to be dropped
-    /// outside of every lock, by whom each of them says. Allocates nothing when there are none.
+    /// Takes the contents of tables discarded since the last call, in order. Drop them outside of
+    /// all locks, on the thread that each one's `free` names. Allocates nothing when there are
+    /// none.
     #[inline]
     pub fn take_detached(&mut self) -> Vec<Emptied> {
         std::mem::take(&mut self.emptied)
     }
 
-    /// The records that died since the last call; to be dropped outside of every lock, by any
+    /// Takes the records removed since the last call. Drop them outside of all locks, on any
     /// thread.
     #[inline]
     pub fn take_trash(&mut self) -> Option<Vec<Record>> {
-        (!self.trash.is_empty()).then(|| std::mem::take(&mut self.trash))
+        (!self.deferred.is_empty()).then(|| std::mem::take(&mut self.deferred))
     }
 
-    /// Drops the dead records here and now, but those that take long; keeps the room for the next
-    /// ones.
+    /// Drops the removed records now, except those that take long to free; keeps the capacity for
+    /// the next ones.
     #[inline]
     pub fn drop_trash(&mut self) {
-        self.trash.retain(weft_types::value::is_long_to_free);
+        self.deferred.retain(weft_types::value::is_long_to_free);
     }
 }

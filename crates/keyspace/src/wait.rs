@@ -1,8 +1,8 @@
-//! The state of a client that waits for a key: whose is it to act?
+//! The state of a client blocked on keys: which thread may act.
 //!
-//! A client that called BLPOP stands in the line of each of its keys. Whoever makes such a key, on
-//! any thread, may serve it; meanwhile its time may run out, it may be unblocked by another client
-//! or be gone. Exactly one of them must win, and no key may come to be without a look at the
+//! A client that called BLPOP is in the wait queue of each of its keys. A thread that creates
+//! such a key may serve it. Meanwhile its timeout may expire, or another client may unblock or
+//! kill it. Exactly one of them must win, and no key may be created without a check for the
 //! client:
 //!
 //! ```text
@@ -16,9 +16,10 @@
 //! ```
 //!
 //! *CLAIMED*: a thread that holds the shard of one of the keys runs the client's command. Another
-//! thread that makes another of its keys finds that, and *knocks*: when the claimer can't serve
-//! the client after all, it sees the knock and has the owner thread try again with all keys in
-//! hand (*RETRY*). Without the knock, the second key would lie there and the client would sleep.
+//! thread that creates another of its keys sees the claim and *knocks*: if the claimer can't
+//! serve the client, it sees the knock and makes the owner thread retry while it holds the shards
+//! of all keys (*RETRY*). Without the knock, the second key would stay unread and the client
+//! would sleep.
 //!
 //! Model-tested with loom (`tests/loom_wait.rs`).
 
@@ -34,54 +35,55 @@ const DONE: u32 = 4;
 #[derive(Debug)]
 pub struct WaitState {
     step: AtomicU32,
-    /// The client's place in all its lines; 0: it stands in none yet. Whoever ends a wait may look too early,
-    /// and whoever enters looks at the wait again: see [`crate::lines`].
-    place: std::sync::atomic::AtomicU64,
+    /// The client's position in all its wait queues; 0: it is in none yet. A thread that ends a
+    /// wait may read it too early, so the thread that queues the client checks the wait again:
+    /// see [`crate::lines`].
+    position: std::sync::atomic::AtomicU64,
 }
 
-/// What came of [`WaitState::claim`].
+/// The result of [`WaitState::claim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The caller is to run the client's command, and then to finish or unclaim it.
+    /// The caller must run the client's command, and then finish or unclaim it.
     Ours,
-    /// Someone else does, and knows now that the caller's key is there too.
+    /// Another thread runs it, and now knows that the caller's key exists too.
     Theirs,
-    /// The owner thread is going to, with all keys in hand, and will look after those who stand
-    /// behind the client.
+    /// The owner thread will run it with the shards of all keys held, and will then pass on to
+    /// the clients queued after it.
     Owners,
-    /// The client does not wait any more.
+    /// The client no longer waits.
     Over,
 }
 
-/// What came of [`WaitState::unclaim`].
+/// The result of [`WaitState::unclaim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unclaim {
-    /// The client waits on.
+    /// The client stays blocked.
     Waits,
-    /// Someone knocked: the caller is to tell the owner thread to try again.
+    /// Another thread has knocked: the caller must notify the owner thread to retry.
     Retry,
 }
 
 impl Default for WaitState {
     fn default() -> Self {
-        WaitState { step: AtomicU32::new(WAITING), place: Default::default() }
+        WaitState { step: AtomicU32::new(WAITING), position: Default::default() }
     }
 }
 
 impl WaitState {
-    pub(crate) fn set_place(&self, place: u64) {
-        self.place.store(place, Ordering::Relaxed);
+    pub(crate) fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
     }
 
-    pub(crate) fn place(&self) -> u64 {
-        self.place.load(Ordering::Relaxed)
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
     }
 
     fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
         self.step.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Called by who holds the shard of a key that the client may want.
+    /// Call while holding the shard of a key that the client may want.
     pub fn claim(&self) -> Claim {
         loop {
             let (from, to, answer) = match self.step.load(Ordering::Acquire) {
@@ -97,60 +99,62 @@ impl WaitState {
         }
     }
 
-    /// Called by the claimer when there was nothing for the client; `hand_over`: have the owner
-    /// thread try, whether or not someone has knocked. If it waits on, who calls looks afterwards whether it was
-    /// killed: see [`WaitState::settle`].
+    /// The claimer calls this when it could not serve the client. `hand_over`: the owner thread
+    /// must retry, whether or not another thread has knocked. If the client stays blocked, the
+    /// caller must then check whether it was killed: see [`WaitState::settle`].
     pub fn unclaim(&self, hand_over: bool) -> Unclaim {
         if !hand_over && self.change(CLAIMED, WAITING).is_ok() {
             fence(Ordering::SeqCst);
             return Unclaim::Waits;
         }
-        // Only the claimer gets out of CLAIMED and KNOCKED.
+        // Only the claimer leaves CLAIMED and KNOCKED.
         self.step.swap(RETRY, Ordering::AcqRel);
         Unclaim::Retry
     }
 
-    /// Called by the claimer, or by the owner thread in RETRY, when the client was served.
+    /// The claimer, or the owner thread in RETRY, calls this when the client was served.
     pub fn finish(&self) {
         self.step.swap(DONE, Ordering::AcqRel);
     }
 
-    /// Called by who tries in RETRY, while it holds the shards of all keys: there was nothing, the client waits
-    /// on, unless it has quit meanwhile. Who calls looks afterwards whether the client was killed: either that is
-    /// seen there, or [`WaitState::give_up`] sees that it waits.
+    /// The thread that retries in RETRY calls this while it holds the shards of all keys and
+    /// could not serve the client: the client stays blocked, unless it has quit meanwhile. The
+    /// caller must then check whether the client was killed: either the check sees that, or
+    /// [`WaitState::give_up`] sees that the client waits.
     pub fn settle(&self) {
         let _ = self.change(RETRY, WAITING);
         fence(Ordering::SeqCst);
     }
 
-    /// Called when the time is over, or the client is unblocked or killed: whether it was still
-    /// waiting, so that the caller may answer it. Who kills it says so before.
+    /// Call when the timeout expires, or the client is unblocked or killed. Returns whether it
+    /// was still waiting, so that the caller may answer it. A thread that kills it must mark that
+    /// before.
     pub fn give_up(&self) -> bool {
         fence(Ordering::SeqCst);
         self.change(WAITING, DONE).is_ok()
     }
 
-    /// Called when the client is gone: whether it was its turn to try, which is that of those behind it now. Who has
-    /// claimed it sees to that by itself.
+    /// Call when the client is gone. Returns whether it was about to retry, so that the clients
+    /// queued after it must retry instead. A claimer handles that itself.
     pub fn quit(&self) -> bool {
         loop {
             if self.change(RETRY, DONE).is_ok() {
                 return true;
             }
             match self.change(WAITING, DONE) {
-                // It was given up or given back in between.
+                // Another thread has unclaimed or settled it in between.
                 Err(RETRY) => {}
                 Ok(_) | Err(_) => return false,
             }
         }
     }
 
-    /// Whether the owner thread is to try again.
+    /// Whether the owner thread must retry.
     pub fn is_retry(&self) -> bool {
         self.step.load(Ordering::Acquire) == RETRY
     }
 
-    /// Whether the client does not wait any more.
+    /// Whether the client no longer waits.
     pub fn is_over(&self) -> bool {
         self.step.load(Ordering::Acquire) == DONE
     }

@@ -1,4 +1,4 @@
-//! Model of the mailbox's bell: every message is read although wake-ups are coalesced.
+//! Model of a mailbox's wake flag: every message is read although wake-ups are coalesced.
 #![cfg(loom)]
 
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use weft_keyspace::bell::Bell;
 struct Mailbox {
     queue: Mutex<Vec<u32>>,
     bell: Bell,
-    /// The eventfd: a counter that the reader takes to zero.
+    /// The eventfd: a counter that the reader resets to zero.
     event: AtomicU32,
 }
 
@@ -22,7 +22,7 @@ impl Mailbox {
 }
 
 #[test]
-fn loom_no_message_is_left_behind() {
+fn loom_every_message_is_read() {
     loom::model(|| {
         let mailbox = Arc::new(Mailbox {
             queue: Mutex::new(Vec::new()),

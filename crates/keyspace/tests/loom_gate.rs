@@ -1,4 +1,5 @@
-//! Model of the gates: nobody is inside while they are closed, and everybody gets through.
+//! Model of the safepoints: no thread is inside while they are closed, and every thread gets
+//! through.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
@@ -7,11 +8,12 @@ use weft_keyspace::gate::Gates;
 
 struct World {
     gates: Gates,
-    /// Written by the closer, read by those inside: loom reports a race if both can be.
+    /// Written by the closer, read by the threads inside: loom reports a race if both are
+    /// possible.
     value: UnsafeCell<u32>,
 }
 
-// SAFETY: that access is exclusive is what loom checks.
+// SAFETY: loom checks that access is exclusive.
 unsafe impl Sync for World {}
 
 fn run(enterers: usize, closers: usize) {
@@ -25,7 +27,7 @@ fn run(enterers: usize, closers: usize) {
             let world = world.clone();
             threads.push(loom::thread::spawn(move || {
                 world.gates.enter(own);
-                // SAFETY: inside a gate nobody writes.
+                // SAFETY: no thread writes while this one is inside its safepoint.
                 world.value.with(|v| assert!(unsafe { *v } <= 2));
                 world.gates.leave(own);
             }));
@@ -44,7 +46,7 @@ fn run(enterers: usize, closers: usize) {
 
 fn close(world: &World) {
     let closed = world.gates.close();
-    // SAFETY: the gates are closed.
+    // SAFETY: the safepoints are closed.
     world.value.with_mut(|v| unsafe { *v += 1 });
     drop(closed);
 }
@@ -64,10 +66,10 @@ fn loom_one_enters_two_close() {
     run(1, 2);
 }
 
-/// A thread is started while another stops the world: with its gate in use first, the closer
-/// waits for it.
+/// A thread is started while another stops the world. Since its safepoint is taken into use
+/// first, the closer waits for it.
 #[test]
-fn loom_a_gate_is_taken_into_use_while_another_closes() {
+fn loom_a_safepoint_is_taken_into_use_while_another_closes() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -78,7 +80,7 @@ fn loom_a_gate_is_taken_into_use_while_another_closes() {
             let inside = starter.clone();
             let inside = loom::thread::spawn(move || {
                 inside.gates.enter(0);
-                // SAFETY: inside a gate nobody writes.
+                // SAFETY: no thread writes while this one is inside its safepoint.
                 inside.value.with(|v| assert!(unsafe { *v } <= 1));
                 inside.gates.leave(0);
             });

@@ -1,37 +1,37 @@
-//! Model of what a thread may do with its gate while it holds something. `hold.rs` makes the fault that
-//! is planted here impossible to write; that it is one, and found, is shown below.
+//! Model of a thread that leaves its safepoint while it holds shards. The types of `hold.rs` make
+//! this fault impossible; this model shows that it is a fault and would be detected.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use weft_keyspace::gate::Gates;
 
-/// What a transaction writes, both halves or none.
+/// The data of a transaction: it writes both halves or none.
 struct World {
     gates: Gates,
     halves: [UnsafeCell<u32>; 2],
 }
 
-// SAFETY: that access is exclusive is what loom checks.
+// SAFETY: loom checks that access is exclusive.
 unsafe impl Sync for World {}
 
-/// What the executing thread does wrong.
+/// The fault of the executing thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// It leaves its gate in the middle of the transaction and comes back.
+    /// It leaves its safepoint in the middle of the transaction and comes back.
     LeavesInTheMiddle,
 }
 
 fn write(world: &World, half: usize) {
-    // SAFETY: inside a gate, and the only thread that writes.
+    // SAFETY: inside its safepoint, and the only thread that writes.
     world.halves[half].with_mut(|v| unsafe { *v += 1 });
 }
 
-/// Reads both halves with the world stopped; they agree.
+/// Reads both halves with the world stopped: they agree.
 fn look(world: &World) {
     let closed = world.gates.close();
-    // SAFETY: the gates are closed.
+    // SAFETY: the safepoints are closed.
     let [a, b] = [0, 1].map(|half| world.halves[half].with(|v| unsafe { *v }));
     assert_eq!(a, b, "the middle of a transaction was seen");
     drop(closed);
@@ -70,12 +70,12 @@ fn run(planted: Planted) {
 }
 
 #[test]
-fn loom_nobody_sees_the_middle_of_a_transaction() {
+fn loom_no_thread_sees_half_a_transaction() {
     run(Planted::Nothing);
 }
 
 #[test]
 #[should_panic(expected = "the middle of a transaction was seen")]
-fn loom_leaving_in_the_middle_is_found() {
+fn loom_leaving_in_the_middle_is_detected() {
     run(Planted::LeavesInTheMiddle);
 }

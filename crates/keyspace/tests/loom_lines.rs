@@ -1,4 +1,4 @@
-//! Model test of lines: clients that come to wait, try again, are killed and quit, in every order.
+//! Model test of the wait queues: clients that block, retry, are killed and quit, in every order.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_lines`
 #![cfg(loom)]
@@ -51,20 +51,20 @@ impl Waits for Client {
     }
 }
 
-/// What a client's thread is told.
+/// A message to a client's thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum Notification {
     Waits(u64),
     Retry(u64),
 }
 
-/// One shard, whose list is at the key `k`.
+/// One shard with a list at the key `k`.
 struct World {
     ks: Keyspace,
     lines: Lines<Client>,
-    /// Elements of the list: held by whoever holds the shard.
+    /// Elements of the list; the mutex is the lock of the shard.
     shard: Mutex<u32>,
-    mail: Mutex<Vec<Told>>,
+    notifications: Mutex<Vec<Notification>>,
 }
 
 const LIST: (u16, usize, &[u8]) = (0, 0, b"k");
@@ -75,37 +75,38 @@ impl World {
             ks: Keyspace::new(1, 1, Box::new(|_| {})),
             lines: Lines::default(),
             shard: Mutex::new(0),
-            mail: Mutex::new(Vec::new()),
+            notifications: Mutex::new(Vec::new()),
         })
     }
 
-    fn tell(&self, what: Told) {
-        self.mail.lock().unwrap().push(what);
+    fn notify(&self, what: Notification) {
+        self.notifications.lock().unwrap().push(what);
     }
 
-    /// A client comes to wait in the slow lane.
-    fn come(&self, client: &Arc<Client>, tells_first: bool) {
+    /// A client blocks in the slow lane.
+    fn block(&self, client: &Arc<Client>, notifies_first: bool) {
         let shard = self.shard.lock().unwrap();
-        if tells_first {
-            self.tell(Told::Waits(client.id));
+        if notifies_first {
+            self.notify(Notification::Waits(client.id));
         }
         self.lines.enter(&self.ks, client);
-        if !tells_first {
-            self.tell(Told::Waits(client.id));
+        if !notifies_first {
+            self.notify(Notification::Waits(client.id));
         }
         drop(shard);
     }
 
-    /// A client whose turn it was has found nothing, and the list goes to those who stand there.
-    fn try_in_vain(&self, client: &Arc<Client>) {
+    /// A client's retry fails, and the list is offered to the queued clients.
+    fn retry_without_element(&self, client: &Arc<Client>) {
         let mut shard = self.shard.lock().unwrap();
         client.state.settle();
         self.lines.look_again(&self.ks, client);
         self.serve(&mut shard);
     }
 
-    /// A client whose turn it was takes what is there, unless it is to end, or has hung up when `looks`.
-    fn try_again(&self, client: &Arc<Client>, looks: bool) {
+    /// A client retries and takes an element, unless it was killed, or has disconnected and
+    /// `looks` is set.
+    fn retry(&self, client: &Arc<Client>, looks: bool) {
         let mut shard = self.shard.lock().unwrap();
         if client.is_killed() || looks && client.state.is_over() {
             client.state.quit();
@@ -121,20 +122,20 @@ impl World {
         self.serve(&mut shard);
     }
 
-    /// CLIENT KILL, up to its answer.
+    /// CLIENT KILL, up to its reply.
     fn kill(&self, client: &Client) {
         client.killed.store(true, Ordering::SeqCst);
         if let Some(waiting) = self.lines.of_client(client.id) {
-            self.gone(&waiting);
+            self.disconnect(&waiting);
         }
     }
 
     /// The connection of a client ends.
-    fn gone(&self, client: &Arc<Client>) {
-        self.lines.abandon(&self.ks, client, |next| self.tell(Told::Retry(next.id)));
+    fn disconnect(&self, client: &Arc<Client>) {
+        self.lines.abandon(&self.ks, client, |next| self.notify(Notification::Retry(next.id)));
     }
 
-    /// An element comes.
+    /// Adds an element.
     fn push(&self) {
         let mut shard = self.shard.lock().unwrap();
         *shard += 1;
@@ -151,7 +152,7 @@ impl World {
                     self.lines.leave(&self.ks, &next);
                     next.state.finish();
                 }
-                // Whoever is at it sees to it.
+                // The thread that serves it offers the list again.
                 Claim::Theirs | Claim::Owners => return,
                 Claim::Over => {}
             }
@@ -162,93 +163,95 @@ impl World {
         *self.shard.lock().unwrap()
     }
 
-    fn assert_nobody_waits(&self) {
-        assert_eq!(self.lines.keys_waited_for(), 0, "a line is left");
+    fn assert_no_client_waits(&self) {
+        assert_eq!(self.lines.keys_waited_for(), 0, "a wait queue is left");
         assert!(self.lines.of_client(1).is_none());
     }
 }
 
-/// It is the client's turn to try by itself.
-fn call(client: &Client) {
+/// Makes the client retry by itself.
+fn make_retry(client: &Client) {
     assert_eq!(client.state.claim(), Claim::Ours);
     assert_eq!(client.state.unclaim(true), Unclaim::Retry);
 }
 
-/// A client is killed while it comes to wait for two keys, and what is pushed behind the answer stays.
+/// A client is killed while it blocks on two keys. An element pushed after the kill's reply stays
+/// in the list.
 #[test]
-fn who_is_killed_while_it_comes_to_wait_gets_nothing() {
+fn client_killed_while_it_blocks_is_not_served() {
     loom::model(|| {
         let world = World::new();
         let client = Client::new(1, &[b"k", b"l"]);
-        let comes = {
+        let blocks = {
             let (world, client) = (world.clone(), client.clone());
-            spawn(move || world.come(&client, true))
+            spawn(move || world.block(&client, true))
         };
         world.kill(&client);
         world.push();
-        comes.join().unwrap();
+        blocks.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
-/// A client's time is over before it has come to stand in line, and it waits for something else by then: there it is
-/// found.
+/// A client's timeout expires before it is queued, and it has already blocked on another key: its
+/// new wait is found.
 #[test]
-fn who_comes_again_is_found() {
+fn client_that_blocks_again_is_found() {
     loom::model(|| {
         let world = World::new();
         let (client, again) = (Client::new(1, &[b"k"]), Client::new(1, &[b"l"]));
-        let comes = {
+        let blocks = {
             let (world, client) = (world.clone(), client.clone());
             spawn(move || world.lines.enter(&world.ks, &client))
         };
         assert!(client.state.give_up());
         world.lines.leave(&world.ks, &client);
         world.lines.enter(&world.ks, &again);
-        comes.join().unwrap();
+        blocks.join().unwrap();
         let found = world.lines.of_client(1).expect("it is found");
         assert!(Arc::ptr_eq(&found, &again));
         world.lines.leave(&world.ks, &again);
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
 #[test]
-fn who_is_killed_while_it_tries_gets_nothing() {
+fn client_killed_while_it_retries_is_not_served() {
     loom::model(|| {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
-        world.come(&client, true);
-        call(&client);
+        world.block(&client, true);
+        make_retry(&client);
         let tries = {
             let (world, client) = (world.clone(), client.clone());
-            spawn(move || world.try_in_vain(&client))
+            spawn(move || world.retry_without_element(&client))
         };
         world.kill(&client);
         world.push();
-        // The answer to the kill may come before the try: then the element is for whoever comes next.
+        // The reply to the kill may come before the retry: then the element stays for the next
+        // client.
         tries.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
-/// Somebody looks whether a client can be served, and it can't; it is killed meanwhile. `leaves`: whether a kill takes
-/// it out of its lines all the same.
-fn killed_while_it_is_looked_at(leaves: bool) {
+/// A thread tries to serve a client and can't; meanwhile the client is killed. `leaves`: whether
+/// the kill removes it from its wait queues nevertheless.
+fn killed_during_an_attempt(leaves: bool) {
     loom::model(move || {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
-        world.come(&client, true);
+        world.block(&client, true);
         let looks = {
             let (world, client) = (world.clone(), client.clone());
-            // With another of its shards in hand.
+            // This thread holds another of the client's shards.
             spawn(move || {
                 if client.state.claim() == Claim::Ours {
                     match client.state.unclaim(false) {
                         Unclaim::Waits => world.lines.look_again(&world.ks, &client),
-                        Unclaim::Retry => world.gone(&client),
+                        Unclaim::Retry => world.disconnect(&client),
                     }
                 }
             })
@@ -264,65 +267,70 @@ fn killed_while_it_is_looked_at(leaves: bool) {
         world.push();
         looks.join().unwrap();
         assert_eq!(world.elements(), 1, "a killed client got it");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }
 
 #[test]
-fn who_is_killed_while_it_is_looked_at_gets_nothing() {
-    killed_while_it_is_looked_at(true);
+fn client_killed_during_an_attempt_is_not_served() {
+    killed_during_an_attempt(true);
 }
 
-/// The model finds the fault.
+/// The model detects the fault.
 #[test]
 #[should_panic(expected = "a killed client got it")]
-fn who_is_left_in_its_line_is_served() {
-    killed_while_it_is_looked_at(false);
+fn killed_client_left_in_its_queue_is_served() {
+    killed_during_an_attempt(false);
 }
 
-/// One whose turn it is goes, while the next one comes to stand behind it: that one is told to try, and by then its
-/// thread knows that it waits.
-fn called_while_it_comes(tells_first: bool) {
+/// A client that was about to retry disconnects while the next one is being queued. The next
+/// client must retry, and its thread must know by then that it waits.
+fn woken_while_it_blocks(notifies_first: bool) {
     loom::model(move || {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
-        world.come(&first, true);
-        call(&first);
-        let comes = {
+        world.block(&first, true);
+        make_retry(&first);
+        let blocks = {
             let (world, next) = (world.clone(), next.clone());
-            spawn(move || world.come(&next, tells_first))
+            spawn(move || world.block(&next, notifies_first))
         };
-        world.gone(&first);
-        comes.join().unwrap();
-        let mail = world.mail.lock().unwrap();
-        let told = mail.iter().position(|told| *told == Told::Waits(2)).expect("it is told");
-        if let Some(retry) = mail.iter().position(|told| *told == Told::Retry(2)) {
-            assert!(told < retry, "it is to try, and does not know that it waits");
+        world.disconnect(&first);
+        blocks.join().unwrap();
+        let notifications = world.notifications.lock().unwrap();
+        let notified = notifications
+            .iter()
+            .position(|notified| *notified == Notification::Waits(2))
+            .expect("it is notified");
+        if let Some(retry) =
+            notifications.iter().position(|notified| *notified == Notification::Retry(2))
+        {
+            assert!(notified < retry, "it must retry, and does not know that it waits");
         }
     });
 }
 
 #[test]
-fn who_is_called_while_it_comes_to_wait_knows_that_it_waits() {
-    called_while_it_comes(true);
+fn client_woken_while_it_blocks_is_known_to_wait() {
+    woken_while_it_blocks(true);
 }
 
-/// The model finds the fault.
+/// The model detects the fault.
 #[test]
 #[should_panic(expected = "does not know that it waits")]
-fn who_tells_afterwards_is_late() {
-    called_while_it_comes(false);
+fn notifying_the_thread_after_queueing_is_too_late() {
+    woken_while_it_blocks(false);
 }
 
-/// The connection of one whose turn it is ends. The next one is being served from another key just then, so it is the
-/// turn of the one behind that.
+/// A client that was about to retry disconnects. The next client is being served from another key
+/// at that moment, so the turn passes to the client after it.
 #[test]
-fn a_turn_passes_by_one_that_is_served() {
+fn turn_passes_over_a_client_being_served() {
     loom::model(|| {
         let world = World::new();
         let [first, next, last] = [1, 2, 3].map(|id| Client::new(id, &[b"k"]));
-        [&first, &next, &last].into_iter().for_each(|client| world.come(client, true));
-        call(&first);
+        [&first, &next, &last].into_iter().for_each(|client| world.block(client, true));
+        make_retry(&first);
         let serves = {
             let (world, next) = (world.clone(), next.clone());
             spawn(move || match next.state.claim() {
@@ -334,92 +342,99 @@ fn a_turn_passes_by_one_that_is_served() {
                 Claim::Over => unreachable!("it waits"),
             })
         };
-        world.gone(&first);
+        world.disconnect(&first);
         serves.join().unwrap();
-        assert!(next.state.is_retry() || last.state.is_retry(), "nobody is to try");
+        assert!(next.state.is_retry() || last.state.is_retry(), "no client retries");
     });
 }
 
-/// The connection of one whose turn it is ends while it tries in vain, and while an element comes: the next one gets
-/// it, or is told to try.
+/// A client disconnects while its retry fails and an element is added: the next client gets the
+/// element, or must retry.
 #[test]
-fn a_turn_is_passed_on() {
+fn turn_of_a_disconnected_client_passes_on() {
     let mut model = loom::model::Builder::new();
-    // All of them take ten minutes.
+    // The unbounded model takes ten minutes.
     model.preemption_bound = Some(2);
     model.check(|| {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
-        world.come(&first, true);
-        world.come(&next, true);
-        call(&first);
+        world.block(&first, true);
+        world.block(&next, true);
+        make_retry(&first);
         let tries = {
             let (world, first) = (world.clone(), first.clone());
-            spawn(move || world.try_in_vain(&first))
+            spawn(move || world.retry_without_element(&first))
         };
         let pushes = {
             let world = world.clone();
             spawn(move || world.push())
         };
-        world.gone(&first);
+        world.disconnect(&first);
         tries.join().unwrap();
         pushes.join().unwrap();
-        let is_told = next.state.is_over() || next.state.is_retry();
-        assert!(world.elements() == 0 || is_told, "it sleeps beside an element");
+        let is_served_or_retries = next.state.is_over() || next.state.is_retry();
+        assert!(
+            world.elements() == 0 || is_served_or_retries,
+            "it sleeps although there is an element"
+        );
         assert!(first.state.is_over());
         assert_eq!(world.lines.keys_waited_for(), usize::from(!next.state.is_over()));
     });
 }
 
-/// The turn of one that waits in the slow lane until it can try passes when its connection ends, not when the lane
-/// comes to it: so another one may have it while the lane does.
-fn gone_before_it_tries(kills: bool) {
+/// A client waits in the slow lane for its retry. When it disconnects, its turn passes at once
+/// and not only when the lane runs its retry: so another client may take the element meanwhile.
+fn disconnect_before_retry(kills: bool) {
     loom::model(move || {
         let world = World::new();
         let (first, next) = (Client::new(1, &[b"k"]), Client::new(2, &[b"k"]));
-        world.come(&first, true);
-        world.come(&next, true);
-        call(&first);
+        world.block(&first, true);
+        world.block(&next, true);
+        make_retry(&first);
         *world.shard.lock().unwrap() = 1;
-        let goes = {
+        let leaves = {
             let (world, first) = (world.clone(), first.clone());
-            spawn(move || if kills { world.kill(&first) } else { world.gone(&first) })
+            spawn(move || if kills { world.kill(&first) } else { world.disconnect(&first) })
         };
-        world.try_again(&first, true);
+        world.retry(&first, true);
         let took = world.elements() == 0 && !next.state.is_over();
-        goes.join().unwrap();
-        // Its own thread may be told before, and then there is less than it was called for.
+        leaves.join().unwrap();
+        // Its thread may be notified earlier, and then there is no element left for the retry.
         if next.state.is_retry() {
-            assert!(world.mail.lock().unwrap().contains(&Told::Retry(2)));
-            world.try_again(&next, true);
+            assert!(world.notifications.lock().unwrap().contains(&Notification::Retry(2)));
+            world.retry(&next, true);
         }
         assert!(first.state.is_over());
-        assert_eq!(world.elements(), 0, "somebody sleeps beside an element");
+        assert_eq!(world.elements(), 0, "a client sleeps although there is an element");
         let waits = usize::from(took);
-        assert_eq!(world.lines.keys_waited_for(), waits, "the one that gets nothing waits on");
+        assert_eq!(
+            world.lines.keys_waited_for(),
+            waits,
+            "the client that gets nothing stays blocked"
+        );
     });
 }
 
 #[test]
-fn who_is_killed_before_it_tries_passes_its_turn_on() {
-    gone_before_it_tries(true);
+fn client_killed_before_its_retry_passes_its_turn_on() {
+    disconnect_before_retry(true);
 }
 
 #[test]
-fn who_hangs_up_before_it_tries_passes_its_turn_on() {
-    gone_before_it_tries(false);
+fn client_disconnected_before_its_retry_passes_its_turn_on() {
+    disconnect_before_retry(false);
 }
 
-/// In the slow lane nobody is there to be told: one that has hung up gets nothing.
+/// The slow lane can't notify a disconnected client, so it must not take an element for it.
 #[test]
-fn who_has_hung_up_takes_nothing() {
+fn disconnected_client_takes_no_element() {
     has_hung_up(true);
 }
 
-/// The model finds the fault.
+/// The model detects the fault.
 #[test]
 #[should_panic(expected = "the element is lost")]
-fn who_does_not_look_takes_it_for_nobody() {
+fn missing_check_for_disconnect_loses_the_element() {
     has_hung_up(false);
 }
 
@@ -427,12 +442,12 @@ fn has_hung_up(looks: bool) {
     loom::model(move || {
         let world = World::new();
         let client = Client::new(1, &[b"k"]);
-        world.come(&client, true);
-        call(&client);
-        world.gone(&client);
+        world.block(&client, true);
+        make_retry(&client);
+        world.disconnect(&client);
         *world.shard.lock().unwrap() = 1;
-        world.try_again(&client, looks);
+        world.retry(&client, looks);
         assert_eq!(world.elements(), 1, "the element is lost");
-        world.assert_nobody_waits();
+        world.assert_no_client_waits();
     });
 }

@@ -1,4 +1,4 @@
-//! Model of the shard lock: mutual exclusion, and no parked waiter is ever forgotten.
+//! Model of the shard lock: mutual exclusion, and every parked waiter is woken.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
@@ -8,11 +8,11 @@ use weft_keyspace::lock::{Park, ShardLock, Waiter};
 struct World {
     lock: ShardLock,
     value: UnsafeCell<u32>,
-    /// One for each thread: what its event loop sleeps on.
+    /// The event that each thread's event loop sleeps on.
     wake: [Notify; 3],
 }
 
-// SAFETY: `value` is only touched by the holder of `lock`; that this is so is what loom checks.
+// SAFETY: only the holder of `lock` accesses `value`, which loom checks.
 unsafe impl Sync for World {}
 
 impl World {
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// Takes the lock however long it takes, as an I/O thread does across turns.
+    /// Takes the lock however long it takes, as an I/O thread does across iterations.
     fn locked_add(&self, me: u32) {
         loop {
             if self.lock.try_lock()

@@ -1,6 +1,6 @@
-//! Model tests of the log of effects: drawing a number, publishing, collecting and sleeping, in every
-//! interleaving of two producers with a reader, or of one with two readers, of which one joins or is
-//! ended meanwhile.
+//! Model tests of the effect log: drawing a number, publishing, collecting and sleeping, in every
+//! interleaving of two producers with a reader, or of one producer with two readers, one of which
+//! joins or is ended meanwhile.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_log`
 #![cfg(loom)]
@@ -12,14 +12,14 @@ use weft_keyspace::log::draft::Draft;
 use weft_keyspace::log::unit::{Arg, Target};
 use weft_keyspace::{Log, LogReader};
 
-/// More preemptions than this find nothing new here, and take hours.
+/// More preemptions find no further faults here, and take hours.
 const PREEMPTIONS: usize = 3;
 
-/// Steps of one run: the reader looks at every lane each time it is woken.
+/// The limit of steps of one run: the reader checks every thread log each time it is woken.
 const BRANCHES: usize = 20_000;
 
-/// Of the models with two readers, which have more steps: enough for every fault that was planted in the
-/// desk, and ten times as fast.
+/// For the models with two readers, which have more steps: it detects every fault that was
+/// injected into the fan-out, and is ten times as fast.
 const PREEMPTIONS_OF_TWO: usize = 2;
 
 fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -40,12 +40,12 @@ fn begin(log: &StdArc<Log>, woken: &Arc<Notify>) -> LogReader {
     log.begin(Target::ALL, StdArc::new(move || woken.notify())).expect("there is room")
 }
 
-/// What has come, sleeping in between. A lost wake-up is a deadlock, which loom reports.
+/// Reads `units` units and sleeps in between. A lost wake-up is a deadlock, which loom reports.
 fn read(reader: &mut LogReader, woken: &Notify, units: usize) -> Vec<u64> {
     read_until(reader, woken, |_, numbers| numbers == units)
 }
 
-/// The same, until `is_all` says of the reader and the count of units that there are no more.
+/// The same, until `is_all` returns true for the reader and the number of units.
 fn read_until(
     reader: &mut LogReader,
     woken: &Notify,
@@ -69,11 +69,11 @@ fn read_until(
 }
 
 #[test]
-fn loom_everything_comes_once_and_in_order() {
+fn loom_every_unit_is_read_once_and_in_order() {
     model(PREEMPTIONS, || {
         let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
-        // The shard that both write to, and how often it was written to.
+        // The shard that both write to, with the numbers of its writes.
         let shard = Arc::new(Mutex::new(Vec::new()));
         let producers: Vec<_> = ["aa", "bb"]
             .map(|text| {
@@ -96,7 +96,7 @@ fn loom_everything_comes_once_and_in_order() {
 }
 
 #[test]
-fn loom_a_lane_that_is_emptied_while_it_fills() {
+fn loom_a_thread_log_is_emptied_while_it_fills() {
     model(PREEMPTIONS, || {
         let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
@@ -115,9 +115,9 @@ fn loom_a_lane_that_is_emptied_while_it_fills() {
     });
 }
 
-/// Who sees a reply and then writes, comes later in the log.
+/// A client that writes after it saw a reply comes later in the log.
 #[test]
-fn loom_real_time() {
+fn loom_log_order_agrees_with_real_time() {
     model(PREEMPTIONS, || {
         let (log, woken) = (StdArc::<Log>::default(), Arc::new(Notify::new()));
         let mut reader = begin(&log, &woken);
@@ -145,8 +145,8 @@ fn loom_real_time() {
     });
 }
 
-/// A thread with a batch of two commands, which holds `world` while it executes each of them: whoever
-/// takes that has stopped the world.
+/// A thread with a batch of two commands, which holds `world` while it executes each of them: a
+/// thread that takes `world` has stopped the world.
 fn producer(log: &StdArc<Log>, world: &Arc<Mutex<()>>) -> loom::thread::JoinHandle<()> {
     let (log, world) = (log.clone(), world.clone());
     loom::thread::spawn(move || {
@@ -177,7 +177,7 @@ fn loom_two_readers_get_the_same() {
 }
 
 #[test]
-fn loom_one_joins_while_another_reads() {
+fn loom_a_reader_joins_while_another_reads() {
     model(PREEMPTIONS_OF_TWO, || {
         let (log, world) = (StdArc::<Log>::default(), Arc::new(Mutex::new(())));
         let woken = [Arc::new(Notify::new()), Arc::new(Notify::new())];
@@ -200,7 +200,7 @@ fn loom_one_joins_while_another_reads() {
 }
 
 #[test]
-fn loom_one_ends_while_another_reads() {
+fn loom_a_reader_ends_while_another_reads() {
     model(PREEMPTIONS_OF_TWO, || {
         let (log, world) = (StdArc::<Log>::default(), Arc::new(Mutex::new(())));
         let woken = [Arc::new(Notify::new()), Arc::new(Notify::new())];

@@ -1,12 +1,14 @@
-//! Model of connections that change their thread while something is pending, and of threads that go to sleep.
+//! Model of connections that move to another thread while work is pending, and of threads that go
+//! to sleep.
 //!
-//! Two I/O threads, a kernel that tells them of a socket and of their mailboxes, a client, and whoever has something
-//! for the connection meanwhile. The states, what may move, what is done on arrival and what the socket is watched for
-//! are the server's own (`io/state.rs`, `io/interest.rs`), and so are the bell of a mailbox and the lock of a shard.
-//! The loop around them is that of `io/worker/` without its commands. A wake-up that is lost is a thread that sleeps
-//! beside something to do: then nobody is left who runs, which loom reports.
+//! Two I/O threads, a kernel that signals socket and mailbox events, a client, and another thread
+//! with a message for the connection. The connection's states, the conditions for moving, the
+//! steps on arrival and the interest in socket events are the server's own code (`io/state.rs`,
+//! `io/interest.rs`), and so are a mailbox's wake flag and a shard's lock. The loop around them
+//! is that of `io/worker/` without its commands. A lost wake-up leaves a thread asleep with work
+//! to do: then no thread runs, which loom reports.
 //!
-//! Faults can be planted, and must be found.
+//! Faults can be injected and must be detected.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --profile quick --test loom_moving`
 #![cfg(loom)]
@@ -30,41 +32,41 @@ use weft_keyspace::lock::{Park, ShardLock};
 
 const THREADS: usize = 2;
 
-/// What the threads may do wrong.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Moves a connection whatever it is waiting for.
+    /// A connection moves whatever it waits for.
     MovesAnything,
-    /// The new thread has nothing queued.
+    /// The new thread does not queue the connection's requests.
     ForgetsRequests,
-    /// The new thread sends nothing by itself.
+    /// The new thread does not send pending output.
     ForgetsOutput,
-    /// What is in the old thread's mailbox stays there.
+    /// Messages in the old thread's mailbox stay there.
     LeavesPushes,
-    /// Nobody holds the route while the connection moves.
+    /// The route is not locked while the connection moves.
     LeavesTheRoute,
-    /// The new thread does not look whether the client was killed.
+    /// The new thread does not check whether the client was killed.
     ForgetsTheKill,
-    /// The socket is not watched again for what it was not watched for.
+    /// The interest in socket events is never widened.
     NeverWidens,
-    /// The bell is answered when the mailbox has been emptied.
+    /// The wake flag is cleared after the mailbox has been emptied.
     AnswersLate,
 }
 
-/// Of one socket and the threads' eventfds: what is there, and who is told.
+/// The kernel's state of one socket and the threads' eventfds.
 #[derive(Default)]
 struct Kernel {
     rung: [bool; THREADS],
     watched: Option<(usize, Interest)>,
-    /// What the client has sent, in halves of requests.
+    /// Input of the client not read yet, in halves of requests.
     input: usize,
-    /// Replies and pushes that the socket takes, and those that it has taken.
+    /// Replies and pushes that the socket can take, and has taken.
     room: usize,
     taken: usize,
     closed: bool,
     over: bool,
-    /// Of those who take part, how many sleep and were not woken.
+    /// The number of participating threads, and of those asleep since the last change.
     parties: usize,
     asleep: usize,
     stuck: bool,
@@ -73,7 +75,7 @@ struct Kernel {
 struct Conn {
     state: State<(), ()>,
     token: u64,
-    /// Of a request that is not complete; complete ones that were not executed.
+    /// Halves of an incomplete request; complete requests not executed yet.
     halves: usize,
     kept: usize,
     out: usize,
@@ -112,9 +114,9 @@ impl Conn {
 
 enum Message {
     Moved(Box<Conn>),
-    /// As Shed and Scatter, or a cron that finds its thread not active.
+    /// As Shed and Scatter, or a cron task that finds its thread inactive.
     HandOver,
-    /// Whether the thread is active has changed.
+    /// The thread was activated or deactivated.
     Wake,
     Unpark(u64),
     Unpause,
@@ -135,7 +137,7 @@ struct World {
     changed: Condvar,
     threads: [Thread; THREADS],
     shard: ShardLock,
-    /// The thread of the client, and who pushes to it or moves it.
+    /// The thread of the client; `route` is held to push to the client or move it.
     owner: AtomicUsize,
     route: Mutex<()>,
     active: AtomicUsize,
@@ -166,7 +168,7 @@ impl World {
         self.kernel.lock().unwrap()
     }
 
-    /// Changes something there, and has all who sleep look.
+    /// Changes the kernel's state and wakes all sleepers.
     fn change(&self, change: impl FnOnce(&mut Kernel)) {
         let mut kernel = self.kernel();
         change(&mut kernel);
@@ -174,25 +176,25 @@ impl World {
         self.changed.notify_all();
     }
 
-    /// Sleeps until something is changed. Who would be the last one awake finds out that nothing will be.
+    /// Sleeps until the state changes. The last awake thread detects that it never will.
     fn sleep<'a>(&self, mut kernel: MutexGuard<'a, Kernel>) -> MutexGuard<'a, Kernel> {
         kernel.asleep += 1;
-        self.look_for_one_awake(&mut kernel);
+        self.detect_stuck(&mut kernel);
         if kernel.stuck { kernel } else { self.changed.wait(kernel).unwrap() }
     }
 
-    fn look_for_one_awake(&self, kernel: &mut Kernel) {
+    fn detect_stuck(&self, kernel: &mut Kernel) {
         if kernel.asleep == kernel.parties {
             (kernel.stuck, kernel.over) = (true, true);
             self.changed.notify_all();
         }
     }
 
-    /// One of those who take part has ended.
+    /// A participant has ended.
     fn leave(&self) {
         let mut kernel = self.kernel();
         kernel.parties -= 1;
-        self.look_for_one_awake(&mut kernel);
+        self.detect_stuck(&mut kernel);
     }
 
     fn put(&self, thread: usize, message: Message) {
@@ -216,12 +218,12 @@ impl World {
         }
     }
 
-    /// The client sends so many halves of requests.
+    /// The client sends that many halves of requests.
     fn write(&self, halves: usize) {
         self.change(|kernel| kernel.input += halves);
     }
 
-    /// The client takes replies, so that the socket has room.
+    /// The client reads replies, so that the socket has room.
     fn make_room(&self) {
         self.change(|kernel| kernel.room += 9);
     }
@@ -258,7 +260,8 @@ impl World {
         self.send(1, Message::Wake);
     }
 
-    /// The client waits for so many replies and pushes, or for the end of its connection; then all is over.
+    /// The client waits for that many replies and pushes, or for the end of its connection; then
+    /// ends the run.
     fn wait_for(&self, replies: Option<usize>) {
         let mut kernel = self.kernel();
         while !kernel.stuck && !replies.map_or(kernel.closed, |replies| kernel.taken == replies) {
@@ -276,7 +279,7 @@ struct Worker {
     conn: Option<Conn>,
     queued: bool,
     row: bool,
-    /// Messages that somebody had to look at ahead: those that are no pushes.
+    /// Messages taken out of the mailbox during a move, except pushes.
     staged: VecDeque<Message>,
     /// The connection whose replies wait for the disk.
     withheld: Option<u64>,
@@ -301,12 +304,12 @@ impl Worker {
             withheld: None,
             generation: 10 * (id as u64 + 1),
         };
-        spawn(move || while worker.turn() {})
+        spawn(move || while worker.iterate() {})
     }
 
-    /// One turn of the loop; whether there is another one.
-    fn turn(&mut self) -> bool {
-        let (over, mail, read, write) = self.sleep();
+    /// One iteration of the loop. Returns whether to continue.
+    fn iterate(&mut self) -> bool {
+        let (over, has_messages, read, write) = self.sleep();
         if over {
             return false;
         }
@@ -316,9 +319,9 @@ impl Worker {
         if read {
             self.on_input();
         }
-        if mail {
+        if has_messages {
             self.flush();
-            self.on_mail();
+            self.on_messages();
         }
         if std::mem::take(&mut self.queued) {
             self.run_queued();
@@ -333,15 +336,15 @@ impl Worker {
     fn sleep(&self) -> (bool, bool, bool, bool) {
         let mut kernel = self.world.kernel();
         loop {
-            let mail = kernel.rung[self.id];
+            let has_messages = kernel.rung[self.id];
             let (read, write) = match kernel.watched {
                 Some((id, interest)) if id == self.id => {
                     (interest.read && kernel.input > 0, interest.write && kernel.room > 0)
                 }
                 _ => (false, false),
             };
-            if kernel.over || self.queued || self.row || mail || read || write {
-                return (kernel.over, mail, read, write);
+            if kernel.over || self.queued || self.row || has_messages || read || write {
+                return (kernel.over, has_messages, read, write);
             }
             kernel = self.world.sleep(kernel);
         }
@@ -380,7 +383,7 @@ impl Worker {
         }
     }
 
-    /// Executes what is in the batch.
+    /// Executes the batch.
     fn flush(&mut self) {
         let world = self.world.clone();
         let Some(conn) = self.conn.as_mut().filter(|conn| conn.state.is_in_batch()) else { return };
@@ -416,17 +419,17 @@ impl Worker {
         }
         self.queued |= conn.state.executed(how);
         self.send_output();
-        self.see_to_withheld();
+        self.register_withheld();
     }
 
-    fn see_to_withheld(&mut self) {
+    fn register_withheld(&mut self) {
         if self.withheld.is_some() {
             self.world.threads[self.id].withholds.store(true, SeqCst);
-            self.let_go();
+            self.release_withheld();
         }
     }
 
-    fn let_go(&mut self) {
+    fn release_withheld(&mut self) {
         if self.world.durable.load(SeqCst)
             && let Some(token) = self.withheld.take()
             && let Some(conn) = self.conn.as_mut().filter(|conn| conn.token == token)
@@ -443,7 +446,7 @@ impl Worker {
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket takes.
     fn send_output(&mut self) {
         let Some(conn) = &mut self.conn else { return };
         conn.in_row = false;
@@ -461,7 +464,7 @@ impl Worker {
         self.world.threads[self.id].queue.lock().unwrap().pop_front()
     }
 
-    fn on_mail(&mut self) {
+    fn on_messages(&mut self) {
         let late = self.world.fault == Fault::AnswersLate;
         self.world.kernel().rung[self.id] = false;
         if !late {
@@ -488,13 +491,13 @@ impl Worker {
             }
             Message::Unpause => self.resume(Awaited::Pause),
             Message::Durable => {
-                self.let_go();
-                self.see_to_withheld();
+                self.release_withheld();
+                self.register_withheld();
             }
             Message::Push => {
                 if let Some(conn) = &mut self.conn {
                     conn.out += 1;
-                    // One that takes nothing now is sent to when it does.
+                    // A connection with a full socket is sent to when the socket has room.
                     if !conn.interest.write && !conn.in_row {
                         conn.in_row = true;
                         self.row = true;
@@ -502,7 +505,7 @@ impl Worker {
                 }
             }
             Message::Kill if self.conn.is_some() => self.close(),
-            // It has moved, or is about to arrive here.
+            // The client has moved, or is about to arrive here.
             Message::Kill => {
                 let owner = self.world.owner.load(SeqCst);
                 if owner != self.id {
@@ -522,7 +525,7 @@ impl Worker {
         let holds = world.fault != Fault::LeavesTheRoute;
         let mut route = holds.then(|| world.route.lock().unwrap());
         if world.fault != Fault::LeavesPushes {
-            // What is there is looked at, and what is for the connection goes along.
+            // Takes out all messages; those for the connection move with it.
             while let Some(message) = self.take() {
                 match message {
                     Message::Push => conn.out += 1,
@@ -559,7 +562,8 @@ impl Worker {
     }
 }
 
-/// Runs `client` beside two threads, the first of which has `conn`, and `other` beside those.
+/// Runs `client` with two threads, the first of which has `conn`, and with `other` on a further
+/// thread.
 fn check(
     fault: Fault,
     prepare: impl Fn(&World, &mut Conn) + Sync + Send + 'static,
@@ -567,7 +571,7 @@ fn check(
     client: impl Fn(&World) + Sync + Send + 'static,
 ) {
     let mut model = loom::model::Builder::new();
-    // With two a fourth thread takes minutes.
+    // With a bound of two, a fourth thread takes minutes.
     model.preemption_bound = Some(if other.is_some() { 1 } else { 2 });
     model.max_branches = 100_000;
     model.check(move || {

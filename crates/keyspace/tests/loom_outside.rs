@@ -1,5 +1,6 @@
-//! Model of a command that waits outside with its shards in hand, of one in the slow lane and of one that stops the
-//! world: each comes to its end, and the world is only held when neither is in the middle.
+//! Model of a command that waits outside of the process while it holds its shards, of one in the
+//! slow lane and of one that stops the world: each comes to its end, and the world is only held
+//! when neither of the others is in progress.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -9,7 +10,7 @@ use weft_keyspace::{Guard, Keyspace, SHARDS, ShardSet, SlowHand, Turn, Waiter};
 
 const NOW: i64 = 1000;
 
-/// Halves of what each command does.
+/// Halves of the work of each command.
 #[derive(Default)]
 struct Done([AtomicU32; 2]);
 
@@ -70,7 +71,7 @@ fn check(other: fn(&Keyspace, &Done)) {
 }
 
 #[test]
-fn loom_the_world_waits_for_both_ways() {
+fn loom_the_world_waits_for_both_kinds_of_commands() {
     check(|ks, done| {
         with_hand(ks, 2, |hand, turn| {
             let guard = hand.hold(turn, &ShardSet::one(1));
@@ -81,7 +82,7 @@ fn loom_the_world_waits_for_both_ways() {
 }
 
 #[test]
-fn loom_who_needs_a_shard_that_is_held_outside_gets_it_in_the_end() {
+fn loom_a_command_gets_a_shard_held_outside_eventually() {
     check(|ks, done| {
         with_hand(ks, 2, |hand, turn| {
             let guard = hand.hold(turn, &ShardSet::of([0, 1]));

@@ -1,4 +1,4 @@
-//! Model of a snapshot beside those who write: whatever the interleaving, it holds all of a command
+//! Model of a snapshot with concurrent writers: in every interleaving it holds all of a command
 //! or nothing of it, and each key once.
 //!
 //! Two keys in two shards (in models there are no more), whose sum never changes: an I/O thread
@@ -43,7 +43,7 @@ fn fill(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
     for key in keys(ks) {
-        let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+        let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
         add(&mut Db::new(&guard, &mut turn, 0), &key, 10);
         commit(&guard, &mut turn);
         drop(guard);
@@ -51,7 +51,7 @@ fn fill(ks: &Keyspace) {
     }
 }
 
-/// A command of an I/O thread, tried until the shards are free.
+/// A command of an I/O thread, retried until the shards are free.
 fn transfer(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 1);
     let [from, to] = keys(ks);
@@ -74,7 +74,7 @@ fn hand(ks: &Keyspace, thread: u32) -> SlowHand<'_> {
     SlowHand::new(ks, Waiter { thread, token: 0 }, &thread::yield_now, &|| NOW)
 }
 
-/// A command of the slow lane.
+/// A slow-lane command.
 fn long(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 2);
     let mut hand = hand(ks, 2);
@@ -90,7 +90,7 @@ fn long(ks: &Keyspace) {
     turn.drop_trash();
 }
 
-/// Takes a snapshot and looks at what it holds.
+/// Takes a snapshot and checks its content.
 fn take(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 3);
     let mut hand = hand(ks, 3);
@@ -134,10 +134,10 @@ fn loom_a_long_command_is_not_torn() {
     run(long);
 }
 
-/// The announcement is what it takes.
+/// The announcement of the wish is needed.
 #[test]
 #[should_panic(expected = "a command was torn")]
-fn loom_a_long_command_that_does_not_ask_is_found() {
+fn loom_a_long_command_that_ignores_the_wish_is_detected() {
     plant::set(Some(Fault::WishesIgnored));
     run(long);
 }

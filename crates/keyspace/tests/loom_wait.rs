@@ -1,4 +1,4 @@
-//! Model test of the state of a waiting client: every interleaving of two threads that make its
+//! Model test of the state of a blocked client: every interleaving of two threads that create its
 //! keys with its timeout.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_wait`
@@ -9,7 +9,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use weft_keyspace::wait::{Claim, Unclaim, WaitState};
 
-/// A client that waits for an element in either of two lists, each under a lock of its own.
+/// A client blocked on two lists, each under its own lock.
 #[derive(Default)]
 struct Client {
     state: WaitState,
@@ -17,8 +17,8 @@ struct Client {
     retries: AtomicU32,
 }
 
-/// Puts an element into `list` and looks whether the client takes it. `picky`: the claimer finds
-/// that the client does not want this kind of key.
+/// Adds an element to `list` and tries to serve the client. `picky`: the claimer finds that the
+/// client can't use this kind of key.
 fn push(client: &Client, list: &Mutex<u32>, picky: bool) {
     let mut list = list.lock().unwrap();
     *list += 1;
@@ -38,7 +38,7 @@ fn push(client: &Client, list: &Mutex<u32>, picky: bool) {
 }
 
 #[test]
-fn two_makers_and_a_timeout_serve_once() {
+fn two_writers_and_a_timeout_answer_once() {
     loom::model(|| {
         let client = Arc::new(Client::default());
         let lists = Arc::new([Mutex::new(0), Mutex::new(0)]);
@@ -58,10 +58,10 @@ fn two_makers_and_a_timeout_serve_once() {
     });
 }
 
-/// One maker's key is of no use, the other's is: whatever the order, the client is served or told
-/// to try again, and does not sleep beside an element.
+/// The client can't use one writer's key, but the other's: in any order, the client is served or
+/// must retry, and does not sleep although there is an element.
 #[test]
-fn no_key_comes_unnoticed() {
+fn no_key_is_missed() {
     loom::model(|| {
         let client = Arc::new(Client::default());
         let lists = Arc::new([Mutex::new(0), Mutex::new(0)]);

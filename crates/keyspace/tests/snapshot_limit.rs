@@ -1,5 +1,5 @@
-//! A large value that changes everywhere while a snapshot writes it. A program of its own, since what writers
-//! copy is counted for the process.
+//! A large value that changes everywhere while a snapshot writes it. A separate program, since
+//! bytes copied by writers are counted per process.
 #![cfg(not(loom))]
 
 use weft_keyspace::commit::{end_group, seal, settle};
@@ -15,7 +15,7 @@ fn with_db(ks: &Keyspace, name: &[u8], act: impl FnOnce(&mut Db<'_>, &Key<'_>)) 
     let mut turn = Turn::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name);
-    let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+    let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
     act(&mut Db::new(&guard, &mut turn, 0), &key);
     settle(&guard, &mut turn);
     seal(&guard, &mut turn);
@@ -43,7 +43,8 @@ fn hash_set(ks: &Keyspace, name: &str, fields: std::ops::Range<usize>, value: &[
     });
 }
 
-/// Its writers wait, those of other keys do not, it is written first, and what was copied is free then.
+/// Its writers wait and those of other keys don't. It is written first, and then the copied bytes
+/// are free.
 #[test]
 fn writers_of_a_value_that_is_being_written_wait() {
     const FIELDS: usize = 20_000;
@@ -77,7 +78,7 @@ fn writers_of_a_value_that_is_being_written_wait() {
     }
     assert!(is_there && !waits("hash"), "it comes first");
     assert!(snapshot.progress().given < 100 && held() < limit / 8, "{:?}", snapshot.progress());
-    // Pieces that nobody shares with the snapshot are no matter.
+    // Pieces that are not shared with the snapshot don't count.
     hash_set(&ks, "hash", 0..FIELDS, b"newer");
     assert!(held() < limit / 8 && !waits("hash"), "{:?}", snapshot.progress());
 }

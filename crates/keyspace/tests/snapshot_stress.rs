@@ -1,9 +1,9 @@
-//! Snapshots beside threads that move amounts between accounts, in all shards: in every snapshot the
-//! sum is what it always is, and each account is there once.
+//! Snapshots with concurrent threads that move amounts between accounts, in all shards: in every
+//! snapshot the sum is unchanged, and each account appears once.
 //!
-//! I/O threads transfer between two accounts at a time, take accounts out and in, and swap databases; one in
-//! the slow lane transfers between many accounts one after the other, so that a cut in the middle of
-//! it would tear it. `SNAPSHOT_ROUNDS` is how many snapshots are taken.
+//! I/O threads transfer between two accounts at a time, remove accounts and put them back, and
+//! swap databases. A slow-lane thread transfers between many accounts one by one, so that a cut
+//! in the middle of it would be inconsistent. `SNAPSHOT_ROUNDS` sets the number of snapshots.
 #![cfg(not(loom))]
 
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ fn add(db: &mut Db<'_>, key: &Key<'_>, n: i64) -> bool {
 }
 
 fn transfer(db: &mut Db<'_>, from: &Key<'_>, to: &Key<'_>, n: i64) {
-    // An account may be in another database just now, both or none.
+    // Each account may be in either database at the moment.
     if from.bytes != to.bytes && db.contains(from) && db.contains(to) {
         assert!(add(db, from, -n) && add(db, to, n));
     }
@@ -47,7 +47,7 @@ fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     end_group(guard, turn);
 }
 
-/// Takes the account out and puts it back.
+/// Removes the account and puts it back.
 fn bounce(db: &mut Db<'_>, key: &Key<'_>) {
     if let Some(record) = db.remove(key) {
         db.set(key, record);
@@ -94,7 +94,7 @@ fn slow_thread(ks: &Keyspace, stop: &AtomicBool) {
         let mut guard = hand.hold(&mut turn, &ShardSet::of(keys.iter().map(|key| key.shard)));
         let mut db = Db::new(&guard, &mut turn, (rng.next() % 2) as usize);
         if keys.iter().all(|key| db.contains(key)) {
-            // Taken from some, and given to others much later.
+            // Taken from three accounts, and given to three others much later.
             let (from, to) = keys.split_at(3);
             from.iter().for_each(|key| assert!(add(&mut db, key, -7)));
             std::thread::sleep(std::time::Duration::from_micros(rng.next() % 800));
@@ -111,7 +111,7 @@ fn slow_thread(ks: &Keyspace, stop: &AtomicBool) {
 fn fill(ks: &Keyspace) {
     let mut turn = Turn::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
-    let guard = inside.world(&mut turn).expect("nobody else yet");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
     for n in 0..ACCOUNTS {
         let name = name(n);
         let key = ks.key(name.as_bytes());
@@ -121,7 +121,7 @@ fn fill(ks: &Keyspace) {
     commit(&guard, &mut turn);
 }
 
-/// Takes a snapshot by two threads: the accounts that were seen, and the sum.
+/// Takes a snapshot with two threads. Returns the number of accounts and their sum.
 fn take(ks: &Keyspace) -> (usize, i64) {
     let mut turn = Turn::new(NOW, 5);
     let mut hand = SlowHand::background(ks, &|| NOW);
@@ -160,7 +160,7 @@ fn transfers_keep_their_sum() {
     fill(&ks);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // So that a failure ends the others, too.
+        // Ends the other threads on a failure, too.
         let ends = Ends(&stop);
         for own in 0..IO_THREADS {
             let (ks, stop) = (&ks, &stop);
@@ -176,7 +176,7 @@ fn transfers_keep_their_sum() {
     });
 }
 
-/// Has the threads end when it is dropped.
+/// Ends the threads when it is dropped.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -1,4 +1,4 @@
-//! From the loads of the threads to how many of them are active, and to moves between them.
+//! From the loads of the threads to the number of active threads, and to moves of connections.
 //!
 //! ```text
 //!  mean pressure of the active threads
@@ -6,63 +6,65 @@
 //!       │  try more: see [`crate::trial`]
 //!  0.75 ┼────────────────────────────────
 //!       │  stay
-//!       │  shrink: to as many as would have a mean of 0.50, if it was so for 2 s
+//!       │  shrink: to as many as would have a mean of 0.50, if that held for 2 s
 //!   0.0 ┴
 //! ```
 //!
-//! Growing is quick because the load is there and clients wait; it stays as far as more was served by
-//! it, and is bounded by the connections that are busy, since two of them at least must share a thread
-//! for it to be worth its wake-ups. Shrinking for want of work waits, and leaves a distance to the limit of growing, so that a load near a limit
-//! does not make threads come and go; when it does so all the same, the wait is doubled each time.
+//! Growing is quick, because clients are waiting. The new number stays only if it serves more. It
+//! is bounded by the number of busy connections: a thread needs at least two of them to be worth
+//! its wake-ups. Shrinking for lack of work waits, and its limit is below that of growing, so
+//! that a load near a limit does not start and stop threads repeatedly. If it does nevertheless,
+//! the wait is doubled each time.
 //!
-//! Between active threads connections move when their loads are far apart, and when they are a little
-//! apart for long: of ten clients, six on one thread and four on the other cost a tenth of what is
-//! served. Under a load that keeps all of them fully busy the pressures say nothing, so then the busy
-//! connections are counted instead. Less than half a connection is not moved, so that the little that
-//! can't be evened out stays as it is; and who has done it looks away for longer each time.
+//! Connections move between active threads when the loads differ much, or differ a little for
+//! long: of ten clients, six on one thread and four on the other cost a tenth of the throughput.
+//! When all threads are fully busy their pressures are equal, so then the busy connections are
+//! counted instead. Less than half a connection is not moved, so that small differences that
+//! can't be evened out are left alone. After each such move the wait for the next one is doubled.
 //!
 //! A state machine: time and loads come in, decisions go out.
 
 use crate::trial::{Served, Trials, Verdict};
 
-/// Mean pressure from which another thread is wanted.
+/// Mean pressure above which another thread is wanted.
 const GROW_ABOVE: f64 = 0.75;
 /// Mean pressure of threads that never sleep.
 const SATURATED: f64 = 0.95;
 /// Mean pressure that fewer threads may have after shrinking.
 const SHRINK_TO: f64 = 0.50;
-/// How long fewer threads must have been enough, in milliseconds, and the most that this grows to.
+/// How long fewer threads must have been enough, in milliseconds, and the upper bound of this
+/// time.
 const SHRINK_AFTER_MS: i64 = 2_000;
-const SHRINK_AFTER_MOST_MS: i64 = 32_000;
-/// Growing so soon after shrinking was a mistake of the shrinking.
+const SHRINK_AFTER_MAX_MS: i64 = 32_000;
+/// Growing within this time after shrinking means that the shrinking was a mistake.
 const REGRET_MS: i64 = 10_000;
-/// Loads that need no more than this many threads shrink after the shortest time in any case.
+/// Loads below this many threads always shrink after the shortest time.
 const QUIET: f64 = 0.25;
-/// After a change the loads are not looked at until their averages have followed.
+/// After a change the loads are ignored until their averages have followed.
 const SETTLE_MS: i64 = 300;
 /// Busy connections that a thread should have at least.
 const BUSY_PER_THREAD: usize = 2;
 /// Difference from the mean, of loads between 0 and 1, that is worth a move.
 const UNEVEN: f64 = 0.20;
-/// The same where it stays so, among threads of this mean load; how long at first, and the most that
-/// this grows to (milliseconds).
+/// The same for a lasting difference, among threads of at least the mean load [`LOADED`]; the
+/// initial wait, and its upper bound (milliseconds).
 const SLIGHTLY_UNEVEN: f64 = 0.05;
 const LOADED: f64 = 0.5;
 const LASTING_MS: i64 = 1_000;
-const LASTING_MOST_MS: i64 = 64_000;
-/// From this pressure on a thread counts as fully busy.
+const LASTING_MAX_MS: i64 = 64_000;
+/// Pressure above which a thread counts as fully busy.
 const FULL: f64 = 0.85;
 
-/// One thread's load.
+/// The load of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// See [`crate::load`].
     pub pressure: f64,
-    /// Connections that had requests of late.
+    /// Connections that had requests recently.
     pub busy_connections: usize,
 }
 
-/// Connections worth `share` of what `from` does are to move to `to`.
+/// Connections worth `share` of the load of `from` must move to `to`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     pub from: usize,
@@ -70,10 +72,10 @@ pub struct Shift {
     pub share: f64,
 }
 
-/// What is to be done now.
+/// The changes to make now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// How many threads are to be active.
+    /// The number of threads that must be active.
     pub active: usize,
     pub shifts: Vec<Shift>,
 }
@@ -81,14 +83,14 @@ pub struct Decision {
 /// See the module's description.
 #[derive(Debug)]
 pub struct Balance {
-    /// Not before this time.
+    /// The end of the pause after a change.
     settled_at: i64,
-    /// Since when fewer threads would do, and how many would have done at most since then.
-    enough: Option<(i64, usize)>,
+    /// Since when fewer threads would be enough, and the highest number needed since then.
+    fewer_suffice_since: Option<(i64, usize)>,
     shrink_after_ms: i64,
     shrunk_at: i64,
-    /// Since when this thread has had a little more than its part, and how long that is to last.
-    slightly: Option<(i64, usize)>,
+    /// Since when this thread has had slightly more than its share, and how long that must last.
+    slightly_uneven_since: Option<(i64, usize)>,
     lasting_ms: i64,
     trials: Trials,
 }
@@ -97,10 +99,10 @@ impl Default for Balance {
     fn default() -> Self {
         Balance {
             settled_at: i64::MIN,
-            enough: None,
+            fewer_suffice_since: None,
             shrink_after_ms: SHRINK_AFTER_MS,
             shrunk_at: i64::MIN,
-            slightly: None,
+            slightly_uneven_since: None,
             lasting_ms: LASTING_MS,
             trials: Trials::default(),
         }
@@ -108,9 +110,9 @@ impl Default for Balance {
 }
 
 impl Balance {
-    /// What to do at `now_ms` (any clock that goes forward) with up to `configured` threads, of
-    /// which `active` are, given the loads of at least those and what all threads have done so far.
-    /// O(threads²) at most.
+    /// Decides at `now_ms` (any monotonic clock), for up to `configured` threads of which
+    /// `active` are active. Takes the loads of at least the active threads, and the totals of all
+    /// threads. O(threads²) at most.
     pub fn decide(
         &mut self,
         now_ms: i64,
@@ -128,7 +130,7 @@ impl Balance {
         let connections = busy(samples);
         self.trials.note(now_ms, served, connections);
         if self.trials.is_on() {
-            // The number before the trial may be more than are configured by now.
+            // The number before the trial may exceed the configured number by now.
             let decided = self.trials.decide(now_ms, active, connections);
             return match decided.map(|to| to.min(configured)) {
                 Some(to) if to != active => self.change_to(now_ms, to, samples),
@@ -138,12 +140,12 @@ impl Balance {
         let total: f64 = samples.iter().map(|s| s.pressure).sum();
         let fewer = (total / SHRINK_TO).ceil().max(1.0) as usize;
         if fewer >= active {
-            self.enough = None;
+            self.fewer_suffice_since = None;
         }
         if now_ms < self.settled_at {
             return stay;
         }
-        // Of threads without any time left nobody knows how many would have some.
+        // When all threads are saturated, the number that would be enough is unknown.
         let wanted = if total / active as f64 > SATURATED { usize::MAX } else { fewer };
         let most = configured.min(connections / BUSY_PER_THREAD);
         if total / active as f64 > GROW_ABOVE
@@ -167,52 +169,53 @@ impl Balance {
             shifts = even_out(&loads, SLIGHTLY_UNEVEN);
         }
         if !shifts.is_empty() {
-            self.slightly = None;
+            self.slightly_uneven_since = None;
             self.settled_at = now_ms + SETTLE_MS;
         }
         Decision { active, shifts }
     }
 
-    /// Whether one thread has had a little more than its part for so long that it is worth a move.
+    /// Whether one thread has had slightly more than its share for long enough to be worth a
+    /// move.
     fn is_lastingly_uneven(&mut self, now_ms: i64, loads: &[f64]) -> bool {
         let mean = mean_of(loads);
         let most = most_of(loads);
         if mean < LOADED || loads[most] - mean < SLIGHTLY_UNEVEN {
-            self.slightly = None;
+            self.slightly_uneven_since = None;
             return false;
         }
-        let since = match self.slightly {
+        let since = match self.slightly_uneven_since {
             Some((since, thread)) if thread == most => since,
-            Some(_) | None => self.slightly.insert((now_ms, most)).0,
+            Some(_) | None => self.slightly_uneven_since.insert((now_ms, most)).0,
         };
         let lasts = now_ms - since >= self.lasting_ms;
         if lasts {
-            self.lasting_ms = (2 * self.lasting_ms).min(LASTING_MOST_MS);
+            self.lasting_ms = (2 * self.lasting_ms).min(LASTING_MAX_MS);
         }
         lasts
     }
 
-    /// What a trial of another number of threads has brought since this was last asked.
+    /// The result of a trial since the last call.
     pub fn take_verdict(&mut self) -> Option<Verdict> {
         self.trials.take_verdict()
     }
 
-    /// Something else decides now: what is known of the load belongs to other numbers of threads.
+    /// Another mechanism decides now: the measurements belong to other numbers of threads.
     pub fn stand_aside(&mut self, now_ms: i64) {
         self.trials.give_up(now_ms);
-        self.enough = None;
+        self.fewer_suffice_since = None;
         self.settled_at = now_ms + SETTLE_MS;
     }
 
     fn note_growth(&mut self, now_ms: i64) {
         self.shrink_after_ms = match now_ms.saturating_sub(self.shrunk_at) < REGRET_MS {
-            true => (2 * self.shrink_after_ms).min(SHRINK_AFTER_MOST_MS),
+            true => (2 * self.shrink_after_ms).min(SHRINK_AFTER_MAX_MS),
             false => SHRINK_AFTER_MS,
         };
     }
 
-    /// Another number of threads, with connections for those that are new. Those of threads that are
-    /// not to be active go without being told.
+    /// Changes the number of threads and moves connections to new ones. Connections of threads
+    /// that become inactive leave by themselves.
     fn change_to(&mut self, now_ms: i64, active: usize, samples: &[Sample]) -> Decision {
         let mut loads = loads(samples);
         let shifts = match active > loads.len() {
@@ -225,21 +228,21 @@ impl Balance {
         self.change(now_ms, active, shifts)
     }
 
-    /// How many threads are enough, once that has been so for long enough.
+    /// The number of threads that is enough, if it was so for long enough.
     fn shrink(&mut self, now_ms: i64, fewer: usize, total: f64) -> Option<usize> {
-        let (since, most) = self.enough.get_or_insert((now_ms, fewer));
+        let (since, most) = self.fewer_suffice_since.get_or_insert((now_ms, fewer));
         *most = fewer.max(*most);
         let wait = if total < QUIET { SHRINK_AFTER_MS } else { self.shrink_after_ms };
         if now_ms - *since < wait {
             return None;
         }
-        let enough = *most;
+        let fewer_suffice_since = *most;
         self.shrunk_at = now_ms;
-        Some(enough)
+        Some(fewer_suffice_since)
     }
 
     fn change(&mut self, now_ms: i64, active: usize, shifts: Vec<Shift>) -> Decision {
-        (self.enough, self.slightly) = (None, None);
+        (self.fewer_suffice_since, self.slightly_uneven_since) = (None, None);
         self.lasting_ms = LASTING_MS;
         self.settled_at = now_ms + SETTLE_MS;
         Decision { active, shifts }
@@ -250,8 +253,8 @@ fn busy(samples: &[Sample]) -> usize {
     samples.iter().map(|s| s.busy_connections).sum()
 }
 
-/// What each thread bears, comparable between threads: pressures, or busy connections as a part
-/// of the largest number of them when all threads are fully busy.
+/// Comparable loads of the threads: pressures, or, when all threads are fully busy, busy
+/// connections relative to the largest number of them.
 fn loads(samples: &[Sample]) -> Vec<f64> {
     let most = samples.iter().map(|s| s.busy_connections).max().unwrap_or(0);
     if most > 0 && samples.iter().all(|s| s.pressure > FULL) {
@@ -260,8 +263,8 @@ fn loads(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|s| s.pressure).collect()
 }
 
-/// Moves from the threads with the most to those with the least, to bring all near the mean: those that
-/// are `uneven` away from it.
+/// Moves from the most loaded to the least loaded threads that bring those `uneven` away from the
+/// mean near to it.
 fn even_out(loads: &[f64], uneven: f64) -> Vec<Shift> {
     let mean = mean_of(loads);
     let mut left = loads.to_vec();

@@ -1,8 +1,10 @@
-//! Decides how many I/O threads are active and on which CPUs threads run. No sockets and no commands.
+//! Decides how many I/O threads are active and on which CPUs threads run. No sockets and no
+//! commands.
 //!
 //! * [`load`] - how busy the calling thread is, from the kernel's counters
-//! * [`balance`] - from the load of all threads to a number of active threads and moves of connections: a
-//!   state machine without threads, clocks or sockets; [`trial`]: measures whether another number pays
+//! * [`balance`] - from the loads of all threads to the number of active threads and moves of
+//!   connections: a state machine without threads, clocks or sockets
+//! * [`trial`] - measures whether another number of threads serves more
 //! * [`placement`] - from CPU lists to affinity masks
 //! * [`way`] - how background threads yield to threads that serve clients
 //!

@@ -1,32 +1,32 @@
-//! How busy the calling thread is, asked of the kernel a few times a second.
+//! How busy the calling thread is, read from the kernel a few times a second.
 //!
 //! Two figures, each a moving average:
 //!
-//! * **busy**: the share of time that it was running on a CPU, without what it spent looking again
+//! * **busy**: the share of time that it was running on a CPU, without the time it spent polling
 //!   before it slept: this is work.
-//! * **pressure**: how busy it would be if it got a CPU whenever it wants one: the time it was
-//!   running, as a share of the time it was running or had nothing to do. What it spent waiting for
-//!   a CPU is left out. A thread with a pressure of 1 never sleeps: there is always something ready
-//!   for it. This is what decides on the number of threads. By `busy`, a thread that gets half a
-//!   CPU would look half idle however much waits for it; and were waiting counted as work, other
-//!   processes' load would wake threads of ours that find no CPU either.
+//! * **pressure**: how busy it would be if it always got a CPU: the time it was running, as a
+//!   share of the time it was running or idle. The time it waited for a CPU is left out. A thread
+//!   with a pressure of 1 never sleeps: it always has work. The pressure decides on the number of
+//!   threads. By `busy`, a thread that gets half a CPU would look half idle however much work
+//!   waits for it. If waiting counted as work, the load of other processes would wake threads of
+//!   ours that find no CPU either.
 //!
 //! Linux counts both for each thread in `/proc/thread-self/schedstat`: nanoseconds on a CPU,
 //! nanoseconds waiting on a run queue, number of slices
 //! (<https://docs.kernel.org/scheduler/sched-stats.html>). So nothing is measured on the path of
-//! a request. Where the file is missing, the thread's CPU time stands for both.
+//! a request. Where the file is missing, the thread's CPU time is used for both.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 use weft_process::stats::{Whose, cpu_time};
 
-/// Time constants of the moving averages, in seconds: the figure that is shown is calm, the one
-/// that decides follows a burst within two or three ticks.
+/// Time constants of the moving averages, in seconds: the published figure is smooth, the
+/// deciding one follows a burst within two or three ticks.
 const CALM_S: f64 = 1.0;
 const QUICK_S: f64 = 0.15;
 
-/// Time that a thread has spent, in seconds.
+/// The time that a thread has spent, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     running: f64,
@@ -36,17 +36,18 @@ struct Spent {
 /// A thread's load.
 #[derive(Debug)]
 pub struct Load {
-    /// Stays open: it is this thread's file, whoever reads it.
+    /// Stays open: it always shows the thread that opened it, whichever thread reads it.
     schedstat: Option<File>,
     last: Spent,
     at: Instant,
     /// Share of one CPU, 0 to 1.
     pub busy: f64,
-    /// Shares of time of late: on a CPU, and with nothing to do. The second may be negative for a
-    /// moment, because the kernel counts a wait when it is over.
+    /// Recent shares of time: on a CPU, and idle. The second may be negative for a moment,
+    /// because the kernel counts a wait when it is over.
     running: f64,
     idle: f64,
-    /// Seconds on a CPU since the thread began, without those in which it looked in vain.
+    /// Seconds on a CPU since the thread began, without the time it spent polling without
+    /// success.
     pub worked: f64,
 }
 
@@ -66,16 +67,16 @@ impl Load {
         load
     }
 
-    /// Takes a sample; to be called about `hz` times a second. `in_vain`: seconds since the last
-    /// one in which the thread only looked for something to do. They count as idle.
-    pub fn sample(&mut self, in_vain: f64) {
+    /// Takes a sample; call it about `hz` times a second. `polled_s`: seconds since the last call
+    /// in which the thread only polled. They count as idle.
+    pub fn sample(&mut self, polled_s: f64) {
         let now = Instant::now();
         let elapsed = now.duration_since(self.at).as_secs_f64();
         if elapsed < 0.001 {
             return;
         }
         let spent = self.spent();
-        let worked = spent.running - self.last.running - in_vain;
+        let worked = spent.running - self.last.running - polled_s;
         self.worked += worked.max(0.0);
         let running = worked / elapsed;
         let waiting = (spent.waiting - self.last.waiting) / elapsed;
@@ -90,7 +91,7 @@ impl Load {
         pressure(self.running, self.idle)
     }
 
-    /// Starts anew: the thread has slept, or is about to.
+    /// Restarts the averages: the thread has slept, or is about to.
     pub fn forget(&mut self) {
         (self.busy, self.running, self.idle) = (0.0, 0.0, 1.0);
         (self.at, self.last) = (Instant::now(), self.spent());
@@ -104,7 +105,8 @@ impl Load {
     }
 }
 
-/// Of averages, not an average of these: in one sample the two are often lumps of waiting apart.
+/// Computed from averages instead of averaging this ratio: a sample may contain waiting time in
+/// one figure and not in the other.
 fn pressure(running: f64, idle: f64) -> f64 {
     let running = running.max(0.0);
     let known = running + idle.max(0.0);
@@ -112,7 +114,7 @@ fn pressure(running: f64, idle: f64) -> f64 {
 }
 
 /// Moves `old` towards `new`, which held for `elapsed` seconds: an exponential average with time
-/// constant `tau`, whatever the intervals.
+/// constant `tau`, for any intervals.
 fn average(old: f64, new: f64, elapsed: f64, tau: f64) -> f64 {
     old + (new - old) * (1.0 - (-elapsed / tau).exp())
 }
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_line() {
+    fn schedstat_line_is_parsed() {
         let spent = parse_schedstat("1500000000 250000000 12\n").unwrap();
         assert_eq!((spent.running, spent.waiting), (1.5, 0.25));
         assert!(parse_schedstat("").is_none());
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_average_does_not_depend_on_how_often_it_is_taken() {
+    fn average_does_not_depend_on_the_sampling_interval() {
         let often = (0..100).fold(0.0, |old, _| average(old, 1.0, 0.01, 0.5));
         let seldom = average(0.0, 1.0, 1.0, 0.5);
         assert!((often - seldom).abs() < 1e-9, "{often} {seldom}");
@@ -169,7 +171,7 @@ mod tests {
             std::hint::black_box(0);
         }
         load.sample(0.0);
-        // Whatever else the machine does, who never sleeps is under pressure.
+        // Regardless of the machine's load, a thread that never sleeps is under pressure.
         assert!(asleep < 0.5 && load.pressure() > asleep + 0.3, "{asleep} {}", load.pressure());
         load.forget();
         assert_eq!(load.pressure(), 0.0);

@@ -3,19 +3,19 @@
 //!
 //! | directive | threads |
 //! |---|---|
-//! | `server-cpulist` | I/O threads; those of the slow lane may use all of the list |
-//! | `bio-cpulist` | the one that frees memory; those that write and sync the append-only file |
-//! | `bgsave-cpulist` | those that write snapshots |
-//! | `aof-rewrite-cpulist` | those that rewrite the append-only file |
+//! | `server-cpulist` | I/O threads; slow-lane threads may use all of the list |
+//! | `bio-cpulist` | the thread that frees memory; threads that write and sync the append-only file |
+//! | `bgsave-cpulist` | threads that write snapshots |
+//! | `aof-rewrite-cpulist` | threads that rewrite the append-only file |
 //!
-//! A list with at least as many CPUs as there are I/O threads gives each thread one CPU of its own,
-//! distinct cores of one node first ([`Machine::preferred`]); with fewer, each thread may use all of
-//! the list. `auto` stands for all CPUs that the process may use, and for the background for those
-//! of them that the I/O threads leave over, if any. Without a list nothing is set: what `taskset` or
-//! the control group gave stays.
+//! If a list has at least as many CPUs as there are I/O threads, each thread gets one CPU,
+//! distinct cores of one node first ([`Machine::preferred`]). With fewer, each thread may use all
+//! of the list. `auto` means all CPUs that the process may use; for background threads, those
+//! that the I/O threads don't use, if any. Without a list nothing is set, and the mask from
+//! `taskset` or the control group applies.
 //!
-//! Memory needs no rule of its own: Linux takes a page from the node of the CPU that touches it
-//! first, which is the node of the thread that stores the value.
+//! Memory needs no rule: Linux allocates a page on the node of the CPU that touches it first,
+//! which is the node of the thread that stores the value.
 
 use weft_base::cpulist::{self, CpuSet};
 use weft_base::machine::Machine;
@@ -31,7 +31,7 @@ enum List {
     Cpus(CpuSet),
 }
 
-/// The masks. An empty one means that the thread keeps what it inherited.
+/// The CPU masks. With an empty mask a thread keeps the inherited one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// For each I/O thread.
@@ -39,7 +39,7 @@ pub struct Placement {
     pub slow: CpuSet,
     pub bio: CpuSet,
     pub save: CpuSet,
-    /// Of the append-only file.
+    /// For rewriting the append-only file.
     pub rewrite: CpuSet,
 }
 
@@ -47,8 +47,8 @@ impl Placement {
     /// The masks for `threads` I/O threads of a process that may use `allowed`.
     ///
     /// # Errors
-    /// A list that is none, or names a CPU that does not exist or is not allowed: a line for the
-    /// operator.
+    /// A list that is malformed, or names a CPU that does not exist or is not allowed: a message
+    /// for the operator.
     pub fn of(
         config: &Config,
         machine: &Machine,
@@ -110,7 +110,7 @@ fn left_over(allowed: &CpuSet, io: &[CpuSet]) -> CpuSet {
     if free.is_empty() { allowed.clone() } else { free }
 }
 
-/// Lets the calling thread run on `cpus`; an empty set leaves it where it is.
+/// Binds the calling thread to `cpus`; an empty set changes nothing.
 pub fn bind_to(cpus: &CpuSet) {
     if let Err(e) = topology::set_thread_affinity(cpus) {
         log_warning!("A thread can't be bound to CPUs {cpus}: {e}");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_cpus_give_each_thread_its_own_of_one_node_first() {
+    fn with_enough_cpus_each_thread_gets_one_of_one_node_first() {
         let placed = place(&[("server_cpulist", "auto")], "0-7", 4).unwrap();
         assert_eq!(texts(&placed.io), ["0", "2", "4", "6"]);
         assert_eq!(placed.slow, set("0-7"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_background_takes_what_is_left() {
+    fn background_threads_use_the_remaining_cpus() {
         let lists = [("server-cpulist", "auto"), ("bio-cpulist", "auto")];
         assert_eq!(place(&lists, "0-7", 4).unwrap().bio, set("1,3,5,7"));
         assert_eq!(place(&lists, "0-1", 2).unwrap().bio, set("0-1"));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_is_named() {
+    fn impossible_lists_are_reported() {
         for (name, value, wanted) in [
             ("server-cpulist", "0,9", "server-cpulist \"0,9\": CPU 9 does not exist"),
             ("server-cpulist", "8", "server-cpulist \"8\": CPU 8 is offline"),

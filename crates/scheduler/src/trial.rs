@@ -1,9 +1,9 @@
-//! Whether another number of threads pays: it is tried, and what was served tells.
+//! Whether another number of threads serves more: it is tried and measured.
 //!
-//! Pressure says that the threads have no time left, not that more of them would serve more. Clients
-//! may be what is slow, or the CPUs may be taken. So a number of threads that the pressures ask for is
-//! on trial: for some tenths of a second before and after the change it is counted how many requests
-//! were served and how much CPU time they took.
+//! A high pressure shows that the threads have no idle time, not that more of them would serve
+//! more. Clients may be the bottleneck, or the CPUs may be taken. So each new number of threads
+//! is on trial: for some tenths of a second before and after the change, requests and CPU time
+//! are counted.
 //!
 //! ```text
 //!        steady ──── more may pay ────► settle ──► measure ──► it pays: stay
@@ -11,54 +11,53 @@
 //!          └──────── back to the number before ◄─────┘ it does not: remember that
 //! ```
 //!
-//! What is learnt bounds what is tried next: *floor* threads are too few, *ceiling* threads are no
-//! better than fewer. Between the two the search is by halves, and outside of them nothing is tried
-//! until the load has become another one, or until it is time to look again: after 4 s, 8 s, 16 s and
-//! so on, and after 4 s again if what was believed turns out to be wrong; four times as long after a
-//! difference that no disturbance makes up. So a steady load gets what is best
-//! for it within about a second for a machine of few CPUs, afterwards loses about a hundredth by trials,
-//! and what was measured in a bad moment is believed for as long as it takes to be found out.
+//! The results bound further trials: *floor* threads are too few, *ceiling* threads are no better
+//! than fewer. Between the two the search is binary, and no number outside of them is tried until
+//! the load changes, or until the results expire: after 4 s, 8 s, 16 s and so on, and after 4 s
+//! again if a result turns out to be wrong; four times as long after a difference too large for a
+//! disturbance. So a steady load reaches the best number within about a second on a machine with
+//! few CPUs. Afterwards trials cost about a hundredth of the throughput, and a wrong measurement
+//! lasts only until the next trial.
 //!
-//! A load that becomes another one in the middle of a trial ends it: nothing can be learnt from that.
-//! A machine that does something else for half a second spoils what is measured then, and what would
-//! be believed for long. So what looks like that is measured again: more served for more CPU time
-//! each may be a base that was too low, less served for as little CPU time a trial that was.
+//! A load that changes during a trial ends it without a result. If the machine is busy with
+//! something else for half a second, the measurement is wrong and could stay in use for long. So
+//! suspicious results are measured again: more requests for more CPU time each may mean that the
+//! base was too low, fewer requests for the same CPU time that the trial was.
 
 use std::collections::VecDeque;
 
-/// Time after a change that is not measured, and the time that is: at least, and where the
-/// difference is not clear (milliseconds).
+/// The time after a change that is not measured, and the time that is: at least, and where the
+/// difference is unclear (milliseconds).
 const SETTLE_MS: i64 = 200;
 const MEASURE_MS: i64 = 200;
 const MEASURE_LONG_MS: i64 = 500;
-/// Whether more threads serve more is not clear within these bounds.
+/// Within these bounds the gain of more threads is unclear.
 const UNCLEAR: std::ops::Range<f64> = 0.95..1.15;
-/// So many times the threads there are, are tried at once.
+/// The maximum factor of threads tried at once.
 const GROWTH: usize = 4;
-/// More threads are to serve so many times as much, or as much for less CPU time.
-const WORTH: f64 = 1.03;
-/// So much is as much; so much CPU time is less.
+/// More threads must serve this many times as much, or as much for less CPU time.
+const MIN_GAIN: f64 = 1.03;
+/// Bounds for "as much", for "less CPU time", and for "no more CPU time".
 const EQUAL: f64 = 0.98;
 const CHEAPER: f64 = 0.97;
-const NO_DEARER: f64 = 1.01;
-/// More CPU time than this for each request is no sign of threads that were missing.
-const DEARER: f64 = 1.05;
-/// So many times as much can't be taken for anything else.
-const PLAIN: f64 = 2.0;
-/// Below this part of what so many threads more might serve, fewer of them may do.
+const NOT_COSTLIER: f64 = 1.01;
+/// More CPU time than this per request suggests that threads were not missing.
+const COSTLIER: f64 = 1.05;
+/// A gain this large has no other explanation.
+const OBVIOUS: f64 = 2.0;
+/// Below this part of the proportional gain, fewer threads may be enough.
 const PROPORTIONAL: f64 = 0.85;
-/// How long what was learnt is believed, and the most that this grows to (milliseconds).
-const BELIEVE_MS: i64 = 4_000;
-const BELIEVE_MOST_MS: i64 = 160_000;
-/// What is outside of these bounds no disturbance makes up: it is believed so many times as long, since
-/// the further the two numbers are apart, the more another trial costs.
+/// How long results are used, and the upper bound of this time (milliseconds).
+const RESULT_LIFETIME_MS: i64 = 4_000;
+const RESULT_LIFETIME_MAX_MS: i64 = 160_000;
+/// No disturbance causes a gain outside of these bounds, so the result is used this many times as
+/// long: the larger the difference between the numbers, the more another trial costs.
 const CLEAR: std::ops::Range<f64> = 0.65..1.75;
-const CLEAR_TIMES: i64 = 4;
-/// The load is another one when its rate, or the number of busy connections, is so many times what
-/// it was.
-const ANOTHER: f64 = 1.5;
+const CLEAR_FACTOR: i64 = 4;
+/// The load has changed when its rate, or its number of busy connections, changed by this factor.
+const LOAD_CHANGED: f64 = 1.5;
 
-/// What all threads have done since they were started.
+/// Totals of all threads since their start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
     pub requests: u64,
@@ -66,23 +65,23 @@ pub struct Served {
     pub cpu: f64,
 }
 
-/// What threads achieve.
+/// The measured output of the threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Output {
-    /// Requests in a second.
+    /// Requests per second.
     rate: f64,
     /// CPU time of a request, in seconds.
     cost: f64,
 }
 
 impl Output {
-    /// Its rate and its cost as parts of those of `base`.
-    fn beside(self, base: Output) -> (f64, f64) {
+    /// Rate and cost relative to `base`.
+    fn relative_to(self, base: Output) -> (f64, f64) {
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 1.0 };
         (part(self.rate, base.rate), part(self.cost, base.cost))
     }
 
-    /// The better of two measurements of the same: what disturbs makes it worse.
+    /// The better of two measurements of the same number: disturbances only make it worse.
     fn or_better(self, other: Output) -> Output {
         Output { rate: self.rate.max(other.rate), cost: self.cost.min(other.cost) }
     }
@@ -90,28 +89,28 @@ impl Output {
 
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// How many threads there were, and what they achieved.
+    /// The number of threads before, and their output.
     before: usize,
     base: Output,
-    doubt: Doubt,
+    recheck: Recheck,
 }
 
-/// Whether something is measured again, and what.
+/// Which measurement is repeated, if any.
 #[derive(Clone, Copy, Debug)]
-enum Doubt {
+enum Recheck {
     None,
-    /// The number before, since this one achieved so much.
+    /// The number before, because the number tried had this output.
     OfBase(usize, Output),
     /// The number on trial.
     OfTrial,
 }
 
-/// How a trial ended, or that its measurement is taken again: for the log.
+/// The result of a trial, or the reason for a second measurement: for the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     pub before: usize,
     pub tried: usize,
-    /// Requests served, and CPU time of each, as parts of what the number before achieved.
+    /// Requests served, and CPU time per request, relative to the number before.
     pub gain: f64,
     pub cost: f64,
     pub outcome: Outcome,
@@ -121,9 +120,9 @@ pub struct Verdict {
 pub enum Outcome {
     Stays,
     Back,
-    /// What looks like a disturbed moment is measured again.
+    /// The measurement looks disturbed and is repeated.
     Again,
-    /// The load has become another one in the middle.
+    /// The load changed during the trial.
     GivenUp,
 }
 
@@ -134,12 +133,12 @@ impl std::fmt::Display for Verdict {
             Outcome::Stays => "they stay",
             Outcome::Back => "back",
             Outcome::Again => "measured again",
-            Outcome::GivenUp => "given up, the load is another one",
+            Outcome::GivenUp => "cancelled, the load has changed",
         };
         let (gain, cost) = (100.0 * gain, 100.0 * cost);
         write!(
             f,
-            "{tried} I/O threads in the place of {before} serve {gain:.0} % of the requests for \
+            "{tried} I/O threads instead of {before} serve {gain:.0} % of the requests for \
              {cost:.0} % of the CPU time each: {outcome}"
         )
     }
@@ -148,24 +147,24 @@ impl std::fmt::Display for Verdict {
 /// See the module's description.
 #[derive(Debug)]
 pub struct Trials {
-    /// What had been done at which time; of the present number of threads alone, once settled.
+    /// Totals by time, only since the current number of threads has settled.
     points: VecDeque<(i64, Served)>,
     settled_at: i64,
     trial: Option<Trial>,
-    /// So many threads are too few; so many are too many.
+    /// Too few threads; too many threads.
     floor: usize,
     ceiling: usize,
-    /// Fewer threads may do as well.
+    /// Whether fewer threads may do as well.
     refine: bool,
-    /// Nothing says that the load is another one: what is tried is near.
+    /// Whether the load is unchanged after results expired: then only near numbers are tried.
     careful: bool,
-    /// The load, by its busy connections and its rate, and since when it is there.
+    /// The load, as busy connections and rate, and its beginning.
     load: Option<(usize, f64)>,
     since: i64,
-    /// Until when what was learnt is believed.
-    forget_at: i64,
-    believe_ms: i64,
-    /// What nobody has asked for yet.
+    /// When the results expire.
+    results_expire_at: i64,
+    result_lifetime_ms: i64,
+    /// The result that was not taken yet.
     verdict: Option<Verdict>,
 }
 
@@ -181,15 +180,15 @@ impl Default for Trials {
             careful: false,
             since: i64::MIN,
             load: None,
-            forget_at: i64::MAX,
-            believe_ms: BELIEVE_MS,
+            results_expire_at: i64::MAX,
+            result_lifetime_ms: RESULT_LIFETIME_MS,
             verdict: None,
         }
     }
 }
 
 impl Trials {
-    /// Takes note of what has been done so far, by `busy` connections.
+    /// Records the totals so far, with `busy` connections.
     pub fn note(&mut self, now_ms: i64, served: Served, busy: usize) {
         if now_ms < self.settled_at {
             return;
@@ -205,21 +204,21 @@ impl Trials {
                 if differs(busy as f64, connections as f64) || differs(now.rate, rate) =>
             {
                 self.forget();
-                self.believe_ms = BELIEVE_MS;
-                // What was done before belongs to the other load.
+                self.result_lifetime_ms = RESULT_LIFETIME_MS;
+                // Earlier points belong to the old load.
                 self.points.drain(..self.points.len() - 1);
             }
-            Some(_) if now_ms >= self.forget_at => {
+            Some(_) if now_ms >= self.results_expire_at => {
                 let load = self.load;
                 self.forget();
                 (self.load, self.careful) = (load, true);
-                self.believe_ms = (2 * self.believe_ms).min(BELIEVE_MOST_MS);
+                self.result_lifetime_ms = (2 * self.result_lifetime_ms).min(RESULT_LIFETIME_MAX_MS);
             }
             Some(_) => {}
         }
     }
 
-    /// What a trial has brought since this was last asked.
+    /// The result of a trial since the last call.
     pub fn take_verdict(&mut self) -> Option<Verdict> {
         self.verdict.take()
     }
@@ -229,103 +228,103 @@ impl Trials {
         self.trial.is_some()
     }
 
-    /// How many threads to try instead of `active`, since these have next to no time left. `wanted`
-    /// would have enough, as far as one can tell. `None`: no others, or not yet.
+    /// The number of threads to try instead of `active`, which have almost no idle time. `wanted`
+    /// is the estimate of enough threads. `None`: none, or not yet.
     pub fn more(&mut self, now_ms: i64, active: usize, wanted: usize) -> Option<usize> {
         let up = match self.ceiling {
-            usize::MAX if self.careful => wanted.min(active + step(active)),
+            usize::MAX if self.careful => wanted.min(active + near_step(active)),
             usize::MAX => wanted.min(GROWTH * active),
             ceiling => wanted.min((active + ceiling) / 2),
         };
         (up > active).then(|| self.begin(now_ms, active, up)).flatten()
     }
 
-    /// How many threads to try instead of `active`, since fewer may do. With a load that nothing is
-    /// known of not before it has been there for `patience_ms`: it may only pause.
+    /// The number of threads to try instead of `active`, since fewer may be enough. An unmeasured
+    /// load must have lasted for `patience_ms`: it may only be pausing.
     pub fn fewer(&mut self, now_ms: i64, active: usize, patience_ms: i64) -> Option<usize> {
-        let is_new = self.forget_at == i64::MAX && !self.careful;
+        let is_new = self.results_expire_at == i64::MAX && !self.careful;
         if is_new && now_ms.saturating_sub(self.since) < patience_ms {
             return None;
         }
         let down = match self.floor {
-            0 => active - step(active),
+            0 => active - near_step(active),
             floor => (floor + active) / 2,
         };
-        let worth_it = self.refine && down > self.floor && active - self.floor >= step(active);
+        let worth_it = self.refine && down > self.floor && active - self.floor >= near_step(active);
         worth_it.then(|| self.begin(now_ms, active, down)).flatten()
     }
 
     fn begin(&mut self, now_ms: i64, active: usize, other: usize) -> Option<usize> {
         let base = self.output(MEASURE_MS)?;
-        self.trial = Some(Trial { before: active, base, doubt: Doubt::None });
+        self.trial = Some(Trial { before: active, base, recheck: Recheck::None });
         self.changed(now_ms);
         Some(other)
     }
 
-    /// The number of threads has become another one.
+    /// The number of threads has changed.
     pub fn changed(&mut self, now_ms: i64) {
         self.points.clear();
         self.settled_at = now_ms + SETTLE_MS;
     }
 
-    /// Gives up a trial, and what was learnt: something else has decided.
+    /// Cancels a trial and discards the results: another mechanism has decided.
     pub fn give_up(&mut self, now_ms: i64) {
         self.trial = None;
         self.forget();
         self.changed(now_ms);
     }
 
-    /// How many threads there are to be, once the trial of `active` with `busy` connections is
-    /// decided; `None` before.
+    /// The number of threads after the trial of `active` with `busy` connections; `None` while it
+    /// is undecided.
     pub fn decide(&mut self, now_ms: i64, active: usize, busy: usize) -> Option<usize> {
-        let Trial { before, base, doubt } = self.trial?;
+        let Trial { before, base, recheck } = self.trial?;
         let now = self.output(MEASURE_MS)?;
         if self.load.is_some_and(|(connections, _)| differs(busy as f64, connections as f64)) {
-            // What was measured before was another load.
-            let (gain, cost) = now.beside(base);
+            // The base was measured under another load.
+            let (gain, cost) = now.relative_to(base);
             self.verdict =
                 Some(Verdict { before, tried: active, gain, cost, outcome: Outcome::GivenUp });
             self.give_up(now_ms);
             return Some(before);
         }
-        let (tried, got, base) = match doubt {
-            Doubt::OfBase(tried, got) => (tried, got, base.or_better(now)),
-            Doubt::None | Doubt::OfTrial => (active, now, base),
+        let (tried, got, base) = match recheck {
+            Recheck::OfBase(tried, got) => (tried, got, base.or_better(now)),
+            Recheck::None | Recheck::OfTrial => (active, now, base),
         };
-        let (gain, cost) = got.beside(base);
+        let (gain, cost) = got.relative_to(base);
         if UNCLEAR.contains(&gain) && self.output(MEASURE_LONG_MS).is_none() {
             return None;
         }
         // Where there is no difference, fewer threads are better.
         let stays = match tried > before {
-            true => gain >= WORTH || (gain >= EQUAL && cost <= CHEAPER),
-            false => gain >= EQUAL && cost <= NO_DEARER,
+            true => gain >= MIN_GAIN || (gain >= EQUAL && cost <= CHEAPER),
+            false => gain >= EQUAL && cost <= NOT_COSTLIER,
         };
         let verdict = |outcome| Some(Verdict { before, tried, gain, cost, outcome });
         self.verdict = verdict(if stays { Outcome::Stays } else { Outcome::Back });
-        if let (Doubt::None, true) = (doubt, tried > before) {
-            if stays && cost > DEARER && gain < PLAIN {
+        if let (Recheck::None, true) = (recheck, tried > before) {
+            if stays && cost > COSTLIER && gain < OBVIOUS {
                 self.verdict = verdict(Outcome::Again);
-                self.trial = Some(Trial { before, base, doubt: Doubt::OfBase(tried, got) });
+                self.trial = Some(Trial { before, base, recheck: Recheck::OfBase(tried, got) });
                 self.changed(now_ms);
                 return Some(before);
             }
-            if gain < EQUAL && cost <= NO_DEARER {
+            if gain < EQUAL && cost <= NOT_COSTLIER {
                 self.verdict = verdict(Outcome::Again);
-                self.trial = Some(Trial { before, base, doubt: Doubt::OfTrial });
+                self.trial = Some(Trial { before, base, recheck: Recheck::OfTrial });
                 self.points.clear();
                 return None;
             }
         }
         self.trial = None;
         if stays && self.careful {
-            // What was believed of this load was wrong, and this may be, too.
-            self.believe_ms = BELIEVE_MS;
+            // The earlier result for this load was wrong, and this one may be, too.
+            self.result_lifetime_ms = RESULT_LIFETIME_MS;
         }
         self.learn(before, tried, stays, gain);
         self.load = Some((busy, if stays { got.rate } else { base.rate }));
-        let times = if CLEAR.contains(&gain) { 1 } else { CLEAR_TIMES };
-        self.forget_at = now_ms + times * self.believe_ms;
+        let times = if CLEAR.contains(&gain) { 1 } else { CLEAR_FACTOR };
+        self.results_expire_at = now_ms + times * self.result_lifetime_ms;
         let chosen = if stays { tried } else { before };
         if chosen != active {
             self.changed(now_ms);
@@ -333,7 +332,7 @@ impl Trials {
         Some(chosen)
     }
 
-    /// Which of the two numbers is better, and so what the other is.
+    /// Records which of the two numbers is better.
     fn learn(&mut self, before: usize, tried: usize, stays: bool, gain: f64) {
         let (fewer, more) = (tried.min(before), tried.max(before));
         if stays == (tried > before) {
@@ -349,14 +348,14 @@ impl Trials {
         }
     }
 
-    /// Nothing is known of the load any more.
+    /// Discards all results on the load.
     fn forget(&mut self) {
         (self.floor, self.ceiling) = (0, usize::MAX);
         (self.refine, self.careful) = (true, false);
-        (self.load, self.forget_at) = (None, i64::MAX);
+        (self.load, self.results_expire_at) = (None, i64::MAX);
     }
 
-    /// What was achieved since the present number of threads has settled, if that is `ms` ago.
+    /// The output since the current number of threads has settled, if that was `ms` ago.
     fn output(&self, ms: i64) -> Option<Output> {
         let (&(from, first), &(to, last)) = (self.points.front()?, self.points.back()?);
         if to - from < ms {
@@ -369,11 +368,11 @@ impl Trials {
     }
 }
 
-/// How many threads more or fewer are near.
-fn step(active: usize) -> usize {
+/// The largest near change of the number of threads.
+fn near_step(active: usize) -> usize {
     (active / 4).max(1)
 }
 
 fn differs(a: f64, b: f64) -> bool {
-    a.max(b) > ANOTHER * a.min(b)
+    a.max(b) > LOAD_CHANGED * a.min(b)
 }

@@ -1,10 +1,10 @@
-//! Looking at a key and changing it with a single lookup: what most writes are made of.
+//! Reads and changes a key with a single lookup: the base of most writes.
 //!
-//! SET with a condition, INCR, MSETNX: each looks at the old value, decides, and stores. With a
-//! separate call for every step the table is searched two or three times; [`Db::alter`] finds
-//! the slot once and lets the caller decide while it is at hand (the shape of `alter` in
-//! functional maps: from maybe a value to maybe a value). The decision is data, a [`Change`], so
-//! that the record that dies goes to the turn's trash here and nowhere else.
+//! SET with a condition, INCR and MSETNX each read the old value, decide, and store. With a call
+//! per step the table is searched two or three times. [`Db::alter`] finds the slot once and lets
+//! the caller decide (the shape of `alter` in functional maps: from an optional value to an
+//! optional value). The decision is data, a [`Change`], so that only this module discards the old
+//! record.
 
 use super::Db;
 use crate::effect::Cause;
@@ -12,25 +12,25 @@ use crate::keyspace::Key;
 use weft_table::LINES;
 use weft_types::{Record, RecordMut};
 
-/// What happens to a key after [`Db::alter`]'s caller has looked at it.
+/// The decision of the caller of [`Db::alter`].
 #[derive(Debug)]
 #[must_use]
 pub enum Change {
-    /// It stays as it was.
+    /// Leave the key as it was.
     Nothing,
-    /// Its record has been changed where it stands.
+    /// The record was changed in place.
     InPlace,
-    /// This record of the same key is stored, in the place of the old one if there is one.
+    /// Store this record of the same key, and replace the old one if there is one.
     Store(Record),
-    /// It is removed if it is there.
+    /// Remove the key if it exists.
     Remove,
 }
 
 impl Db<'_> {
-    /// Shows `decide` the live record of `key`, whose access clock is touched, and does what it
-    /// says. Its second argument is the clock for a record that it stores: that of the old
-    /// record, since overwriting a key doesn't make it less popular, or a fresh one.
-    /// Expected O(1).
+    /// Calls `decide` with the live record of `key`, updates its access clock, and applies the
+    /// decision. The second argument is the clock for a record that `decide` stores: that of the
+    /// old record, since overwriting a key doesn't make it less popular, or a fresh one. Expected
+    /// O(1).
     #[inline]
     pub fn alter(
         &mut self,
@@ -46,14 +46,14 @@ impl Db<'_> {
                 let clock = slot.record().clock();
                 match decide(Some(slot.record_mut()), clock) {
                     Change::Nothing => {}
-                    Change::InPlace => self.changed(key),
+                    Change::InPlace => self.note_changed(key),
                     Change::Store(record) => {
                         let dead = slot.replace(record);
-                        self.replaced(key, dead);
+                        self.note_replaced(key, dead);
                     }
                     Change::Remove => {
                         let dead = slot.remove();
-                        self.went(key, dead.expiry(), Cause::Command);
+                        self.note_removed(key, dead.expiry(), Cause::Command);
                         self.turn.discard(dead);
                     }
                 }
@@ -66,15 +66,15 @@ impl Db<'_> {
             Change::Store(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
-                self.came(key);
+                self.note_created(key);
             }
             Change::Nothing | Change::InPlace | Change::Remove => {}
         }
     }
 
-    /// Fetches the records of `keys` towards the cache, so that the misses of a command with
-    /// several keys overlap. Useful for up to some 16 keys at a time: a processor has about as
-    /// many misses in flight. O(keys).
+    /// Prefetches the records of `keys`, so that the cache misses of a command with several keys
+    /// overlap. Useful for up to about 16 keys at a time: a processor has about as many misses in
+    /// flight. O(keys).
     #[inline]
     pub fn prefetch<'k>(&self, keys: impl Iterator<Item = &'k Key<'k>> + Clone) {
         let pin = weft_table::epoch::pin();
@@ -106,7 +106,7 @@ mod tests {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&keyspace, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let key = db.key(b"k");
         let value = |text: &'static [u8], at| record(b"k", New::Bytes(text), at, 0);

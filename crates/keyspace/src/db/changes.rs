@@ -1,8 +1,8 @@
 //! Changes as effects: before a key changes, and after.
 //!
-//! Every operation of [`Db`] that changes a key calls [`Db::before_write`] first and one of
-//! [`Db::changed`], [`Db::came`], [`Db::went`], [`Db::replaced`] afterwards. See [`crate::effect`]
-//! for what becomes of that.
+//! Every operation of [`Db`] that changes a key calls [`Db::before_write`] first, and then one of
+//! [`Db::note_changed`], [`Db::note_created`], [`Db::note_removed`], [`Db::note_replaced`]. [`crate::effect`] describes how
+//! effects are published.
 
 use super::Db;
 use crate::commit::settle;
@@ -20,15 +20,15 @@ use std::sync::Arc;
 use weft_types::{Kind, Record};
 
 impl Db<'_> {
-    /// Who wants to know what becomes of the keys of `shard`. A snapshot does not: what it needs it
-    /// was given before.
+    /// The interest bits of `shard` that need effects. A snapshot does not: it copies old values
+    /// before the change.
     #[inline]
     fn interest(&self, shard: u16) -> u32 {
         self.keyspace().interest(shard) & !SNAPSHOT
     }
 
-    /// `key` may be about to change, and is still what it was: the one place where its old value
-    /// can be kept.
+    /// `key` may be about to change and still has its old value. This is the only place where the
+    /// old value can be kept.
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.turn.effects.announce(self.index, key);
@@ -37,16 +37,16 @@ impl Db<'_> {
         }
     }
 
-    /// A sweep has taken `dead` out of its table: an expired key, which may not have expired yet at
-    /// the cut of a snapshot.
-    pub(crate) fn swept(&mut self, dead: &Record) {
+    /// A sweep has removed `dead`, an expired key, from its table. The key may not have expired
+    /// yet at the cut of a snapshot.
+    pub(crate) fn note_swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
         self.turn.effects.announce(self.index, &key);
         let wanted = self.keyspace().interest(key.shard) & SNAPSHOT != 0;
         if wanted && !planted::is(Fault::SweepsForgotten) {
             snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
         }
-        self.went(&key, dead.expiry(), Cause::Expiry);
+        self.note_removed(&key, dead.expiry(), Cause::Expiry);
     }
 
     fn effect(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
@@ -54,37 +54,36 @@ impl Db<'_> {
         self.turn.effects.push(Effect { db, shard, key, became, cause, by });
     }
 
-    /// Says what has happened to `key`, in the words of keyspace notifications, to those who want
-    /// to know of this class: when the change is made, and in the order in which they are to hear
-    /// of it.
+    /// Records a keyspace notification about `key`, if this class is wanted. Call it when the
+    /// change is made: notices are sent in the order of the calls.
     #[inline]
     pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
         if self.turn.effects.wants(class) {
-            self.turn.effects.note(self.index, class, event, key.bytes);
+            self.turn.effects.push_notice(self.index, class, event, key.bytes);
         }
     }
 
     /// The value of `key` has changed.
     #[inline]
-    pub(crate) fn changed(&mut self, key: &Key<'_>) {
+    pub(crate) fn note_changed(&mut self, key: &Key<'_>) {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.tell(key, Became::Changed, Cause::Command);
+            self.record(key, Became::Changed, Cause::Command);
         }
     }
 
-    /// `key` came to be.
+    /// `key` was created.
     #[inline]
-    pub(crate) fn came(&mut self, key: &Key<'_>) {
+    pub(crate) fn note_created(&mut self, key: &Key<'_>) {
         self.turn.effects.check_announced(self.index, key);
         self.note_first(key.shard);
         if self.interest(key.shard) != 0 {
-            self.tell(key, Became::New, Cause::Command);
+            self.record(key, Became::New, Cause::Command);
         }
         self.notify(Classes::NEW, "new", key);
     }
 
-    /// A key was put into the table of `shard`.
+    /// A key was inserted into the table of `shard`.
     #[inline]
     pub(super) fn note_first(&mut self, shard: u16) {
         if self.table(shard).len() == 1 {
@@ -92,7 +91,7 @@ impl Db<'_> {
         }
     }
 
-    /// The table of `shard`, which the guard must hold, has become another one.
+    /// The table of `shard`, which the guard must hold, was replaced.
     pub(super) fn note_table(&mut self, shard: u16) {
         let occupied = &self.keyspace().occupied;
         match self.table(shard).is_empty() {
@@ -101,15 +100,15 @@ impl Db<'_> {
         }
     }
 
-    /// `key`, which had this expiry, is no more.
+    /// `key`, which had this expiry, was removed.
     #[inline]
-    pub(crate) fn went(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
+    pub(crate) fn note_removed(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.tell(key, Became::Gone(expiry), cause);
+            self.record(key, Became::Gone(expiry), cause);
         }
         match cause {
-            // In what words it went is known to the command.
+            // The command sends the notice: DEL, RENAME and others differ.
             Cause::Command => {}
             Cause::Expiry => self.notify(Classes::EXPIRED, "expired", key),
             Cause::Eviction => self.notify(Classes::EVICTED, "evicted", key),
@@ -117,15 +116,15 @@ impl Db<'_> {
     }
 
     #[cold]
-    fn tell(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        self.tell_log(key, cause);
+    fn record(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
+        self.record_for_log(key, cause);
         self.note_expiry(key, became);
         if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) != 0 {
             self.effect(key, became, cause);
         }
     }
 
-    /// On a writable replica: notes the key if a client has changed its expiry.
+    /// On a writable replica: records the key if a client has changed its expiry.
     fn note_expiry(&mut self, key: &Key<'_>, became: Became) {
         if self.interest(key.shard) & REPLICA_EXPIRY == 0 {
             return;
@@ -136,54 +135,54 @@ impl Db<'_> {
             Became::New | Became::Changed => {
                 let found = self.table(key.shard).into_found(key.hash, key.bytes);
                 let at = found.and_then(|record| record.expiry());
-                // What the primary writes runs with `Keep`.
+                // Writes of the primary run with `Keep`.
                 let is_client = self.turn.expired == Expired::KeepFromReads;
                 noted.changed(key.shard, self.index, key.bytes, at, is_client);
             }
         }
     }
 
-    /// Says for the log what `cause` has done to `key`, where that is known here.
-    fn tell_log(&mut self, key: &Key<'_>, cause: Cause) {
+    /// Records for the log what `cause` did to `key`, where the command does not.
+    fn record_for_log(&mut self, key: &Key<'_>, cause: Cause) {
         if self.interest(key.shard) & LOGGED == 0 {
             return;
         }
         let unlink = self.turn.deletions;
         match cause {
-            // In what words it is to be repeated is known to the command.
+            // The command logs its own words.
             Cause::Command => self.turn.effects.touch_log(),
             Cause::Expiry => self.log_deletion(unlink.expiry, key),
             Cause::Eviction => self.log_deletion(unlink.eviction, key),
         }
     }
 
-    /// Logs that `key` was deleted.
+    /// Logs the deletion of `key`.
     fn log_deletion(&mut self, word: Deletion, key: &Key<'_>) {
-        self.log_of(Target::ALL, &[word.word(), key.bytes]);
+        self.log_before(Target::ALL, &[word.word(), key.bytes]);
     }
 
-    /// The record of `key` was `dead` and is another one now. Discards the dead one.
+    /// The record `dead` of `key` was replaced by another one. Discards the old record.
     #[inline]
-    pub(crate) fn replaced(&mut self, key: &Key<'_>, dead: Record) {
+    pub(crate) fn note_replaced(&mut self, key: &Key<'_>, dead: Record) {
         self.turn.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 || !self.turn.effects.wanted().is_none() {
-            self.tell_replaced(key, &dead);
+            self.record_replaced(key, &dead);
         }
         self.turn.discard(dead);
     }
 
     #[cold]
-    fn tell_replaced(&mut self, key: &Key<'_>, dead: &Record) {
+    fn record_replaced(&mut self, key: &Key<'_>, dead: &Record) {
         let now = self.turn.over_ms;
         let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
         if dead.expiry().is_some_and(|at| at <= now) {
-            self.went(key, dead.expiry(), Cause::Expiry);
-            self.came(key);
+            self.note_removed(key, dead.expiry(), Cause::Expiry);
+            self.note_created(key);
             return;
         }
-        self.tell_log(key, Cause::Command);
+        self.record_for_log(key, Cause::Command);
         self.note_expiry(key, Became::Changed);
         if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) == 0 {
             return;
@@ -191,14 +190,13 @@ impl Db<'_> {
         if same_type {
             self.effect(key, Became::Changed, Cause::Command);
         } else {
-            // Clients may wait for a key that has the wrong type.
+            // Clients may be blocked on a key of the wrong type.
             self.effect(key, Became::Gone(dead.expiry()), Cause::Command);
             self.effect(key, Became::New, Cause::Command);
         }
     }
 
-    /// Has those who wait for changes of `key` look again, though its value is what it was for
-    /// everybody else.
+    /// Makes clients that wait for changes of `key` retry, though its value has not changed.
     pub fn rouse(&mut self, key: &Key<'_>) {
         if self.interest(key.shard) & FOLLOWED != 0 {
             self.turn.effects.push_roused(self.index, key.bytes);
@@ -206,39 +204,39 @@ impl Db<'_> {
     }
 
     /// As [`Db::rouse`], for all keys of this database. O(shards).
-    pub(super) fn rouse_all(&mut self) {
+    pub(super) fn rouse_followers(&mut self) {
         if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
             self.turn.effects.push_exchange(self.index, self.index);
         }
     }
 
-    /// A database is emptied, or exchanged, as a whole by `act`: what it does to single keys is no news
-    /// to clients that keep what they read.
-    pub(super) fn as_whole(&mut self, act: impl FnOnce(&mut Self)) {
-        let from = self.turn.effects.begin_whole();
+    /// Runs `act`, which empties or exchanges a database as a whole. Its effects on single keys
+    /// are not sent to clients that cache keys.
+    pub(super) fn as_one_operation(&mut self, act: impl FnOnce(&mut Self)) {
+        let from = self.turn.effects.begin_bulk();
         act(self);
         if self.keyspace().caches.get().is_some() {
-            self.turn.effects.end_whole(from, false);
+            self.turn.effects.end_bulk(from, false);
         }
     }
 
-    /// Tells all clients that keep what they read that nothing of it is true any more: databases were
-    /// emptied.
+    /// Notifies all clients that cache keys that databases were emptied: all their cached values
+    /// are invalid.
     pub fn tell_emptied(&mut self) {
         if self.keyspace().caches.get().is_some() {
-            let from = self.turn.effects.begin_whole();
-            self.turn.effects.end_whole(from, true);
+            let from = self.turn.effects.begin_bulk();
+            self.turn.effects.end_bulk(from, true);
         }
     }
 
     /// Whether `key` is in the table, expired or not.
-    fn is_there(&mut self, key: &Key<'_>) -> bool {
+    fn exists(&mut self, key: &Key<'_>) -> bool {
         self.table(key.shard).find(key.hash, key.bytes).is_some()
     }
 
-    /// All keys of this database are about to go from `shard`: those that are watched do so one by
-    /// one. One that has expired since its watch began goes like any other.
-    pub(super) fn watched_go(&mut self, shard: u16) {
+    /// All keys of this database are about to be removed from `shard`: records an effect for each
+    /// watched key. A key that has expired since its watch began counts as removed, too.
+    pub(super) fn record_watched_removals(&mut self, shard: u16) {
         if self.interest(shard) & WATCHED == 0 {
             return;
         }
@@ -252,9 +250,9 @@ impl Db<'_> {
         }
     }
 
-    /// The keys of this database and of `other` are about to be exchanged in `shard`: watched ones
-    /// that are in either change in both.
-    pub(super) fn watched_change(&mut self, shard: u16, other: usize) {
+    /// The keys of this database and of `other` are about to be exchanged in `shard`: watched
+    /// keys that exist in either count as changed in both.
+    pub(super) fn record_watched_exchange(&mut self, shard: u16, other: usize) {
         if self.interest(shard) & WATCHED == 0 {
             return;
         }
@@ -262,18 +260,19 @@ impl Db<'_> {
         for watched in [self.index, other] {
             for bytes in ks.interests[usize::from(shard)].watched(watched) {
                 let key = ks.key(&bytes);
-                // An expired key must not come into a database where its absence is watched.
+                // An expired key must not enter a database where its absence is watched.
                 let _ = self.peek(&key);
                 let _ = self.other(other).peek(&key);
-                if self.is_there(&key) || self.other(other).is_there(&key) {
+                if self.exists(&key) || self.other(other).exists(&key) {
                     self.other(watched).effect(&key, Became::Changed, Cause::Command);
                 }
             }
         }
     }
 
-    /// All keys of this database have come at once, without a word of each: watches of those that are there
-    /// break, and who waits for keys looks again. Needs a world guard. O(shards + watched keys).
+    /// All keys of this database were loaded at once, without single effects. Breaks the watches
+    /// of keys that now exist, and makes blocked clients retry. Needs a world guard. O(shards +
+    /// watched keys).
     pub fn tell_filled(&mut self) {
         let mut is_waited = false;
         for shard in 0..SHARDS as u16 {
@@ -293,23 +292,25 @@ impl Db<'_> {
         let notes = &ks.interests[usize::from(shard)];
         for bytes in notes.watched(self.index) {
             let key = ks.key(&bytes);
-            if self.is_there(&key) && !self.is_expired(&key) {
+            if self.exists(&key) && !self.is_expired(&key) {
                 let clear = || ks.set_interest(shard, WATCHED, false);
                 notes.break_watches((self.index, &bytes), false, clear);
             }
         }
     }
 
-    /// Has `watch` be broken by the next change of `key`, whose shard must be held. Answers the name by which
-    /// [`Keyspace::unwatch`] ends that, or nothing if it is so already.
+    /// Registers `watch` to be broken by the next change of `key`, whose shard must be held.
+    /// Returns the name to pass to [`Keyspace::unwatch`], or `None` if the watch is registered
+    /// already.
     pub fn watch(&mut self, key: &Key<'_>, watch: &Arc<Watch>) -> Option<Arc<[u8]>> {
         assert!(self.holds(key.shard), "a watched key's shard must be held");
-        // An expired key is removed first, and told of: that is no change after the watch began.
-        // Where nothing may change now, it is removed later, which is none either.
+        // An expired key is removed and published first, so that its removal does not break the
+        // new watch. Where this thread must not remove it, it is removed later, which does not
+        // break the watch either.
         let _ = self.peek(key);
         let awaited = settle(self.guard, self.turn);
         assert!(awaited.exchanged.is_empty(), "expiry exchanges nothing");
-        self.turn.lose(awaited.keys);
+        self.turn.add_lost(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
         let notes = &ks.interests[usize::from(key.shard)];
@@ -317,7 +318,7 @@ impl Db<'_> {
         notes.watch((self.index, key.bytes), watch, was_expired, mark)
     }
 
-    /// Whether `key` has expired and is only not removed yet.
+    /// Whether `key` has expired but has not been removed yet.
     pub fn is_expired(&mut self, key: &Key<'_>) -> bool {
         let now = self.turn.over_ms;
         let found = self.table(key.shard).into_found(key.hash, key.bytes);
@@ -339,12 +340,12 @@ mod tests {
         db.set(&key, record(name, New::Bytes(b"v"), at, 0));
     }
 
-    /// Runs `act` with a keyspace of two databases in hand, at 1000 ms.
+    /// Runs `act` with the world held, in a keyspace of two databases at 1000 ms.
     fn with_world<T>(act: impl FnOnce(&Guard<'_>, &mut Turn) -> T) -> T {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         act(&guard, &mut turn)
     }
 
@@ -372,26 +373,26 @@ mod tests {
         breaks_after(|_| {}, act)
     }
 
-    /// Who waits for changes is told of keys that are roused, and of what sweeps remove, and nobody
-    /// else is.
+    /// Clients that wait for changes are notified of roused keys and of removals by sweeps; other
+    /// clients are not.
     #[test]
-    fn those_who_follow_a_key_learn_of_more_than_changes() {
+    fn followers_are_notified_of_roused_and_swept_keys() {
         with_world(|guard, turn| {
             let mut db = Db::new(guard, turn, 0);
             set(&mut db, b"k", Some(2000));
             let key = db.key(b"k");
             for follows in [false, true] {
                 db.keyspace().set_followed(key.shard, follows);
-                let told: Vec<(usize, Box<[u8]>)> =
+                let expected: Vec<(usize, Box<[u8]>)> =
                     if follows { vec![(0, b"k"[..].into())] } else { Vec::new() };
                 db.rouse(&key);
-                assert_eq!(settle(guard, db.turn).keys, told);
+                assert_eq!(settle(guard, db.turn).keys, expected);
                 set(&mut db, b"k", Some(2000));
                 settle(guard, db.turn);
                 db.turn.set_time(3000);
                 assert!(db.peek(&key).is_none());
                 commit(guard, db.turn);
-                assert_eq!(db.turn.take_lost(), told);
+                assert_eq!(db.turn.take_lost(), expected);
                 assert_eq!(db.turn.take_lost(), []);
                 drop(db.take_all());
                 assert_eq!(settle(guard, db.turn).exchanged.len(), usize::from(follows));
@@ -422,8 +423,8 @@ mod tests {
     }
 
     #[test]
-    fn that_a_key_goes_which_had_expired_before_its_watch_is_no_change() {
-        /// It expires, and may not be removed, before it is watched.
+    fn removing_a_key_expired_before_its_watch_is_no_change() {
+        /// Expires the key before it is watched, and keeps it from being removed.
         fn hide(db: &mut Db<'_>) {
             db.turn.set_time(3000);
             db.turn.expired = Expired::Keep;
@@ -440,11 +441,11 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_come_are_reported_where_somebody_waits() {
+    fn new_keys_are_reported_where_clients_wait() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 1);
         set(&mut db, b"early", None);
         ks.set_waited(ks.key(b"k").shard, true);
@@ -455,7 +456,7 @@ mod tests {
         let mut db = Db::new(&guard, &mut turn, 1);
         db.delete(&ks.key(b"k"));
         set(&mut db, b"k", None);
-        assert!(turn.effects.is_empty(), "nobody wants to know");
+        assert!(turn.effects.is_empty(), "no client waits in this shard");
     }
 
     #[test]
@@ -471,11 +472,11 @@ mod tests {
     }
 
     #[test]
-    fn expired_keys_stay_where_nothing_may_change_and_nobody_sees_them() {
+    fn expired_keys_are_kept_and_hidden_when_removal_is_forbidden() {
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         set(&mut db, b"k", Some(2000));
         let key = db.key(b"k");
@@ -484,7 +485,7 @@ mod tests {
         assert!(db.peek(&key).is_none() && db.read(&key).is_none() && db.for_write(&key).is_none());
         assert!(db.read_all(&[key, key], |_| true).iter().all(Option::is_none));
         assert_eq!((db.len(), db.turn.tally.expired), (1, 0));
-        // Who writes all the same takes its place.
+        // A write replaces the expired key nevertheless.
         set(&mut db, b"k", None);
         assert!(db.peek(&key).is_some());
         db.turn.drop_trash();
@@ -493,14 +494,14 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "not announced")]
-    fn a_change_that_was_not_announced_is_found() {
+    fn a_change_that_was_not_announced_panics() {
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let (announced, other) = (db.key(b"k"), db.key(b"l"));
         db.before_write(&announced);
-        db.changed(&other);
+        db.note_changed(&other);
     }
 }

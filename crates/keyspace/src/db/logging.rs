@@ -1,32 +1,33 @@
-//! What commands say for the log of effects.
+//! How commands write to the effect log.
 //!
-//! A command that has changed something is logged in the words of its client, unless it has said
-//! what else is to be repeated ([`Db::log`]), or that nothing is ([`Db::log_nothing`]). Whoever calls
-//! the function of a command calls [`Db::log_words`] behind it.
+//! A command that has changed a key is logged in the words of its client, unless it has logged
+//! other words ([`Db::log`]) or nothing ([`Db::log_nothing`]). The caller of a command's function
+//! calls [`Db::log_words`] after it.
 
 use super::Db;
 use crate::keyspace::Key;
 use crate::log::unit::{Args, Target};
 
 impl Db<'_> {
-    /// Whether what the command does is logged: to be asked before anything is made up for it. A look at a word on the line of a lock that is held.
+    /// Whether commands are logged. Check it before building words to log; it costs one load from
+    /// the cache line of a held lock.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.guard.is_logged()
     }
 
-    /// Whether the present command has changed a key, and that is logged.
+    /// Whether the current command has changed a key and is logged.
     #[inline]
     pub fn is_changed_for_log(&self) -> bool {
         self.turn.effects.log.touched
     }
 
-    /// Logs a command of these words in the place of the client's; may be called again, for more of
-    /// them. Does nothing where nothing is logged.
+    /// Logs a command of these words instead of the client's; each further call adds another
+    /// command. Does nothing if nothing is logged.
     pub fn log(&mut self, words: &[&[u8]]) {
         if self.is_logged() {
             self.turn.effects.push_words(self.index, Target::ALL, words);
-            self.turn.effects.say_log();
+            self.turn.effects.override_log();
         }
     }
 
@@ -35,26 +36,27 @@ impl Db<'_> {
     pub fn log_args(&mut self, words: &mut Args<'_, '_>) {
         if self.is_logged() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
-            self.turn.effects.say_log();
+            self.turn.effects.override_log();
         }
     }
 
-    /// Logs a command of these words for `target` alone, beside whatever the present one logs.
+    /// Logs a command of these words for `target` alone, in addition to the log of the current
+    /// command.
     pub fn log_for(&mut self, target: Target, words: &[&[u8]]) {
         if self.is_logged() {
-            self.log_of(target, words);
+            self.log_before(target, words);
         }
     }
 
-    /// The present command is not logged, whatever it has changed.
+    /// Does not log the current command, whatever it has changed.
     #[inline]
     pub fn log_nothing(&mut self) {
         if self.is_logged() {
-            self.turn.effects.say_log();
+            self.turn.effects.override_log();
         }
     }
 
-    /// The present command is logged in its own words, were it that it has changed nothing.
+    /// Logs the current command in its own words, even if it has changed nothing.
     #[inline]
     pub fn log_anyway(&mut self) {
         if self.is_logged() {
@@ -62,28 +64,28 @@ impl Db<'_> {
         }
     }
 
-    /// Logs a command of the keyspace's own, in front of the words of the present one.
-    pub(crate) fn log_of(&mut self, target: Target, words: &[&[u8]]) {
+    /// Logs a command of the keyspace, before the words of the current command.
+    pub(crate) fn log_before(&mut self, target: Target, words: &[&[u8]]) {
         self.turn.effects.push_words(self.index, target, words);
     }
 
-    /// Logs that fields of the hash at `key` are gone, since their time was over; `emptied`: and the
-    /// key with the last of them. It is said, too: whoever repeats it may see fields that were removed
-    /// here in another way.
+    /// Logs the removal of expired fields from the hash at `key`; with `emptied`, also that of
+    /// the key itself. It is logged in words: a server that replays the log may see fields that
+    /// were removed here in another way.
     pub(crate) fn log_expired_fields(&mut self, key: &Key<'_>, gone: &[Vec<u8>], emptied: bool) {
         let mut words = vec![&b"HDEL"[..], key.bytes];
         words.extend(gone.iter().map(Vec::as_slice));
-        self.log_of(Target::ALL, &words);
+        self.log_before(Target::ALL, &words);
         if emptied {
             let word = self.turn.deletions.expiry.word();
-            self.log_of(Target::ALL, &[word, key.bytes]);
+            self.log_before(Target::ALL, &[word, key.bytes]);
         }
-        // It was no command.
+        // No command ran.
         self.turn.effects.end_unlogged();
     }
 
-    /// Panics, in builds with debug assertions, if the command that has just run, before which `dirty`
-    /// changes were counted, counts more of them than are logged: it would be lost.
+    /// Panics, in builds with debug assertions, if the command that has just run counted changes
+    /// but logged nothing: its changes would be lost. `dirty` is the count before the command.
     #[inline]
     #[cfg_attr(not(debug_assertions), allow(unused_variables, reason = "checked in debug builds"))]
     pub fn check_logged(&self, dirty: u64) {
@@ -92,25 +94,25 @@ impl Db<'_> {
             let log = &self.turn.effects.log;
             let counted = self.turn.tally.dirty != dirty;
             assert!(
-                !counted || !self.is_logged() || log.touched || log.said,
+                !counted || !self.is_logged() || log.touched || log.overridden,
                 "a change is not logged"
             );
         }
     }
 
-    /// After the function of a command has run: logs its `words`, if it has changed anything and said
-    /// nothing else.
+    /// Call after the function of a command: logs its `words`, if it has changed a key and logged
+    /// no other words.
     #[cold]
     pub fn log_words(&mut self, words: &mut Args<'_, '_>) {
-        if self.turn.effects.end_command_of_log() {
+        if self.turn.effects.end_logged_command() {
             self.turn.effects.push_log(self.index, Target::ALL, words);
         }
     }
 
-    /// As [`Db::log_words`], of words none of which is to be shared.
+    /// As [`Db::log_words`], for words that are copied and not shared.
     #[cold]
     pub fn log_copied_words(&mut self, words: &[&[u8]]) {
-        if self.turn.effects.end_command_of_log() {
+        if self.turn.effects.end_logged_command() {
             self.turn.effects.push_words(self.index, Target::ALL, words);
         }
     }

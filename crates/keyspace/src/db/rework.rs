@@ -1,21 +1,21 @@
-//! Changing a collection: its record is taken out, turned into another one, and put back.
+//! Changes a collection: its record is taken out, turned into another one, and put back.
 //!
-//! A small collection grows and shrinks inside of its record, so most changes move the record;
-//! one that empties a collection removes the key, and one on an absent key may create it. All of
-//! it is one lookup here: [`Db::rework`] hands over the record and is told what has become of it.
+//! A small collection grows and shrinks inside of its record, so most changes move the record. A
+//! change that empties a collection removes the key, and one on an absent key may create it.
+//! [`Db::rework`] does all of this with one lookup: it hands over the record and gets the result.
 
 use super::Db;
 use crate::effect::Cause;
 use crate::keyspace::Key;
 use weft_types::{Record, RecordMut};
 
-/// What has become of a key in [`Db::rework`].
+/// The result of a change in [`Db::rework`].
 #[derive(Debug)]
 #[must_use]
 pub enum Rework {
-    /// There is no record, as before, or the command has refused before it took one.
+    /// There is no record, as before, or the command failed before it took one.
     Absent,
-    /// The record is as it was.
+    /// The record is unchanged.
     Same(Record),
     /// The value has changed, or is new.
     Changed(Record),
@@ -24,11 +24,10 @@ pub enum Rework {
 }
 
 impl Db<'_> {
-    /// Shows `change` the live record of `key`, whose access clock is touched, or `None` with a
-    /// fresh clock for a new one, and puts what it makes of it in the place. Expected O(1) beside
-    /// what `change` does.
+    /// Calls `change` with the live record of `key`, whose access clock is updated, or with
+    /// `None` and a fresh clock, and stores the result. Expected O(1), in addition to `change`.
     ///
-    /// `change` must not answer [`Rework::Absent`] when it was given a record.
+    /// `change` must not return [`Rework::Absent`] when it was given a record.
     ///
     /// # Panics
     ///
@@ -42,9 +41,9 @@ impl Db<'_> {
         self.amend(key, |_| None, change)
     }
 
-    /// As [`Db::rework`], for what can mostly be done where the record stands: `amend` is shown a
-    /// live record first and answers whether its value has changed, with the answer of the whole; or
-    /// `None`, when it has done nothing, and `change` is called. With one lookup, too.
+    /// As [`Db::rework`], for changes that are mostly possible in place. `amend` gets a live
+    /// record first and returns whether its value has changed, with the result; or `None` without
+    /// a change, and then `change` is called. Uses one lookup, too.
     ///
     /// # Panics
     ///
@@ -64,7 +63,7 @@ impl Db<'_> {
                 self.touch(slot.record());
                 if let Some((changed, answer)) = amend(&mut slot.record_mut()) {
                     if changed {
-                        self.changed(key);
+                        self.note_changed(key);
                     }
                     return answer;
                 }
@@ -72,8 +71,8 @@ impl Db<'_> {
                 let mut answer = None;
                 let mut changed = true;
                 let dead = slot.update_or_remove(|record| {
-                    let (rework, told) = change(Some(record), clock);
-                    answer = Some(told);
+                    let (rework, result) = change(Some(record), clock);
+                    answer = Some(result);
                     match rework {
                         Rework::Same(record) => {
                             changed = false;
@@ -86,10 +85,10 @@ impl Db<'_> {
                 });
                 match dead {
                     Some(dead) => {
-                        self.went(key, dead.expiry(), Cause::Command);
+                        self.note_removed(key, dead.expiry(), Cause::Command);
                         self.turn.discard(dead);
                     }
-                    None if changed => self.changed(key),
+                    None if changed => self.note_changed(key),
                     None => {}
                 }
                 return answer.expect("the closure has run");
@@ -103,7 +102,7 @@ impl Db<'_> {
             Rework::Changed(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
-                self.came(key);
+                self.note_created(key);
             }
         }
         answer

@@ -1,20 +1,20 @@
 //! Several records at the same time, for commands that compute from more than one value.
 //!
-//! Every other look at a record borrows the database exclusively, because it may find the record
-//! expired and remove it. Here all keys are looked up first, with whatever that removes; what is
-//! left is borrowed together, and nothing can change before the borrows end.
+//! Every other access borrows the database exclusively, because it may find the record expired
+//! and remove it. [`Db::read_all`] first looks up all keys and removes expired ones. Then it
+//! borrows the live records together, and no key can change before the borrows end.
 
 use super::Db;
 use crate::keyspace::Key;
 use weft_types::{Record, RecordRef};
 
-/// Keys that are fetched from memory at the same time.
+/// Keys that are prefetched at the same time.
 const BLOCK: usize = 16;
 
 impl Db<'_> {
-    /// The records of `keys`, in their order, each as of [`Db::read`], up to the first one that the
-    /// command can do nothing with: it will fail, and does not look any further. Each record is shown
-    /// to `is_fit` once, in order. A key can be there twice. Expected O(keys).
+    /// The records of `keys`, in order, each as by [`Db::read`]. Stops at the first record that
+    /// `is_fit` rejects, since the command will fail. Calls `is_fit` once for each record, in
+    /// order. A key may appear twice. Expected O(keys).
     pub fn read_all(
         &mut self,
         keys: &[Key<'_>],
@@ -30,8 +30,8 @@ impl Db<'_> {
                 }
             }
         }
-        // The time stands still, so what was expired for `read` is so here. Looking up changes
-        // nothing, and the records can be borrowed together.
+        // The time does not advance here, so a key that `read` found live is still live. This
+        // lookup changes nothing, so the records can be borrowed together.
         let now = self.turn.over_ms;
         let live = |record: &RecordRef<'_>| record.expiry().is_none_or(|at| at > now);
         let mut find = |key: &Key<'_>| self.table(key.shard).into_found(key.hash, key.bytes);
@@ -52,7 +52,7 @@ mod tests {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
         let mut turn = Turn::new(1000, 1);
         let mut inside = Outside::new(&keyspace, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut turn, 0);
         let names: [&[u8]; 5] = [b"a", b"b", b"none", b"late", b"a"];
         let keys = names.map(|name| db.key(name));

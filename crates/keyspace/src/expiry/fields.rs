@@ -1,11 +1,11 @@
-//! The walk over the fields of hashes that expire, in steps like those over the keys.
+//! The walk over expiring hash fields, in steps like those over the keys.
 //!
 //! Records of hashes with such fields are marked, so a sweep of the table finds them and touches
-//! no others. A hash can be larger than a step may be: the walk notes the names of the marked keys
-//! of a few buckets, then visits them one by one, a piece of a hash at a time, and looks the name
-//! up again each time. Whatever has become of the key meanwhile, it sees what is there.
+//! no others. A hash can be larger than a step may be. So the walk notes the names of the marked
+//! keys of a few buckets and visits them one by one, a part of a hash at a time. Each visit looks
+//! the name up again, so it sees the current value even if the key has changed in between.
 
-use super::{BUCKETS_PER_STEP, Met, Place, Walk};
+use super::{BUCKETS_PER_STEP, Met, Position, Walk};
 use crate::commit::commit;
 use crate::db::{Db, Rework};
 use crate::hold::Inside;
@@ -15,29 +15,29 @@ use crate::turn::Turn;
 use weft_table::{Verdict, Which};
 use weft_types::{Record, hash};
 
-/// Fields with an expiry to look at in one step, before the last piece of a hash.
+/// Fields with an expiry to visit in one step, before the last part of a hash.
 const FIELDS_PER_STEP: usize = 100;
 
-/// A place in the walk over the hashes of one database.
+/// A position in the walk over the hashes of one database.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Where the names were taken from.
-    place: Place,
+    /// The position from which the names were taken.
+    position: Position,
     /// Marked keys that are still to be visited.
     names: Vec<Box<[u8]>>,
-    /// Where in the hash of the last name the walk is.
+    /// The position in the hash of the last name.
     cursor: u64,
 }
 
 impl Progress {
-    /// Whether no hash waits for its visit.
+    /// Whether no hash is partly visited or waits for its visit.
     pub(super) fn is_between_hashes(&self) -> bool {
         self.names.is_empty()
     }
 }
 
 impl Walk<'_> {
-    /// Visits a few pieces of hashes with expiring fields. `None`, after O(shards), if there are
+    /// Visits parts of some hashes with expiring fields. `None`, after O(shards), if there are
     /// none.
     pub(super) fn fields_step(
         &self,
@@ -47,7 +47,8 @@ impl Walk<'_> {
     ) -> Option<Met> {
         let (mut examined, mut expired) = (0, 0);
         while examined < FIELDS_PER_STEP {
-            // One round of names at most, lest a step go round a few small hashes.
+            // At most one round of names, so that a step does not visit a few small hashes
+            // repeatedly.
             if at.names.is_empty() && (examined > 0 || !self.more_names(inside, turn, at)) {
                 break;
             }
@@ -60,7 +61,7 @@ impl Walk<'_> {
                     commit(&guard, turn);
                     step
                 }
-                // A busy shard is passed over.
+                // Skip a busy shard.
                 Err(_) => hash::Step::default(),
             };
             examined += step.examined;
@@ -75,16 +76,16 @@ impl Walk<'_> {
     }
 
     /// Notes the marked keys of a few buckets of the next table that has some and whose shard is
-    /// free; whether there are any.
+    /// free. Returns whether it found any.
     fn more_names(&self, inside: &mut Inside<'_>, turn: &mut Turn, at: &mut Progress) -> bool {
-        let place = &mut at.place;
+        let position = &mut at.position;
         for _ in 0..=self.shards.len() {
-            let shard = self.shards[place.nth % self.shards.len()];
+            let shard = self.shards[position.nth % self.shards.len()];
             let marked = self.ks.shard_timed(shard, self.db) > 0;
             if marked && let Ok(guard) = inside.guard_one(turn, shard) {
                 let mut db = Db::new(&guard, turn, self.db);
-                place.cursor = db.sweep_table(shard).sweep(
-                    place.cursor,
+                position.cursor = db.sweep_table(shard).sweep(
+                    position.cursor,
                     BUCKETS_PER_STEP,
                     Which::Marked,
                     |record| {
@@ -93,23 +94,23 @@ impl Walk<'_> {
                     },
                     drop,
                 );
-                if place.cursor == 0 {
-                    place.next_shard(self.shards);
+                if position.cursor == 0 {
+                    position.next_shard(self.shards);
                 }
                 if !at.names.is_empty() {
                     return true;
                 }
             } else {
-                place.next_shard(self.shards);
+                position.next_shard(self.shards);
             }
         }
         false
     }
 }
 
-/// One step through the hash of `key`; nothing if it holds none any more.
+/// One step through the hash of `key`; an empty step if the key holds no hash any more.
 fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
-    // Nobody uses the key: its access clock stays.
+    // No client uses the key: its access clock stays.
     let no_touch = std::mem::replace(&mut db.turn.no_touch, true);
     let now = db.turn.now_ms;
     let mut emptied = false;
@@ -127,7 +128,7 @@ fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
     });
     db.turn.no_touch = no_touch;
     if step.removed > 0 {
-        // Not of the class of hashes, as when a command has done it.
+        // The notice is in the class of expiry, not in that of hashes.
         db.notify(Classes::EXPIRED, "hexpired", key);
     }
     if emptied {
@@ -165,10 +166,11 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
-    /// A hash of `dead` fields that have expired at `NOW`, `live` that will, and `kept` others.
+    /// Stores a hash of `dead` fields that expire at `NOW`, `live` fields that expire later, and
+    /// `kept` others.
     fn put(ks: &Keyspace, turn: &mut Turn, name: &[u8], dead: u32, live: u32, kept: u32) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, 0);
         let key = db.key(name);
         let limits = Limits::default();
@@ -187,7 +189,7 @@ mod tests {
 
     fn len(ks: &Keyspace, turn: &mut Turn, name: &[u8]) -> Option<usize> {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, 0);
         let key = db.key(name);
         db.peek(&key).map(|record| hash::len(&record))
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_changes_under_the_walk() {
+    fn a_key_may_change_type_during_the_walk() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let mut turn = Turn::new(NOW, 1);
         put(&ks, &mut turn, b"h", 5000, 0, 0);
@@ -241,18 +243,18 @@ mod tests {
             1,
             &mut || false,
         );
-        // Keys come first, and there are none; then one step of fields.
+        // The walk over keys comes first and finds none; then one step over fields.
         let expired = swept.fields.expired;
         assert!(swept.unfinished && expired > 0 && expired < 5000, "{swept:?}");
         {
             let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("nobody else");
+            let guard = inside.world(&mut turn).expect("the slow lane is idle");
             let mut db = Db::new(&guard, &mut turn, 0);
             let key = db.key(b"h");
             let new = weft_types::string::New::Bytes(b"text");
             db.set(&key, weft_types::string::record(b"h", new, None, 0));
         }
-        assert_eq!(ks.sums(0).timed, 0, "what takes the place of a hash is not marked");
+        assert_eq!(ks.sums(0).timed, 0, "a string that replaces a hash is not marked");
         sweep_often(&ks, &mut turn, 3);
         let before = turn.tally.expired_fields;
         sweep(&mut Outside::new(&ks, 0).enter(), &mut turn, &mut state, &shards, 1, &mut || true);

@@ -1,50 +1,50 @@
-//! What a turn gathers for the log until its group is committed.
+//! The log entries that a group collects until it is committed.
 //!
-//! Commands say what is to be repeated in their place, or nothing: then it is their words, if they
-//! have changed anything. What expires or is evicted on the way is said when it happens, in front of
-//! the command that met it.
+//! A command logs other words to repeat instead of its own, or nothing; by default its own words
+//! are logged if it has changed a key. Expiry and eviction that a command causes are logged when
+//! they happen, before the command itself.
 
-use super::lane::Lane;
+use super::thread_log::ThreadLog;
 use super::unit::{Args, Block, Target};
 use std::fmt;
 use std::sync::Arc;
 
-/// The unit that is being made.
+/// The unit under construction.
 #[derive(Default)]
 pub struct Draft {
     block: Block,
-    /// The present command has changed a key.
+    /// The current command has changed a key.
     pub(crate) touched: bool,
-    /// It has said what is to be logged, so its words are not.
-    pub(crate) said: bool,
-    /// Something was published, and the reader was not looked after.
-    pub(super) rings: bool,
+    /// The current command has logged other words, so its own words are not logged.
+    pub(crate) overridden: bool,
+    /// A unit was published, and the readers have not been woken since.
+    pub(super) wakes_readers: bool,
     /// The number of the last unit.
     pub(super) last: u64,
-    pub(super) lane: Option<Arc<Lane>>,
+    pub(super) thread_log: Option<Arc<ThreadLog>>,
 }
 
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Draft { block, touched, said, .. } = self;
+        let Draft { block, touched, overridden, .. } = self;
         f.debug_struct("Draft")
             .field("block", block)
             .field("touched", touched)
-            .field("said", said)
+            .field("said", overridden)
             .finish_non_exhaustive()
     }
 }
 
 impl Draft {
-    /// Whether there is nothing to be logged.
+    /// Whether there are no entries.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.block.has_no_entries()
     }
 
-    /// Whether something is to be logged, or the words of the present command may have to be.
+    /// Whether there are entries, or the words of the current command may have to be logged.
     pub(crate) fn is_pending(&self) -> bool {
-        self.touched || self.said || !self.is_empty()
+        self.touched || self.overridden || !self.is_empty()
     }
 
     /// Appends a command.
@@ -58,16 +58,16 @@ impl Draft {
         self.block.push_words(db, target, words);
     }
 
-    /// What was gathered.
+    /// The collected entries.
     #[inline]
     pub(super) fn block(&mut self) -> &mut Block {
         &mut self.block
     }
 
-    /// Forgets what was gathered.
+    /// Discards the collected entries.
     pub(crate) fn clear(&mut self) {
         self.block.clear();
         self.touched = false;
-        self.said = false;
+        self.overridden = false;
     }
 }

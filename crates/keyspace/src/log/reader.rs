@@ -1,9 +1,10 @@
-//! A reader: puts the units of all lanes in the order of their numbers.
+//! A reader: merges the units of all thread logs into the order of their numbers.
 //!
-//! Units of one lane are in order already, so it is a merge: whoever has the next number at its head
-//! is next. Numbers are dense, so it is also known when one is missing: a thread has drawn it and is
-//! about to publish its unit. Each reader does so by itself, with what it was given at the
-//! [desk](super::desk); whoever finds nothing more to read empties the lanes for all.
+//! Units of one thread log are in order already, so this is a merge: the thread log whose first
+//! unit has the next number comes next. Numbers are dense, so the reader also knows when a unit
+//! is missing: a thread has drawn the number and is about to publish it. Each reader merges by
+//! itself, from its inbox in the [fan-out](super::fan_out). A reader whose inbox is empty collects
+//! the thread logs for all.
 //!
 //! ```
 //! # use weft_keyspace::log::Target;
@@ -12,7 +13,7 @@
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
 //! # let mut turn = Turn::new(0, 1);
 //! # let mut inside = Outside::new(&ks, 0).enter();
-//! # let guard = inside.world(&mut turn).expect("nobody else");
+//! # let guard = inside.world(&mut turn).expect("the slow thread_log is idle");
 //! let reader_thread = std::thread::current();
 //! let wake = Arc::new(move || reader_thread.unpark());
 //! let mut log = guard.begin_log(Target::AOF, wake).expect("the only reader");
@@ -36,49 +37,49 @@
 //! }
 //! ```
 
-use super::desk::{KEPT_PARCELS, ReaderId, Source};
+use super::fan_out::{KEPT_BLOCKS, ReaderId, Source};
 use super::unit::Unit;
 use super::{Log, Progress, bit};
 use crate::sync::{Ordering, fence, lock};
 use std::sync::Arc;
 
-/// Reads the log, from where it was under [`Guard::begin_log`](crate::Guard::begin_log) on. It gets all
-/// units, also those whose entries are all for others.
+/// Reads the log from its position under [`Guard::begin_log`](crate::Guard::begin_log) on. It
+/// gets all units, also those with entries for other targets only.
 ///
-/// To be dropped after it was ended ([`Guard::end_log`](crate::Guard::end_log)): until then what is
-/// done is logged for it, and the log grows in memory unless others read.
+/// End it ([`Guard::end_log`](crate::Guard::end_log)) before dropping it: until then changes are
+/// logged for it, and the log grows in memory unless others read.
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<Log>,
     id: ReaderId,
-    lanes: Vec<Source>,
-    /// The number of the last unit that was answered.
+    sources: Vec<Source>,
+    /// The number of the last unit that was returned.
     position: u64,
-    /// The lane of that unit, which is still at its head.
+    /// The thread log of that unit, where it is still the first.
     current: Option<usize>,
-    /// Producers were told that this sleeps.
+    /// Whether producers must wake it.
     sleeps: bool,
 }
 
 impl Source {
-    /// The number of the unit at the head.
+    /// The number of the first unit.
     fn head(&self) -> Option<u64> {
-        Some(self.parcels.front()?.units[self.at].number)
+        Some(self.blocks.front()?.units[self.at].number)
     }
 
-    /// Passes the unit at the head; how many bytes it has.
+    /// Passes the first unit and returns its bytes.
     fn pass(&mut self) -> usize {
-        let Some(block) = self.parcels.front() else { return 0 };
+        let Some(block) = self.blocks.front() else { return 0 };
         let bytes = block.unit(self.at).len();
         self.at += 1;
         if self.at == block.units.len() {
             self.at = 0;
-            let passed = self.parcels.pop_front();
-            if let Some(block) = passed.and_then(|parcel| parcel.into_block()) {
-                self.lane.give_back(block);
+            let passed = self.blocks.pop_front();
+            if let Some(block) = passed.and_then(|block_ref| block_ref.into_block()) {
+                self.thread_log.give_back(block);
             }
-            if self.parcels.is_empty() {
-                self.parcels.shrink_to(KEPT_PARCELS);
+            if self.blocks.is_empty() {
+                self.blocks.shrink_to(KEPT_BLOCKS);
             }
         }
         bytes
@@ -86,30 +87,29 @@ impl Source {
 }
 
 impl LogReader {
-    /// The world is stopped.
+    /// Call while the world is stopped.
     pub(super) fn new(log: Arc<Log>, id: ReaderId) -> LogReader {
         let position = log.last();
-        LogReader { log, id, lanes: Vec::new(), position, current: None, sleeps: false }
+        LogReader { log, id, sources: Vec::new(), position, current: None, sleeps: false }
     }
 
-    /// Its name, for who ends it.
+    /// Its id, for the thread that ends it.
     pub fn id(&self) -> ReaderId {
         self.id
     }
 
-    /// The number of the last unit that was answered; before the first, the last number before it
+    /// The number of the last unit that was returned; before the first, the last number before it
     /// joined.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The number of the last unit that was drawn of those that it gets; a moment's value until it is
-    /// ended.
+    /// The last drawn number among those that it gets; may be outdated at once until it is ended.
     pub fn last(&self) -> u64 {
         self.log.last().min(self.progress().end.load(Ordering::Relaxed))
     }
 
-    /// Bytes of commands that were logged for it and that it has not passed yet. O(threads).
+    /// Bytes of commands logged for it that it has not passed yet. O(threads).
     pub fn pending_bytes(&self) -> u64 {
         self.log.pending_bytes_of(&self.id)
     }
@@ -118,23 +118,23 @@ impl LogReader {
         &self.log.progress[self.id.slot].0
     }
 
-    /// The log that is read.
+    /// The log that it reads.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The next unit; `None` when there is none, or the next one is about to be published. Amortized
-    /// O(threads).
-    #[allow(clippy::should_implement_trait, reason = "what it answers borrows from the reader")]
+    /// The next unit; `None` if there is none, or the next one is about to be published.
+    /// Amortized O(threads).
+    #[allow(clippy::should_implement_trait, reason = "the result borrows from the reader")]
     pub fn next(&mut self) -> Option<Unit<'_>> {
         self.wake_up();
         if let Some(passed) = self.current.take() {
-            let bytes = self.lanes[passed].pass() as u64;
+            let bytes = self.sources[passed].pass() as u64;
             let passed_bytes = &self.progress().passed;
-            // Nobody else changes it.
+            // Only this thread changes it.
             passed_bytes.store(passed_bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
-            // Threads work in batches: the next is likely to come from the same one.
-            if self.lanes[passed].head() == Some(self.position + 1) {
+            // Threads work in batches, so the next unit likely comes from the same thread log.
+            if self.sources[passed].head() == Some(self.position + 1) {
                 return self.answer(passed);
             }
         }
@@ -146,46 +146,46 @@ impl LogReader {
     }
 
     fn find(&self) -> Option<usize> {
-        self.lanes.iter().position(|source| source.head() == Some(self.position + 1))
+        self.sources.iter().position(|source| source.head() == Some(self.position + 1))
     }
 
     fn answer(&mut self, nth: usize) -> Option<Unit<'_>> {
         self.current = Some(nth);
         self.position += 1;
-        let source = &self.lanes[nth];
-        Some(source.parcels.front()?.unit(source.at))
+        let source = &self.sources[nth];
+        Some(source.blocks.front()?.unit(source.at))
     }
 
-    /// Takes what has come in all lanes; whether there is anything.
+    /// Collects new blocks from all thread logs. Returns whether there were any.
     fn collect(&mut self) -> bool {
-        lock(&self.log.desk.0).collect(&self.log, self.id.slot, &mut self.lanes)
+        lock(&self.log.fan_out.0).collect(&self.log, self.id.slot, &mut self.sources)
     }
 
-    /// Has producers wake the reader when there is more, though there may be something for it: to be
-    /// followed by a look at [`LogReader::last`], and called again for each time it is to be woken.
+    /// Makes producers wake the reader for new units. There may be some already, so check
+    /// [`LogReader::last`] afterwards. One call allows one wake-up.
     pub fn wants_more(&mut self) {
         self.sleeps = true;
         self.log.asleep.fetch_or(bit(self.id), Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the calling thread may sleep until it is woken: there is nothing for it, and producers
-    /// were told to wake it. May be woken for nothing. While this was not called, or [`LogReader::next`]
-    /// was called after it, producers wake nobody.
+    /// Whether the calling thread may sleep until it is woken: there is no unit for it, and
+    /// producers will wake it. Wake-ups may be spurious. Producers wake it only after this call,
+    /// until [`LogReader::next`] is called.
     pub fn may_sleep(&mut self) -> bool {
         self.wants_more();
-        // Of the unit that is at the head of its lane only its number is used below.
+        // Only the number is used here of a unit that is first in its thread log.
         let next = self.position + 1;
         let is_next = |source: &Source, passed: bool| {
             let at = source.at + usize::from(passed);
-            let of_first = source.parcels.front().and_then(|block| block.units.get(at));
-            let found = of_first.or_else(|| source.parcels.get(1)?.units.first());
+            let of_first = source.blocks.front().and_then(|block| block.units.get(at));
+            let found = of_first.or_else(|| source.blocks.get(1)?.units.first());
             found.is_some_and(|unit| unit.number == next)
         };
         self.collect();
         let current = self.current;
         let found = self
-            .lanes
+            .sources
             .iter()
             .enumerate()
             .any(|(nth, source)| is_next(source, current == Some(nth)));
@@ -202,7 +202,7 @@ impl LogReader {
         }
     }
 
-    /// Whether it was ended and all that it gets was answered.
+    /// Whether it was ended and has returned all its units.
     pub fn is_over(&self) -> bool {
         self.position == self.progress().end.load(Ordering::Relaxed)
     }

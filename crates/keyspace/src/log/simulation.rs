@@ -1,8 +1,9 @@
-//! Readers that join, read, sleep, are ended and dropped in any order, beside a plain list of what was
-//! published: what each of them sees, when it is woken, and what is kept in memory.
+//! Readers that join, read, sleep, are ended and dropped in any order, compared with a plain list
+//! of the published units: what each reader returns, when it is woken, and how much memory is
+//! held.
 //!
-//! One thread does one thing after the other, chosen by a seed, so a run that fails is the same when it
-//! is run again: `LOG_SEED=n LOG_RUNS=1`. What threads do to each other is in `tests/loom_log.rs`.
+//! One thread performs one step after the other, chosen by a seed, so `LOG_SEED=n LOG_RUNS=1`
+//! reproduces a failed run. `tests/loom_log.rs` tests the interaction of threads.
 
 use super::draft::Draft;
 use super::unit::{Arg, Target};
@@ -11,33 +12,33 @@ use crate::turn::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Threads that publish.
+/// The number of publishing threads.
 const THREADS: usize = 3;
 const STEPS: usize = 300;
 
-/// A unit, as it was published.
+/// A published unit.
 struct Made {
-    /// Its commands, one behind the other.
+    /// Its encoded commands, concatenated.
     text: Vec<u8>,
     targets: Vec<Target>,
     large: Vec<Weak<Vec<u8>>>,
 }
 
-/// A reader, and what is known of it.
+/// A reader and its expected state.
 struct Known {
-    /// `None` when it was dropped.
+    /// `None` after it was dropped.
     reader: Option<LogReader>,
     id: ReaderId,
     target: Target,
-    /// The last unit that it was shown, and the last one that it has passed.
+    /// The last unit that it returned, and the last one that it has passed.
     position: usize,
     passed: usize,
-    /// The last unit of its time, when it was ended.
+    /// The last unit it may get, once it was ended.
     end: Option<usize>,
-    /// It was dropped, and another one has its place, though it was not ended.
+    /// It was dropped but not ended, and another reader has its slot.
     replaced: bool,
     wakes: Arc<AtomicUsize>,
-    /// It sleeps; it had been woken so often before.
+    /// While it sleeps: the number of wake-ups before.
     sleeps: Option<usize>,
 }
 
@@ -46,29 +47,29 @@ impl Known {
         self.reader.is_some() && self.end.is_none()
     }
 
-    /// It was dropped and is to be ended.
-    fn is_left(&self) -> bool {
+    /// It was dropped but not ended.
+    fn was_dropped(&self) -> bool {
         self.reader.is_none() && self.end.is_none() && !self.replaced
     }
 
     fn is_gone(&self) -> bool {
-        self.reader.is_none() && !self.is_left()
+        self.reader.is_none() && !self.was_dropped()
     }
 }
 
-struct World {
+struct Simulation {
     log: Arc<Log>,
     drafts: Vec<Draft>,
-    /// Something was published, and nobody has rung.
-    rings: bool,
+    /// A unit was published, and readers have not been woken since.
+    wakes_readers: bool,
     made: Vec<Made>,
     known: Vec<Known>,
-    /// The last unit when nobody read any more.
-    left_at: usize,
+    /// The last unit when the last reader stopped reading.
+    unread_from: usize,
     rng: Rng,
 }
 
-impl World {
+impl Simulation {
     fn below(&mut self, n: usize) -> usize {
         (self.rng.next() % n as u64) as usize
     }
@@ -106,19 +107,19 @@ impl World {
         let number = self.log.publish(&mut self.drafts[thread], 0);
         self.made.push(unit);
         assert_eq!(number as usize, self.made.len());
-        self.rings = true;
+        self.wakes_readers = true;
     }
 
     fn ring(&mut self) {
-        if !std::mem::take(&mut self.rings) {
+        if !std::mem::take(&mut self.wakes_readers) {
             return;
         }
         self.log.ring();
-        self.see_who_is_woken();
+        self.check_wake_ups();
     }
 
-    /// All that slept were woken, once.
-    fn see_who_is_woken(&mut self) {
+    /// All sleeping readers were woken once.
+    fn check_wake_ups(&mut self) {
         for known in &mut self.known {
             if let Some(before) = known.sleeps.take() {
                 assert_eq!(known.wakes.load(Ordering::Relaxed), before + 1);
@@ -128,22 +129,22 @@ impl World {
 
     fn join(&mut self) {
         let (target, wakes) = (self.target(), Arc::<AtomicUsize>::default());
-        let told = wakes.clone();
+        let counter = wakes.clone();
         let wake = Arc::new(move || {
-            told.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
         });
         let places = self.known.iter().filter(|known| !known.is_gone()).count();
-        let there = self.known.iter().filter(|known| known.reader.is_some()).count();
+        let existing = self.known.iter().filter(|known| known.reader.is_some()).count();
         let Some(reader) = self.log.begin(target, wake) else {
-            assert_eq!(there, MAX_READERS);
+            assert_eq!(existing, MAX_READERS);
             return;
         };
-        assert!(there < MAX_READERS);
+        assert!(existing < MAX_READERS);
         let (id, position) = (reader.id(), self.made.len());
-        assert!(self.known.iter().all(|known| known.id != id), "a name is given once");
+        assert!(self.known.iter().all(|known| known.id != id), "an id is used once");
         if places == MAX_READERS {
-            let mut left = self.known.iter_mut().filter(|known| known.is_left());
-            left.find(|known| known.id.slot == id.slot).expect("its place").replaced = true;
+            let mut left = self.known.iter_mut().filter(|known| known.was_dropped());
+            left.find(|known| known.id.slot == id.slot).expect("its slot").replaced = true;
         }
         self.known.push(Known {
             reader: Some(reader),
@@ -158,7 +159,7 @@ impl World {
         });
     }
 
-    /// Ends any that there ever was.
+    /// Ends any reader, past or present.
     fn end(&mut self) {
         if self.known.is_empty() {
             return;
@@ -166,11 +167,11 @@ impl World {
         let which = self.below(self.known.len());
         self.log.end(&self.known[which].id);
         let known = &mut self.known[which];
-        if known.reads() || known.is_left() {
+        if known.reads() || known.was_dropped() {
             known.end = Some(self.made.len());
-            self.note_if_left();
+            self.note_if_unread();
         }
-        self.see_who_is_woken();
+        self.check_wake_ups();
     }
 
     fn leave(&mut self) {
@@ -179,22 +180,22 @@ impl World {
         known.reader = None;
         known.sleeps = None;
         if known.end.is_none() {
-            self.note_if_left();
+            self.note_if_unread();
         }
     }
 
-    fn note_if_left(&mut self) {
+    fn note_if_unread(&mut self) {
         if !self.known.iter().any(Known::reads) {
-            self.left_at = self.made.len();
+            self.unread_from = self.made.len();
         }
     }
 
-    /// One that is there.
+    /// A random existing reader.
     fn any(&mut self) -> Option<usize> {
-        let there = self.known.iter().enumerate().filter(|(_, known)| known.reader.is_some());
-        let there: Vec<usize> = there.map(|(which, _)| which).collect();
-        let draw = self.below(there.len().max(1));
-        there.get(draw).copied()
+        let existing = self.known.iter().enumerate().filter(|(_, known)| known.reader.is_some());
+        let existing: Vec<usize> = existing.map(|(which, _)| which).collect();
+        let draw = self.below(existing.len().max(1));
+        existing.get(draw).copied()
     }
 
     fn read(&mut self, which: usize, most: usize) {
@@ -228,7 +229,7 @@ impl World {
         known.sleeps = may.then(|| known.wakes.load(Ordering::Relaxed));
     }
 
-    /// When everybody has read everything, nothing is kept.
+    /// After all readers have read all units, no unit stays in memory.
     fn read_all(&mut self) {
         (0..self.known.len()).for_each(|which| self.read(which, usize::MAX));
         if self.log.is_on() && !self.known.iter().any(Known::reads) {
@@ -246,7 +247,7 @@ impl World {
 
     fn check(&self) {
         let log = &self.log;
-        let wanting = || self.known.iter().filter(|known| known.reads() || known.is_left());
+        let wanting = || self.known.iter().filter(|known| known.reads() || known.was_dropped());
         assert_eq!(log.is_on(), wanting().count() > 0);
         for target in [Target::AOF, Target::REPLICAS, Target::ALL] {
             let wants = wanting().any(|known| known.target.has(target));
@@ -268,10 +269,11 @@ impl World {
                 assert_eq!(known.wakes.load(Ordering::Relaxed), before);
             }
         }
-        let there = || self.known.iter().filter(|known| known.reader.is_some());
-        let in_lanes = log.is_on() && !self.known.iter().any(Known::reads);
+        let existing = || self.known.iter().filter(|known| known.reader.is_some());
+        let in_thread_logs = log.is_on() && !self.known.iter().any(Known::reads);
         let pending = self.bytes(|number| {
-            there().any(|known| not_passed(known, number)) || in_lanes && number > self.left_at
+            existing().any(|known| not_passed(known, number))
+                || in_thread_logs && number > self.unread_from
         });
         assert_eq!(log.pending_bytes(), pending);
     }
@@ -293,7 +295,7 @@ impl World {
             _ => self.read_all(),
         }
         self.check();
-        // What is gone is not looked at for ever.
+        // Bounds the number of past readers that are checked.
         if self.known.len() > 4 * MAX_READERS {
             self.known.retain(|known| !known.is_gone());
         }
@@ -305,28 +307,28 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn who_joins_and_ends_at_any_time_sees_what_is_of_its_time() {
+fn readers_get_exactly_the_units_between_join_and_end() {
     let (seed, runs) = (number("LOG_SEED", 1), number("LOG_RUNS", 200));
     for seed in seed..seed + runs {
-        // A run that fails says which one it is.
-        let told = Told(seed);
-        let mut world = World {
+        // On failure, dropping it prints the seed.
+        let seed_printer = PrintSeed(seed);
+        let mut world = Simulation {
             log: Arc::default(),
             drafts: (0..THREADS).map(|_| Draft::default()).collect(),
-            rings: false,
+            wakes_readers: false,
             made: Vec::new(),
             known: Vec::new(),
-            left_at: 0,
+            unread_from: 0,
             rng: Rng::new(seed),
         };
         (0..STEPS).for_each(|_| world.step());
-        std::mem::forget(told);
+        std::mem::forget(seed_printer);
     }
 }
 
-struct Told(u64);
+struct PrintSeed(u64);
 
-impl Drop for Told {
+impl Drop for PrintSeed {
     fn drop(&mut self) {
         eprintln!("LOG_SEED={}", self.0);
     }

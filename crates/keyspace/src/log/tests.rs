@@ -1,5 +1,5 @@
-//! The log as its producers and its readers see it: through guards, by many threads. Who joins and
-//! ends when is in [`super::simulation`].
+//! The log from the view of its producers and readers: through guards, with many threads.
+//! [`super::simulation`] tests when readers join and end.
 
 use super::unit::{Arg, Target};
 use super::{LogReader, MAX_READERS, seal};
@@ -24,16 +24,16 @@ fn keyspace(threads: usize) -> Keyspace {
 
 fn begin(ks: &Keyspace, turn: &mut Turn) -> LogReader {
     let mut inside = Outside::new(ks, 0).enter();
-    let guard = inside.world(turn).expect("nobody else");
+    let guard = inside.world(turn).expect("the slow lane is idle");
     guard.begin_log(Target::ALL, Arc::new(|| {})).expect("there is room")
 }
 
 fn end(ks: &Keyspace, turn: &mut Turn, reader: &LogReader) {
     let mut inside = Outside::new(ks, 0).enter();
-    inside.world(turn).expect("nobody else").end_log(&reader.id());
+    inside.world(turn).expect("the slow lane is idle").end_log(&reader.id());
 }
 
-/// All that is there, as text: number and commands.
+/// Reads all available units as text: number and commands.
 fn read(reader: &mut LogReader) -> Vec<String> {
     let mut read = Vec::new();
     while let Some(unit) = reader.next() {
@@ -50,7 +50,7 @@ fn read(reader: &mut LogReader) -> Vec<String> {
     read
 }
 
-/// Sets `name` as a command would, and logs it in words of its own.
+/// Sets `name` as a command would, and logs it in words.
 fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
     let key = db.key(name);
     db.set(&key, record(name, New::Bytes(b"v"), at, 0));
@@ -58,12 +58,12 @@ fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
 }
 
 #[test]
-fn words_are_logged_when_something_has_changed() {
+fn words_are_logged_when_a_key_has_changed() {
     let ks = keyspace(1);
     let mut turn = Turn::new(1000, 1);
     let act = |turn: &mut Turn, act: &dyn Fn(&mut Db<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         let mut db = Db::new(&guard, turn, 1);
         act(&mut db);
         db.log_words(&mut [Arg::Bytes(b"WORDS")].into_iter());
@@ -98,7 +98,7 @@ fn words_are_logged_when_something_has_changed() {
     });
     act(&mut turn, &|db| assert!(!db.contains(&db.key(b"late"))));
     turn.deletions.expiry = Deletion::Del;
-    // What has expired goes first, in one unit with what takes its place.
+    // The expired key is removed first, in one unit with the new value.
     for _ in 0..2 {
         act(&mut turn, &|db| {
             let key = db.key(b"late");
@@ -127,12 +127,12 @@ fn words_are_logged_when_something_has_changed() {
 }
 
 #[test]
-fn one_after_the_other_and_numbers_go_on() {
+fn readers_in_sequence_see_continuous_numbers() {
     let ks = keyspace(1);
     let mut turn = Turn::new(1000, 1);
     let log_one = |turn: &mut Turn, name: &[u8]| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         set(&mut Db::new(&guard, turn, 0), name, None);
         seal(&guard, turn);
         guard.log_position()
@@ -142,7 +142,7 @@ fn one_after_the_other_and_numbers_go_on() {
     end(&ks, &mut turn, &first);
     assert_eq!(read(&mut first), ["1 0:SET a v"]);
     drop(first);
-    // One that goes before it has read everything leaves nothing behind for the next.
+    // A reader that is dropped before it has read everything leaves no units for the next.
     let second = begin(&ks, &mut turn);
     assert_eq!(log_one(&mut turn, b"b"), 2);
     end(&ks, &mut turn, &second);
@@ -152,25 +152,25 @@ fn one_after_the_other_and_numbers_go_on() {
     assert_eq!(log_one(&mut turn, b"c"), 3);
     assert_eq!(read(&mut third), ["3 0:SET c v"]);
     assert_eq!(ks.log().pending_bytes(), 0);
-    // A turn that comes from another keyspace.
+    // A context that was used with another keyspace.
     let other = keyspace(1);
     let mut fourth = begin(&other, &mut turn);
     let mut inside = Outside::new(&other, 0).enter();
-    let guard = inside.world(&mut turn).expect("nobody else");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
     set(&mut Db::new(&guard, &mut turn, 0), b"d", None);
     seal(&guard, &mut turn);
     assert_eq!(read(&mut fourth), ["1 0:SET d v"]);
     assert!(read(&mut third).is_empty());
 }
 
-/// Each has what was done while it read, and what is logged is what anybody wants.
+/// Each reader gets the groups of its time, and a group is logged if any reader wants it.
 #[test]
-fn several_at_once() {
+fn several_readers_at_once() {
     let ks = keyspace(1);
     let mut turn = Turn::new(1000, 1);
     let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        act(&inside.world(turn).expect("nobody else"));
+        act(&inside.world(turn).expect("the slow lane is idle"));
     };
     let join = |turn: &mut Turn, target: Target| {
         let mut reader = None;
@@ -179,7 +179,7 @@ fn several_at_once() {
     };
     let log_one = |turn: &mut Turn, name: &[u8]| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("nobody else");
+        let guard = inside.world(turn).expect("the slow lane is idle");
         assert_eq!(guard.is_logged(), ks.log().is_on());
         set(&mut Db::new(&guard, turn, 0), name, None);
         seal(&guard, turn);
@@ -208,38 +208,38 @@ fn several_at_once() {
     drop(file);
     world(&mut turn, &mut |guard| guard.end_log(&name));
     assert_eq!((wanted(), ks.log().pending_bytes_of(&name)), ([false, true], 0));
-    // There are so many places, which those that are gone do not keep.
+    // Ended and dropped readers free their slots.
     for _ in 0..3 {
         let others: Vec<_> = std::iter::from_fn(|| join(&mut turn, Target::AOF)).collect();
         assert_eq!(others.len(), MAX_READERS - 1);
         others.iter().for_each(|other| end(&ks, &mut turn, other));
     }
-    // Nor does one that was dropped, which has its target looked after until it is ended.
+    // A dropped reader frees its slot, too, but its target stays active until it is ended.
     let left = join(&mut turn, Target::AOF).expect("there is room");
     let name = left.id();
     drop(left);
     assert_eq!(wanted(), [true, true]);
     log_one(&mut turn, b"d");
     assert_eq!(read(&mut replicas), ["4 0:SET d v"]);
-    assert_eq!(ks.log().pending_bytes(), 0, "nothing is kept for who was dropped");
+    assert_eq!(ks.log().pending_bytes(), 0, "nothing is kept for a dropped reader");
     let others: Vec<_> = std::iter::from_fn(|| join(&mut turn, Target::REPLICAS)).collect();
     assert_eq!((others.len(), wanted()), (MAX_READERS - 1, [false, true]));
     world(&mut turn, &mut |guard| guard.end_log(&name));
     drop(others);
     end(&ks, &mut turn, &replicas);
-    assert!(ks.log().is_on(), "there are some that were not ended");
+    assert!(ks.log().is_on(), "some readers were not ended");
     drop(replicas);
     log_one(&mut turn, b"e");
-    assert!(ks.log().pending_bytes() > 0, "nobody takes it");
+    assert!(ks.log().pending_bytes() > 0, "no reader collects it");
     let last = join(&mut turn, Target::REPLICAS).expect("there is room");
     assert_eq!(ks.log().pending_bytes(), 0);
     end(&ks, &mut turn, &last);
 }
 
-/// A command of the slow lane that is under way at a cut comes after it, whole; one that is under way
-/// when the log ends is not in it at all.
+/// A slow-lane command that is running at a cut comes after it, as a whole; one that is running
+/// when the log ends is not logged at all.
 #[test]
-fn what_the_slow_lane_does_comes_after_the_cut() {
+fn a_running_slow_lane_command_comes_after_the_cut() {
     let ks = keyspace(1);
     let (mut turn, mut slow) = (Turn::new(1000, 1), Turn::new(1000, 2));
     let mut hand = SlowHand::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| 1000);
@@ -272,12 +272,12 @@ fn what_the_slow_lane_does_comes_after_the_cut() {
 }
 
 #[test]
-fn steps_of_expiry_are_units() {
+fn each_step_of_expiry_is_a_unit() {
     let ks = keyspace(1);
     let mut turn = Turn::new(1000, 1);
     {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("nobody else");
+        let guard = inside.world(&mut turn).expect("the slow lane is idle");
         for n in 0..100 {
             set(&mut Db::new(&guard, &mut turn, 1), n.to_string().as_bytes(), Some(1000));
         }
@@ -306,7 +306,7 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 20_000;
 const KEYS: usize = 40;
 
-/// One thread's writes: to one key or two, each time the next number of its own.
+/// One thread's writes: to one key or two, each time with the thread's next number.
 fn write_much(ks: &Keyspace, n: usize, stopped: &AtomicUsize) {
     let mut turn = Turn::new(1000, n as u64 + 1);
     let mut outside = Outside::new(ks, n);
@@ -342,7 +342,7 @@ fn write_much(ks: &Keyspace, n: usize, stopped: &AtomicUsize) {
     stopped.fetch_add(1, Ordering::SeqCst);
 }
 
-/// What one reader sees, replayed: keys and values. It ends with the log.
+/// Replays the units of one reader until it is over: keys and values.
 fn replay(mut reader: LogReader, from: u64) -> (HashMap<Vec<u8>, Vec<u8>>, u64) {
     let mut replayed = HashMap::new();
     let mut position = from;
@@ -365,16 +365,16 @@ fn replay(mut reader: LogReader, from: u64) -> (HashMap<Vec<u8>, Vec<u8>>, u64) 
     (replayed, position)
 }
 
-/// Four threads write to few keys, a fifth reads. The log, replayed, gives what is there: so it has
-/// the order in which each key was written, and nothing twice. Beside it, others join, read for a
-/// while, and are ended: each gets the units of its time.
+/// Four threads write to few keys, a fifth reads. Replaying the log gives the final data, so it
+/// has the order in which each key was written, and no duplicates. Meanwhile other readers join,
+/// read for a while, and are ended: each gets the units of its time.
 #[test]
-fn a_replay_gives_what_is_there() {
+fn a_replay_reproduces_the_data() {
     let ks = keyspace(THREADS + 1);
     let mut turn = Turn::new(1000, 1);
     let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, THREADS).enter();
-        act(&inside.world(turn).expect("nobody else"));
+        act(&inside.world(turn).expect("the slow lane is idle"));
     };
     let join = |turn: &mut Turn| {
         let sleeper: Arc<OnceLock<Thread>> = Arc::default();
@@ -400,7 +400,7 @@ fn a_replay_gives_what_is_there() {
             })
         };
         let first = reading(reader, sleeper);
-        // At least one of them, and as many as there is time for.
+        // At least one of them, and as many as time allows.
         loop {
             let (other, sleeper) = join(&mut turn);
             let (id, from) = (other.id(), other.position());
@@ -425,13 +425,13 @@ fn a_replay_gives_what_is_there() {
         replayed
     });
     let mut inside = Outside::new(&ks, THREADS).enter();
-    let guard = inside.world(&mut turn).expect("nobody else");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
     let mut db = Db::new(&guard, &mut turn, 0);
     assert_eq!(replayed.len(), db.len());
     for (name, value) in &replayed {
         let name = name.strip_suffix(b"\r").expect("a line");
         let key = db.key(name);
-        let found = db.peek(&key).expect("what was logged is there");
+        let found = db.peek(&key).expect("a logged key exists");
         let mut digits = weft_types::string::Digits::new();
         let text = weft_types::string::Str::of(&found).expect("a string");
         assert_eq!(text.bytes(&mut digits), value.strip_suffix(b"\r").expect("a line"));

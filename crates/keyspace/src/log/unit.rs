@@ -1,8 +1,8 @@
-//! What is read from the log: units, their entries, and the blocks in which they travel.
+//! The content of the log: units, their entries, and the blocks that transport them.
 //!
-//! A block is four vectors that one thread fills and the reader empties; entries and units are the
-//! places where they end in the vector below. So a unit of one small command costs three appends and
-//! no allocation.
+//! A block consists of four vectors that one thread fills and the reader empties. Each entry and
+//! unit stores its end position in the vector below. So a unit of one small command costs three
+//! appends and no allocation.
 //!
 //! ```text
 //!  units    │ 17, 1000 ms ─┐ │ 20, 1000 ms ──────────────┐
@@ -14,7 +14,7 @@
 use std::ops::Range;
 use weft_types::string::Blob;
 
-/// Who is to get an entry.
+/// The receivers of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target(u8);
 
@@ -23,35 +23,35 @@ impl Target {
     pub const AOF: Target = Target(1);
     /// Replicas.
     pub const REPLICAS: Target = Target(2);
-    /// Both, as nearly everything is.
+    /// Both; the usual case.
     pub const ALL: Target = Target(3);
 
-    /// As a number.
+    /// The bits as a number.
     pub(super) fn bits(self) -> u64 {
         u64::from(self.0)
     }
 
-    /// Whether the two have anything in common.
+    /// Whether the two have a bit in common.
     #[inline]
     pub const fn has(self, other: Target) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// An argument that is at least so long is shared with the dataset and not copied into the log.
+/// Arguments of at least this length are shared with the dataset and not copied into the log.
 pub const SHARE_FROM: usize = 16 * 1024;
 
 /// Units of one thread, in order of their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
-    /// Large values: each comes in front of the byte of that index.
+    /// Large values, each with the index of the byte that it precedes.
     shared: Vec<(usize, Blob)>,
     entries: Vec<EntryEnd>,
     pub(super) units: Vec<UnitEnd>,
 }
 
-/// An entry, and where it ends.
+/// An entry and its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryEnd {
     db: u32,
@@ -60,7 +60,7 @@ pub(crate) struct EntryEnd {
     shared: usize,
 }
 
-/// A unit, and where it ends.
+/// A unit and its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitEnd {
     pub(super) number: u64,
@@ -69,26 +69,26 @@ pub(crate) struct UnitEnd {
 }
 
 impl EntryEnd {
-    /// The same, behind so many bytes and shared values.
-    fn behind(self, bytes: usize, shared: usize) -> EntryEnd {
+    /// The same, moved by that many bytes and shared values.
+    fn shifted(self, bytes: usize, shared: usize) -> EntryEnd {
         EntryEnd { bytes: self.bytes + bytes, shared: self.shared + shared, ..self }
     }
 }
 
-/// A block that was emptied keeps its memory for the next units up to so many bytes: what a thread logs
-/// in the millisecond for which the writer of files lets units gather. With less, blocks were allocated,
-/// grown and paged in anew each time.
+/// The memory that an emptied block keeps for the next units: what a thread logs in the
+/// millisecond for which the file writer lets units collect. With less, each block would be
+/// allocated, grown and paged in anew.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// A block of so many bytes of commands takes no units of other blocks.
+/// A block with this many bytes of commands takes no units of other blocks.
 const FULL_BYTES: usize = 64 << 10;
 
-/// A block of no more bytes is copied where several read it. That takes less than a microsecond, and
-/// to share it costs an allocation and leaves a reader with many small blocks.
+/// Blocks up to this size are copied for several readers. A copy takes less than a microsecond;
+/// sharing would cost an allocation and leave a reader with many small blocks.
 const COPIED_BYTES: usize = 4 << 10;
 
 impl Block {
-    /// Appends one entry, a command with these arguments in RESP.
+    /// Appends one entry: a command with these arguments in RESP.
     pub(super) fn push(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
         put_head(&mut self.bytes, b'*', args.len());
         for arg in args {
@@ -102,7 +102,7 @@ impl Block {
         self.end_entry(db, target);
     }
 
-    /// As [`Block::push`], of words that are all copied: what almost every command is.
+    /// As [`Block::push`], for words that are all copied: the usual case.
     pub(super) fn push_words(&mut self, db: usize, target: Target, words: &[&[u8]]) {
         let size: usize = words.iter().map(|word| word.len() + WORD_OVERHEAD).sum();
         self.bytes.reserve(size + WORD_OVERHEAD);
@@ -122,8 +122,8 @@ impl Block {
         self.entries.push(EntryEnd { db, target, bytes, shared });
     }
 
-    /// Appends the entries of `other`, which belong to no unit yet, and empties it; how many bytes of
-    /// commands they are.
+    /// Appends the entries of `other`, which belong to no unit yet, and empties it. Returns the
+    /// bytes of their commands.
     pub(super) fn append(&mut self, other: &mut Block) -> usize {
         let (bytes, shared) = (self.bytes.len(), self.shared.len());
         let mut size = other.bytes.len();
@@ -133,26 +133,26 @@ impl Block {
             self.shared.extend(other.shared.drain(..).map(|(at, blob)| (at + bytes, blob)));
         }
         match other.entries[..] {
-            [entry] => self.entries.push(entry.behind(bytes, shared)),
-            [..] => self.entries.extend(other.entries.iter().map(|e| e.behind(bytes, shared))),
+            [entry] => self.entries.push(entry.shifted(bytes, shared)),
+            [..] => self.entries.extend(other.entries.iter().map(|e| e.shifted(bytes, shared))),
         }
-        // A unit may have been large, and the next ones are not.
+        // A large unit must not keep its memory for the small ones after it.
         other.clear();
         size
     }
 
-    /// Appends the units of `other`. O(bytes) of it.
+    /// Appends the units of `other`. O(bytes of `other`).
     pub(super) fn copy(&mut self, other: &Block) {
         let (bytes, shared) = (self.bytes.len(), self.shared.len());
         let entries = self.entries.len();
         self.bytes.extend_from_slice(&other.bytes);
         self.shared.extend(other.shared.iter().map(|(at, blob)| (at + bytes, blob.clone())));
-        self.entries.extend(other.entries.iter().map(|e| e.behind(bytes, shared)));
+        self.entries.extend(other.entries.iter().map(|e| e.shifted(bytes, shared)));
         let units = other.units.iter();
         self.units.extend(units.map(|u| UnitEnd { entries: u.entries + entries, ..*u }));
     }
 
-    /// Whether a copy costs less than to share it. Large values are shared either way.
+    /// Whether a copy is cheaper than sharing. Large values are shared either way.
     pub(super) fn is_small(&self) -> bool {
         self.bytes.len() <= COPIED_BYTES
     }
@@ -162,22 +162,22 @@ impl Block {
         self.bytes.len() < FULL_BYTES
     }
 
-    /// All entries behind those of the last unit are a unit, of this number and time.
+    /// Makes all entries after the last unit a unit with this number and time.
     pub(super) fn end_unit(&mut self, number: u64, ms: i64) {
         self.units.push(UnitEnd { number, ms, entries: self.entries.len() });
     }
 
-    /// Whether nothing was said.
+    /// Whether it has no entries.
     pub(super) fn has_no_entries(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Bytes of memory that it takes beside those of its commands.
+    /// Its memory without the bytes of its commands.
     pub(super) fn overhead(&self) -> usize {
         self.room() - self.bytes.len()
     }
 
-    /// Forgets all, and keeps some room.
+    /// Removes everything and keeps up to [`KEPT_BYTES`] of capacity.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
@@ -191,7 +191,7 @@ impl Block {
         }
     }
 
-    /// Bytes of memory that its vectors have.
+    /// The capacity of its vectors in bytes.
     #[inline]
     fn room(&self) -> usize {
         self.bytes.capacity()
@@ -200,7 +200,7 @@ impl Block {
             + self.units.capacity() * size_of::<UnitEnd>()
     }
 
-    /// Gives back what the next units are not likely to need. The block is empty.
+    /// Releases capacity that the next units are not likely to need. The block must be empty.
     #[cold]
     fn shrink(&mut self) {
         self.bytes.shrink_to(KEPT_BYTES / 4);
@@ -214,7 +214,7 @@ impl Block {
         Unit { block: self, nth }
     }
 
-    /// Where the entry at index `nth` begins, in bytes and shared values.
+    /// The start of the entry at index `nth`, in bytes and shared values.
     #[inline]
     fn begin_of_entry(&self, nth: usize) -> (usize, usize) {
         match nth.checked_sub(1).and_then(|before| self.entries.get(before)) {
@@ -224,7 +224,7 @@ impl Block {
     }
 }
 
-/// Bytes that a word takes beside its own, at most: `$`, 20 digits, two line ends.
+/// Maximum bytes of a word's encoding without the word: `$`, 20 digits, two line ends.
 const WORD_OVERHEAD: usize = 1 + 20 + 4;
 
 /// Appends `*3\r\n` or the like.
@@ -248,16 +248,16 @@ fn put_long_head(bytes: &mut Vec<u8>, kind: u8, count: usize) {
     bytes.extend_from_slice(b"\r\n");
 }
 
-/// An argument of a command that is logged.
+/// An argument of a logged command.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
-    /// To be copied.
+    /// Copied into the log.
     Bytes(&'a [u8]),
-    /// To be shared.
+    /// Shared with the log.
     Shared(&'a Blob),
 }
 
-/// The words of a command that is logged.
+/// The words of a logged command.
 pub type Args<'i, 'a> = dyn ExactSizeIterator<Item = Arg<'a>> + 'i;
 
 impl Arg<'_> {
@@ -269,9 +269,9 @@ impl Arg<'_> {
     }
 }
 
-/// All that one commit group did: a command with the waiting clients that it served, a transaction,
-/// a step of expiry or eviction. It is to be repeated as a whole or not at all: whoever writes it
-/// down puts MULTI and EXEC around more than one entry.
+/// All effects of one commit group: a command with the blocked clients that it served, a
+/// transaction, a step of expiry or eviction. It must be repeated as a whole or not at all: a
+/// writer puts MULTI and EXEC around several entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
     block: &'a Block,
@@ -288,14 +288,14 @@ impl<'a> Unit<'a> {
         self.end().number
     }
 
-    /// When it was done, in Unix milliseconds. It does not go back along a shard or a thread, but
-    /// may from one unit to the next, by as long as a batch of commands takes: threads read the clock
-    /// once in a batch.
+    /// The time of the group, in Unix milliseconds. It never goes back along a shard or a thread.
+    /// It may go back from one unit to the next, by up to the duration of a batch: threads read
+    /// the clock once per batch.
     pub fn ms(&self) -> i64 {
         self.end().ms
     }
 
-    /// The places of its entries.
+    /// The indexes of its entries.
     #[inline]
     fn range(&self) -> Range<usize> {
         let units = &self.block.units;
@@ -309,7 +309,7 @@ impl<'a> Unit<'a> {
         self.range().map(move |nth| Entry { block, nth })
     }
 
-    /// Its command, if it is only one, as of almost every unit.
+    /// Its command, if it has exactly one, as almost every unit has.
     #[inline]
     pub fn only_entry(&self) -> Option<Entry<'a>> {
         let range = self.range();
@@ -336,12 +336,12 @@ impl<'a> Unit<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
     Bytes(&'a [u8]),
-    /// A large value, which the dataset may hold, too. Who keeps it for long makes a writer that
-    /// changes it in place copy it first.
+    /// A large value, which the dataset may hold, too. While this reference exists, a writer that
+    /// changes the value in place copies it first.
     Shared(&'a Blob),
 }
 
-/// One command, as it is to be repeated.
+/// One command to repeat.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     block: &'a Block,
@@ -353,12 +353,12 @@ impl<'a> Entry<'a> {
         self.block.entries[self.nth]
     }
 
-    /// The database that must be selected.
+    /// The database to select.
     pub fn db(&self) -> usize {
         self.end().db as usize
     }
 
-    /// Who is to get it.
+    /// The receivers.
     pub fn target(&self) -> Target {
         self.end().target
     }
@@ -371,7 +371,7 @@ impl<'a> Entry<'a> {
         end.bytes - bytes + large.sum::<usize>()
     }
 
-    /// No encoding is.
+    /// An entry is never empty.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_is_read() {
+    fn pushed_entries_are_read_back() {
         let (mut block, mut draft) = (Block::default(), Block::default());
         for (number, large) in [(7, false), (9, true)] {
             push(&mut draft, 3, &[b"DEL", b"a"]);

@@ -1,23 +1,24 @@
-//! The account of a snapshot: the memory that it takes beside the keys themselves, how far it has
-//! come, and whether writers must wait for it.
+//! The account of a snapshot: its memory in addition to the keys, its progress, and whether
+//! writers must wait for it.
 //!
-//! Images and `kept` names take memory until the walkers have come by, and so does what writers copy of
-//! large values whose images are still being written. Near the limit the account is *full*. From then on a
-//! command whose write would make the snapshot hold more waits until the walkers have made room.
-//! Everything else goes on: reads, keys that are given, small keys that are kept already.
+//! Images and `kept` names take memory until the walkers have passed them. So do writers' copies
+//! of large values whose images are still being written. Near the limit the account is *full*.
+//! From then on, a command whose write would make the snapshot hold more memory waits until the
+//! walkers have made room. All others continue: reads, and writes to keys that are written to the
+//! snapshot or already kept.
 //!
 //! ```text
 //!  images, names and copies  0 ───────────── 5/8 ───── 7/8 ── limit
 //!                                    room again   full      for commands that had begun
 //!  copies alone              0 ── 1/4 ── 1/2
-//!                         room again   full, for writers of values that are being written
+//!                         room again   full, for writers of values that are being write_cost
 //! ```
 //!
-//! So one value that changes everywhere does not take the room of all other keys.
+//! So a single value that changes everywhere does not use up the room of all other keys.
 //!
-//! A command waits for a bounded time. Then it goes on, and the limit is raised for this snapshot, by an
-//! eighth of itself at a time. So a slow disk makes a snapshot take more memory at a bounded rate, and no
-//! pattern of writes makes one fail.
+//! A command waits for a bounded time. Then it continues, and the limit is raised for this
+//! snapshot, by an eighth of its original value at a time. So with a slow disk, a snapshot takes
+//! more memory at a bounded rate, and no pattern of writes makes it fail.
 
 use crate::keyspace::SHARDS;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
@@ -25,47 +26,48 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weft_types::Shared;
 
-/// How far a snapshot has come.
+/// The progress of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Keys at the cut.
     pub keys: usize,
-    /// Of these, how many were given to visitors. Keys that had expired at the cut are passed over,
-    /// so fewer than `keys` may be given in all.
+    /// How many of these were given to visitors. Keys that had expired at the cut are skipped, so
+    /// the final value may be below `keys`.
     pub given: usize,
-    /// Bytes that writers have made the snapshot hold and that visitors are not done with.
+    /// Bytes that the snapshot holds because of writers, until visitors have finished with them.
     pub kept_bytes: usize,
-    /// The most that it has been.
+    /// The maximum so far.
     pub peak_bytes: usize,
-    /// Bytes that it may hold, as raised meanwhile; 0: any amount.
+    /// The current limit, including raises; 0: no limit.
     pub limit_bytes: usize,
 }
 
-/// Memory that the snapshot which is being taken holds beside the keys. One for a keyspace, so that a
-/// writer can look at it without a lock.
+/// The memory of the current snapshot in addition to the keys. One per keyspace, so that a writer
+/// can check it without a lock.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     /// Images and names.
     bytes: AtomicUsize,
-    /// Copies of pieces count from here on: see [`Shared::copied_bytes`]. While no image shares pieces none
-    /// do: `NEVER`.
+    /// Copies of pieces after this point count: see [`Shared::copied_bytes`]. `NEVER` while no
+    /// image shares pieces, so that none count.
     copied_before: AtomicU64,
-    /// 0: any amount, or there is no snapshot.
+    /// 0: no limit, or there is no snapshot.
     limit: AtomicUsize,
     is_full: AtomicBool,
-    /// Of copies.
+    /// The same for copies.
     is_copied_full: AtomicBool,
-    /// Images of values in pieces that visitors are not done with.
+    /// Images of values in pieces that visitors have not finished with.
     shared: Mutex<SharedImages>,
 }
 
-/// Images of values in pieces: who changes such a value copies a part of it.
+/// Images of values in pieces: a writer of such a value copies a part of it.
 #[derive(Debug, Default)]
 struct SharedImages {
     next: u64,
-    /// What had been copied when each was made, in the order in which they were.
+    /// The bytes copied when each image was made, in the order of creation.
     made_at: BTreeMap<u64, u64>,
-    /// How many there are of a key, by database. `Box` of a name, so that a lookup needs none.
+    /// The databases of the images of each key. `Box`, so that a lookup by slice needs no
+    /// allocation.
     names: HashMap<Box<[u8]>, Vec<u32>>,
 }
 
@@ -84,36 +86,36 @@ impl Default for Gauge {
     }
 }
 
-/// What it would mean to write a key.
+/// The effect of a write on the snapshot's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    /// The snapshot keeps its image first.
+pub(super) enum WriteCost {
+    /// The snapshot keeps an image of the key first.
     Kept,
-    /// Pieces are copied that a visitor is not done with.
+    /// The writer copies pieces that a visitor has not finished with.
     Copied,
-    /// Nothing.
+    /// None.
     Free,
 }
 
-/// A mark and where it is left again, in eighths of the limit.
+/// The marks at which writers must wait, and may continue, in eighths of the limit.
 struct Mark {
     full: usize,
     room: usize,
 }
 
-/// Of all that is held. The last eighth is for commands that had begun.
+/// For all memory. The last eighth is for commands that had begun.
 const ALL: Mark = Mark { full: 7, room: 5 };
-/// Of copies.
+/// For copies.
 const COPIES: Mark = Mark { full: 4, room: 2 };
-const _: () = assert!(COPIES.full < ALL.room, "copies alone keep nobody waiting but who copies");
+const _: () = assert!(COPIES.full < ALL.room, "copies alone hold back only writers that copy");
 
-/// Parts of `limit`, in eighths.
+/// `n` eighths of `limit`.
 fn eighths(limit: usize, n: usize) -> usize {
     limit / 8 * n + limit % 8 * n / 8
 }
 
 impl Gauge {
-    /// For a snapshot that begins, or for none.
+    /// Resets it for a new snapshot, or for none.
     pub(super) fn reset(&self, limit: usize) {
         *lock(&self.shared) = SharedImages::default();
         self.bytes.store(0, Ordering::Relaxed);
@@ -129,18 +131,19 @@ impl Gauge {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// What writers have copied. They may have copied for others, too: at most.
+    /// An upper bound of the bytes copied by writers: some may have been copied for other
+    /// reasons.
     fn copied(&self) -> usize {
         let before = self.copied_before.load(Ordering::Relaxed);
         Shared::copied_bytes().saturating_sub(before) as usize
     }
 
-    /// What is held now.
+    /// The memory held now.
     pub(crate) fn held(&self) -> usize {
         self.bytes.load(Ordering::Relaxed) + self.copied()
     }
 
-    /// Whether so much is held that some writers must wait.
+    /// Whether so much memory is held that some writers must wait.
     pub(super) fn is_full(&self) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         if limit == 0 {
@@ -170,25 +173,25 @@ impl Gauge {
         look(&self.is_full, self.held(), ALL) | look(&self.is_copied_full, self.copied(), COPIES)
     }
 
-    /// Whether a write must wait that means `written`.
-    pub(super) fn holds_back(&self, written: Written) -> bool {
+    /// Whether a write with the effect `write_cost` must wait.
+    pub(super) fn must_wait(&self, write_cost: WriteCost) -> bool {
         let is_full = self.is_full.load(Ordering::Relaxed);
-        match written {
-            Written::Kept => is_full,
-            Written::Copied => is_full || self.is_copied_full.load(Ordering::Relaxed),
-            Written::Free => false,
+        match write_cost {
+            WriteCost::Kept => is_full,
+            WriteCost::Copied => is_full || self.is_copied_full.load(Ordering::Relaxed),
+            WriteCost::Free => false,
         }
     }
 
-    /// Raises the limit by an eighth of `own`, beyond what is held.
+    /// Raises the limit by an eighth of `own`, above the memory held now.
     fn raise(&self, own: usize) {
-        /// Less is not worth waiting for.
+        /// The smallest useful step.
         const LEAST: usize = 64 << 10;
         let limit = self.limit.load(Ordering::Relaxed);
         if limit == 0 {
             return;
         }
-        // What is held is then at one of the two marks at most.
+        // With this limit, the memory held is at most at one of the two marks.
         let needed = (self.held() / ALL.full).max(self.copied() / COPIES.full) * 8;
         let raised = limit.max(needed) + (own / 8).max(LEAST);
         self.limit.store(raised, Ordering::Relaxed);
@@ -196,7 +199,7 @@ impl Gauge {
         self.is_copied_full.store(false, Ordering::Relaxed);
     }
 
-    /// An image was made of a value in pieces; its number.
+    /// Records an image of a value in pieces and returns its number.
     pub(super) fn share(&self, db: u32, name: &[u8]) -> u64 {
         let mut shared = lock(&self.shared);
         let copied = Shared::copied_bytes();
@@ -213,12 +216,12 @@ impl Gauge {
         number
     }
 
-    /// A visitor is done with the image of that number. What was copied before the oldest of the others
-    /// was made is free again.
+    /// A visitor has finished with the image of that number. Bytes copied before the oldest
+    /// remaining image was made are free again.
     pub(super) fn unshare(&self, number: u64, db: u32, name: &[u8]) {
         let mut shared = lock(&self.shared);
         if shared.made_at.remove(&number).is_none() {
-            // Of an earlier snapshot.
+            // It belongs to an earlier snapshot.
             return;
         }
         if let Some(dbs) = shared.names.get_mut(name) {
@@ -233,20 +236,20 @@ impl Gauge {
         self.copied_before.store(oldest.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
-    /// Whether a visitor is not done with an image of this key, whose value is in pieces.
+    /// Whether a visitor has not finished with an image of this key, whose value is in pieces.
     pub(super) fn is_shared(&self, db: u32, name: &[u8]) -> bool {
         lock(&self.shared).names.get(name).is_some_and(|dbs| dbs.contains(&db))
     }
 }
 
-/// See the module's description. Counters are added to under the mutexes of shards, and read at
-/// any time.
+/// See the module's description. Counters are incremented under the mutexes of shards, and read
+/// at any time.
 #[derive(Debug)]
 pub(crate) struct Account {
     at_ms: AtomicI64,
     keys: AtomicUsize,
     given: AtomicUsize,
-    /// As it was when this began.
+    /// The limit at the start of the snapshot.
     limit: usize,
     gauge: Arc<Gauge>,
     peak: AtomicUsize,
@@ -256,7 +259,7 @@ pub(crate) struct Account {
 impl Account {
     pub(super) fn new(limit: usize, gauge: &Arc<Gauge>) -> Account {
         Account {
-            // Before the cut, everything that is there is kept: see `begin`.
+            // Until the cut, all keys are kept: see `begin`.
             at_ms: AtomicI64::new(i64::MIN),
             keys: AtomicUsize::new(0),
             given: AtomicUsize::new(0),
@@ -271,7 +274,7 @@ impl Account {
         self.limit
     }
 
-    /// The cut is made: with that many keys.
+    /// The cut was made, with that many keys.
     pub(super) fn open(&self, at_ms: i64, keys: usize) {
         self.at_ms.store(at_ms, Ordering::Relaxed);
         self.keys.store(keys, Ordering::Relaxed);
@@ -288,32 +291,32 @@ impl Account {
 
     /// Adds bytes that `shard` keeps.
     pub(super) fn add(&self, shard: u16, bytes: usize) {
-        self.urge(shard, bytes);
+        self.prioritize(shard, bytes);
         self.gauge.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.note_peak();
     }
 
-    /// Has walkers prefer `shard` as if it kept so many bytes.
-    pub(super) fn urge(&self, shard: u16, bytes: usize) {
+    /// Makes walkers prefer `shard` as if it kept that many more bytes.
+    pub(super) fn prioritize(&self, shard: u16, bytes: usize) {
         self.of_shards[usize::from(shard)].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn urge_no_more(&self, shard: u16, bytes: usize) {
+    pub(super) fn deprioritize(&self, shard: u16, bytes: usize) {
         self.of_shards[usize::from(shard)].fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Notes the most that is held.
+    /// Updates the maximum of the memory held.
     pub(super) fn note_peak(&self) {
         self.peak.fetch_max(self.gauge.held(), Ordering::Relaxed);
     }
 
-    /// Takes off bytes that `shard` keeps no more.
+    /// Subtracts bytes that `shard` no longer keeps.
     pub(super) fn sub(&self, shard: u16, bytes: usize) {
-        self.urge_no_more(shard, bytes);
+        self.deprioritize(shard, bytes);
         self.gauge.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Notes an image of a value in pieces; its number.
+    /// Records an image of a value in pieces and returns its number.
     pub(super) fn share(&self, db: u32, name: &[u8]) -> u64 {
         self.gauge.share(db, name)
     }
@@ -327,8 +330,8 @@ impl Account {
         self.of_shards[usize::from(shard)].load(Ordering::Relaxed)
     }
 
-    /// Whether so much is kept that the walkers should go where most of it is.
-    pub(super) fn is_pressed(&self) -> bool {
+    /// Whether so much memory is held that the walkers should prefer the shards that keep most.
+    pub(super) fn is_under_pressure(&self) -> bool {
         self.limit > 0 && self.gauge.held() > self.limit / 4
     }
 

@@ -1,23 +1,22 @@
-//! The cut: how a snapshot begins, and how commands of the slow lane come after it as a whole.
+//! The cut: how a snapshot begins, and how slow-lane commands come after it as a whole.
 //!
-//! A command of the slow lane may be in the middle of its writes for seconds, and a cut there would
-//! tear it. To keep old images of everything that such a command writes, in case that somebody
-//! takes a snapshot meanwhile, would be a price for nothing nearly always. So whoever wants a
-//! snapshot says so first:
+//! A slow-lane command may be writing for seconds, and a cut in between would be inconsistent.
+//! Keeping old images of all its writes in case a snapshot begins would nearly always be wasted.
+//! So a thread that wants a snapshot announces a wish first:
 //!
 //! ```text
-//!  wish ──────────► those that have begun to write are over ──► stop ─► cut ─► go
-//!    │                       ▲                                           ▲
-//!    └─ who writes for the first time now keeps images from there on ────┘
-//!       (its shards take part from that moment: it holds them, so they are what they will be at
-//!        the cut; if it ends before the cut, they are let go again)
+//!  wish ──────────► commands that have begun to write end ──► stop ─► cut ─► go
+//!    │                       ▲                                          ▲
+//!    └─ a command that writes for the first time now keeps images ──────┘
+//!       (its shards take part from that moment: the command holds them, so their content is that
+//!        of the cut; if the command ends before the cut, their images are dropped)
 //! ```
 //!
-//! Nobody waits but the snapshot, and only for commands that had begun to write before the wish:
-//! others can't prolong it. Commands of the slow lane that only read are no matter.
+//! Only the snapshot waits, and only for commands that had begun to write before the wish: later
+//! commands can't prolong it. Slow-lane commands that only read are not waited for.
 //!
-//! All of this is under the mutex of [`crate::running`], under which long commands also take their
-//! shards and commit. I/O threads are stopped for the cut itself, for microseconds.
+//! All of this happens under the mutex of [`crate::running`], under which long commands also take
+//! their shards and commit. I/O threads are stopped for the cut itself, for microseconds.
 
 use super::Snapshot;
 use super::account::Account;
@@ -32,20 +31,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many keys a database had at the cut.
+/// The keys of a database at the cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub keys: usize,
-    /// Of these, how many had an expiry; about, where a long command was under way.
+    /// How many of these had an expiry; approximate if a long command was running.
     pub expiring: usize,
 }
 
-/// Why no snapshot has begun.
+/// Why a snapshot could not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeginError {
-    /// One is being taken already: there is one at a time.
+    /// Another snapshot is in progress: there is one at a time.
     Taken,
-    /// The turn was cancelled while it waited for a long command.
+    /// The call was cancelled while it waited for a long command.
     Cancelled,
 }
 
@@ -61,13 +60,14 @@ impl fmt::Display for BeginError {
 impl std::error::Error for BeginError {}
 
 impl<'k> Snapshot<'k> {
-    /// Begins a snapshot of all keys as they are at one moment of this call, at which `at_cut` is
-    /// called: no command is under way then but long ones that come after the cut as a whole. It
-    /// must neither wait nor take shards. Keys that have expired for `turn` are no keys. `limit_bytes`: how much may be held beside the keys
-    /// until writers must wait ([`Keyspace::is_snapshot_full`]), 0 for any amount.
+    /// Begins a snapshot of all keys as they are at one moment of this call. `at_cut` is called
+    /// at that moment: no command is running then except long ones that come after the cut as a
+    /// whole. It must not block or take shards. Keys that have expired for `turn` are left out.
+    /// `limit_bytes`: the memory that may be held in addition to the keys before writers must
+    /// wait ([`Keyspace::is_snapshot_full`]), 0 for no limit.
     ///
-    /// Waits, with everybody else at work, for commands of the slow lane that have begun to write;
-    /// and while `turn` is cancelled, no longer. The world is stopped for O(shards * databases).
+    /// Waits, without stopping other threads, for slow-lane commands that have begun to write,
+    /// unless `turn` is cancelled. The world is stopped for O(shards * databases).
     ///
     /// # Errors
     /// See [`BeginError`].
@@ -82,28 +82,28 @@ impl<'k> Snapshot<'k> {
         Ok(wish.cut(hand, turn, at_cut))
     }
 
-    /// As [`Snapshot::begin`], by who holds the world already: nothing has to be waited for.
+    /// As [`Snapshot::begin`], for a thread that already holds the world and need not wait.
     ///
     /// # Errors
-    /// A snapshot is being taken already.
+    /// Another snapshot is in progress.
     ///
     /// # Panics
-    /// If the guard is not one of the world of `ks`.
+    /// If the guard is not a world guard of `ks`.
     pub fn begin_in(
         ks: &'k Keyspace,
         guard: &Guard<'_>,
         turn: &mut Turn,
         limit_bytes: usize,
     ) -> Result<Snapshot<'k>, BeginError> {
-        assert!(guard.is_world(), "the world is to be held for a cut");
-        assert!(std::ptr::eq(ks, guard.keyspace()), "the world is to be that of the keyspace");
+        assert!(guard.is_world(), "a cut needs the world");
+        assert!(std::ptr::eq(ks, guard.keyspace()), "the guard belongs to another keyspace");
         let wish = Wish::new(ks, limit_bytes)?;
         let running = ks.running();
         Ok(wish.grant(&running, turn.over_ms))
     }
 }
 
-/// A snapshot that wants to begin; withdrawn on drop.
+/// A snapshot that wants to begin; dropping it withdraws the wish.
 pub(super) struct Wish<'k> {
     ks: &'k Keyspace,
     account: Arc<Account>,
@@ -121,9 +121,9 @@ impl<'k> Wish<'k> {
         Ok(Wish { ks, account, granted: false })
     }
 
-    /// Until no command is under way that has written without keeping images.
+    /// Waits until no running command has written without keeping images.
     fn wait(&self, turn: &Turn) -> Result<(), BeginError> {
-        /// A look at whether the turn was cancelled. Commands that end wake at once.
+        /// The interval of checks for cancellation. Commands that end wake this thread at once.
         const LOOK: Duration = Duration::from_millis(20);
         let mut running = self.ks.running();
         while !self.is_ready(&running) {
@@ -136,9 +136,9 @@ impl<'k> Wish<'k> {
         Ok(())
     }
 
-    /// Whether every command that has written keeps images, or is over. That stays so.
+    /// Whether every running command that has written keeps images. Stays true.
     pub(super) fn is_ready(&self, running: &Running<'_>) -> bool {
-        !running.iter().any(|entry| entry.wrote_plainly(&self.account))
+        !running.iter().any(|entry| entry.wrote_without_images(&self.account))
     }
 
     /// Stops the I/O threads and makes the cut, once it is ready.
@@ -152,21 +152,22 @@ impl<'k> Wish<'k> {
         let running = self.ks.running();
         hand.agree_on_time(turn);
         let snapshot = self.grant(&running, turn.over_ms);
-        let told = at_cut(&stop);
+        let result = at_cut(&stop);
         drop((running, stop));
-        (snapshot, told)
+        (snapshot, result)
     }
 
-    /// Makes the cut. The I/O threads are stopped.
+    /// Makes the cut. The I/O threads must be stopped.
     fn grant(mut self, running: &Running<'k>, at_ms: i64) -> Snapshot<'k> {
         let ks = self.ks;
         let mut counts = vec![Counts::default(); ks.databases()];
         let mut left = Vec::with_capacity(SHARDS);
         for shard in 0..SHARDS as u16 {
             let held = running::entry_of(running, shard);
-            debug_assert!(held.is_none_or(|entry| !entry.wrote_plainly(&self.account)));
+            debug_assert!(held.is_none_or(|entry| !entry.wrote_without_images(&self.account)));
             let keeps = held.is_some_and(|entry| entry.keeps_for(&self.account));
-            // Into a shard without keys there comes nothing that is of the cut.
+            // A shard without keys at the cut needs no part: no later key belongs to the
+            // snapshot.
             if count(ks, shard, held, &mut counts) > 0 {
                 if !keeps {
                     shards::begin(ks, shard, &self.account);
@@ -199,8 +200,8 @@ impl Drop for Wish<'_> {
     }
 }
 
-/// Adds the keys of `shard` to those of their databases; how many there are. `held`: a command of
-/// the slow lane holds the shard, and what it has done so far does not count.
+/// Adds the keys of `shard` to the counts of their databases and returns their number. `held`: a
+/// slow-lane command holds the shard, and its changes so far do not count.
 fn count(ks: &Keyspace, shard: u16, held: Option<&Entry>, counts: &mut [Counts]) -> usize {
     let mut sum = 0;
     for db in ks.occupied.databases_of(shard) {

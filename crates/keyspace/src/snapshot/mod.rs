@@ -1,27 +1,28 @@
-//! A snapshot: all keys as they were at one moment, read while commands go on.
+//! A snapshot: all keys as they were at one moment, read while commands run.
 //!
-//! No second process, and no copy of the memory. At the *cut* the I/O threads stand still for
-//! microseconds. From then on snapshot threads walk the tables in small steps, and whoever is about
-//! to change a key that was not reached yet hands over its old image first:
+//! There is no second process and no copy of the memory. At the *cut* the I/O threads stop for
+//! microseconds. After it, snapshot threads walk the tables in small steps. A writer that is
+//! about to change a key not reached yet hands over an image of the old value first:
 //!
 //! ```text
 //!   a table, its keys in the order of positions (the top 32 bits of the hash)
 //!  ┌───────────────────────────────┬───────────────────────────────────────────┐
-//!  │ given to the visitor          │ to come, but for those in `kept`          │
+//!  │ given to the visitor          │ still to walk, except those in `kept`     │
 //!  └───────────────────────────────┴───────────────────────────────────────────┘
 //!                               cursor
-//!   a writer in front of the cursor, whose key is not in `kept`:
-//!      the key goes into `kept`, and if it was there at the cut, its image to the walkers
+//!   a writer after the cursor, whose key is not in `kept`:
+//!      the key goes into `kept`, and if it existed at the cut, its image to the walkers
 //! ```
 //!
-//! So each key of the cut is given once: by the walk if nobody has changed it, else as an image.
-//! Nothing is stored per key while no snapshot is taken, and a write then costs a look at a word
-//! that lies beside the shard's lock ([`crate::interest`]).
+//! So each key of the cut is given once: by the walk if it is unchanged, else as an image.
+//! Without a snapshot nothing is stored per key, and a write costs one load of a word next to the
+//! shard's lock ([`crate::interest`]).
 //!
 //! * `shards` - what each shard keeps: the walks of its tables, and images
-//! * `walk` - one table's cursor and its `kept`; `walks`: those of a shard; `image`: what a visitor is given
-//! * `begin` - the cut, and how commands of the slow lane come after it as a whole
-//! * `step` - the walkers; `account`: the memory that a snapshot takes, and when writers wait for it
+//! * `walk` - one table's cursor and its `kept`; `walks`: those of a shard; `image`: a key for a
+//!   visitor
+//! * `begin` - the cut, and how slow-lane commands come after it as a whole
+//! * `step` - the walkers; `account`: the memory of a snapshot, and when writers wait for it
 //!
 //! ```
 //! # use weft_keyspace::{Keyspace, SlowHand, Turn, snapshot::{Snapshot, Step}};
@@ -30,14 +31,14 @@
 //! let mut hand = SlowHand::background(&ks, &clock);
 //! let mut turn = Turn::new(clock(), 1);
 //! let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 64 << 20, |_stopped| ())?;
-//! // Any number of threads, each with a hand and a turn of its own:
+//! // Any number of threads, each with its own `SlowHand` and `Turn`:
 //! while let Step::More = snapshot.step(&mut hand, &mut turn, &mut |image| {
 //!     let _ = (image.db(), image.key(), image.expiry());
 //! }) {}
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The reasons are in `docs/design/snapshots.md`.
+//! `docs/design/snapshots.md` has the reasons.
 
 pub(crate) mod account;
 mod begin;
@@ -65,17 +66,17 @@ use std::fmt;
 use std::sync::Arc;
 use walk::Orphan;
 
-/// A snapshot that is being taken: the content of the keyspace at its cut. There is one at a time.
+/// A snapshot in progress: the content of the keyspace at its cut. There is one at a time.
 ///
-/// Shared by the threads that walk. Dropped before its end, it is broken off: writers keep nothing
-/// for it any more.
+/// Shared by the walking threads. Dropping it before its end cancels it: writers then keep
+/// nothing for it any more.
 pub struct Snapshot<'k> {
     ks: &'k Keyspace,
     account: Arc<Account>,
     counts: Vec<Counts>,
-    /// Shards that are not done and at which no walker is.
+    /// Unfinished shards that no walker is visiting.
     left: Mutex<Vec<u16>>,
-    /// Contents of tables that were emptied meanwhile, at which no walker is.
+    /// Contents of tables emptied since the cut that no walker is visiting.
     orphans: Mutex<Vec<Orphan>>,
 }
 
@@ -86,53 +87,55 @@ impl fmt::Debug for Snapshot<'_> {
 }
 
 impl Snapshot<'_> {
-    /// Unix time of the cut, in milliseconds: what had expired then is not in the snapshot.
+    /// Unix time of the cut, in milliseconds: keys that had expired then are not in the snapshot.
     pub fn time_ms(&self) -> i64 {
         self.account.at_ms()
     }
 
-    /// How many keys there were at the cut, by database: a hint for who loads them. Keys that had
-    /// expired and were not removed yet are counted.
+    /// The number of keys at the cut, by database: a size hint for loading. Includes keys that
+    /// had expired but were not removed yet.
     pub fn counts(&self) -> &[Counts] {
         &self.counts
     }
 
-    /// How far it has come.
+    /// Its progress.
     pub fn progress(&self) -> Progress {
         self.account.progress()
     }
 }
 
 impl Keyspace {
-    /// How far the snapshot has come that is being taken, if there is one.
+    /// The progress of the current snapshot, if there is one.
     pub fn snapshot_progress(&self) -> Option<Progress> {
         self.snapshots.account().map(|account| account.progress())
     }
 
-    /// Bytes that the snapshot which is being taken holds beside the keys. Two loads.
+    /// Bytes that the current snapshot holds in addition to the keys. Two loads.
     pub fn snapshot_bytes(&self) -> usize {
         self.snapshots.gauge.held()
     }
 
-    /// Whether the snapshot that is being taken holds so much that some writers must wait. Some loads.
+    /// Whether the current snapshot holds so much memory that some writers must wait. A few
+    /// loads.
     pub fn is_snapshot_full(&self) -> bool {
         self.snapshots.gauge.is_full()
     }
 
-    /// Whether the snapshot was full and has room again, so that those who wait should look again. It says
-    /// so once.
+    /// Whether the snapshot was full and has room again, so that waiting writers should retry.
+    /// Returns true once.
     pub fn is_snapshot_relieved(&self) -> bool {
         self.snapshots.gauge.is_relieved()
     }
 
-    /// Whether a write of `key` in database `db` must wait, since the snapshot is full and it would make
-    /// that hold more. Who does not hold its shard may get an answer that is a moment old.
+    /// Whether a write of `key` in database `db` must wait, since the snapshot is full and the
+    /// write would make it hold more. The answer may be outdated unless the caller holds the
+    /// shard.
     pub fn must_wait_for_snapshot(&self, db: usize, key: &Key<'_>) -> bool {
         let gauge = &self.snapshots.gauge;
-        gauge.is_full() && gauge.holds_back(shards::written(self, db, key))
+        gauge.is_full() && gauge.must_wait(shards::write_cost(self, db, key))
     }
 
-    /// A writer has waited for long enough: the snapshot may hold more by an eighth of its limit.
+    /// A writer has waited long enough: raises the limit of the snapshot by an eighth.
     pub fn raise_snapshot_limit(&self) {
         if let Some(account) = self.snapshots.account() {
             account.raise();

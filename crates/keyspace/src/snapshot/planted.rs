@@ -1,26 +1,26 @@
-//! Faults that the simulation and the models plant, to show that they would find them. Outside of
-//! this crate's own tests there are none, and what asks for them is compiled away.
+//! Faults that the simulation and the models inject, to show that they would detect them. Outside
+//! of this crate's own tests there are none, and the checks for them are compiled away.
 
-/// What goes wrong.
+/// The kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody remembers that a key was not there at the cut.
+    /// A key created after the cut is not recorded as such.
     NewcomersForgotten,
-    /// Who writes behind the cursor hands over an image, too.
+    /// A writer hands over an image of a key that the walk has passed.
     CursorIgnored,
-    /// What a sweep of expired keys removes is not handed over.
+    /// A sweep does not hand over the expired keys that it removes.
     SweepsForgotten,
-    /// Walks stay where they are when databases are exchanged.
+    /// Walks do not follow when databases are exchanged.
     SwapsForgotten,
-    /// Emptied tables are let go.
+    /// Emptied tables are dropped.
     FlushesForgotten,
-    /// Long commands do not ask whether a snapshot is about to begin.
+    /// Long commands ignore that a snapshot is about to begin.
     WishesIgnored,
     /// Writers do not wait when the snapshot is full.
     WritersNotHeld,
-    /// What visitors are done with stays on the account.
+    /// Charges stay on the account after visitors have finished.
     ChargesForgotten,
-    /// What is shown of a segment is not only what lies ahead.
+    /// A step shows the part of a segment before the cursor again.
     MergesIgnored,
 }
 
@@ -33,7 +33,7 @@ pub mod plant {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
     }
 
-    /// Plants a fault on this thread, or none.
+    /// Injects a fault on this thread, or none.
     pub fn set(fault: Option<Fault>) {
         PLANTED.set(fault);
     }
@@ -43,13 +43,13 @@ pub mod plant {
     }
 }
 
-/// Whether this fault is planted.
+/// Whether this fault is injected.
 #[cfg(any(test, loom))]
 pub(crate) fn is(fault: Fault) -> bool {
     plant::get() == Some(fault)
 }
 
-/// Whether this fault is planted.
+/// Whether this fault is injected.
 #[cfg(not(any(test, loom)))]
 #[inline(always)]
 pub(crate) const fn is(_fault: Fault) -> bool {

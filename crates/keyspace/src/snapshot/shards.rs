@@ -1,10 +1,10 @@
-//! What shards keep for a snapshot, and what those who change keys do for it.
+//! The state of shards for a snapshot, and the calls of writers that maintain it.
 //!
-//! A shard's part lies behind a mutex of its own. Who changes keys holds the shard and takes the
-//! mutex for an instant; so do the walkers, who may also fetch images while somebody else holds the
-//! shard. That a shard takes part is a bit of its interest, set and cleared under the mutex.
+//! A mutex guards a shard's part. A writer holds the shard and takes the mutex for an instant. So
+//! do the walkers, which may also fetch images while another thread holds the shard. A bit of the
+//! shard's interest shows that it takes part; the bit is set and cleared under the mutex.
 
-use super::account::{Account, Gauge, Written};
+use super::account::{Account, Gauge, WriteCost};
 use super::image::Image;
 use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan};
@@ -17,24 +17,24 @@ use std::sync::Arc;
 use weft_table::{Detached, TableMut};
 use weft_types::{Record, Values};
 
-/// What a keyspace knows of the snapshot that is being taken.
+/// The state of the current snapshot.
 pub(crate) struct Snapshots {
     shards: Box<[Mutex<Option<Part>>]>,
     /// Of the snapshot that is being taken or prepared.
     account: Mutex<Option<Arc<Account>>>,
-    /// While a cut is being prepared. Looked at and changed under the mutex of [`crate::running`].
+    /// Set while a cut is prepared. Read and changed under the mutex of [`crate::running`].
     wish: Mutex<Option<Arc<Account>>>,
-    /// A command of the slow lane has ended while a cut is being prepared.
+    /// Signalled when a slow-lane command ends while a cut is prepared.
     pub(crate) ended: Condvar,
-    /// Of the one that is being taken.
+    /// Of the current snapshot.
     pub(crate) gauge: Arc<Gauge>,
 }
 
-/// What one shard keeps.
+/// The state of one shard.
 pub(crate) struct Part {
     account: Arc<Account>,
     walks: Walks,
-    /// Emptied since the cut, and not walked over to the end before.
+    /// Tables emptied since the cut, before their walk was complete.
     orphans: Vec<Orphan>,
     images: Vec<Image>,
 }
@@ -64,7 +64,7 @@ impl Snapshots {
         lock(&self.account).clone()
     }
 
-    /// Claims the place of the one snapshot that there can be; whether it was free.
+    /// Registers the snapshot, if there is no other. Returns whether it did.
     pub(super) fn claim(&self, account: &Arc<Account>) -> bool {
         let mut place = lock(&self.account);
         let is_free = place.is_none();
@@ -81,7 +81,7 @@ impl Snapshots {
         self.gauge.reset(0);
     }
 
-    /// The snapshot whose cut is being prepared. Under the mutex of [`crate::running`].
+    /// The snapshot whose cut is being prepared. Call it under the mutex of [`crate::running`].
     pub(crate) fn wish(&self) -> Option<Arc<Account>> {
         lock(&self.wish).clone()
     }
@@ -92,7 +92,7 @@ impl Snapshots {
 }
 
 impl Part {
-    /// Of the tables as they are now. O(databases in use).
+    /// A part for the current tables. O(databases in use).
     pub(super) fn new(ks: &Keyspace, shard: u16, account: &Arc<Account>) -> Part {
         let walks = Walks::of(ks, shard);
         Part { account: account.clone(), walks, orphans: Vec::new(), images: Vec::new() }
@@ -104,7 +104,7 @@ impl Part {
     }
 }
 
-/// Begins the part of `shard`, whose tables are those of the cut and which nobody can change
+/// Begins the part of `shard`, whose tables are those of the cut. No thread may change them
 /// meanwhile.
 pub(crate) fn begin(ks: &Keyspace, shard: u16, account: &Arc<Account>) {
     let mut part = ks.snapshots.part(shard);
@@ -112,21 +112,21 @@ pub(crate) fn begin(ks: &Keyspace, shard: u16, account: &Arc<Account>) {
     ks.set_interest(shard, SNAPSHOT, true);
 }
 
-/// Ends the part of `shard`: what it has kept, to be dropped outside of locks.
+/// Ends the part of `shard` and returns it, to be dropped outside of locks.
 pub(crate) fn end(ks: &Keyspace, shard: u16) -> Option<Part> {
     let mut part = ks.snapshots.part(shard);
     ks.set_interest(shard, SNAPSHOT, false);
     let ended = part.take();
     if let Some(part) = &ended {
         part.images.iter().for_each(|image| image.charge().settle(&part.account));
-        // What is left are names.
+        // The remaining bytes are names.
         part.account.sub(shard, part.account.of_shard(shard));
     }
     ended
 }
 
-/// `key` of database `db` is about to change: notes that, and makes an image of the `record` that it
-/// has now, if the snapshot needs one. The caller holds the shard.
+/// `key` of database `db` is about to change: records that, and makes an image of the old
+/// `record` if the snapshot needs one. The caller holds the shard.
 pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Record>) {
     let mut guard = ks.snapshots.part(key.shard);
     let Some(part) = guard.as_mut() else { return };
@@ -137,28 +137,29 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
     let Some(mut bytes) = walk.keep(key) else { return };
     if let Some(record) = record.filter(|record| part.account.is_live(record.expiry())) {
         let mut image = walk.image(record).share(&part.account);
-        image.urge(&part.account);
+        image.prioritize(&part.account);
         bytes += image.weigh();
         part.images.push(image);
     }
     part.account.add(key.shard, bytes);
 }
 
-/// What a write of `key` in database `db` would mean to the snapshot.
-pub(super) fn written(ks: &Keyspace, db: usize, key: &Key<'_>) -> Written {
+/// The effect of a write of `key` in database `db` on the snapshot's memory.
+pub(super) fn write_cost(ks: &Keyspace, db: usize, key: &Key<'_>) -> WriteCost {
     let would_keep = |part: &Part| part.walks.get(db).is_some_and(|walk| walk.would_keep(key));
     if planted::is(Fault::WritersNotHeld) {
-        Written::Free
+        WriteCost::Free
     } else if ks.snapshots.part(key.shard).as_ref().is_some_and(would_keep) {
-        Written::Kept
+        WriteCost::Kept
     } else if ks.snapshots.gauge.is_shared(db as u32, key.bytes) {
-        Written::Copied
+        WriteCost::Copied
     } else {
-        Written::Free
+        WriteCost::Free
     }
 }
 
-/// The contents of two databases in `shard` are exchanged. The caller holds the shard. O(databases in use).
+/// The contents of two databases in `shard` are exchanged. The caller holds the shard.
+/// O(databases in use).
 pub(crate) fn swap(ks: &Keyspace, shard: u16, a: usize, b: usize) {
     if let Some(part) = ks.snapshots.part(shard).as_mut()
         && !planted::is(Fault::SwapsForgotten)
@@ -167,8 +168,8 @@ pub(crate) fn swap(ks: &Keyspace, shard: u16, a: usize, b: usize) {
     }
 }
 
-/// What was taken out of the table of database `db` in `shard`: back, unless the snapshot keeps it
-/// until it has walked over it. The caller holds the shard. O(databases in use).
+/// Returns the contents removed from the table of database `db` in `shard`, unless the snapshot
+/// keeps them until it has walked them. The caller holds the shard. O(databases in use).
 pub(crate) fn take(
     ks: &Keyspace,
     shard: u16,
@@ -177,7 +178,7 @@ pub(crate) fn take(
 ) -> Option<Detached<Values>> {
     let mut guard = ks.snapshots.part(shard);
     let Some(part) = guard.as_mut() else { return Some(contents) };
-    // Nothing that comes into the table from now on is of the cut.
+    // Keys inserted into the table from now on do not belong to the snapshot.
     let Some(walk) = part.walks.remove(db) else { return Some(contents) };
     if walk.is_done() || planted::is(Fault::FlushesForgotten) {
         return Some(contents);
@@ -186,15 +187,15 @@ pub(crate) fn take(
     None
 }
 
-/// Fetches what was handed over by those who changed keys of `shard`, whoever holds it.
+/// Fetches the images that writers have handed over in `shard`, even if another thread holds it.
 pub(super) fn fetch(ks: &Keyspace, shard: u16, batch: &mut Batch) {
     if let Some(part) = ks.snapshots.part(shard).as_mut() {
         part.fetch(batch);
     }
 }
 
-/// A step of the walk over the tables of `shard`, which the caller holds. Whether the shard is done;
-/// then its part has ended.
+/// One step of the walk over the tables of `shard`, which the caller holds. Returns whether the
+/// shard is done; then its part has ended.
 pub(crate) fn step<'t>(
     ks: &Keyspace,
     shard: u16,

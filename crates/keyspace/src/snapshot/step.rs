@@ -1,10 +1,10 @@
-//! The walkers: a shard is held for a small step, and what it brings is given to the visitor
-//! outside of every lock.
+//! The walkers: a step holds a shard briefly and gives its images to the visitor outside of all
+//! locks.
 //!
-//! Each walker takes a shard that no other is at. Shards that a command of the slow lane holds come
-//! last. When much is kept ([`Account::is_pressed`](super::account::Account)), the one that keeps most comes first:
-//! what writers have handed over is fetched without the shard, and the more of a table is walked
-//! over, the less must be kept.
+//! Each walker takes a shard that no other walker visits. Shards held by slow-lane commands come
+//! last. When much memory is held ([`Account::is_under_pressure`](super::account::Account)), the shard
+//! that holds most comes first. Fetching images needs no shard lock, and the further the walk has
+//! come, the less writers must keep.
 
 use super::planted::{self, Fault};
 use super::shards;
@@ -18,24 +18,24 @@ use crate::running;
 use crate::sync::lock;
 use crate::turn::Turn;
 
-/// What [`Snapshot::step`] has come to.
+/// The result of [`Snapshot::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is more to be done.
+    /// There may be more keys.
     More,
-    /// All was given, or the rest is in the hands of other walkers: nothing is left for this one.
+    /// All keys were given, or other walkers process the rest: this thread has finished.
     Done,
 }
 
 impl<'k> Snapshot<'k> {
-    /// Gives some keys of the cut to `visit`, each key of the cut once over all steps of all
-    /// threads, in no order. Any number of threads may call this, each with a hand and a turn of
-    /// its own, until it answers [`Step::Done`]; when all of them have got that, the snapshot is
-    /// complete. `visit` is called with nothing held, and may take its time: nobody waits for it,
-    /// but the longer it takes, the more may have to be kept.
+    /// Gives some keys of the cut to `visit`: each key once over all steps of all threads, in no
+    /// order. Any number of threads may call this, each with its own `hand` and `turn`, until it
+    /// returns [`Step::Done`]; when all of them have got that, the snapshot is complete. `visit`
+    /// is called with nothing held and may block: no thread waits for it, but the longer it
+    /// takes, the more memory may be held.
     ///
-    /// A shard is held for some tens of microseconds, and for as long as it takes to make one
-    /// image. Waits for a shard that a long command holds when nothing else is left.
+    /// A shard is held for some tens of microseconds, or as long as it takes to make one image.
+    /// Waits for a shard held by a long command when no other is left.
     pub fn step(
         &self,
         hand: &mut SlowHand<'_>,
@@ -49,11 +49,11 @@ impl<'k> Snapshot<'k> {
             self.step_of_orphan(orphan, &mut batch);
             return self.give(batch, visit);
         }
-        if self.account.is_pressed() {
-            // What long commands hand over must not wait for their end.
+        if self.account.is_under_pressure() {
+            // Images of long commands must be fetched before those commands end.
             running::held(&self.ks.running()).for_each(|s| shards::fetch(self.ks, s, &mut batch));
         }
-        match self.choose() {
+        match self.take_shard() {
             Some(at) => at.step(hand, turn, &mut batch),
             None if batch.is_empty() => return Step::Done,
             None => {}
@@ -69,21 +69,21 @@ impl<'k> Snapshot<'k> {
         }
     }
 
-    /// Takes a shard out of those that are left: one that can be had, if there is any, and one that
-    /// keeps much, if that matters. O(shards).
-    fn choose(&self) -> Option<At<'_, 'k>> {
+    /// Takes an unfinished shard: preferably one that no long command holds, and under memory
+    /// pressure the one that holds most. O(shards).
+    fn take_shard(&self) -> Option<TakenShard<'_, 'k>> {
         let mut left = lock(&self.left);
         let running = self.ks.running();
-        let is_pressed = self.account.is_pressed();
+        let is_under_pressure = self.account.is_under_pressure();
         let merit = |at: &usize| {
             let shard = left[*at];
-            let kept = if is_pressed { self.account.of_shard(shard) } else { 0 };
+            let kept = if is_under_pressure { self.account.of_shard(shard) } else { 0 };
             (!running::is_held(&running, shard), kept, *at)
         };
         let best = (0..left.len()).max_by_key(merit)?;
         let shard = left.swap_remove(best);
         let is_held = running::is_held(&running, shard);
-        Some(At { snapshot: self, shard, is_held, is_done: false })
+        Some(TakenShard { snapshot: self, shard, is_held, is_done: false })
     }
 
     /// Gives a batch to the visitor.
@@ -92,7 +92,7 @@ impl<'k> Snapshot<'k> {
         self.account.sub(batch.shard, batch.passed.free());
         for image in batch.images {
             let charge = image.charge();
-            // What was kept before the cut was made may have expired at it.
+            // An image kept before the cut may have expired by the cut.
             if self.account.is_live(image.expiry()) {
                 self.account.note_given();
                 visit(image);
@@ -107,20 +107,20 @@ impl<'k> Snapshot<'k> {
     }
 }
 
-/// A walker at a shard, which goes back to those that are left unless it is done.
-struct At<'s, 'k> {
+/// A walker's shard; dropping it returns the shard to `left` unless it is done.
+struct TakenShard<'s, 'k> {
     snapshot: &'s Snapshot<'k>,
     shard: u16,
-    /// By a command of the slow lane.
+    /// By a slow-lane command.
     is_held: bool,
     is_done: bool,
 }
 
-impl At<'_, '_> {
+impl TakenShard<'_, '_> {
     fn step(mut self, hand: &mut SlowHand<'_>, turn: &mut Turn, batch: &mut Batch) {
         batch.shard = self.shard;
         if self.is_held {
-            // Who holds it may go on for long: what it hands over is taken first.
+            // The holder may keep it for long, so its images are fetched first.
             shards::fetch(self.snapshot.ks, self.shard, batch);
             if !batch.is_empty() {
                 return;
@@ -131,7 +131,7 @@ impl At<'_, '_> {
     }
 }
 
-impl Drop for At<'_, '_> {
+impl Drop for TakenShard<'_, '_> {
     fn drop(&mut self) {
         if !self.is_done {
             lock(&self.snapshot.left).push(self.shard);

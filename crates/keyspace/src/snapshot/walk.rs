@@ -1,4 +1,4 @@
-//! One table's part in a snapshot: how far the walk has come, and which keys it must leave out.
+//! One table's part in a snapshot: the progress of the walk, and the keys that it must skip.
 
 use super::account::Account;
 use super::image::Image;
@@ -10,37 +10,38 @@ use std::ops::Range;
 use weft_table::{Detached, KeyHasher, POSITIONS, TableMut, position};
 use weft_types::{Record, RecordRef, Shared, Values};
 
-/// What one step does under a lock, as [`weight`] counts it: some tens of microseconds.
+/// The maximum work of one step under a lock, in units of [`weight`]: some tens of microseconds.
 const STEP_WEIGHT: usize = if cfg!(test) { 2 << 10 } else { 128 << 10 };
 
-/// What it costs to visit a segment, however little is in it.
+/// The cost of visiting a segment, even an empty one.
 const SEGMENT_WEIGHT: usize = 256;
 
-/// What a record costs beside its bytes, in copied bytes: the miss of a cache and an allocation.
+/// The cost of a record in addition to its bytes, in copied bytes: a cache miss and an
+/// allocation.
 const RECORD_WEIGHT: usize = 128;
 
-/// Names of one hash: more than one is as good as impossible, and happens.
+/// Names with one hash: more than one is very unlikely but possible.
 type Names = SmallVec<[Box<[u8]>; 1]>;
 
-/// The walk over one table of the cut. It belongs to the table's contents and goes where they go.
+/// The walk over one table of the cut. It belongs to the table's contents and moves with them.
 #[derive(Debug)]
 pub(super) struct TableWalk {
     shard: u16,
-    /// The database that these contents were at the cut.
+    /// The database of these contents at the cut.
     db: u32,
     /// Keys at positions below this have been given; `POSITIONS`: all.
     cursor: u64,
-    /// Keys at positions not below `cursor` that somebody has changed since the cut, by their
-    /// hashes. What is in the table under these names now is not of the cut.
+    /// Keys at positions from `cursor` on that were changed since the cut, by hash. The table's
+    /// current entries under these names do not belong to the snapshot.
     kept: Kept,
 }
 
 type Kept = BTreeMap<u64, Names>;
 
-/// Entries of `kept` that are taken out at once when the walk has passed them.
+/// How many entries of `kept` one step removes after the walk has passed them.
 const FORGET_AT_ONCE: usize = 1024;
 
-/// What steps have taken out under a lock, to be dropped outside of it.
+/// Entries of `kept` removed under a lock, to be dropped outside of it.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     names: Vec<Names>,
@@ -48,7 +49,7 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// Drops everything; the bytes that it took. O(names).
+    /// Drops everything and returns the bytes that it took. O(names).
     pub(super) fn free(self) -> usize {
         let of = |names: &Names| names.iter().map(|name| entry_bytes(name)).sum::<usize>();
         let some: usize = self.names.iter().map(of).sum();
@@ -56,20 +57,20 @@ impl Passed {
     }
 }
 
-/// Bytes of an entry of `kept`, about.
+/// Approximate bytes of an entry of `kept`.
 fn entry_bytes(name: &[u8]) -> usize {
-    /// A node of the tree, two thirds full, and what the allocator adds to a name.
+    /// A node of the tree, two thirds full, and the allocator's overhead of a name.
     const ENTRY: usize = 64;
     ENTRY + name.len()
 }
 
 impl TableWalk {
-    /// A walk over the contents of database `db`, of which there are none if it `is_empty`.
+    /// A walk over the contents of database `db`.
     pub(super) fn new(shard: u16, db: usize) -> TableWalk {
         TableWalk { shard, db: db as u32, cursor: 0, kept: Kept::new() }
     }
 
-    /// An image of a record that these contents had at the cut.
+    /// An image of a record of these contents at the cut.
     pub(super) fn image(&self, record: &Record) -> Image {
         Image::new(self.shard, self.db, record)
     }
@@ -79,7 +80,7 @@ impl TableWalk {
         self.cursor == POSITIONS
     }
 
-    /// Notes that `key` is about to change, if its image is needed; the bytes that were added.
+    /// Records that `key` is about to change. Returns the added bytes if its image is needed.
     pub(super) fn keep(&mut self, key: &Key<'_>) -> Option<usize> {
         if position(key.hash) < self.cursor && !planted::is(Fault::CursorIgnored) {
             return None;
@@ -92,12 +93,12 @@ impl TableWalk {
         Some(entry_bytes(key.bytes))
     }
 
-    /// Whether [`TableWalk::keep`] would add something.
+    /// Whether [`TableWalk::keep`] would add an entry.
     pub(super) fn would_keep(&self, key: &Key<'_>) -> bool {
         position(key.hash) >= self.cursor && !self.is_kept(key.hash, key.bytes)
     }
 
-    /// The first hash of a `kept` key at position `from` or behind it.
+    /// The first hash of a `kept` key at position `from` or later.
     fn first_kept(&self, from: u64) -> Option<u64> {
         self.kept.range(from << 32..).next().map(|(hash, _)| *hash)
     }
@@ -106,9 +107,9 @@ impl TableWalk {
         self.kept.get(&hash).is_some_and(|names| names.iter().any(|kept| **kept == *name))
     }
 
-    /// Goes on to `to`: what is below is given, and need not be known as kept any more. O(1) beside
-    /// what is taken out; what is left below the cursor harms nobody.
-    fn pass(&mut self, to: u64, passed: &mut Passed) {
+    /// Advances to `to`: keys below it are given, so their `kept` entries can go. O(removed
+    /// entries), at most [`FORGET_AT_ONCE`]; remaining entries below the cursor do no harm.
+    fn advance(&mut self, to: u64, passed: &mut Passed) {
         self.cursor = to;
         if to == POSITIONS {
             passed.whole.push(std::mem::take(&mut self.kept));
@@ -122,16 +123,17 @@ impl TableWalk {
         }
     }
 
-    /// Copies the next keys of the cut out of `contents`, to the weight that is left in the batch.
+    /// Makes images of the next keys of the cut in `contents`, up to the weight left in the
+    /// batch.
     pub(super) fn step(&mut self, contents: &impl Contents, account: &Account, batch: &mut Batch) {
         while !self.is_done() && batch.weight < STEP_WEIGHT {
             let from = self.cursor;
             let Some(piece) = contents.piece(from) else {
-                return self.pass(POSITIONS, &mut batch.passed);
+                return self.advance(POSITIONS, &mut batch.passed);
             };
-            let (to, weight) = fitting(contents, from, piece.end);
+            let (to, weight) = fit_step(contents, from, piece.end);
             let shown = if planted::is(Fault::MergesIgnored) { piece.start } else { from };
-            // Where nothing is kept, which is the rule, no key is hashed.
+            // Usually no key is kept, and then no key is hashed.
             let is_any_kept = self.first_kept(from).is_some_and(|hash| position(hash) < to);
             let is_kept = |key: &[u8]| is_any_kept && self.is_kept(contents.hash(key), key);
             contents.between(shown, to, |record| {
@@ -140,18 +142,18 @@ impl TableWalk {
                 }
             });
             batch.weight += weight;
-            self.pass(to, &mut batch.passed);
+            self.advance(to, &mut batch.passed);
         }
     }
 }
 
-/// Where a step from `from` ends, at or before `end`, so that it is not too much; and its weight.
-fn fitting(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
+/// Where a step from `from` ends, at or before `end`, to stay within the limit; and its weight.
+fn fit_step(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
     let mut to = end;
     loop {
         let mut sum = SEGMENT_WEIGHT;
         contents.between(from, to, |record| sum += weight(&record));
-        // One position can't be cut in two.
+        // One position can't be split.
         if sum <= STEP_WEIGHT || to - from <= 1 {
             return (to, sum);
         }
@@ -159,29 +161,29 @@ fn fitting(contents: &impl Contents, from: u64, end: u64) -> (u64, usize) {
     }
 }
 
-/// What it costs to make an image of `record`. O(1).
+/// The cost of making an image of `record`. O(1).
 fn weight(record: &RecordRef<'_>) -> usize {
-    /// A step of sharing, some ten nanoseconds.
+    /// One unit of sharing work takes some ten nanoseconds.
     const SHARE_WEIGHT: usize = 64;
     RECORD_WEIGHT + record.alloc_size() + Shared::work(record) * SHARE_WEIGHT
 }
 
-/// What a step brings.
+/// The output of a step.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Of which `passed` is.
+    /// The shard that `passed` belongs to.
     pub(super) shard: u16,
-    /// What writers have handed over, and copies of what the walk has come by.
+    /// Images handed over by writers, and images made by the walk.
     pub(super) images: Vec<Image>,
-    /// Emptied tables that are still to be walked over.
+    /// Emptied tables that still have to be walked.
     pub(super) orphans: Vec<Orphan>,
     pub(super) passed: Passed,
-    /// How much was done under the lock.
+    /// The work done under the lock.
     weight: usize,
 }
 
 impl Batch {
-    /// Whether there is anything to be done for it.
+    /// Whether it has nothing to process.
     pub(super) fn is_empty(&self) -> bool {
         self.images.is_empty() && self.orphans.is_empty()
     }
@@ -191,7 +193,7 @@ impl Batch {
     }
 }
 
-/// What a walk goes over: a table, or what was taken out of one.
+/// The contents that a walk visits: a table, or contents removed from one.
 pub(super) trait Contents {
     /// See [`TableMut::piece`].
     fn piece(&self, at: u64) -> Option<Range<u64>>;
@@ -214,7 +216,7 @@ impl Contents for TableMut<'_, Values, Hasher> {
     }
 }
 
-/// The contents of a table that was emptied, with the walk over them.
+/// The contents of an emptied table, with their walk.
 pub(super) struct Orphan {
     walk: TableWalk,
     contents: Detached<Values>,
@@ -230,7 +232,7 @@ impl Orphan {
         self.walk.shard
     }
 
-    /// A step of the walk; whether it is the last.
+    /// One step of the walk. Returns whether it was the last.
     pub(super) fn step(&mut self, account: &Account, batch: &mut Batch) -> bool {
         self.walk.step(&(&self.contents, self.hasher), account, batch);
         self.walk.is_done()

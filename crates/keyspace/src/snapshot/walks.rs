@@ -1,36 +1,38 @@
-//! The walks over the tables of one shard. There may be thousands of databases, and few of them have keys there.
+//! The walks over the tables of one shard. There may be thousands of databases, few with keys in
+//! the shard.
 
 use super::walk::TableWalk;
 use crate::keyspace::Keyspace;
 
-/// Walks by database, as those are numbered now, in ascending order. A table without one has no key of the cut.
+/// Walks by current database number, in ascending order. A table without a walk has no key of the
+/// cut.
 #[derive(Debug)]
 pub(super) struct Walks(Vec<(usize, TableWalk)>);
 
 impl Walks {
-    /// Of the tables as they are now. The caller holds the shard. O(databases in use).
+    /// Walks for the current tables. The caller holds the shard. O(databases in use).
     pub(super) fn of(ks: &Keyspace, shard: u16) -> Walks {
         let in_use = ks.occupied.databases_of(shard);
         let with_keys = in_use.filter(|db| ks.shard_len(shard, *db) > 0);
         Walks(with_keys.map(|db| (db, TableWalk::new(shard, db))).collect())
     }
 
-    fn place(&self, db: usize) -> Result<usize, usize> {
+    fn index_of(&self, db: usize) -> Result<usize, usize> {
         self.0.binary_search_by_key(&db, |(db, _)| *db)
     }
 
     /// The walk over database `db`. O(log walks).
     pub(super) fn get(&self, db: usize) -> Option<&TableWalk> {
-        self.place(db).ok().map(|at| &self.0[at].1)
+        self.index_of(db).ok().map(|at| &self.0[at].1)
     }
 
     pub(super) fn get_mut(&mut self, db: usize) -> Option<&mut TableWalk> {
-        self.place(db).ok().map(|at| &mut self.0[at].1)
+        self.index_of(db).ok().map(|at| &mut self.0[at].1)
     }
 
-    /// Takes the walk over database `db` out. O(walks).
+    /// Removes the walk over database `db`. O(walks).
     pub(super) fn remove(&mut self, db: usize) -> Option<TableWalk> {
-        self.place(db).ok().map(|at| self.0.remove(at).1)
+        self.index_of(db).ok().map(|at| self.0.remove(at).1)
     }
 
     /// The contents of two databases are exchanged. O(walks).
@@ -40,7 +42,7 @@ impl Walks {
         }
         let (of_a, of_b) = (self.remove(a), self.remove(b));
         for (db, walk) in [(b, of_a), (a, of_b)] {
-            if let (Some(walk), Err(at)) = (walk, self.place(db)) {
+            if let (Some(walk), Err(at)) = (walk, self.index_of(db)) {
                 self.0.insert(at, (db, walk));
             }
         }

@@ -1,8 +1,9 @@
-//! What can be pending when a connection changes its thread, each by itself, and the fault that would lose it.
+//! The kinds of pending work when a connection moves, one by one, each with the fault that would
+//! lose it.
 
 use super::*;
 
-/// The first thread is to hand the connection over from the beginning.
+/// Makes the first thread move the connection.
 fn hand_over(world: &World) {
     world.send(0, Message::HandOver);
 }
@@ -27,7 +28,7 @@ fn bytes_in_the_socket_and_half_a_request_are_found() {
     a_request_in_pieces(Fault::None);
 }
 
-/// The requests that are read and kept are two.
+/// The connection has two requests that are read but not executed.
 fn requests_that_are_read(fault: Fault) {
     let ready = |world: &World, conn: &mut Conn| {
         (conn.state, conn.kept) = (State::Ready, 2);
@@ -47,7 +48,7 @@ fn requests_that_are_not_queued_are_never_executed() {
     requests_that_are_read(Fault::ForgetsRequests);
 }
 
-/// Somebody holds the shard, and lets it go.
+/// Another thread holds the shard and releases it.
 fn a_busy_shard(fault: Fault) {
     let held = |world: &World, _: &mut Conn| assert!(world.shard.try_lock());
     check(fault, held, Some(World::release_shard), |world| {
@@ -58,13 +59,13 @@ fn a_busy_shard(fault: Fault) {
 }
 
 #[test]
-fn who_waits_for_a_shard_is_woken() {
+fn client_waiting_for_a_shard_is_woken() {
     a_busy_shard(Fault::None);
 }
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
-fn who_moves_while_it_waits_for_a_shard_is_not_found() {
+fn client_moved_while_it_waits_for_a_shard_is_not_woken() {
     a_busy_shard(Fault::MovesAnything);
 }
 
@@ -78,13 +79,13 @@ fn a_pause(fault: Fault) {
 }
 
 #[test]
-fn who_is_held_back_by_a_pause_goes_on() {
+fn client_held_back_by_a_pause_continues() {
     a_pause(Fault::None);
 }
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
-fn who_moves_in_a_pause_misses_its_end() {
+fn client_moved_during_a_pause_misses_its_end() {
     a_pause(Fault::MovesAnything);
 }
 
@@ -104,11 +105,11 @@ fn replies_that_wait_for_the_disk_are_sent() {
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
-fn replies_of_one_that_moves_wait_for_ever() {
+fn replies_of_a_moved_client_wait_forever() {
     a_slow_disk(Fault::MovesAnything);
 }
 
-/// Pushes lie in the row of a connection whose socket is full.
+/// Pushes are queued for a connection whose socket is full.
 fn a_full_socket(fault: Fault) {
     let full = |world: &World, conn: &mut Conn| {
         world.kernel().room = 0;
@@ -133,7 +134,7 @@ fn a_socket_that_is_not_watched_again_is_never_written() {
     a_full_socket(Fault::NeverWidens);
 }
 
-/// The same, and nothing else happens to it.
+/// The same without any other event.
 fn unsent_pushes(fault: Fault) {
     let pushed = |world: &World, conn: &mut Conn| {
         (conn.out, conn.in_row) = (1, true);
@@ -173,7 +174,7 @@ fn pushes_that_meet_a_move_arrive() {
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
-fn pushes_that_are_left_behind_are_lost() {
+fn pushes_left_in_the_old_mailbox_are_lost() {
     pushes_on_the_way(Fault::LeavesPushes);
 }
 
@@ -185,7 +186,7 @@ fn pushes_along_a_route_that_changes_are_lost() {
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
-fn mail_to_one_who_answers_the_bell_late_is_never_read() {
+fn messages_are_lost_if_the_wake_flag_is_cleared_late() {
     pushes_on_the_way(Fault::AnswersLate);
 }
 
@@ -212,9 +213,9 @@ fn a_kill_that_overtakes_its_client_is_lost() {
     a_kill(Fault::ForgetsTheKill);
 }
 
-/// The second thread gets a connection, and is not active any more.
+/// A connection arrives at the second thread, which is no longer active.
 #[test]
-fn who_comes_to_a_thread_that_goes_to_sleep_is_served() {
+fn client_moved_to_a_thread_going_to_sleep_is_served() {
     let on_the_way = |world: &World, conn: &mut Conn| {
         (conn.state, conn.kept) = (State::Ready, 1);
         hand_over(world);
@@ -225,9 +226,9 @@ fn who_comes_to_a_thread_that_goes_to_sleep_is_served() {
     });
 }
 
-/// To and fro, with a busy shard.
+/// Moves there and back, with a busy shard.
 #[test]
-fn who_moves_to_and_fro_is_served() {
+fn client_moved_back_and_forth_is_served() {
     let held = |world: &World, _: &mut Conn| {
         assert!(world.shard.try_lock());
         world.put(1, Message::HandOver);

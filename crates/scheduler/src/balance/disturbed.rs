@@ -1,7 +1,7 @@
-//! The state machine on a machine that others use, too: what it is told is noisy.
+//! The state machine on a machine shared with other processes: its measurements are noisy.
 //!
-//! Many seeded runs of 20 s, as long as those of `benches/run managed`. What is served is compared with
-//! the better of one and two threads that stay as they are under the same noise.
+//! Many seeded runs of 20 s, as long as those of `benches/run managed`. The requests served are
+//! compared with the better of one and two fixed threads under the same noise.
 
 use crate::balance::*;
 use weft_base::rng::Rng;
@@ -10,7 +10,7 @@ const TICK_MS: i64 = 100;
 const RUN_MS: i64 = 20_000;
 const RUNS: u64 = 200;
 
-/// What two threads do compared with one: requests, and CPU time of each.
+/// The throughput of two threads compared with one, and the CPU time per request.
 #[derive(Clone, Copy)]
 struct Two {
     rate: f64,
@@ -19,13 +19,13 @@ struct Two {
 
 #[derive(Clone, Copy)]
 struct Noise {
-    /// Standard deviation of a factor that follows itself with a time constant of 0.4 s.
+    /// Standard deviation of an autocorrelated factor with a time constant of 0.4 s.
     sigma: f64,
-    /// Moments in a second in which two fifths of the CPUs are gone, for 0.3 to 1.2 s.
+    /// Disturbances per second, each of which takes two fifths of the CPUs for 0.3 to 1.2 s.
     disturbances: f64,
 }
 
-/// The part of what the better number of threads would have served.
+/// The requests served, relative to the better fixed number of threads.
 fn run(two: Two, noise: Noise, seed: u64) -> f64 {
     let mut rng = Rng::new(seed);
     let mut normal = {
@@ -59,7 +59,7 @@ fn run(two: Two, noise: Noise, seed: u64) -> f64 {
 }
 
 #[test]
-fn what_is_best_is_found_in_spite_of_noise() {
+fn best_number_of_threads_is_found_despite_noise() {
     let quiet = Noise { sigma: 0.03, disturbances: 0.05 };
     let noisy = Noise { sigma: 0.12, disturbances: 0.3 };
     for (rate, cost) in [(0.6, 1.5), (0.8, 1.25), (1.0, 1.15), (1.3, 1.1), (1.9, 1.02)] {

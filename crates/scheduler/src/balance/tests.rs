@@ -5,7 +5,7 @@ use crate::balance::*;
 /// Time between two decisions.
 const TICK_MS: i64 = 100;
 
-/// Requests that one thread serves in a second, if it is alone.
+/// Requests per second of a single thread.
 const RATE: f64 = 100_000.0;
 
 /// Threads under a load that needs `work` of them, with `connections` busy ones.
@@ -16,9 +16,9 @@ struct World {
     active: usize,
     /// Share of the work on each thread.
     part: Vec<f64>,
-    /// How many CPUs' time the threads get, together.
+    /// The CPUs available to all threads together.
     cpus: f64,
-    /// What a request costs more with each thread beyond the first.
+    /// The extra cost of a request for each thread after the first.
     overhead: f64,
     requests: f64,
     cpu: f64,
@@ -43,7 +43,7 @@ impl World {
         let cost = 1.0 + self.overhead * (self.active - 1) as f64;
         let wanted = |part: &f64| (part * work * cost).min(1.0);
         let all: f64 = self.part.iter().map(wanted).sum();
-        // Who waits for a CPU has something to do.
+        // A thread that waits for a CPU has work.
         let got = (self.cpus / all).min(1.0);
         let samples: Vec<Sample> = self
             .part
@@ -67,7 +67,7 @@ impl World {
         done
     }
 
-    /// Requests in a second and CPU time of each, in units of one thread's, over `ms`.
+    /// Requests per second and CPU time per request, in units of one thread's, over `ms`.
     fn output(&mut self, ms: i64, work: f64, connections: usize) -> (f64, f64) {
         let (requests, cpu) = (self.requests, self.cpu);
         self.run(ms, work, connections);
@@ -96,7 +96,7 @@ impl World {
 }
 
 #[test]
-fn a_heavy_load_makes_all_threads_active_soon_and_evenly() {
+fn heavy_load_activates_all_threads_quickly_and_evenly() {
     for configured in [2, 3, 4, 8, 16] {
         let mut world = World::new(configured);
         world.run(3_000, 2.0 * configured as f64, 400);
@@ -107,7 +107,7 @@ fn a_heavy_load_makes_all_threads_active_soon_and_evenly() {
 }
 
 #[test]
-fn all_go_quiet_within_five_seconds_after_it() {
+fn threads_become_inactive_within_five_seconds_after_a_load() {
     for configured in [2, 4, 16, 64] {
         let mut world = World::new(configured);
         world.run(20_000, 2.0 * configured as f64, 1000);
@@ -126,7 +126,7 @@ fn a_load_that_fits_stays_on_one_thread() {
 }
 
 #[test]
-fn no_thread_is_woken_for_a_connection_of_its_own() {
+fn no_thread_is_activated_for_a_single_connection() {
     let mut world = World::new(8);
     world.run(5_000, 5.0, 1);
     assert_eq!(world.active, 1);
@@ -135,7 +135,7 @@ fn no_thread_is_woken_for_a_connection_of_its_own() {
 }
 
 #[test]
-fn a_steady_load_does_not_make_threads_come_and_go() {
+fn steady_load_keeps_the_number_of_threads() {
     for tenths in 1..40 {
         let work = f64::from(tenths) / 10.0;
         let mut world = World::new(8);
@@ -151,7 +151,7 @@ fn a_steady_load_does_not_make_threads_come_and_go() {
 }
 
 #[test]
-fn a_load_that_comes_and_goes_is_answered_less_and_less() {
+fn alternating_load_changes_threads_less_and_less() {
     let mut world = World::new(4);
     let mut changes = 0;
     for _ in 0..40 {
@@ -165,7 +165,7 @@ fn a_load_that_comes_and_goes_is_answered_less_and_less() {
 }
 
 #[test]
-fn fewer_configured_threads_are_obeyed_at_once() {
+fn fewer_configured_threads_apply_at_once() {
     let mut world = World::new(8);
     world.run(5_000, 16.0, 200);
     assert_eq!(world.active, 8);
@@ -174,9 +174,9 @@ fn fewer_configured_threads_are_obeyed_at_once() {
     assert_eq!(world.active, 2);
 }
 
-/// Also when the number changes while another one is on trial, which may end at the one before.
+/// Also when the configuration changes during a trial, which may return to the number before.
 #[test]
-fn no_more_threads_than_are_configured_are_ever_asked_for() {
+fn active_threads_never_exceed_the_configuration() {
     let mut rng = weft_base::rng::Rng::new(1);
     for _ in 0..200 {
         let mut world = World { overhead: 0.15, cpus: 3.0, ..World::new(8) };
@@ -202,19 +202,19 @@ fn uneven_loads_are_evened_out() {
     world.part = vec![0.9, 0.1];
     world.run(1_500, 1.3, 100);
     assert!(world.part[0] < 0.75, "{:?}", world.part);
-    // Both fully busy: the connections tell.
+    // Both are fully busy, so the connections decide.
     world.part = vec![0.8, 0.2];
     world.run(1_500, 100.0, 100);
     assert!((world.part[0] - 0.5).abs() < 0.15, "{:?}", world.part);
 }
 
 #[test]
-fn what_is_a_little_uneven_is_evened_out_when_it_lasts() {
+fn slightly_uneven_loads_are_evened_out_when_they_last() {
     let mut world = World::new(2);
-    // Behind the first two looks whether what was found is still so.
+    // After the first two repeated trials.
     world.run(16_000, 1.6, 10);
     assert_eq!(world.active, 2);
-    // Six and four of ten clients, with and without time left.
+    // Six and four of ten clients, with and without idle time.
     for work in [1.5, 1.6, 100.0] {
         world.part = vec![0.6, 0.4];
         world.balance.lasting_ms = LASTING_MS;
@@ -226,12 +226,12 @@ fn what_is_a_little_uneven_is_evened_out_when_it_lasts() {
 }
 
 #[test]
-fn what_can_not_be_evened_out_is_let_be() {
+fn loads_that_can_not_be_evened_out_are_left_alone() {
     let mut world = World::new(2);
     world.run(5_000, 1.6, 10);
     let mut moves = 0;
     for _ in 0..1200 {
-        // One client does as much as three of the others: there is no better way.
+        // One client does as much as three others, so no better distribution exists.
         if world.active == 2 {
             world.part = vec![0.58, 0.42];
         }
@@ -241,7 +241,7 @@ fn what_can_not_be_evened_out_is_let_be() {
 }
 
 #[test]
-fn shares_are_shares() {
+fn shares_are_between_zero_and_one() {
     let mut rng = 1u64;
     for _ in 0..2000 {
         let mut next = || {
@@ -257,14 +257,15 @@ fn shares_are_shares() {
     }
 }
 
-/// What a fixed number of threads would achieve, as [`World::output`].
+/// The output of a fixed number of threads, as [`World::output`].
 fn fixed(threads: usize, work: f64, cpus: f64, overhead: f64) -> (f64, f64) {
     let cost = 1.0 + overhead * (threads - 1) as f64;
     let running = (work * cost).min(threads as f64).min(cpus);
     (running / cost, cost)
 }
 
-/// Fixed numbers of threads, the best of them for throughput, and the cheapest that are as good.
+/// The best throughput of all fixed numbers of threads, and the lowest cost among those that
+/// reach it.
 fn best(most: usize, work: f64, cpus: f64, overhead: f64) -> (f64, f64) {
     let all: Vec<(f64, f64)> = (1..=most).map(|n| fixed(n, work, cpus, overhead)).collect();
     let rate = all.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
@@ -273,8 +274,8 @@ fn best(most: usize, work: f64, cpus: f64, overhead: f64) -> (f64, f64) {
 }
 
 #[test]
-fn threads_that_serve_no_more_are_sent_away() {
-    // The clients are the limit: one thread has next to no time left, and two serve as much.
+fn threads_that_add_no_throughput_are_removed() {
+    // The clients are the limit: one thread has almost no idle time, and two serve as much.
     for configured in [2, 4, 8] {
         for work in [0.8, 0.9, 0.99] {
             let mut world = World { overhead: 0.15, ..World::new(configured) };
@@ -286,8 +287,8 @@ fn threads_that_serve_no_more_are_sent_away() {
 }
 
 #[test]
-fn what_pays_is_found_within_two_seconds_and_kept() {
-    // Two threads get more of two CPUs, beside the clients, than one.
+fn worthwhile_threads_are_found_within_two_seconds_and_kept() {
+    // Competing with the clients, two threads get more of two CPUs than one.
     for (cpus, overhead) in [(1.3, 0.0), (1.4, 0.05), (2.0, 0.1), (1.1, 0.0)] {
         let mut world = World { cpus, overhead, ..World::new(2) };
         world.run(2_000, 5.0, 50);
@@ -298,15 +299,15 @@ fn what_pays_is_found_within_two_seconds_and_kept() {
 }
 
 #[test]
-fn large_machines_get_what_is_best_for_them() {
+fn large_machines_find_the_best_number_of_threads() {
     for configured in [4, 6, 8, 12, 16, 24, 32, 48, 64] {
-        for enough in [1, 2, 3, 5, 8, 13, 21, 34, 55, 64] {
-            let (cpus, overhead) = (f64::from(enough), 0.002);
+        for fewer_suffice_since in [1, 2, 3, 5, 8, 13, 21, 34, 55, 64] {
+            let (cpus, overhead) = (f64::from(fewer_suffice_since), 0.002);
             let mut world = World { cpus, overhead, ..World::new(configured) };
             world.run(2_500, 1000.0, 1000);
             let (rate, cost) = world.output(20_000, 1000.0, 1000);
             let (best_rate, best_cost) = best(configured, 1000.0, cpus, overhead);
-            let name = format!("{configured} threads, {enough} CPUs");
+            let name = format!("{configured} threads, {fewer_suffice_since} CPUs");
             assert!(rate > 0.97 * best_rate, "{name}: {rate} of {best_rate}");
             assert!(cost < 1.05 * best_cost, "{name}: {cost} for {best_cost}");
         }
@@ -314,7 +315,7 @@ fn large_machines_get_what_is_best_for_them() {
 }
 
 #[test]
-fn another_load_is_looked_at_anew() {
+fn changed_load_is_measured_again() {
     let mut world = World { overhead: 0.15, ..World::new(4) };
     world.run(60_000, 0.9, 50);
     assert_eq!(world.active, 1);
@@ -328,8 +329,8 @@ fn another_load_is_looked_at_anew() {
 }
 
 #[test]
-fn a_load_that_follows_another_is_not_taken_for_its_trial() {
-    // Many clients who do much, and some who do less: for both two threads are the best.
+fn changed_load_during_a_trial_is_not_its_result() {
+    // Many busy clients, then fewer: two threads are best for both.
     for ticks in 0..10 {
         let mut world = World { cpus: 1.4, ..World::new(2) };
         while world.active == 1 {
@@ -345,8 +346,8 @@ fn a_load_that_follows_another_is_not_taken_for_its_trial() {
 }
 
 #[test]
-fn a_disturbed_moment_is_not_believed() {
-    // The clients are the limit, but when one thread was measured it got too little of the CPUs.
+fn disturbed_measurement_is_repeated() {
+    // The clients are the limit, but one thread was measured while it got too little CPU time.
     for configured in [2, 4] {
         let mut world = World { overhead: 0.2, cpus: 0.6, ..World::new(configured) };
         while world.active == 1 {
@@ -358,7 +359,7 @@ fn a_disturbed_moment_is_not_believed() {
         let (_, cost) = world.output(10_000, 0.99, 50);
         assert!(cost < 1.03, "{cost}");
     }
-    // Two would serve more, but got too little when they were tried.
+    // Two threads would serve more, but got too little CPU time when they were tried.
     let mut world = World::new(2);
     while world.active == 1 {
         world.tick(5.0, 50);
@@ -371,8 +372,9 @@ fn a_disturbed_moment_is_not_believed() {
 }
 
 #[test]
-fn what_was_measured_in_a_bad_moment_is_not_believed_for_long() {
-    // The clients are the limit, but what one thread does is measured twice when it gets too little.
+fn disturbed_measurement_is_corrected_soon() {
+    // The clients are the limit, but one thread is measured twice while it gets too little CPU
+    // time.
     let mut world = World { overhead: 0.2, cpus: 0.6, ..World::new(2) };
     while world.active == 1 {
         world.tick(0.99, 50);

@@ -1,4 +1,4 @@
-//! The limit against writers who change whatever they can, faster than the walker goes.
+//! The limit of a snapshot against writers that change any keys, faster than the walker runs.
 
 use super::world::World;
 use super::{Given, compare};
@@ -8,21 +8,22 @@ use crate::snapshot::planted::{Fault, plant};
 use crate::turn::{Rng, Turn};
 use std::cell::RefCell;
 
-/// Bytes that the snapshot may hold; all keys together have some times that.
+/// Bytes that the snapshot may hold; all keys together have a few times that.
 const LIMIT: usize = 24 << 10;
-/// One command that is let go may keep so much: the longest strings, and two of them in a RENAME.
+/// The most that one permitted command may keep: the longest strings, and two of them in a
+/// RENAME.
 const ONE: usize = 24 << 10;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// Commands that were to wait.
+    /// Commands that had to wait.
     waited: usize,
     peak: usize,
 }
 
-/// A snapshot with a limit, between whose steps, and while whose visitor writes a key, commands run that
-/// wait when they must.
+/// A snapshot with a limit. Commands run between its steps, and while its visitor writes a key,
+/// and wait when they must.
 fn simulate(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut world = World::new(seed);
     let mut rng = Rng::new(seed ^ 0x11b7);
@@ -56,7 +57,7 @@ fn simulate(seed: u64, tally: &mut Tally) -> Result<(), String> {
     if tally.peak > LIMIT + ONE {
         result = Err(format!("{} bytes were held", tally.peak));
     } else if ks.snapshots.gauge.bytes() > 0 {
-        result = Err("something is left on the account".into());
+        result = Err("the account is not empty".into());
     }
     result = result.and_then(|()| compare(&expected, &given));
     drop(snapshot);
@@ -78,7 +79,7 @@ fn no_pattern_of_writes_outruns_a_snapshot() {
 }
 
 #[test]
-fn faults_of_the_limit_are_found() {
+fn injected_faults_of_the_limit_are_detected() {
     for fault in [Fault::WritersNotHeld, Fault::ChargesForgotten] {
         plant::set(Some(fault));
         let found = (0..50).find(|seed| simulate(*seed, &mut Tally::default()).is_err());

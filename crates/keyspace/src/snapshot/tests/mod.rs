@@ -1,5 +1,5 @@
-//! The snapshot against a model: what is given is what was there at the cut, each key once,
-//! whatever happens between the steps.
+//! The snapshot against a model: it gives the keys that existed at the cut, each once, whatever
+//! happens between the steps.
 
 mod limit;
 mod parts;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use value::describe;
 use world::{Content, Entry, World};
 
-/// What was given to a visitor.
+/// The images given to a visitor.
 #[derive(Default)]
 struct Given(Vec<Entry>);
 
@@ -28,30 +28,30 @@ impl Given {
     }
 }
 
-/// Commits what was done as one group, with nobody who waits for anything.
+/// Commits the changes as one group, without blocked clients.
 fn commit(guard: &Guard<'_>, turn: &mut Turn) {
     settle(guard, turn);
     seal(guard, turn);
     end_group(guard, turn);
 }
 
-/// Where a snapshot is.
+/// The state of a snapshot.
 enum Phase {
     None,
     Wished(Wish<'static>),
     Walked { snapshot: Snapshot<'static>, expected: Content, given: Given },
 }
 
-/// How often things have come to pass, so that a simulation of nothing is found out.
+/// Counts of events, to detect a simulation that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     complete: usize,
-    broken_off: usize,
+    cancelled: usize,
     keys: usize,
     cuts_in_long: usize,
 }
 
-/// What is wrong with what was given.
+/// Compares the given images with the expected content.
 fn compare(expected: &Content, given: &Given) -> Result<(), String> {
     let mut found = BTreeMap::new();
     for (name, value) in &given.0 {
@@ -72,7 +72,7 @@ fn compare(expected: &Content, given: &Given) -> Result<(), String> {
     }
 }
 
-/// Lets things happen, with snapshots between them.
+/// Runs random events, with snapshots in between.
 fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
     let mut world = World::new(seed);
     let mut rng = Rng::new(seed ^ 0x5eed);
@@ -100,7 +100,7 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
             }
             Phase::Walked { snapshot, .. } if draw < 1 && rng.next().is_multiple_of(4) => {
                 drop(snapshot);
-                tally.broken_off += 1;
+                tally.cancelled += 1;
                 Phase::None
             }
             Phase::Walked { snapshot, expected, mut given } if draw < 60 => {
@@ -129,13 +129,13 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
     drop(phase);
     world.clear();
     let bits = (0..SHARDS as u16).filter(|shard| world.ks.interest(*shard) & SNAPSHOT != 0);
-    assert_eq!(bits.count(), 0, "nothing is left behind");
+    assert_eq!(bits.count(), 0, "no interest bit is left");
     assert!(world.ks.snapshot_progress().is_none());
     result
 }
 
 #[test]
-fn what_is_given_is_what_was_there() {
+fn a_snapshot_gives_the_keys_of_the_cut() {
     let mut tally = Tally::default();
     let seeds = std::env::var("SNAPSHOT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 0..seeds {
@@ -144,12 +144,12 @@ fn what_is_given_is_what_was_there() {
     }
     println!("{tally:?}");
     assert!(tally.complete as u64 > seeds && tally.keys as u64 > 500 * seeds, "{tally:?}");
-    assert!(tally.broken_off > 0 && tally.cuts_in_long as u64 > seeds / 4, "{tally:?}");
+    assert!(tally.cancelled > 0 && tally.cuts_in_long as u64 > seeds / 4, "{tally:?}");
 }
 
-/// Every fault that can be planted is found by the same simulation.
+/// The same simulation detects every injected fault.
 #[test]
-fn planted_faults_are_found() {
+fn injected_faults_are_detected() {
     for fault in [
         Fault::NewcomersForgotten,
         Fault::CursorIgnored,

@@ -1,5 +1,5 @@
-//! What the simulation has no eye for: one snapshot at a time, the limit, the wait for a long
-//! command, and the bits of shards.
+//! Cases that the simulation does not cover: one snapshot at a time, the limit, the wait for a long
+//! command, and the interest bits of shards.
 
 use super::super::{BeginError, Image, Snapshot, Step};
 use super::value::describe;
@@ -30,7 +30,7 @@ fn set(ks: &Keyspace, name: &str, value: &str) {
     let mut turn = Turn::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name.as_bytes());
-    let guard = inside.guard_one(&mut turn, key.shard).expect("nobody else");
+    let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
     let record = record(key.bytes, New::Bytes(value.as_bytes()), None, 0);
     Db::new(&guard, &mut turn, 0).set(&key, record);
     super::commit(&guard, &mut turn);
@@ -38,11 +38,11 @@ fn set(ks: &Keyspace, name: &str, value: &str) {
     turn.drop_trash();
 }
 
-fn shards_that_take_part(ks: &Keyspace) -> usize {
+fn shards_with_part(ks: &Keyspace) -> usize {
     (0..SHARDS as u16).filter(|shard| ks.interest(*shard) & SNAPSHOT != 0).count()
 }
 
-/// Walks to the end: name and value of every image.
+/// Walks to the end and returns name and value of every image.
 fn walk(
     snapshot: &Snapshot<'_>,
     hand: &mut SlowHand<'_>,
@@ -59,13 +59,13 @@ fn walk(
 }
 
 #[test]
-fn there_is_one_at_a_time_and_nothing_is_left_of_it() {
+fn one_snapshot_at_a_time_and_no_state_is_left() {
     let ks = keyspace(2000);
     let mut turn = Turn::new(NOW, 1);
     let mut hand = SlowHand::background(&ks, &clock);
-    let (snapshot, told) = Snapshot::begin(&mut hand, &mut turn, 0, |_| 5).expect("the first");
-    assert_eq!((told, snapshot.time_ms()), (5, NOW));
-    assert_eq!(shards_that_take_part(&ks), (0..256).filter(|s| ks.shard_len(*s, 0) > 0).count());
+    let (snapshot, result) = Snapshot::begin(&mut hand, &mut turn, 0, |_| 5).expect("the first");
+    assert_eq!((result, snapshot.time_ms()), (5, NOW));
+    assert_eq!(shards_with_part(&ks), (0..256).filter(|s| ks.shard_len(*s, 0) > 0).count());
     assert_eq!(snapshot.counts()[0].keys, 2000);
     let second = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).map(|_| ());
     assert_eq!(second, Err(BeginError::Taken));
@@ -74,20 +74,20 @@ fn there_is_one_at_a_time_and_nothing_is_left_of_it() {
     let given = walk(&snapshot, &mut hand, &mut turn);
     assert_eq!(given.len(), 2000);
     assert!(given.iter().all(|(_, value)| value == "string|old"));
-    assert_eq!(shards_that_take_part(&ks), 0, "each shard is let go when it is done");
+    assert_eq!(shards_with_part(&ks), 0, "each shard is released when it is done");
     assert_eq!(ks.snapshot_progress().expect("it is there").given, 2000);
     drop(snapshot);
     assert!(ks.snapshot_progress().is_none());
 
-    // One that is broken off.
+    // A cancelled snapshot.
     let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("it is over");
     set(&ks, "key:1", "newer");
     drop(snapshot);
-    assert_eq!(shards_that_take_part(&ks), 0);
+    assert_eq!(shards_with_part(&ks), 0);
 
     let mut inside = Outside::new(&ks, 0).enter();
-    let guard = inside.world(&mut turn).expect("nobody else");
-    let snapshot = Snapshot::begin_in(&ks, &guard, &mut turn, 0).expect("the last is broken off");
+    let guard = inside.world(&mut turn).expect("the slow lane is idle");
+    let snapshot = Snapshot::begin_in(&ks, &guard, &mut turn, 0).expect("the last was cancelled");
     drop(guard);
     drop(inside);
     let given = walk(&snapshot, &mut hand, &mut turn);
@@ -95,7 +95,7 @@ fn there_is_one_at_a_time_and_nothing_is_left_of_it() {
 }
 
 #[test]
-fn an_empty_keyspace_is_done_at_once() {
+fn a_snapshot_of_an_empty_keyspace_is_done_at_once() {
     let ks = keyspace(0);
     let mut turn = Turn::new(NOW, 1);
     let mut hand = SlowHand::background(&ks, &clock);
@@ -104,7 +104,7 @@ fn an_empty_keyspace_is_done_at_once() {
     assert!(walk(&snapshot, &mut hand, &mut turn).is_empty());
 }
 
-/// At the limit, writers of keys that are not given yet wait, and nobody else; a walker makes room.
+/// At the limit, only writers of keys that are not given yet wait; a walker makes room.
 #[test]
 fn writers_of_unsaved_keys_wait_at_the_limit() {
     let ks = keyspace(500);
@@ -122,7 +122,7 @@ fn writers_of_unsaved_keys_wait_at_the_limit() {
     assert!(ks.is_snapshot_full() && !ks.is_snapshot_relieved());
     assert!(!waits("key:0"), "it is kept already");
     assert!(waits("no such key"), "its name would be kept");
-    // One that can't wait goes on, and is kept.
+    // A writer that can't wait continues, and its old value is kept.
     let before = snapshot.progress().kept_bytes;
     set(&ks, "key:499", "new");
     assert!(snapshot.progress().kept_bytes > before);
@@ -136,13 +136,13 @@ fn writers_of_unsaved_keys_wait_at_the_limit() {
     while snapshot.step(&mut hand, &mut turn, &mut visit) == Step::More {}
     assert!(given.len() == 500 && given.iter().all(|value| value == b"string|old"));
     drop(snapshot);
-    assert_eq!(shards_that_take_part(&ks), 0);
+    assert_eq!(shards_with_part(&ks), 0);
     assert!(!ks.is_snapshot_full());
 }
 
-/// Who has waited for long enough goes on, with room for some more.
+/// A writer that has waited long enough continues, and the limit is raised.
 #[test]
-fn a_limit_that_is_raised_has_room() {
+fn a_raised_limit_has_room() {
     let ks = keyspace(500);
     let mut turn = Turn::new(NOW, 1);
     let mut hand = SlowHand::background(&ks, &clock);
@@ -161,13 +161,13 @@ fn a_limit_that_is_raised_has_room() {
 
 /// Under pressure, the walkers relieve the shard that keeps most.
 #[test]
-fn what_keeps_most_is_walked_first() {
+fn the_shard_that_keeps_most_is_walked_first() {
     let ks = keyspace(3000);
     let mut turn = Turn::new(NOW, 1);
     let mut hand = SlowHand::background(&ks, &clock);
     let limit = 4 << 20;
     let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, limit, |_| ()).expect("the first");
-    // Keys that are made and removed again have no image, and are kept all the same.
+    // Keys that are created and removed have no image, but their names are kept.
     let mut n = 0;
     while snapshot.progress().kept_bytes < limit / 2 {
         set(&ks, &format!("{{key:7}}{n}"), &"v".repeat(100));
@@ -178,16 +178,16 @@ fn what_keeps_most_is_walked_first() {
         let _ = snapshot.step(&mut hand, &mut turn, &mut |_| ());
         steps += 1;
     }
-    // Of that shard, and of no other.
+    // Only keys of that shard.
     let given = snapshot.progress().given;
     assert!(steps > 1 && given <= ks.shard_len(ks.shard(b"key:7"), 0) - n, "{steps} {given}");
     drop(snapshot);
 }
 
-/// A long command that has written before anybody wanted a snapshot is waited for, by that snapshot
-/// alone; one that begins to write meanwhile is not.
+/// A snapshot waits for a long command that had written before the wish; it does not wait for one
+/// that begins to write later.
 #[test]
-fn it_waits_for_long_commands_that_have_begun_to_write_and_for_no_other() {
+fn a_snapshot_waits_only_for_long_commands_that_have_begun_to_write() {
     let ks = keyspace(100);
     let (early, late) = (ks.key(b"key:1"), ks.key(b"key:2"));
     assert_ne!(early.shard, late.shard);
@@ -213,7 +213,7 @@ fn it_waits_for_long_commands_that_have_begun_to_write_and_for_no_other() {
         std::thread::sleep(Duration::from_millis(50));
         assert!(!began.load(Ordering::SeqCst), "the cut is in the middle of a command");
 
-        // Everybody else is at work, and another long command begins to write.
+        // Other threads continue, and another long command begins to write.
         set(&ks, "key:3", "new");
         let mut other_turn = Turn::new(NOW, 3);
         let mut other_hand = SlowHand::background(&ks, &clock);
@@ -225,7 +225,7 @@ fn it_waits_for_long_commands_that_have_begun_to_write_and_for_no_other() {
         while !began.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
-        // The cut was made in the middle of that one: it comes after the cut, as a whole.
+        // The cut was made during that command: the command comes after the cut, as a whole.
         super::commit(&other, &mut other_turn);
         drop(other);
         let given = snapshot.join().expect("the walk");
@@ -240,7 +240,7 @@ fn it_waits_for_long_commands_that_have_begun_to_write_and_for_no_other() {
 }
 
 #[test]
-fn who_waits_for_a_long_command_may_be_called_back() {
+fn waiting_for_a_long_command_can_be_cancelled() {
     let ks = keyspace(10);
     let key = ks.key(b"key:1");
     let mut turn = Turn::new(NOW, 1);

@@ -1,4 +1,4 @@
-//! Values of all types, to be changed by chance and to be compared.
+//! Values of all types, for random changes and comparison.
 
 use crate::db::{Change, Db, Rework};
 use crate::keyspace::Key;
@@ -8,12 +8,12 @@ use weft_types::packed::Value;
 use weft_types::string::{Digits, New, Str};
 use weft_types::{Limits, Record, Type, hash, list, set, string};
 
-/// Small ones, so that few elements make a large collection.
+/// Small limits, so that few elements make a large collection.
 fn limits() -> Limits {
     Limits { hash_entries: 8, set_entries: 8, set_ints: 8, list_size: 6, ..Limits::default() }
 }
 
-/// What a record holds, as text that is the same for equal values.
+/// The content of a record as text, equal for equal values.
 pub(super) fn describe(record: &Record) -> Vec<u8> {
     let kind = weft_types::Kind::of(record.kind()).type_of();
     let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -57,7 +57,7 @@ fn text(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Changes `key` in one of many ways, or makes it.
+/// Changes `key` in one of many ways, or creates it.
 pub(super) fn change(db: &mut Db<'_>, key: &Key<'_>, rng: &mut Rng) {
     let now = db.turn.now_ms;
     let later =
@@ -71,7 +71,7 @@ pub(super) fn change(db: &mut Db<'_>, key: &Key<'_>, rng: &mut Rng) {
         5 => drop(db.clear(key)),
         6 => drop(db.set_expiry(key, later(rng))),
         7 => db.alter(key, |old, clock| match old {
-            // As INCR does, in place.
+            // In place, as INCR does.
             Some(mut old) if string::is_string(&old) => {
                 let n = Str::of(&old).and_then(Str::int).unwrap_or(0) + 1;
                 match string::overwrite_int(&mut old, n) {
@@ -96,7 +96,7 @@ pub(super) fn change(db: &mut Db<'_>, key: &Key<'_>, rng: &mut Rng) {
     }
 }
 
-/// Adds to a collection or takes from it.
+/// Adds an element to a collection or removes one.
 fn collection(
     key: &Key<'_>,
     record: Option<Record>,
@@ -126,7 +126,7 @@ fn collection(
     };
     let changed = match weft_types::Kind::of(record.kind()).type_of() {
         Type::List if adds => {
-            // Elements long enough that some make a long list.
+            // Long elements, so that some lists use the large encoding.
             let long = vec![b'e'; (rng.next() % 600) as usize];
             list::push(record, End::Left, &[&member, &long], &limits)
         }

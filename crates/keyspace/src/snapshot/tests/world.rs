@@ -1,4 +1,4 @@
-//! A keyspace in the hands of one thread, which does by chance what many would do: commands, long
+//! A keyspace used by a single thread, which randomly does the work of many: commands, long
 //! commands step by step, expiry, eviction, and the steps of a snapshot.
 
 use super::value::{change, describe};
@@ -17,23 +17,23 @@ use weft_types::value::duplicate;
 use weft_types::{RecordRef, string};
 
 pub(super) const DATABASES: usize = 3;
-/// Keys of one tag share a shard.
+/// Keys with the same tag share a shard.
 const TAGS: u64 = 5;
 const NAMES: u64 = 60;
-/// Keys that come and go together, so that tables grow and shrink.
+/// Keys that are created and removed together, so that tables grow and shrink.
 const BURST: u64 = 900;
 
-/// What is in the keyspace: by database and key, the value and the expiry.
+/// The content of the keyspace: by database and key, the value and the expiry.
 pub(super) type Content = BTreeMap<Name, Value>;
 pub(super) type Entry = (Name, Value);
 type Name = (usize, Vec<u8>);
 type Value = (Vec<u8>, Option<i64>);
 
-/// A command of the slow lane in the middle of its work.
+/// A slow-lane command in progress.
 pub(super) struct Long {
     guard: Guard<'static>,
     turn: Turn,
-    /// What its shards held when it took them.
+    /// The content of its shards when it took them.
     before: Content,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn entry(db: usize, record: &RecordRef<'_>) -> Entry {
     ((db, record.key().to_vec()), (describe(record), record.expiry()))
 }
 
-/// Adds what is in `shard`, expired or not.
+/// Adds the content of `shard`, expired or not.
 fn read_shard(guard: &Guard<'_>, turn: &mut Turn, shard: u16, into: &mut Content) {
     for index in 0..DATABASES {
         let mut db = Db::new(guard, turn, index);
@@ -65,14 +65,14 @@ fn read_shard(guard: &Guard<'_>, turn: &mut Turn, shard: u16, into: &mut Content
     }
 }
 
-/// Frees what died under a guard that was released.
+/// Frees the records removed under a guard that was released.
 fn tidy(turn: &mut Turn) {
     drop((turn.take_trash(), turn.take_detached(), turn.take_lost()));
 }
 
 impl World {
-    /// Everything that is referred to for ever is leaked, but for the keys: a keyspace of a few
-    /// hundred kilobytes for each world.
+    /// Leaks everything with a `'static` reference except the keys: a few hundred kilobytes for
+    /// each world.
     pub(super) fn new(seed: u64) -> World {
         let now = leak(Cell::new(1_000_000));
         World {
@@ -111,7 +111,7 @@ impl World {
         format!("{{{tag}}}{n}").into_bytes()
     }
 
-    /// What a snapshot would have to give that is taken now.
+    /// The content that a snapshot taken now must have.
     pub(super) fn content(&mut self) -> Content {
         let mut content = Content::new();
         let mut inside = self.inside();
@@ -125,7 +125,7 @@ impl World {
         content
     }
 
-    /// One thing that happens in a server.
+    /// One random event.
     pub(super) fn happen(&mut self) {
         self.now.set(self.now.get() + (self.any(3) / 2) as i64);
         self.turn.raise_time(self.now.get());
@@ -144,12 +144,13 @@ impl World {
         tidy(&mut self.turn);
     }
 
-    /// A command on one or two keys, unless one of them must wait for the snapshot; whether it has run.
+    /// A command on one or two keys, unless one of them must wait for the snapshot. Returns
+    /// whether it has run.
     pub(super) fn write_unless_full(&mut self) -> bool {
         let seed = self.rng.next();
         let mut draws = Rng::new(seed);
         let moves = draws.next().is_multiple_of(4);
-        // The draws that the command makes.
+        // Predicts the draws of the command.
         self.rng = Rng::new(seed);
         let names = match moves {
             true => {
@@ -234,7 +235,7 @@ impl World {
         super::commit(&guard, &mut self.turn);
     }
 
-    /// Many keys of one shard come or go.
+    /// Creates or removes many keys of one shard.
     fn burst(&mut self) {
         let (db, tag, adds) =
             (self.any(DATABASES as u64) as usize, self.any(TAGS), self.any(2) == 0);
@@ -284,15 +285,15 @@ impl World {
         self.defrag.step(&mut inside, &mut self.turn, &shards, &mut |_, _| true);
     }
 
-    /// A long command begins, goes on, or ends.
+    /// Begins, continues or ends a long command.
     fn slow_lane(&mut self) {
         if self.long.borrow().is_none() {
             let tags: Vec<u64> = (0..=self.any(2)).map(|_| self.any(TAGS)).collect();
             let shards = tags.iter().map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard);
             let shards = ShardSet::of(shards);
-            // As long as its guard, which is somewhere else.
+            // Must live as long as its guard, which is stored elsewhere.
             let hand =
-                Box::leak(Box::new(self.hand(&|| unreachable!("nobody else holds a shard"))));
+                Box::leak(Box::new(self.hand(&|| unreachable!("no other thread holds a shard"))));
             let mut turn = Turn::new(self.now.get(), self.rng.next());
             let guard = hand.hold(&mut turn, &shards);
             let mut before = Content::new();
@@ -308,13 +309,13 @@ impl World {
         let mut long = self.long.borrow_mut();
         let Some(long) = long.as_mut() else { return };
         if what == 1 && !long.guard.holds(key.shard) {
-            // Somebody who waited for a key is served.
+            // As when it serves a client blocked on a key.
             let added = ShardSet::one(key.shard);
             if long.guard.try_extend(&mut long.turn, &added).is_ok() {
                 read_shard(&long.guard, &mut long.turn, key.shard, &mut long.before);
             }
         } else if what == 2 {
-            // It is about to end, and writes on.
+            // Commits, but continues to write.
             super::commit(&long.guard, &mut long.turn);
         }
         if long.guard.holds(key.shard) && what > 5 {
@@ -322,7 +323,7 @@ impl World {
         }
     }
 
-    /// No long command is in the middle of its work.
+    /// Ends a long command in progress.
     pub(super) fn calm(&self) {
         end(self.long);
     }
@@ -331,7 +332,7 @@ impl World {
     pub(super) fn clear(&mut self) {
         self.calm();
         let mut inside = self.inside();
-        let guard = inside.world(&mut self.turn).expect("nobody else");
+        let guard = inside.world(&mut self.turn).expect("the slow lane is idle");
         for index in 0..DATABASES {
             drop(Db::new(&guard, &mut self.turn, index).take_all());
         }
@@ -340,7 +341,7 @@ impl World {
     }
 }
 
-/// The long command, if there is one, commits.
+/// Commits and ends the long command, if there is one.
 fn end(long: &RefCell<Option<Long>>) {
     if let Some(Long { mut guard, mut turn, .. }) = long.take() {
         guard.begin_commit();
