@@ -1,7 +1,7 @@
-//! SCAN: walks over the keys of a database in small steps that a client drives.
+//! SCAN: iterates over the keys of a database in small steps driven by the client.
 //!
-//! The keyspace is a row of shards, and a shard's table has a scan of its own. A client's
-//! cursor says where in the row it is:
+//! The keyspace is an array of shards, and each shard's table has its own scan. A client's cursor
+//! encodes the position:
 //!
 //! ```text
 //!   63                46 45                            8 7          0
@@ -10,19 +10,18 @@
 //!  └────────────────────┴───────────────────────────────┴────────────┘
 //! ```
 //!
-//! A table's scan starts and ends with 0. When it ends the next shard begins, and behind the
-//! last shard the answer is 0. No cursor in between is 0: in shard 0 the table's cursor is not
-//! 0 after a step, and in the others the shard is not.
+//! A table's scan starts and ends with 0. When it ends, the scan moves to the next shard. After the
+//! last shard the returned cursor is 0. No cursor in between is 0: in shard 0 the table's cursor is
+//! not 0 after a step, and in the others the shard number is not 0.
 //!
-//! **Guarantee.** A key that is there during the whole scan is returned at least once: it never
-//! leaves its shard, and the table gives the same guarantee. Shards that are seen to be empty
-//! are passed over without being held: the counter of a shard that has such a key is not zero
-//! at any time.
+//! **Guarantee.** A key that exists during the whole scan is returned at least once: it never
+//! leaves its shard, and the table gives the same guarantee. The scan skips empty shards without
+//! holding them. The counter of a shard with such a key is never zero.
 //!
-//! **How much a call does.** COUNT is about keys looked at, not about keys returned, so that a
-//! call takes a bounded time whatever MATCH and TYPE leave over. A shard of a small database
-//! has a handful of keys, or none, so one call must be able to go through several: [`shards`]
-//! tells the dispatcher which ones to hold, and the command works through those.
+//! **Work per call.** COUNT counts the keys examined, not the keys returned, so a call takes
+//! bounded time whatever MATCH and TYPE filter out. In a small database most shards have few keys
+//! or none, so one call must cover several shards. [`shards`] returns the shards for the dispatcher
+//! to hold, and the command scans those.
 
 use crate::collection_scan::{self, DEFAULT_COUNT, NOSCORES, NOVALUES, STEPS_PER_COUNT};
 use crate::ctx::Ctx;
@@ -43,8 +42,8 @@ pub const SCAN: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "2.8.0",
-        summary: "Walks over the keys of the database step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N keys.",
+        summary: "Iterates over the keys of the database.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N keys.",
         syntax: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]@6.0.0",
         history: &[("6.0.0", "The option TYPE.")],
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
@@ -57,7 +56,7 @@ pub const SCAN: Command = Command {
 const SHARD_BITS: u32 = 8;
 const _: () = assert!(SHARDS == 1 << SHARD_BITS);
 
-/// A place in the walk.
+/// A position in the scan.
 #[derive(Clone, Copy)]
 struct Cursor {
     shard: u16,
@@ -66,13 +65,13 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Any 64-bit number is a cursor; one that no call answered does no harm.
+    /// Parses a cursor. Any 64-bit number is valid; one that no call returned does no harm.
     fn parse(text: &[u8]) -> Result<Cursor, Error> {
         let n = collection_scan::cursor(text)?;
         Ok(Cursor { shard: (n % SHARDS as u64) as u16, within: n >> SHARD_BITS })
     }
 
-    /// At the end of the row of shards the number is 0.
+    /// The cursor as a number; 0 after the last shard.
     fn number(self) -> u64 {
         if usize::from(self.shard) < SHARDS {
             self.within << SHARD_BITS | u64::from(self.shard)
@@ -95,7 +94,7 @@ struct Options<'a> {
 enum Only {
     Every,
     Type(Type),
-    /// A type that no key can have: the protocol has it, this server does not.
+    /// A type known to the protocol that no key can have.
     Nothing,
 }
 
@@ -149,12 +148,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The shards to hold for a SCAN with these arguments in database `db`: that of the cursor,
-/// and following ones that have keys until they have COUNT together. So a small database is
-/// scanned in one call, and a large one a shard at a time. For arguments that are in error,
-/// some shard.
+/// The shards to hold for a SCAN with these arguments in database `db`: the cursor's shard and the
+/// next non-empty ones, until they have COUNT keys together. So one call scans a small database
+/// completely, and a large one is scanned a shard at a time. For invalid arguments, an arbitrary
+/// shard.
 ///
-/// The numbers of keys are those of a moment. O(`SHARDS`) at most.
+/// The key counts are momentary. O(`SHARDS`) at most.
 pub fn shards(args: &[&[u8]], ks: &Keyspace, db: usize) -> ShardSet {
     let options = match args {
         [_, _, ..] => Options::parse(args),
@@ -195,8 +194,8 @@ fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Shows the keys from the cursor on until enough of them were seen or the shards that are
-/// held are done with; returns where to go on.
+/// Visits keys from the cursor on, until enough were visited or all held shards are done. Returns
+/// the next cursor.
 fn walk(ctx: &mut Ctx<'_>, options: &Options<'_>, mut seen: impl FnMut(&Record)) -> Cursor {
     let mut cursor = options.cursor;
     let mut keys = 0;
@@ -205,7 +204,7 @@ fn walk(ctx: &mut Ctx<'_>, options: &Options<'_>, mut seen: impl FnMut(&Record))
     while usize::from(cursor.shard) < SHARDS {
         let enough = keys >= options.count || steps >= max_steps;
         let empty = ctx.db.shard_len(cursor.shard) == 0;
-        // An empty shard is passed over even then: it would cost the client a call.
+        // Empty shards are skipped even then: they would cost the client a call.
         if !empty && (enough || !ctx.db.holds(cursor.shard)) {
             break;
         }

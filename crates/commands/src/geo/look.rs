@@ -1,4 +1,4 @@
-//! Looking at places: where they are, how far from each other, and their Geohash strings.
+//! GEOPOS, GEODIST and GEOHASH: read places.
 
 use super::{cell::Place, coordinates, decoded, distance, shape, unit};
 use crate::ctx::Ctx;
@@ -17,7 +17,7 @@ pub const GEOPOS: Command = Command {
         acl: &[],
         group: Group::Geo,
         since: "3.2.0",
-        summary: "Answers where members are.",
+        summary: "Returns the longitude and latitude of members.",
         complexity: "O(1) for each member.",
         syntax: "key [member...]",
         history: &[],
@@ -32,7 +32,7 @@ pub const GEOHASH: Command = Command {
     spec: Spec {
         name: "geohash",
         flags: Flags::READONLY,
-        summary: "Answers where members are, as Geohash strings.",
+        summary: "Returns the places of members as Geohash strings.",
         ..GEOPOS.spec
     },
     run: |ctx| each(ctx, Reply::null, |reply, place| reply.bulk(&place.geohash())),
@@ -44,7 +44,7 @@ pub const GEODIST: Command = Command {
         name: "geodist",
         arity: -4,
         flags: Flags::READONLY,
-        summary: "Answers how far two members are from each other.",
+        summary: "Returns the distance between two members.",
         complexity: "O(1)",
         syntax: "key member1 member2 [unit=(m=M|km=KM|ft=FT|mi=MI)]",
         ..GEOPOS.spec
@@ -53,7 +53,7 @@ pub const GEODIST: Command = Command {
     ..GEOPOS
 };
 
-/// Answers something about each member.
+/// Replies with `answer` for each member's place, or with `missing`.
 fn each(
     ctx: &mut Ctx<'_>,
     missing: fn(&mut Reply),

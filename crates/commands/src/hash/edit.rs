@@ -1,4 +1,4 @@
-//! Setting and removing fields: HSET, HMSET, HSETNX, HDEL.
+//! HSET, HMSET, HSETNX and HDEL: set and remove fields.
 
 use super::log::Changed;
 use super::{hash, tell_set};
@@ -19,10 +19,10 @@ pub const HSET: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "2.0.0",
-        summary: "Sets fields of a hash, which is made if the key is missing.",
+        summary: "Sets fields of a hash. Creates the hash if the key does not exist.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key data=(field value)...",
-        history: &[("4.0.0", "Several fields in one call.")],
+        history: &[("4.0.0", "Accepts several fields.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -34,7 +34,7 @@ pub const HMSET: Command = Command {
     spec: Spec {
         name: "hmset",
         flags: HSET.spec.flags,
-        summary: "Sets fields of a hash, as HSET does, and answers OK.",
+        summary: "Sets fields of a hash, as HSET does, and returns OK.",
         history: &[],
         ..HSET.spec
     },
@@ -48,7 +48,7 @@ pub const HSETNX: Command = Command {
         arity: 4,
         flags: HSET.spec.flags,
         keys: &keys::one(&["RW", "INSERT"]),
-        summary: "Sets a field of a hash unless it is there.",
+        summary: "Sets a field of a hash unless the field exists.",
         complexity: "O(1)",
         syntax: "key field value",
         history: &[],
@@ -64,10 +64,10 @@ pub const HDEL: Command = Command {
         arity: -3,
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &keys::one(&["RW", "DELETE"]),
-        summary: "Removes fields from a hash, and the key with the last one.",
+        summary: "Removes fields from a hash. Removes the key with the last field.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key field...",
-        history: &[("2.4.0", "Several fields in one call.")],
+        history: &[("2.4.0", "Accepts several fields.")],
         ..HSET.spec
     },
     run: hdel,
@@ -86,7 +86,7 @@ fn hmset(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Sets the fields from argument 2 on, each with its value behind it; how many were new.
+/// Sets the fields from argument 2 on, each followed by its value. Returns how many were new.
 #[inline]
 fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
     let data = &ctx.args[2..];

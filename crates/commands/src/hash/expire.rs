@@ -1,7 +1,7 @@
-//! When fields expire: HEXPIRE and its kin give them a time, HPERSIST takes it away.
+//! HEXPIRE and its variants set the expiry of fields; HPERSIST removes it.
 //!
-//! Each answers one number for every field: -2 there is no such field, -1 it has no expiry, 0 the
-//! condition is not met, 1 done, 2 the time is over and the field removed.
+//! The reply has one number for each field: -2 the field does not exist, -1 it has no expiry, 0 the
+//! condition is not met, 1 done, 2 the time has passed and the field was removed.
 
 use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
 use super::hash;
@@ -43,7 +43,7 @@ const fn command(
 
 pub const HEXPIRE: Command = command(
     "hexpire",
-    "Lets fields of a hash expire after some seconds.",
+    "Sets the expiry of fields of a hash in seconds from now.",
     "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)] \
      FIELDS fields=(numfields:integer field...)",
     |ctx| expire(ctx, "hexpire", Unit::Seconds, Base::Now),
@@ -51,7 +51,7 @@ pub const HEXPIRE: Command = command(
 
 pub const HPEXPIRE: Command = command(
     "hpexpire",
-    "Lets fields of a hash expire after some milliseconds.",
+    "Sets the expiry of fields of a hash in milliseconds from now.",
     "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
      FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hpexpire", Unit::Milliseconds, Base::Now),
@@ -59,7 +59,7 @@ pub const HPEXPIRE: Command = command(
 
 pub const HEXPIREAT: Command = command(
     "hexpireat",
-    "Lets fields of a hash expire at a Unix time in seconds.",
+    "Sets the expiry of fields of a hash to a Unix time in seconds.",
     "key unix-time-seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
      FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hexpireat", Unit::Seconds, Base::Epoch),
@@ -67,7 +67,7 @@ pub const HEXPIREAT: Command = command(
 
 pub const HPEXPIREAT: Command = command(
     "hpexpireat",
-    "Lets fields of a hash expire at a Unix time in milliseconds.",
+    "Sets the expiry of fields of a hash to a Unix time in milliseconds.",
     "key unix-time-milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
      FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hpexpireat", Unit::Milliseconds, Base::Epoch),
@@ -78,7 +78,7 @@ pub const HPERSIST: Command = Command {
         name: "hpersist",
         arity: -5,
         flags: HEXPIRE.spec.flags,
-        summary: "Takes the expiry of fields away.",
+        summary: "Removes the expiry of fields of a hash.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HEXPIRE.spec
     },
@@ -118,7 +118,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     Ok(())
 }
 
-/// Logs that the fields that were `done` expire at this time.
+/// Logs that the fields in `done` expire at this time.
 #[cold]
 fn log(ctx: &mut Ctx<'_>, done: &Changed<'_>, at: i64) {
     let (key, text) = (ctx.key(1), at.to_string());
@@ -150,8 +150,8 @@ fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Does `one` to every field from the argument `first` on, and answers what it says. If that has
-/// changed anything, it is told as `event`; to what is for the log.
+/// Applies `one` to every field from argument `first` on and replies with its codes. Notifies of
+/// `event` if any field changed. Returns the changed fields, for the log.
 fn each<'a>(
     ctx: &mut Ctx<'a>,
     first: usize,

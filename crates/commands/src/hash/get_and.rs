@@ -1,4 +1,4 @@
-//! Reading fields and doing something to them: HGETEX, HGETDEL.
+//! HGETEX and HGETDEL: read fields and change or remove them.
 
 use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
 use super::log::Changed;
@@ -21,7 +21,7 @@ pub const HGETEX: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "9.0.0",
-        summary: "Answers the values of fields and perhaps changes when they expire.",
+        summary: "Returns the values of fields and optionally changes their expiry.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
@@ -40,7 +40,7 @@ pub const HGETDEL: Command = Command {
         flags: HGETEX.spec.flags,
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "9.1.0",
-        summary: "Answers the values of fields and removes them, and the key with the last one.",
+        summary: "Returns the values of fields and removes them. Removes the key with the last field.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HGETEX.spec
     },
@@ -48,7 +48,7 @@ pub const HGETDEL: Command = Command {
     ..HGETEX
 };
 
-/// What HGETEX does to the expiry of fields.
+/// The change of expiry that HGETEX makes.
 #[derive(Clone, Copy)]
 enum Then<'a> {
     Nothing,
@@ -56,7 +56,7 @@ enum Then<'a> {
     Persist,
 }
 
-/// The option of HGETEX, from these arguments. Giving the same one twice is no error.
+/// The option of HGETEX in these arguments. A repeated option is not an error.
 fn parse<'a>(mut options: &[&'a [u8]]) -> Result<Then<'a>, Error> {
     let mut then = Then::Nothing;
     loop {
@@ -84,7 +84,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
     listed(ctx, fields, 1)?;
     ctx.weigh_args()?;
     let (key, now, past) = (ctx.key(1), ctx.over_ms(), ctx.past_ms());
-    // A read that may write: it counts as the former.
+    // HGETEX is a read that may write: it counts as a read.
     if ctx.db.inspect(&key).is_some_and(|record| !is_hash(&record)) {
         return Err(WRONG_TYPE);
     }
@@ -135,8 +135,9 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Answers the value of every field from the argument `first` on, and does `change` to those for
-/// which `wants` says so, which is told as `event`. Returns those, for the log, and how many they are.
+/// Replies with the value of every field from argument `first` on, and applies `change` to the
+/// fields for which `wants` is true. Notifies of `event` if any field changed. Returns the changed
+/// fields, for the log, and their number.
 fn each<'a>(
     ctx: &mut Ctx<'a>,
     first: usize,

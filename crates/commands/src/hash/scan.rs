@@ -1,8 +1,8 @@
-//! HSCAN: walks over a hash in small steps that a client drives.
+//! HSCAN: iterates over a hash in small steps driven by the client.
 //!
-//! A small hash is answered as a whole. The cursor of a large one is that of its table (see
-//! `weft_types::dict`), with its guarantee: what is in the hash during the whole scan is returned
-//! at least once.
+//! A packed hash is returned whole. A large one uses the cursor of its table (see
+//! `weft_types::dict`) and gives the same guarantee: a field that exists during the whole scan is
+//! returned at least once.
 
 use super::hash;
 use crate::collection_scan::{Found, Options, cursor};
@@ -22,8 +22,8 @@ pub const HSCAN: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "2.8.0",
-        summary: "Walks over the fields of a hash step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N fields.",
+        summary: "Iterates over the fields of a hash.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N fields.",
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer] [novalues=NOVALUES]",
         history: &[],
         tips: &["nondeterministic_output"],

@@ -1,4 +1,4 @@
-//! HSETEX: sets fields together with the time when they expire.
+//! HSETEX: sets fields together with their expiry.
 
 use super::fields::{When, changed, listed, place};
 use super::log::{Changed, present};
@@ -22,7 +22,7 @@ pub const HSETEX: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "9.0.0",
-        summary: "Sets fields of a hash, and when they expire, perhaps under conditions.",
+        summary: "Sets fields of a hash and their expiry, optionally under conditions.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key [key-condition=(nx=NX|xx=XX)] [fields-condition=(fnx=FNX|fxx=FXX)] \
                  [expiration=(EX seconds:integer|PX milliseconds:integer|\
@@ -36,25 +36,25 @@ pub const HSETEX: Command = Command {
     subcommands: &[],
 };
 
-/// When fields expire that are set.
+/// The expiry of the fields to set.
 #[derive(Clone, Copy)]
 enum Expiry<T> {
     Never,
-    /// When they did before.
+    /// Keep the previous expiry.
     Keep,
     At(T),
 }
 
 #[derive(Clone, Copy)]
 struct Options<'a> {
-    /// Whether the key must be there, or must not.
+    /// Whether the key must exist (`true`) or must not.
     key: Option<bool>,
-    /// Whether all fields must be there, or none may.
+    /// Whether all fields must exist (`true`) or none may.
     fields: Option<bool>,
     expiry: Expiry<When<'a>>,
 }
 
-/// Demands the same as before, or for the first time.
+/// Sets a condition; the opposite condition must not be set already.
 fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
     if condition.is_some_and(|old| old != wanted) {
         return Err(SYNTAX);
@@ -64,7 +64,7 @@ fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
 }
 
 impl<'a> Options<'a> {
-    /// Of these arguments. Giving the same option twice is no error.
+    /// Parses these arguments. A repeated option is not an error.
     fn parse(mut words: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let mut options = Options { key: None, fields: None, expiry: Expiry::Never };
         while let [word, rest @ ..] = words {
@@ -109,7 +109,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         None => false,
     };
     if options.key.is_some_and(|wanted| wanted != is_there) {
-        // An access all the same.
+        // It counts as an access nevertheless.
         let _ = ctx.db.for_write(&key);
         ctx.reply.int(0);
         return Ok(());
@@ -120,7 +120,8 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Expiry::At(when) => Expiry::At(when.at(ctx.now_ms(), "hsetex")?),
     };
     let over = matches!(expiry, Expiry::At(at) if at <= past);
-    // For the log: those that are removed, or keep no time.
+    // For the log: the fields that this command removes, or the expired ones, whose expiry KEEPTTL
+    // must not keep.
     let before = match expiry {
         Expiry::Keep => present(ctx, &key, data.iter().step_by(2).copied(), true),
         Expiry::At(_) if over => present(ctx, &key, data.iter().step_by(2).copied(), false),
@@ -137,7 +138,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
             return (record.map_or(Rework::Absent, Rework::Same), None);
         }
         match (record, expiry) {
-            // What is over at once is not made first.
+            // A hash whose new fields expire at once is not created first.
             (None, Expiry::At(at)) if at <= past => {
                 emptied = true;
                 (Rework::Absent, Some(0))
@@ -154,7 +155,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     if changes.is_some() {
         tell(ctx, &key, expiry, expired, [!is_there, emptied]);
         if over {
-            // Each counts as if it was made first, also one that was not there.
+            // Each field counts as expired, even one that did not exist.
             ctx.db.turn.tally.expired_fields += data.len() as u64 / 2;
         }
     }
@@ -166,7 +167,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Logs what was done to the fields at argument `at`, without the conditions.
+/// Logs the changes of the fields from argument `at` on, without the conditions.
 #[cold]
 fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) {
     let key = ctx.key(1);
@@ -185,8 +186,8 @@ fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) 
     }
 }
 
-/// Tells that fields were set: of a key that is new, over fields that had expired, until the key is
-/// empty. A time that is over is told as if all was made first.
+/// Sends the notifications for the fields that were set. With an expiry in the past, the events are
+/// those of a key that is created and then emptied.
 fn tell(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
@@ -210,8 +211,8 @@ fn tell(
     }
 }
 
-/// Sets the fields of `data`, or removes them if their time is over; how many were changed, and
-/// how many of those that were set had expired.
+/// Sets the fields in `data`, or removes them if the expiry is in the past. Returns how many
+/// changed, and how many of the fields that were set had expired.
 fn set_all(
     mut record: Record,
     data: &[&[u8]],

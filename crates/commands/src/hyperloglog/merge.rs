@@ -1,8 +1,8 @@
-//! PFMERGE.
+//! PFMERGE: merges HyperLogLogs into one.
 //!
-//! The result is dense if one of the merged ones is, else it is grown register by register, so that
-//! its bytes are those of a sparse one to which the same was added in that order, and becomes dense
-//! where that does.
+//! If one of the sources is dense, so is the result. Otherwise the result is built register by
+//! register. So its bytes equal those of a sparse HyperLogLog to which the same registers were
+//! added in that order, and it becomes dense at the same point.
 
 use super::count::raise_all;
 use super::{CORRUPTED, WORK, view};
@@ -67,14 +67,14 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> CmdResult {
             Err(error) => (Rework::Absent, Err(error)),
         },
     })?;
-    // The reference says so, whatever was merged.
+    // The reference sends this event whatever was merged.
     ctx.notify(Classes::STRING, "pfadd", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
 }
 
-/// `record`, whose registers are in `union` with all others.
+/// `record` with all registers of `union`, which includes its own.
 fn merged(
     record: Record,
     union: &Registers,
@@ -98,7 +98,7 @@ fn merged(
     }
 }
 
-/// The sparse one that `bytes` are with the registers of `union`, if that changes it.
+/// The HyperLogLog in `bytes` with the registers of `union`, if that changes it.
 fn grown(
     bytes: &[u8],
     union: &Registers,

@@ -1,8 +1,8 @@
-//! PFSELFTEST: whether HyperLogLogs work on this machine, asked of a running server.
+//! PFSELFTEST: tests the HyperLogLog code on the machine of a running server.
 //!
-//! It touches no key. Random registers go through the packed form and back, in whichever way this
-//! processor packs them; then numbers are counted, in the sparse form while that lasts and in the
-//! dense one beside it, and estimates must stay near the truth.
+//! It touches no key. Random registers are packed and unpacked with the code chosen for this
+//! processor. Then numbers are counted in the dense form, and in the sparse form while it lasts.
+//! The estimates must stay within the error bound.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
@@ -21,7 +21,7 @@ pub const PFSELFTEST: Command = Command {
         acl: &[],
         group: Group::HyperLogLog,
         since: "2.8.9",
-        summary: "Tests that HyperLogLogs work.",
+        summary: "Tests the HyperLogLog implementation.",
         complexity: "N/A",
         syntax: "",
         history: &[],
@@ -32,15 +32,15 @@ pub const PFSELFTEST: Command = Command {
     subcommands: &[],
 };
 
-/// Elements that are counted.
+/// The number of elements counted.
 const ELEMENTS: u64 = 1_000_000;
 
-/// Elements up to which the sparse form is counted beside the dense one, and the most that it may
-/// take (bytes).
+/// The number of elements that are also counted in the sparse form, and the maximum size of that
+/// form (bytes).
 const SPARSE_ELEMENTS: u64 = 1000;
 const SPARSE_MAX: usize = 3000;
 
-/// Arrays of random registers.
+/// The number of arrays of random registers.
 const ARRAYS: usize = 100;
 
 fn pfselftest(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -88,7 +88,7 @@ fn estimates(seed: u64) -> CmdResult {
         let raised = add_dense(&mut dense, place);
         if n <= SPARSE_ELEMENTS {
             let added = growing.add(place, SPARSE_MAX).map_err(|_| corrupted())?;
-            // A rank that the sparse form can't say comes once in four billion elements.
+            // A rank that the sparse form can't represent occurs once in four billion elements.
             if added != Added::TooMuch && (added == Added::Raised) != raised {
                 return Err(failed(format!("sparse and dense differ at element {n}")));
             }
@@ -101,7 +101,7 @@ fn estimates(seed: u64) -> CmdResult {
         if n <= SPARSE_ELEMENTS && counted(growing.bytes()) != Some(estimate) {
             return Err(failed(format!("sparse and dense differ in the estimate of {n}")));
         }
-        // Six standard errors, and one for small numbers.
+        // Six standard errors, plus one for small numbers.
         let most = (6.0 * 1.04 / (REGISTERS as f64).sqrt() * n as f64).ceil() + 1.0;
         if estimate.abs_diff(n) as f64 > most {
             return Err(failed(format!("{n} elements are estimated as {estimate}")));

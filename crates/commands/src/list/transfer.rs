@@ -1,4 +1,4 @@
-//! LMOVE, RPOPLPUSH: an element from one list to another.
+//! LMOVE, RPOPLPUSH: move an element from one list to another.
 
 use super::{discard, end, list, popped, pushed};
 use crate::ctx::Ctx;
@@ -61,8 +61,8 @@ fn answer_moved(ctx: &mut Ctx<'_>, from: End, to: End) -> CmdResult {
     Ok(())
 }
 
-/// Moves an element from the list at argument 1 to that at argument 2, and answers it; whether
-/// there was one. Nothing happens when the destination holds something else.
+/// Moves an element from the list at argument 1 to the list at argument 2 and writes it to the
+/// reply. Returns whether there was one. Changes nothing if the destination has another type.
 pub fn transfer(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Error> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     match ctx.db.for_write(&source) {
@@ -98,7 +98,7 @@ fn rotate(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, to: End) -> Vec<u8> {
     })
 }
 
-/// Takes an element; also tells whether it was the last one.
+/// Removes an element. Also returns whether it was the last one.
 fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> (Vec<u8>, bool) {
     let limits = &ctx.settings.limits;
     let mut waste = Waste::default();

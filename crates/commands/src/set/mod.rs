@@ -1,7 +1,7 @@
 //! The set commands.
 //!
-//! What a set looks like in memory, and when it changes its form, is the business of
-//! [`weft_types::set`]; here are the arguments, the replies and the work on several sets.
+//! [`weft_types::set`] defines the encodings of a set and when they change. This module has the
+//! arguments, the replies and the operations on several sets.
 
 mod combine;
 mod edit;
@@ -39,7 +39,7 @@ pub const COMMANDS: &[&Command] = &[
     &combine::SUNIONSTORE,
 ];
 
-/// The set of `record`, or the error that says it holds something else.
+/// The set of `record`, or the error for another type.
 #[inline]
 fn set(record: &Record) -> Result<Set<'_>, Error> {
     Set::of(record).ok_or(WRONG_TYPE)

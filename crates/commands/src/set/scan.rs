@@ -1,8 +1,8 @@
-//! SSCAN: walks over a set in small steps that a client drives.
+//! SSCAN: iterates over a set in small steps driven by the client.
 //!
-//! A small set is answered as a whole. The cursor of a large one is that of its table (see
-//! `weft_types::dict`), with its guarantee: what is in the set during the whole scan is returned
-//! at least once.
+//! A packed set is returned whole. A large one uses the cursor of its table (see
+//! `weft_types::dict`) and gives the same guarantee: a member that exists during the whole scan is
+//! returned at least once.
 
 use super::set;
 use crate::collection_scan::{Found, Options, cursor};
@@ -23,8 +23,8 @@ pub const SSCAN: Command = Command {
         acl: &[],
         group: Group::Set,
         since: "2.8.0",
-        summary: "Walks over the members of a set step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N members.",
+        summary: "Iterates over the members of a set.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N members.",
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer]",
         history: &[],
         tips: &["nondeterministic_output"],

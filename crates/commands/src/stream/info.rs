@@ -1,4 +1,4 @@
-//! XINFO: what is known of a stream, its groups and their consumers.
+//! XINFO: describes a stream, its groups and their consumers.
 
 use super::groups::{counts, group, help, no_group_of_key, wrong_subcommand};
 use super::{answer_entries, answer_entry, answer_id, stream, subcommand};
@@ -13,7 +13,7 @@ use weft_types::stream::{Log, Stream, StreamId};
 
 const KEY: &[KeySpec] = &keys::at(2, &["RO", "ACCESS"]);
 
-/// The answer of XINFO HELP, which clients see line by line.
+/// The reply of XINFO HELP. Clients see these lines.
 const HELP: &[&str] = &[
     "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CONSUMERS <key> <groupname>",
@@ -47,7 +47,7 @@ pub const XINFO: Command = Command {
         arity: -2,
         flags: Flags::NONE,
         keys: &[],
-        summary: "Holds the commands that look into streams.",
+        summary: "A container for commands that describe streams.",
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
@@ -63,7 +63,7 @@ pub const XINFO: Command = Command {
                 summary: "Lists the consumers of a group.",
                 complexity: "O(N) for N consumers.",
                 syntax: "key group",
-                history: &[("7.2.0", "The field `inactive`; `idle` means something else.")],
+                history: &[("7.2.0", "The field `inactive`; a new meaning of `idle`.")],
                 tips: &["nondeterministic_output"],
                 ..GROUPS
             },
@@ -88,8 +88,8 @@ pub const XINFO: Command = Command {
             Spec {
                 name: "stream",
                 arity: -3,
-                summary: "Tells what is known of a stream.",
-                complexity: "O(N) for N entries, pending ones and consumers that are answered.",
+                summary: "Returns information about a stream.",
+                complexity: "O(N) for N entries, pending entries and consumers returned.",
                 syntax: "key [full-block=(full=FULL [COUNT count:integer])]",
                 history: &[
                     ("6.0.0", "The argument `FULL`."),
@@ -98,7 +98,7 @@ pub const XINFO: Command = Command {
                         "The fields `max-deleted-entry-id`, `entries-added`, \
                          `recorded-first-entry-id`, `entries-read` and `lag`.",
                     ),
-                    ("7.2.0", "The field `active-time`; `seen-time` means something else."),
+                    ("7.2.0", "The field `active-time`; a new meaning of `seen-time`."),
                 ],
                 ..GROUPS
             },
@@ -112,7 +112,7 @@ fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The stream of the record that the command asks about.
+/// The stream in the record that the command names.
 fn asked<'a>(record: &'a Option<RecordRef<'_>>) -> Result<&'a Stream, Error> {
     stream(record.as_deref().ok_or(NO_SUCH_KEY)?)
 }
@@ -159,10 +159,12 @@ fn consumers(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// How many entries, pending ones and so on FULL answers of each, unless COUNT says otherwise.
+/// The maximum number of entries, of pending entries per group and so on that FULL returns without
+/// COUNT.
 const DEFAULT_COUNT: usize = 10;
 
-/// What follows the key of XINFO STREAM: `None` is nothing, else the most to be answered of each.
+/// Parses the options of XINFO STREAM: `None` for the short form, or the maximum number of items
+/// per list.
 fn full(ctx: &Ctx<'_>) -> Result<Option<usize>, Error> {
     let count = match ctx.args.len() {
         3 => return Ok(None),
@@ -199,7 +201,7 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// How much work it is to answer up to `most` of everything, in elements.
+/// The work of returning up to `most` items of each list, in elements.
 fn full_work(stream: &Stream, most: usize) -> usize {
     let count = most.min(usize::MAX / 2) as u64;
     let mut work = stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
@@ -210,7 +212,7 @@ fn full_work(stream: &Stream, most: usize) -> usize {
             break;
         }
         let pending = group.pending_len();
-        // Each pending entry is shown once more with its consumer.
+        // Each pending entry is also listed under its consumer.
         work += pending.min(most)
             + group.consumers_len()
             + pending.min(group.consumers_len().saturating_mul(most));
@@ -218,7 +220,7 @@ fn full_work(stream: &Stream, most: usize) -> usize {
     work
 }
 
-/// What both forms tell.
+/// Writes the fields of both forms.
 fn head(reply: &mut Reply, log: &Log) {
     int(reply, "length", log.len() as i64);
     int(reply, "radix-tree-keys", log.blocks() as i64);
@@ -229,7 +231,7 @@ fn head(reply: &mut Reply, log: &Log) {
     id(reply, "recorded-first-entry-id", log.first_id());
 }
 
-/// What the short form tells besides.
+/// Writes the other fields of the short form.
 fn rest(reply: &mut Reply, stream: &Stream) {
     let Stream { log, groups } = stream;
     int(reply, "groups", groups.as_ref().map_or(0, |groups| groups.len()) as i64);
@@ -244,7 +246,7 @@ fn rest(reply: &mut Reply, stream: &Stream) {
     }
 }
 
-/// What FULL tells besides.
+/// Writes the other fields of FULL.
 fn everything(reply: &mut Reply, stream: &Stream, most: usize) {
     let Stream { log, groups } = stream;
     reply.bulk(b"entries");
@@ -296,7 +298,7 @@ fn about_consumer(
     }
 }
 
-/// How far a group has read.
+/// Writes the read position and the lag of a group.
 fn progress(reply: &mut Reply, log: &Log, group: &Group) {
     for (name, n) in [("entries-read", group.entries_read), ("lag", group.lag(&counts(log)))] {
         reply.bulk(name.as_bytes());

@@ -1,4 +1,4 @@
-//! Streams: entries with ids, and those who wait for them.
+//! Streams: append-only entries with ids.
 //!
 //! | file | commands |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | [`read`] | XREAD |
 //! | [`info`] | XINFO |
 //! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
-//! | [`options`] | what XADD and XTRIM take |
-//! | [`work`] | how much they may have to do, for EXEC |
+//! | [`options`] | the options of XADD and XTRIM |
+//! | [`work`] | the work of stream commands, for EXEC |
 //!
-//! A stream stays when its last entry goes: it still knows which ids there were.
+//! A stream stays when its last entry is removed: it keeps its last id.
 
 mod add;
 pub mod groups;
@@ -57,25 +57,25 @@ const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
     Command { spec, lock: Lock::Keys, run, subcommands: &[] }
 }
 
-/// The stream of `record`, or the error that says it holds something else.
+/// The stream of `record`, or the error for another type.
 #[inline]
 fn stream(record: &Record) -> Result<&Stream, Error> {
     Stream::of(record).ok_or(WRONG_TYPE)
 }
 
-/// An id in full, or a time alone, which means its first id.
+/// A complete id, or a time alone, which means the first id of that time.
 #[inline]
 fn id(text: &[u8]) -> Result<StreamId, Error> {
     StreamId::parse(text, 0).ok_or(INVALID_ID)
 }
 
-/// Answers an id.
+/// Writes an id.
 #[inline]
 fn answer_id(reply: &mut Reply, id: StreamId) {
     reply.bulk(id.text().as_bytes());
 }
 
-/// Answers an entry: its id, and its fields and values by turns.
+/// Writes an entry: its id, then its fields and values in turn.
 #[inline]
 fn answer_entry(reply: &mut Reply, entry: &Entry<'_>) {
     reply.array(2);
@@ -95,7 +95,7 @@ fn answer_text(reply: &mut Reply, value: Value<'_>) {
     }
 }
 
-/// Answers up to `most` of the entries as an array; how many.
+/// Writes up to `most` entries as an array. Returns their number.
 fn answer_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = Entry<'a>>,

@@ -1,9 +1,8 @@
-//! XREAD: what came to streams after the last that the client knows, or will come.
+//! XREAD: entries after the last id that the client knows, or the next ones to arrive.
 //!
-//! A client that waits is run again with every entry that is added, and with every other change of
-//! its streams ([`weft_keyspace::commit`]); each of those that wait for a stream gets its entries.
-//! `$` means the last entry at the time of the call: while the client waits, its command has the id
-//! in its place.
+//! A blocked client's command runs again after every new entry and every other change of its
+//! streams ([`weft_keyspace::commit`]). Every client that is blocked on a stream gets the entries.
+//! `$` means the last id at the time of the call, so the blocked command has that id instead.
 
 use super::{answer_entries, id, stream};
 use crate::blocking::timeout_ms;
@@ -29,8 +28,8 @@ pub const XREAD: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Answers the entries of streams behind these ids, or waits for some.",
-        // The reference tells none.
+        summary: "Returns the entries of streams after the given ids. With BLOCK, waits for new ones.",
+        // The reference has no text here.
         complexity: "",
         syntax: "[COUNT count:integer] [BLOCK milliseconds:integer] \
                  STREAMS streams=(key... id...)",
@@ -51,13 +50,12 @@ const NO_NEWS: Error = Error::new(
      <consumer> option.",
 );
 
-/// The arguments.
 struct Request {
-    /// The most entries of each stream.
+    /// The maximum number of entries of each stream.
     count: u64,
-    /// With BLOCK: how long to wait at most.
+    /// With BLOCK: the maximum time to wait.
     block: Option<Option<u64>>,
-    /// Where the keys begin, and how many there are; as many ids are behind them.
+    /// The position of the first key, and the number of keys. As many ids follow.
     at: usize,
     streams: usize,
 }
@@ -72,7 +70,7 @@ impl Request {
                 request.block = Some(timeout_ms(ctx, i + 1)?);
                 i += 2;
             } else if i < last && ctx.is(i, "count") {
-                // None and fewer mean all.
+                // Zero and negative counts mean all.
                 let count = u64::try_from(ctx.int(i + 1)?).unwrap_or(0);
                 request.count = if count == 0 { u64::MAX } else { count };
                 i += 2;
@@ -95,7 +93,7 @@ impl Request {
     }
 }
 
-/// For a list of streams without as many ids.
+/// The error for a list of streams with a different number of ids.
 fn unbalanced(name: &str, sign: char) -> Error {
     Error::owned(format!(
         "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be \
@@ -103,14 +101,14 @@ fn unbalanced(name: &str, sign: char) -> Error {
     ))
 }
 
-/// Shows the stream at `key` to `look`, unless it is missing or in a shard that is not held: whoever
-/// adds to that one will come by.
+/// Passes the stream at `key` to `look`, unless the key is missing or in a shard that is not held.
+/// A thread that adds to such a stream will serve the client itself.
 fn with_log<T>(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     look: impl FnOnce(&Log) -> T,
 ) -> Result<Option<T>, Error> {
-    // Whoever serves a client holds what it happens to hold: that must not be heard in what is missed.
+    // A serving thread holds only some shards. Its lookups must not cause keymiss events.
     if ctx.lane == Lane::Served && !(ctx.holds(key) && ctx.db.contains(key)) {
         return Ok(None);
     }
@@ -120,11 +118,11 @@ fn with_log<T>(
     }
 }
 
-/// What is to be answered of one stream.
+/// The part of one stream to return.
 struct Wanted {
-    /// Behind this one.
+    /// The last id that the client has.
     id: StreamId,
-    /// There is something.
+    /// Whether there are later entries.
     served: bool,
 }
 
@@ -153,7 +151,8 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
             };
             Ok((Wanted { id, served }, work))
         }) {
-            // A client that waits is told so when one of its streams grows, and not by other changes of these.
+            // A blocked client gets the error for another type only when one of its streams has
+            // entries.
             Err(e) if ctx.lane == Lane::Served => {
                 other_type = Some(e);
                 None
@@ -171,8 +170,8 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
         wanted.push(one);
     }
     ctx.weigh(work)?;
-    // The reference looks at all of them twice: it counts each look, and tells twice of those that it misses. Those
-    // that are served are looked at again below.
+    // The reference reads every stream twice: it counts each read, and sends two keymiss events.
+    // The streams with entries are read again below.
     if ctx.lane != Lane::Served {
         for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.served) {
             let _ = ctx.db.read(&ctx.key(at + n));
@@ -197,7 +196,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     }
 }
 
-/// Answers the streams of which there is something.
+/// Replies with the streams that have entries.
 fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize) -> CmdResult {
     if ctx.reply.is_resp3() {
         ctx.reply.map(served);
@@ -218,7 +217,7 @@ fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize
                 let entries = stream(&record)?.log.range(from, StreamId::MAX);
                 answer_entries(ctx.reply, entries, most);
             }
-            // It was there a moment ago.
+            // It existed a moment ago.
             None => ctx.reply.array(0),
         }
     }

@@ -1,4 +1,4 @@
-//! XSETID: what a stream remembers, set by who knows better.
+//! XSETID: sets a stream's last id and counters, for replication and restores.
 
 use super::id;
 use crate::ctx::Ctx;
@@ -18,7 +18,7 @@ pub const XSETID: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Sets the last id of a stream, and what else it remembers; for replication.",
+        summary: "Sets the last id and the counters of a stream, for replication.",
         complexity: "O(1)",
         syntax: "key last-id [ENTRIESADDED entries-added:integer]@7.0.0 \
                  [MAXDELETEDID max-deleted-id]@7.0.0",
@@ -41,11 +41,11 @@ const TOO_FEW: Error = Error::new(
     "ERR The entries_added specified in XSETID is smaller than the target stream length",
 );
 
-/// The arguments behind the key.
+/// The arguments after the key.
 struct Memory {
     last: StreamId,
     added: Option<u64>,
-    /// 0-0, too, leaves what there is.
+    /// 0-0 keeps the current value.
     max_deleted: StreamId,
 }
 
@@ -80,7 +80,7 @@ impl Memory {
         if log.last_entry_id().is_some_and(|top| self.last < top) {
             return Err(BELOW_TOP);
         }
-        // An empty stream may say anything.
+        // An empty stream accepts any value.
         if self.added.is_some_and(|added| added < log.len()) {
             return Err(TOO_FEW);
         }

@@ -1,13 +1,13 @@
-//! How much a command on a stream may have to do, for who can't ask the command itself: EXEC runs
-//! each of its commands on what those in front of it have made.
+//! Estimates the work of commands on a stream for EXEC. EXEC can't run the commands to find out:
+//! each one works on the results of the previous ones.
 
 use super::options::trim_of;
 use weft_base::num::parse_i64;
 use weft_types::Record;
 use weft_types::stream::Stream;
 
-/// About how much work the command of this name is on the value of `record`, in elements and beside
-/// its arguments; rather too much than too little. O(log n + groups).
+/// The approximate work of the command `name` on the value of `record`, in elements and without its
+/// arguments. Rather too much than too little. O(log n + groups).
 pub fn work(name: &str, args: &[&[u8]], record: &Record) -> usize {
     let Some(stream) = Stream::of(record) else { return 1 };
     let log = &stream.log;
@@ -20,7 +20,7 @@ pub fn work(name: &str, args: &[&[u8]], record: &Record) -> usize {
     }
 }
 
-/// All entries, and all that is pending with whomever.
+/// All entries, and all pending entries of all groups.
 fn everything(stream: &Stream) -> usize {
     let entries = usize::try_from(stream.log.len()).unwrap_or(usize::MAX);
     let groups = stream.groups.iter().flat_map(|groups| groups.iter());
@@ -29,7 +29,7 @@ fn everything(stream: &Stream) -> usize {
     })
 }
 
-/// Entries are looked at for each that is asked for, if there are so many.
+/// XAUTOCLAIM examines this many pending entries per requested one, if there are enough.
 fn auto_claim(args: &[&[u8]], stream: &Stream) -> usize {
     const DEFAULT_COUNT: i64 = 100;
     const LOOKED_AT: usize = 10;

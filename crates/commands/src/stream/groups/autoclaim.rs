@@ -1,4 +1,4 @@
-//! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
+//! XAUTOCLAIM: gives entries that have been pending for long to a consumer, step by step.
 
 use super::log::Deliveries;
 use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
@@ -21,9 +21,9 @@ pub const XAUTOCLAIM: Command = Command {
         group: CommandGroup::Stream,
         since: "6.2.0",
         summary: "Gives entries that have been pending for long to another consumer of their group.",
-        complexity: "O(N) for N entries that are looked at, ten times the count at most.",
+        complexity: "O(N) for N entries examined, at most ten times the count.",
         syntax: "key group consumer min-idle-time start [COUNT count:integer] [justid=JUSTID]",
-        history: &[("7.0.0", "A third element of the reply: entries that are no more.")],
+        history: &[("7.0.0", "A third element of the reply: deleted entries.")],
         tips: &["nondeterministic_output"],
     },
     lock: Lock::Keys,
@@ -34,14 +34,14 @@ pub const XAUTOCLAIM: Command = Command {
 const MIN_IDLE: Error = Error::new("ERR Invalid min-idle-time argument for XAUTOCLAIM");
 const COUNT: Error = Error::new("ERR COUNT must be > 0");
 
-/// The count without COUNT.
+/// The default of COUNT.
 const DEFAULT_COUNT: usize = 100;
-/// How many entries are looked at for each one that may be answered.
+/// Entries examined for each one that may be returned.
 const LOOKED_AT: usize = 10;
-/// The greatest count: the reference wants room for as many ids.
+/// The maximum count: the reference allocates room for as many ids.
 const MAX_COUNT: usize = i64::MAX as usize / size_of::<StreamId>();
 
-/// What a request asks for.
+/// The arguments.
 struct Sweep {
     min_idle_ms: i64,
     from: StreamId,
@@ -49,13 +49,13 @@ struct Sweep {
     just_ids: bool,
 }
 
-/// What one step has found.
+/// The result of one step.
 #[derive(Default)]
 struct Found {
     claimed: Vec<(StreamId, Pending)>,
-    /// Those that are pending, but no longer in the stream.
+    /// Pending entries that are no longer in the stream.
     gone: Vec<StreamId>,
-    /// Where the next step begins; 0-0 at the end.
+    /// The start of the next step; 0-0 at the end.
     next: StreamId,
 }
 
@@ -81,7 +81,8 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Counts what a sweep looks at: it ends when it has found enough.
+    /// The meter for the entries that a sweep examines. The sweep ends early when it has found
+    /// enough.
     fn meter(&self, lane: Lane, log: &Log, group: &Group) -> Meter {
         let most = self.count.saturating_mul(LOOKED_AT).min(group.pending_len());
         lane.meter(most, most.saturating_mul(log.look_up_work()))
@@ -92,7 +93,7 @@ impl Sweep {
         idle_ms >= self.min_idle_ms || self.min_idle_ms == 0
     }
 
-    /// Looks for what is to be given away, while `meter` lets it. Nothing is changed.
+    /// Finds the entries to claim, until `meter` runs out. Changes nothing.
     fn look(&self, log: &Log, group: &Group, now_ms: i64, meter: &mut Meter) -> Found {
         let mut found = Found::default();
         let mut attempts = self.count.saturating_mul(LOOKED_AT);
@@ -120,7 +121,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     let args = ctx.args;
     let key = ctx.key(1);
     let (name, consumer_name, now_ms) = (args[2], args[3], ctx.now_ms());
-    // A missing key is told of, whatever is wrong with the arguments.
+    // The reference sends the keymiss event before it checks the other arguments.
     let record = ctx.db.read(&key);
     let sweep = sweep?;
     let stream = record.as_deref().map(super::stream).transpose()?;
@@ -157,7 +158,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
             done.note(group, *id);
             match sweep.just_ids {
                 true => answer_id(reply, *id),
-                false => assert!(answer_found(reply, log, *id), "it was there just now"),
+                false => assert!(answer_found(reply, log, *id), "the entry exists"),
             }
         }
         if !found.claimed.is_empty() {

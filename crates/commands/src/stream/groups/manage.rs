@@ -1,4 +1,4 @@
-//! XGROUP: making and removing groups and their consumers.
+//! XGROUP: creates, changes and removes groups and their consumers.
 
 use super::{edit, group, help, no_group_of_key, stream, tell_consumer, wrong_subcommand};
 use crate::ctx::Ctx;
@@ -21,7 +21,7 @@ const NO_KEY: Error = Error::new(
 const BUSY_GROUP: Error = Error::new("BUSYGROUP Consumer Group name already exists");
 const ENTRIES_READ: Error = Error::new("ERR value for ENTRIESREAD must be positive or -1");
 
-/// The answer of XGROUP HELP, which clients see line by line.
+/// The reply of XGROUP HELP. Clients see these lines.
 const HELP: &[&str] = &[
     "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CREATE <key> <groupname> <id|$> [option]",
@@ -50,7 +50,7 @@ const CREATE: Spec = Spec {
     acl: &[],
     group: CommandGroup::Stream,
     since: "5.0.0",
-    summary: "Makes a consumer group.",
+    summary: "Creates a consumer group.",
     complexity: "O(1)",
     syntax: "key group id-selector=(id|new-id=$) [mkstream=MKSTREAM] \
              [ENTRIESREAD entriesread:integer<entries-read>]",
@@ -64,7 +64,7 @@ pub const XGROUP: Command = Command {
         arity: -2,
         flags: Flags::NONE,
         keys: &[],
-        summary: "Holds the commands that manage consumer groups.",
+        summary: "A container for commands that manage consumer groups.",
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
@@ -79,7 +79,7 @@ pub const XGROUP: Command = Command {
                 name: "createconsumer",
                 arity: 5,
                 since: "6.2.0",
-                summary: "Makes a consumer in a group.",
+                summary: "Creates a consumer in a group.",
                 syntax: "key group consumer",
                 history: &[],
                 ..CREATE
@@ -92,8 +92,8 @@ pub const XGROUP: Command = Command {
                 arity: 5,
                 flags: Flags::WRITE,
                 keys: DELETE,
-                summary: "Deletes a consumer from a group, with what is pending with it.",
-                complexity: "O(N) for N entries that are pending with it.",
+                summary: "Deletes a consumer and its pending entries from a group.",
+                complexity: "O(N) for N pending entries of the consumer.",
                 syntax: "key group consumer",
                 history: &[],
                 ..CREATE
@@ -107,7 +107,7 @@ pub const XGROUP: Command = Command {
                 flags: Flags::WRITE,
                 keys: DELETE,
                 summary: "Deletes a consumer group.",
-                complexity: "O(N) for N entries that are pending in it.",
+                complexity: "O(N) for N pending entries of the group.",
                 syntax: "key group",
                 history: &[],
                 ..CREATE
@@ -132,7 +132,7 @@ pub const XGROUP: Command = Command {
                 name: "setid",
                 flags: Flags::WRITE,
                 keys: &keys::at(2, &["RW", "UPDATE"]),
-                summary: "Sets how far a group has read.",
+                summary: "Sets the last delivered id of a group.",
                 syntax: "key group id-selector=(id|new-id=$) \
                          [ENTRIESREAD entriesread:integer<entries-read>]",
                 history: &[("7.0.0", "The argument `ENTRIESREAD`.")],
@@ -155,7 +155,7 @@ struct Options {
 }
 
 impl Options {
-    /// `creates`: they are those of CREATE.
+    /// Parses the options; `creates` selects those of CREATE.
     fn parse(ctx: &Ctx<'_>, creates: bool) -> Result<Options, Error> {
         let mut options = Options { make_stream: false, entries_read: None };
         let mut i = 5;
@@ -178,8 +178,8 @@ impl Options {
     }
 }
 
-/// The id at argument 4, where `$` is the last one of the stream and, for SETID, `-` and `+` are the
-/// ends of all.
+/// The id at argument 4. `$` is the stream's last id. With `ends` (SETID), `-` and `+` are the
+/// smallest and the largest id.
 fn id_or_last(ctx: &Ctx<'_>, last_id: StreamId, ends: bool) -> Result<StreamId, Error> {
     match ctx.args[4] {
         b"$" => Ok(last_id),
@@ -224,7 +224,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// For what needs a stream and, with `needs_group`, a group of it: what is known of them.
+/// Checks that the stream exists and, with `needs_group`, the group. Returns the stream's last id.
 fn existing(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
     let key = ctx.key(2);
     let name = ctx.args[3];
@@ -237,7 +237,7 @@ fn existing(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
     }
 }
 
-/// Lets `work` change the group, which is there.
+/// Lets `work` change the group, which must exist.
 fn change<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T, Error> {
     let key = ctx.key(2);
     let name = ctx.args[3];
@@ -310,7 +310,7 @@ fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.reply.int(i64::from(group.is_some()));
     if let Some(group) = group {
         ctx.db.turn.discard(group.into_waste());
-        // Who waits for entries of this group waits in vain.
+        // Wake clients that are blocked on this group: their read now fails.
         ctx.db.rouse(&key);
         ctx.notify(Classes::STREAM, "xgroup-destroy", &key);
         ctx.db.log_anyway();

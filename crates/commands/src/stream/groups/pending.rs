@@ -1,4 +1,4 @@
-//! XPENDING: what was delivered to a group and not acknowledged.
+//! XPENDING: entries that were delivered to a group and not acknowledged.
 
 use super::{answer_id, group, no_group, stream};
 use crate::ctx::{Ctx, FAST_WORK, Lane};
@@ -19,12 +19,12 @@ pub const XPENDING: Command = Command {
         acl: &[],
         group: CommandGroup::Stream,
         since: "5.0.0",
-        summary: "Tells what is pending in a consumer group.",
-        complexity: "O(N) for N entries that are answered or, with IDLE, looked at; O(C) for C \
+        summary: "Returns the pending entries of a consumer group, or a summary of them.",
+        complexity: "O(N) for N entries returned or, with IDLE, examined; O(C) for C \
                      consumers without a range.",
         syntax: "key group [filters=([IDLE min-idle-time:integer]@6.2.0 start end count:integer \
                  [consumer])]",
-        history: &[("6.2.0", "The argument `IDLE` and ends that are excluded.")],
+        history: &[("6.2.0", "The argument `IDLE` and exclusive ends.")],
         tips: &["nondeterministic_output"],
     },
     lock: Lock::Keys,
@@ -32,12 +32,12 @@ pub const XPENDING: Command = Command {
     subcommands: &[],
 };
 
-/// Which pending entries are asked for.
+/// The requested pending entries.
 struct Filter<'a> {
     from: StreamId,
     to: StreamId,
     count: usize,
-    /// They must have been delivered at this time (Unix milliseconds) or before.
+    /// The latest delivery time (Unix milliseconds).
     until_ms: i64,
     consumer: Option<&'a [u8]>,
 }
@@ -77,7 +77,7 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
     let group = found.and_then(|stream| group(stream, args[2])).ok_or_else(|| no_group(args))?;
     let work = match &filter {
         Some(filter) => filter.count.min(group.pending_len()),
-        // All of them are looked at, though few may have anything.
+        // All consumers are examined, though few may have pending entries.
         None if group.pending_len() > 0 => group.consumers_len(),
         None => 0,
     };
@@ -86,7 +86,7 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
         summary(ctx.reply, group);
         return Ok(());
     };
-    // With IDLE it may look at many and answer few.
+    // With IDLE the command may examine many entries and return few.
     let enough = match ctx.lane {
         Lane::Fast => FAST_WORK,
         Lane::Slow | Lane::Transaction | Lane::Served => usize::MAX,
@@ -97,7 +97,7 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
     }
 }
 
-/// Answers how many are pending, their ends, and with whom they are.
+/// Writes the number of pending entries, the first and last id, and the number per consumer.
 fn summary(reply: &mut Reply, group: &Group) {
     reply.array(4);
     reply.int(group.pending_len() as i64);
@@ -119,8 +119,8 @@ fn summary(reply: &mut Reply, group: &Group) {
     reply.finish(consumers, n);
 }
 
-/// Answers the entries that are asked for; whether it came to an end before it had looked at more
-/// than `enough`.
+/// Writes the requested entries. Returns `false` if it stopped after it had examined `enough`
+/// entries.
 fn range(
     reply: &mut Reply,
     group: &Group,
@@ -141,7 +141,7 @@ fn range(
     let is_wanted = |id: StreamId| id <= filter.to;
     let ended = match filter.consumer.map(|name| group.find_consumer(name)) {
         _ if filter.count == 0 => true,
-        // Nothing is pending with a consumer that is not there.
+        // A consumer that does not exist has no pending entries.
         Some(None) => true,
         Some(Some(owner)) => {
             let all = group.pending_of(owner, filter.from).take_while(|(id, _)| is_wanted(*id));

@@ -1,8 +1,8 @@
-//! XREADGROUP: entries for a consumer, new ones or those that it has got and not acknowledged.
+//! XREADGROUP: reads new entries, or the unacknowledged ones of a consumer.
 //!
-//! New entries wait for nobody: a client that finds none may stand in line, and gets its turn when
-//! something happens to one of its keys. What the reference tells a client whose group has gone
-//! meanwhile is what it would tell one that comes then, so nothing is done about it here.
+//! A client that finds no new entries may block. Its command runs again after each change of its
+//! keys. If its group was destroyed meanwhile, the command returns the same error as for a new
+//! call, so that case needs no code here.
 
 use super::log::Deliveries;
 use super::{answer_id, consumer, counts, edit, group, parts, shown, stream, tell_consumer};
@@ -31,8 +31,8 @@ pub const XREADGROUP: Command = Command {
         acl: &[],
         group: CommandGroup::Stream,
         since: "5.0.0",
-        summary: "Reads entries as a consumer of a group, or waits for them.",
-        complexity: "O(N) for N entries that are answered.",
+        summary: "Reads entries as a consumer of a group. With BLOCK, waits for new ones.",
+        complexity: "O(N) for N entries returned.",
         syntax: "GROUP group-block=(group consumer) [COUNT count:integer] \
                  [BLOCK milliseconds:integer] [noack=NOACK] STREAMS streams=(key... id...)",
         history: &[],
@@ -59,26 +59,26 @@ const LAST_ENTRY: Error = Error::new(
      just return an empty result set.",
 );
 
-/// What a request asks for.
+/// The arguments.
 struct Options<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
-    /// The most entries of each stream; 0: all.
+    /// The maximum number of entries of each stream; 0: all.
     count: usize,
-    /// `Some`: the client would wait, for so many milliseconds, or for ever.
+    /// `Some` with BLOCK: the timeout in milliseconds, or `None` for no timeout.
     block: Option<Option<u64>>,
     no_ack: bool,
-    /// Where the keys begin, and how many there are.
+    /// The position of the first key, and the number of keys.
     keys_at: usize,
     keys: usize,
 }
 
-/// What is asked of one stream.
+/// The entries requested from one stream.
 #[derive(Clone, Copy)]
 enum Asked {
-    /// What nobody in the group has got yet.
+    /// Entries not yet delivered to the group.
     New,
-    /// What the consumer has got behind this id, and not acknowledged.
+    /// Unacknowledged entries of this consumer after this id.
     History(StreamId),
 }
 
@@ -119,13 +119,13 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What is asked of the stream whose id is `text`.
+/// The request that the id `text` means.
 fn asked(text: &[u8]) -> Result<Asked, Error> {
     match text {
         b"$" => Err(LAST_ID),
         b"+" => Err(LAST_ENTRY),
         b">" => Ok(Asked::New),
-        // The greatest id means the same to the reference as `>`.
+        // The reference treats the largest id like `>`.
         _ => Ok(match id(text)? {
             StreamId::MAX => Asked::New,
             id => Asked::History(id),
@@ -171,14 +171,14 @@ fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Looks at all streams before anything is done: the arguments of the keys that are to be read, and
-/// what is asked of each.
+/// Checks all streams before any change. Returns the argument positions of the keys to read, and
+/// the request for each.
 fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, Asked); 4]>, Error> {
     let mut all = SmallVec::new();
     let mut work = 0;
     for i in options.keys_at..options.keys_at + options.keys {
         let key = ctx.key(i);
-        // Who serves a client that waits need not hold all its keys.
+        // A thread that serves a blocked client may not hold all its keys.
         if ctx.lane == Lane::Served && !ctx.holds(&key) {
             continue;
         }
@@ -194,7 +194,7 @@ fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, As
     Ok(all)
 }
 
-/// How much work it is to answer that, in elements; not looked at further than `enough`.
+/// The work of one request, in elements. Stops counting beyond `enough`.
 fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked, enough: usize) -> usize {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     match asked {
@@ -220,7 +220,8 @@ fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked, enoug
     }
 }
 
-/// Answers what is asked of the stream at argument `i`, if there is anything; whether there was.
+/// Writes the requested entries of the stream at argument `i`, if there are any. Returns whether
+/// there were.
 fn serve(
     ctx: &mut Ctx<'_>,
     options: &Options<'_>,
@@ -230,7 +231,7 @@ fn serve(
 ) -> Result<bool, Error> {
     let key = ctx.key(i);
     let now_ms = ctx.now_ms();
-    // As in the reference, which looks at it a second time.
+    // The reference reads the key a second time and counts that.
     ctx.db.turn.tally.hits += 1;
     let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
@@ -279,7 +280,7 @@ fn serve(
     Ok(served)
 }
 
-/// Answers what nobody in the group has got yet, and makes it pending with `owner`.
+/// Writes the entries not yet delivered to the group, and makes them pending for `owner`.
 fn deliver(
     reply: &mut Reply,
     log: &Log,
@@ -312,7 +313,7 @@ fn deliver(
     reply.finish(entries, n);
 }
 
-/// Answers what is pending with `owner` behind the id `after`, as far as it is still there.
+/// Writes the pending entries of `owner` after the id `after`, with null for deleted ones.
 #[allow(clippy::too_many_arguments, reason = "the parts of one delivery")]
 fn deliver_again(
     reply: &mut Reply,
