@@ -1,4 +1,4 @@
-//! GET and the reads that do something to the key as well: GETDEL, GETEX; and DELIFEQ.
+//! GET, the reads that also change the key (GETDEL, GETEX), and DELIFEQ.
 
 use super::options::{Asking, Lifetime, Options};
 use super::{answer, string};
@@ -18,7 +18,7 @@ pub const GET: Command = Command {
         acl: &[],
         group: Group::String,
         since: "1.0.0",
-        summary: "Answers the string value of a key.",
+        summary: "Returns the string value of a key.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],
@@ -35,7 +35,7 @@ pub const GETDEL: Command = Command {
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "6.2.0",
-        summary: "Answers the string value of a key and removes the key.",
+        summary: "Returns the string value of a key and removes the key.",
         ..GET.spec
     },
     run: getdel,
@@ -51,10 +51,10 @@ pub const GETEX: Command = Command {
             flags: &["RW", "ACCESS", "UPDATE"],
             begin: Begin::Index(1),
             find: Find::Range { last: 0, step: 1, limit: 0 },
-            notes: "RW and UPDATE since the time to live may change",
+            notes: "RW and UPDATE because the time to live may change",
         }],
         since: "6.2.0",
-        summary: "Answers the string value of a key and changes its expiration time.",
+        summary: "Returns the string value of a key and sets or removes its expiry.",
         syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
                  persist=PERSIST)]",

@@ -1,15 +1,15 @@
-//! The options that SET, GETEX and MSETEX share: when to store, and for how long.
+//! The options that SET, GETEX and MSETEX share: the condition and the lifetime.
 //!
-//! The three commands take different subsets of one language. They are read in two passes, as
-//! clients can tell from the errors: first the words alone, where anything out of place is a
-//! syntax error, and then the one time among them, which may be no number or no possible time.
-//! A word may be repeated, and so may a time with the same word (the last one counts), but two
-//! different conditions or two different lifetimes exclude each other.
+//! Each command accepts a subset of the options. They are parsed in two passes, because clients can
+//! see the order of the errors. The first pass checks the words; anything unexpected is a syntax
+//! error. The second pass converts the time, which may be malformed or out of range. A word may be
+//! repeated, and so may a time with the same word (the last one counts). Two different conditions
+//! or two different lifetimes are an error.
 
 use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
 use weft_base::num;
 
-/// Which command is asking: not every word is known to every command.
+/// The command whose options are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
     Set,
@@ -17,7 +17,7 @@ pub(super) enum Asking {
     MSetEx,
 }
 
-/// What must be true of a key before it is set.
+/// The condition for setting a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Condition<'a> {
     #[default]
@@ -30,29 +30,29 @@ pub(super) enum Condition<'a> {
     Equals(&'a [u8]),
 }
 
-/// What becomes of a key's expiry.
+/// The effect on a key's expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Lifetime {
-    /// No option was given: SET takes the expiry away, GETEX lets it be.
+    /// No option was given: SET removes the expiry, GETEX keeps it.
     #[default]
     Unsaid,
     /// KEEPTTL
     Keep,
     /// PERSIST
     Persist,
-    /// EX, PX, EXAT, PXAT: Unix time in milliseconds, perhaps in the past.
+    /// EX, PX, EXAT, PXAT: Unix time in milliseconds, possibly in the past.
     Until(i64),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options<'a> {
     pub condition: Condition<'a>,
-    /// GET: answer the old value.
+    /// GET: return the old value.
     pub get: bool,
     pub lifetime: Lifetime,
 }
 
-/// How a time is written down.
+/// The unit and base of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// EX
@@ -78,8 +78,8 @@ impl Unit {
     }
 }
 
-/// The Unix time in milliseconds that `text` means at `now` (the same unit). `command` is named
-/// in the error for a time that is not positive or beyond 64 bits.
+/// The Unix time in milliseconds of `text` in `unit`. `now` is in Unix milliseconds. `command`
+/// appears in the error for a time that is not positive or overflows 64 bits.
 pub(super) fn expiry(text: &[u8], unit: Unit, now: i64, command: &str) -> Result<i64, Error> {
     let n = num::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
     let at = match unit {
@@ -92,7 +92,7 @@ pub(super) fn expiry(text: &[u8], unit: Unit, now: i64, command: &str) -> Result
     at.ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{command}' command")))
 }
 
-/// A lifetime as its words say it, the time not yet understood.
+/// A parsed lifetime option, its time not yet converted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said<'a> {
     Nothing,
@@ -102,7 +102,7 @@ enum Said<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options `words` of a command executed at `now` (Unix milliseconds).
+    /// Parses the options `words` of a command executed at `now` (Unix milliseconds).
     pub fn parse(words: &[&'a [u8]], asking: Asking, now: i64) -> Result<Self, Error> {
         let mut options = Options::default();
         let mut said = Said::Nothing;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_command_accepts() {
+    fn each_command_accepts_its_options() {
         use Asking::{GetEx, MSetEx, Set};
         let plain = Options::default();
         let with = |condition, get, lifetime| Options { condition, get, lifetime };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_none() {
+    fn invalid_times_are_errors() {
         for text in ["EX abc", "PX 1.5", "EXAT 01", "NX PXAT 9223372036854775808"] {
             assert_eq!(parse(text, Asking::Set), Err(NOT_AN_INTEGER), "{text}");
         }

@@ -1,7 +1,7 @@
-//! SET and its elder relatives: SETNX, SETEX, PSETEX, GETSET.
+//! SET and the older SETNX, SETEX, PSETEX, GETSET.
 //!
-//! All of them are one function, [`store`]: look at the key, decide, write, with one lookup and,
-//! when the value keeps its length, without an allocation.
+//! All of them use one function, [`store`]. It takes one lookup, and no allocation if the new value
+//! has the same size.
 
 use super::options::{Asking, Condition, Lifetime, Options, Unit, expiry};
 use super::{answer, string};
@@ -24,12 +24,12 @@ pub const SET: Command = Command {
             flags: &["RW", "ACCESS", "UPDATE", "VARIABLE_FLAGS"],
             begin: Begin::Index(1),
             find: Find::Range { last: 0, step: 1, limit: 0 },
-            notes: "RW and ACCESS since `GET` reads the old value",
+            notes: "RW and ACCESS because `GET` reads the old value",
         }],
         acl: &[],
         group: Group::String,
         since: "1.0.0",
-        summary: "Gives a key a string value, whatever it held before.",
+        summary: "Sets the string value of a key, whatever its old type.",
         complexity: "O(1)",
         syntax: "key value [condition=(nx=NX@2.6.12|xx=XX@2.6.12|IFEQ comparison-value@8.1.0)] \
                  [get=GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12|\
@@ -39,7 +39,7 @@ pub const SET: Command = Command {
             ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
             ("6.0.0", "Option `KEEPTTL`."),
             ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
-            ("7.0.0", "`NX` and `GET` may be given together."),
+            ("7.0.0", "`NX` and `GET` can be combined."),
             ("8.1.0", "Option `IFEQ`."),
         ],
         tips: &[],
@@ -55,7 +55,7 @@ pub const SETNX: Command = Command {
         arity: 3,
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
         keys: &keys::one(&["OW", "INSERT"]),
-        summary: "Gives a key a string value unless the key exists.",
+        summary: "Sets the string value of a key unless the key exists.",
         syntax: "key value",
         history: &[],
         ..SET.spec
@@ -71,7 +71,7 @@ pub const SETEX: Command = Command {
         flags: SET.spec.flags,
         keys: &keys::one(&["OW", "UPDATE"]),
         since: "2.0.0",
-        summary: "Gives a key a string value and a time to live in seconds.",
+        summary: "Sets the string value of a key and its time to live in seconds.",
         syntax: "key seconds:integer value",
         history: &[],
         ..SET.spec
@@ -85,7 +85,7 @@ pub const PSETEX: Command = Command {
         name: "psetex",
         flags: SETEX.spec.flags,
         since: "2.6.0",
-        summary: "Gives a key a string value and a time to live in milliseconds.",
+        summary: "Sets the string value of a key and its time to live in milliseconds.",
         syntax: "key milliseconds:integer value",
         ..SETEX.spec
     },
@@ -99,7 +99,7 @@ pub const GETSET: Command = Command {
         arity: 3,
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
         keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
-        summary: "Gives a key a string value and answers the one that it had.",
+        summary: "Sets the string value of a key and returns the old value.",
         syntax: "key value",
         history: &[],
         ..SET.spec
@@ -149,13 +149,13 @@ fn getset(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Sets the key at argument 1 to the value at argument `at` if the condition holds; whether it did. With `get` the old value,
-/// or null, is the reply.
+/// Sets the key at argument 1 to the value at argument `at` if the condition holds. Returns whether
+/// it did. With `get`, writes the old value or null as the reply.
 #[inline]
 fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Error> {
     let key = ctx.key(1);
     let value = ctx.value(at);
-    // Set and over at once: all that may happen is that the old value goes.
+    // The new value would expire at once, so SET only removes the old value.
     let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
     if options.get && ctx.db.turn.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
         ctx.notify(Classes::MISS, "keymiss", &key);
@@ -201,8 +201,8 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
     result
 }
 
-/// Tells of a key that was set; `over`: for no time, so that all that has happened is that the value
-/// that was `found` is gone.
+/// Sends the notifications for a key that was set. With `over`, the new value expired at once, and
+/// the only effect is the removal of the old value, if one was `found`.
 #[cold]
 fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found: bool) {
     if !over {
@@ -215,8 +215,7 @@ fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found:
     }
 }
 
-/// Logs what was done: SET of the value at argument `value`, in words that mean the same at any time
-/// and answer nothing.
+/// Logs a SET of the value at argument `value`, with an absolute time and without GET.
 #[cold]
 fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over: bool) {
     if over {
@@ -258,7 +257,7 @@ fn holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> 
     })
 }
 
-/// Sets `key`, which holds `old`, to `value`.
+/// Sets `key` to `value`; `old` is its current record.
 #[inline]
 pub(super) fn write(
     key: &Key<'_>,
