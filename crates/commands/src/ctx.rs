@@ -424,8 +424,16 @@ mod tests {
                 bench.turn.tally = Tally::default();
                 assert_eq!(bench.is_too_long(&args), too_long, "{once:?} {n}");
                 if too_long {
-                    assert_eq!(bench.turn.tally, Tally::default(), "{once:?}: the command has begun");
-                    assert_eq!(bench.run("DBSIZE"), ":0|", "{once:?}: the command has changed a key");
+                    assert_eq!(
+                        bench.turn.tally,
+                        Tally::default(),
+                        "{once:?}: the command has begun"
+                    );
+                    assert_eq!(
+                        bench.run("DBSIZE"),
+                        ":0|",
+                        "{once:?}: the command has changed a key"
+                    );
                 }
             }
         }

@@ -172,7 +172,7 @@ pub struct Spec {
     pub arity: i16,
     pub flags: Flags,
     pub keys: &'static [KeySpec],
-    /// ACL categories, with `@`, besides those that the flags and the group imply.
+    /// ACL categories, with `@`, in addition to those that the flags and the group imply.
     pub acl: &'static [&'static str],
     pub group: Group,
     pub since: &'static str,

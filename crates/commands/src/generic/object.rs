@@ -79,7 +79,12 @@ pub const OBJECT: Command = Command {
             run: help,
             subcommands: &[],
         },
-        subcommand("idletime", "2.2.3", "Returns the time since the last access to a key.", idletime),
+        subcommand(
+            "idletime",
+            "2.2.3",
+            "Returns the time since the last access to a key.",
+            idletime,
+        ),
         subcommand("refcount", "2.2.3", "Returns the reference count of a value.", refcount),
     ],
 };

@@ -1,8 +1,7 @@
-//! ZRANGE with all that it can do, the five older commands that do a part of it each, and
-//! ZRANGESTORE.
+//! ZRANGE with all its options, the five older commands that each do a part of it, and ZRANGESTORE.
 //!
-//! The older ones are ZRANGE with some of the options decided by the name: what a range is by
-//! ([`By`]) and its direction. Options that are decided are not accepted as words.
+//! The older commands are ZRANGE with some options fixed by the name: the kind of range ([`By`])
+//! and the direction. Fixed options are not accepted as words.
 
 use super::{element, ends, header, zset};
 use crate::ctx::Ctx;
@@ -24,7 +23,7 @@ pub const ZRANGE: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "1.2.0",
-        summary: "Answers a range of a sorted set, by rank, by score or by member.",
+        summary: "Returns a range of a sorted set by rank, by score or by member.",
         complexity: "O(log(N)+M) for M of N members.",
         syntax: "key start stop [sortby=(byscore=BYSCORE|bylex=BYLEX)]@6.2.0 [rev=REV]@6.2.0 \
                  [LIMIT limit=(offset:integer count:integer)]@6.2.0 [withscores=WITHSCORES]",
@@ -40,7 +39,7 @@ pub const ZREVRANGE: Command = Command {
     spec: Spec {
         name: "zrevrange",
         flags: ZRANGE.spec.flags,
-        summary: "Answers a range of ranks of a sorted set, counted from the last member.",
+        summary: "Returns a range of a sorted set by rank, in reverse order.",
         syntax: "key start:integer stop:integer [withscores=WITHSCORES]",
         history: &[],
         ..ZRANGE.spec
@@ -54,7 +53,7 @@ pub const ZRANGEBYSCORE: Command = Command {
         name: "zrangebyscore",
         flags: ZRANGE.spec.flags,
         since: "1.0.5",
-        summary: "Answers the members of a sorted set whose scores are in a range.",
+        summary: "Returns the members of a sorted set with scores in a range.",
         syntax: "key min:double max:double [withscores=WITHSCORES]@2.0.0 \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[("2.0.0", "The option WITHSCORES.")],
@@ -69,7 +68,7 @@ pub const ZREVRANGEBYSCORE: Command = Command {
         name: "zrevrangebyscore",
         flags: ZRANGE.spec.flags,
         since: "2.2.0",
-        summary: "Answers the members whose scores are in a range, the highest first.",
+        summary: "Returns the members of a sorted set with scores in a range, in reverse order.",
         syntax: "key max:double min:double [withscores=WITHSCORES] \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[("2.1.6", "Either end can be exclusive.")],
@@ -84,7 +83,7 @@ pub const ZRANGEBYLEX: Command = Command {
         name: "zrangebylex",
         flags: ZRANGE.spec.flags,
         since: "2.8.9",
-        summary: "Answers the members between two strings, of a sorted set with one score.",
+        summary: "Returns the members between two strings in a sorted set with equal scores.",
         syntax: "key min max [LIMIT limit=(offset:integer count:integer)]",
         history: &[],
         ..ZRANGE.spec
@@ -97,7 +96,7 @@ pub const ZREVRANGEBYLEX: Command = Command {
     spec: Spec {
         name: "zrevrangebylex",
         flags: ZRANGEBYLEX.spec.flags,
-        summary: "Answers the members between two strings in reverse, of a set with one score.",
+        summary: "Returns the members between two strings in a sorted set with equal scores, in reverse order.",
         syntax: "key max min [LIMIT limit=(offset:integer count:integer)]",
         ..ZRANGEBYLEX.spec
     },
@@ -142,7 +141,7 @@ const LIMIT_BY_RANK: Error = Error::new(
 const SCORES_BY_LEX: Error =
     Error::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-/// What the ends of a range are.
+/// The kind of range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -152,9 +151,9 @@ enum By {
 
 #[derive(Clone, Copy, Default)]
 struct Options {
-    /// `None` until decided; then ranks.
+    /// `None` until given; the default is ranks.
     by: Option<By>,
-    /// `None` until decided; then forward.
+    /// `None` until given; the default is forward.
     reverse: Option<bool>,
     with_scores: bool,
     offset: i64,
@@ -181,7 +180,7 @@ impl Options {
                     self.limit = Some(parse_i64(limit).ok_or(NOT_AN_INTEGER)?);
                     rest
                 }
-                // A second REV, and a second BY, find the matter decided.
+                // REV or BY can't be given twice.
                 [word, rest @ ..] if self.reverse.is_none() && is(word, "rev") => {
                     self.reverse = Some(true);
                     rest
@@ -208,7 +207,7 @@ impl Options {
     }
 }
 
-/// What is asked for.
+/// The requested elements.
 enum Asked<'a> {
     Ranks(i64, i64),
     Range(Range<'a>, i64, Option<usize>),
@@ -222,7 +221,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the two ends and the options behind them.
+    /// Parses the two ends and the options after them.
     fn parse(args: &[&'a [u8]], decided: Options, store: bool) -> Result<Self, Error> {
         let options = decided.parse(&args[2..], store)?;
         let reverse = options.reverse.unwrap_or(false);
@@ -239,7 +238,7 @@ impl<'a> Request<'a> {
         Ok(Request { asked, reverse, with_scores: options.with_scores })
     }
 
-    /// Which elements of `set` that is.
+    /// The requested elements of `set`.
     fn span(&self, set: View<'_>) -> Span {
         match &self.asked {
             Asked::Ranks(start, stop) => {
@@ -313,8 +312,8 @@ fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: 
     }
 }
 
-/// Stores elements, which are in order, under a key, which is told as `event`, and answers how many
-/// they are; removes the key if there are none.
+/// Stores sorted elements under a key, notifies of `event`, and replies with their number. Removes
+/// the key if there are no elements.
 pub(crate) fn store_elements<M: AsRef<[u8]>>(
     ctx: &mut Ctx<'_>,
     destination: &weft_keyspace::Key<'_>,
