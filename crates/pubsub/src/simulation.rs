@@ -1,9 +1,10 @@
-//! The order of messages, simulated: threads with mailboxes, clients that subscribe, unsubscribe,
-//! execute commands and move, publishers anywhere, in any order that a seed gives.
+//! Simulates the order of messages: threads with mailboxes, clients that subscribe, unsubscribe,
+//! execute commands and move, and publishers on any thread. A seed determines the order of all
+//! steps.
 //!
-//! What is drawn are the steps that are atomic in the server: a publication, a change of the
-//! registry, the handling of one message of a mailbox, a command of a client with what comes in front
-//! of its reply. The registry, the mail and the messages are the real ones.
+//! Each drawn step is atomic in the server: a publication, a change of the registry, the handling
+//! of one message of a mailbox, or a client's command with the messages delivered before its reply.
+//! The registry, the inboxes and the messages are the real ones.
 
 use crate::mail::{Addressed, Mail, To};
 use crate::message::Published;
@@ -20,7 +21,7 @@ const CLIENTS: u64 = 18;
 const CHANNELS: [&str; 3] = ["a", "ab", "b"];
 const PATTERNS: [&str; 2] = ["a*", "*b"];
 
-/// What can be in a mailbox.
+/// A message in a mailbox.
 enum Letter {
     Published(Box<Published>),
     Moved(Box<Client>),
@@ -69,7 +70,7 @@ struct Thread {
     clients: BTreeMap<u64, Client>,
 }
 
-/// How clients were handed runs of several messages.
+/// Counts how runs of several messages were delivered.
 #[derive(Default)]
 struct Seen {
     whole: usize,
@@ -83,9 +84,10 @@ struct World {
     rng: Rng,
     published: u64,
     seen: Seen,
-    /// By client: what it is to get of messages and replies. While it moves, nobody owns it.
+    /// By client: the messages and replies that it must get. Kept here because a moving client
+    /// belongs to no thread.
     expected: BTreeMap<u64, Vec<u8>>,
-    /// What each client listens to, as the model has it.
+    /// The subscriptions of each client in the model.
     listens: BTreeMap<u64, Vec<(Kind, &'static str)>>,
 }
 
@@ -117,7 +119,7 @@ impl World {
         (self.rng.next() % n as u64) as usize
     }
 
-    /// A thread, and a client that it owns.
+    /// A random thread, and a random client of it.
     fn draw_client(&mut self) -> Option<(usize, u64)> {
         let thread = self.draw(THREADS);
         let ids: Vec<u64> = self.threads[thread].clients.keys().copied().collect();
@@ -129,7 +131,7 @@ impl World {
         self.expected.entry(id).or_default().extend_from_slice(bytes);
     }
 
-    /// Some messages on one channel.
+    /// Publishes some messages on one channel.
     fn publish(&mut self) {
         let channel = CHANNELS[self.draw(CHANNELS.len())];
         for _ in 0..=self.draw(4) {
@@ -155,7 +157,7 @@ impl World {
                 push.bulk(text);
                 count += 1;
             }
-            // Patterns come in the order of the registry, which removals change.
+            // Pattern messages come in the order of the registry, which removals change.
             for pattern in self.registry.patterns() {
                 let own =
                     listens.iter().any(|l| l.0 == Kind::Pattern && l.1.as_bytes() == &*pattern);
@@ -174,7 +176,7 @@ impl World {
         assert_eq!(receivers, count, "receivers of {channel}");
     }
 
-    /// As `pubsub::catch_up`.
+    /// Like `pubsub::catch_up`.
     fn catch_up(&mut self, thread: usize, id: u64) {
         let Thread { mail, clients } = &mut self.threads[thread];
         mail.stage(|| self.mailboxes.take(thread));
@@ -225,7 +227,7 @@ impl World {
         self.reply(thread, id);
     }
 
-    /// As `Worker::move_out`.
+    /// Like `Worker::move_out`.
     fn relocate(&mut self) {
         let Some((from, id)) = self.draw_client() else { return };
         let to = self.draw(THREADS);
@@ -243,7 +245,7 @@ impl World {
         self.mailboxes.0.borrow_mut()[to].push_back(Letter::Moved(Box::new(client)));
     }
 
-    /// As `Worker::work_off`, for one message or some.
+    /// Like `Worker::work_off`, for one or several messages.
     fn work(&mut self, thread: usize) -> bool {
         let most = 1 + self.draw(6);
         let mut run: Option<Run> = None;
@@ -286,7 +288,7 @@ impl World {
     }
 }
 
-/// As `Worker::hand_on`.
+/// Like `Worker::hand_on`.
 fn hand_on(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut Seen) {
     if let Some(ids) = run.together() {
         for id in ids.iter() {
@@ -325,7 +327,7 @@ fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_out_of_order() {
+fn no_message_is_lost_duplicated_or_reordered() {
     let (mut whole, mut the_rest) = (0, 0);
     for seed in 1..=400 {
         let mut world = World::new(seed);
@@ -342,7 +344,8 @@ fn nothing_is_lost_doubled_or_out_of_order() {
         }
         world.check();
         for (id, listens) in &world.listens {
-            let all = world.threads.iter().find_map(|t| t.clients.get(id)).expect("nobody is lost");
+            let all =
+                world.threads.iter().find_map(|t| t.clients.get(id)).expect("no client is lost");
             assert_eq!(listens.is_empty(), all.subscriber.is_empty());
         }
         whole += world.seen.whole;
@@ -352,7 +355,7 @@ fn nothing_is_lost_doubled_or_out_of_order() {
 }
 
 #[test]
-fn nothing_is_left_of_those_who_go() {
+fn leaving_clients_leave_no_entries() {
     let mut world = World::new(7);
     for _ in 0..300 {
         world.change();

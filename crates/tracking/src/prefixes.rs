@@ -1,7 +1,8 @@
-//! Clients that are told of all keys of some prefixes, whether they have read them or not.
+//! Broadcasting mode: clients that are notified of all changed keys with certain prefixes, read or
+//! not.
 //!
-//! What has changed as one group is told by one message for each prefix, with its keys in order and
-//! each of them once.
+//! The keys that have changed as one group give one message for each prefix. It has the keys in
+//! order, each of them once.
 
 use crate::message::News;
 use crate::tracker::{Mode, Push, Receiver, Tracker};
@@ -11,12 +12,13 @@ use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use weft_keyspace::stale::Changed;
 use weft_pubsub::registry::give_back;
 
-/// Prefixes that are added or removed at once: who changes a key may wait for that.
+/// The number of prefixes added or removed under one lock, for which threads that change keys may
+/// wait.
 const AT_ONCE: usize = 64;
 
 type Followers<C> = BTreeMap<u64, Arc<Tracker<C>>>;
 
-/// See the module.
+/// The prefixes of all clients.
 #[derive(Debug)]
 pub struct Prefixes<C> {
     all: RwLock<All<C>>,
@@ -26,7 +28,8 @@ pub struct Prefixes<C> {
 #[derive(Debug)]
 struct All<C> {
     followers: HashMap<Box<[u8]>, Followers<C>, foldhash::fast::RandomState>,
-    /// How many prefixes of each length there are: a key is looked for by its beginnings of these.
+    /// The number of prefixes of each length: a key is looked up by its beginnings of these
+    /// lengths.
     lengths: BTreeMap<usize, usize>,
 }
 
@@ -67,25 +70,25 @@ impl<C: Receiver> All<C> {
         }
     }
 
-    /// The prefixes with which `key` begins, and who follows them, the shortest first. Expected
-    /// O(lengths of prefixes).
+    /// The prefixes of `key` and their followers, the shortest first. Expected O(distinct prefix
+    /// lengths).
     fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Followers<C>)> {
         let lengths = self.lengths.range(..=key.len()).map(|(len, _)| &key[..*len]);
         lengths.filter_map(|prefix| Some((prefix, self.followers.get(prefix)?)))
     }
 }
 
-/// Who follows a prefix, and keys that begin with it, each with who has changed it.
+/// The followers of a prefix, and the changed keys with it, each with the client that changed it.
 type Found<'a, C> = (&'a Followers<C>, Vec<(&'a [u8], u64)>);
 
 impl<C: Receiver> Prefixes<C> {
-    /// How many prefixes are followed.
+    /// The number of prefixes that clients follow.
     pub fn count(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Calls `change` with the list of all, and `changed` with whether anybody follows any, if that is
-    /// another answer now, while nobody changes that.
+    /// Calls `change` with all prefixes. Calls `changed` if the answer to "does any client follow a
+    /// prefix" changes, with the new answer and under the lock.
     fn change(&self, change: impl FnOnce(&mut All<C>), changed: impl FnOnce(bool)) {
         let mut all: RwLockWriteGuard<'_, All<C>> =
             self.all.write().unwrap_or_else(|p| p.into_inner());
@@ -98,8 +101,8 @@ impl<C: Receiver> Prefixes<C> {
         }
     }
 
-    /// Has the client follow `prefixes`, and those that it follows already. `changed` is called with
-    /// whether anybody follows any, when that changes and while nobody changes it.
+    /// Adds `prefixes` to those that the client follows. Calls `changed` under the lock if the
+    /// answer to "does any client follow a prefix" changes.
     pub fn follow(&self, tracker: &Arc<Tracker<C>>, prefixes: &[&[u8]], changed: impl Fn(bool)) {
         for some in prefixes.chunks(AT_ONCE) {
             let mut own = tracker.prefixes();
@@ -108,7 +111,7 @@ impl<C: Receiver> Prefixes<C> {
         }
     }
 
-    /// The client follows nothing any more.
+    /// Removes all prefixes of the client.
     pub fn leave(&self, tracker: &Tracker<C>, changed: impl Fn(bool)) {
         let own = tracker.prefixes().take();
         for some in own.chunks(AT_ONCE) {
@@ -117,10 +120,10 @@ impl<C: Receiver> Prefixes<C> {
         }
     }
 
-    /// Tells of keys that have changed as one group. O(keys * (log(keys) + lengths of prefixes)) beside
-    /// what is told.
+    /// Notifies followers of keys that have changed as one group. O(keys * (log(keys) + prefix
+    /// lengths)), plus the messages.
     pub fn spread(&self, push: Push<'_, C>, changed: &[Changed]) {
-        // Of a key that several have changed, the last one counts.
+        // If several clients have changed a key, the last one counts.
         let keys: BTreeMap<&[u8], u64> = changed.iter().map(|(key, by)| (&**key, *by)).collect();
         let all = self.all.read().unwrap_or_else(|p| p.into_inner());
         let mut found: BTreeMap<&[u8], Found<'_, C>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! DUMP: the value of a key as bytes that RESTORE takes.
+//! DUMP: the value of a key as bytes for RESTORE.
 
 use crate::{payload, write_work};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub const DUMP: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "2.6.0",
-        summary: "Answers the value of a key as bytes that RESTORE makes a value of again.",
+        summary: "Returns the value of a key as bytes that RESTORE accepts.",
         complexity: "O(N) for a value of N bytes.",
         syntax: "key",
         history: &[],
@@ -25,7 +25,7 @@ pub const DUMP: Command = Command {
     subcommands: &[],
 };
 
-/// From so many bytes on a payload is not copied into the reply.
+/// Payloads of at least this many bytes are not copied into the reply.
 const SHARED: usize = 16 << 10;
 
 fn dump(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -296,9 +296,9 @@ fn store(ctx: &mut Ctx<'_>) -> CmdResult {
     store_elements(ctx, &destination, &elements, ZRANGESTORE.spec.name)
 }
 
-/// Takes the sign from negative zeros where the reference does, by packing scores and taking them
-/// out again: it adds the elements, in the order of the walk, to a set that is small until it has
-/// to grow, unless their number is known beforehand to be too large.
+/// Removes the sign of negative zeros where the reference does. The reference loses the sign of
+/// scores that pass through a listpack. It adds the elements, in walk order, to a set that starts as
+/// a listpack until it must grow, unless the known number of elements is too large for one.
 fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
     let packable = match request.asked {
         Asked::Ranks(..) if elements.len() > limits.zset_entries => 0,
