@@ -27,9 +27,9 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 pub enum News {
     /// These keys have changed: an encoded array.
     Keys(Blob),
-    /// Nothing is true any more.
+    /// All cached values are invalid.
     All,
-    /// The client of this number, to which invalidations were to go, is gone.
+    /// The redirect target with this client id is gone.
     Broken(u64),
 }
 

@@ -74,7 +74,7 @@ impl<C> Default for Ears<C> {
     }
 }
 
-/// See the module.
+/// The tracking state of one client.
 #[derive(Debug)]
 pub struct Tracker<C> {
     /// The client's id.
@@ -96,7 +96,7 @@ pub struct Prefixes {
     charge: Option<Charge>,
 }
 
-/// Bytes of a prefix besides its name, here (an entry of a tree that is not full) and in the map of
+/// Bytes of a prefix without its name, here (an entry of a tree that is not full) and in the map of
 /// all prefixes (the name and a tree with one client).
 const PREFIX: usize = 24 + map_entry(2 * size_of::<Box<[u8]>>() + size_of::<usize>()) + 192;
 
