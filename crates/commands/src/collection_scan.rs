@@ -2,8 +2,8 @@
 //!
 //! A command of the family checks in the order in which the reference reports errors: [`cursor`],
 //! the key (an empty reply if it is absent, an error for another type), [`Options::parse`]. A
-//! packed value is returned whole with cursor 0. A large value is scanned by [`Options::walk`],
-//! which takes as many steps as COUNT asks for. Matching elements go into a [`Found`], which writes
+//! packed value is returned whole with cursor 0. A large value is scanned by [`Options::scan`],
+//! which takes as many steps as COUNT asks for. Matching elements go into a [`ScanReply`], which writes
 //! the reply.
 //!
 //! COUNT counts the elements examined, not the elements returned. So a call takes bounded time,
@@ -79,7 +79,7 @@ impl<'a> Options<'a> {
 
     /// Whether a field or member matches MATCH.
     #[inline]
-    pub(crate) fn wants(&self, name: &[u8]) -> bool {
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| pattern.matches(name))
     }
 
@@ -91,13 +91,13 @@ impl<'a> Options<'a> {
     /// Takes steps from `cursor` until COUNT elements were examined or the scan ends. Returns the
     /// next cursor. `step` takes a cursor and returns the next one (0 at the end) and the number of
     /// elements it examined.
-    pub(crate) fn walk(&self, mut cursor: u64, mut step: impl FnMut(u64) -> (u64, usize)) -> u64 {
-        let mut looked_at = 0;
+    pub(crate) fn scan(&self, mut cursor: u64, mut step: impl FnMut(u64) -> (u64, usize)) -> u64 {
+        let mut total = 0;
         for _ in 0..self.count.saturating_mul(STEPS_PER_COUNT) {
-            let (next, seen) = step(cursor);
+            let (next, examined) = step(cursor);
             cursor = next;
-            looked_at += seen as u64;
-            if cursor == 0 || looked_at >= self.count {
+            total += examined as u64;
+            if cursor == 0 || total >= self.count {
                 break;
             }
         }
@@ -106,26 +106,26 @@ impl<'a> Options<'a> {
 }
 
 /// The COUNT in a request's options, or the default; `None` if it is not a valid number.
-pub(crate) fn asked_count(options: &[&[u8]]) -> Option<usize> {
-    let said = options.windows(2).rfind(|pair| pair[0].eq_ignore_ascii_case(b"count"));
-    let count = said.map_or(Ok(DEFAULT_COUNT), |pair| count(pair[1])).ok()?;
+pub(crate) fn requested_count(options: &[&[u8]]) -> Option<usize> {
+    let given = options.windows(2).rfind(|pair| pair[0].eq_ignore_ascii_case(b"count"));
+    let count = given.map_or(Ok(DEFAULT_COUNT), |pair| count(pair[1])).ok()?;
     usize::try_from(count).ok()
 }
 
 /// The elements that one call of a scan returns.
-pub(crate) struct Found {
+pub(crate) struct ScanReply {
     texts: Reply,
     count: usize,
 }
 
-impl Found {
+impl ScanReply {
     pub(crate) fn new(proto: Proto) -> Self {
         // Room for the elements of a call with the default COUNT, so that the buffer does not grow
         // step by step.
         const ROOM: usize = 1024;
         let mut texts = Reply::with_capacity(ROOM);
         texts.proto = proto;
-        Found { texts, count: 0 }
+        ScanReply { texts, count: 0 }
     }
 
     /// Adds a member, a field or a value.
@@ -136,7 +136,7 @@ impl Found {
     }
 
     /// Writes the reply: the cursor of the next call and the elements found.
-    pub(crate) fn answer(mut self, reply: &mut Reply, next: u64) {
+    pub(crate) fn write_to(mut self, reply: &mut Reply, next: u64) {
         reply.array(2);
         reply.bulk(itoa::Buffer::new().format(next).as_bytes());
         reply.array(self.count);

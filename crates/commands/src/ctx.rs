@@ -58,7 +58,7 @@ pub enum Lane {
 impl Lane {
     /// The amount of work beyond which the exact amount makes no difference.
     #[inline]
-    pub fn enough(self) -> usize {
+    pub fn work_limit(self) -> usize {
         match self {
             Lane::Fast | Lane::Slow | Lane::Transaction => FAST_WORK,
             Lane::Served => SERVED_WORK,
@@ -67,7 +67,7 @@ impl Lane {
 
     /// Whether a command continues in this lane, however much work it has.
     #[inline]
-    fn takes_its_time(self) -> bool {
+    fn runs_long_commands(self) -> bool {
         match self {
             Lane::Fast | Lane::Served => false,
             Lane::Slow | Lane::Transaction => true,
@@ -78,31 +78,31 @@ impl Lane {
     /// context's.
     #[inline]
     pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
-        if self.may_do(elements) { Ok(()) } else { Err(leave(pause)) }
+        if self.allows_work(elements) { Ok(()) } else { Err(move_to_slow_lane(pause)) }
     }
 
     /// Whether this lane does work on so many elements.
     #[inline]
-    pub fn may_do(self, elements: usize) -> bool {
-        elements <= FAST_WORK || elements <= self.enough() || self.takes_its_time()
+    pub fn allows_work(self, elements: usize) -> bool {
+        elements <= FAST_WORK || elements <= self.work_limit() || self.runs_long_commands()
     }
 
     /// The meter of a command that may finish before it has examined all of `elements`. Examining
     /// all of them would be `work` in the unit of [`Ctx::weigh`].
     #[inline]
     pub fn meter(self, elements: usize, work: usize) -> Meter {
-        let left = match self.may_do(work) {
+        let left = match self.allows_work(work) {
             true => usize::MAX,
-            // Less than `elements`, since `enough` is less than `work` here.
-            false => (elements as u128 * self.enough() as u128 / work as u128) as usize,
+            // Less than `elements`, since `work_limit` is less than `work` here.
+            false => (elements as u128 * self.work_limit() as u128 / work as u128) as usize,
         };
-        Meter { left, is_over: false }
+        Meter { left, is_exhausted: false }
     }
 }
 
 /// Returns the error that makes the command run again in the slow lane.
 #[cold]
-fn leave(pause: &mut Option<Pause>) -> Error {
+fn move_to_slow_lane(pause: &mut Option<Pause>) -> Error {
     *pause = Some(Pause::Slow);
     Error::new("ERR passed on to the slow lane")
 }
@@ -114,37 +114,37 @@ fn leave(pause: &mut Option<Pause>) -> Error {
 #[derive(Debug)]
 pub struct Meter {
     left: usize,
-    is_over: bool,
+    is_exhausted: bool,
 }
 
 impl Meter {
     /// For a command that has already weighed its work.
     pub fn unlimited() -> Meter {
-        Meter { left: usize::MAX, is_over: false }
+        Meter { left: usize::MAX, is_exhausted: false }
     }
 
     /// Counts one more element. Returns whether the command may examine it. If not, the command
-    /// stops and calls [`Meter::settle`].
+    /// stops and calls [`Meter::check`].
     #[inline]
     pub fn step(&mut self) -> bool {
         match self.left.checked_sub(1) {
             Some(left) => self.left = left,
-            None => self.is_over = true,
+            None => self.is_exhausted = true,
         }
-        !self.is_over
+        !self.is_exhausted
     }
 
     /// Whether the allowance is used up.
     #[inline]
-    pub fn is_over(&self) -> bool {
-        self.is_over
+    pub fn is_exhausted(&self) -> bool {
+        self.is_exhausted
     }
 
     /// Fails, as [`Ctx::weigh`] does, if the allowance was used up. The command calls this when it
     /// has stopped examining elements, before it changes anything.
     #[inline]
-    pub fn settle(self, pause: &mut Option<Pause>) -> CmdResult {
-        if self.is_over { Err(leave(pause)) } else { Ok(()) }
+    pub fn check(self, pause: &mut Option<Pause>) -> CmdResult {
+        if self.is_exhausted { Err(move_to_slow_lane(pause)) } else { Ok(()) }
     }
 }
 
@@ -422,7 +422,7 @@ mod tests {
                 let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                 bench.run("FLUSHALL");
                 bench.turn.tally = Tally::default();
-                assert_eq!(bench.is_too_long(&args), too_long, "{once:?} {n}");
+                assert_eq!(bench.needs_slow_lane(&args), too_long, "{once:?} {n}");
                 if too_long {
                     assert_eq!(
                         bench.turn.tally,
@@ -450,11 +450,7 @@ mod tests {
                 words.extend(last.iter().map(|word| (*word).to_owned()));
                 let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                 for lane in [Lane::Fast, Lane::Served] {
-                    assert_eq!(
-                        bench.is_too_long_in(lane, &args),
-                        too_long,
-                        "{once:?} {n} {lane:?}"
-                    );
+                    assert_eq!(bench.exceeds_lane(lane, &args), too_long, "{once:?} {n} {lane:?}");
                 }
             }
         }
@@ -540,7 +536,7 @@ mod tests {
             let left = |bench: &mut Bench| (bench.run("DBSIZE"), bench.run("LLEN list"));
             let before = left(&mut fast);
             fast.turn.tally = Tally::default();
-            assert!(fast.is_too_long(&args(late)), "{late}");
+            assert!(fast.needs_slow_lane(&args(late)), "{late}");
             assert_eq!(fast.turn.tally.dirty, 0, "{late}: the command has changed a key");
             assert_eq!(left(&mut fast), before, "{late}: the command has changed the data");
         }
@@ -560,32 +556,32 @@ mod tests {
         bench.run("SADD few a b c");
         bench.run("SET taken v");
         for key in [&b"h"[..], b"s"] {
-            assert!(bench.is_too_long(&[b"COPY", key, b"d"]));
-            assert!(!bench.is_too_long(&[b"COPY", key, b"taken"]), "nothing to copy");
-            assert!(bench.is_too_long(&[b"COPY", key, b"taken", b"REPLACE"]));
+            assert!(bench.needs_slow_lane(&[b"COPY", key, b"d"]));
+            assert!(!bench.needs_slow_lane(&[b"COPY", key, b"taken"]), "nothing to copy");
+            assert!(bench.needs_slow_lane(&[b"COPY", key, b"taken", b"REPLACE"]));
         }
-        assert!(!bench.is_too_long(&[b"COPY", b"few", b"d"]));
+        assert!(!bench.needs_slow_lane(&[b"COPY", b"few", b"d"]));
         bench.run_words(&[b"SET", b"string", &long.repeat(5)]);
-        assert!(!bench.is_too_long(&[b"COPY", b"string", b"d2"]), "the value is shared");
+        assert!(!bench.needs_slow_lane(&[b"COPY", b"string", b"d2"]), "the value is shared");
         // The extra byte fits into the allocation, so the value does not move. It is not copied
         // while shared.
-        assert!(!bench.is_too_long(&[b"APPEND", b"string", b"x"]));
-        assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
-        assert!(!bench.is_too_long(&[b"SETBIT", b"string", b"7", b"1"]));
+        assert!(!bench.needs_slow_lane(&[b"APPEND", b"string", b"x"]));
+        assert!(!bench.needs_slow_lane(&[b"SETRANGE", b"string", b"0", b"x"]));
+        assert!(!bench.needs_slow_lane(&[b"SETBIT", b"string", b"7", b"1"]));
         // Many writes to a shared value go to the slow lane.
         let set = [&b"SET"[..], b"u8", b"#9", b"1"].repeat(200);
-        assert!(bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..]].concat()));
-        assert!(!bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
-        assert!(bench.is_too_long(&[b"GETRANGE", b"string", b"1", b"-1"]));
+        assert!(bench.needs_slow_lane(&[&[&b"BITFIELD"[..], b"string"], &set[..]].concat()));
+        assert!(!bench.needs_slow_lane(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
+        assert!(bench.needs_slow_lane(&[b"GETRANGE", b"string", b"1", b"-1"]));
         bench.run("DEL d2");
         drop(bench.turn.take_trash());
-        assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
+        assert!(!bench.needs_slow_lane(&[b"SETRANGE", b"string", b"0", b"x"]));
         bench.run_words(&[b"SET", b"a", &long[..4000]]);
         bench.run_words(&[b"SET", b"b", &long[..4000]]);
-        assert!(bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
+        assert!(bench.needs_slow_lane(&[b"LCS", b"a", b"b", b"LEN"]));
         bench.run("RPUSH list ing");
-        assert!(bench.is_too_long(&[b"SORT", b"list", b"BY", b"none", b"GET", b"str*"]));
+        assert!(bench.needs_slow_lane(&[b"SORT", b"list", b"BY", b"none", b"GET", b"str*"]));
         bench.run_words(&[b"SET", b"a", &long[..100]]);
-        assert!(!bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
+        assert!(!bench.needs_slow_lane(&[b"LCS", b"a", b"b", b"LEN"]));
     }
 }

@@ -10,13 +10,13 @@ use weft_base::words;
 
 /// Larger numbers ask for replies or values that fill the memory, such as SRANDMEMBER with a count
 /// of minus a billion or SETRANGE at 500 MB.
-const MOST: i64 = 10_000;
+const MAX_NUMBER: i64 = 10_000;
 
 /// Unix time of the first command, in milliseconds.
 const START_MS: i64 = 1_700_000_000_000;
 
 /// The maximum number of lines to run.
-const LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// Runs the commands in `data`.
 ///
@@ -24,7 +24,7 @@ const LINES: usize = 200;
 ///
 /// If a command panics or leaves a value that can't be read.
 pub fn run(data: &[u8]) {
-    BENCH.with_borrow_mut(|bench| run_on(bench, data));
+    BENCH.with_borrow_mut(|bench| run_lines(bench, data));
 }
 
 thread_local! {
@@ -36,10 +36,10 @@ thread_local! {
     });
 }
 
-fn run_on(bench: &mut Bench, data: &[u8]) {
-    go_back(bench, START_MS);
+fn run_lines(bench: &mut Bench, data: &[u8]) {
+    set_time(bench, START_MS);
     bench.db = 0;
-    for line in data.split(|byte| *byte == b'\n').take(LINES) {
+    for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {
         let Some(words) = words::split(line) else { continue };
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let Some(command) = find(&args) else { continue };
@@ -52,11 +52,11 @@ fn run_on(bench: &mut Bench, data: &[u8]) {
         bench.turn.drop_trash();
     }
     // The time before all expiries: no key counts as expired, so none is hidden.
-    go_back(bench, 0);
+    set_time(bench, 0);
     for db in 0..16 {
         bench.db = db;
         if bench.run_words(&[b"DBSIZE"]) != b":0\r\n" {
-            look_at_all(bench);
+            read_and_delete_all(bench);
             assert_eq!(bench.run_words(&[b"DBSIZE"]), b":0\r\n", "all keys were deleted");
         }
     }
@@ -65,7 +65,7 @@ fn run_on(bench: &mut Bench, data: &[u8]) {
     drop(bench.turn.take_detached());
 }
 
-fn go_back(bench: &mut Bench, now_ms: i64) {
+fn set_time(bench: &mut Bench, now_ms: i64) {
     bench.ks.forget_time();
     bench.turn.set_time(now_ms);
 }
@@ -74,11 +74,11 @@ fn go_back(bench: &mut Bench, now_ms: i64) {
 /// pass.
 fn is_huge(word: &[u8]) -> bool {
     let number = weft_base::num::parse_i64(word);
-    number.is_some_and(|n| n.unsigned_abs() > MOST as u64 && n.unsigned_abs() < 1_000_000_000)
-        || number.is_some_and(|n| n < -MOST)
+    number.is_some_and(|n| n.unsigned_abs() > MAX_NUMBER as u64 && n.unsigned_abs() < 1_000_000_000)
+        || number.is_some_and(|n| n < -MAX_NUMBER)
 }
 
-fn look_at_all(bench: &mut Bench) {
+fn read_and_delete_all(bench: &mut Bench) {
     let keys = bench.run_words(&[b"KEYS", b"*"]);
     for key in bulk_strings(&keys) {
         bench.run_words(&[b"OBJECT", b"ENCODING", key]);
@@ -106,9 +106,9 @@ fn bulk_strings(reply: &[u8]) -> Vec<&[u8]> {
     }
     let (count, mut rest) = header(reply);
     let next = |_| {
-        let (len, behind) = header(rest);
-        rest = &behind[len + 2..];
-        &behind[..len]
+        let (len, body) = header(rest);
+        rest = &body[len + 2..];
+        &body[..len]
     };
     (0..count).map(next).collect()
 }

@@ -20,6 +20,8 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace_wide;
 pub mod list;
+#[cfg(test)]
+mod notifications;
 pub mod queued;
 pub mod registry;
 pub mod set;
@@ -29,8 +31,6 @@ pub mod stream;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-#[cfg(test)]
-mod told;
 pub mod zset;
 
 pub use ctx::{Block, CommandSettings, Ctx, FAST_WORK, Lane, Meter, Pause};

@@ -34,7 +34,7 @@ pub fn work(name: &str, args: &[&[u8]], record: &Record) -> Option<usize> {
             by_rank.then(|| ranks(start, stop, len).len())
         }
         ("hscan" | "sscan" | "zscan", [_, _, _, options @ ..]) => {
-            collection_scan::asked_count(options).map(|count| count.min(elements(record)))
+            collection_scan::requested_count(options).map(|count| count.min(elements(record)))
         }
         ("srandmember" | "zrandmember" | "hrandfield", [_, _]) => Some(1),
         _ => None,

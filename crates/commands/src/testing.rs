@@ -19,7 +19,7 @@ pub struct Bench {
     pub settings: CommandSettings,
     /// The client's database.
     pub db: usize,
-    told: Vec<Notice>,
+    notifications: Vec<Notice>,
 }
 
 impl Bench {
@@ -32,7 +32,7 @@ impl Bench {
             limits: weft_types::Limits::default(),
         };
         let ks = Keyspace::new(16, 1, Box::new(|_| {}));
-        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0, told: Vec::new() }
+        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0, notifications: Vec::new() }
     }
 
     /// The RESP2 reply to a line of words, with `|` for line breaks.
@@ -43,12 +43,12 @@ impl Bench {
 
     /// The keyspace notifications since the last call, as `event key` separated by commas. Outside
     /// of database 0, the event has the number of the database as a prefix.
-    pub fn take_told(&mut self) -> String {
+    pub fn take_notifications(&mut self) -> String {
         let one = |notice: Notice| {
             let db = if notice.db == 0 { String::new() } else { format!("{}:", notice.db) };
             format!("{db}{} {}", notice.event, String::from_utf8_lossy(&notice.key))
         };
-        std::mem::take(&mut self.told).into_iter().map(one).collect::<Vec<_>>().join(", ")
+        std::mem::take(&mut self.notifications).into_iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// Runs the lines in order and compares the replies.
@@ -70,12 +70,12 @@ impl Bench {
     }
 
     /// Runs a request in the fast lane. Returns whether it was too much work for that lane.
-    pub fn is_too_long(&mut self, args: &[&[u8]]) -> bool {
-        self.is_too_long_in(Lane::Fast, args)
+    pub fn needs_slow_lane(&mut self, args: &[&[u8]]) -> bool {
+        self.exceeds_lane(Lane::Fast, args)
     }
 
     /// Runs a request in `lane`. Returns whether it was too much work for that lane.
-    pub fn is_too_long_in(&mut self, lane: Lane, args: &[&[u8]]) -> bool {
+    pub fn exceeds_lane(&mut self, lane: Lane, args: &[&[u8]]) -> bool {
         let command = find(args).expect("a command of the registry");
         self.run_in(lane, command, args).1 == Some(Pause::Slow)
     }
@@ -123,7 +123,7 @@ impl Bench {
             // No client is blocked here, but the notifications must be collected before the shards
             // are released.
             let _ = settle(&guard, &mut self.turn);
-            self.told.extend(self.turn.effects.take_notices());
+            self.notifications.extend(self.turn.effects.take_notices());
             result
         } else {
             Err(wrong_arity(command.spec.name))

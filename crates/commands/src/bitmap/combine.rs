@@ -94,12 +94,12 @@ impl Operation {
 
     /// Applies a part of a value, which may be shorter, to a block of the result.
     fn apply(self, block: &mut [u8], part: &[u8]) {
-        let (over, beyond) = block.split_at_mut(part.len());
-        let pairs = over.iter_mut().zip(part);
+        let (overlap, rest_of_block) = block.split_at_mut(part.len());
+        let pairs = overlap.iter_mut().zip(part);
         match self {
             Operation::And => {
                 pairs.for_each(|(byte, other)| *byte &= other);
-                beyond.fill(0);
+                rest_of_block.fill(0);
             }
             Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
             Operation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
@@ -163,7 +163,7 @@ mod tests {
     use weft_base::rng::Rng;
 
     /// The same, byte by byte over all values.
-    fn plainly(operation: Operation, values: &[&[u8]], len: usize) -> Vec<u8> {
+    fn bytewise(operation: Operation, values: &[&[u8]], len: usize) -> Vec<u8> {
         let byte = |value: &[u8], at: usize| value.get(at).copied().unwrap_or(0);
         let combined = |at: usize| {
             let bytes = values.iter().map(|value| byte(value, at));
@@ -193,7 +193,7 @@ mod tests {
                     let mut out = vec![0; len];
                     let texts: Vec<Text<'_>> = values.iter().map(|v| Text::Whole(v)).collect();
                     operation.combine(&texts, &mut out);
-                    assert!(out == plainly(operation, &values, len), "{operation:?} {a} {b}");
+                    assert!(out == bytewise(operation, &values, len), "{operation:?} {a} {b}");
                 }
             }
         }

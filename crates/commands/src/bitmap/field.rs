@@ -4,7 +4,7 @@
 //! string grows at the start to hold the last bit that any operation writes, even if that write
 //! then overflows and fails.
 
-use super::integer::{Integer, Overflow, SPAN};
+use super::integer::{Integer, MAX_SPAN, Overflow};
 use super::offset;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -102,8 +102,8 @@ impl Operation {
     }
 
     /// The bytes that it may touch, starting at the byte of its first bit, and their number.
-    fn span(&self, pieces: &Pieces) -> ([u8; SPAN], usize) {
-        let mut span = [0; SPAN];
+    fn span(&self, pieces: &Pieces) -> ([u8; MAX_SPAN], usize) {
+        let mut span = [0; MAX_SPAN];
         let len = pieces.read(self.at / 8, &mut span);
         (span, len)
     }
@@ -112,7 +112,7 @@ impl Operation {
     fn run_in_pieces(&self, pieces: &mut Pieces, reply: &mut Reply) -> Written {
         let (mut span, len) = self.span(pieces);
         let written = Operation { at: self.at % 8, ..*self }.run(&mut span[..len], reply);
-        if written == Written::Other {
+        if written == Written::Changed {
             pieces.write(self.at / 8, &span[..len]);
         }
         written
@@ -126,7 +126,7 @@ impl Operation {
                 reply.int(old);
                 return Written::Nothing;
             }
-            Action::Set(n) => (self.integer.settle(n, self.overflow), Some(old)),
+            Action::Set(n) => (self.integer.convert(n, self.overflow), Some(old)),
             Action::Increment(n) => {
                 let new = self.integer.add(old, n, self.overflow);
                 (new, new)
@@ -138,7 +138,7 @@ impl Operation {
         };
         reply.int(answer);
         self.integer.write(bytes, self.at, new);
-        if new == old { Written::Same } else { Written::Other }
+        if new == old { Written::Same } else { Written::Changed }
     }
 }
 
@@ -148,7 +148,7 @@ enum Written {
     Nothing,
     /// The value that was there before.
     Same,
-    Other,
+    Changed,
 }
 
 /// Whether a request with these words certainly does not change its key. Words that are not valid
@@ -170,8 +170,8 @@ fn parse(ctx: &Ctx<'_>) -> Result<Operations, Error> {
     let mut overflow = Overflow::default();
     let mut i = 2;
     while i < ctx.args.len() {
-        let behind = ctx.args.len() - i - 1;
-        if ctx.is(i, "OVERFLOW") && behind >= 1 {
+        let words_left = ctx.args.len() - i - 1;
+        if ctx.is(i, "OVERFLOW") && words_left >= 1 {
             overflow = match ctx.args[i + 1] {
                 word if word.eq_ignore_ascii_case(b"wrap") => Overflow::Wrap,
                 word if word.eq_ignore_ascii_case(b"sat") => Overflow::Saturate,
@@ -181,7 +181,7 @@ fn parse(ctx: &Ctx<'_>) -> Result<Operations, Error> {
             i += 2;
             continue;
         }
-        let action: Option<fn(i64) -> Action> = match behind {
+        let action: Option<fn(i64) -> Action> = match words_left {
             2.. if ctx.is(i, "GET") => None,
             3.. if ctx.is(i, "SET") => Some(Action::Set),
             3.. if ctx.is(i, "INCRBY") => Some(Action::Increment),
@@ -260,7 +260,7 @@ fn write(ctx: &mut Ctx<'_>, operations: &[Operation], end: usize) -> CmdResult {
                 changes += match written {
                     Written::Nothing => 0,
                     Written::Same => u64::from(grows),
-                    Written::Other => 1,
+                    Written::Changed => 1,
                 };
             }
         });

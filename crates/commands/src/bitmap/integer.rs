@@ -24,7 +24,7 @@ pub(super) enum Overflow {
 }
 
 /// The maximum number of bytes that an integer spans.
-pub(super) const SPAN: usize = 9;
+pub(super) const MAX_SPAN: usize = 9;
 
 impl Integer {
     /// Parses a type such as `i16` or `u8`.
@@ -49,7 +49,7 @@ impl Integer {
         if self.signed { high as i64 >> unused } else { (high >> unused) as i64 }
     }
 
-    /// The distance of the lowest bit from the end of [`SPAN`] bytes padded to 16.
+    /// The distance of the lowest bit from the end of [`MAX_SPAN`] bytes padded to 16.
     fn shift(self, at: usize) -> u32 {
         u128::BITS - self.width - (at % 8) as u32
     }
@@ -57,7 +57,7 @@ impl Integer {
     /// The integer at bit `at`. Bits beyond the end of `bytes` are zero.
     pub fn read(self, bytes: &[u8], at: usize) -> i64 {
         let from = bytes.get(at / 8..).unwrap_or_default();
-        let from = &from[..from.len().min(SPAN)];
+        let from = &from[..from.len().min(MAX_SPAN)];
         let mut span = [0; size_of::<u128>()];
         span[..from.len()].copy_from_slice(from);
         self.value((u128::from_be_bytes(span) >> self.shift(at)) as u64 & self.mask())
@@ -93,7 +93,7 @@ impl Integer {
     }
 
     /// `new` adjusted to this type by the overflow policy. `None` as for [`Integer::add`].
-    pub fn settle(self, new: i64, overflow: Overflow) -> Option<i64> {
+    pub fn convert(self, new: i64, overflow: Overflow) -> Option<i64> {
         let (_, largest) = self.limits();
         if !self.signed {
             // A negative number counts as the positive one of the same 64 bits.
@@ -198,13 +198,13 @@ mod tests {
         }
         for overflow in [Wrap, Saturate, Fail] {
             assert_eq!(i8.add(-128, 255, overflow), Some(127));
-            assert_eq!(i64.settle(i64::MIN, overflow), Some(i64::MIN));
+            assert_eq!(i64.convert(i64::MIN, overflow), Some(i64::MIN));
         }
         // Observed in the reference: SET of numbers far below the range saturates at the upper end.
-        assert_eq!(i8.settle(-300, Saturate), Some(-128));
-        assert_eq!(i8.settle(i64::MIN, Saturate), Some(127));
-        assert_eq!(i8.settle(i64::MIN, Wrap), Some(0));
-        assert_eq!(u8.settle(-1, Saturate), Some(255));
-        assert_eq!(u8.settle(-1, Fail), None);
+        assert_eq!(i8.convert(-300, Saturate), Some(-128));
+        assert_eq!(i8.convert(i64::MIN, Saturate), Some(127));
+        assert_eq!(i8.convert(i64::MIN, Wrap), Some(0));
+        assert_eq!(u8.convert(-1, Saturate), Some(255));
+        assert_eq!(u8.convert(-1, Fail), None);
     }
 }

@@ -53,7 +53,7 @@ const NO_BIT: Error = Error::new("ERR The bit argument must be 1 or 0.");
 
 /// The part of a value that a request names. Negative numbers count from the end of the value.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct RequestedRange {
     start: i64,
     end: Option<i64>,
     /// Bits per unit of `start` and `end`.
@@ -67,9 +67,9 @@ struct Range {
     last: usize,
 }
 
-impl Asked {
+impl RequestedRange {
     /// Parses the arguments from `at` on.
-    fn parse(ctx: &Ctx<'_>, at: usize) -> Result<Asked, Error> {
+    fn parse(ctx: &Ctx<'_>, at: usize) -> Result<RequestedRange, Error> {
         let words = ctx.args.len() - at;
         if words > 3 {
             return Err(SYNTAX);
@@ -81,7 +81,7 @@ impl Asked {
             _ => 8,
         };
         let end = if words > 1 { Some(ctx.int(at + 1)?) } else { None };
-        Ok(Asked { start, end, unit })
+        Ok(RequestedRange { start, end, unit })
     }
 
     /// Whether the ends are reversed, when both count from the end of the value. Checked before
@@ -91,7 +91,7 @@ impl Asked {
     }
 
     /// The range in a value of `len` bytes; `None` if it is empty.
-    fn within(self, len: usize) -> Option<Range> {
+    fn clamp_to(self, len: usize) -> Option<Range> {
         let total = (len * 8 / self.unit) as i64;
         let into = |n: i64| if n < 0 { (total + n).max(0) } else { n };
         let start = into(self.start);
@@ -174,14 +174,14 @@ impl Range {
 
 fn bitcount(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let asked = Asked::parse(ctx, 2)?;
+    let requested = RequestedRange::parse(ctx, 2)?;
     let count = match ctx.db.read(&key) {
         None => 0,
         Some(record) => {
             let mut room = Digits::new();
             let text = string(&record)?.text(&mut room);
-            match asked.within(text.len()) {
-                Some(range) if !asked.is_backward() => {
+            match requested.clamp_to(text.len()) {
+                Some(range) if !requested.is_backward() => {
                     ctx.lane.weigh(range.work(), &mut ctx.pause)?;
                     range.count_in(text)
                 }
@@ -200,13 +200,13 @@ fn bitpos(ctx: &mut Ctx<'_>) -> CmdResult {
         1 => true,
         _ => return Err(NO_BIT),
     };
-    let asked = Asked::parse(ctx, 3)?;
+    let requested = RequestedRange::parse(ctx, 3)?;
     let found = match ctx.db.read(&key) {
         None => (!one).then_some(0),
         Some(record) => {
             let mut room = Digits::new();
             let text = string(&record)?.text(&mut room);
-            match asked.within(text.len()) {
+            match requested.clamp_to(text.len()) {
                 None => None,
                 Some(range) => {
                     let near = range.last.min(range.first + FAST_WORK * BYTES_PER_ELEMENT * 8);
@@ -216,7 +216,7 @@ fn bitpos(ctx: &mut Ctx<'_>) -> CmdResult {
                         found = Range { first: near, ..range }.find_in(text, one);
                     }
                     // Without a given end, the zeros after the value count too.
-                    let beyond = (!one && asked.end.is_none()).then_some(range.last + 1);
+                    let beyond = (!one && requested.end.is_none()).then_some(range.last + 1);
                     found.or(beyond)
                 }
             }
@@ -262,17 +262,17 @@ mod tests {
 
     #[test]
     fn ends_are_clamped_to_the_value() {
-        let asked = |start, end, unit| Asked { start, end, unit };
+        let requested = |start, end, unit| RequestedRange { start, end, unit };
         let range = |first, last| Some(Range { first, last });
-        assert_eq!(asked(0, None, 8).within(3), range(0, 23));
-        assert_eq!(asked(0, None, 8).within(0), None);
-        assert_eq!(asked(-100, Some(-1), 8).within(0), None);
-        assert_eq!(asked(-1, None, 8).within(3), range(16, 23));
-        assert_eq!(asked(i64::MIN, Some(i64::MAX), 1).within(3), range(0, 23));
-        assert_eq!(asked(5, Some(-5), 1).within(3), range(5, 19));
-        assert_eq!(asked(2, Some(1), 8).within(3), None);
-        assert_eq!(asked(3, Some(9), 8).within(3), None);
-        assert_eq!(asked(-9, Some(-10), 8).within(3), range(0, 7));
-        assert!(asked(-9, Some(-10), 8).is_backward());
+        assert_eq!(requested(0, None, 8).clamp_to(3), range(0, 23));
+        assert_eq!(requested(0, None, 8).clamp_to(0), None);
+        assert_eq!(requested(-100, Some(-1), 8).clamp_to(0), None);
+        assert_eq!(requested(-1, None, 8).clamp_to(3), range(16, 23));
+        assert_eq!(requested(i64::MIN, Some(i64::MAX), 1).clamp_to(3), range(0, 23));
+        assert_eq!(requested(5, Some(-5), 1).clamp_to(3), range(5, 19));
+        assert_eq!(requested(2, Some(1), 8).clamp_to(3), None);
+        assert_eq!(requested(3, Some(9), 8).clamp_to(3), None);
+        assert_eq!(requested(-9, Some(-10), 8).clamp_to(3), range(0, 7));
+        assert!(requested(-9, Some(-10), 8).is_backward());
     }
 }

@@ -52,13 +52,13 @@ pub const GETBIT: Command = Command {
 const BAD_BIT: Error = Error::new("ERR bit is not an integer or out of range");
 
 /// The byte of a bit, and the mask of the bit in it.
-fn place(at: usize) -> (usize, u8) {
+fn bit_position(at: usize) -> (usize, u8) {
     (at / 8, 0x80 >> (at % 8))
 }
 
 fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let (byte, mask) = place(offset(ctx, 2, None)?);
+    let (byte, mask) = bit_position(offset(ctx, 2, None)?);
     let on = match ctx.args[3] {
         b"0" => false,
         b"1" => true,
@@ -122,7 +122,7 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn getbit(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let (byte, mask) = place(offset(ctx, 2, None)?);
+    let (byte, mask) = bit_position(offset(ctx, 2, None)?);
     let is_set = match ctx.db.read(&key) {
         None => false,
         Some(record) => {

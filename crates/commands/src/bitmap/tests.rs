@@ -134,7 +134,7 @@ fn large_values_are_weighed() {
     for heavy in ["BITCOUNT long", "BITPOS long 0", "BITOP NOT d long", "BITOP OR d short long"] {
         let args: Vec<&[u8]> = heavy.split(' ').map(str::as_bytes).collect();
         bench.turn.tally = Tally::default();
-        assert!(bench.is_too_long(&args), "{heavy}");
+        assert!(bench.needs_slow_lane(&args), "{heavy}");
         assert_eq!(bench.turn.tally.dirty, 0, "{heavy}");
     }
     assert_eq!(bench.run("EXISTS d"), ":0|");
@@ -149,7 +149,7 @@ fn large_values_are_weighed() {
         "BITPOS long 0",
     ] {
         let args: Vec<&[u8]> = light.split(' ').map(str::as_bytes).collect();
-        assert!(!bench.is_too_long(&args), "{light}");
+        assert!(!bench.needs_slow_lane(&args), "{light}");
     }
     // Around the position at which the fast lane stops.
     bench.run_words(&[b"SET", b"long", &long]);
@@ -162,7 +162,7 @@ fn large_values_are_weighed() {
     }
     // While another key shares the value, a write of one bit copies one piece.
     bench.run("COPY long other");
-    assert!(!bench.is_too_long(&[b"SETBIT", b"long", b"7", b"0"]));
-    assert!(!bench.is_too_long(&[b"BITFIELD", b"long", b"SET", b"u8", b"0", b"1"]));
+    assert!(!bench.needs_slow_lane(&[b"SETBIT", b"long", b"7", b"0"]));
+    assert!(!bench.needs_slow_lane(&[b"BITFIELD", b"long", b"SET", b"u8", b"0", b"1"]));
     assert_eq!(bench.run_words(&[b"GET", b"other"]).len(), long.len() + "$3000000\r\n\r\n".len());
 }

@@ -53,7 +53,7 @@ pub const UNLINK: Command = Command {
 };
 
 fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
-    remove_each(ctx, |ctx, i| {
+    remove_keys(ctx, |ctx, i| {
         let key = ctx.key(i);
         let removed = ctx.db.delete(&key);
         if removed {
@@ -65,7 +65,7 @@ fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// Removes the key of every argument and replies with the number removed. A key named twice counts
 /// once.
-fn remove_each<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
+fn remove_keys<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
     ctx.weigh_args()?;
     let removed = (1..ctx.args.len()).filter(|i| remove(ctx, *i)).count();
     ctx.db.turn.tally.dirty += removed as u64;

@@ -87,7 +87,7 @@ pub(crate) enum Base {
 
 fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     let condition = Condition::parse(&ctx.args[3..])?;
-    let at = moment(ctx.int(2)?, unit, base, ctx.now_ms())
+    let at = unix_time_ms(ctx.int(2)?, unit, base, ctx.now_ms())
         .ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{name}' command")))?;
     let key = ctx.key(1);
     let Some(record) = ctx.db.for_write(&key) else {
@@ -119,7 +119,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
 }
 
 /// The Unix time in milliseconds that an argument means; `None` on overflow.
-pub(crate) fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
+pub(crate) fn unix_time_ms(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
     let ms = match unit {
         Unit::Seconds => argument.checked_mul(1000)?,
         Unit::Milliseconds => argument,

@@ -123,7 +123,7 @@ fn help(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// The record that the command asks about. If the key does not exist, the reply is null for every
 /// subcommand.
-fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
+fn requested_record<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
     let key = ctx.key(2);
     let record = ctx.db.examine(&key);
     if record.is_none() {
@@ -133,7 +133,7 @@ fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
 }
 
 fn encoding(ctx: &mut Ctx<'_>) -> CmdResult {
-    if let Some(record) = asked(ctx) {
+    if let Some(record) = requested_record(ctx) {
         let name = value::encoding_name(&record);
         ctx.reply.bulk(name.as_bytes());
     }
@@ -141,7 +141,7 @@ fn encoding(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn freq(ctx: &mut Ctx<'_>) -> CmdResult {
-    if let Some(record) = asked(ctx) {
+    if let Some(record) = requested_record(ctx) {
         let clock = record.clock();
         if !ctx.settings.lfu {
             return Err(NO_LFU);
@@ -153,7 +153,7 @@ fn freq(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn idletime(ctx: &mut Ctx<'_>) -> CmdResult {
-    if let Some(record) = asked(ctx) {
+    if let Some(record) = requested_record(ctx) {
         let clock = record.clock();
         if ctx.settings.lfu {
             return Err(NO_LRU);
@@ -167,7 +167,7 @@ fn idletime(ctx: &mut Ctx<'_>) -> CmdResult {
 /// Always 1: a value belongs to one key. Internal sharing of a long string, with replies being sent
 /// or with copies, does not show.
 fn refcount(ctx: &mut Ctx<'_>) -> CmdResult {
-    if asked(ctx).is_some() {
+    if requested_record(ctx).is_some() {
         ctx.reply.int(1);
     }
     Ok(())

@@ -63,14 +63,14 @@ fn rename(ctx: &mut Ctx<'_>) -> CmdResult {
     if from.bytes != to.bytes
         && let Some(record) = ctx.db.remove(&from)
     {
-        give(ctx, record, &from, &to);
+        store_under(ctx, record, &from, &to);
     }
     ctx.reply.ok();
     Ok(())
 }
 
 /// Stores the record of `from` under the key `to`.
-fn give(ctx: &mut Ctx<'_>, record: Record, from: &Key<'_>, to: &Key<'_>) {
+fn store_under(ctx: &mut Ctx<'_>, record: Record, from: &Key<'_>, to: &Key<'_>) {
     ctx.db.put(to, string::refit(record.with_key(to.bytes)));
     ctx.notify(Classes::GENERIC, "rename_from", from);
     ctx.notify(Classes::GENERIC, "rename_to", to);
@@ -88,7 +88,7 @@ fn renamenx(ctx: &mut Ctx<'_>) -> CmdResult {
         return Ok(());
     }
     if let Some(record) = ctx.db.remove(&from) {
-        give(ctx, record, &from, &to);
+        store_under(ctx, record, &from, &to);
     }
     ctx.reply.int(1);
     Ok(())

@@ -61,20 +61,20 @@ const _: () = assert!(SHARDS == 1 << SHARD_BITS);
 struct Cursor {
     shard: u16,
     /// The table's own cursor.
-    within: u64,
+    table_cursor: u64,
 }
 
 impl Cursor {
     /// Parses a cursor. Any 64-bit number is valid; one that no call returned does no harm.
     fn parse(text: &[u8]) -> Result<Cursor, Error> {
         let n = collection_scan::cursor(text)?;
-        Ok(Cursor { shard: (n % SHARDS as u64) as u16, within: n >> SHARD_BITS })
+        Ok(Cursor { shard: (n % SHARDS as u64) as u16, table_cursor: n >> SHARD_BITS })
     }
 
     /// The cursor as a number; 0 after the last shard.
     fn number(self) -> u64 {
         if usize::from(self.shard) < SHARDS {
-            self.within << SHARD_BITS | u64::from(self.shard)
+            self.table_cursor << SHARD_BITS | u64::from(self.shard)
         } else {
             0
         }
@@ -86,25 +86,25 @@ struct Options<'a> {
     cursor: Cursor,
     count: u64,
     pattern: Option<Pattern<'a>>,
-    only: Only,
+    type_filter: TypeFilter,
 }
 
 /// Which types are returned.
 #[derive(Clone, Copy)]
-enum Only {
+enum TypeFilter {
     Every,
     Type(Type),
     /// A type known to the protocol that no key can have.
     Nothing,
 }
 
-impl Only {
-    fn parse(name: &[u8]) -> Result<Only, Error> {
+impl TypeFilter {
+    fn parse(name: &[u8]) -> Result<TypeFilter, Error> {
         if let Some(known) = Type::by_name(name) {
-            return Ok(Only::Type(known));
+            return Ok(TypeFilter::Type(known));
         }
         match name.eq_ignore_ascii_case(b"stream") {
-            true => Ok(Only::Nothing),
+            true => Ok(TypeFilter::Nothing),
             false => Err(Error::owned([b"ERR unknown type name '", name, b"'"].concat())),
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Options<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let cursor = Cursor::parse(args[1])?;
         let mut options =
-            Options { cursor, count: DEFAULT_COUNT, pattern: None, only: Only::Every };
+            Options { cursor, count: DEFAULT_COUNT, pattern: None, type_filter: TypeFilter::Every };
         let mut rest = &args[2..];
         loop {
             rest = match rest {
@@ -128,7 +128,7 @@ impl<'a> Options<'a> {
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"type") => {
-                    options.only = Only::parse(value)?;
+                    options.type_filter = TypeFilter::parse(value)?;
                     rest
                 }
                 [word, ..] if word.eq_ignore_ascii_case(b"novalues") => return Err(NOVALUES),
@@ -138,13 +138,13 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn wants(&self, record: &Record) -> bool {
-        let of_type = match self.only {
-            Only::Every => true,
-            Only::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
-            Only::Nothing => false,
+    fn matches(&self, record: &Record) -> bool {
+        let matches_type = match self.type_filter {
+            TypeFilter::Every => true,
+            TypeFilter::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
+            TypeFilter::Nothing => false,
         };
-        of_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
+        matches_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
     }
 }
 
@@ -181,8 +181,8 @@ fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx.args)?;
     let mut keys = Reply::new(ctx.reply.proto);
     let mut found = 0;
-    let next = walk(ctx, &options, |record| {
-        if options.wants(record) {
+    let next = visit_keys(ctx, &options, |record| {
+        if options.matches(record) {
             keys.bulk(record.key());
             found += 1;
         }
@@ -196,27 +196,27 @@ fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// Visits keys from the cursor on, until enough were visited or all held shards are done. Returns
 /// the next cursor.
-fn walk(ctx: &mut Ctx<'_>, options: &Options<'_>, mut seen: impl FnMut(&Record)) -> Cursor {
+fn visit_keys(ctx: &mut Ctx<'_>, options: &Options<'_>, mut visit: impl FnMut(&Record)) -> Cursor {
     let mut cursor = options.cursor;
     let mut keys = 0;
     let mut steps = 0;
     let max_steps = options.count.saturating_mul(STEPS_PER_COUNT);
     while usize::from(cursor.shard) < SHARDS {
-        let enough = keys >= options.count || steps >= max_steps;
+        let work_limit = keys >= options.count || steps >= max_steps;
         let empty = ctx.db.shard_len(cursor.shard) == 0;
         // Empty shards are skipped even then: they would cost the client a call.
-        if !empty && (enough || !ctx.db.holds(cursor.shard)) {
+        if !empty && (work_limit || !ctx.db.holds(cursor.shard)) {
             break;
         }
         if !empty {
             steps += 1;
-            cursor.within = ctx.db.scan_shard(cursor.shard, cursor.within, |record| {
+            cursor.table_cursor = ctx.db.scan_shard(cursor.shard, cursor.table_cursor, |record| {
                 keys += 1;
-                seen(&record);
+                visit(&record);
             });
         }
-        if empty || cursor.within == 0 {
-            cursor = Cursor { shard: cursor.shard + 1, within: 0 };
+        if empty || cursor.table_cursor == 0 {
+            cursor = Cursor { shard: cursor.shard + 1, table_cursor: 0 };
         }
     }
     cursor

@@ -46,7 +46,7 @@ pub const TTL: Command = command(
     "Returns the remaining time to live of a key in seconds.",
     &[("2.8.0", "Returns -2 for a missing key and -1 for one that does not expire.")],
     &["nondeterministic_output"],
-    |ctx| answer(ctx, |at, now| round_to_seconds(left(at, now))),
+    |ctx| reply_time(ctx, |at, now| round_to_seconds(time_left(at, now))),
 );
 
 pub const PTTL: Command = command(
@@ -55,7 +55,7 @@ pub const PTTL: Command = command(
     "Returns the remaining time to live of a key in milliseconds.",
     &[("2.8.0", "Returns -2 for a missing key and -1 for one that does not expire.")],
     &["nondeterministic_output"],
-    |ctx| answer(ctx, left),
+    |ctx| reply_time(ctx, time_left),
 );
 
 pub const EXPIRETIME: Command = command(
@@ -64,7 +64,7 @@ pub const EXPIRETIME: Command = command(
     "Returns the Unix time in seconds at which a key expires.",
     &[],
     &[],
-    |ctx| answer(ctx, |at, _| round_to_seconds(at)),
+    |ctx| reply_time(ctx, |at, _| round_to_seconds(at)),
 );
 
 pub const PEXPIRETIME: Command = command(
@@ -73,11 +73,11 @@ pub const PEXPIRETIME: Command = command(
     "Returns the Unix time in milliseconds at which a key expires.",
     &[],
     &[],
-    |ctx| answer(ctx, |at, _| at),
+    |ctx| reply_time(ctx, |at, _| at),
 );
 
 /// Replies with `form` of the expiry and the current time, both in Unix milliseconds.
-fn answer(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
+fn reply_time(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
     let key = ctx.key(1);
     let now = ctx.now_ms();
     let time = match ctx.db.inspect(&key) {
@@ -88,7 +88,7 @@ fn answer(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
     Ok(())
 }
 
-fn left(at: i64, now: i64) -> i64 {
+fn time_left(at: i64, now: i64) -> i64 {
     at.saturating_sub(now).max(0)
 }
 

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`add`] | GEOADD |
-//! | [`look`] | GEOPOS, GEODIST, GEOHASH |
+//! | [`read`] | GEOPOS, GEODIST, GEOHASH |
 //! | [`search`] | GEOSEARCH, GEOSEARCHSTORE, and the older GEORADIUS family |
 //! | [`request`] | the arguments of a search |
 //! | [`cell`] | places as scores, and map cells |
@@ -12,8 +12,8 @@
 
 mod add;
 mod cell;
-mod look;
 mod order;
+mod read;
 mod request;
 mod search;
 mod shape;
@@ -31,9 +31,9 @@ pub use search::destination;
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &add::GEOADD,
-    &look::GEODIST,
-    &look::GEOHASH,
-    &look::GEOPOS,
+    &read::GEODIST,
+    &read::GEOHASH,
+    &read::GEOPOS,
     &search::GEORADIUS,
     &search::GEORADIUS_RO,
     &search::GEORADIUSBYMEMBER,
@@ -57,12 +57,12 @@ fn unit(name: &[u8]) -> Result<f64, Error> {
 }
 
 /// The place of a member of a set.
-fn decoded(set: View<'_>, member: &[u8]) -> Option<Place> {
+fn member_place(set: View<'_>, member: &[u8]) -> Option<Place> {
     set.score(member).map(Place::of_score)
 }
 
 /// Writes a place: each coordinate with 17 digits after the point, without trailing zeros.
-fn coordinates(reply: &mut Reply, place: Place) {
+fn write_coordinates(reply: &mut Reply, place: Place) {
     use std::io::Write;
     reply.array(2);
     for degrees in [place.lon, place.lat] {
@@ -80,7 +80,7 @@ fn coordinates(reply: &mut Reply, place: Place) {
 }
 
 /// Writes a distance with four digits after the point.
-fn distance(reply: &mut Reply, distance: f64) {
+fn write_distance(reply: &mut Reply, distance: f64) {
     let tenths = (distance * 10_000.0).round_ties_even() as i64;
     let (whole, rest) = (tenths / 10_000, tenths % 10_000);
     let mut text = [0u8; 32];

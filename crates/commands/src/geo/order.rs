@@ -27,10 +27,10 @@ pub fn sort_first<T: Copy>(
         return items.sort_by(compare);
     }
     let depth = 4 * (usize::BITS - items.len().leading_zeros());
-    partial(items, wanted, depth, compare);
+    sort_partially(items, wanted, depth, compare);
 }
 
-fn partial<T: Copy>(
+fn sort_partially<T: Copy>(
     mut items: &mut [T],
     mut wanted: usize,
     mut depth: u32,
@@ -39,7 +39,7 @@ fn partial<T: Copy>(
     loop {
         let len = items.len();
         if len < SMALL {
-            return insertion(items, compare);
+            return sort_by_insertion(items, compare);
         }
         if depth == 0 {
             return items.sort_by(compare);
@@ -48,7 +48,7 @@ fn partial<T: Copy>(
         items.swap(0, pivot(items, compare));
         let (less, greater) = partition(items, compare);
         if less > 1 {
-            partial(&mut items[..less], wanted, depth, compare);
+            sort_partially(&mut items[..less], wanted, depth, compare);
         }
         let from = len - greater;
         if greater <= 1 || wanted <= from {
@@ -59,7 +59,7 @@ fn partial<T: Copy>(
     }
 }
 
-fn insertion<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+fn sort_by_insertion<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     for end in 1..items.len() {
         let mut at = end;
         while at > 0 && compare(&items[at - 1], &items[at]).is_gt() {
@@ -146,13 +146,13 @@ fn partition<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> 
         left += 1;
     }
     let (less, greater) = (left - equal_left, equal_right - right);
-    exchange(items, 0, left, equal_left.min(less));
-    exchange(items, left, len, greater.min(len - equal_right));
+    swap_ranges(items, 0, left, equal_left.min(less));
+    swap_ranges(items, left, len, greater.min(len - equal_right));
     (less, greater)
 }
 
 /// Swaps the `count` elements from `front` on with the `count` elements before `end`, one by one.
-fn exchange<T>(items: &mut [T], front: usize, end: usize, count: usize) {
+fn swap_ranges<T>(items: &mut [T], front: usize, end: usize, count: usize) {
     for i in 0..count {
         items.swap(front + i, end - count + i);
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use weft_base::rng::Rng;
 
-    fn drawn(rng: &mut Rng, len: usize, kinds: u64) -> Vec<(u64, usize)> {
+    fn random_items(rng: &mut Rng, len: usize, kinds: u64) -> Vec<(u64, usize)> {
         (0..len).map(|at| (rng.next_u64() % kinds, at)).collect()
     }
 
@@ -173,7 +173,7 @@ mod tests {
         for round in 0..3000 {
             let len = round % 130;
             let kinds = [2, 10, 1 << 40][round % 3];
-            let items = drawn(&mut rng, len, kinds);
+            let items = random_items(&mut rng, len, kinds);
             let wanted = if len == 0 { 0 } else { round * 7 % (len + 1) };
             let mut sorted = items.clone();
             sorted.sort();
@@ -197,7 +197,7 @@ mod tests {
             (0..1000).map(|at| (at as u64 / 3 * 7 % 50, at)).collect();
         let mut sorted = items.clone();
         sorted.sort();
-        partial(&mut items, 900, 0, |a, b| a.0.cmp(&b.0));
+        sort_partially(&mut items, 900, 0, |a, b| a.0.cmp(&b.0));
         assert_eq!(items, sorted);
     }
 }

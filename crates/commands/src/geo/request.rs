@@ -6,7 +6,7 @@
 
 use super::cell::Place;
 use super::shape::{Area, Shape};
-use super::{decoded, unit};
+use super::{member_place, unit};
 use crate::error::{Error, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX};
 use weft_base::num::{parse_f64, parse_i64};
 use weft_types::zset::View;
@@ -34,7 +34,7 @@ pub enum Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum DistanceOrder {
     Near,
     Far,
 }
@@ -57,7 +57,7 @@ pub struct Request {
     pub with_coord: bool,
     pub with_dist: bool,
     pub with_hash: bool,
-    pub order: Option<Order>,
+    pub order: Option<DistanceOrder>,
     /// The maximum number of results.
     pub count: Option<usize>,
     /// Return any matches, not the nearest.
@@ -66,7 +66,7 @@ pub struct Request {
 
 /// The words after the key that describe the area.
 #[derive(Default)]
-struct Where {
+struct AreaWords {
     centre: Option<Place>,
     /// Whether FROMMEMBER or FROMLONLAT was given.
     member: bool,
@@ -118,7 +118,7 @@ fn polygon<'s, 'a>(words: &'s [&'a [u8]]) -> Result<(Area, &'s [&'a [u8]]), Erro
 
 /// The place of a member.
 fn member(set: View<'_>, member: &[u8]) -> Result<Place, Error> {
-    decoded(set, member).ok_or_else(|| {
+    member_place(set, member).ok_or_else(|| {
         // The reference builds the message from a C string, which ends at a NUL byte.
         let seen = member.split(|byte| *byte == 0).next().unwrap_or_default();
         Error::owned([b"ERR member ", seen, b" does not exist"].concat())
@@ -138,7 +138,7 @@ impl Request {
             count: None,
             any: false,
         };
-        let mut place_of = Where::default();
+        let mut place_of = AreaWords::default();
         let words = match form {
             Form::Radius { member: false, .. } => {
                 place_of.centre = Some(place(args[2], args[3])?);
@@ -161,7 +161,7 @@ impl Request {
         request.read(form, args.len(), words, set, &mut place_of)?;
         request.check(form, args[0], &place_of)?;
         request.shape = match (set, place_of) {
-            (Some(_), Where { centre, area: Some((area, unit)), .. }) => {
+            (Some(_), AreaWords { centre, area: Some((area, unit)), .. }) => {
                 // A polygon has its own centre.
                 let centre = centre.unwrap_or(Place { lon: 0.0, lat: 0.0 });
                 Some(Shape::new(area, centre, unit))
@@ -178,7 +178,7 @@ impl Request {
         argc: usize,
         mut words: &[&[u8]],
         set: Option<View<'_>>,
-        at: &mut Where,
+        at: &mut AreaWords,
     ) -> Result<(), Error> {
         let may_store = matches!(form, Form::Radius { stores: true, .. });
         let search = matches!(form, Form::Search | Form::SearchStore);
@@ -206,11 +206,11 @@ impl Request {
                     rest
                 }
                 rest if is("asc") => {
-                    self.order = Some(Order::Near);
+                    self.order = Some(DistanceOrder::Near);
                     rest
                 }
                 rest if is("desc") => {
-                    self.order = Some(Order::Far);
+                    self.order = Some(DistanceOrder::Far);
                     rest
                 }
                 [count, rest @ ..] if is("count") => {
@@ -266,7 +266,7 @@ impl Request {
     }
 
     /// Checks the words for conflicts.
-    fn check(&self, form: Form, name: &[u8], at: &Where) -> Result<(), Error> {
+    fn check(&self, form: Form, name: &[u8], at: &AreaWords) -> Result<(), Error> {
         let search = matches!(form, Form::Search | Form::SearchStore);
         if self.target.is_some() && (self.with_dist || self.with_hash || self.with_coord) {
             let what = match form {

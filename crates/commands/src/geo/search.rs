@@ -6,9 +6,9 @@
 
 use super::cell::Place;
 use super::order::sort_first;
-use super::request::{Form, Order, Request, Target};
+use super::request::{DistanceOrder, Form, Request, Target};
 use super::shape::Shape;
-use super::{coordinates, distance};
+use super::{write_coordinates, write_distance};
 use crate::ctx::{Ctx, Meter};
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -182,8 +182,8 @@ pub fn destination(args: &[&[u8]]) -> Option<usize> {
 
 /// A member in the area.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    /// The range of its bytes in [`Finds::text`].
+struct Match {
+    /// The range of its bytes in [`Matches::text`].
     from: usize,
     to: usize,
     place: Place,
@@ -193,13 +193,13 @@ struct Found {
 }
 
 #[derive(Debug, Default)]
-struct Finds {
+struct Matches {
     text: Vec<u8>,
-    found: Vec<Found>,
+    found: Vec<Match>,
 }
 
-impl Finds {
-    fn member(&self, found: &Found) -> &[u8] {
+impl Matches {
+    fn member(&self, found: &Match) -> &[u8] {
         &self.text[found.from..found.to]
     }
 
@@ -211,33 +211,33 @@ impl Finds {
         shape: &Shape,
         most: usize,
         meter: &mut Meter,
-    ) -> Finds {
+    ) -> Matches {
         /// A walk cannot be stopped, so it covers only this many elements at a time.
         const PART: usize = 64;
-        let mut finds = Finds::default();
+        let mut matches = Matches::default();
         let mut room = Digits::new();
         for span in spans {
             let part = if most == usize::MAX { span.count.max(1) } else { PART };
             for skipped in (0..span.count).step_by(part) {
-                if finds.found.len() >= most || meter.is_over() {
-                    return finds;
+                if matches.found.len() >= most || meter.is_exhausted() {
+                    return matches;
                 }
                 let count = part.min(span.count - skipped);
                 let part = Span { skip: span.skip + skipped, count };
                 set.walk(part, false, |member, score| {
-                    if finds.found.len() >= most || !meter.step() {
+                    if matches.found.len() >= most || !meter.step() {
                         return;
                     }
                     let place = Place::of_score(score);
                     let Some(distance) = shape.distance_inside(place) else { return };
-                    let from = finds.text.len();
-                    finds.text.extend_from_slice(member.bytes(&mut room));
-                    let to = finds.text.len();
-                    finds.found.push(Found { from, to, place, score, distance });
+                    let from = matches.text.len();
+                    matches.text.extend_from_slice(member.bytes(&mut room));
+                    let to = matches.text.len();
+                    matches.found.push(Match { from, to, place, score, distance });
                 });
             }
         }
-        finds
+        matches
     }
 }
 
@@ -264,7 +264,7 @@ fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
         None => None,
     };
     let request = Request::parse(form, ctx.args, set)?;
-    let mut finds = Finds::default();
+    let mut matches = Matches::default();
     if let (Some(set), Some(shape)) = (set, &request.shape) {
         let spans = spans(set, shape);
         let elements: usize = spans.iter().map(|span| span.count).sum();
@@ -278,63 +278,63 @@ fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
                 Meter::unlimited()
             }
         };
-        finds = Finds::collect(set, &spans, shape, most.unwrap_or(usize::MAX), &mut meter);
-        meter.settle(&mut ctx.pause)?;
+        matches = Matches::collect(set, &spans, shape, most.unwrap_or(usize::MAX), &mut meter);
+        meter.check(&mut ctx.pause)?;
     }
-    let wanted = request.count.map_or(finds.found.len(), |count| count.min(finds.found.len()));
+    let wanted = request.count.map_or(matches.found.len(), |count| count.min(matches.found.len()));
     // With COUNT and without ANY, the nearest come first.
-    let nearest = request.count.filter(|_| !request.any).map(|_| Order::Near);
+    let nearest = request.count.filter(|_| !request.any).map(|_| DistanceOrder::Near);
     if let Some(order) = request.order.or(nearest) {
-        sort_first(&mut finds.found, wanted, |a, b| {
+        sort_first(&mut matches.found, wanted, |a, b| {
             // Distances are never NaN.
             let near = a.distance.partial_cmp(&b.distance).unwrap_or(Ordering::Equal);
-            if order == Order::Near { near } else { near.reverse() }
+            if order == DistanceOrder::Near { near } else { near.reverse() }
         });
     }
-    finds.found.truncate(wanted);
+    matches.found.truncate(wanted);
     match request.target {
-        Some(target) => store(ctx, form, &request, &finds, target),
+        Some(target) => store_matches(ctx, form, &request, &matches, target),
         None => {
-            answer(ctx, &request, &finds);
+            reply_matches(ctx, &request, &matches);
             Ok(())
         }
     }
 }
 
-fn answer(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds) {
+fn reply_matches(ctx: &mut Ctx<'_>, request: &Request, matches: &Matches) {
     let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
     let reply = &mut *ctx.reply;
     let extras = [request.with_dist, request.with_hash, request.with_coord];
     let extras = extras.into_iter().filter(|with| *with).count();
-    reply.array(finds.found.len());
-    for found in &finds.found {
+    reply.array(matches.found.len());
+    for found in &matches.found {
         if extras > 0 {
             reply.array(1 + extras);
         }
-        reply.bulk(finds.member(found));
+        reply.bulk(matches.member(found));
         if request.with_dist {
-            distance(reply, found.distance / unit);
+            write_distance(reply, found.distance / unit);
         }
         if request.with_hash {
             reply.int(found.score as i64);
         }
         if request.with_coord {
-            coordinates(reply, found.place);
+            write_coordinates(reply, found.place);
         }
     }
 }
 
-fn store(
+fn store_matches(
     ctx: &mut Ctx<'_>,
     form: Form,
     request: &Request,
-    finds: &Finds,
+    matches: &Matches,
     target: Target,
 ) -> CmdResult {
     let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
-    let score = |found: &Found| if target.distances { found.distance / unit } else { found.score };
+    let score = |found: &Match| if target.distances { found.distance / unit } else { found.score };
     let mut elements: Vec<(&[u8], f64)> =
-        finds.found.iter().map(|found| (finds.member(found), score(found))).collect();
+        matches.found.iter().map(|found| (matches.member(found), score(found))).collect();
     elements.sort_unstable_by(|(a, x), (b, y)| {
         x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
     });

@@ -64,24 +64,24 @@ pub struct Shape {
     /// Metres in the unit of the request.
     pub unit: f64,
     /// A place beyond these bounds is certainly outside of the circle.
-    far: Far,
+    far: OuterBounds,
 }
 
 /// Bounds that save the expensive half of the formula for most places outside of a circle. Both are
 /// a metre beyond the radius, more than any rounding error. Places in between are computed exactly.
 #[derive(Clone, Copy, Debug)]
-struct Far {
+struct OuterBounds {
     /// Difference of the latitudes alone (metres).
     lat: f64,
     haversine: f64,
 }
 
-impl Far {
-    fn beyond(radius: f64) -> Far {
+impl OuterBounds {
+    fn beyond(radius: f64) -> OuterBounds {
         let half = (radius + 1.0) / (2.0 * EARTH);
-        let reach = half >= std::f64::consts::FRAC_PI_2;
-        let haversine = if reach { f64::INFINITY } else { half.sin().powi(2) + 1e-15 };
-        Far { lat: radius + 1.0, haversine }
+        let covers_earth = half >= std::f64::consts::FRAC_PI_2;
+        let haversine = if covers_earth { f64::INFINITY } else { half.sin().powi(2) + 1e-15 };
+        OuterBounds { lat: radius + 1.0, haversine }
     }
 }
 
@@ -93,9 +93,9 @@ impl Shape {
     /// Creates a shape. A polygon computes its own centre from its corners.
     pub fn new(area: Area, centre: Place, unit: f64) -> Shape {
         let (centre, far) = match &area {
-            Area::Circle { radius } => (centre, Far::beyond(radius * unit)),
-            Area::Box { .. } => (centre, Far::beyond(f64::INFINITY)),
-            Area::Polygon(vertices) => (centroid(vertices), Far::beyond(f64::INFINITY)),
+            Area::Circle { radius } => (centre, OuterBounds::beyond(radius * unit)),
+            Area::Box { .. } => (centre, OuterBounds::beyond(f64::INFINITY)),
+            Area::Polygon(vertices) => (centroid(vertices), OuterBounds::beyond(f64::INFINITY)),
         };
         Shape { area, centre, unit, far }
     }
@@ -151,7 +151,7 @@ impl Shape {
     }
 
     /// The radius of a circle around the centre that contains the shape (metres).
-    fn reach(&self, corners: &Corners) -> f64 {
+    fn enclosing_radius(&self, corners: &Corners) -> f64 {
         match &self.area {
             Area::Circle { radius } => radius * self.unit,
             Area::Box { width, height } => {
@@ -173,7 +173,7 @@ impl Shape {
         // The centroid of a polygon may be nearer to a pole than all its corners, and off the map.
         // Then the whole map is searched, which is four cells.
         let (centre, mut step) = match self.centre.is_valid() {
-            true => (self.centre, step_for(self.reach(&corners), self.centre.lat)),
+            true => (self.centre, step_for(self.enclosing_radius(&corners), self.centre.lat)),
             false => {
                 let lat = self.centre.lat.clamp(-LAT_MAX, LAT_MAX);
                 (Place { lon: self.centre.lon.clamp(-LON_MAX, LON_MAX), lat }, 1)

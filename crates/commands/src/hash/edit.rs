@@ -1,7 +1,7 @@
 //! HSET, HMSET, HSETNX and HDEL: set and remove fields.
 
-use super::log::Changed;
-use super::{hash, tell_set};
+use super::log::ChangedFields;
+use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
 use crate::registry::Command;
@@ -112,7 +112,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
         }
         (Rework::Changed(record), Ok(new))
     })?;
-    tell_set(ctx, &key, "hset", expired);
+    notify_set(ctx, &key, "hset", expired);
     ctx.db.turn.tally.dirty += data.len() as u64 / 2;
     Ok(new)
 }
@@ -136,7 +136,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
         (Rework::Changed(record), Ok(true))
     })?;
     if is_set {
-        tell_set(ctx, &key, "hset", u64::from(expired));
+        notify_set(ctx, &key, "hset", u64::from(expired));
         if expired {
             ctx.log(&[b"HSET", key.bytes, data[0], data[1]]);
         }
@@ -151,7 +151,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[2..];
     let mut emptied = false;
-    let mut gone = Changed::new(ctx);
+    let mut removed_fields = ChangedFields::new(ctx);
     let removed = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
@@ -163,8 +163,8 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
             let old;
             (record, old) = hash::remove(record, field, now);
             match old {
-                Old::Live => gone.push(field),
-                Old::Expired => gone.missed(&record, field),
+                Old::Live => removed_fields.push(field),
+                Old::Expired => removed_fields.note_missing(&record, field),
                 Old::Absent => {}
             }
             removed += usize::from(old == Old::Live);
@@ -179,8 +179,8 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     if removed > 0 {
         ctx.notify(Classes::HASH, "hdel", &key);
     }
-    if gone.stale {
-        gone.log_removed(ctx, &key);
+    if removed_fields.stale {
+        removed_fields.log_removed(ctx, &key);
     }
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);

@@ -3,7 +3,7 @@
 
 use crate::ctx::Ctx;
 use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
-use crate::generic::expire::{Base, Unit, moment};
+use crate::generic::expire::{Base, Unit, unix_time_ms};
 use weft_base::num;
 use weft_keyspace::Record;
 use weft_keyspace::db::Rework;
@@ -17,14 +17,14 @@ fn is_fields(word: &[u8]) -> bool {
 }
 
 /// The position of FIELDS, searched from argument `from` on. The last argument can't be FIELDS.
-pub(super) fn place(args: &[&[u8]], from: usize) -> Result<usize, Error> {
+pub(super) fn fields_position(args: &[&[u8]], from: usize) -> Result<usize, Error> {
     let options = &args[from..args.len() - 1];
     options.iter().position(|word| is_fields(word)).map(|at| from + at).ok_or(NUMFIELDS)
 }
 
 /// The arguments after the FIELDS at argument `at` and its count. Each field takes `width`
 /// arguments.
-pub(super) fn listed<'c, 'a>(
+pub(super) fn fields_after<'c, 'a>(
     ctx: &'c Ctx<'a>,
     at: usize,
     width: usize,
@@ -40,27 +40,28 @@ pub(super) fn listed<'c, 'a>(
 
 /// The fields of a command whose FIELDS directly follows the key. `mismatch` is its error for a
 /// count that does not match the fields.
-pub(super) fn listed_at_once<'c, 'a>(
+pub(super) fn fields_after_key<'c, 'a>(
     ctx: &'c Ctx<'a>,
     mismatch: &Error,
 ) -> Result<&'c [&'a [u8]], Error> {
     if !is_fields(ctx.args[2]) {
         return Err(SYNTAX);
     }
-    listed(ctx, 2, 1).map_err(|error| if error == NUMFIELDS { mismatch.clone() } else { error })
+    fields_after(ctx, 2, 1)
+        .map_err(|error| if error == NUMFIELDS { mismatch.clone() } else { error })
 }
 
 /// A time argument, with its unit and base from EX, PX, EXAT or PXAT.
 #[derive(Clone, Copy)]
-pub(super) struct When<'a> {
+pub(super) struct TimeOption<'a> {
     pub(super) text: &'a [u8],
     pub(super) unit: Unit,
     pub(super) base: Base,
 }
 
-impl<'a> When<'a> {
+impl<'a> TimeOption<'a> {
     /// The option `word` with its value `text`; `None` for any other word.
-    pub(super) fn option(word: &[u8], text: &'a [u8]) -> Option<When<'a>> {
+    pub(super) fn option(word: &[u8], text: &'a [u8]) -> Option<TimeOption<'a>> {
         let (unit, base) = match word.to_ascii_lowercase().as_slice() {
             b"ex" => (Unit::Seconds, Base::Now),
             b"px" => (Unit::Milliseconds, Base::Now),
@@ -68,18 +69,18 @@ impl<'a> When<'a> {
             b"pxat" => (Unit::Milliseconds, Base::Epoch),
             _ => return None,
         };
-        Some(When { text, unit, base })
+        Some(TimeOption { text, unit, base })
     }
 
     /// Whether `other` was given with the same option.
-    pub(super) fn is_like(self, other: When<'_>) -> bool {
+    pub(super) fn same_option_as(self, other: TimeOption<'_>) -> bool {
         self.unit == other.unit && self.base == other.base
     }
 
     /// The Unix time in milliseconds. Errors name `command`.
     pub(super) fn at(self, now_ms: i64, command: &str) -> Result<i64, Error> {
         let n = num::parse_i64(self.text).ok_or(NOT_AN_INTEGER)?;
-        let at = if n < 0 { None } else { moment(n, self.unit, self.base, now_ms) };
+        let at = if n < 0 { None } else { unix_time_ms(n, self.unit, self.base, now_ms) };
         at.ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{command}' command")))
     }
 }

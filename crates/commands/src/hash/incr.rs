@@ -1,6 +1,6 @@
 //! HINCRBY and HINCRBYFLOAT: fields that hold numbers. A field keeps its expiry.
 
-use super::{hash, tell_set};
+use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_A_FLOAT};
 use crate::registry::Command;
@@ -117,7 +117,7 @@ fn replace<T>(
             }
         }
     })?;
-    tell_set(ctx, &key, event, u64::from(expired));
+    notify_set(ctx, &key, event, u64::from(expired));
     match result {
         None => {}
         // A field that expired here may still exist where the log is replayed, and arithmetic may

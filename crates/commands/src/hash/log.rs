@@ -12,16 +12,16 @@ use weft_types::Record;
 
 /// The fields that a command has changed. Collected only if the command is logged.
 #[derive(Default)]
-pub(super) struct Changed<'a> {
+pub(super) struct ChangedFields<'a> {
     is_logged: bool,
     pub(super) fields: Vec<&'a [u8]>,
     /// Whether an argument named a field that has expired and is not yet removed.
     pub(super) stale: bool,
 }
 
-impl<'a> Changed<'a> {
-    pub(super) fn new(ctx: &Ctx<'_>) -> Changed<'a> {
-        Changed { is_logged: ctx.is_logged(), ..Changed::default() }
+impl<'a> ChangedFields<'a> {
+    pub(super) fn new(ctx: &Ctx<'_>) -> ChangedFields<'a> {
+        ChangedFields { is_logged: ctx.is_logged(), ..ChangedFields::default() }
     }
 
     /// Adds a changed field.
@@ -34,9 +34,9 @@ impl<'a> Changed<'a> {
 
     /// Records that `field` was not found in the hash of `record`.
     #[inline]
-    pub(super) fn missed(&mut self, record: &Record, field: &[u8]) {
+    pub(super) fn note_missing(&mut self, record: &Record, field: &[u8]) {
         if self.is_logged {
-            self.stale |= is_there(record, field);
+            self.stale |= field_exists(record, field);
         }
     }
 
@@ -57,25 +57,25 @@ impl<'a> Changed<'a> {
 }
 
 /// Whether `field` is in the hash of `record`, expired or not.
-fn is_there(record: &Record, field: &[u8]) -> bool {
+fn field_exists(record: &Record, field: &[u8]) -> bool {
     hash(record, i64::MIN).is_ok_and(|hash| hash.find(field).is_some())
 }
 
 /// The `fields` that are in the hash at `key` and have expired (`stale`) or have not.
-pub(super) fn present<'a>(
+pub(super) fn fields_present<'a>(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     fields: impl Iterator<Item = &'a [u8]>,
     stale: bool,
-) -> Changed<'a> {
+) -> ChangedFields<'a> {
     let now = ctx.over_ms();
-    let mut found = Changed::new(ctx);
+    let mut found = ChangedFields::new(ctx);
     if found.is_logged
         && let Some(record) = ctx.db.peek(key)
         && let Ok(live) = hash(&record, now)
     {
         found.fields = fields
-            .filter(|field| is_there(&record, field) && live.find(field).is_none() == stale)
+            .filter(|field| field_exists(&record, field) && live.find(field).is_none() == stale)
             .collect();
     }
     found

@@ -6,11 +6,11 @@
 mod edit;
 mod expire;
 mod fields;
-mod get_and;
+mod getex;
 mod incr;
 mod log;
-mod look;
-mod pick;
+mod random;
+mod read;
 mod scan;
 mod setex;
 #[cfg(test)]
@@ -29,33 +29,33 @@ use weft_types::packed::Value;
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &edit::HDEL,
-    &look::HEXISTS,
+    &read::HEXISTS,
     &expire::HEXPIRE,
     &expire::HEXPIREAT,
     &ttl::HEXPIRETIME,
-    &look::HGET,
-    &look::HGETALL,
-    &get_and::HGETDEL,
-    &get_and::HGETEX,
+    &read::HGET,
+    &read::HGETALL,
+    &getex::HGETDEL,
+    &getex::HGETEX,
     &incr::HINCRBY,
     &incr::HINCRBYFLOAT,
-    &look::HKEYS,
-    &look::HLEN,
-    &look::HMGET,
+    &read::HKEYS,
+    &read::HLEN,
+    &read::HMGET,
     &edit::HMSET,
     &expire::HPERSIST,
     &expire::HPEXPIRE,
     &expire::HPEXPIREAT,
     &ttl::HPEXPIRETIME,
     &ttl::HPTTL,
-    &pick::HRANDFIELD,
+    &random::HRANDFIELD,
     &scan::HSCAN,
     &edit::HSET,
     &setex::HSETEX,
     &edit::HSETNX,
-    &look::HSTRLEN,
+    &read::HSTRLEN,
     &ttl::HTTL,
-    &look::HVALS,
+    &read::HVALS,
 ];
 
 /// The hash of `record` at `now_ms`, or the error for another type.
@@ -66,7 +66,7 @@ fn hash(record: &Record, now_ms: i64) -> Result<Hash<'_>, Error> {
 
 /// Notifies of `event` for fields that were set. `expired` of them replaced an expired field.
 #[inline]
-fn tell_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: u64) {
+fn notify_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: u64) {
     if expired > 0 {
         ctx.db.turn.tally.expired_fields += expired;
         ctx.notify(Classes::HASH, "hexpired", key);

@@ -5,7 +5,7 @@
 //! returned at least once.
 
 use super::hash;
-use crate::collection_scan::{Found, Options, cursor};
+use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -36,20 +36,20 @@ pub const HSCAN: Command = Command {
 fn hscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let cursor = cursor(ctx.args[2])?;
-    let mut found = Found::new(ctx.reply.proto);
+    let mut found = ScanReply::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {
-        found.answer(ctx.reply, 0);
+        found.write_to(ctx.reply, 0);
         return Ok(());
     };
     let hash = hash(&record, now)?;
     let options = Options::parse(&ctx.args[3..], Type::Hash)?;
     let work = if hash.is_large() { options.work(hash.len()) } else { hash.len() };
     ctx.lane.weigh(work, &mut ctx.pause)?;
-    let next = options.walk(cursor, |cursor| {
+    let next = options.scan(cursor, |cursor| {
         hash.scan(cursor, |pair| {
             let (mut field, mut value) = (Digits::new(), Digits::new());
             let field = pair.field.bytes(&mut field);
-            if options.wants(field) {
+            if options.matches(field) {
                 found.push(field);
                 if !options.names_only {
                     found.push(pair.value.bytes(&mut value));
@@ -57,6 +57,6 @@ fn hscan(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         })
     });
-    found.answer(ctx.reply, next);
+    found.write_to(ctx.reply, next);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! HSETEX: sets fields together with their expiry.
 
-use super::fields::{When, changed, listed, place};
-use super::log::{Changed, present};
-use super::{hash, tell_set};
+use super::fields::{TimeOption, changed, fields_after, fields_position};
+use super::log::{ChangedFields, fields_present};
+use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
@@ -51,11 +51,11 @@ struct Options<'a> {
     key: Option<bool>,
     /// Whether all fields must exist (`true`) or none may.
     fields: Option<bool>,
-    expiry: Expiry<When<'a>>,
+    expiry: Expiry<TimeOption<'a>>,
 }
 
 /// Sets a condition; the opposite condition must not be set already.
-fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
+fn set_condition(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
     if condition.is_some_and(|old| old != wanted) {
         return Err(SYNTAX);
     }
@@ -70,20 +70,20 @@ impl<'a> Options<'a> {
         while let [word, rest @ ..] = words {
             words = rest;
             match word.to_ascii_lowercase().as_slice() {
-                b"nx" => demand(&mut options.key, false)?,
-                b"xx" => demand(&mut options.key, true)?,
-                b"fnx" => demand(&mut options.fields, false)?,
-                b"fxx" => demand(&mut options.fields, true)?,
+                b"nx" => set_condition(&mut options.key, false)?,
+                b"xx" => set_condition(&mut options.key, true)?,
+                b"fnx" => set_condition(&mut options.fields, false)?,
+                b"fxx" => set_condition(&mut options.fields, true)?,
                 b"keepttl" => match options.expiry {
                     Expiry::Never | Expiry::Keep => options.expiry = Expiry::Keep,
                     Expiry::At(_) => return Err(SYNTAX),
                 },
                 _ => {
                     let (text, rest) = rest.split_first().ok_or(SYNTAX)?;
-                    let new = When::option(word, text).ok_or(SYNTAX)?;
+                    let new = TimeOption::option(word, text).ok_or(SYNTAX)?;
                     match options.expiry {
                         Expiry::Never => {}
-                        Expiry::At(old) if old.is_like(new) => {}
+                        Expiry::At(old) if old.same_option_as(new) => {}
                         Expiry::At(_) | Expiry::Keep => return Err(SYNTAX),
                     }
                     options.expiry = Expiry::At(new);
@@ -96,19 +96,19 @@ impl<'a> Options<'a> {
 }
 
 fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
-    let at = place(ctx.args, 2)?;
+    let at = fields_position(ctx.args, 2)?;
     let options = Options::parse(&ctx.args[2..at])?;
-    listed(ctx, at, 2)?;
+    fields_after(ctx, at, 2)?;
     ctx.weigh_args()?;
     let data = &ctx.args[at + 2..];
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let past = ctx.past_ms();
-    let is_there = match ctx.db.peek(&key) {
+    let key_exists = match ctx.db.peek(&key) {
         Some(record) if !is_hash(&record) => return Err(WRONG_TYPE),
         Some(_) => true,
         None => false,
     };
-    if options.key.is_some_and(|wanted| wanted != is_there) {
+    if options.key.is_some_and(|wanted| wanted != key_exists) {
         // It counts as an access nevertheless.
         let _ = ctx.db.for_write(&key);
         ctx.reply.int(0);
@@ -119,13 +119,15 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Expiry::Keep => Expiry::Keep,
         Expiry::At(when) => Expiry::At(when.at(ctx.now_ms(), "hsetex")?),
     };
-    let over = matches!(expiry, Expiry::At(at) if at <= past);
+    let expired_at_once = matches!(expiry, Expiry::At(at) if at <= past);
     // For the log: the fields that this command removes, or the expired ones, whose expiry KEEPTTL
     // must not keep.
     let before = match expiry {
-        Expiry::Keep => present(ctx, &key, data.iter().step_by(2).copied(), true),
-        Expiry::At(_) if over => present(ctx, &key, data.iter().step_by(2).copied(), false),
-        Expiry::At(_) | Expiry::Never => Changed::default(),
+        Expiry::Keep => fields_present(ctx, &key, data.iter().step_by(2).copied(), true),
+        Expiry::At(_) if expired_at_once => {
+            fields_present(ctx, &key, data.iter().step_by(2).copied(), false)
+        }
+        Expiry::At(_) | Expiry::Never => ChangedFields::default(),
     };
     let limits = &ctx.settings.limits;
     let (mut expired, mut emptied) = (0, false);
@@ -153,8 +155,8 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     });
     if changes.is_some() {
-        tell(ctx, &key, expiry, expired, [!is_there, emptied]);
-        if over {
+        notify_effects(ctx, &key, expiry, expired, [!key_exists, emptied]);
+        if expired_at_once {
             // Each field counts as expired, even one that did not exist.
             ctx.db.turn.tally.expired_fields += data.len() as u64 / 2;
         }
@@ -169,7 +171,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// Logs the changes of the fields from argument `at` on, without the conditions.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) {
+fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &ChangedFields<'_>, at: usize) {
     let key = ctx.key(1);
     let data = &ctx.args[at..];
     match expiry {
@@ -188,22 +190,22 @@ fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) 
 
 /// Sends the notifications for the fields that were set. With an expiry in the past, the events are
 /// those of a key that is created and then emptied.
-fn tell(
+fn notify_effects(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     expiry: Expiry<i64>,
     expired: u64,
     [new, emptied]: [bool; 2],
 ) {
-    let over = matches!(expiry, Expiry::At(at) if at <= ctx.past_ms());
-    if over && new {
+    let expired_at_once = matches!(expiry, Expiry::At(at) if at <= ctx.past_ms());
+    if expired_at_once && new {
         ctx.notify(Classes::NEW, "new", key);
     }
-    tell_set(ctx, key, "hset", expired);
+    notify_set(ctx, key, "hset", expired);
     if let Expiry::At(_) = expiry {
         ctx.notify(Classes::HASH, "hexpire", key);
     }
-    if over {
+    if expired_at_once {
         ctx.notify(Classes::HASH, "hexpired", key);
     }
     if emptied {

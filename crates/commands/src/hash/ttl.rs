@@ -3,7 +3,7 @@
 //! The reply has one number for each field: -2 the field does not exist, -1 it has no expiry,
 //! otherwise the time. Seconds are rounded to the nearest.
 
-use super::fields::listed_at_once;
+use super::fields::fields_after_key;
 use super::hash;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
@@ -75,7 +75,7 @@ fn seconds(ms: i64) -> i64 {
 }
 
 fn times(ctx: &mut Ctx<'_>, time: impl Fn(i64) -> i64) -> CmdResult {
-    listed_at_once(ctx, &SYNTAX)?;
+    fields_after_key(ctx, &SYNTAX)?;
     ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let record = ctx.db.read(&key);

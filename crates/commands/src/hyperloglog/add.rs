@@ -43,28 +43,28 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let elements = &ctx.args[2..];
     let limit = ctx.settings.limits.hyperloglog_sparse;
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
-    let mut refused = Ok(());
+    let mut status = Ok(());
     // Elements added before the one that failed.
     let mut added = 0;
     // Hashed before the record is looked up, so that the two memory accesses overlap.
     let first = elements.first().map(|element| Place::of(element));
     // A change that was computed but does not fit in place.
-    let found = Cell::new(None);
+    let patch_found = Cell::new(None);
     let amend = |record: &mut RecordMut<'_>| match elements {
-        [_] => add_in_place(record, first?, limit, &found),
+        [_] => add_in_place(record, first?, limit, &patch_found),
         _ => None,
     };
     let raised = ctx.db.amend(&key, amend, |record, clock| {
         let Some(record) = record else {
             if let Err(too_long) = lane.weigh(work(EMPTY.len(), elements.len(), limit), pause) {
-                refused = Err(too_long);
+                status = Err(too_long);
                 return (Rework::Absent, 0);
             }
             let record = record_edited(key.bytes, EMPTY, None, clock);
-            let (record, sparse) = add_sparse(record, elements, first, limit, &mut refused);
+            let (record, sparse) = add_sparse(record, elements, first, limit, &mut status);
             return (Rework::Changed(record), sparse.raised + 1);
         };
-        if let Some(patch) = found.take() {
+        if let Some(patch) = patch_found.take() {
             return (Rework::Changed(apply(record, &patch)), 1);
         }
         // A record in pieces is gathered first. Such a HyperLogLog is always corrupted, but the
@@ -77,7 +77,7 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
         let weighed = weighed.and_then(|()| view(&record).map(|(_, view)| view));
         match weighed {
             Err(error) => {
-                refused = Err(error);
+                status = Err(error);
                 (Rework::Same(record), 0)
             }
             Ok(View::Dense(packed)) => {
@@ -88,22 +88,22 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
                 }
             }
             Ok(View::Sparse(_)) => {
-                let (record, Sparse { changed, raised, before }) =
-                    add_sparse(record, elements, first, limit, &mut refused);
-                added = before;
+                let (record, Sparse { changed, raised, added_before }) =
+                    add_sparse(record, elements, first, limit, &mut status);
+                added = added_before;
                 let rework = if changed { Rework::Changed(record) } else { Rework::Same(record) };
                 (rework, raised)
             }
         }
     });
-    if refused.is_err() && raised > 0 {
+    if status.is_err() && raised > 0 {
         // Log only the elements that took effect. With the failed element, a replica would also
         // return the error, and take it for a sign of diverged data.
         let words =
             [b"PFADD".as_slice(), key.bytes].into_iter().chain(elements[..added].iter().copied());
         ctx.log(&words.collect::<Vec<_>>());
     }
-    refused?;
+    status?;
     if raised > 0 {
         ctx.notify(Classes::STRING, "pfadd", &key);
     }
@@ -120,22 +120,22 @@ fn string_len(record: &Record) -> usize {
 /// a sparse one, until it becomes dense.
 fn work(len: usize, elements: usize, limit: usize) -> usize {
     /// Bytes of runs searched in the time of one element of a collection.
-    const PASSED: usize = 128;
+    const RUN_BYTES_PER_ELEMENT: usize = 128;
     /// Bytes by which a sparse one grows for each element.
     const GROWTH: usize = 3;
     let longest = (len + GROWTH * elements).min(limit.max(len));
-    elements + elements * longest / PASSED
+    elements + elements * longest / RUN_BYTES_PER_ELEMENT
 }
 
 /// Adds one element to a sparse HyperLogLog of a few KB, if the result fits in place. Returns
 /// whether the record changed, and the number of raised registers. `None` if nothing was done;
-/// `found` then has the change, if it was computed.
+/// `patch_found` then has the change, if it was computed.
 #[inline]
 fn add_in_place(
     record: &mut RecordMut<'_>,
     place: Place,
     limit: usize,
-    found: &Cell<Option<Patch>>,
+    patch_found: &Cell<Option<Patch>>,
 ) -> Option<(bool, u64)> {
     let Some(Str::Bytes(bytes)) = Str::of(record) else { return None };
     let Some(View::Sparse(_)) = View::of(bytes) else { return None };
@@ -145,7 +145,7 @@ fn add_in_place(
             if splice_in_place(record, patch.range.clone(), patch.bytes(), outdate) {
                 return Some((true, 1));
             }
-            found.set(Some(patch));
+            patch_found.set(Some(patch));
             None
         }
         Step::TooMuch => None,
@@ -178,7 +178,7 @@ struct Sparse {
     /// Registers raised.
     raised: u64,
     /// The number of elements before the one that failed, if one did.
-    before: usize,
+    added_before: usize,
 }
 
 /// Adds to a sparse HyperLogLog, which may become dense. `first` is the place of the first element.
@@ -189,7 +189,7 @@ fn add_sparse(
     elements: &[&[u8]],
     first: Option<Place>,
     limit: usize,
-    refused: &mut CmdResult,
+    status: &mut CmdResult,
 ) -> (Record, Sparse) {
     let mut record = seen_as_edited(record);
     let mut done = Sparse::default();
@@ -208,12 +208,12 @@ fn add_sparse(
                     outdate(&mut dense);
                     return (rewrite(record, &dense), Sparse { changed: true, raised, ..done });
                 }
-                Err(_) => *refused = Err(CORRUPTED),
+                Err(_) => *status = Err(CORRUPTED),
             },
-            Err(_) => *refused = Err(CORRUPTED),
+            Err(_) => *status = Err(CORRUPTED),
         }
-        if refused.is_err() {
-            done.before = at;
+        if status.is_err() {
+            done.added_before = at;
             break;
         }
     }

@@ -39,7 +39,7 @@ const NOT_SPARSE: Error = Error::new("ERR HLL encoding is not sparse");
 const ON_OR_OFF: Error = Error::new("ERR Argument must be ON or OFF");
 
 /// Bytes of runs written to the reply in the time of one element of a collection.
-const TOLD: usize = 2;
+const DECODED_BYTES_PER_ELEMENT: usize = 2;
 
 fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.is(1, "simd") {
@@ -53,7 +53,7 @@ fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.is(1, "getreg") {
         ctx.weigh(REGISTERS)?;
     } else if ctx.is(1, "decode") && sparse {
-        ctx.weigh(len / TOLD)?;
+        ctx.weigh(len / DECODED_BYTES_PER_ELEMENT)?;
     }
     // From here on the string counts as edited, whatever the action.
     ctx.db.rework(&key, |record, _| {

@@ -68,10 +68,10 @@ fn registers(rng: &mut Rng) -> CmdResult {
     if let Some(at) = (0..REGISTERS).find(|at| sixbit::get(&packed, *at) != open[*at]) {
         return Err(failed(format!("register {at} is not what it was set to")));
     }
-    let (mut together, mut again) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
-    sixbit::pack(&open, &mut together);
-    sixbit::raise(&mut again, &[&packed]);
-    if together != packed || again != open {
+    let (mut packed_at_once, mut unpacked) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
+    sixbit::pack(&open, &mut packed_at_once);
+    sixbit::raise(&mut unpacked, &[&packed]);
+    if packed_at_once != packed || unpacked != open {
         return Err(failed("registers packed one by one and together differ".to_owned()));
     }
     Ok(())
@@ -102,8 +102,8 @@ fn estimates(seed: u64) -> CmdResult {
             return Err(failed(format!("sparse and dense differ in the estimate of {n}")));
         }
         // Six standard errors, plus one for small numbers.
-        let most = (6.0 * 1.04 / (REGISTERS as f64).sqrt() * n as f64).ceil() + 1.0;
-        if estimate.abs_diff(n) as f64 > most {
+        let max_error = (6.0 * 1.04 / (REGISTERS as f64).sqrt() * n as f64).ceil() + 1.0;
+        if estimate.abs_diff(n) as f64 > max_error {
             return Err(failed(format!("{n} elements are estimated as {estimate}")));
         }
     }

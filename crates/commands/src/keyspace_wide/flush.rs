@@ -39,7 +39,7 @@ pub const FLUSHALL: Command = command(
     "Removes all keys of all databases.",
     "O(N) for N keys in all databases, in the background with ASYNC.",
     |ctx| {
-        let free = who_frees(ctx)?;
+        let free = free_mode(ctx)?;
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
@@ -56,7 +56,7 @@ pub const FLUSHDB: Command = command(
     "Removes all keys of the database.",
     "O(N) for N keys in the database, in the background with ASYNC.",
     |ctx| {
-        let free = who_frees(ctx)?;
+        let free = free_mode(ctx)?;
         flush(ctx, ctx.db.index(), free);
         ctx.db.log_anyway();
         ctx.db.tell_emptied();
@@ -65,7 +65,7 @@ pub const FLUSHDB: Command = command(
     },
 );
 
-fn who_frees(ctx: &Ctx<'_>) -> Result<Free, Error> {
+fn free_mode(ctx: &Ctx<'_>) -> Result<Free, Error> {
     match ctx.args.len() {
         1 if ctx.settings.lazy_user_flush => Ok(Free::Background),
         1 => Ok(Free::Here),

@@ -1,6 +1,6 @@
 //! BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: pops and moves that block if there is no element.
 
-use super::pop::{Several, counted_keys, pop_word, take};
+use super::pop::{MultiPop, counted_keys, pop_command, take};
 use super::transfer::transfer;
 use super::{end, list, pop, transfer as moving};
 use crate::blocking::timeout;
@@ -41,7 +41,7 @@ pub const BLPOP: Command = Command {
         history: HISTORY,
         ..pop::LPOP.spec
     },
-    run: |ctx| pop_or_wait(ctx, End::Left),
+    run: |ctx| pop_or_block(ctx, End::Left),
     ..pop::LPOP
 };
 
@@ -52,7 +52,7 @@ pub const BRPOP: Command = Command {
         summary: "Removes and returns the last element of the first non-empty list. Blocks until there is one.",
         ..BLPOP.spec
     },
-    run: |ctx| pop_or_wait(ctx, End::Right),
+    run: |ctx| pop_or_block(ctx, End::Right),
     ..pop::LPOP
 };
 
@@ -98,12 +98,12 @@ pub const BRPOPLPUSH: Command = Command {
     },
     run: |ctx| {
         let wait = timeout(ctx, 3)?;
-        move_or_wait(ctx, End::Right, End::Left, wait)
+        move_or_block(ctx, End::Right, End::Left, wait)
     },
     ..pop::LPOP
 };
 
-fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
+fn pop_or_block(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
     let last = ctx.args.len() - 1;
     let wait = timeout(ctx, last)?;
     ctx.weigh_args()?;
@@ -119,7 +119,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
         ctx.reply.array(2);
         ctx.reply.bulk(key.bytes);
         take(ctx, &key, from, 1)?;
-        ctx.log(&[pop_word(from), key.bytes]);
+        ctx.log(&[pop_command(from), key.bytes]);
         return Ok(());
     }
     ctx.reply.null_array();
@@ -127,23 +127,23 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
 }
 
 fn blmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let several = Several::parse(ctx, 2)?;
+    let multi_pop = MultiPop::parse(ctx, 2)?;
     let wait = timeout(ctx, 1)?;
     ctx.weigh_args()?;
-    if several.take(ctx)? {
+    if multi_pop.take(ctx)? {
         return Ok(());
     }
     ctx.reply.null_array();
-    ctx.block(several.keys.collect(), wait)
+    ctx.block(multi_pop.keys.collect(), wait)
 }
 
 fn blmove(ctx: &mut Ctx<'_>) -> CmdResult {
     let (from, to) = (end(ctx, 3)?, end(ctx, 4)?);
     let wait = timeout(ctx, 5)?;
-    move_or_wait(ctx, from, to, wait)
+    move_or_block(ctx, from, to, wait)
 }
 
-fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> CmdResult {
+fn move_or_block(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> CmdResult {
     if transfer(ctx, from, to)? {
         let (source, target) = (ctx.args[1], ctx.args[2]);
         match ctx.args.len() {

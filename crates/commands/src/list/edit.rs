@@ -91,7 +91,7 @@ fn lset(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(OUT_OF_RANGE);
     }
     let index = index as usize;
-    weigh_way(ctx, &key, &[index])?;
+    weigh_distance(ctx, &key, &[index])?;
     let mut waste = Waste::default();
     ctx.db.rework(&key, |record, _| match record {
         Some(record) => {
@@ -108,7 +108,7 @@ fn lset(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Weighs the work of reaching the elements at these indexes of the list at `key`.
-fn weigh_way(ctx: &mut Ctx<'_>, key: &Key<'_>, places: &[usize]) -> CmdResult {
+fn weigh_distance(ctx: &mut Ctx<'_>, key: &Key<'_>, places: &[usize]) -> CmdResult {
     let Some(record) = ctx.db.peek(key) else { return Ok(()) };
     let list = list(&record)?;
     let work = places.iter().map(|place| list.distance_work(*place)).sum();
@@ -118,7 +118,7 @@ fn weigh_way(ctx: &mut Ctx<'_>, key: &Key<'_>, places: &[usize]) -> CmdResult {
 /// Searches a long list for the first `most` elements equal to `text`, to check whether the command
 /// finds them within its allowance. The command then searches again, since it can't stop once it
 /// has begun to change the list.
-fn seek(
+fn check_search_work(
     list: List<'_>,
     text: &[u8],
     from: End,
@@ -130,7 +130,7 @@ fn seek(
     if most > list.len() {
         return lane.weigh(work, pause);
     }
-    if lane.may_do(work) {
+    if lane.allows_work(work) {
         return Ok(());
     }
     let (mut meter, mut left) = (lane.meter(list.len(), work), most);
@@ -143,7 +143,7 @@ fn seek(
         End::Left => list.each_from(0, look),
         End::Right => list.each_back_from(0, look),
     }
-    meter.settle(pause)
+    meter.check(pause)
 }
 
 fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -158,7 +158,9 @@ fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
             ctx.reply.int(0);
             return Ok(());
         }
-        Some(record) => seek(list(&record)?, ctx.args[3], End::Left, 1, ctx.lane, &mut ctx.pause)?,
+        Some(record) => {
+            check_search_work(list(&record)?, ctx.args[3], End::Left, 1, ctx.lane, &mut ctx.pause)?
+        }
     }
     let (pivot, text, limits) = (ctx.args[3], ctx.args[4], &ctx.settings.limits);
     let len = ctx.db.rework(&key, |record, _| {
@@ -179,7 +181,7 @@ fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// The result for a list after elements were removed.
-fn left(record: Record, changed: bool) -> Rework {
+fn rework_of(record: Record, changed: bool) -> Rework {
     match (list::len(&record), changed) {
         (0, _) => Rework::Emptied(record),
         (_, true) => Rework::Changed(record),
@@ -200,7 +202,9 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
             ctx.reply.int(0);
             return Ok(());
         }
-        Some(record) => seek(list(&record)?, ctx.args[3], from, most, ctx.lane, &mut ctx.pause)?,
+        Some(record) => {
+            check_search_work(list(&record)?, ctx.args[3], from, most, ctx.lane, &mut ctx.pause)?
+        }
     }
     let (text, limits) = (ctx.args[3], &ctx.settings.limits);
     let mut waste = Waste::default();
@@ -209,7 +213,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
         let Some(record) = record else { return (Rework::Absent, 0) };
         let (record, removed) = list::remove(record, from, text, most, limits, &mut waste);
         emptied = list::len(&record) == 0;
-        (left(record, removed > 0), removed)
+        (rework_of(record, removed > 0), removed)
     });
     discard(ctx, waste);
     if removed > 0 {
@@ -243,14 +247,14 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.ok();
         return Ok(());
     };
-    weigh_way(ctx, &key, &[start, start + count - 1])?;
+    weigh_distance(ctx, &key, &[start, start + count - 1])?;
     let limits = &ctx.settings.limits;
     let mut waste = Waste::default();
     // Also runs if nothing is removed. In the reference, LTRIM converts a list that is short by the
     // current directives to a listpack, without counting a change of the key.
     ctx.db.rework(&key, |record, _| match record {
         Some(record) => {
-            (left(list::trim(record, start, count, limits, &mut waste), count < len), ())
+            (rework_of(list::trim(record, start, count, limits, &mut waste), count < len), ())
         }
         None => (Rework::Absent, ()),
     });

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | [`push`] | LPUSH, RPUSH, LPUSHX, RPUSHX |
 //! | [`pop`] | LPOP, RPOP, LMPOP |
-//! | [`look`] | LLEN, LINDEX, LRANGE, LPOS |
+//! | [`read`] | LLEN, LINDEX, LRANGE, LPOS |
 //! | [`edit`] | LSET, LINSERT, LREM, LTRIM |
 //! | [`transfer`] | LMOVE, RPOPLPUSH |
 //! | [`blocking`] | BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH |
 
 mod blocking;
 mod edit;
-mod look;
 mod pop;
 mod push;
+mod read;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -34,16 +34,16 @@ pub const COMMANDS: &[&Command] = &[
     &blocking::BLPOP,
     &blocking::BRPOP,
     &blocking::BRPOPLPUSH,
-    &look::LINDEX,
+    &read::LINDEX,
     &edit::LINSERT,
-    &look::LLEN,
+    &read::LLEN,
     &transfer::LMOVE,
     &pop::LMPOP,
     &pop::LPOP,
-    &look::LPOS,
+    &read::LPOS,
     &push::LPUSH,
     &push::LPUSHX,
-    &look::LRANGE,
+    &read::LRANGE,
     &edit::LREM,
     &edit::LSET,
     &edit::LTRIM,
@@ -66,7 +66,7 @@ fn list(record: &Record) -> Result<List<'_>, Error> {
 
 /// Writes one element.
 #[inline]
-fn answer(reply: &mut Reply, value: Value<'_>) {
+fn write_element(reply: &mut Reply, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => reply.bulk(bytes),
         Value::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
@@ -85,7 +85,7 @@ fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Error> {
 }
 
 /// The event for elements taken from this end.
-fn popped(from: End) -> &'static str {
+fn pop_event(from: End) -> &'static str {
     match from {
         End::Left => "lpop",
         End::Right => "rpop",
@@ -93,7 +93,7 @@ fn popped(from: End) -> &'static str {
 }
 
 /// The event for elements added at this end.
-fn pushed(to: End) -> &'static str {
+fn push_event(to: End) -> &'static str {
     match to {
         End::Left => "lpush",
         End::Right => "rpush",

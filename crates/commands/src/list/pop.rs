@@ -1,6 +1,6 @@
 //! LPOP, RPOP, LMPOP: remove elements from an end.
 
-use super::{answer, discard, end, list, popped};
+use super::{discard, end, list, pop_event, write_element};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -127,14 +127,15 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
             Ok(list) => list.len(),
             Err(e) => return (Rework::Same(record), Err(e)),
         };
-        let record = list::pop(record, from, count, limits, &mut waste, |v| answer(reply, v));
+        let record =
+            list::pop(record, from, count, limits, &mut waste, |v| write_element(reply, v));
         emptied = list::len(&record) == 0;
         let rework = if emptied { Rework::Emptied(record) } else { Rework::Changed(record) };
         (rework, Ok(count.min(len)))
     })?;
     discard(ctx, waste);
     if taken > 0 {
-        ctx.notify(Classes::LIST, popped(from), key);
+        ctx.notify(Classes::LIST, pop_event(from), key);
     }
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
@@ -144,7 +145,7 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
 }
 
 /// The command that pops from this end.
-pub fn pop_word(from: End) -> &'static [u8] {
+pub fn pop_command(from: End) -> &'static [u8] {
     match from {
         End::Left => b"LPOP",
         End::Right => b"RPOP",
@@ -152,15 +153,15 @@ pub fn pop_word(from: End) -> &'static [u8] {
 }
 
 /// The arguments of LMPOP and BLMPOP, from the number of keys at `at` on.
-pub struct Several {
+pub struct MultiPop {
     /// Positions of the keys.
     pub keys: std::ops::Range<usize>,
     pub from: End,
     pub count: usize,
 }
 
-impl Several {
-    pub fn parse(ctx: &Ctx<'_>, at: usize) -> Result<Several, Error> {
+impl MultiPop {
+    pub fn parse(ctx: &Ctx<'_>, at: usize) -> Result<MultiPop, Error> {
         let numkeys = ctx
             .int(at)
             .ok()
@@ -179,7 +180,7 @@ impl Several {
             count = Some(n.filter(|n| *n > 0).ok_or(COUNT)?);
             i += 2;
         }
-        Ok(Several { keys: at + 1..where_at, from, count: count.unwrap_or(1) })
+        Ok(MultiPop { keys: at + 1..where_at, from, count: count.unwrap_or(1) })
     }
 
     /// Pops from the first list that exists and writes the reply. Returns whether there was one.
@@ -199,7 +200,7 @@ impl Several {
             ctx.reply.array(n);
             take(ctx, &key, self.from, self.count)?;
             if ctx.is_logged() {
-                ctx.log(&[pop_word(self.from), key.bytes, n.to_string().as_bytes()]);
+                ctx.log(&[pop_command(self.from), key.bytes, n.to_string().as_bytes()]);
             }
             return Ok(true);
         }
@@ -208,9 +209,9 @@ impl Several {
 }
 
 fn lmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let several = Several::parse(ctx, 1)?;
+    let multi_pop = MultiPop::parse(ctx, 1)?;
     ctx.weigh_args()?;
-    if !several.take(ctx)? {
+    if !multi_pop.take(ctx)? {
         ctx.reply.null_array();
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! LPUSH, RPUSH, LPUSHX, RPUSHX: add elements at an end.
 
-use super::{list, pushed};
+use super::{list, push_event};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -83,7 +83,7 @@ fn push(ctx: &mut Ctx<'_>, end: End, create: bool) -> CmdResult {
         None => (Rework::Absent, Ok(0)),
     })?;
     if len > 0 {
-        ctx.notify(Classes::LIST, pushed(end), &key);
+        ctx.notify(Classes::LIST, push_event(end), &key);
         ctx.db.turn.tally.dirty += values.len() as u64;
     }
     ctx.reply.int(len as i64);

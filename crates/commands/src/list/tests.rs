@@ -68,7 +68,7 @@ fn removed_elements_go_to_deferred_free() {
     bench.settings.limits.list_size = 1;
     let words = ["RPUSH", "l"].into_iter().chain((0..500).map(|n| ["a", "b"][n % 2]));
     bench.run(&words.collect::<Vec<_>>().join(" "));
-    for (line, reply, handed_over) in [
+    for (line, reply, deferred) in [
         ("LPOP l", "$1|a|", 0),
         ("LTRIM l 0 399", "+OK|", 99),
         ("LREM l 0 a", ":200|", 192),
@@ -80,7 +80,7 @@ fn removed_elements_go_to_deferred_free() {
         assert!(reply.is_empty() || answer == reply, "{line}: {answer}");
         let trash = bench.turn.take_trash().unwrap_or_default();
         let elements: usize = trash.iter().map(weft_types::value::elements).sum();
-        assert_eq!(elements, handed_over, "{line}");
+        assert_eq!(elements, deferred, "{line}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! LMOVE, RPOPLPUSH: move an element from one list to another.
 
-use super::{discard, end, list, popped, pushed};
+use super::{discard, end, list, pop_event, push_event};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -45,16 +45,16 @@ pub const RPOPLPUSH: Command = Command {
         syntax: "source:key destination:key",
         ..LMOVE.spec
     },
-    run: |ctx| answer_moved(ctx, End::Right, End::Left),
+    run: |ctx| reply_moved(ctx, End::Right, End::Left),
     ..LMOVE
 };
 
 fn lmove(ctx: &mut Ctx<'_>) -> CmdResult {
     let (from, to) = (end(ctx, 3)?, end(ctx, 4)?);
-    answer_moved(ctx, from, to)
+    reply_moved(ctx, from, to)
 }
 
-fn answer_moved(ctx: &mut Ctx<'_>, from: End, to: End) -> CmdResult {
+fn reply_moved(ctx: &mut Ctx<'_>, from: End, to: End) -> CmdResult {
     if !transfer(ctx, from, to)? {
         ctx.reply.null();
     }
@@ -79,8 +79,8 @@ pub fn transfer(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Error> {
         put(ctx, &target, to, &value);
         (value, emptied)
     };
-    ctx.notify(Classes::LIST, pushed(to), &target);
-    ctx.notify(Classes::LIST, popped(from), &source);
+    ctx.notify(Classes::LIST, push_event(to), &target);
+    ctx.notify(Classes::LIST, pop_event(from), &source);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &source);
     }

@@ -167,7 +167,7 @@ fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
     let reply = &mut *ctx.reply;
     let answer = reply.set_deferred();
     let mut count = 0;
-    each_of_union(&sets, |member| {
+    for_each_in_union(&sets, |member| {
         bulk(reply, member);
         count += 1;
     });
@@ -176,7 +176,7 @@ fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Passes every member of the union to `seen` once.
-fn each_of_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
+fn for_each_in_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
     let present: Vec<Set<'_>> = sets.iter().flatten().copied().collect();
     match *present {
         [] => {}
@@ -214,11 +214,11 @@ fn sdiff(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.lane.weigh(from.len(), &mut ctx.pause)?;
         let others: Vec<Set<'_>> = sets[1..].iter().flatten().copied().collect();
         let mut meter = meter(ctx.lane, from, others.len());
-        each_of_difference(from, others, &mut meter, |member| {
+        for_each_in_difference(from, others, &mut meter, |member| {
             bulk(reply, member);
             count += 1;
         });
-        meter.settle(&mut ctx.pause)?;
+        meter.check(&mut ctx.pause)?;
     }
     reply.finish(answer, count);
     Ok(())
@@ -238,7 +238,7 @@ fn minuend<'r>(keys: &[Key<'_>], sets: &[Option<Set<'r>>]) -> Option<Set<'r>> {
 
 /// Passes each member of `from` that is in none of the others to `seen`, until `meter` runs out.
 /// Looks in the largest sets first.
-fn each_of_difference(
+fn for_each_in_difference(
     from: Set<'_>,
     mut others: Vec<Set<'_>>,
     meter: &mut Meter,
@@ -249,7 +249,7 @@ fn each_of_difference(
         if meter.step() && !others.iter().any(|set| !meter.step() || set.contains(member)) {
             seen(member);
         }
-        if meter.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if meter.is_exhausted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
 }
 
@@ -266,12 +266,12 @@ fn sinter(ctx: &mut Ctx<'_>) -> CmdResult {
     let reply = &mut *ctx.reply;
     let answer = reply.set_deferred();
     let mut count = 0;
-    each_of_intersection(&sets, &mut meter, |member| {
+    for_each_in_intersection(&sets, &mut meter, |member| {
         bulk(reply, member);
         count += 1;
         ControlFlow::Continue(())
     });
-    meter.settle(&mut ctx.pause)?;
+    meter.check(&mut ctx.pause)?;
     reply.finish(answer, count);
     Ok(())
 }
@@ -285,7 +285,7 @@ fn by_size(sets: Vec<Option<Set<'_>>>) -> Option<Vec<Set<'_>>> {
 
 /// Passes each member of the intersection to `seen`, until `seen` breaks or `meter` runs out. The
 /// first set must be the smallest.
-fn each_of_intersection(
+fn for_each_in_intersection(
     sets: &[Set<'_>],
     meter: &mut Meter,
     mut seen: impl FnMut(Value<'_>) -> ControlFlow<()>,
@@ -293,7 +293,7 @@ fn each_of_intersection(
     let _ = sets[0].try_each(|member| {
         if meter.step() && sets[1..].iter().all(|set| meter.step() && set.contains(member)) {
             seen(member)
-        } else if meter.is_over() {
+        } else if meter.is_exhausted() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -314,11 +314,11 @@ fn sintercard(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut count = 0;
     if let Some(sets) = by_size(sets(&records)?) {
         let mut meter = meter(ctx.lane, sets[0], sets.len() - 1);
-        each_of_intersection(&sets, &mut meter, |_| {
+        for_each_in_intersection(&sets, &mut meter, |_| {
             count += 1;
             if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        meter.settle(&mut ctx.pause)?;
+        meter.check(&mut ctx.pause)?;
     }
     ctx.reply.int(count as i64);
     Ok(())
@@ -404,7 +404,7 @@ fn store_union(from: &Sources<'_, '_>) -> Option<Record> {
 
 /// The lookups for a difference that checks each member of `first` in the `others`, if that
 /// algorithm is chosen. A lookup counts as half the cost of an addition or a removal.
-fn asking(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
+fn difference_lookups(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
     let looks = first.len().saturating_mul(1 + others);
     (looks / 2 <= total).then_some(looks)
 }
@@ -412,15 +412,15 @@ fn asking(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
 fn difference_work(from: &Sources<'_, '_>) -> usize {
     let Some(first) = minuend(from.keys, from.sets) else { return 0 };
     let total = total(from.sets);
-    asking(first, from.sets[1..].iter().flatten().count(), total).unwrap_or(total)
+    difference_lookups(first, from.sets[1..].iter().flatten().count(), total).unwrap_or(total)
 }
 
 fn store_difference(from: &Sources<'_, '_>) -> Option<Record> {
     let first = minuend(from.keys, from.sets)?;
     let others: Vec<Set<'_>> = from.sets[1..].iter().flatten().copied().collect();
     let mut result = from.start(Start::Ints);
-    if asking(first, others.len(), total(from.sets)).is_some() {
-        each_of_difference(first, others, &mut Meter::unlimited(), |member| result.add(member));
+    if difference_lookups(first, others.len(), total(from.sets)).is_some() {
+        for_each_in_difference(first, others, &mut Meter::unlimited(), |member| result.add(member));
         return Some(result.finish());
     }
     first.each(|member| result.add(member));
@@ -447,7 +447,7 @@ fn store_intersection(from: &Sources<'_, '_>) -> Option<Record> {
         Set::Packed { .. } | Set::Table(_) => Start::Packed,
     });
     let mut only_ints = true;
-    each_of_intersection(&sets, &mut Meter::unlimited(), |member| {
+    for_each_in_intersection(&sets, &mut Meter::unlimited(), |member| {
         only_ints = only_ints && member.int().is_some();
         result.add(member);
         ControlFlow::Continue(())

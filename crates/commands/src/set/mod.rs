@@ -5,8 +5,8 @@
 
 mod combine;
 mod edit;
-mod look;
-mod pick;
+mod random;
+mod read;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -21,18 +21,18 @@ use weft_types::set::Set;
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &edit::SADD,
-    &look::SCARD,
+    &read::SCARD,
     &combine::SDIFF,
     &combine::SDIFFSTORE,
     &combine::SINTER,
     &combine::SINTERCARD,
     &combine::SINTERSTORE,
-    &look::SISMEMBER,
-    &look::SMEMBERS,
-    &look::SMISMEMBER,
+    &read::SISMEMBER,
+    &read::SMEMBERS,
+    &read::SMISMEMBER,
     &edit::SMOVE,
-    &pick::SPOP,
-    &pick::SRANDMEMBER,
+    &random::SPOP,
+    &random::SRANDMEMBER,
     &edit::SREM,
     &scan::SSCAN,
     &combine::SUNION,

@@ -5,7 +5,7 @@
 //! returned at least once.
 
 use super::set;
-use crate::collection_scan::{Found, Options, cursor};
+use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -37,9 +37,9 @@ pub const SSCAN: Command = Command {
 fn sscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let cursor = cursor(ctx.args[2])?;
-    let mut found = Found::new(ctx.reply.proto);
+    let mut found = ScanReply::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {
-        found.answer(ctx.reply, 0);
+        found.write_to(ctx.reply, 0);
         return Ok(());
     };
     let set = set(&record)?;
@@ -50,17 +50,17 @@ fn sscan(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let mut room = Digits::new();
-    let next = options.walk(cursor, |cursor| {
+    let next = options.scan(cursor, |cursor| {
         let mut looked_at = 0;
         let next = set.scan(cursor, |member| {
             looked_at += 1;
             let member = member.bytes(&mut room);
-            if options.wants(member) {
+            if options.matches(member) {
                 found.push(member);
             }
         });
         (next, looked_at)
     });
-    found.answer(ctx.reply, next);
+    found.write_to(ctx.reply, next);
     Ok(())
 }

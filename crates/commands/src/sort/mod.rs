@@ -155,18 +155,18 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
     let len = ctx.db.peek(&key).map_or(0, |record| weft_types::value::elements(&record));
     let picked = options.window(len);
     // Lists and sorted sets have an order of their own, which DESC reverses.
-    let turned = options.unsorted && options.descending && kind != Some(Type::Set);
-    let wanted = match (options.unsorted, turned) {
+    let reversed = options.unsorted && options.descending && kind != Some(Type::Set);
+    let wanted = match (options.unsorted, reversed) {
         (false, _) => 0..len,
         (true, false) => picked.clone(),
         (true, true) => len - picked.end..len - picked.start,
     };
-    let way = ctx.db.peek(&key).map_or(0, |record| way(&record, wanted.start));
+    let reach_work = ctx.db.peek(&key).map_or(0, |record| work_to_reach(&record, wanted.start));
     // Sorting an element costs about as much as returning ten.
-    ctx.weigh(wanted.len().saturating_mul(5).saturating_add(way))?;
+    ctx.weigh(wanted.len().saturating_mul(5).saturating_add(reach_work))?;
     let elements = ctx.db.peek(&key).map_or(Vec::new(), |record| elements(&record, wanted));
     let mut items = load(ctx, elements, &options)?;
-    if turned {
+    if reversed {
         items.reverse();
     }
     let items = match options.unsorted {
@@ -177,13 +177,13 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
         }
     };
     match options.store {
-        Some(at) => store(ctx, items, &options, at),
-        None => answer(ctx, items, &options),
+        Some(at) => store_values(ctx, items, &options, at),
+        None => reply_values(ctx, items, &options),
     }
 }
 
 /// The work of reaching the element at `start`. A set must be walked from its beginning.
-fn way(record: &Record, start: usize) -> usize {
+fn work_to_reach(record: &Record, start: usize) -> usize {
     match Kind::of(record.kind()).type_of() {
         Type::List => List::of(record).map_or(0, |list| list.distance_work(start)),
         Type::Set => start,
@@ -300,7 +300,7 @@ fn values(
     Ok(())
 }
 
-fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult {
+fn reply_values(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult {
     ctx.reply.array(items.len() * options.get.len().max(1));
     for item in items {
         values(ctx, item, options, |ctx, value| match value {
@@ -311,7 +311,7 @@ fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) -> CmdResult {
+fn store_values(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) -> CmdResult {
     let mut stored: Vec<Vec<u8>> = Vec::new();
     for item in items {
         values(ctx, item, options, |_, value| stored.push(value.unwrap_or_default().to_vec()))?;

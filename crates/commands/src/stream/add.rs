@@ -109,13 +109,13 @@ fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {
             if trimmed > 0 {
                 ctx.notify(Classes::STREAM, "xtrim", &key);
             }
-            let is_said = matches!(options.id, weft_types::stream::Wanted::This(_));
+            let id_given = matches!(options.id, weft_types::stream::Wanted::This(_));
             let is_exact = options.trim.is_none_or(|trim| !trim.approximate);
-            if ctx.is_logged() && !(is_said && is_exact) {
-                super::log::log(ctx, &key, options.at, (!is_said).then_some(id));
+            if ctx.is_logged() && !(id_given && is_exact) {
+                super::log::log(ctx, &key, options.at, (!id_given).then_some(id));
             }
             ctx.dirty();
-            super::answer_id(ctx.reply, id);
+            super::write_id(ctx.reply, id);
         }
         None => ctx.reply.null(),
     }

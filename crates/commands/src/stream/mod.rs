@@ -3,7 +3,7 @@
 //! | file | commands |
 //! |---|---|
 //! | [`add`] | XADD |
-//! | [`look`] | XLEN, XRANGE, XREVRANGE |
+//! | [`range`] | XLEN, XRANGE, XREVRANGE |
 //! | [`remove`] | XDEL, XTRIM |
 //! | [`set_id`] | XSETID |
 //! | [`read`] | XREAD |
@@ -18,8 +18,8 @@ mod add;
 pub mod groups;
 mod info;
 mod log;
-mod look;
 mod options;
+mod range;
 mod read;
 mod remove;
 mod set_id;
@@ -42,10 +42,10 @@ pub const COMMANDS: &[&Command] = &[
     &add::XADD,
     &remove::XDEL,
     &info::XINFO,
-    &look::XLEN,
-    &look::XRANGE,
+    &range::XLEN,
+    &range::XRANGE,
     &read::XREAD,
-    &look::XREVRANGE,
+    &range::XREVRANGE,
     &set_id::XSETID,
     &remove::XTRIM,
 ];
@@ -71,24 +71,24 @@ fn id(text: &[u8]) -> Result<StreamId, Error> {
 
 /// Writes an id.
 #[inline]
-fn answer_id(reply: &mut Reply, id: StreamId) {
+fn write_id(reply: &mut Reply, id: StreamId) {
     reply.bulk(id.text().as_bytes());
 }
 
 /// Writes an entry: its id, then its fields and values in turn.
 #[inline]
-fn answer_entry(reply: &mut Reply, entry: &Entry<'_>) {
+fn write_entry(reply: &mut Reply, entry: &Entry<'_>) {
     reply.array(2);
-    answer_id(reply, entry.id);
+    write_id(reply, entry.id);
     reply.array(2 * entry.len());
     for (field, value) in entry.pairs() {
-        answer_text(reply, field);
-        answer_text(reply, value);
+        write_text(reply, field);
+        write_text(reply, value);
     }
 }
 
 #[inline]
-fn answer_text(reply: &mut Reply, value: Value<'_>) {
+fn write_text(reply: &mut Reply, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => reply.bulk(bytes),
         Value::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
@@ -96,7 +96,7 @@ fn answer_text(reply: &mut Reply, value: Value<'_>) {
 }
 
 /// Writes up to `most` entries as an array. Returns their number.
-fn answer_entries<'a>(
+fn write_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = Entry<'a>>,
     most: usize,
@@ -104,7 +104,7 @@ fn answer_entries<'a>(
     let array = reply.array_deferred();
     let mut n = 0;
     for entry in entries.take(most) {
-        answer_entry(reply, &entry);
+        write_entry(reply, &entry);
         n += 1;
     }
     reply.finish(array, n);

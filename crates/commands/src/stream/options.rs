@@ -70,8 +70,8 @@ impl Options {
         Ok(None)
     }
 
-    /// The trim of the parsed options. With `must`, a missing strategy is an error.
-    fn trim(&self, ctx: &Ctx<'_>, must: bool) -> Result<Option<Trim>, Error> {
+    /// The trim of the parsed options. With `is_required`, a missing strategy is an error.
+    fn trim(&self, ctx: &Ctx<'_>, is_required: bool) -> Result<Option<Trim>, Error> {
         /// The default limit: the entries of a hundred nodes, within these bounds.
         const NODES: usize = 100;
         const MOST: u64 = 1_000_000;
@@ -79,7 +79,7 @@ impl Options {
         if self.limit.is_some_and(|limit| limit > 0) && self.keep.is_none() {
             return Err(LIMIT_ALONE);
         }
-        if must && self.keep.is_none() {
+        if is_required && self.keep.is_none() {
             return Err(NO_STRATEGY);
         }
         let limit = match (self.limit, self.approximate) {
@@ -110,7 +110,7 @@ pub(super) fn add(ctx: &Ctx<'_>) -> Result<Add, Error> {
             break;
         }
         i = match options.read(ctx, i)? {
-            Some(behind) => behind,
+            Some(next) => next,
             None if ctx.is(i, "nomkstream") => {
                 options.create = false;
                 i + 1
@@ -138,7 +138,7 @@ pub(super) fn trim(ctx: &Ctx<'_>) -> Result<Trim, Error> {
 
 /// Estimates how these arguments of XADD or XTRIM trim, without parsing them completely, to compute
 /// the work.
-pub(super) fn trim_of(args: &[&[u8]]) -> Option<Trim> {
+pub(super) fn estimate_trim(args: &[&[u8]]) -> Option<Trim> {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     // A field of an entry may have this name, but fields come after the id.
     let at = args.iter().skip(2).position(|word| is(word, "maxlen") || is(word, "minid"))? + 2;

@@ -4,7 +4,7 @@
 //! streams ([`weft_keyspace::commit`]). Every client that is blocked on a stream gets the entries.
 //! `$` means the last id at the time of the call, so the blocked command has that id instead.
 
-use super::{answer_entries, id, stream};
+use super::{id, stream, write_entries};
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -77,7 +77,7 @@ impl Request {
             } else if i < last && ctx.is(i, "streams") {
                 let words = last - i;
                 if words % 2 == 1 {
-                    return Err(unbalanced("xread", '$'));
+                    return Err(unbalanced_error("xread", '$'));
                 }
                 (request.at, request.streams) = (i + 1, words / 2);
                 return Ok(request);
@@ -94,7 +94,7 @@ impl Request {
 }
 
 /// The error for a list of streams with a different number of ids.
-fn unbalanced(name: &str, sign: char) -> Error {
+fn unbalanced_error(name: &str, sign: char) -> Error {
     Error::owned(format!(
         "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be \
          specified."
@@ -119,24 +119,24 @@ fn with_log<T>(
 }
 
 /// The part of one stream to return.
-struct Wanted {
+struct StreamRead {
     /// The last id that the client has.
     id: StreamId,
     /// Whether there are later entries.
-    served: bool,
+    has_entries: bool,
 }
 
 fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     let request = Request::parse(ctx)?;
     ctx.weigh_args()?;
     let Request { count, at, streams, .. } = request;
-    let mut wanted = SmallVec::<[Wanted; 8]>::new();
+    let mut wanted = SmallVec::<[StreamRead; 8]>::new();
     let mut work = 0;
     let mut other_type = None;
     for n in at..at + streams {
         let key = ctx.key(n);
         let text = ctx.args[n + streams];
-        let enough = ctx.lane.enough();
+        let work_limit = ctx.lane.work_limit();
         let found = match with_log(ctx, &key, |log| {
             let id = match text {
                 b"$" => log.last_id,
@@ -144,12 +144,12 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
                 b">" => return Err(NO_NEWS),
                 _ => id(text)?,
             };
-            let served = log.last_entry_id().is_some_and(|last| last > id);
-            let work = match (served, id.next()) {
-                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, enough),
+            let has_entries = log.last_entry_id().is_some_and(|last| last > id);
+            let work = match (has_entries, id.next()) {
+                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, work_limit),
                 (true, None) | (false, _) => 0,
             };
-            Ok((Wanted { id, served }, work))
+            Ok((StreamRead { id, has_entries }, work))
         }) {
             // A blocked client gets the error for another type only when one of its streams has
             // entries.
@@ -159,7 +159,7 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
             }
             found => found?,
         };
-        let missing = |id| (Wanted { id, served: false }, 0);
+        let missing = |id| (StreamRead { id, has_entries: false }, 0);
         let (one, here) = match (found, text) {
             (Some(found), _) => found?,
             (None, b"$" | b"+") => missing(StreamId::MIN),
@@ -173,16 +173,16 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     // The reference reads every stream twice: it counts each read, and sends two keymiss events.
     // The streams with entries are read again below.
     if ctx.lane != Lane::Served {
-        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.served) {
+        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.has_entries) {
             let _ = ctx.db.read(&ctx.key(at + n));
         }
     }
-    let served = wanted.iter().filter(|one| one.served).count();
-    if let Some(e) = other_type.filter(|_| served > 0) {
+    let has_entries = wanted.iter().filter(|one| one.has_entries).count();
+    if let Some(e) = other_type.filter(|_| has_entries > 0) {
         return Err(e);
     }
-    if served > 0 {
-        return answer(ctx, &request, &wanted, served);
+    if has_entries > 0 {
+        return reply_streams(ctx, &request, &wanted, has_entries);
     }
     ctx.reply.null_array();
     match request.block {
@@ -197,14 +197,19 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Replies with the streams that have entries.
-fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize) -> CmdResult {
+fn reply_streams(
+    ctx: &mut Ctx<'_>,
+    request: &Request,
+    wanted: &[StreamRead],
+    has_entries: usize,
+) -> CmdResult {
     if ctx.reply.is_resp3() {
-        ctx.reply.map(served);
+        ctx.reply.map(has_entries);
     } else {
-        ctx.reply.array(served);
+        ctx.reply.array(has_entries);
     }
     let most = usize::try_from(request.count).unwrap_or(usize::MAX);
-    for (n, one) in wanted.iter().enumerate().filter(|(_, one)| one.served) {
+    for (n, one) in wanted.iter().enumerate().filter(|(_, one)| one.has_entries) {
         if !ctx.reply.is_resp3() {
             ctx.reply.array(2);
         }
@@ -215,7 +220,7 @@ fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize
         match ctx.db.read(&key) {
             Some(record) => {
                 let entries = stream(&record)?.log.range(from, StreamId::MAX);
-                answer_entries(ctx.reply, entries, most);
+                write_entries(ctx.reply, entries, most);
             }
             // It existed a moment ago.
             None => ctx.reply.array(0),

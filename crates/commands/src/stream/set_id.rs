@@ -42,27 +42,27 @@ const TOO_FEW: Error = Error::new(
 );
 
 /// The arguments after the key.
-struct Memory {
+struct Settings {
     last: StreamId,
     added: Option<u64>,
     /// 0-0 keeps the current value.
     max_deleted: StreamId,
 }
 
-impl Memory {
-    fn parse(ctx: &Ctx<'_>) -> Result<Memory, Error> {
+impl Settings {
+    fn parse(ctx: &Ctx<'_>) -> Result<Settings, Error> {
         let last = id(ctx.args[2])?;
-        let mut memory = Memory { last, added: None, max_deleted: StreamId::MIN };
+        let mut settings = Settings { last, added: None, max_deleted: StreamId::MIN };
         let mut i = 3;
         while i < ctx.args.len() {
             if i + 1 == ctx.args.len() {
                 return Err(SYNTAX);
             }
             if ctx.is(i, "entriesadded") {
-                memory.added = Some(u64::try_from(ctx.int(i + 1)?).map_err(|_| NEGATIVE)?);
+                settings.added = Some(u64::try_from(ctx.int(i + 1)?).map_err(|_| NEGATIVE)?);
             } else if ctx.is(i, "maxdeletedid") {
-                memory.max_deleted = id(ctx.args[i + 1])?;
-                if last < memory.max_deleted {
+                settings.max_deleted = id(ctx.args[i + 1])?;
+                if last < settings.max_deleted {
                     return Err(BELOW_GIVEN);
                 }
             } else {
@@ -70,7 +70,7 @@ impl Memory {
             }
             i += 2;
         }
-        Ok(memory)
+        Ok(settings)
     }
 
     fn set(&self, log: &mut Log) -> Result<(), Error> {
@@ -96,13 +96,13 @@ impl Memory {
 }
 
 fn xsetid(ctx: &mut Ctx<'_>) -> CmdResult {
-    let memory = Memory::parse(ctx)?;
+    let settings = Settings::parse(ctx)?;
     let key = ctx.key(1);
     ctx.db.rework(&key, |record, _| match record {
         None => (Rework::Absent, Err(NO_SUCH_KEY)),
         Some(mut record) => {
             let set = match Stream::of_mut(&mut record) {
-                Some(stream) => memory.set(&mut stream.log),
+                Some(stream) => settings.set(&mut stream.log),
                 None => Err(WRONG_TYPE),
             };
             match set {

@@ -71,7 +71,7 @@ fn large_requests_are_weighed() {
     }
     let mut long = |line: &str| {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        bench.is_too_long(&words)
+        bench.needs_slow_lane(&words)
     };
     for line in [
         "XRANGE s - +",

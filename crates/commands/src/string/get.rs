@@ -1,7 +1,7 @@
 //! GET, the reads that also change the key (GETDEL, GETEX), and DELIFEQ.
 
-use super::options::{Asking, Lifetime, Options};
-use super::{answer, string};
+use super::options::{Lifetime, Options, OptionsFor};
+use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -82,7 +82,7 @@ pub const DELIFEQ: Command = Command {
 fn get(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     match ctx.db.read(&key) {
-        Some(record) => answer(ctx.reply, &record),
+        Some(record) => write_string(ctx.reply, &record),
         None => {
             ctx.reply.null();
             Ok(())
@@ -96,7 +96,7 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.null();
         return Ok(());
     };
-    answer(ctx.reply, &record)?;
+    write_string(ctx.reply, &record)?;
     ctx.db.delete(&key);
     ctx.notify(Classes::GENERIC, "del", &key);
     ctx.log(&[b"DEL", key.bytes]);
@@ -107,15 +107,15 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
 fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let past = ctx.past_ms();
-    let options = Options::parse(&ctx.args[2..], Asking::GetEx, ctx.now_ms())?;
+    let options = Options::parse(&ctx.args[2..], OptionsFor::GetEx, ctx.now_ms())?;
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.null();
         return Ok(());
     };
-    answer(ctx.reply, &record)?;
+    write_string(ctx.reply, &record)?;
     let expires = record.has_expiry();
     match options.lifetime {
-        Lifetime::Unsaid | Lifetime::Keep => return Ok(()),
+        Lifetime::Unspecified | Lifetime::Keep => return Ok(()),
         Lifetime::Persist if !expires => return Ok(()),
         Lifetime::Persist => {
             ctx.db.set_expiry(&key, None);

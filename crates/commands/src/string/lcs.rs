@@ -78,11 +78,11 @@ fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(cells_to_elements(cells).saturating_add(copied))?;
     let (a, b) = (a.into_bytes(), b.into_bytes());
     let done = if wanted.idx {
-        answer_runs(ctx.reply, &a, &b, wanted)
+        reply_runs(ctx.reply, &a, &b, wanted)
     } else if wanted.len {
         length(&a, &b).map(|n| ctx.reply.int(n as i64))
     } else {
-        answer_text(ctx.reply, &a, &b)
+        reply_text(ctx.reply, &a, &b)
     };
     done.map_err(|_| NO_MEMORY)
 }
@@ -100,47 +100,47 @@ pub fn work(record: &Record) -> usize {
 
 /// The string at argument `i`, owned, so that the other key can be looked up. A missing key has an
 /// empty value.
-fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<Kept, Error> {
+fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<OwnedText, Error> {
     let key = ctx.key(i);
     let Some(record) = ctx.db.read(&key) else {
-        return Ok(Kept::Whole(Blob::default()));
+        return Ok(OwnedText::Whole(Blob::default()));
     };
     match Str::of(&record) {
         None => Err(NOT_STRINGS),
-        Some(Str::Pieces(_)) => Ok(Kept::Pieces(Shared::of(&record))),
+        Some(Str::Pieces(_)) => Ok(OwnedText::Pieces(Shared::of(&record))),
         Some(text @ (Str::Bytes(_) | Str::Int(_) | Str::Blob(_))) => {
             let copy = || Blob::new(text.bytes(&mut Digits::new()).to_vec());
-            Ok(Kept::Whole(share(&record).unwrap_or_else(copy)))
+            Ok(OwnedText::Whole(share(&record).unwrap_or_else(copy)))
         }
     }
 }
 
 /// The value of one of the two keys.
-enum Kept {
+enum OwnedText {
     Whole(Blob),
     /// Must be copied into one buffer, which is weighed.
     Pieces(Shared),
 }
 
-impl Kept {
+impl OwnedText {
     fn len(&self) -> usize {
         match self {
-            Kept::Whole(blob) => blob.len(),
-            Kept::Pieces(shared) => Str::of(shared).map_or(0, Str::len),
+            OwnedText::Whole(blob) => blob.len(),
+            OwnedText::Pieces(shared) => Str::of(shared).map_or(0, Str::len),
         }
     }
 
     fn bytes_to_copy(&self) -> usize {
         match self {
-            Kept::Whole(_) => 0,
-            Kept::Pieces(_) => self.len(),
+            OwnedText::Whole(_) => 0,
+            OwnedText::Pieces(_) => self.len(),
         }
     }
 
     fn into_bytes(self) -> Blob {
         match self {
-            Kept::Whole(blob) => blob,
-            Kept::Pieces(shared) => {
+            OwnedText::Whole(blob) => blob,
+            OwnedText::Pieces(shared) => {
                 let text = Str::of(&shared).map(|text| text.bytes(&mut Digits::new()).into_owned());
                 Blob::new(text.unwrap_or_default())
             }
@@ -169,7 +169,7 @@ fn options(ctx: &Ctx<'_>) -> Result<Wanted, Error> {
     if wanted.len && wanted.idx { Err(LEN_AND_IDX) } else { Ok(wanted) }
 }
 
-fn answer_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveError> {
+fn reply_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveError> {
     let mut backwards = Vec::new();
     runs(a, b, |run| backwards.extend(a[run.a..run.a + run.len].iter().rev()))?;
     backwards.reverse();
@@ -177,7 +177,7 @@ fn answer_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveEr
     Ok(())
 }
 
-fn answer_runs(
+fn reply_runs(
     reply: &mut Reply,
     a: &[u8],
     b: &[u8],

@@ -68,7 +68,7 @@ pub(crate) fn string(record: &Record) -> Result<Str<'_>, Error> {
 
 /// Writes the string of `record`. A large one is sent from where it is stored, without a copy.
 #[inline]
-fn answer(reply: &mut Reply, record: &Record) -> CmdResult {
+fn write_string(reply: &mut Reply, record: &Record) -> CmdResult {
     match string(record)? {
         Str::Bytes(bytes) => reply.bulk(bytes),
         Str::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
@@ -78,14 +78,14 @@ fn answer(reply: &mut Reply, record: &Record) -> CmdResult {
                 reply.bulk_shared(&blob);
             }
         }
-        Str::Pieces(pieces) => answer_pieces(reply, pieces),
+        Str::Pieces(pieces) => write_pieces(reply, pieces),
     }
     Ok(())
 }
 
-/// A separate function, so that [`answer`] stays small.
+/// A separate function, so that [`write_string`] stays small.
 #[cold]
 #[inline(never)]
-fn answer_pieces(reply: &mut Reply, pieces: &Pieces) {
+fn write_pieces(reply: &mut Reply, pieces: &Pieces) {
     reply.bulk_parts(pieces.len(), |part| pieces.share(part));
 }

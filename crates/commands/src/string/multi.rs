@@ -5,9 +5,9 @@
 //! memory a few times instead of a hundred times. MGET and MSET hash each key once; the commands
 //! with a condition go through their keys twice.
 
-use super::options::{Asking, Condition, Lifetime, Options, Unit};
+use super::options::{Condition, Lifetime, Options, OptionsFor, Unit};
 use super::set::write;
-use super::{answer, string};
+use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, wrong_arity};
 use crate::registry::Command;
@@ -121,7 +121,7 @@ fn mget(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.reply.array(argc - 1);
     for_each_key(ctx, 1..argc, |ctx, _, key| match ctx.db.read(key) {
         Some(record) if string(&record).is_ok() => {
-            answer(ctx.reply, &record).expect("the record is a string");
+            write_string(ctx.reply, &record).expect("the record is a string");
         }
         Some(_) | None => ctx.reply.null(),
     });
@@ -134,7 +134,7 @@ fn mset(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(wrong_arity("mset"));
     }
     ctx.weigh_args()?;
-    set_all(ctx, (1..argc).step_by(2), Lifetime::Unsaid);
+    set_all(ctx, (1..argc).step_by(2), Lifetime::Unspecified);
     ctx.reply.ok();
     Ok(())
 }
@@ -146,9 +146,9 @@ fn msetnx(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     ctx.weigh_args()?;
     let pairs = (1..argc).step_by(2);
-    let free = all_hold(ctx, pairs.clone(), Condition::Absent);
+    let free = all_meet(ctx, pairs.clone(), Condition::Absent);
     if free {
-        set_all(ctx, pairs, Lifetime::Unsaid);
+        set_all(ctx, pairs, Lifetime::Unspecified);
     }
     ctx.reply.int(i64::from(free));
     Ok(())
@@ -161,25 +161,25 @@ fn msetex(ctx: &mut Ctx<'_>) -> CmdResult {
     // The name and the count precede the pairs, and the options follow them.
     let options = 2 + 2 * count;
     let words = ctx.args.get(options..).ok_or(SYNTAX)?;
-    let said = Options::parse(words, Asking::MSetEx, ctx.now_ms())?;
+    let options_given = Options::parse(words, OptionsFor::MSetEx, ctx.now_ms())?;
     ctx.weigh_args()?;
     let pairs = (2..options).step_by(2);
-    let held = all_hold(ctx, pairs.clone(), said.condition);
-    if held {
-        set_all(ctx, pairs, said.lifetime);
-        if let Lifetime::Until(at) = said.lifetime
+    let met = all_meet(ctx, pairs.clone(), options_given.condition);
+    if met {
+        set_all(ctx, pairs, options_given.lifetime);
+        if let Lifetime::Until(at) = options_given.lifetime
             && ctx.is_logged()
         {
-            log_until(ctx, options, at);
+            log_with_deadline(ctx, options, at);
         }
     }
-    ctx.reply.int(i64::from(held));
+    ctx.reply.int(i64::from(met));
     Ok(())
 }
 
 /// Logs MSETEX with an absolute time in the options, which are at argument `options` and later.
 #[cold]
-fn log_until(ctx: &mut Ctx<'_>, options: usize, at: i64) {
+fn log_with_deadline(ctx: &mut Ctx<'_>, options: usize, at: i64) {
     let at = at.to_string();
     let mut words: Vec<Arg<'_>> = (0..ctx.args.len()).map(|i| ctx.arg(i)).collect();
     for i in options..ctx.args.len() {
@@ -192,7 +192,7 @@ fn log_until(ctx: &mut Ctx<'_>, options: usize, at: i64) {
 }
 
 /// Whether every key meets `condition`. Looks up no more keys after the first that does not.
-fn all_hold(
+fn all_meet(
     ctx: &mut Ctx<'_>,
     places: impl Iterator<Item = usize>,
     condition: Condition<'_>,
@@ -202,11 +202,11 @@ fn all_hold(
         Condition::Present => true,
         Condition::Absent => false,
     };
-    let mut hold = true;
+    let mut all_met = true;
     for_each_key(ctx, places, |ctx, _, key| {
-        hold = hold && ctx.db.for_write(key).is_some() == wanted;
+        all_met = all_met && ctx.db.for_write(key).is_some() == wanted;
     });
-    hold
+    all_met
 }
 
 /// Sets the keys at `places` to the values in the following arguments; for repeated keys the last

@@ -11,7 +11,7 @@ use weft_base::num;
 
 /// The command whose options are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(super) enum OptionsFor {
     Set,
     GetEx,
     MSetEx,
@@ -35,7 +35,7 @@ pub(super) enum Condition<'a> {
 pub(super) enum Lifetime {
     /// No option was given: SET removes the expiry, GETEX keeps it.
     #[default]
-    Unsaid,
+    Unspecified,
     /// KEEPTTL
     Keep,
     /// PERSIST
@@ -94,7 +94,7 @@ pub(super) fn expiry(text: &[u8], unit: Unit, now: i64, command: &str) -> Result
 
 /// A parsed lifetime option, its time not yet converted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said<'a> {
+enum LifetimeOption<'a> {
     Nothing,
     Keep,
     Persist,
@@ -103,77 +103,85 @@ enum Said<'a> {
 
 impl<'a> Options<'a> {
     /// Parses the options `words` of a command executed at `now` (Unix milliseconds).
-    pub fn parse(words: &[&'a [u8]], asking: Asking, now: i64) -> Result<Self, Error> {
+    pub fn parse(words: &[&'a [u8]], options_for: OptionsFor, now: i64) -> Result<Self, Error> {
         let mut options = Options::default();
-        let mut said = Said::Nothing;
+        let mut lifetime_option = LifetimeOption::Nothing;
         let mut rest = words.iter().copied();
         while let Some(word) = rest.next() {
             if let Some(unit) = Unit::of(word) {
                 let text = rest.next().ok_or(SYNTAX)?;
-                match said {
-                    Said::Nothing => {}
-                    Said::Until(before, _) if before == unit => {}
-                    Said::Until(..) | Said::Keep | Said::Persist => return Err(SYNTAX),
+                match lifetime_option {
+                    LifetimeOption::Nothing => {}
+                    LifetimeOption::Until(before, _) if before == unit => {}
+                    LifetimeOption::Until(..) | LifetimeOption::Keep | LifetimeOption::Persist => {
+                        return Err(SYNTAX);
+                    }
                 }
-                said = Said::Until(unit, text);
-            } else if let Some(lifetime) = lifetime_word(word, asking) {
-                if said != Said::Nothing && said != lifetime {
+                lifetime_option = LifetimeOption::Until(unit, text);
+            } else if let Some(lifetime) = lifetime_word(word, options_for) {
+                if lifetime_option != LifetimeOption::Nothing && lifetime_option != lifetime {
                     return Err(SYNTAX);
                 }
-                said = lifetime;
-            } else if asking == Asking::Set && word.eq_ignore_ascii_case(b"GET") {
+                lifetime_option = lifetime;
+            } else if options_for == OptionsFor::Set && word.eq_ignore_ascii_case(b"GET") {
                 options.get = true;
             } else {
-                let condition = condition_word(word, asking, &mut rest)?;
-                let again = condition == options.condition
+                let condition = condition_word(word, options_for, &mut rest)?;
+                let repeated = condition == options.condition
                     && !matches!(options.condition, Condition::Equals(_));
-                if options.condition != Condition::Always && !again {
+                if options.condition != Condition::Always && !repeated {
                     return Err(SYNTAX);
                 }
                 options.condition = condition;
             }
         }
-        options.lifetime = match said {
-            Said::Nothing => Lifetime::Unsaid,
-            Said::Keep => Lifetime::Keep,
-            Said::Persist => Lifetime::Persist,
-            Said::Until(unit, text) => Lifetime::Until(expiry(text, unit, now, asking.name())?),
+        options.lifetime = match lifetime_option {
+            LifetimeOption::Nothing => Lifetime::Unspecified,
+            LifetimeOption::Keep => Lifetime::Keep,
+            LifetimeOption::Persist => Lifetime::Persist,
+            LifetimeOption::Until(unit, text) => {
+                Lifetime::Until(expiry(text, unit, now, options_for.name())?)
+            }
         };
         Ok(options)
     }
 }
 
-fn lifetime_word(word: &[u8], asking: Asking) -> Option<Said<'static>> {
-    match asking {
-        Asking::Set | Asking::MSetEx => word.eq_ignore_ascii_case(b"KEEPTTL").then_some(Said::Keep),
-        Asking::GetEx => word.eq_ignore_ascii_case(b"PERSIST").then_some(Said::Persist),
+fn lifetime_word(word: &[u8], options_for: OptionsFor) -> Option<LifetimeOption<'static>> {
+    match options_for {
+        OptionsFor::Set | OptionsFor::MSetEx => {
+            word.eq_ignore_ascii_case(b"KEEPTTL").then_some(LifetimeOption::Keep)
+        }
+        OptionsFor::GetEx => {
+            word.eq_ignore_ascii_case(b"PERSIST").then_some(LifetimeOption::Persist)
+        }
     }
 }
 
 fn condition_word<'a>(
     word: &[u8],
-    asking: Asking,
+    options_for: OptionsFor,
     rest: &mut impl Iterator<Item = &'a [u8]>,
 ) -> Result<Condition<'a>, Error> {
-    if asking == Asking::GetEx {
+    if options_for == OptionsFor::GetEx {
         Err(SYNTAX)
     } else if word.eq_ignore_ascii_case(b"NX") {
         Ok(Condition::Absent)
     } else if word.eq_ignore_ascii_case(b"XX") {
         Ok(Condition::Present)
-    } else if asking == Asking::Set && word.eq_ignore_ascii_case(b"IFEQ") {
+    } else if options_for == OptionsFor::Set && word.eq_ignore_ascii_case(b"IFEQ") {
         rest.next().map(Condition::Equals).ok_or(SYNTAX)
     } else {
         Err(SYNTAX)
     }
 }
 
-impl Asking {
+impl OptionsFor {
     fn name(self) -> &'static str {
         match self {
-            Asking::Set => "set",
-            Asking::GetEx => "getex",
-            Asking::MSetEx => "msetex",
+            OptionsFor::Set => "set",
+            OptionsFor::GetEx => "getex",
+            OptionsFor::MSetEx => "msetex",
         }
     }
 }
@@ -184,23 +192,23 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
-    fn parse(text: &str, asking: Asking) -> Result<Options<'_>, Error> {
+    fn parse(text: &str, options_for: OptionsFor) -> Result<Options<'_>, Error> {
         let words: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
-        Options::parse(&words, asking, NOW)
+        Options::parse(&words, options_for, NOW)
     }
 
     #[test]
     fn each_command_accepts_its_options() {
-        use Asking::{GetEx, MSetEx, Set};
+        use OptionsFor::{GetEx, MSetEx, Set};
         let plain = Options::default();
         let with = |condition, get, lifetime| Options { condition, get, lifetime };
         let until = |at| Options { lifetime: Lifetime::Until(at), ..plain };
         let cases = [
             ("", Set, plain),
-            ("nx", Set, with(Condition::Absent, false, Lifetime::Unsaid)),
-            ("NX NX GET get", Set, with(Condition::Absent, true, Lifetime::Unsaid)),
+            ("nx", Set, with(Condition::Absent, false, Lifetime::Unspecified)),
+            ("NX NX GET get", Set, with(Condition::Absent, true, Lifetime::Unspecified)),
             ("XX KEEPTTL keepttl", MSetEx, with(Condition::Present, false, Lifetime::Keep)),
-            ("IFEQ NX GET", Set, with(Condition::Equals(b"NX"), true, Lifetime::Unsaid)),
+            ("IFEQ NX GET", Set, with(Condition::Equals(b"NX"), true, Lifetime::Unspecified)),
             (
                 "IFEQ EX EX 5",
                 Set,
@@ -215,15 +223,15 @@ mod tests {
             ("EXAT 9223372036854775", Set, until(9_223_372_036_854_775_000)),
             ("PX 9223372036853775807", Set, until(i64::MAX)),
         ];
-        for (text, asking, want) in cases {
-            assert_eq!(parse(text, asking), Ok(want), "{text}");
+        for (text, options_for, want) in cases {
+            assert_eq!(parse(text, options_for), Ok(want), "{text}");
         }
     }
 
     #[test]
     fn syntax_errors_come_first() {
-        use Asking::{GetEx, MSetEx, Set};
-        for (text, asking) in [
+        use OptionsFor::{GetEx, MSetEx, Set};
+        for (text, options_for) in [
             ("NX XX", Set),
             ("XX NX", MSetEx),
             ("IFEQ a IFEQ a", Set),
@@ -245,14 +253,14 @@ mod tests {
             ("EX abc nonsense", Set),
             ("EX 0 nonsense", GetEx),
         ] {
-            assert_eq!(parse(text, asking), Err(SYNTAX), "{text}");
+            assert_eq!(parse(text, options_for), Err(SYNTAX), "{text}");
         }
     }
 
     #[test]
     fn invalid_times_are_errors() {
         for text in ["EX abc", "PX 1.5", "EXAT 01", "NX PXAT 9223372036854775808"] {
-            assert_eq!(parse(text, Asking::Set), Err(NOT_AN_INTEGER), "{text}");
+            assert_eq!(parse(text, OptionsFor::Set), Err(NOT_AN_INTEGER), "{text}");
         }
         for text in [
             "EX 0",
@@ -263,7 +271,7 @@ mod tests {
             "EXAT 9223372036854776",
             "PX 9223372036853775808",
         ] {
-            let error = parse(text, Asking::MSetEx).unwrap_err();
+            let error = parse(text, OptionsFor::MSetEx).unwrap_err();
             assert_eq!(error.0, &b"ERR invalid expire time in 'msetex' command"[..], "{text}");
         }
     }

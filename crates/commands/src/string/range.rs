@@ -1,6 +1,6 @@
 //! APPEND, GETRANGE (SUBSTR), SETRANGE, STRLEN: parts of a value, and its length.
 
-use super::{TOO_LONG, answer, string};
+use super::{TOO_LONG, string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -111,7 +111,7 @@ fn append(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         Some(old) => {
             let end = string(&old)?.len();
-            let len = grown(end, tail.len(), ctx.settings.max_string)?;
+            let len = checked_end(end, tail.len(), ctx.settings.max_string)?;
             let work = edit_work(&old, len);
             ctx.weigh(work / BYTES_PER_ELEMENT)?;
             ctx.db.update(&key, |old| strings::append(old, tail));
@@ -136,7 +136,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.int(old.map_or(0, |(len, _)| len) as i64);
         return Ok(());
     }
-    let end = grown(at, part.len(), ctx.settings.max_string)?;
+    let end = checked_end(at, part.len(), ctx.settings.max_string)?;
     if let Some((_, work)) = old {
         ctx.weigh(work / BYTES_PER_ELEMENT)?;
     }
@@ -154,7 +154,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// The end of `len` bytes written at `at`, or the error if it exceeds `max`.
-fn grown(at: usize, len: usize, max: usize) -> Result<usize, Error> {
+fn checked_end(at: usize, len: usize, max: usize) -> Result<usize, Error> {
     at.checked_add(len).filter(|end| *end <= max).ok_or(TOO_LONG)
 }
 
@@ -167,9 +167,9 @@ fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let mut room = Digits::new();
     let text = string(&record)?.text(&mut room);
-    match part(start, end, text.len()) {
+    match clamp_range(start, end, text.len()) {
         // A whole large value is sent without a copy.
-        whole if whole.len() == text.len() => answer(ctx.reply, &record)?,
+        whole if whole.len() == text.len() => write_string(ctx.reply, &record)?,
         part => {
             ctx.lane.weigh(part.len() / BYTES_PER_ELEMENT, &mut ctx.pause)?;
             match text.slice_from(part.start).get(..part.len()) {
@@ -184,7 +184,7 @@ fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
 /// The range from `start` to `end` (inclusive) of `len` bytes. Negative numbers count from the end.
 /// Positions are clamped to the value, so a range entirely before the beginning is the first byte.
 /// Only reversed ranges of negative positions, such as -3 to -5, are empty.
-fn part(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
+fn clamp_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     if len == 0 || (start < 0 && end < 0 && start > end) {
         return 0..0;
     }
@@ -228,14 +228,14 @@ mod tests {
             (i64::MAX, i64::MAX, 5, 0..0),
             (i64::MIN, i64::MIN, 5, 0..1),
         ] {
-            assert_eq!(part(start, end, len), want, "{start} {end} {len}");
+            assert_eq!(clamp_range(start, end, len), want, "{start} {end} {len}");
         }
     }
 
     #[test]
     fn lengths_are_limited() {
-        assert_eq!(grown(3, 2, 5), Ok(5));
-        assert_eq!(grown(3, 3, 5), Err(TOO_LONG));
-        assert_eq!(grown(usize::MAX, 2, 5), Err(TOO_LONG));
+        assert_eq!(checked_end(3, 2, 5), Ok(5));
+        assert_eq!(checked_end(3, 3, 5), Err(TOO_LONG));
+        assert_eq!(checked_end(usize::MAX, 2, 5), Err(TOO_LONG));
     }
 }

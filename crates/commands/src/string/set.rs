@@ -3,8 +3,8 @@
 //! All of them use one function, [`store`]. It takes one lookup, and no allocation if the new value
 //! has the same size.
 
-use super::options::{Asking, Condition, Lifetime, Options, Unit, expiry};
-use super::{answer, string};
+use super::options::{Condition, Lifetime, Options, OptionsFor, Unit, expiry};
+use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -111,7 +111,7 @@ pub const GETSET: Command = Command {
 fn set(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = match ctx.args {
         [_, _, _] => Options::default(),
-        args => Options::parse(&args[3..], Asking::Set, ctx.now_ms())?,
+        args => Options::parse(&args[3..], OptionsFor::Set, ctx.now_ms())?,
     };
     let stored = store(ctx, 2, options)?;
     match (options.get, stored) {
@@ -156,7 +156,7 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
     let key = ctx.key(1);
     let value = ctx.value(at);
     // The new value would expire at once, so SET only removes the old value.
-    let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
+    let expired_at_once = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
     if options.get && ctx.db.turn.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
         ctx.notify(Classes::MISS, "keymiss", &key);
     }
@@ -167,26 +167,26 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
         found = old.is_some();
         if options.get {
             match &old {
-                Some(old) => result = answer(reply, old).map(|()| false),
+                Some(old) => result = write_string(reply, old).map(|()| false),
                 None => reply.null(),
             }
         }
         if result.is_ok() {
-            result = holds(options.condition, old.as_deref());
+            result = condition_holds(options.condition, old.as_deref());
         }
         match result {
-            Ok(true) if over => Change::Remove,
+            Ok(true) if expired_at_once => Change::Remove,
             Ok(true) => write(&key, value, options.lifetime, old, clock),
             Ok(false) | Err(_) => Change::Nothing,
         }
     });
     if let Ok(true) = result {
         if !ctx.db.turn.effects.wanted().is_none() {
-            tell(ctx, &key, options.lifetime, over, found);
+            notify_effects(ctx, &key, options.lifetime, expired_at_once, found);
         }
         let until = matches!(options.lifetime, Lifetime::Until(_));
-        if (options.get || until) && (found || !over) && ctx.is_logged() {
-            log(ctx, &key, at, options.lifetime, over);
+        if (options.get || until) && (found || !expired_at_once) && ctx.is_logged() {
+            log(ctx, &key, at, options.lifetime, expired_at_once);
         }
     }
     let tally = &mut ctx.db.turn.tally;
@@ -195,17 +195,23 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
         tally.misses += u64::from(!found);
     }
     if let Ok(true) = result {
-        tally.expired += u64::from(over && found);
-        tally.dirty += u64::from(!over || found);
+        tally.expired += u64::from(expired_at_once && found);
+        tally.dirty += u64::from(!expired_at_once || found);
     }
     result
 }
 
-/// Sends the notifications for a key that was set. With `over`, the new value expired at once, and
+/// Sends the notifications for a key that was set. With `expired_at_once`, the new value expired at once, and
 /// the only effect is the removal of the old value, if one was `found`.
 #[cold]
-fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found: bool) {
-    if !over {
+fn notify_effects(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    lifetime: Lifetime,
+    expired_at_once: bool,
+    found: bool,
+) {
+    if !expired_at_once {
         ctx.notify(Classes::STRING, "set", key);
         if let Lifetime::Until(_) = lifetime {
             ctx.notify(Classes::GENERIC, "expire", key);
@@ -217,8 +223,8 @@ fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found:
 
 /// Logs a SET of the value at argument `value`, with an absolute time and without GET.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over: bool) {
-    if over {
+fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, expired_at_once: bool) {
+    if expired_at_once {
         return ctx.log_expired(key);
     }
     let name = if ctx.is(0, "set") { ctx.arg(0) } else { Arg::Bytes(b"SET") };
@@ -229,7 +235,7 @@ fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over:
             text = at.to_string();
             words.extend([Arg::Bytes(b"PXAT"), Arg::Bytes(text.as_bytes())]);
         }
-        Lifetime::Unsaid | Lifetime::Keep | Lifetime::Persist => {
+        Lifetime::Unspecified | Lifetime::Keep | Lifetime::Persist => {
             let mut options = (3..ctx.args.len()).filter(|i| *i != value);
             while let Some(i) = options.next() {
                 if !ctx.is(i, "get") {
@@ -245,7 +251,7 @@ fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over:
 }
 
 #[inline]
-fn holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> {
+fn condition_holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> {
     Ok(match (condition, old) {
         (Condition::Always, _) => true,
         (Condition::Absent, old) => old.is_none(),
@@ -269,7 +275,7 @@ pub(super) fn write(
     let expiry = match lifetime {
         Lifetime::Until(at) => Some(at),
         Lifetime::Keep => old.as_ref().and_then(|old| old.expiry()),
-        Lifetime::Unsaid | Lifetime::Persist => None,
+        Lifetime::Unspecified | Lifetime::Persist => None,
     };
     let Some(mut old) = old else {
         return Change::Store(record(key.bytes, value, expiry, clock));

@@ -47,7 +47,7 @@ pub const ZUNION: Command = Command {
         tips: &[],
     },
     lock: Lock::Keys,
-    run: |ctx| answer(ctx, Operation::Union),
+    run: |ctx| reply_result(ctx, Operation::Union),
     subcommands: &[],
 };
 
@@ -60,7 +60,7 @@ pub const ZINTER: Command = Command {
                      result.",
         ..ZUNION.spec
     },
-    run: |ctx| answer(ctx, Operation::Inter),
+    run: |ctx| reply_result(ctx, Operation::Inter),
     ..ZUNION
 };
 
@@ -73,7 +73,7 @@ pub const ZDIFF: Command = Command {
         syntax: "numkeys:integer key... [withscores=WITHSCORES]",
         ..ZUNION.spec
     },
-    run: |ctx| answer(ctx, Operation::Diff),
+    run: |ctx| reply_result(ctx, Operation::Diff),
     ..ZUNION
 };
 
@@ -113,7 +113,7 @@ pub const ZUNIONSTORE: Command = Command {
                  [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)]",
         ..ZUNION.spec
     },
-    run: |ctx| store(ctx, Operation::Union),
+    run: |ctx| store_result(ctx, Operation::Union),
     ..ZUNION
 };
 
@@ -125,7 +125,7 @@ pub const ZINTERSTORE: Command = Command {
         complexity: ZINTER.spec.complexity,
         ..ZUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, Operation::Inter),
+    run: |ctx| store_result(ctx, Operation::Inter),
     ..ZUNION
 };
 
@@ -139,7 +139,7 @@ pub const ZDIFFSTORE: Command = Command {
         syntax: "destination:key numkeys:integer key...",
         ..ZUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, Operation::Diff),
+    run: |ctx| store_result(ctx, Operation::Diff),
     ..ZUNION
 };
 
@@ -157,7 +157,7 @@ enum Operation {
 
 /// The use of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum Purpose {
     Answer,
     Count,
     Store,
@@ -279,7 +279,7 @@ impl Request {
         operation: Operation,
         count: usize,
         mut words: &[&[u8]],
-        purpose: Use,
+        purpose: Purpose,
     ) -> Result<Request, Error> {
         let mut request = Request {
             operation,
@@ -288,7 +288,7 @@ impl Request {
             with_scores: false,
             limit: 0,
         };
-        let weighs = operation != Operation::Diff && purpose != Use::Count;
+        let weighs = operation != Operation::Diff && purpose != Purpose::Count;
         loop {
             let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
             words = match words {
@@ -309,11 +309,11 @@ impl Request {
                     };
                     rest
                 }
-                [word, rest @ ..] if purpose == Use::Answer && is(word, "withscores") => {
+                [word, rest @ ..] if purpose == Purpose::Answer && is(word, "withscores") => {
                     request.with_scores = true;
                     rest
                 }
-                [word, limit, rest @ ..] if purpose == Use::Count && is(word, "limit") => {
+                [word, limit, rest @ ..] if purpose == Purpose::Count && is(word, "limit") => {
                     let limit = parse_i64(limit).and_then(|limit| usize::try_from(limit).ok());
                     request.limit = limit.ok_or(NEGATIVE_LIMIT)?;
                     rest
@@ -339,7 +339,7 @@ fn with_inputs<T>(
     at: usize,
     name: &str,
     operation: Operation,
-    purpose: Use,
+    purpose: Purpose,
     compute: impl FnOnce(&Request, &mut [Input<'_>], &mut Meter) -> T,
 ) -> Result<(T, Request), Error> {
     let places = Request::numkeys(ctx, at, name)?;
@@ -358,7 +358,7 @@ fn with_inputs<T>(
     let mut inputs: Vec<Input<'_>> = sources
         .iter()
         .zip(&request.weights)
-        .zip(first_places(&keys))
+        .zip(first_indexes(&keys))
         .map(|((source, weight), key)| Input { source: *source, weight: *weight, key })
         .collect();
     if operation != Operation::Diff {
@@ -378,12 +378,12 @@ fn with_inputs<T>(
     };
     let result = compute(&request, &mut inputs, &mut meter);
     drop(records);
-    meter.settle(&mut ctx.pause)?;
+    meter.check(&mut ctx.pause)?;
     Ok((result, request))
 }
 
 /// For each key, the index of the first equal key. O(keys).
-fn first_places(keys: &[Key<'_>]) -> Vec<usize> {
+fn first_indexes(keys: &[Key<'_>]) -> Vec<usize> {
     /// Up to this many keys, comparing all pairs is faster than hashing.
     const FEW: usize = 8;
     if keys.len() <= FEW {
@@ -408,7 +408,7 @@ fn compute(request: &Request, inputs: &mut [Input<'_>], meter: &mut Meter) -> El
         }
         Operation::Diff => difference(inputs, meter),
     };
-    if meter.is_over() {
+    if meter.is_exhausted() {
         return Elements::new();
     }
     elements.sort_unstable_by(|(a, x), (b, y)| {
@@ -484,13 +484,13 @@ fn difference(inputs: &mut [Input<'_>], meter: &mut Meter) -> Elements {
     elements
 }
 
-fn answer(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
+fn reply_result(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     let name = match operation {
         Operation::Union => ZUNION.spec.name,
         Operation::Inter => ZINTER.spec.name,
         Operation::Diff => ZDIFF.spec.name,
     };
-    let (elements, request) = with_inputs(ctx, 1, name, operation, Use::Answer, compute)?;
+    let (elements, request) = with_inputs(ctx, 1, name, operation, Purpose::Answer, compute)?;
     header(ctx.reply, elements.len(), request.with_scores);
     for (member, score) in &elements {
         element(ctx.reply, Value::Bytes(member), *score, request.with_scores);
@@ -498,13 +498,13 @@ fn answer(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
+fn store_result(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     let name = match operation {
         Operation::Union => ZUNIONSTORE.spec.name,
         Operation::Inter => ZINTERSTORE.spec.name,
         Operation::Diff => ZDIFFSTORE.spec.name,
     };
-    let (elements, _) = with_inputs(ctx, 2, name, operation, Use::Store, compute)?;
+    let (elements, _) = with_inputs(ctx, 2, name, operation, Purpose::Store, compute)?;
     let destination = ctx.key(1);
     store_elements(ctx, &destination, &elements, name)
 }
@@ -519,7 +519,7 @@ fn zintercard(ctx: &mut Ctx<'_>) -> CmdResult {
         count
     };
     let name = ZINTERCARD.spec.name;
-    let (count, _) = with_inputs(ctx, 1, name, Operation::Inter, Use::Count, count)?;
+    let (count, _) = with_inputs(ctx, 1, name, Operation::Inter, Purpose::Count, count)?;
     ctx.reply.int(count as i64);
     Ok(())
 }

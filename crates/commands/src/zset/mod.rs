@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`add`] | ZADD, ZINCRBY |
 //! | [`remove`] | ZREM, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX |
-//! | [`look`] | ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT |
+//! | [`read`] | ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT |
 //! | [`range`] | ZRANGE and its older variants, ZRANGESTORE |
 //! | [`pop`] | ZPOPMIN, ZPOPMAX, ZMPOP, BZPOPMIN, BZPOPMAX, BZMPOP |
 //! | [`combine`] | ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD |
@@ -16,10 +16,10 @@
 pub(crate) mod add;
 mod combine;
 mod ends;
-mod look;
 mod pop;
 mod random;
 pub(crate) mod range;
+mod read;
 mod remove;
 mod scan;
 #[cfg(test)]
@@ -41,17 +41,17 @@ pub const COMMANDS: &[&Command] = &[
     &pop::BZPOPMAX,
     &pop::BZPOPMIN,
     &add::ZADD,
-    &look::ZCARD,
-    &look::ZCOUNT,
+    &read::ZCARD,
+    &read::ZCOUNT,
     &combine::ZDIFF,
     &combine::ZDIFFSTORE,
     &add::ZINCRBY,
     &combine::ZINTER,
     &combine::ZINTERCARD,
     &combine::ZINTERSTORE,
-    &look::ZLEXCOUNT,
+    &read::ZLEXCOUNT,
     &pop::ZMPOP,
-    &look::ZMSCORE,
+    &read::ZMSCORE,
     &pop::ZPOPMAX,
     &pop::ZPOPMIN,
     &random::ZRANDMEMBER,
@@ -59,7 +59,7 @@ pub const COMMANDS: &[&Command] = &[
     &range::ZRANGEBYLEX,
     &range::ZRANGEBYSCORE,
     &range::ZRANGESTORE,
-    &look::ZRANK,
+    &read::ZRANK,
     &remove::ZREM,
     &remove::ZREMRANGEBYLEX,
     &remove::ZREMRANGEBYRANK,
@@ -67,9 +67,9 @@ pub const COMMANDS: &[&Command] = &[
     &range::ZREVRANGE,
     &range::ZREVRANGEBYLEX,
     &range::ZREVRANGEBYSCORE,
-    &look::ZREVRANK,
+    &read::ZREVRANK,
     &scan::ZSCAN,
-    &look::ZSCORE,
+    &read::ZSCORE,
     &combine::ZUNION,
     &combine::ZUNIONSTORE,
 ];

@@ -1,7 +1,7 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP and the blocking BZPOPMIN, BZPOPMAX, BZMPOP: remove elements from an
 //! end.
 
-use super::remove::{changed, tell_removed};
+use super::remove::{changed, notify_removed};
 use super::{bulk, double, element, header};
 use crate::blocking::timeout;
 use crate::ctx::{Ctx, Lane};
@@ -116,7 +116,7 @@ const NO_COUNT: Error = Error::new("ERR count should be greater than 0");
 
 /// The form of the reply.
 #[derive(Clone, Copy)]
-enum Shape {
+enum ReplyForm {
     /// Members and scores in one flat array.
     Flat,
     /// Like the elements of a range.
@@ -129,10 +129,10 @@ enum Shape {
 
 fn zpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
     let (count, shape) = match ctx.args {
-        [_, _] => (1, Shape::Flat),
+        [_, _] => (1, ReplyForm::Flat),
         [_, _, count] => {
             let count = parse_i64(count).and_then(|count| usize::try_from(count).ok());
-            (count.ok_or(NOT_POSITIVE)?, Shape::Elements)
+            (count.ok_or(NOT_POSITIVE)?, ReplyForm::Elements)
         }
         [..] => return Err(SYNTAX),
     };
@@ -151,7 +151,7 @@ fn pop(
     key: &Key<'_>,
     max: bool,
     count: usize,
-    shape: Shape,
+    shape: ReplyForm,
 ) -> Result<bool, Error> {
     if count > 1 {
         let len = match ctx.db.peek(key) {
@@ -174,7 +174,7 @@ fn pop(
         (changed(edit, count), Ok(Some(count)))
     })?;
     if let Some(count) = popped.filter(|count| *count > 0) {
-        tell_removed(ctx, key, if max { "zpopmax" } else { "zpopmin" }, emptied);
+        notify_removed(ctx, key, if max { "zpopmax" } else { "zpopmin" }, emptied);
         if ctx.is_changed_for_log() {
             log(ctx, key, max, count, shape);
         }
@@ -185,39 +185,39 @@ fn pop(
 
 /// Logs that `count` elements were popped from `key`.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, max: bool, count: usize, shape: Shape) {
+fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, max: bool, count: usize, shape: ReplyForm) {
     let word: &[u8] = if max { b"ZPOPMAX" } else { b"ZPOPMIN" };
     match shape {
         // ZPOPMIN and ZPOPMAX are logged in the client's words.
-        Shape::Flat | Shape::Elements => {}
-        Shape::Keyed => ctx.log(&[word, key.bytes]),
-        Shape::Nested => ctx.log(&[word, key.bytes, count.to_string().as_bytes()]),
+        ReplyForm::Flat | ReplyForm::Elements => {}
+        ReplyForm::Keyed => ctx.log(&[word, key.bytes]),
+        ReplyForm::Nested => ctx.log(&[word, key.bytes, count.to_string().as_bytes()]),
     }
 }
 
 /// Pops `count` elements, which must exist, and writes them.
 #[inline]
-fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize, shape: Shape) {
+fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize, shape: ReplyForm) {
     match shape {
-        Shape::Flat => reply.array(2 * count),
-        Shape::Elements => header(reply, count, true),
-        Shape::Keyed => {
+        ReplyForm::Flat => reply.array(2 * count),
+        ReplyForm::Elements => header(reply, count, true),
+        ReplyForm::Keyed => {
             reply.array(2 * count + 1);
             reply.bulk(key);
         }
-        Shape::Nested => {
+        ReplyForm::Nested => {
             reply.array(2);
             reply.bulk(key);
             reply.array(count);
         }
     }
     edit.pop(count, max, |member, score| match shape {
-        Shape::Elements => element(reply, member, score, true),
-        Shape::Flat | Shape::Keyed => {
+        ReplyForm::Elements => element(reply, member, score, true),
+        ReplyForm::Flat | ReplyForm::Keyed => {
             bulk(reply, member);
             double(reply, score);
         }
-        Shape::Nested => {
+        ReplyForm::Nested => {
             reply.array(2);
             bulk(reply, member);
             double(reply, score);
@@ -226,16 +226,16 @@ fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize,
 }
 
 /// The arguments of ZMPOP.
-struct Several {
+struct MultiPop {
     /// The positions of the keys.
     keys: std::ops::Range<usize>,
     max: bool,
     count: usize,
 }
 
-impl Several {
+impl MultiPop {
     /// Parses the arguments from the number of keys at `at` to the end.
-    fn parse(args: &[&[u8]], at: usize) -> Result<Several, Error> {
+    fn parse(args: &[&[u8]], at: usize) -> Result<MultiPop, Error> {
         let positive =
             |text| parse_i64(text).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
         let keys = positive(args[at]).ok_or(NO_NUMKEYS)?;
@@ -262,16 +262,16 @@ impl Several {
                 [..] => return Err(SYNTAX),
             };
         }
-        Ok(Several { keys: at + 1..end, max, count: count.unwrap_or(1) })
+        Ok(MultiPop { keys: at + 1..end, max, count: count.unwrap_or(1) })
     }
 }
 
 fn zmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let Several { keys, max, count } = Several::parse(ctx.args, 1)?;
+    let MultiPop { keys, max, count } = MultiPop::parse(ctx.args, 1)?;
     ctx.weigh_args()?;
     for i in keys {
         let key = ctx.key(i);
-        if pop(ctx, &key, max, count, Shape::Nested)? {
+        if pop(ctx, &key, max, count, ReplyForm::Nested)? {
             return Ok(());
         }
     }
@@ -280,19 +280,19 @@ fn zmpop(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn bzmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let Several { keys, max, count } = Several::parse(ctx.args, 2)?;
+    let MultiPop { keys, max, count } = MultiPop::parse(ctx.args, 2)?;
     let timeout = timeout(ctx, 1)?;
-    pop_or_wait(ctx, keys, timeout, |ctx, key| pop(ctx, key, max, count, Shape::Nested))
+    pop_or_block(ctx, keys, timeout, |ctx, key| pop(ctx, key, max, count, ReplyForm::Nested))
 }
 
 fn bzpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
     let last = ctx.args.len() - 1;
     let timeout = timeout(ctx, last)?;
-    pop_or_wait(ctx, 1..last, timeout, |ctx, key| pop(ctx, key, max, 1, Shape::Keyed))
+    pop_or_block(ctx, 1..last, timeout, |ctx, key| pop(ctx, key, max, 1, ReplyForm::Keyed))
 }
 
 /// Pops from the first existing key among those at `keys`, or blocks on them.
-fn pop_or_wait(
+fn pop_or_block(
     ctx: &mut Ctx<'_>,
     keys: std::ops::Range<usize>,
     timeout: Option<u64>,
@@ -308,7 +308,7 @@ fn pop_or_wait(
             Ok(true) => return Ok(()),
             Ok(false) => {}
             // A key of another type was created. Clients blocked on it keep waiting.
-            Err(error) if error == WRONG_TYPE && !is_served(ctx, keys.clone()) => {}
+            Err(error) if error == WRONG_TYPE && !is_type_error(ctx, keys.clone()) => {}
             Err(error) => return Err(error),
         }
     }
@@ -318,7 +318,7 @@ fn pop_or_wait(
 
 /// Whether a key of the wrong type is an error. Not for a blocked client, unless one of its keys is
 /// a sorted set.
-fn is_served(ctx: &mut Ctx<'_>, mut keys: std::ops::Range<usize>) -> bool {
+fn is_type_error(ctx: &mut Ctx<'_>, mut keys: std::ops::Range<usize>) -> bool {
     match ctx.lane {
         Lane::Fast | Lane::Slow | Lane::Transaction => true,
         Lane::Served => keys.any(|i| {

@@ -42,7 +42,7 @@ const LOWEST: Error = Error::new(
 );
 
 /// Sets of up to this many times the wanted number are walked completely.
-const MUCH: usize = 3;
+const WALK_RATIO: usize = 3;
 
 fn zrandmember(ctx: &mut Ctx<'_>) -> CmdResult {
     let [_, _, count, rest @ ..] = ctx.args else { return one(ctx) };
@@ -95,15 +95,16 @@ fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
         ctx.lane.weigh(wanted, &mut ctx.pause)?;
         header(reply, wanted, scores);
         for _ in 0..wanted {
-            show(reply, set, below(&mut rng, set.len()), scores);
+            write_element(reply, set, below(&mut rng, set.len()), scores);
         }
         return Ok(());
     }
     let wanted = wanted.min(set.len());
-    let much = wanted.saturating_mul(MUCH) >= set.len() || matches!(set, View::Packed(..));
-    ctx.lane.weigh(if much { set.len() } else { wanted }, &mut ctx.pause)?;
+    let walks_all =
+        wanted.saturating_mul(WALK_RATIO) >= set.len() || matches!(set, View::Packed(..));
+    ctx.lane.weigh(if walks_all { set.len() } else { wanted }, &mut ctx.pause)?;
     header(reply, wanted, scores);
-    if much {
+    if walks_all {
         let (mut left, mut needed) = (set.len(), wanted);
         set.for_each(|member, score| {
             if below(&mut rng, left) < needed {
@@ -118,13 +119,13 @@ fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
     while drawn.len() < wanted {
         let rank = below(&mut rng, set.len());
         if drawn.insert(rank) {
-            show(reply, set, rank, scores);
+            write_element(reply, set, rank, scores);
         }
     }
     Ok(())
 }
 
 /// Writes the element of this rank.
-fn show(reply: &mut Reply, set: View<'_>, rank: usize, scores: bool) {
+fn write_element(reply: &mut Reply, set: View<'_>, rank: usize, scores: bool) {
     set.walk(Span { skip: rank, count: 1 }, false, |m, score| element(reply, m, score, scores));
 }

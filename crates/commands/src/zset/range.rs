@@ -31,7 +31,7 @@ pub const ZRANGE: Command = Command {
         tips: &[],
     },
     lock: Lock::Keys,
-    run: |ctx| answer(ctx, Options::default()),
+    run: |ctx| reply_range(ctx, Options::default()),
     subcommands: &[],
 };
 
@@ -44,7 +44,7 @@ pub const ZREVRANGE: Command = Command {
         history: &[],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Rank, true)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Rank, true)),
     ..ZRANGE
 };
 
@@ -59,7 +59,7 @@ pub const ZRANGEBYSCORE: Command = Command {
         history: &[("2.0.0", "The option WITHSCORES.")],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Score, false)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Score, false)),
     ..ZRANGE
 };
 
@@ -74,7 +74,7 @@ pub const ZREVRANGEBYSCORE: Command = Command {
         history: &[("2.1.6", "Either end can be exclusive.")],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Score, true)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Score, true)),
     ..ZRANGE
 };
 
@@ -88,7 +88,7 @@ pub const ZRANGEBYLEX: Command = Command {
         history: &[],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Lex, false)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Lex, false)),
     ..ZRANGE
 };
 
@@ -100,7 +100,7 @@ pub const ZREVRANGEBYLEX: Command = Command {
         syntax: "key max min [LIMIT limit=(offset:integer count:integer)]",
         ..ZRANGEBYLEX.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Lex, true)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Lex, true)),
     ..ZRANGE
 };
 
@@ -131,7 +131,7 @@ pub const ZRANGESTORE: Command = Command {
         history: &[],
         ..ZRANGE.spec
     },
-    run: store,
+    run: store_range,
     ..ZRANGE
 };
 
@@ -162,7 +162,7 @@ struct Options {
 }
 
 impl Options {
-    fn decided(by: By, reverse: bool) -> Options {
+    fn fixed(by: By, reverse: bool) -> Options {
         Options { by: Some(by), reverse: Some(reverse), ..Options::default() }
     }
 
@@ -208,44 +208,44 @@ impl Options {
 }
 
 /// The requested elements.
-enum Asked<'a> {
+enum Requested<'a> {
     Ranks(i64, i64),
     Range(Range<'a>, i64, Option<usize>),
 }
 
 /// A request for a range.
 struct Request<'a> {
-    asked: Asked<'a>,
+    requested: Requested<'a>,
     reverse: bool,
     with_scores: bool,
 }
 
 impl<'a> Request<'a> {
     /// Parses the two ends and the options after them.
-    fn parse(args: &[&'a [u8]], decided: Options, store: bool) -> Result<Self, Error> {
-        let options = decided.parse(&args[2..], store)?;
+    fn parse(args: &[&'a [u8]], fixed: Options, store: bool) -> Result<Self, Error> {
+        let options = fixed.parse(&args[2..], store)?;
         let reverse = options.reverse.unwrap_or(false);
         let (low, high) = if reverse { (args[1], args[0]) } else { (args[0], args[1]) };
         let limit = options.limit.and_then(|limit| usize::try_from(limit).ok());
-        let asked = match options.by.unwrap_or(By::Rank) {
+        let requested = match options.by.unwrap_or(By::Rank) {
             By::Rank => {
                 let rank = |text| parse_i64(text).ok_or(NOT_AN_INTEGER);
-                Asked::Ranks(rank(args[0])?, rank(args[1])?)
+                Requested::Ranks(rank(args[0])?, rank(args[1])?)
             }
-            By::Score => Asked::Range(ends::scores(low, high)?, options.offset, limit),
-            By::Lex => Asked::Range(ends::members(low, high)?, options.offset, limit),
+            By::Score => Requested::Range(ends::scores(low, high)?, options.offset, limit),
+            By::Lex => Requested::Range(ends::members(low, high)?, options.offset, limit),
         };
-        Ok(Request { asked, reverse, with_scores: options.with_scores })
+        Ok(Request { requested, reverse, with_scores: options.with_scores })
     }
 
     /// The requested elements of `set`.
     fn span(&self, set: View<'_>) -> Span {
-        match &self.asked {
-            Asked::Ranks(start, stop) => {
+        match &self.requested {
+            Requested::Ranks(start, stop) => {
                 let ranks = ends::ranks(*start, *stop, set.len());
                 Span { skip: ranks.start, count: ranks.len() }
             }
-            Asked::Range(range, offset, limit) => {
+            Requested::Range(range, offset, limit) => {
                 let too_far = matches!(range, Range::Score { .. })
                     && usize::try_from(*offset).is_ok_and(|offset| offset >= set.len());
                 match too_far && *offset > 0 {
@@ -257,8 +257,8 @@ impl<'a> Request<'a> {
     }
 }
 
-fn answer(ctx: &mut Ctx<'_>, decided: Options) -> CmdResult {
-    let request = Request::parse(&ctx.args[2..], decided, false)?;
+fn reply_range(ctx: &mut Ctx<'_>, fixed: Options) -> CmdResult {
+    let request = Request::parse(&ctx.args[2..], fixed, false)?;
     let key = ctx.key(1);
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.array(0);
@@ -275,7 +275,7 @@ fn answer(ctx: &mut Ctx<'_>, decided: Options) -> CmdResult {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_>) -> CmdResult {
+fn store_range(ctx: &mut Ctx<'_>) -> CmdResult {
     let request = Request::parse(&ctx.args[3..], Options::default(), true)?;
     let (destination, source) = (ctx.key(1), ctx.key(2));
     let mut elements: Vec<(Vec<u8>, f64)> = Vec::new();
@@ -289,7 +289,7 @@ fn store(ctx: &mut Ctx<'_>) -> CmdResult {
             elements.push((member.bytes(&mut room).to_vec(), score));
         });
     }
-    forget_signs(&request, &mut elements, &ctx.settings.limits);
+    drop_zero_signs(&request, &mut elements, &ctx.settings.limits);
     if request.reverse {
         elements.reverse();
     }
@@ -299,10 +299,10 @@ fn store(ctx: &mut Ctx<'_>) -> CmdResult {
 /// Removes the sign of negative zeros where the reference does. The reference loses the sign of
 /// scores that pass through a listpack. It adds the elements, in walk order, to a set that starts as
 /// a listpack until it must grow, unless the known number of elements is too large for one.
-fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
-    let packable = match request.asked {
-        Asked::Ranks(..) if elements.len() > limits.zset_entries => 0,
-        Asked::Ranks(..) | Asked::Range(..) => limits.zset_entries,
+fn drop_zero_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
+    let packable = match request.requested {
+        Requested::Ranks(..) if elements.len() > limits.zset_entries => 0,
+        Requested::Ranks(..) | Requested::Range(..) => limits.zset_entries,
     };
     let fit = |element: &&mut (Vec<u8>, f64)| element.0.len() <= limits.zset_value;
     for (_, score) in elements.iter_mut().take(packable).take_while(fit) {

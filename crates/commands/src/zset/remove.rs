@@ -93,7 +93,7 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
         (changed(edit, removed), Ok(removed))
     })?;
     if removed > 0 {
-        tell_removed(ctx, &key, "zrem", emptied);
+        notify_removed(ctx, &key, "zrem", emptied);
     }
     ctx.db.turn.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
@@ -101,7 +101,7 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Notifies of `event` for removed elements; `emptied`: they were the last ones.
-pub(super) fn tell_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, emptied: bool) {
+pub(super) fn notify_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, emptied: bool) {
     ctx.notify(Classes::ZSET, event, key);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
@@ -161,7 +161,7 @@ fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span, event: &'static str) -> 
                 None => (Rework::Absent, ()),
             });
         }
-        tell_removed(ctx, key, event, whole);
+        notify_removed(ctx, key, event, whole);
         ctx.db.turn.tally.dirty += span.count as u64;
     }
     ctx.reply.int(span.count as i64);

@@ -8,7 +8,7 @@
 //! Clients parse the same number either way.
 
 use super::zset;
-use crate::collection_scan::{Found, Options, cursor};
+use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -41,9 +41,9 @@ pub const ZSCAN: Command = Command {
 fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let cursor = cursor(ctx.args[2])?;
-    let mut found = Found::new(ctx.reply.proto);
+    let mut found = ScanReply::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {
-        found.answer(ctx.reply, 0);
+        found.write_to(ctx.reply, 0);
         return Ok(());
     };
     let set = zset(&record)?;
@@ -56,7 +56,7 @@ fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut room = Digits::new();
     let next = set.scan(cursor, work, |member, score| {
         let member = member.bytes(&mut room);
-        if !options.wants(member) {
+        if !options.matches(member) {
             return;
         }
         found.push(member);
@@ -70,7 +70,7 @@ fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         }
     });
-    found.answer(ctx.reply, next);
+    found.write_to(ctx.reply, next);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! XCLAIM: gives the named entries to another consumer.
 
 use super::log::Deliveries;
-use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
+use super::{consumer, edit, no_group, notify_new_consumer, parts, write_entry_by_id, write_id};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -171,8 +171,8 @@ impl Claim {
                 continue;
             }
             match self.just_ids {
-                true => answer_id(reply, *id),
-                false => assert!(answer_found(reply, log, *id), "the entry exists"),
+                true => write_id(reply, *id),
+                false => assert!(write_entry_by_id(reply, log, *id), "the entry exists"),
             }
             n += 1;
         }
@@ -209,7 +209,7 @@ fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
             .map_or((0, false), |(log, group)| claim.run(reply, log, group, consumer, &mut done)))
     })?;
     if is_new {
-        tell_consumer(db, &key);
+        notify_new_consumer(db, &key);
     }
     done.log(ctx, &key, name);
     ctx.db.turn.tally.dirty += claimed as u64;

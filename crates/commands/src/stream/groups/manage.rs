@@ -1,6 +1,6 @@
 //! XGROUP: creates, changes and removes groups and their consumers.
 
-use super::{edit, group, help, no_group_of_key, stream, tell_consumer, wrong_subcommand};
+use super::{edit, group, help, no_group_of_key, notify_new_consumer, stream, wrong_subcommand};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
@@ -71,7 +71,7 @@ pub const XGROUP: Command = Command {
         ..CREATE
     },
     lock: Lock::Keys,
-    run: answer_help,
+    run: reply_help,
     subcommands: &[
         Command { spec: CREATE, lock: Lock::Keys, run: create, subcommands: &[] },
         subcommand(
@@ -125,7 +125,7 @@ pub const XGROUP: Command = Command {
                 history: &[],
                 ..CREATE
             },
-            answer_help,
+            reply_help,
         ),
         subcommand(
             Spec {
@@ -143,7 +143,7 @@ pub const XGROUP: Command = Command {
     ],
 };
 
-fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
+fn reply_help(ctx: &mut Ctx<'_>) -> CmdResult {
     help(ctx, HELP);
     Ok(())
 }
@@ -225,7 +225,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Checks that the stream exists and, with `needs_group`, the group. Returns the stream's last id.
-fn existing(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
+fn require_stream(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
     let key = ctx.key(2);
     let name = ctx.args[3];
     let record = ctx.db.for_write(&key).ok_or(NO_KEY)?;
@@ -238,7 +238,7 @@ fn existing(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
 }
 
 /// Lets `work` change the group, which must exist.
-fn change<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T, Error> {
+fn change_group<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T, Error> {
     let key = ctx.key(2);
     let name = ctx.args[3];
     edit(&mut ctx.db, &key, |stream| {
@@ -249,12 +249,12 @@ fn change<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T,
 
 fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx, false)?;
-    let last_id = existing(ctx, true)?;
+    let last_id = require_stream(ctx, true)?;
     if !matches!(ctx.args.len(), 5 | 7) {
         return Err(wrong_subcommand(ctx.args, "XGROUP"));
     }
     let id = id_or_last(ctx, last_id, true)?;
-    change(ctx, |group| {
+    change_group(ctx, |group| {
         group.last_id = id;
         group.entries_read = options.entries_read;
     })?;
@@ -267,12 +267,12 @@ fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn create_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
-    existing(ctx, true)?;
+    require_stream(ctx, true)?;
     let (name, now_ms) = (ctx.args[4], ctx.now_ms());
-    let (_, is_new) = change(ctx, |group| group.create_consumer(name, now_ms))?;
+    let (_, is_new) = change_group(ctx, |group| group.create_consumer(name, now_ms))?;
     if is_new {
         let key = ctx.key(2);
-        tell_consumer(&mut ctx.db, &key);
+        notify_new_consumer(&mut ctx.db, &key);
         ctx.db.log_anyway();
         ctx.dirty();
     }
@@ -281,15 +281,15 @@ fn create_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn delete_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
-    existing(ctx, true)?;
+    require_stream(ctx, true)?;
     let name = ctx.args[4];
-    let found = change(ctx, |group| {
+    let found = change_group(ctx, |group| {
         let owner = group.find_consumer(name)?;
         Some(group.consumer(owner).pending_len())
     })?;
     if let Some(pending) = found {
         ctx.weigh(pending)?;
-        change(ctx, |group| group.delete_consumer(name))?;
+        change_group(ctx, |group| group.delete_consumer(name))?;
         let key = ctx.key(2);
         ctx.notify(Classes::STREAM, "xgroup-delconsumer", &key);
         ctx.db.log_anyway();
@@ -300,7 +300,7 @@ fn delete_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
-    existing(ctx, false)?;
+    require_stream(ctx, false)?;
     let key = ctx.key(2);
     let name = ctx.args[3];
     let group = edit(&mut ctx.db, &key, |stream| {

@@ -22,7 +22,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use super::{answer_entry, answer_id, stream};
+use super::{stream, write_entry, write_id};
 use crate::ctx::Ctx;
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
@@ -72,7 +72,7 @@ fn parts<'a>(stream: Option<&'a mut Stream>, name: &[u8]) -> Option<(&'a Log, &'
 }
 
 /// The consumer of that name, with its last attempt set to now. Creates it if it does not exist.
-/// Also returns whether it is new: the caller must then call [`tell_consumer`].
+/// Also returns whether it is new: the caller must then call [`notify_new_consumer`].
 fn consumer(group: &mut Group, name: &[u8], now_ms: i64) -> (Owner, bool) {
     let (owner, is_new) = group.create_consumer(name, now_ms);
     group.consumer_mut(owner).seen_ms = now_ms;
@@ -80,7 +80,7 @@ fn consumer(group: &mut Group, name: &[u8], now_ms: i64) -> (Owner, bool) {
 }
 
 /// Sends the event for a new consumer.
-fn tell_consumer(db: &mut Db<'_>, key: &Key<'_>) {
+fn notify_new_consumer(db: &mut Db<'_>, key: &Key<'_>) {
     db.notify(Classes::STREAM, "xgroup-createconsumer", key);
 }
 
@@ -121,9 +121,9 @@ pub(super) fn help(ctx: &mut Ctx<'_>, lines: &[&str]) {
 }
 
 /// Writes the entry with this id. Returns whether it exists.
-fn answer_found(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
+fn write_entry_by_id(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
     let found = log.get(id);
-    found.inspect(|entry| answer_entry(reply, entry)).is_some()
+    found.inspect(|entry| write_entry(reply, entry)).is_some()
 }
 
 /// The counts from which lags are computed.

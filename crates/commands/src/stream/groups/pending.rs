@@ -1,11 +1,11 @@
 //! XPENDING: entries that were delivered to a group and not acknowledged.
 
-use super::{answer_id, group, no_group, stream};
+use super::{group, no_group, stream, write_id};
 use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
-use crate::stream::look::ends;
+use crate::stream::range::ends;
 use weft_resp::Reply;
 use weft_types::stream::StreamId;
 use weft_types::stream::groups::{Group, Pending};
@@ -83,22 +83,22 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let Some(filter) = filter else {
-        summary(ctx.reply, group);
+        write_summary(ctx.reply, group);
         return Ok(());
     };
     // With IDLE the command may examine many entries and return few.
-    let enough = match ctx.lane {
+    let work_limit = match ctx.lane {
         Lane::Fast => FAST_WORK,
         Lane::Slow | Lane::Transaction | Lane::Served => usize::MAX,
     };
-    match range(ctx.reply, group, &filter, now_ms, enough) {
+    match write_range(ctx.reply, group, &filter, now_ms, work_limit) {
         true => Ok(()),
         false => ctx.lane.weigh(usize::MAX, &mut ctx.pause),
     }
 }
 
 /// Writes the number of pending entries, the first and last id, and the number per consumer.
-fn summary(reply: &mut Reply, group: &Group) {
+fn write_summary(reply: &mut Reply, group: &Group) {
     reply.array(4);
     reply.int(group.pending_len() as i64);
     let Some((first, last)) = group.pending_ends() else {
@@ -106,8 +106,8 @@ fn summary(reply: &mut Reply, group: &Group) {
         reply.null();
         return reply.null_array();
     };
-    answer_id(reply, first);
-    answer_id(reply, last);
+    write_id(reply, first);
+    write_id(reply, last);
     let consumers = reply.array_deferred();
     let mut n = 0;
     for (_, consumer) in group.consumers().filter(|(_, consumer)| consumer.pending_len() > 0) {
@@ -119,20 +119,20 @@ fn summary(reply: &mut Reply, group: &Group) {
     reply.finish(consumers, n);
 }
 
-/// Writes the requested entries. Returns `false` if it stopped after it had examined `enough`
+/// Writes the requested entries. Returns `false` if it stopped after it had examined `work_limit`
 /// entries.
-fn range(
+fn write_range(
     reply: &mut Reply,
     group: &Group,
     filter: &Filter<'_>,
     now_ms: i64,
-    enough: usize,
+    work_limit: usize,
 ) -> bool {
     let entries = reply.array_deferred();
     let mut n = 0;
-    let mut show = |(id, pending): (StreamId, Pending)| {
+    let mut write_one = |(id, pending): (StreamId, Pending)| {
         reply.array(4);
-        answer_id(reply, id);
+        write_id(reply, id);
         reply.bulk(group.consumer(pending.owner).name());
         reply.int(now_ms.saturating_sub(pending.delivered_ms).max(0));
         reply.int(pending.deliveries);
@@ -145,25 +145,25 @@ fn range(
         Some(None) => true,
         Some(Some(owner)) => {
             let all = group.pending_of(owner, filter.from).take_while(|(id, _)| is_wanted(*id));
-            let mut looked_at = 0;
+            let mut examined = 0;
             let within = all.take_while(|_| {
-                looked_at += 1;
-                looked_at <= enough
+                examined += 1;
+                examined <= work_limit
             });
             let old = within.filter(|(_, pending)| pending.delivered_ms <= filter.until_ms);
-            old.take(filter.count).for_each(&mut show);
-            looked_at <= enough
+            old.take(filter.count).for_each(&mut write_one);
+            examined <= work_limit
         }
         None => {
-            let mut old = group.old_from(filter.from, filter.until_ms, enough);
+            let mut old = group.old_from(filter.from, filter.until_ms, work_limit);
             let mut left = filter.count;
             while left > 0
                 && let Some((id, pending)) = old.next().filter(|(id, _)| is_wanted(*id))
             {
-                show((id, pending));
+                write_one((id, pending));
                 left -= 1;
             }
-            old.work() <= enough
+            old.work() <= work_limit
         }
     };
     reply.finish(entries, n);

@@ -110,8 +110,8 @@ fn large_requests_go_to_the_slow_lane() {
     ];
     for (much, little) in lines {
         let words = |line: &'static str| line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
-        assert!(bench.is_too_long(&words(much)), "{much}");
-        assert!(!bench.is_too_long(&words(little)), "{little}");
+        assert!(bench.needs_slow_lane(&words(much)), "{much}");
+        assert!(!bench.needs_slow_lane(&words(little)), "{little}");
         bench.run(much);
     }
 }
@@ -126,7 +126,7 @@ fn many_consumers_and_groups_are_weighed() {
     }
     for line in ["XPENDING s g", "XINFO CONSUMERS s g", "XINFO STREAM t FULL", "XINFO GROUPS t"] {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        assert!(bench.is_too_long(&words), "{line}");
+        assert!(bench.needs_slow_lane(&words), "{line}");
     }
 }
 
@@ -157,11 +157,11 @@ fn long_entries_are_weighed() {
         ] {
             let line = line.replace("KEY", &name);
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            assert!(bench.is_too_long(&words), "{line}");
+            assert!(bench.needs_slow_lane(&words), "{line}");
         }
         // With JUSTID, the entries are not returned.
         let ids = [&b"XCLAIM"[..], key, b"g", b"c", b"0", b"2-1", b"5-1", b"8-1", b"JUSTID"];
-        assert!(!bench.is_too_long(&ids), "{name}");
+        assert!(!bench.needs_slow_lane(&ids), "{name}");
     }
-    assert!(bench.is_too_long(&[b"XINFO", b"STREAM", b"many"]));
+    assert!(bench.needs_slow_lane(&[b"XINFO", b"STREAM", b"many"]));
 }

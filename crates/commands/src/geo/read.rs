@@ -1,6 +1,6 @@
 //! GEOPOS, GEODIST and GEOHASH: read places.
 
-use super::{cell::Place, coordinates, decoded, distance, shape, unit};
+use super::{cell::Place, member_place, shape, unit, write_coordinates, write_distance};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
 use crate::registry::Command;
@@ -24,7 +24,7 @@ pub const GEOPOS: Command = Command {
         tips: &[],
     },
     lock: Lock::Keys,
-    run: |ctx| each(ctx, Reply::null_array, coordinates),
+    run: |ctx| each(ctx, Reply::null_array, write_coordinates),
     subcommands: &[],
 };
 
@@ -69,7 +69,7 @@ fn each(
     };
     ctx.reply.array(members.len());
     for member in members {
-        match set.and_then(|set| decoded(set, member)) {
+        match set.and_then(|set| member_place(set, member)) {
             Some(place) => answer(ctx.reply, place),
             None => missing(ctx.reply),
         }
@@ -87,12 +87,12 @@ fn geodist(ctx: &mut Ctx<'_>) -> CmdResult {
     let found = match ctx.db.read(&key) {
         Some(record) => {
             let set = zset(&record)?;
-            decoded(set, ctx.args[2]).zip(decoded(set, ctx.args[3]))
+            member_place(set, ctx.args[2]).zip(member_place(set, ctx.args[3]))
         }
         None => None,
     };
     match found {
-        Some((a, b)) => distance(ctx.reply, shape::distance(a, b) / metres),
+        Some((a, b)) => write_distance(ctx.reply, shape::distance(a, b) / metres),
         None => ctx.reply.null(),
     }
     Ok(())

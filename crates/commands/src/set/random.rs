@@ -57,7 +57,7 @@ const OUT_OF_RANGE: Error = Error::new(
 
 /// From this ratio of popped to remaining members on, the remaining ones are copied to a new set:
 /// that also replaces the table by a smaller one or a packed set.
-const MOST: usize = 5;
+const COPY_RATIO: usize = 5;
 
 fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
     match ctx.args {
@@ -73,7 +73,7 @@ fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
 fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let mut rng = Rng::new(ctx.db.turn.random());
-    let mut taken = Taken::new(ctx);
+    let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
     let popped = ctx.db.rework(&key, |record, _| match record {
@@ -83,13 +83,14 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         Some(record) if !is_set(&record) => (Rework::Same(record), Err(WRONG_TYPE)),
         Some(record) => {
-            let record = pop(record, &mut || rng.next(), |member| taken.answer(reply, member));
+            let record =
+                pop(record, &mut || rng.next(), |member| taken.write_member(reply, member));
             emptied = len(&record) == 0;
             (if emptied { Rework::Emptied(record) } else { Rework::Changed(record) }, Ok(true))
         }
     })?;
     if popped {
-        tell_popped(ctx, &key, emptied);
+        notify_popped(ctx, &key, emptied);
         taken.log(ctx, &key);
         ctx.dirty();
     }
@@ -97,20 +98,20 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// The members that SPOP has removed, if that is logged: a replay would draw others.
-struct Taken(Option<Vec<Vec<u8>>>);
+struct PoppedMembers(Option<Vec<Vec<u8>>>);
 
 /// Members per logged command: enough to make the cost of a command negligible, few enough that a
 /// replica or replay is not busy for long with one.
-const LOGGED_AT_ONCE: usize = 1024;
+const MEMBERS_PER_LOGGED_COMMAND: usize = 1024;
 
-impl Taken {
-    fn new(ctx: &Ctx<'_>) -> Taken {
-        Taken(ctx.is_logged().then(Vec::new))
+impl PoppedMembers {
+    fn new(ctx: &Ctx<'_>) -> PoppedMembers {
+        PoppedMembers(ctx.is_logged().then(Vec::new))
     }
 
     /// Writes `member` to the reply.
     #[inline]
-    fn answer(&mut self, reply: &mut Reply, member: Value<'_>) {
+    fn write_member(&mut self, reply: &mut Reply, member: Value<'_>) {
         bulk(reply, member);
         if let Some(taken) = &mut self.0 {
             taken.push(match member {
@@ -122,7 +123,7 @@ impl Taken {
 
     /// Logs their removal from `key`.
     fn log(self, ctx: &mut Ctx<'_>, key: &Key<'_>) {
-        for some in self.0.iter().flat_map(|taken| taken.chunks(LOGGED_AT_ONCE)) {
+        for some in self.0.iter().flat_map(|taken| taken.chunks(MEMBERS_PER_LOGGED_COMMAND)) {
             let mut words = vec![&b"SREM"[..], key.bytes];
             words.extend(some.iter().map(Vec::as_slice));
             ctx.log(&words);
@@ -131,7 +132,7 @@ impl Taken {
 }
 
 /// Notifies that members were popped. `emptied`: they were the last ones.
-fn tell_popped(ctx: &mut Ctx<'_>, key: &Key<'_>, emptied: bool) {
+fn notify_popped(ctx: &mut Ctx<'_>, key: &Key<'_>, emptied: bool) {
     ctx.notify(Classes::SET, "spop", key);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
@@ -152,7 +153,7 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     }
     let is_table = matches!(members, Set::Table(_));
     let kept = size.saturating_sub(count);
-    let few = kept * MOST > count;
+    let few = kept * COPY_RATIO > count;
     ctx.weigh(if is_table && few { count } else { size })?;
     ctx.db.turn.tally.dirty += count.min(size) as u64;
     ctx.reply.set(count.min(size));
@@ -165,7 +166,7 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     } else {
         pop_some(ctx, &key, count);
     }
-    tell_popped(ctx, &key, kept == 0);
+    notify_popped(ctx, &key, kept == 0);
     Ok(())
 }
 
@@ -183,10 +184,10 @@ fn pop_all(ctx: &mut Ctx<'_>, key: &Key<'_>) {
 fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
     let mut rng = Rng::new(ctx.db.turn.random());
     let limits = &ctx.settings.limits;
-    let mut taken = Taken::new(ctx);
+    let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     let rest = ctx.db.peek(key).map(|record| {
-        let answer = |member: Value<'_>| taken.answer(reply, member);
+        let answer = |member: Value<'_>| taken.write_member(reply, member);
         split_most(&record, kept, limits, &mut || rng.next(), answer)
     });
     if let Some(rest) = rest {
@@ -198,13 +199,13 @@ fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
 /// Replies with and removes `count` members, fewer than the set has.
 fn pop_some(ctx: &mut Ctx<'_>, key: &Key<'_>, count: usize) {
     let mut rng = Rng::new(ctx.db.turn.random());
-    let mut taken = Taken::new(ctx);
+    let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     ctx.db.rework(key, |record, _| match record {
         None => (Rework::Absent, ()),
         Some(record) => {
             let draw = &mut || rng.next();
-            let record = pop_many(record, count, draw, |member| taken.answer(reply, member));
+            let record = pop_many(record, count, draw, |member| taken.write_member(reply, member));
             (Rework::Changed(record), ())
         }
     });

@@ -13,9 +13,9 @@ fn bench() -> Bench {
 /// Runs the lines in order on an empty keyspace and compares the notifications of each.
 fn expect(lines: &[(&str, &str)]) {
     let mut bench = bench();
-    for (line, told) in lines {
+    for (line, notifications) in lines {
         bench.run(line);
-        assert_eq!(bench.take_told(), *told, "{line}");
+        assert_eq!(bench.take_notifications(), *notifications, "{line}");
     }
 }
 
@@ -161,14 +161,14 @@ fn hashes() {
 #[test]
 fn expired_fields() {
     let mut bench = bench();
-    let mut all_expire = |line: &str, told: &str| {
+    let mut all_expire = |line: &str, notifications: &str| {
         bench.run("DEL h");
         bench.run("HSET h f 1 g 2");
         bench.run("HPEXPIRE h 5 FIELDS 2 f g");
         bench.turn.set_time(bench.turn.now_ms + 5);
-        bench.take_told();
+        bench.take_notifications();
         bench.run(line);
-        assert_eq!(bench.take_told(), told, "{line}");
+        assert_eq!(bench.take_notifications(), notifications, "{line}");
     };
     all_expire("HGETALL h", "");
     all_expire("HSET h f 1 g 1", "hexpired h, hset h");
@@ -338,14 +338,14 @@ fn bits_and_hyperloglogs() {
 #[test]
 fn expired_keys_are_removed_first() {
     let mut bench = bench();
-    let mut expired = |line: &str, told: &str| {
+    let mut expired = |line: &str, notifications: &str| {
         bench.run("FLUSHALL");
         bench.run("MSET a 1 x 1");
         bench.run("SET k 1 PX 5");
         bench.turn.set_time(bench.turn.now_ms + 5);
-        bench.take_told();
+        bench.take_notifications();
         bench.run(line);
-        assert_eq!(bench.take_told(), told, "{line}");
+        assert_eq!(bench.take_notifications(), notifications, "{line}");
     };
     expired("GET k", "expired k, keymiss k");
     expired("EXISTS k", "expired k, keymiss k");
@@ -372,10 +372,10 @@ fn expired_keys_are_removed_first() {
 fn only_enabled_classes_are_notified() {
     let mut bench = Bench::new(1000);
     bench.run("SET a 1");
-    assert_eq!(bench.take_told(), "");
+    assert_eq!(bench.take_notifications(), "");
     let classes =
         |letters: &'static str| Classes::wanted(move |letter| letters.as_bytes().contains(&letter));
-    for (letters, told) in [
+    for (letters, notifications) in [
         ("g$lshzxetnm", ""),
         ("Kg", "del k, del h"),
         ("E$", "set k"),
@@ -388,6 +388,6 @@ fn only_enabled_classes_are_notified() {
         for line in ["GET k", "SET k 1", "DEL k", "HSET h f v", "HDEL h f"] {
             bench.run(line);
         }
-        assert_eq!(bench.take_told(), told, "{letters}");
+        assert_eq!(bench.take_notifications(), notifications, "{letters}");
     }
 }

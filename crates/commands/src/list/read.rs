@@ -1,6 +1,6 @@
 //! LLEN, LINDEX, LRANGE, LPOS: read a list.
 
-use super::{answer, list, range};
+use super::{list, range, write_element};
 use crate::ctx::{Ctx, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -97,7 +97,7 @@ fn lindex(ctx: &mut Ctx<'_>) -> CmdResult {
         return Ok(());
     };
     ctx.lane.weigh(list.distance_work(index), &mut ctx.pause)?;
-    list.get(index, |value| answer(ctx.reply, value));
+    list.get(index, |value| write_element(ctx.reply, value));
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn lrange(ctx: &mut Ctx<'_>) -> CmdResult {
     if let Some(record) = ctx.db.peek(&key) {
         let mut left = count;
         list(&record)?.each_from(start, |value| {
-            answer(ctx.reply, value);
+            write_element(ctx.reply, value);
             left -= 1;
             left > 0
         });
@@ -226,7 +226,7 @@ fn lpos(ctx: &mut Ctx<'_>) -> CmdResult {
             places.push(place);
             places.len() < wanted
         });
-        meter.settle(&mut ctx.pause)?;
+        meter.check(&mut ctx.pause)?;
     }
     match (search.count, places.first()) {
         (None, Some(place)) => ctx.reply.int(*place as i64),

@@ -1,6 +1,6 @@
 //! XLEN, XRANGE, XREVRANGE: read a stream.
 
-use super::{INVALID_ID, answer_entries, stream};
+use super::{INVALID_ID, stream, write_entries};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -120,8 +120,8 @@ fn xrange(ctx: &mut Ctx<'_>, backward: bool) -> CmdResult {
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     match backward {
-        false => answer_entries(ctx.reply, log.range(from, to), most),
-        true => answer_entries(ctx.reply, log.range_back(from, to), most),
+        false => write_entries(ctx.reply, log.range(from, to), most),
+        true => write_entries(ctx.reply, log.range_back(from, to), most),
     };
     Ok(())
 }

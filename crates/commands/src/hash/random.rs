@@ -92,26 +92,26 @@ fn random_many(ctx: &mut Ctx<'_>, count: i64, with_values: bool) -> CmdResult {
     if count < 0 {
         ctx.lane.weigh(hash.draw_work(wanted), &mut ctx.pause)?;
         let times = if hash.live() == 0 { 0 } else { wanted };
-        head(ctx.reply, times, with_values);
-        hash.draw(times, &mut draw, |pair| answer(ctx.reply, pair, with_values));
+        write_header(ctx.reply, times, with_values);
+        hash.draw(times, &mut draw, |pair| write_pair(ctx.reply, pair, with_values));
     } else {
         ctx.lane.weigh(hash.sample_work(wanted.min(hash.len())), &mut ctx.pause)?;
         let live = hash.live();
         let wanted = wanted.min(live);
-        head(ctx.reply, wanted, with_values);
-        hash.sample(wanted, live, &mut draw, |pair| answer(ctx.reply, pair, with_values));
+        write_header(ctx.reply, wanted, with_values);
+        hash.sample(wanted, live, &mut draw, |pair| write_pair(ctx.reply, pair, with_values));
     }
     Ok(())
 }
 
 /// The header of a reply with `fields` fields. With values, RESP3 clients get pairs, and RESP2
 /// clients one flat array.
-fn head(reply: &mut Reply, fields: usize, with_values: bool) {
+fn write_header(reply: &mut Reply, fields: usize, with_values: bool) {
     let flat = with_values && !reply.is_resp3();
     reply.array(if flat { fields * 2 } else { fields });
 }
 
-fn answer(reply: &mut Reply, pair: Pair<'_>, with_values: bool) {
+fn write_pair(reply: &mut Reply, pair: Pair<'_>, with_values: bool) {
     if with_values && reply.is_resp3() {
         reply.array(2);
     }

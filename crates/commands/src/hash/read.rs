@@ -139,7 +139,7 @@ fn hmget(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Replies with `number` of the value of the field at argument 2, or 0 if the field is missing.
-fn about_value(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> CmdResult {
+fn reply_number(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let value = match ctx.db.read(&key) {
         Some(record) => hash(&record, now)?.get(ctx.args[2]).map(number),
@@ -150,11 +150,11 @@ fn about_value(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> Cm
 }
 
 fn hexists(ctx: &mut Ctx<'_>) -> CmdResult {
-    about_value(ctx, |_| 1)
+    reply_number(ctx, |_| 1)
 }
 
 fn hstrlen(ctx: &mut Ctx<'_>) -> CmdResult {
-    about_value(ctx, |value| value.len())
+    reply_number(ctx, |value| value.len())
 }
 
 fn hlen(ctx: &mut Ctx<'_>) -> CmdResult {
