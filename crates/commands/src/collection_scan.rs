@@ -3,8 +3,8 @@
 //! A command of the family checks in the order in which the reference reports errors: [`cursor`],
 //! the key (an empty reply if it is absent, an error for another type), [`Options::parse`]. A
 //! packed value is returned whole with cursor 0. A large value is scanned by [`Options::scan`],
-//! which takes as many steps as COUNT asks for. Matching elements go into a [`ScanReply`], which writes
-//! the reply.
+//! which takes as many steps as COUNT asks for. Matching elements go into a [`ScanReply`], which
+//! writes the reply.
 //!
 //! COUNT counts the elements examined, not the elements returned. So a call takes bounded time,
 //! however few elements match.

@@ -228,8 +228,8 @@ impl<C: Receiver> Tracker<C> {
         }
     }
 
-    /// Sends the message for a key that the client has read and the client `by` has changed. Does not
-    /// block.
+    /// Sends the message for a key that the client has read and the client `by` has changed. Does
+    /// not block.
     pub fn tell_of_key(&self, push: Push<'_, C>, news: &News, by: u64) {
         let mode = self.mode();
         let loops = mode.has(Mode::NOLOOP) && by == self.client;

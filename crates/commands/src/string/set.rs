@@ -201,8 +201,8 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
     result
 }
 
-/// Sends the notifications for a key that was set. With `expired_at_once`, the new value expired at once, and
-/// the only effect is the removal of the old value, if one was `found`.
+/// Sends the notifications for a key that was set. With `expired_at_once`, the new value expired at
+/// once, and the only effect is the removal of the old value, if one was `found`.
 #[cold]
 fn notify_effects(
     ctx: &mut Ctx<'_>,

@@ -297,8 +297,8 @@ fn store_range(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 /// Removes the sign of negative zeros where the reference does. The reference loses the sign of
-/// scores that pass through a listpack. It adds the elements, in walk order, to a set that starts as
-/// a listpack until it must grow, unless the known number of elements is too large for one.
+/// scores that pass through a listpack. It adds the elements, in walk order, to a set that starts
+/// as a listpack until it must grow, unless the known number of elements is too large for one.
 fn drop_zero_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
     let packable = match request.requested {
         Requested::Ranks(..) if elements.len() > limits.zset_entries => 0,
