@@ -10,10 +10,10 @@ use weft_memory::size_class::heap;
 use weft_resp::Reply;
 
 /// The next reply is appended to a piece up to this size.
-const JOIN: usize = 64 << 10;
+const JOIN_MAX: usize = 64 << 10;
 
 /// The initial capacity of a piece that begins with a small reply (bytes).
-const FIRST: usize = 256;
+const MIN_CAPACITY: usize = 256;
 
 /// The queue of unsent replies of one connection.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Backlog {
         if left == 0 {
             return reply.clear();
         }
-        if left > JOIN {
+        if left > JOIN_MAX {
             let reply = std::mem::replace(reply, Reply::new(reply.proto));
             return self.push_piece(Piece { reply, sent });
         }
@@ -92,20 +92,20 @@ impl Backlog {
     }
 
     fn last_joins(&self) -> bool {
-        self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN)
+        self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN_MAX)
     }
 
     /// Lets `write` append small or shared data.
     #[inline]
     pub fn write(&mut self, write: impl FnOnce(&mut Reply)) {
-        self.write_with_room(FIRST, write);
+        self.write_with_room(MIN_CAPACITY, write);
     }
 
     /// Like [`Backlog::write`]. `room` is the capacity of a new piece in bytes.
     #[inline]
     pub fn write_with_room(&mut self, room: usize, write: impl FnOnce(&mut Reply)) {
         if !self.last_joins() {
-            let reply = Reply::with_capacity(room.max(FIRST));
+            let reply = Reply::with_capacity(room.max(MIN_CAPACITY));
             self.push_piece(Piece { reply, sent: 0 });
         }
         let mut added = 0;
@@ -126,11 +126,11 @@ impl Backlog {
         piece.reply.contiguous().map(|bytes| &bytes[piece.sent..])
     }
 
-    /// Appends `behind` to this backlog.
-    pub fn append(&mut self, mut behind: Backlog) {
-        self.len += behind.len;
-        self.memory += behind.memory;
-        self.pieces.append(&mut behind.pieces);
+    /// Appends `later` to this backlog.
+    pub fn append(&mut self, mut later: Backlog) {
+        self.len += later.len;
+        self.memory += later.memory;
+        self.pieces.append(&mut later.pieces);
     }
 
     /// The next slices to send: at most `count`, together at most `bytes` long.
@@ -186,7 +186,15 @@ mod tests {
         for step in [1, 7, 5000, 1 << 20] {
             let mut backlog = Backlog::default();
             let mut want = Vec::new();
-            let sizes = [(10, 3), (20, 0), (JOIN + 5, 5), (JOIN, 0), (1, 0), (3 * JOIN, 1), (2, 2)];
+            let sizes = [
+                (10, 3),
+                (20, 0),
+                (JOIN_MAX + 5, 5),
+                (JOIN_MAX, 0),
+                (1, 0),
+                (3 * JOIN_MAX, 1),
+                (2, 2),
+            ];
             for (n, (len, sent)) in sizes.into_iter().enumerate() {
                 let byte = b'a' + n as u8;
                 let mut piece = reply(len, byte);
@@ -202,9 +210,12 @@ mod tests {
     #[test]
     fn a_piece_takes_memory_until_it_is_sent() {
         let mut backlog = Backlog::default();
-        backlog.push(&mut reply(10 * JOIN, b'x'), 4 * JOIN);
-        backlog.sent(5 * JOIN);
-        assert_eq!((backlog.len(), backlog.memory()), (JOIN, 10 * JOIN + size_of::<Piece>()));
+        backlog.push(&mut reply(10 * JOIN_MAX, b'x'), 4 * JOIN_MAX);
+        backlog.sent(5 * JOIN_MAX);
+        assert_eq!(
+            (backlog.len(), backlog.memory()),
+            (JOIN_MAX, 10 * JOIN_MAX + size_of::<Piece>())
+        );
         // Small replies after it share one piece.
         for n in 0..100 {
             backlog.write(|reply| reply.raw(&vec![b'y'; n]));
@@ -213,7 +224,7 @@ mod tests {
         let of_pieces = backlog.pieces.iter().map(Piece::memory).sum::<usize>();
         assert_eq!((backlog.pieces(), backlog.memory()), (2, of_pieces));
         let mut more = Backlog::default();
-        more.push(&mut reply(2 * JOIN, b'x'), 0);
+        more.push(&mut reply(2 * JOIN_MAX, b'x'), 0);
         let with_more = of_pieces + more.memory();
         backlog.append(more);
         assert_eq!(backlog.memory(), with_more);
@@ -223,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_large_reply_is_not_copied() {
-        let mut large = reply(10 * JOIN, b'x');
+        let mut large = reply(10 * JOIN_MAX, b'x');
         let at = large.contiguous().map(|bytes| bytes.as_ptr());
         let mut backlog = Backlog::default();
         backlog.push(&mut large, 0);

@@ -39,7 +39,7 @@ impl Rng {
 }
 
 /// A connection, its thread and its client.
-struct World {
+struct Driver {
     machine: Machine,
     fault: Fault,
     rng: Rng,
@@ -57,14 +57,14 @@ struct World {
     withheld: Option<(u64, u32)>,
     /// The client must accept replies before more is executed; and whether that was violated.
     full: bool,
-    overfed: bool,
+    executed_while_full: bool,
     ended: bool,
     gone: bool,
 }
 
-impl World {
+impl Driver {
     fn new(seed: u64, fault: Fault) -> Self {
-        World {
+        Driver {
             machine: Machine::default(),
             fault,
             rng: Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
@@ -77,7 +77,7 @@ impl World {
             elsewhere: None,
             withheld: None,
             full: false,
-            overfed: false,
+            executed_while_full: false,
             ended: false,
             gone: false,
         }
@@ -131,7 +131,7 @@ impl World {
     }
 
     fn execute(&mut self, requests: Vec<u32>) {
-        self.overfed |= self.full;
+        self.executed_while_full |= self.full;
         if self.fault == Fault::None {
             self.machine.batched();
         } else {
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// A command in the slow lane blocks on a key or is paused.
-    fn slow_turns(&mut self) {
+    fn slow_command_changes(&mut self) {
         let State::Slow(request) = self.machine else { return };
         if self.rng.below(2) == 0 {
             assert!(self.machine.waits_after_all(request));
@@ -232,7 +232,7 @@ impl World {
                     self.event(Awaited::Durable(upto));
                 }
             },
-            _ => self.slow_turns(),
+            _ => self.slow_command_changes(),
         }
     }
 
@@ -262,7 +262,7 @@ impl World {
         if !in_order(&self.answered) {
             return Err(format!("answered out of order: {:?}", self.answered));
         }
-        if self.overfed {
+        if self.executed_while_full {
             return Err("requests were executed for a client that accepts no replies".into());
         }
         if matches!(self.machine, State::Ready) && !self.queued && !self.gone {
@@ -280,35 +280,35 @@ impl World {
 
 /// Runs random events. Then the client ends, all events occur, and all requests must be answered.
 fn run(seed: u64, fault: Fault) -> Result<(), String> {
-    let mut world = World::new(seed, fault);
+    let mut driver = Driver::new(seed, fault);
     for _ in 0..60 {
-        world.step();
-        world.check()?;
+        driver.step();
+        driver.check()?;
     }
-    world.ended = seed.is_multiple_of(2);
+    driver.ended = seed.is_multiple_of(2);
     for _ in 0..10 {
         // A client that hangs up while it is blocked or paused is closed.
-        if world.ended && !matches!(world.machine, State::Waiting(_) | State::Paused) {
-            world.readable();
+        if driver.ended && !matches!(driver.machine, State::Waiting(_) | State::Paused) {
+            driver.readable();
         }
-        world.check()?;
+        driver.check()?;
     }
     let mut left = 4;
-    while left > 0 && !world.gone {
+    while left > 0 && !driver.gone {
         left -= 1;
-        world.settle();
-        world.check()?;
+        driver.settle();
+        driver.check()?;
     }
-    let all = world.answered.len() as u32 == world.next;
-    let may_be_cut = world.gone && !matches!(fault, Fault::ClosesEarly);
+    let all = driver.answered.len() as u32 == driver.next;
+    let may_be_cut = driver.gone && !matches!(fault, Fault::ClosesEarly);
     if !all && !may_be_cut {
         return Err(format!(
             "{} of {} answered in {:?}, {} kept, {} unread",
-            world.answered.len(),
-            world.next,
-            world.machine,
-            world.kept.len(),
-            world.sent.len()
+            driver.answered.len(),
+            driver.next,
+            driver.machine,
+            driver.kept.len(),
+            driver.sent.len()
         ));
     }
     Ok(())

@@ -31,27 +31,27 @@ pub trait Addressed {
 /// The queue of a thread's messages, with its index.
 #[derive(Debug)]
 pub struct Mail<M> {
-    row: VecDeque<M>,
+    queue: VecDeque<M>,
     /// The number of the first message in the queue.
     first: u64,
     /// The numbers of the queued messages for subscribers, and of those for single clients.
-    listeners: VecDeque<u64>,
-    clients: HashMap<u64, VecDeque<u64>, foldhash::fast::RandomState>,
+    subscriber_numbers: VecDeque<u64>,
+    client_numbers: HashMap<u64, VecDeque<u64>, foldhash::fast::RandomState>,
 }
 
 impl<M> Default for Mail<M> {
     fn default() -> Self {
         Mail {
-            row: VecDeque::new(),
+            queue: VecDeque::new(),
             first: 0,
-            listeners: VecDeque::new(),
-            clients: HashMap::default(),
+            subscriber_numbers: VecDeque::new(),
+            client_numbers: HashMap::default(),
         }
     }
 }
 
 /// The ascending `numbers` from `least` on.
-fn from(numbers: &VecDeque<u64>, least: u64) -> impl Iterator<Item = u64> {
+fn numbers_from(numbers: &VecDeque<u64>, least: u64) -> impl Iterator<Item = u64> {
     numbers.range(numbers.partition_point(|number| *number < least)..).copied()
 }
 
@@ -61,26 +61,28 @@ impl<M: Addressed> Mail<M> {
         while let Some(message) = take() {
             let number = self.end();
             match message.to() {
-                To::Client(client) => self.clients.entry(client).or_default().push_back(number),
-                To::Listeners => self.listeners.push_back(number),
+                To::Client(client) => {
+                    self.client_numbers.entry(client).or_default().push_back(number)
+                }
+                To::Listeners => self.subscriber_numbers.push_back(number),
                 To::Thread => {}
             }
-            self.row.push_back(message);
+            self.queue.push_back(message);
         }
     }
 
     /// Whether the queue holds messages that were read ahead.
     #[inline]
     pub fn is_staged(&self) -> bool {
-        !self.row.is_empty()
+        !self.queue.is_empty()
     }
 
     /// Removes the next message to process. Also returns its number.
     #[inline]
     pub fn next(&mut self, take: impl FnOnce() -> Option<M>) -> Option<(u64, M)> {
-        let message = match self.row.pop_front() {
+        let message = match self.queue.pop_front() {
             Some(staged) => {
-                self.strike(staged.to());
+                self.remove_from_index(staged.to());
                 staged
             }
             None => take()?,
@@ -91,14 +93,14 @@ impl<M: Addressed> Mail<M> {
     }
 
     /// Removes the index entry of a message that has left the queue.
-    fn strike(&mut self, to: To) {
+    fn remove_from_index(&mut self, to: To) {
         match to {
-            To::Listeners => drop(self.listeners.pop_front()),
+            To::Listeners => drop(self.subscriber_numbers.pop_front()),
             To::Client(client) => {
-                if let Some(numbers) = self.clients.get_mut(&client) {
+                if let Some(numbers) = self.client_numbers.get_mut(&client) {
                     numbers.pop_front();
                     if numbers.is_empty() {
-                        self.clients.remove(&client);
+                        self.client_numbers.remove(&client);
                     }
                 }
             }
@@ -109,9 +111,10 @@ impl<M: Addressed> Mail<M> {
     /// Passes the queued messages from `number` on that are for `client` or for subscribers to
     /// `show`, in order. O(messages shown).
     pub fn since(&self, number: u64, client: u64, mut show: impl FnMut(&M)) {
-        let mut all = from(&self.listeners, number).peekable();
-        let own = self.clients.get(&client).into_iter().flat_map(|own| from(own, number));
-        let at = |number: u64| &self.row[(number - self.first) as usize];
+        let mut all = numbers_from(&self.subscriber_numbers, number).peekable();
+        let own =
+            self.client_numbers.get(&client).into_iter().flat_map(|own| numbers_from(own, number));
+        let at = |number: u64| &self.queue[(number - self.first) as usize];
         for number in own {
             while let Some(before) = all.next_if(|before| *before < number) {
                 show(at(before));
@@ -123,7 +126,7 @@ impl<M: Addressed> Mail<M> {
 
     /// The number of the next message to arrive.
     pub fn end(&self) -> u64 {
-        self.first + self.row.len() as u64
+        self.first + self.queue.len() as u64
     }
 }
 
@@ -181,6 +184,10 @@ mod tests {
         }
         assert_eq!((shown(&mail, 0, 1), shown(&mail, 7, 2)), ("1c".into(), "c2".into()));
         while mail.next(|| None).is_some() {}
-        assert!(!mail.is_staged() && mail.clients.is_empty() && mail.listeners.is_empty());
+        assert!(
+            !mail.is_staged()
+                && mail.client_numbers.is_empty()
+                && mail.subscriber_numbers.is_empty()
+        );
     }
 }

@@ -39,13 +39,13 @@ type Hasher = foldhash::fast::RandomState;
 const PARTS: usize = 64;
 
 /// The number of names that one call subscribes or unsubscribes atomically. Publishers of all
-/// threads wait for that. Calls with more names work in chunks of `PIECE`.
-const AT_ONE_MOMENT: usize = 2000;
-const PIECE: usize = 64;
+/// threads wait for that. Calls with more names work in chunks of `CHUNK`.
+const MAX_ATOMIC_NAMES: usize = 2000;
+const CHUNK: usize = 64;
 
 /// The chunk size for a call with so many names.
 pub fn at_once(names: usize) -> usize {
-    if names <= AT_ONE_MOMENT { AT_ONE_MOMENT } else { PIECE }
+    if names <= MAX_ATOMIC_NAMES { MAX_ATOMIC_NAMES } else { CHUNK }
 }
 
 /// The kinds of subscriptions.
@@ -130,7 +130,7 @@ impl Subscribers {
         self.by_thread.is_empty()
     }
 
-    fn crowded(&self, threads: &impl Post) -> Option<Crowded> {
+    fn first_full_mailbox(&self, threads: &impl Post) -> Option<Crowded> {
         let mut all = self.by_thread.iter().map(|(thread, _)| *thread as usize);
         all.find(|thread| threads.is_crowded(*thread)).map(Crowded)
     }
@@ -170,7 +170,7 @@ struct Part {
 }
 
 impl Part {
-    fn of(&mut self, kind: Kind) -> &mut Names {
+    fn names_mut(&mut self, kind: Kind) -> &mut Names {
         match kind {
             Kind::Channel => &mut self.names[0],
             Kind::Shard => &mut self.names[1],
@@ -333,37 +333,37 @@ impl Registry {
         }
         if patience == Patience::Some {
             let mut all = direct.into_iter().chain(matched.iter().map(|p| &p.subscribers));
-            if let Some(crowded) = all.find_map(|s| s.crowded(threads)) {
+            if let Some(crowded) = all.find_map(|s| s.first_full_mailbox(threads)) {
                 return Err(crowded);
             }
         }
         accepted();
-        let mut parts = Parts::new(message::tail(channel, message));
+        let mut messages = MessagesByThread::new(message::tail(channel, message));
         let head = if kind == Kind::Shard { message::SHARD_MESSAGE } else { message::MESSAGE };
         for (thread, ids) in direct.iter().flat_map(|s| &s.by_thread) {
-            parts.of(*thread).set_direct(head, ids.clone());
+            messages.message_to(*thread).set_direct(head, ids.clone());
         }
         for pattern in matched {
             for (thread, ids) in &pattern.subscribers.by_thread {
-                parts.of(*thread).add_matched(pattern.head.clone(), ids.clone());
+                messages.message_to(*thread).add_matched(pattern.head.clone(), ids.clone());
             }
         }
-        let receivers = parts.all.iter().map(|(_, published)| published.receivers()).sum();
-        let mut told: SmallVec<[u32; 4]> = SmallVec::new();
-        for (thread, published) in parts.all {
+        let receivers = messages.all.iter().map(|(_, published)| published.receivers()).sum();
+        let mut notified: SmallVec<[u32; 4]> = SmallVec::new();
+        for (thread, published) in messages.all {
             threads.put(thread as usize, published);
-            told.push(thread);
+            notified.push(thread);
         }
         drop((patterns, part));
-        told.into_iter().for_each(|thread| threads.ring(thread as usize));
+        notified.into_iter().for_each(|thread| threads.ring(thread as usize));
         Ok(receivers)
     }
 
     /// Locks the parts of all `names` in ascending order, each once.
-    fn hold<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Held<'_> {
+    fn lock_parts<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> LockedParts<'_> {
         let slots: BTreeSet<usize> = names.map(|name| self.slot_of(name)).collect();
         let parts = slots.into_iter().map(|slot| (slot, self.slots[slot].lock())).collect();
-        Held { registry: self, parts }
+        LockedParts { registry: self, parts }
     }
 
     /// Subscribes the client to all `names`, atomically unless they are very many. Each entry gets
@@ -386,27 +386,29 @@ impl Registry {
                 self.pattern_count.store(patterns.all.len(), Ordering::Release);
                 continue;
             }
-            let mut held = self.hold(some.iter().map(|(name, _)| *name));
+            let mut locked = self.lock_parts(some.iter().map(|(name, _)| *name));
             for (name, shared) in some {
-                **shared = Some(held.add(kind, name, thread, client));
+                **shared = Some(locked.add(kind, name, thread, client));
             }
         }
     }
 
     /// Unsubscribes the client from `names`, atomically unless they are very many.
     pub fn unsubscribe(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
-        names.chunks(at_once(names.len())).for_each(|some| self.forget(client, thread, kind, some));
+        names
+            .chunks(at_once(names.len()))
+            .for_each(|some| self.unsubscribe_atomically(client, thread, kind, some));
     }
 
     /// Like [`Registry::unsubscribe`], always atomically.
-    fn forget(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
+    fn unsubscribe_atomically(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
         if kind == Kind::Pattern {
             let mut patterns = self.write_patterns();
             names.iter().for_each(|name| patterns.remove(name, thread, client));
             return self.pattern_count.store(patterns.all.len(), Ordering::Release);
         }
-        let mut held = self.hold(names.iter().map(|name| &name[..]));
-        names.iter().for_each(|name| held.remove(kind, name, thread, client));
+        let mut locked = self.lock_parts(names.iter().map(|name| &name[..]));
+        names.iter().for_each(|name| locked.remove(kind, name, thread, client));
     }
 
     /// Removes all subscriptions of a client that leaves. Not atomic, since no client can see the
@@ -414,7 +416,9 @@ impl Registry {
     pub fn leave(&self, client: u64, thread: usize, subscriber: &Subscriber) {
         for kind in Kind::ALL {
             let names: Vec<Name> = subscriber.each(kind).cloned().collect();
-            names.chunks(PIECE).for_each(|some| self.forget(client, thread, kind, some));
+            names
+                .chunks(CHUNK)
+                .for_each(|some| self.unsubscribe_atomically(client, thread, kind, some));
         }
     }
 
@@ -430,19 +434,19 @@ impl Registry {
         subscriber: &Subscriber,
     ) -> Moment<'_> {
         let parts = self.slots.iter().enumerate().map(|(n, slot)| (n, slot.lock())).collect();
-        let mut held = Held { registry: self, parts };
+        let mut locked = LockedParts { registry: self, parts };
         let mut patterns = self.write_patterns();
         for kind in [Kind::Channel, Kind::Shard] {
             for name in subscriber.each(kind) {
-                held.add(kind, name, to, client);
-                held.remove(kind, name, from, client);
+                locked.add(kind, name, to, client);
+                locked.remove(kind, name, from, client);
             }
         }
         for name in subscriber.each(Kind::Pattern) {
             patterns.add(name, to, client);
             patterns.remove(name, from, client);
         }
-        Moment { _held: held, _patterns: patterns }
+        Moment { _parts: locked, _patterns: patterns }
     }
 
     /// The number of subscribers of `channel` by its name.
@@ -456,7 +460,7 @@ impl Registry {
         let mut all = Vec::new();
         for slot in &self.slots {
             if slot.names.load(Ordering::Acquire) > 0 {
-                all.extend(slot.lock().of(kind).keys().cloned());
+                all.extend(slot.lock().names_mut(kind).keys().cloned());
             }
         }
         all
@@ -474,7 +478,7 @@ impl Registry {
             Kind::Pattern => self.pattern_count.load(Ordering::Acquire),
             Kind::Channel | Kind::Shard => {
                 let busy = self.slots.iter().filter(|s| s.names.load(Ordering::Acquire) > 0);
-                busy.map(|slot| slot.lock().of(kind).len()).sum()
+                busy.map(|slot| slot.lock().names_mut(kind).len()).sum()
             }
         }
     }
@@ -482,17 +486,17 @@ impl Registry {
 
 /// Blocks publications, subscriptions and removals while it exists.
 pub struct Moment<'a> {
-    _held: Held<'a>,
+    _parts: LockedParts<'a>,
     _patterns: RwLockWriteGuard<'a, Patterns>,
 }
 
 /// Locked parts.
-struct Held<'a> {
+struct LockedParts<'a> {
     registry: &'a Registry,
     parts: SmallVec<[(usize, MutexGuard<'a, Part>); 4]>,
 }
 
-impl Held<'_> {
+impl LockedParts<'_> {
     fn part(&mut self, name: &[u8]) -> (&Slot, &mut Part) {
         let slot = self.registry.slot_of(name);
         let at = self.parts.binary_search_by_key(&slot, |(n, _)| *n).expect("held");
@@ -501,7 +505,7 @@ impl Held<'_> {
 
     fn add(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) -> Name {
         let (slot, part) = self.part(name);
-        let names = part.of(kind);
+        let names = part.names_mut(kind);
         let shared = match names.get_key_value(name) {
             Some((shared, _)) => shared.clone(),
             None => name.into(),
@@ -513,7 +517,7 @@ impl Held<'_> {
 
     fn remove(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) {
         let (slot, part) = self.part(name);
-        let names = part.of(kind);
+        let names = part.names_mut(kind);
         if let Some(subscribers) = names.get_mut(name) {
             subscribers.remove(thread, client);
             if subscribers.is_empty() {
@@ -526,17 +530,17 @@ impl Held<'_> {
 }
 
 /// One message for each thread, under construction.
-struct Parts {
+struct MessagesByThread {
     tail: Blob,
     all: SmallVec<[(u32, Published); 2]>,
 }
 
-impl Parts {
+impl MessagesByThread {
     fn new(tail: Blob) -> Self {
-        Parts { tail, all: SmallVec::new() }
+        MessagesByThread { tail, all: SmallVec::new() }
     }
 
-    fn of(&mut self, thread: u32) -> &mut Published {
+    fn message_to(&mut self, thread: u32) -> &mut Published {
         let found = self.all.iter().position(|(t, _)| *t == thread);
         let at = found.unwrap_or_else(|| {
             self.all.push((thread, Published::new(self.tail.clone())));

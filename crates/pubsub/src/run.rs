@@ -16,9 +16,9 @@ use weft_resp::{Proto, Reply};
 
 /// The maximum number of bytes of a run for each client. Output buffer limits are checked between
 /// runs.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 /// For fewer receivers, encoding a run does not pay.
-const FEWEST_RECEIVERS: usize = 4;
+const MIN_RECEIVERS: usize = 4;
 
 /// Consecutive messages to the same receivers.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ impl Run {
         let bytes = match (self.messages[0].only(), message.only()) {
             (Some((before, to)), Some((part, ids))) => {
                 let belongs = Arc::ptr_eq(to, ids)
-                    && ids.len() >= FEWEST_RECEIVERS
+                    && ids.len() >= MIN_RECEIVERS
                     && part.is_copied()
                     && before.is_copied()
-                    && self.bytes + part.bytes() <= MOST_BYTES;
+                    && self.bytes + part.bytes() <= MAX_BYTES;
                 belongs.then(|| part.bytes())
             }
             _ => None,
@@ -136,6 +136,6 @@ mod tests {
         let many: Ids = Arc::new(vec![1, 2, 3, 4]);
         let mut run = Run::new(0, to(&many, &[b'x'; 200]));
         while run.add(to(&many, &[b'x'; 200])).is_ok() {}
-        assert!(run.bytes <= MOST_BYTES && run.bytes + 300 > MOST_BYTES);
+        assert!(run.bytes <= MAX_BYTES && run.bytes + 300 > MAX_BYTES);
     }
 }

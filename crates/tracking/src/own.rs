@@ -15,38 +15,38 @@ pub struct Own<C> {
     /// CLIENT CACHING was called and still applies.
     caching: bool,
     /// A command other than CLIENT has begun since.
-    spent: bool,
+    command_began: bool,
 }
 
 impl<C> Clone for Own<C> {
     fn clone(&self) -> Self {
-        let Own { tracker, caching, spent } = self;
-        Own { tracker: tracker.clone(), caching: *caching, spent: *spent }
+        let Own { tracker, caching, command_began } = self;
+        Own { tracker: tracker.clone(), caching: *caching, command_began: *command_began }
     }
 }
 
 impl<C: Receiver> Own<C> {
     pub fn new(tracker: Arc<Tracker<C>>) -> Self {
-        Own { tracker, caching: false, spent: false }
+        Own { tracker, caching: false, command_began: false }
     }
 
     /// Called when a command begins. `is_client_command` is set for CLIENT and its subcommands;
     /// `in_transaction` for commands of a transaction, also while it is queued.
     pub fn begin(&mut self, is_client_command: bool, in_transaction: bool) {
-        if self.spent && !in_transaction {
+        if self.command_began && !in_transaction {
             self.caching = false;
         }
-        self.spent = !is_client_command;
+        self.command_began = !is_client_command;
     }
 
     /// Sets CLIENT CACHING for the next command.
     pub fn set_caching(&mut self) {
-        (self.caching, self.spent) = (true, false);
+        (self.caching, self.command_began) = (true, false);
     }
 
     /// Ends CLIENT CACHING after the current command.
     pub fn spend(&mut self) {
-        self.spent = true;
+        self.command_began = true;
     }
 
     pub fn is_caching(&self) -> bool {

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Up to this many readers, no search for left clients.
-const FEW: u32 = 16;
+const MIN_CLEANUP: u32 = 16;
 
 /// The clients that have read a key, in ascending order of ids.
 pub type Readers<C> = Vec<Arc<Tracker<C>>>;
@@ -31,7 +31,7 @@ struct Key<C> {
     name: Arc<[u8]>,
     readers: Readers<C>,
     /// The number of readers at which the entries of left clients are removed.
-    clear_at: u32,
+    cleanup_at: u32,
 }
 
 /// The changes of [`Table::add`] to the numbers of keys and readers.
@@ -65,19 +65,19 @@ impl<C: Receiver> Table<C> {
         let Some(at) = self.index.get(key).copied() else {
             let name: Arc<[u8]> = key.into();
             self.index.insert(name.clone(), self.keys.len());
-            self.keys.push(Key { name, readers: vec![reader.clone()], clear_at: FEW });
+            self.keys.push(Key { name, readers: vec![reader.clone()], cleanup_at: MIN_CLEANUP });
             return Added { keys: 1, readers: 1, dead: 0 };
         };
-        let Key { readers, clear_at, .. } = &mut self.keys[at];
+        let Key { readers, cleanup_at, .. } = &mut self.keys[at];
         let Err(mut place) = readers.binary_search_by_key(&reader.client, |r| r.client) else {
             return Added::default();
         };
         let mut dead = 0;
-        if readers.len() as u32 >= *clear_at {
+        if readers.len() as u32 >= *cleanup_at {
             dead = readers.len();
             readers.retain(|reader| !reader.is_gone());
             dead -= readers.len();
-            *clear_at = FEW.max(2 * readers.len() as u32);
+            *cleanup_at = MIN_CLEANUP.max(2 * readers.len() as u32);
             place = readers.partition_point(|r| r.client < reader.client);
         }
         readers.insert(place, reader.clone());
@@ -118,7 +118,7 @@ mod tests {
     use crate::tracker::Client;
 
     fn reader(client: u64) -> Arc<Tracker<Client>> {
-        Arc::new(Tracker::of_nobody(client))
+        Arc::new(Tracker::without_receiver(client))
     }
 
     fn ids(readers: Option<Readers<Client>>) -> Vec<u64> {
@@ -162,7 +162,7 @@ mod tests {
         for n in 1..=1000 {
             let added = table.add(b"k", &reader(n));
             left = left + added.readers - added.dead;
-            assert!(left <= FEW as usize, "{left}");
+            assert!(left <= MIN_CLEANUP as usize, "{left}");
         }
         assert_eq!(ids(table.take(b"k")).len(), left);
     }

@@ -62,15 +62,15 @@ struct Redirect<C> {
 
 /// The receivers of a client's messages.
 #[derive(Debug)]
-struct Ears<C> {
+struct Receivers<C> {
     /// The client itself. A weak reference: a client that has left must be freed.
     own: Weak<C>,
     redirect: Option<Redirect<C>>,
 }
 
-impl<C> Default for Ears<C> {
+impl<C> Default for Receivers<C> {
     fn default() -> Self {
-        Ears { own: Weak::new(), redirect: None }
+        Receivers { own: Weak::new(), redirect: None }
     }
 }
 
@@ -79,9 +79,9 @@ impl<C> Default for Ears<C> {
 pub struct Tracker<C> {
     /// The client's id.
     pub client: u64,
-    /// Changed while `ears` is locked, so that senders see a consistent pair.
+    /// Changed while `receivers` is locked, so that senders see a consistent pair.
     mode: AtomicU32,
-    ears: Mutex<Ears<C>>,
+    receivers: Mutex<Receivers<C>>,
     /// The client's memory account, while the client exists.
     holdings: Weak<Holdings>,
     /// The prefixes that the client follows, the same as in [`prefixes`](crate::prefixes).
@@ -129,17 +129,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<C: Receiver> Tracker<C> {
     pub fn new(client: &Arc<C>) -> Self {
-        let ears = Ears { own: Arc::downgrade(client), redirect: None };
+        let receivers = Receivers { own: Arc::downgrade(client), redirect: None };
         let holdings = Arc::downgrade(client.holdings());
-        Tracker { ears: Mutex::new(ears), holdings, ..Tracker::of_nobody(client.id()) }
+        Tracker {
+            receivers: Mutex::new(receivers),
+            holdings,
+            ..Tracker::without_receiver(client.id())
+        }
     }
 
     /// A tracker without a receiver.
-    pub fn of_nobody(client: u64) -> Self {
+    pub fn without_receiver(client: u64) -> Self {
         Tracker {
             client,
             mode: AtomicU32::new(0),
-            ears: Mutex::default(),
+            receivers: Mutex::default(),
             holdings: Weak::new(),
             prefixes: Mutex::default(),
         }
@@ -154,24 +158,24 @@ impl<C: Receiver> Tracker<C> {
     /// either the old pair or the new one.
     pub fn set(&self, mode: Mode, redirect: Option<&Arc<C>>) -> Mode {
         let redirect = redirect.map(|to| Redirect { client: to.id(), to: Arc::downgrade(to) });
-        let mut ears = lock(&self.ears);
-        ears.redirect = redirect;
+        let mut receivers = lock(&self.receivers);
+        receivers.redirect = redirect;
         Mode(self.mode.swap(mode.0, Ordering::AcqRel))
     }
 
     /// Removes the receivers of a client that has left. Tables may refer to its tracker for long.
     pub fn mourn(&self) {
-        *lock(&self.ears) = Ears::default();
+        *lock(&self.receivers) = Receivers::default();
     }
 
     /// Whether the client has left.
     pub fn is_gone(&self) -> bool {
-        lock(&self.ears).own.strong_count() == 0
+        lock(&self.receivers).own.strong_count() == 0
     }
 
     /// The id of the redirect target.
     pub fn redirect(&self) -> Option<u64> {
-        lock(&self.ears).redirect.as_ref().map(|redirect| redirect.client)
+        lock(&self.receivers).redirect.as_ref().map(|redirect| redirect.client)
     }
 
     /// The prefixes that the client follows, in order.
@@ -207,22 +211,22 @@ impl<C: Receiver> Tracker<C> {
 
     /// Sends a message to the client or its redirect target. Does not block.
     pub fn tell(&self, push: Push<'_, C>, news: &News) {
-        let ears = lock(&self.ears);
-        let Some(own) = ears.own.upgrade() else { return };
-        let Some(Redirect { client, to }) = &ears.redirect else {
-            drop(ears);
+        let receivers = lock(&self.receivers);
+        let Some(own) = receivers.own.upgrade() else { return };
+        let Some(Redirect { client, to }) = &receivers.redirect else {
+            drop(receivers);
             return push(&own, news.to(false));
         };
         // A killed client may still exist, but receives nothing.
         match to.upgrade().filter(|to| to.takes_pushes()) {
             Some(to) => {
-                drop(ears);
+                drop(receivers);
                 push(&to, news.to(true));
             }
             None => {
                 let broken = News::Broken(*client).to(false);
                 self.mode.fetch_or(Mode::BROKEN.0, Ordering::AcqRel);
-                drop(ears);
+                drop(receivers);
                 push(&own, broken);
             }
         }

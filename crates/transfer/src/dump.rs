@@ -26,7 +26,7 @@ pub const DUMP: Command = Command {
 };
 
 /// Payloads of at least this many bytes are not copied into the reply.
-const SHARED: usize = 16 << 10;
+const SHARE_FROM: usize = 16 << 10;
 
 fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
@@ -34,7 +34,7 @@ fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(work)?;
     match ctx.db.read(&key).map(|record| payload(&record)) {
         None => ctx.reply.null(),
-        Some(payload) if payload.len() < SHARED => ctx.reply.bulk(&payload),
+        Some(payload) if payload.len() < SHARE_FROM => ctx.reply.bulk(&payload),
         Some(payload) => ctx.reply.bulk_shared(&Arc::new(payload)),
     }
     Ok(())

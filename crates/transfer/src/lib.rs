@@ -25,16 +25,16 @@ const OLDEST: Form = Form { version: 9, compress: true };
 
 /// Bytes compressed or decoded in the time of one element (see
 /// [`FAST_WORK`](weft_commands::FAST_WORK)).
-const BYTES_OF_WORK: usize = 16;
+const BYTES_PER_ELEMENT: usize = 16;
 
 /// The approximate work of encoding the value of `record`, in elements.
 pub fn write_work(record: &Record) -> usize {
-    value::elements(record).max(value::memory_about(record) / BYTES_OF_WORK)
+    value::elements(record).max(value::memory_about(record) / BYTES_PER_ELEMENT)
 }
 
 /// The approximate work of decoding a payload of this many bytes, in elements.
 fn read_work(payload: usize) -> usize {
-    payload / BYTES_OF_WORK
+    payload / BYTES_PER_ELEMENT
 }
 
 /// Whether the command `name` waits for another server while it holds its shards.

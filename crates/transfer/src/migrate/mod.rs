@@ -79,33 +79,33 @@ const WINDOW: usize = 256;
 
 fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
     let request = Request::parse(ctx.args)?;
-    let there = |at: &usize| {
+    let exists = |at: &usize| {
         let key = ctx.key(*at);
         ctx.db.read(&key).is_some()
     };
-    let found: Vec<usize> = request.keys.iter().copied().filter(there).collect();
+    let found: Vec<usize> = request.keys.iter().copied().filter(exists).collect();
     if found.is_empty() {
         ctx.reply.simple("NOKEY");
         return Ok(());
     }
     // Even a small transfer may take as long as the timeout.
     ctx.weigh(usize::MAX)?;
-    let mut gone = vec![&b"DEL"[..]];
-    let result = send_all(ctx, &request, &found, &mut gone);
+    let mut deleted = vec![&b"DEL"[..]];
+    let result = send_all(ctx, &request, &found, &mut deleted);
     // Keys that the other server has taken are deleted here, even if a later step failed.
-    if gone.len() > 1 {
-        ctx.log(&gone);
+    if deleted.len() > 1 {
+        ctx.log(&deleted);
     }
     result
 }
 
 /// Sends the keys at these arguments, and deletes the keys that the other server took. Adds their
-/// names to `gone`.
+/// names to `deleted`.
 fn send_all<'a>(
     ctx: &mut Ctx<'a>,
     request: &Request<'_>,
     found: &[usize],
-    gone: &mut Vec<&'a [u8]>,
+    deleted: &mut Vec<&'a [u8]>,
 ) -> CmdResult {
     let mut link = match Link::open(request.host, request.port, request.timeout) {
         Ok(link) => link,
@@ -114,13 +114,13 @@ fn send_all<'a>(
         Err(_) => return Err(NO_CONNECTION),
     };
     let mut taken = Vec::new();
-    let ended = give(ctx, &mut link, request, found, &mut taken);
+    let ended = send_in_windows(ctx, &mut link, request, found, &mut taken);
     // Only after all were sent: a key may be named twice.
     for at in taken.into_iter().filter(|_| !request.copy) {
         let key = ctx.key(at);
         if ctx.db.delete(&key) {
             ctx.notify(Classes::GENERIC, "del", &key);
-            gone.push(ctx.args[at]);
+            deleted.push(ctx.args[at]);
         }
         ctx.dirty();
     }
@@ -131,30 +131,30 @@ fn send_all<'a>(
 
 /// Sends these keys to the other server and adds those that it took to `taken`. The error is the
 /// first error reply, or a connection error.
-fn give(
+fn send_in_windows(
     ctx: &mut Ctx<'_>,
     link: &mut Link,
     request: &Request<'_>,
     keys: &[usize],
     taken: &mut Vec<usize>,
 ) -> CmdResult {
-    let (mut refused, mut strayed) = (None, false);
+    let (mut refused, mut misdirected) = (None, false);
     let mut greeting = request.greeting();
     for keys in keys.chunks(WINDOW) {
         let greetings = std::mem::take(&mut greeting);
         send(ctx, link, request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
         for _ in &greetings {
-            note(&mut refused, link.answer().map_err(|_| NOT_READ)?);
+            note_error(&mut refused, link.answer().map_err(|_| NOT_READ)?);
         }
         // After an error reply to AUTH or SELECT, the keys went to the wrong place and stay here.
         // The error for one key says nothing about the others: a key whose own reply is OK exists
         // there and must be deleted here.
-        strayed |= refused.is_some() && !greetings.is_empty();
+        misdirected |= refused.is_some() && !greetings.is_empty();
         for at in keys {
             let Ok(answer) = link.answer() else {
                 return Err(refused.unwrap_or(NOT_READ));
             };
-            if !note(&mut refused, answer) && !strayed {
+            if !note_error(&mut refused, answer) && !misdirected {
                 taken.push(*at);
             }
         }
@@ -184,7 +184,7 @@ fn send(
 }
 
 /// Records the first error. Returns whether this reply is an error.
-fn note(refused: &mut Option<Error>, answer: Vec<u8>) -> bool {
+fn note_error(refused: &mut Option<Error>, answer: Vec<u8>) -> bool {
     let Some(why) = answer.strip_prefix(b"-") else { return false };
     let text = || [b"ERR Target instance replied with error: ", why].concat();
     refused.get_or_insert_with(|| Error::owned(text()));

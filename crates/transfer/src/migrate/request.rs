@@ -71,15 +71,15 @@ impl<'a> Options<'a> {
 /// The positions of the keys. Also works for requests that will fail. `None` if both the key
 /// argument and KEYS have keys.
 pub fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
-    keys_behind(args, word_of_keys(args))
+    keys_after(args, keys_option_position(args))
 }
 
 /// The positions for COMMAND GETKEYS: the reference ignores KEYS as the last word.
 pub fn told_keys(args: &[&[u8]]) -> Option<Vec<usize>> {
-    keys_behind(args, word_of_keys(args).filter(|at| at + 1 < args.len()))
+    keys_after(args, keys_option_position(args).filter(|at| at + 1 < args.len()))
 }
 
-fn keys_behind(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
+fn keys_after(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
     match word {
         Some(at) => args[3].is_empty().then(|| (at + 1..args.len()).collect()),
         None => Some(vec![3]),
@@ -87,7 +87,7 @@ fn keys_behind(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
 }
 
 /// The position of KEYS.
-fn word_of_keys(args: &[&[u8]]) -> Option<usize> {
+fn keys_option_position(args: &[&[u8]]) -> Option<usize> {
     let mut at = OPTIONS;
     while let Some(word) = args.get(at) {
         at += match word.to_ascii_lowercase().as_slice() {
