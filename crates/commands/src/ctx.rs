@@ -1,4 +1,4 @@
-//! What a command's function gets to work with.
+//! The context in which a command's function runs.
 
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
 use weft_base::num;
@@ -8,170 +8,172 @@ use weft_resp::Reply;
 use weft_types::Limits;
 use weft_types::string::{Blob, New};
 
-/// The configuration that commands look at; a copy that each thread renews when it changes.
+/// The settings that commands read. Each thread has a copy and renews it when the configuration
+/// changes.
 #[derive(Clone, Debug)]
 pub struct CommandSettings {
-    /// `proto-max-bulk-len` in bytes: no string grows beyond it.
+    /// `proto-max-bulk-len` in bytes: the maximum length of a string.
     pub max_string: usize,
-    /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB without a word mean ASYNC.
+    /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB without an option mean ASYNC.
     pub lazy_user_flush: bool,
-    /// Whether `maxmemory-policy` is one of LFU's: OBJECT FREQ and IDLETIME ask.
+    /// Whether `maxmemory-policy` is an LFU policy, for OBJECT FREQ and IDLETIME.
     pub lfu: bool,
-    /// Up to where collections stay packed.
+    /// The sizes up to which collections stay packed.
     pub limits: Limits,
 }
 
 /// One execution of one command.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// Name and arguments.
+    /// The command's name and arguments.
     pub args: &'a [&'a [u8]],
-    /// The client's database; its guard holds what the command's spec asks for.
+    /// The client's database. Its guard holds the shards that the command's spec asks for.
     pub db: Db<'a>,
     pub reply: &'a mut Reply,
     pub settings: &'a CommandSettings,
-    /// Large arguments, by position, in memory of their own: see [`Ctx::value`].
+    /// Large arguments, by position, each in a buffer of its own: see [`Ctx::value`].
     pub blobs: &'a [(usize, Blob)],
-    /// The key at argument 1, when the plan has already hashed it.
+    /// The key at argument 1, if the plan has already hashed it.
     pub first_key: Option<Key<'a>>,
-    /// How the command is run this time.
+    /// Where the command runs this time.
     pub lane: Lane,
-    /// Set by the command when it could not end: see [`Ctx::weigh`] and [`Ctx::block`].
+    /// Set by a command that could not finish: see [`Ctx::weigh`] and [`Ctx::block`].
     pub pause: Option<Pause>,
 }
 
-/// Who runs a command.
+/// Where a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// An I/O thread that has other clients to serve.
     Fast,
-    /// A thread that may take its time.
+    /// A thread for long commands.
     Slow,
-    /// EXEC: the command must end now, and may take its time.
+    /// EXEC: the command must finish now, however long it takes.
     Transaction,
-    /// Someone else's thread, on behalf of a client that waits for one of the keys. The guard
-    /// holds what it happens to hold: keys that it does not hold count as absent.
+    /// The thread that serves a client blocked on one of the keys. The guard holds the shards that
+    /// this thread happens to hold. Keys in other shards count as absent.
     Served,
 }
 
 impl Lane {
-    /// Work beyond which nobody needs to know how much more it is.
+    /// The amount of work beyond which the exact amount makes no difference.
     #[inline]
-    pub fn enough(self) -> usize {
+    pub fn work_limit(self) -> usize {
         match self {
             Lane::Fast | Lane::Slow | Lane::Transaction => FAST_WORK,
             Lane::Served => SERVED_WORK,
         }
     }
 
-    /// Whether a command goes on in this lane, however much it has to do.
+    /// Whether a command continues in this lane, however much work it has.
     #[inline]
-    fn takes_its_time(self) -> bool {
+    fn runs_long_commands(self) -> bool {
         match self {
             Lane::Fast | Lane::Served => false,
             Lane::Slow | Lane::Transaction => true,
         }
     }
 
-    /// As [`Ctx::weigh`], for who borrows the context's database meanwhile: `pause` is the
+    /// As [`Ctx::weigh`], for callers that have borrowed the context's database. `pause` is the
     /// context's.
     #[inline]
     pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
-        if self.may_do(elements) { Ok(()) } else { Err(leave(pause)) }
+        if self.allows_work(elements) { Ok(()) } else { Err(move_to_slow_lane(pause)) }
     }
 
-    /// Whether work on so many elements is done here.
+    /// Whether this lane does work on so many elements.
     #[inline]
-    pub fn may_do(self, elements: usize) -> bool {
-        elements <= FAST_WORK || elements <= self.enough() || self.takes_its_time()
+    pub fn allows_work(self, elements: usize) -> bool {
+        elements <= FAST_WORK || elements <= self.work_limit() || self.runs_long_commands()
     }
 
-    /// The meter of a command that may end before it has looked at all of `elements`, which would
-    /// be `work` in the unit of [`Ctx::weigh`].
+    /// The meter of a command that may finish before it has examined all of `elements`. Examining
+    /// all of them would be `work` in the unit of [`Ctx::weigh`].
     #[inline]
     pub fn meter(self, elements: usize, work: usize) -> Meter {
-        let left = match self.may_do(work) {
+        let left = match self.allows_work(work) {
             true => usize::MAX,
-            // The quotient is below `elements`.
-            false => (elements as u128 * self.enough() as u128 / work as u128) as usize,
+            // Less than `elements`, since `work_limit` is less than `work` here.
+            false => (elements as u128 * self.work_limit() as u128 / work as u128) as usize,
         };
-        Meter { left, is_over: false }
+        Meter { left, is_exhausted: false }
     }
 }
 
-/// Has the command run again in the slow lane, by way of the error that this returns.
+/// Returns the error that makes the command run again in the slow lane.
 #[cold]
-fn leave(pause: &mut Option<Pause>) -> Error {
+fn move_to_slow_lane(pause: &mut Option<Pause>) -> Error {
     *pause = Some(Pause::Slow);
     Error::new("ERR passed on to the slow lane")
 }
 
-/// Counts the elements that a command looks at as it goes. A command that has used up its allowance
-/// stops, and starts again in the slow lane. So it may not have changed anything by then; what it
-/// has answered is dropped, and hits, misses and access clocks count once
-/// (`paused` in the server's `dispatch/run.rs`).
+/// Counts the elements that a command examines. A command that has used up its allowance stops, and
+/// starts again in the slow lane. So it must not have changed anything by then. Its reply is
+/// dropped, and hits, misses and access clocks count once (`paused` in the server's
+/// `dispatch/run.rs`).
 #[derive(Debug)]
 pub struct Meter {
     left: usize,
-    is_over: bool,
+    is_exhausted: bool,
 }
 
 impl Meter {
-    /// For work that was weighed.
+    /// For a command that has already weighed its work.
     pub fn unlimited() -> Meter {
-        Meter { left: usize::MAX, is_over: false }
+        Meter { left: usize::MAX, is_exhausted: false }
     }
 
-    /// Counts one more element. Returns whether the command may look at it; if not, the command
-    /// stops and calls [`Meter::settle`].
+    /// Counts one more element. Returns whether the command may examine it. If not, the command
+    /// stops and calls [`Meter::check`].
     #[inline]
     pub fn step(&mut self) -> bool {
         match self.left.checked_sub(1) {
             Some(left) => self.left = left,
-            None => self.is_over = true,
+            None => self.is_exhausted = true,
         }
-        !self.is_over
+        !self.is_exhausted
     }
 
-    /// Whether the allowance was used up.
+    /// Whether the allowance is used up.
     #[inline]
-    pub fn is_over(&self) -> bool {
-        self.is_over
+    pub fn is_exhausted(&self) -> bool {
+        self.is_exhausted
     }
 
-    /// To be called when the command has stopped looking, before it changes anything: fails, as
-    /// [`Ctx::weigh`] does, if the allowance was used up.
+    /// Fails, as [`Ctx::weigh`] does, if the allowance was used up. The command calls this when it
+    /// has stopped examining elements, before it changes anything.
     #[inline]
-    pub fn settle(self, pause: &mut Option<Pause>) -> CmdResult {
-        if self.is_over { Err(leave(pause)) } else { Ok(()) }
+    pub fn check(self, pause: &mut Option<Pause>) -> CmdResult {
+        if self.is_exhausted { Err(move_to_slow_lane(pause)) } else { Ok(()) }
     }
 }
 
-/// Why a command's function has returned without an answer and without having changed anything.
+/// Why a command's function has returned without a reply and without changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pause {
-    /// It is too much work for the fast lane.
+    /// The work is too much for this lane: the command moves to the slow one.
     Slow,
-    /// The client waits. In a box, since every command's answer has room for this.
+    /// The client blocks. Boxed, since every command's result reserves space for this.
     Block(Box<Block>),
 }
 
-/// What a client waits for.
+/// The condition that a blocked client waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// One of the keys at these arguments.
+    /// The client waits for one of the keys at these arguments.
     pub keys: Vec<usize>,
     pub timeout_ms: Option<u64>,
-    /// What takes the place of which arguments when the command is called again.
+    /// Arguments to replace, by position, when the command runs again.
     pub instead: Vec<(usize, Vec<u8>)>,
 }
 
-/// Work that the fast lane does at once: elements looked at, copied or answered. About a tenth of
+/// Work that the fast lane does at once, in elements examined, copied or returned. About a tenth of
 /// a millisecond.
 pub const FAST_WORK: usize = 2000;
 
-/// Work that is done at once for a client that has waited, by whoever serves it: more, since the client
-/// loses its place when the slow lane has to do it. Some milliseconds.
+/// Work that the serving thread does at once for a blocked client. More than [`FAST_WORK`], since
+/// the client loses its position in the wait queue if the slow lane has to do it. Some
+/// milliseconds.
 pub const SERVED_WORK: usize = 20 * FAST_WORK;
 
 impl<'a> Ctx<'a> {
@@ -184,7 +186,8 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The argument `i` as a value to be stored: a large one stays where it was read to.
+    /// Argument `i` as a value to store. A large one is not copied: it stays in the buffer into
+    /// which it was read.
     #[inline]
     pub fn value(&self, i: usize) -> New<'a> {
         match self.blobs.iter().find(|(at, _)| *at == i) {
@@ -203,33 +206,34 @@ impl<'a> Ctx<'a> {
         self.args[i].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// To be called before work on `elements` of a collection, and before anything is changed:
-    /// too much for the fast lane is passed on to the slow one, by way of the error that this
-    /// returns. No client ever sees it. For work that is certain; a command that may end early
-    /// counts with a [`Meter`] instead.
+    /// Commands call this before work on `elements` of a collection, and before they change
+    /// anything. If the work is too much for the fast lane, the returned error makes the command
+    /// run again in the slow lane. No client sees that error. This is for work that is certain; a
+    /// command that may finish early counts with a [`Meter`] instead.
     #[inline]
     pub fn weigh(&mut self, elements: usize) -> CmdResult {
         self.lane.weigh(elements, &mut self.pause)
     }
 
-    /// As [`Ctx::weigh`], for a command that does something about each of its arguments. That of a client which
-    /// waits for very many keys is not run by whoever makes one of them, but by the client's own thread.
+    /// As [`Ctx::weigh`], for a command that processes each of its arguments. When a client blocks
+    /// on very many keys, its own thread retries the command, not the thread that created one of
+    /// the keys.
     #[inline]
     pub fn weigh_args(&mut self) -> CmdResult {
         self.weigh(self.args.len())
     }
 
-    /// Has the client wait for one of the keys at the argument positions `keys`: the command's
-    /// function writes the reply for the case that the time is over (null, as a rule), calls this
-    /// and returns. It is called again ([`Lane::Served`]) when one of the keys comes to be. After
-    /// `timeout_ms` (`None`: never) the client gets what was written; where nobody may wait, in a
-    /// transaction, it gets that at once.
+    /// Blocks the client until one of the keys at the argument positions `keys` exists. The
+    /// command's function writes the reply for a timeout (usually null), calls this and returns. It
+    /// runs again ([`Lane::Served`]) when one of the keys is created. After `timeout_ms` (`None`:
+    /// never) the client gets the written reply. In a transaction nothing blocks, and the client
+    /// gets that reply at once.
     pub fn block(&mut self, keys: Vec<usize>, timeout_ms: Option<u64>) -> CmdResult {
         self.block_with(keys, timeout_ms, Vec::new())
     }
 
-    /// As [`Ctx::block`], with other arguments when the command is called again: what they mean
-    /// now, and would not mean then.
+    /// As [`Ctx::block`]. The second run gets the arguments in `instead`, for arguments whose
+    /// meaning depends on the time of the call, such as `$` of XREAD.
     pub fn block_with(
         &mut self,
         keys: Vec<usize>,
@@ -245,7 +249,7 @@ impl<'a> Ctx<'a> {
         Ok(())
     }
 
-    /// Whether the guard holds `key`: always so but in [`Lane::Served`].
+    /// Whether the guard holds `key`. Always true outside of [`Lane::Served`].
     pub fn holds(&self, key: &Key<'_>) -> bool {
         self.db.holds(key.shard)
     }
@@ -256,33 +260,33 @@ impl<'a> Ctx<'a> {
         self.db.turn.tally.dirty += 1;
     }
 
-    /// Says what has happened to `key`: see [`Db::notify`].
+    /// Emits an event for `key`: see [`Db::notify`].
     #[inline]
     pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
         self.db.notify(class, event, key);
     }
 
-    /// Whether what this command does is logged: to be asked before words are made up for
-    /// [`Ctx::log`].
+    /// Whether this command's changes are logged. Callers check this before they build the words
+    /// for [`Ctx::log`].
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.db.is_logged()
     }
 
-    /// Whether it has changed a key by now, and that is logged.
+    /// Whether the command has changed a key so far and the change is logged.
     #[inline]
     pub fn is_changed_for_log(&self) -> bool {
         self.db.is_changed_for_log()
     }
 
-    /// Logs these words in the place of the client's: what is to be repeated by whoever replays the
-    /// log or replicates. May be called again, for more commands. Without it the client's words are
-    /// logged if a key has changed. Does nothing where nothing is logged.
+    /// Logs these words instead of the client's. AOF replay and replicas execute them. May be
+    /// called again to log more commands. Without a call, the client's words are logged if a key
+    /// has changed. Does nothing if nothing is logged.
     pub fn log(&mut self, words: &[&[u8]]) {
         self.db.log(words);
     }
 
-    /// As [`Ctx::log`], with arguments of the client's that may be large.
+    /// As [`Ctx::log`], with client arguments that may be large.
     pub fn log_args(&mut self, words: &[Arg<'_>]) {
         self.db.log_args(&mut words.iter().copied());
     }
@@ -295,7 +299,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Logs that `key` was deleted since its new time to live was over at once.
+    /// Logs the deletion of `key`, whose new expiry had already passed.
     pub fn log_expired(&mut self, key: &Key<'_>) {
         let word = self.db.turn.deletions.expiry.word();
         self.db.log(&[word, key.bytes]);
@@ -306,14 +310,14 @@ impl<'a> Ctx<'a> {
         self.db.turn.now_ms
     }
 
-    /// What expires at or before this moment is over for this client: [`Ctx::now_ms`], but for one
-    /// that brings data in import mode.
+    /// Keys that expire at or before this moment count as expired for this client. Equals
+    /// [`Ctx::now_ms`], except for the client that imports data in import mode.
     pub fn over_ms(&self) -> i64 {
         self.db.turn.over_ms
     }
 
-    /// What is given a time to live that ends at or before this moment goes at once:
-    /// [`Ctx::now_ms`], but in import mode.
+    /// A key is removed at once if its new expiry is at or before this moment. Equals
+    /// [`Ctx::now_ms`], except in import mode.
     pub fn past_ms(&self) -> i64 {
         self.db.turn.past_ms()
     }
@@ -325,7 +329,7 @@ mod tests {
     use crate::testing::Bench;
     use weft_keyspace::Tally;
 
-    /// What stands in a request once, and what is repeated behind it.
+    /// Requests: the words at the start, and the words that repeat.
     const REPEATING: &[(&[&str], &[&str])] = &[
         (&["MGET"], &["k"]),
         (&["MSET"], &["k", "v"]),
@@ -381,7 +385,7 @@ mod tests {
         (&["HTTL", "h", "FIELDS", "#"], &["f"]),
     ];
 
-    /// Commands that wait, with what stands behind the repeated part.
+    /// Blocking commands: the words at the start, those that repeat, and those at the end.
     const WAITING: &[(&[&str], &[&str], &[&str])] = &[
         (&["BLPOP"], &["k"], &["0"]),
         (&["BRPOP"], &["k"], &["0"]),
@@ -394,7 +398,7 @@ mod tests {
         (&["XREAD", "BLOCK", "0", "STREAMS"], &["k", "0"], &[]),
     ];
 
-    /// The words of a request in which the repeated part stands `n` times.
+    /// The words of a request in which `repeated` occurs `n` times.
     fn request(once: &[&str], repeated: &[&str], n: usize) -> Vec<String> {
         let count = n.to_string();
         let once = once.iter().map(|word| if *word == "#" { &count } else { *word }.to_owned());
@@ -408,8 +412,7 @@ mod tests {
         words
     }
 
-    /// A request of a hundred thousand arguments does nothing in the fast lane, and a short one is
-    /// not sent away.
+    /// A request of 100,000 arguments does nothing in the fast lane. A short request stays there.
     #[test]
     fn many_arguments_are_weighed_before_anything_happens() {
         for (once, repeated) in REPEATING {
@@ -419,17 +422,25 @@ mod tests {
                 let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                 bench.run("FLUSHALL");
                 bench.turn.tally = Tally::default();
-                assert_eq!(bench.is_too_long(&args), too_long, "{once:?} {n}");
+                assert_eq!(bench.needs_slow_lane(&args), too_long, "{once:?} {n}");
                 if too_long {
-                    assert_eq!(bench.turn.tally, Tally::default(), "{once:?}: it has begun");
-                    assert_eq!(bench.run("DBSIZE"), ":0|", "{once:?}: it has an effect");
+                    assert_eq!(
+                        bench.turn.tally,
+                        Tally::default(),
+                        "{once:?}: the command has begun"
+                    );
+                    assert_eq!(
+                        bench.run("DBSIZE"),
+                        ":0|",
+                        "{once:?}: the command has changed a key"
+                    );
                 }
             }
         }
     }
 
-    /// The same of commands that wait, also when whoever makes one of their keys runs them: many keys are for the
-    /// slow lane.
+    /// Also holds when another client's thread runs the blocked command: many keys go to the slow
+    /// lane.
     #[test]
     fn many_keys_to_wait_for_are_weighed() {
         for (once, repeated, last) in WAITING {
@@ -439,17 +450,13 @@ mod tests {
                 words.extend(last.iter().map(|word| (*word).to_owned()));
                 let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                 for lane in [Lane::Fast, Lane::Served] {
-                    assert_eq!(
-                        bench.is_too_long_in(lane, &args),
-                        too_long,
-                        "{once:?} {n} {lane:?}"
-                    );
+                    assert_eq!(bench.exceeds_lane(lane, &args), too_long, "{once:?} {n} {lane:?}");
                 }
             }
         }
     }
 
-    /// Adds `n` elements to key `name` by `command`, each as `element` makes it.
+    /// Adds `n` elements made by `element` to key `name` with `command`.
     fn fill(bench: &mut Bench, command: &str, name: &str, n: usize, element: fn(usize) -> String) {
         let words: Vec<String> = (0..n).map(element).collect();
         let words = words.iter().flat_map(|word| word.split(' '));
@@ -474,7 +481,7 @@ mod tests {
         bench
     }
 
-    /// Commands that may end early, twice: where they do, and where they don't.
+    /// Commands that may finish early: a request that does, and one that does not.
     const METERED: &[(&str, &str)] = &[
         ("LPOS list e5", "LPOS list none"),
         ("LPOS list e49990 RANK -1", "LPOS list e5 RANK -1"),
@@ -511,7 +518,7 @@ mod tests {
     ];
 
     #[test]
-    fn commands_that_end_early_end_in_the_fast_lane() {
+    fn commands_that_finish_early_stay_in_the_fast_lane() {
         for (early, late) in METERED {
             let (mut fast, mut slow) = (large(), large());
             let args = |line: &'static str| line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
@@ -522,21 +529,21 @@ mod tests {
             let (reply, too_long) = fast.run_fast(&args(early));
             assert!(!too_long, "{early}");
             let in_slow_lane = slow.run_words(&args(early));
-            // What a set has in front depends on the seed.
+            // The order of a set's elements depends on the seed.
             if !early.starts_with("SORT set") {
                 assert_eq!(sorted(reply), sorted(in_slow_lane), "{early}");
             }
             let left = |bench: &mut Bench| (bench.run("DBSIZE"), bench.run("LLEN list"));
             let before = left(&mut fast);
             fast.turn.tally = Tally::default();
-            assert!(fast.is_too_long(&args(late)), "{late}");
-            assert_eq!(fast.turn.tally.dirty, 0, "{late}: it has changed something");
-            assert_eq!(left(&mut fast), before, "{late}: it has an effect");
+            assert!(fast.needs_slow_lane(&args(late)), "{late}");
+            assert_eq!(fast.turn.tally.dirty, 0, "{late}: the command has changed a key");
+            assert_eq!(left(&mut fast), before, "{late}: the command has changed the data");
         }
     }
 
     #[test]
-    fn what_is_copied_is_weighed() {
+    fn copies_are_weighed() {
         let mut bench = Bench::new(1000);
         let long = vec![b'x'; 1 << 20];
         // Few elements of many bytes, and many of few bytes.
@@ -549,31 +556,32 @@ mod tests {
         bench.run("SADD few a b c");
         bench.run("SET taken v");
         for key in [&b"h"[..], b"s"] {
-            assert!(bench.is_too_long(&[b"COPY", key, b"d"]));
-            assert!(!bench.is_too_long(&[b"COPY", key, b"taken"]), "nothing is to be copied");
-            assert!(bench.is_too_long(&[b"COPY", key, b"taken", b"REPLACE"]));
+            assert!(bench.needs_slow_lane(&[b"COPY", key, b"d"]));
+            assert!(!bench.needs_slow_lane(&[b"COPY", key, b"taken"]), "nothing to copy");
+            assert!(bench.needs_slow_lane(&[b"COPY", key, b"taken", b"REPLACE"]));
         }
-        assert!(!bench.is_too_long(&[b"COPY", b"few", b"d"]));
+        assert!(!bench.needs_slow_lane(&[b"COPY", b"few", b"d"]));
         bench.run_words(&[b"SET", b"string", &long.repeat(5)]);
-        assert!(!bench.is_too_long(&[b"COPY", b"string", b"d2"]), "it is shared");
-        // It is not moved for a byte more than the allocator gave, and not copied while it is shared.
-        assert!(!bench.is_too_long(&[b"APPEND", b"string", b"x"]));
-        assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
-        assert!(!bench.is_too_long(&[b"SETBIT", b"string", b"7", b"1"]));
-        // But many places of it are.
+        assert!(!bench.needs_slow_lane(&[b"COPY", b"string", b"d2"]), "the value is shared");
+        // The extra byte fits into the allocation, so the value does not move. It is not copied
+        // while shared.
+        assert!(!bench.needs_slow_lane(&[b"APPEND", b"string", b"x"]));
+        assert!(!bench.needs_slow_lane(&[b"SETRANGE", b"string", b"0", b"x"]));
+        assert!(!bench.needs_slow_lane(&[b"SETBIT", b"string", b"7", b"1"]));
+        // Many writes to a shared value go to the slow lane.
         let set = [&b"SET"[..], b"u8", b"#9", b"1"].repeat(200);
-        assert!(bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..]].concat()));
-        assert!(!bench.is_too_long(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
-        assert!(bench.is_too_long(&[b"GETRANGE", b"string", b"1", b"-1"]));
+        assert!(bench.needs_slow_lane(&[&[&b"BITFIELD"[..], b"string"], &set[..]].concat()));
+        assert!(!bench.needs_slow_lane(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
+        assert!(bench.needs_slow_lane(&[b"GETRANGE", b"string", b"1", b"-1"]));
         bench.run("DEL d2");
         drop(bench.turn.take_trash());
-        assert!(!bench.is_too_long(&[b"SETRANGE", b"string", b"0", b"x"]));
+        assert!(!bench.needs_slow_lane(&[b"SETRANGE", b"string", b"0", b"x"]));
         bench.run_words(&[b"SET", b"a", &long[..4000]]);
         bench.run_words(&[b"SET", b"b", &long[..4000]]);
-        assert!(bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
+        assert!(bench.needs_slow_lane(&[b"LCS", b"a", b"b", b"LEN"]));
         bench.run("RPUSH list ing");
-        assert!(bench.is_too_long(&[b"SORT", b"list", b"BY", b"none", b"GET", b"str*"]));
+        assert!(bench.needs_slow_lane(&[b"SORT", b"list", b"BY", b"none", b"GET", b"str*"]));
         bench.run_words(&[b"SET", b"a", &long[..100]]);
-        assert!(!bench.is_too_long(&[b"LCS", b"a", b"b", b"LEN"]));
+        assert!(!bench.needs_slow_lane(&[b"LCS", b"a", b"b", b"LEN"]));
     }
 }

@@ -1,12 +1,12 @@
-//! Errors that commands answer, in Valkey's words.
+//! Error replies of commands, in Valkey's words.
 
 use std::borrow::Cow;
 
-/// The text of an error reply, code included ("ERR syntax error").
+/// The text of an error reply, with its code ("ERR syntax error").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(pub Cow<'static, [u8]>);
 
-/// What a command's function returns; its reply is in the context.
+/// The result of a command's function. The reply itself is in the context.
 pub type CmdResult = Result<(), Error>;
 
 impl Error {
@@ -14,7 +14,7 @@ impl Error {
         Error(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error whose text is put together at run time; it may hold bytes of the client's.
+    /// An error whose text is built at run time. It may contain bytes from the client.
     pub fn owned(text: impl Into<Vec<u8>>) -> Self {
         Error(Cow::Owned(text.into()))
     }
@@ -29,7 +29,7 @@ pub const NO_SUCH_KEY: Error = Error::new("ERR no such key");
 pub const OUT_OF_RANGE: Error = Error::new("ERR index out of range");
 pub const DB_OUT_OF_RANGE: Error = Error::new("ERR DB index is out of range");
 
-/// For a command of this name called with the wrong number of arguments.
+/// The error for a wrong number of arguments of the command `name`.
 pub fn wrong_arity(name: &str) -> Error {
     Error::owned(format!("ERR wrong number of arguments for '{name}' command"))
 }

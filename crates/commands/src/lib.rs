@@ -1,12 +1,11 @@
-//! The commands: one file for each tight family, and one table that knows them all.
+//! The commands: one file for each small family, and one table of all commands.
 //!
-//! A command is a [`Spec`] (what COMMAND, ACL, the lock plan, the docs and the fuzz seeds need
-//! to know) beside the function that executes it. The function gets a [`Ctx`]: its arguments,
-//! its database seen through a guard that holds the shards of its keys, and the reply to write
-//! into. It never sees a socket, a lock or another client.
+//! A command is a [`Spec`] and a function. The spec has the data for COMMAND, ACL, the lock plan,
+//! the docs and the fuzz seeds. The function gets a [`Ctx`]: its arguments, its database seen
+//! through a guard that holds the shards of its keys, and the reply to write. It never sees a
+//! socket, a lock or another client.
 //!
-//! To add a command: write the spec and the function in `src/<group>/`, and name it in
-//! [`registry`].
+//! To add a command, write the spec and the function in `src/<group>/` and list it in [`registry`].
 
 pub mod bitmap;
 pub mod blocking;
@@ -21,6 +20,8 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace_wide;
 pub mod list;
+#[cfg(test)]
+mod notifications;
 pub mod queued;
 pub mod registry;
 pub mod set;
@@ -30,8 +31,6 @@ pub mod stream;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-#[cfg(test)]
-mod told;
 pub mod zset;
 
 pub use ctx::{Block, CommandSettings, Ctx, FAST_WORK, Lane, Meter, Pause};

@@ -1,7 +1,7 @@
-//! What a queued command may do about a value, where its arguments tell more than the value's size.
+//! Estimates the work of queued commands whose arguments bound it better than the value's size.
 //!
-//! EXEC asks before any command of its queue has run, so this is a guess about the values as they
-//! are then. Commands that are not here are taken to look at all elements.
+//! EXEC asks before any command of its queue has run, so this is an estimate from the current
+//! values. Commands not listed here count as examining all elements.
 
 use crate::collection_scan;
 use crate::list;
@@ -12,7 +12,7 @@ use weft_types::list::List;
 use weft_types::value::elements;
 use weft_types::zset::View;
 
-/// The work of the command `name` on `record`, in elements; `None`: as much as there is.
+/// The work of the command `name` on `record`, in elements. `None`: all elements of the value.
 pub fn work(name: &str, args: &[&[u8]], record: &Record) -> Option<usize> {
     match (name, args) {
         ("lrange", [_, _, start, stop]) => {
@@ -34,7 +34,7 @@ pub fn work(name: &str, args: &[&[u8]], record: &Record) -> Option<usize> {
             by_rank.then(|| ranks(start, stop, len).len())
         }
         ("hscan" | "sscan" | "zscan", [_, _, _, options @ ..]) => {
-            collection_scan::asked_count(options).map(|count| count.min(elements(record)))
+            collection_scan::requested_count(options).map(|count| count.min(elements(record)))
         }
         ("srandmember" | "zrandmember" | "hrandfield", [_, _]) => Some(1),
         _ => None,
@@ -46,14 +46,14 @@ mod tests {
     use crate::testing::Bench;
     use weft_keyspace::{Db, Outside};
 
-    /// What `line` may do about its key, which is argument 1.
+    /// The estimated work of `line` on its key, which is argument 1.
     fn work(bench: &mut Bench, line: &str) -> Option<usize> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut inside = Outside::new(&bench.ks, 0).enter();
-        let guard = inside.world(&mut bench.turn).expect("nobody is in the slow lane");
+        let guard = inside.world(&mut bench.turn).expect("the slow lane is empty");
         let mut db = Db::new(&guard, &mut bench.turn, 0);
         let key = db.key(args[1]);
-        let record = db.peek(&key).expect("the key is there");
+        let record = db.peek(&key).expect("the key exists");
         super::work(&line[..line.find(' ').unwrap_or(0)].to_lowercase(), &args, &record)
     }
 

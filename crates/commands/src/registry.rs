@@ -1,4 +1,4 @@
-//! The one list of the commands that work on keys.
+//! The list of all commands that work on keys.
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
@@ -7,13 +7,13 @@ use crate::{
     bitmap, generic, geo, hash, hyperloglog, keyspace_wide, list, set, sort, stream, string, zset,
 };
 
-/// A command: what is known of it, what must be held, and what it does.
+/// A command: its description, its locks and its function.
 #[derive(Debug)]
 pub struct Command {
     pub spec: Spec,
     pub lock: Lock,
     pub run: fn(&mut Ctx<'_>) -> CmdResult,
-    /// For a container of subcommands (OBJECT): those, and `run` is not called.
+    /// The subcommands of a container (OBJECT), whose own `run` is not called.
     pub subcommands: &'static [Command],
 }
 

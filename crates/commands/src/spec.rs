@@ -1,4 +1,4 @@
-//! What is known of a command besides its function.
+//! The static description of a command.
 //!
 //! One [`Spec`] yields COMMAND INFO / DOCS / COUNT / LIST / GETKEYS, the arity check, the lock
 //! plan, the ACL categories and the coverage check of the differential tests.
@@ -42,7 +42,7 @@ flags! {
 impl Flags {
     pub const NONE: Flags = Flags(0);
 
-    /// Replicas are told of it, which COMMAND INFO does not say: PFCOUNT, PUBLISH and SPUBLISH.
+    /// Replicated although COMMAND INFO does not say so: PFCOUNT, PUBLISH and SPUBLISH.
     pub const REPLICATES_UNTOLD: Flags = Flags(1 << 31);
 
     pub const fn or(self, other: Flags) -> Flags {
@@ -65,7 +65,7 @@ pub enum Group {
     SortedSet,
     Geo,
     Hash,
-    /// Strings as rows of bits.
+    /// Strings as bit arrays.
     Bitmap,
     HyperLogLog,
     Stream,
@@ -103,7 +103,7 @@ impl Group {
 pub enum Begin {
     /// At this argument (the command's name is argument 0).
     Index(u16),
-    /// After this word, looked for from argument `start` on (negative: from the end, backwards).
+    /// After this word, searched from argument `start` (negative: backwards from the end).
     Keyword {
         word: &'static str,
         start: i16,
@@ -111,18 +111,18 @@ pub enum Begin {
     Unknown,
 }
 
-/// Which arguments from there on are keys.
+/// Which arguments after the beginning are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
-    /// To `last` (relative to the beginning; negative: from the end of the arguments, -1 being
-    /// the last one), every `step`-th; with `last` -1, `limit` 2 or more means the first
+    /// Every `step`-th up to `last` (relative to the beginning; negative: from the end of the
+    /// arguments, -1 being the last one). With `last` -1, `limit` 2 or more means the first
     /// 1/`limit` of the remaining arguments.
     Range {
         last: i16,
         step: u16,
         limit: u16,
     },
-    /// A count of keys stands at `num` (relative), the keys from `first` (relative) on.
+    /// The number of keys is at `num`, the keys are from `first` on (both relative).
     KeyNum {
         num: u16,
         first: u16,
@@ -131,7 +131,7 @@ pub enum Find {
     Unknown,
 }
 
-/// A word of [`KeySpec::flags`]: the arguments are no keys, but channels that belong to a slot.
+/// A word of [`KeySpec::flags`]: the arguments are not keys, but channels that hash to a slot.
 pub const NOT_A_KEY: &str = "not_key";
 
 /// How one group of a command's arguments names keys, as in COMMAND INFO's key
@@ -144,35 +144,35 @@ pub struct KeySpec {
     pub notes: &'static str,
 }
 
-/// What must be held while the command runs.
+/// The locks that a command needs.
 #[derive(Clone, Copy, Debug)]
 pub enum Lock {
-    /// The shards of its keys.
+    /// The shards of the command's keys.
     Keys,
-    /// Everything: the world is stopped.
+    /// All shards: the world is stopped.
     World,
-    /// Whatever the slow lane does not hold, and how many keys there are elsewhere.
+    /// All shards that the slow lane does not hold, and the key counts of the others.
     Rest,
-    /// The names of all keys at one moment: the stopped world in the fast lane, a cut in the slow
-    /// one.
+    /// The names of all keys at one moment: a stopped world in the fast lane, a cut in the slow
+    /// lane.
     Names,
-    /// The shards of the keys at the positions that the function finds; everything when it finds
-    /// that they can't be told from the arguments (`None`).
+    /// The shards of the keys at the positions that the function returns. All shards if it returns
+    /// `None`, because the arguments do not determine the keys.
     Named(fn(&[&[u8]]) -> Option<Vec<usize>>),
-    /// The shards from the one in SCAN's cursor on, until enough keys are covered.
+    /// The shards from the one in SCAN's cursor on, until they have enough keys.
     ScanRange,
 }
 
-/// What is known of a command or subcommand.
+/// The description of a command or subcommand.
 #[derive(Debug)]
 pub struct Spec {
-    /// In lower case. A subcommand's is its own word; the full name is `parent|name`.
+    /// In lower case. A subcommand has its own word here; its full name is `parent|name`.
     pub name: &'static str,
-    /// Number of arguments with the name; negative: at least that many.
+    /// Number of arguments, name included; negative: at least that many.
     pub arity: i16,
     pub flags: Flags,
     pub keys: &'static [KeySpec],
-    /// ACL categories besides those that flags and group imply, with `@`.
+    /// ACL categories, with `@`, in addition to those that the flags and the group imply.
     pub acl: &'static [&'static str],
     pub group: Group,
     pub since: &'static str,
@@ -181,39 +181,38 @@ pub struct Spec {
     /// The arguments in the notation of `docs/design/command-syntax.md`, from which COMMAND
     /// DOCS is made: `key value [NX|XX] [EX seconds|PX milliseconds]`.
     pub syntax: &'static str,
-    /// Version and change, as COMMAND DOCS lists them.
+    /// Pairs of version and change, as COMMAND DOCS lists them.
     pub history: &'static [(&'static str, &'static str)],
     /// Command tips, as COMMAND INFO lists them.
     pub tips: &'static [&'static str],
 }
 
 impl Spec {
-    /// Whether a request of `argc` arguments, name included, fits.
+    /// Whether a request of `argc` arguments, name included, matches the arity.
     #[inline]
     pub fn fits(&self, argc: usize) -> bool {
         let arity = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { argc >= arity } else { argc == arity }
     }
 
-    /// The positions of the keys among `args`, in order. `None` when the arguments do not say
-    /// (a count that is no number, or runs over the end): the command then has no keys and will
-    /// answer with its own error.
+    /// The positions of the keys among `args`, in order. `None` if the arguments do not determine
+    /// them (the key count is not a number or exceeds the arguments). The command then has no keys
+    /// and returns its own error.
     pub fn key_positions(&self, args: &[&[u8]], mut found: impl FnMut(usize)) -> Option<()> {
         self.keys.iter().try_for_each(|spec| spec.positions(args, &mut found))
     }
 }
 
 impl Spec {
-    /// Whether the argument at `at` may be longer than [`weft_types::TEXT_MAX`]: the values of
-    /// string commands may, and nothing else, since names and the elements of collections have
-    /// lengths of 32 bits.
+    /// Whether the argument at `at` may be longer than [`weft_types::TEXT_MAX`]. Only values of
+    /// string commands may: names and elements of collections have 32-bit lengths.
     pub fn takes_any_length(&self, at: usize) -> bool {
         self.group == Group::String && !self.keys.iter().any(|spec| spec.may_be_at(at))
     }
 }
 
 impl KeySpec {
-    /// Whether some request could have a key at `at`.
+    /// Whether any request could have a key at `at`.
     fn may_be_at(&self, at: usize) -> bool {
         let start = match self.begin {
             Begin::Index(i) => usize::from(i),
@@ -279,7 +278,7 @@ fn keyword(args: &[&[u8]], word: &str, start: i16) -> Option<usize> {
     }
 }
 
-/// Key specifications that many commands share.
+/// Key specifications shared by many commands.
 pub mod keys {
     use super::{Begin, Find, KeySpec};
 

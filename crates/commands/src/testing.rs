@@ -1,5 +1,5 @@
-//! Runs commands in unit tests and in the fuzz target as the server does, without one: looks them up, checks their
-//! arguments, takes the locks that their specs ask for, runs them and keeps the reply.
+//! Runs commands for unit tests and the fuzz target without a server. Does the same steps: looks up
+//! the command, checks its arguments, takes the locks of its spec, runs it and keeps the reply.
 
 use crate::ctx::{CommandSettings, Ctx, Lane, Pause};
 use crate::error::wrong_arity;
@@ -19,11 +19,11 @@ pub struct Bench {
     pub settings: CommandSettings,
     /// The client's database.
     pub db: usize,
-    told: Vec<Notice>,
+    notifications: Vec<Notice>,
 }
 
 impl Bench {
-    /// At this Unix time in milliseconds.
+    /// A bench whose clock is at this Unix time in milliseconds.
     pub fn new(now_ms: i64) -> Bench {
         let settings = CommandSettings {
             max_string: 512 << 20,
@@ -32,33 +32,33 @@ impl Bench {
             limits: weft_types::Limits::default(),
         };
         let ks = Keyspace::new(16, 1, Box::new(|_| {}));
-        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0, told: Vec::new() }
+        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0, notifications: Vec::new() }
     }
 
-    /// The reply to a line of words in RESP2, with `|` for the line breaks.
+    /// The RESP2 reply to a line of words, with `|` for line breaks.
     pub fn run(&mut self, line: &str) -> String {
         let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
         String::from_utf8(self.run_words(&words)).expect("text").replace("\r\n", "|")
     }
 
-    /// What was told in keyspace notifications since the last call, as `event key` with commas in
-    /// between; of another database than the first, with its number in front of the event.
-    pub fn take_told(&mut self) -> String {
+    /// The keyspace notifications since the last call, as `event key` separated by commas. Outside
+    /// of database 0, the event has the number of the database as a prefix.
+    pub fn take_notifications(&mut self) -> String {
         let one = |notice: Notice| {
             let db = if notice.db == 0 { String::new() } else { format!("{}:", notice.db) };
             format!("{db}{} {}", notice.event, String::from_utf8_lossy(&notice.key))
         };
-        std::mem::take(&mut self.told).into_iter().map(one).collect::<Vec<_>>().join(", ")
+        std::mem::take(&mut self.notifications).into_iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// Runs lines one after the other and compares the replies.
+    /// Runs the lines in order and compares the replies.
     pub fn expect(&mut self, lines: &[(&str, &str)]) {
         for (line, reply) in lines {
             assert_eq!(self.run(line), *reply, "{line}");
         }
     }
 
-    /// The bytes of the reply to a request of these words.
+    /// The bytes of the reply to these words.
     pub fn run_words(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let command = find(args).expect("a command of the registry");
         self.run_command(command, args)
@@ -69,18 +69,18 @@ impl Bench {
         self.run_in(Lane::Slow, command, args).0
     }
 
-    /// Whether a request of these words is too much for the fast lane; it is run there.
-    pub fn is_too_long(&mut self, args: &[&[u8]]) -> bool {
-        self.is_too_long_in(Lane::Fast, args)
+    /// Runs a request in the fast lane. Returns whether it was too much work for that lane.
+    pub fn needs_slow_lane(&mut self, args: &[&[u8]]) -> bool {
+        self.exceeds_lane(Lane::Fast, args)
     }
 
-    /// Whether a request of these words is too much for `lane`; it is run there.
-    pub fn is_too_long_in(&mut self, lane: Lane, args: &[&[u8]]) -> bool {
+    /// Runs a request in `lane`. Returns whether it was too much work for that lane.
+    pub fn exceeds_lane(&mut self, lane: Lane, args: &[&[u8]]) -> bool {
         let command = find(args).expect("a command of the registry");
         self.run_in(lane, command, args).1 == Some(Pause::Slow)
     }
 
-    /// The reply to a request of these words in the fast lane, and whether it is too much for that.
+    /// Runs a request in the fast lane. Returns the reply and whether it was too much work.
     pub fn run_fast(&mut self, args: &[&[u8]]) -> (Vec<u8>, bool) {
         let command = find(args).expect("a command of the registry");
         let (reply, pause) = self.run_in(Lane::Fast, command, args);
@@ -105,8 +105,8 @@ impl Bench {
             };
             let mut inside = Outside::new(&self.ks, 0).enter();
             let guard = match set {
-                Some(set) => inside.guard(&mut self.turn, set).expect("nobody holds a shard"),
-                None => inside.world(&mut self.turn).expect("nobody is in the slow lane"),
+                Some(set) => inside.guard(&mut self.turn, set).expect("no shard is held"),
+                None => inside.world(&mut self.turn).expect("the slow lane is empty"),
             };
             let mut ctx = Ctx {
                 args,
@@ -120,9 +120,10 @@ impl Bench {
             };
             let result = (command.run)(&mut ctx);
             pause = ctx.pause;
-            // Nobody waits here; but what has changed is to be told before the shards are released.
+            // No client is blocked here, but the notifications must be collected before the shards
+            // are released.
             let _ = settle(&guard, &mut self.turn);
-            self.told.extend(self.turn.effects.take_notices());
+            self.notifications.extend(self.turn.effects.take_notices());
             result
         } else {
             Err(wrong_arity(command.spec.name))
@@ -136,13 +137,13 @@ impl Bench {
 
     fn shards_of_keys(&self, command: &Command, args: &[&[u8]]) -> Option<ShardSet> {
         let mut shards = Vec::new();
-        // A command without keys holds nothing.
+        // A command without keys holds no shard.
         let _ = command.spec.key_positions(args, |i| shards.push(self.ks.key(args[i]).shard));
         Some(ShardSet::of(shards))
     }
 }
 
-/// The command or subcommand that a request of these words means.
+/// The command or subcommand that these words name.
 pub fn find(args: &[&[u8]]) -> Option<&'static Command> {
     let named =
         |command: &&Command, word: &[u8]| command.spec.name.as_bytes().eq_ignore_ascii_case(word);

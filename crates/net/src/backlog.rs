@@ -1,28 +1,27 @@
-//! Replies that the socket of a connection has not taken yet.
+//! Replies that a connection's socket has not accepted yet.
 //!
-//! Pieces in the order of sending, each with the bytes of it that are gone. Small replies join
-//! the last piece; a large one is taken over as it is. So no byte is moved more than once,
-//! memory is given back piece by piece, and a reply of a gigabyte costs the thread no more at
-//! once than any other: copying it, or moving what is left of it to the front, would stop all
-//! its clients.
+//! The backlog is a queue of pieces in sending order, each with the number of bytes already sent.
+//! Small replies are appended to the last piece; a large one becomes a piece without a copy. So no
+//! byte is moved more than once, and memory is freed piece by piece. A reply of a gigabyte takes no
+//! long step: copying it, or moving its rest to the front, would block all clients of the thread.
 
 use std::collections::VecDeque;
 use weft_memory::size_class::heap;
 use weft_resp::Reply;
 
-/// Pieces up to this size are joined by what follows.
-const JOIN: usize = 64 << 10;
+/// The next reply is appended to a piece up to this size.
+const JOIN_MAX: usize = 64 << 10;
 
-/// Room in a piece that begins with something small (bytes).
-const FIRST: usize = 256;
+/// The initial capacity of a piece that begins with a small reply (bytes).
+const MIN_CAPACITY: usize = 256;
 
-/// See the module.
+/// The queue of unsent replies of one connection.
 #[derive(Debug, Default)]
 pub struct Backlog {
     pieces: VecDeque<Piece>,
-    /// Bytes to be sent.
+    /// Bytes to send.
     len: usize,
-    /// Bytes of memory of all pieces.
+    /// The memory of all pieces, in bytes.
     memory: usize,
 }
 
@@ -39,7 +38,7 @@ impl Piece {
 }
 
 impl Backlog {
-    /// Bytes to be sent.
+    /// Bytes to send.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -48,13 +47,13 @@ impl Backlog {
         self.len == 0
     }
 
-    /// How many pieces the bytes are in.
+    /// The number of pieces.
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Bytes of memory, values that are shared with the keyspace included. A piece stays as a whole until its last
-    /// byte is sent. O(1).
+    /// The memory in bytes, including values shared with the keyspace. A piece is freed as a whole
+    /// when its last byte is sent. O(1).
     pub fn memory(&self) -> usize {
         self.memory
     }
@@ -64,7 +63,7 @@ impl Backlog {
         self.pieces.push_back(piece);
     }
 
-    /// Has `change` change the last piece, if there is one.
+    /// Lets `change` modify the last piece, if there is one.
     #[inline]
     fn change_last(&mut self, change: impl FnOnce(&mut Reply)) {
         let Some(last) = self.pieces.back_mut() else { return };
@@ -73,15 +72,15 @@ impl Backlog {
         self.memory += last.memory();
     }
 
-    /// Takes over all of `reply` but its first `sent` bytes; `reply` is empty then. What is small
-    /// is copied, so that a buffer that is in use again and again stays where it is.
+    /// Takes all of `reply` except its first `sent` bytes, and leaves `reply` empty. A small reply
+    /// is copied, so that the caller keeps its buffer for reuse.
     pub fn push(&mut self, reply: &mut Reply, sent: usize) {
         let left = reply.len() - sent;
         self.len += left;
         if left == 0 {
             return reply.clear();
         }
-        if left > JOIN {
+        if left > JOIN_MAX {
             let reply = std::mem::replace(reply, Reply::new(reply.proto));
             return self.push_piece(Piece { reply, sent });
         }
@@ -93,20 +92,20 @@ impl Backlog {
     }
 
     fn last_joins(&self) -> bool {
-        self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN)
+        self.pieces.back().is_some_and(|last| last.reply.len() <= JOIN_MAX)
     }
 
-    /// Has `write` append something small, or shared, to what is here.
+    /// Lets `write` append small or shared data.
     #[inline]
     pub fn write(&mut self, write: impl FnOnce(&mut Reply)) {
-        self.write_with_room(FIRST, write);
+        self.write_with_room(MIN_CAPACITY, write);
     }
 
-    /// As [`Backlog::write`]; `room`: bytes that a new piece has room for.
+    /// Like [`Backlog::write`]. `room` is the capacity of a new piece in bytes.
     #[inline]
     pub fn write_with_room(&mut self, room: usize, write: impl FnOnce(&mut Reply)) {
         if !self.last_joins() {
-            let reply = Reply::with_capacity(room.max(FIRST));
+            let reply = Reply::with_capacity(room.max(MIN_CAPACITY));
             self.push_piece(Piece { reply, sent: 0 });
         }
         let mut added = 0;
@@ -118,7 +117,7 @@ impl Backlog {
         self.len += added;
     }
 
-    /// All that is to be sent, when it lies in one place.
+    /// All bytes to send, if they are contiguous.
     pub fn contiguous(&self) -> Option<&[u8]> {
         if self.pieces.len() != 1 {
             return None;
@@ -127,14 +126,14 @@ impl Backlog {
         piece.reply.contiguous().map(|bytes| &bytes[piece.sent..])
     }
 
-    /// Puts all of `behind` behind what is here.
-    pub fn append(&mut self, mut behind: Backlog) {
-        self.len += behind.len;
-        self.memory += behind.memory;
-        self.pieces.append(&mut behind.pieces);
+    /// Appends `later` to this backlog.
+    pub fn append(&mut self, mut later: Backlog) {
+        self.len += later.len;
+        self.memory += later.memory;
+        self.pieces.append(&mut later.pieces);
     }
 
-    /// The next slices to be sent: at most `count`, together at most `bytes` long.
+    /// The next slices to send: at most `count`, together at most `bytes` long.
     pub fn front(&self, count: usize, bytes: usize) -> Vec<&[u8]> {
         let Some(piece) = self.pieces.front() else { return Vec::new() };
         let mut slices = piece.reply.slices(piece.sent, count);
@@ -147,7 +146,7 @@ impl Backlog {
         slices
     }
 
-    /// Forgets `n` bytes of what [`Backlog::front`] has shown: they are sent.
+    /// Removes `n` bytes that [`Backlog::front`] has returned: they were sent.
     pub fn sent(&mut self, n: usize) {
         self.len -= n;
         if let Some(piece) = self.pieces.front_mut() {
@@ -183,11 +182,19 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_goes_out_in_order() {
+    fn replies_are_sent_in_order() {
         for step in [1, 7, 5000, 1 << 20] {
             let mut backlog = Backlog::default();
             let mut want = Vec::new();
-            let sizes = [(10, 3), (20, 0), (JOIN + 5, 5), (JOIN, 0), (1, 0), (3 * JOIN, 1), (2, 2)];
+            let sizes = [
+                (10, 3),
+                (20, 0),
+                (JOIN_MAX + 5, 5),
+                (JOIN_MAX, 0),
+                (1, 0),
+                (3 * JOIN_MAX, 1),
+                (2, 2),
+            ];
             for (n, (len, sent)) in sizes.into_iter().enumerate() {
                 let byte = b'a' + n as u8;
                 let mut piece = reply(len, byte);
@@ -203,10 +210,13 @@ mod tests {
     #[test]
     fn a_piece_takes_memory_until_it_is_sent() {
         let mut backlog = Backlog::default();
-        backlog.push(&mut reply(10 * JOIN, b'x'), 4 * JOIN);
-        backlog.sent(5 * JOIN);
-        assert_eq!((backlog.len(), backlog.memory()), (JOIN, 10 * JOIN + size_of::<Piece>()));
-        // Others join each other behind it.
+        backlog.push(&mut reply(10 * JOIN_MAX, b'x'), 4 * JOIN_MAX);
+        backlog.sent(5 * JOIN_MAX);
+        assert_eq!(
+            (backlog.len(), backlog.memory()),
+            (JOIN_MAX, 10 * JOIN_MAX + size_of::<Piece>())
+        );
+        // Small replies after it share one piece.
         for n in 0..100 {
             backlog.write(|reply| reply.raw(&vec![b'y'; n]));
             backlog.push(&mut reply(n, b'z'), 0);
@@ -214,7 +224,7 @@ mod tests {
         let of_pieces = backlog.pieces.iter().map(Piece::memory).sum::<usize>();
         assert_eq!((backlog.pieces(), backlog.memory()), (2, of_pieces));
         let mut more = Backlog::default();
-        more.push(&mut reply(2 * JOIN, b'x'), 0);
+        more.push(&mut reply(2 * JOIN_MAX, b'x'), 0);
         let with_more = of_pieces + more.memory();
         backlog.append(more);
         assert_eq!(backlog.memory(), with_more);
@@ -223,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn a_large_reply_stays_where_it_is() {
-        let mut large = reply(10 * JOIN, b'x');
+    fn a_large_reply_is_not_copied() {
+        let mut large = reply(10 * JOIN_MAX, b'x');
         let at = large.contiguous().map(|bytes| bytes.as_ptr());
         let mut backlog = Backlog::default();
         backlog.push(&mut large, 0);

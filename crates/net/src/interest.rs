@@ -1,9 +1,9 @@
-//! What a connection's socket is watched for, and how that follows from what the connection does.
+//! The events for which a connection's socket is watched, derived from the connection's state.
 //!
-//! Like [`crate::lifecycle`] this file knows no sockets: the model of connections that change their thread
-//! (`crates/keyspace/tests/loom_moving.rs`) works with it, too.
+//! Like [`crate::lifecycle`], this file uses no sockets. So the model of moving connections
+//! (`crates/keyspace/tests/loom_moving.rs`) can use it too.
 
-/// What a connection waits for.
+/// The events for which a socket is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     pub read: bool,
@@ -11,16 +11,17 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Only what is reported whatever one waits for.
+    /// Only errors and hang-ups, which epoll always reports.
     pub const NONE: Interest = Interest { read: false, write: false };
     pub const READ: Interest = Interest { read: true, write: false };
 
-    /// `reads`: what follows from the state; `writes`: output waits for room in the socket.
+    /// `reads` follows from the state. `writes` is set while output waits for space in the socket's
+    /// buffer.
     pub fn of(reads: bool, writes: bool) -> Interest {
         Interest { read: reads, write: writes }
     }
 
-    /// Whether who watches for `self` hears of everything that `want` names.
+    /// Whether a watch for `self` reports all events of `want`.
     pub fn covers(self, want: Interest) -> bool {
         (self.read || !want.read) && self.write == want.write
     }

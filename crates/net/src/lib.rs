@@ -1,9 +1,9 @@
-//! Sockets: listening, polling, and output that a socket has not taken yet.
+//! Sockets: listening, polling, and unsent output.
 //!
 //! * [`listen`] - listening sockets and accepted connections
 //! * [`poll`] - readiness of sockets (epoll)
 //! * [`lifecycle`] - the states of a connection; [`interest`]: the events that follow from a state
-//! * [`backlog`] - replies that the socket has not taken yet
+//! * [`backlog`] - replies that the socket has not accepted yet
 
 pub mod backlog;
 pub mod interest;

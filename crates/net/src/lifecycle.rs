@@ -1,121 +1,122 @@
-//! What a connection is doing: one state at a time, and what may follow it.
+//! The state machine of a connection.
 //!
 //! ```text
 //!             ┌────────────────────────── resumed ◄──────────────────────────────┐
 //!             ▼                                                                  │
 //!  Reading ─► Executing ─► Parked · Slow · Waiting · Paused · Withheld · Full ───┘
 //!     ▲        │   ▲                          │
-//!     └─ done ─┘   └───────── Ready ◄─────────┘  (Waiting: tries again itself)
+//!     └─ done ─┘   └───────── Ready ◄─────────┘  (Waiting: retries itself)
 //!
 //!  any ─► Closing ─► gone            any ─► gone
 //! ```
 //!
-//! This file knows no sockets, threads or commands. [`State`] says what may happen now; what is to
-//! be done by others about a change (run it in the next turn, cancel its job, pass its place in a
-//! line on) is an answer that the caller must look at. Which events the socket is watched for
-//! follows from the state and from nothing else. The rules are tested with events in any order
-//! (`tests` below), the callers with histories of clients.
+//! This file uses no sockets, threads or commands. [`State`] decides which steps are allowed now.
+//! If a transition needs an action of the caller (queue the connection, cancel its job, pass on its
+//! position in a wait queue), the return value says so. The events for which the socket is watched
+//! depend only on the state. The tests below check the rules with events in any order; tests of the
+//! callers use client histories.
 //!
-//! `W` is what a waiting client stands in line with, `J` what its job in the slow lane is known by.
+//! `W` is the client's entry in the wait queues of keys. `J` identifies its job in the slow lane.
 
-/// See the module.
+/// The state of a connection.
 #[derive(Debug, Default)]
 pub enum State<W, J> {
-    /// Nothing is under way: what the client sends is read and executed.
+    /// Idle: new input is read and executed.
     #[default]
     Reading,
-    /// It has requests to execute that no event will announce: it is in its thread's queue.
+    /// It has requests to execute for which no event will arrive, so it is in its thread's queue.
     Ready,
-    /// Its requests are in the present batch.
+    /// Its requests are in the current batch.
     Executing,
-    /// Its next request waits for a busy shard, whose release wakes it.
+    /// Its next request needs a busy shard. The release of the shard wakes it.
     Parked,
-    /// A command of it is in the slow lane.
+    /// One of its commands is in the slow lane.
     Slow(J),
-    /// It waits for a key.
+    /// Blocked on a key.
     Waiting(W),
-    /// CLIENT PAUSE holds its next request back.
+    /// CLIENT PAUSE delays its next request.
     Paused,
-    /// Its last command was executed, and its reply is kept back until the effects up to this
-    /// number are durable.
+    /// Its last command was executed. The reply is withheld until the effects up to this number are
+    /// durable.
     Withheld(u64),
-    /// So many of its replies were not taken that it is not read from until they are.
+    /// Too many of its replies are unsent. It is not read until the client accepts some.
     Full,
-    /// Nothing more is read or executed: it is closed when its replies are sent.
+    /// No more input is read or executed. The connection is closed after its replies are sent.
     Closing,
 }
 
-/// How the requests of a batch ended.
+/// The result of executing a batch of a connection's requests.
 #[derive(Debug)]
 pub enum Executed<W, J> {
-    /// All that were complete are executed.
+    /// All complete requests were executed.
     All,
-    /// All that were looked at; there are more in its buffer.
+    /// All parsed requests were executed; the buffer has more.
     More,
-    /// A shard is busy, and will wake it.
+    /// A shard is busy; its release will wake the connection.
     Parked,
-    /// A shard was busy and is free by now: try again.
+    /// A shard was busy but is free now: retry.
     Again,
     Slow(J),
     Blocked(W),
     Paused,
     Withheld(u64),
-    /// The client, or what it sent, is at its end.
+    /// The client must be disconnected.
     Close,
 }
 
-/// What has come that a connection may be waiting for.
+/// An event for which a connection may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The shard was released.
     Shard,
     /// The command has left the slow lane.
     Slow,
-    /// It was served, or its time is over, or it was unblocked.
+    /// The blocked command was served, timed out or was unblocked.
     Key,
     /// The pause is over.
     Pause,
     /// Effects up to this number are durable.
     Durable(u64),
-    /// Enough of its replies were taken.
+    /// The client has accepted enough replies.
     Output,
 }
 
-/// What is to be done when the client has said that it sends no more.
+/// The action after the client has closed its sending side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It is gone, for all that the server can tell: close.
+    /// Close: no request is pending, so the client counts as gone.
     Close,
-    /// It has asked for something, and may still take the answer: go on.
+    /// Continue: requests are pending, and the client may still read the replies.
     Later,
 }
 
-/// What is pending beside the state where a connection is to change its thread.
+/// The properties, in addition to [`State`], that matter when a connection moves to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Output that is not sent.
+    /// There is unsent output.
     pub output: bool,
-    /// Nobody has tried to send that: it is in its thread's row of such.
+    /// No send of that output was attempted yet: the connection is in its thread's send queue.
     pub in_row: bool,
     /// Replies are withheld, or another thread writes them.
     pub is_elsewhere: bool,
-    /// The client stands in line with its next request.
+    /// The client has a position in a wait queue for its next request.
     pub stands: bool,
 }
 
-/// What the new thread of a connection has to do, as no event announces it.
+/// The tasks of the new thread of a connection, since no event will trigger them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// It has requests to execute.
+    /// Queue the connection: it has requests to execute.
     pub queue: bool,
-    /// It has output to send, or to wait with until the socket has room.
+    /// Send output, or watch for space in the socket's buffer.
     pub send: bool,
 }
 
 impl<W, J> State<W, J> {
-    /// Whether the connection may change its thread: whatever it waits for finds it where it goes. The
-    /// socket does, and so do other threads that look up the client's thread. What has noted the thread
-    /// that it is on now does not: a shard, the slow lane, a key, a pause that ends, the disk.
+    /// Whether the connection may move to another thread: everything that it waits for must find it
+    /// there. The socket does, and so do threads that look up the client's current thread. A shard,
+    /// the slow lane, a key, the end of a pause and the disk do not, since they have recorded the
+    /// current thread.
     pub fn may_move(&self, pending: Pending) -> bool {
         let waits_for_its_client = match self {
             State::Reading | State::Ready => true,
@@ -128,23 +129,23 @@ impl<W, J> State<W, J> {
             | State::Full
             | State::Closing => false,
         };
-        // One whose client does not take what it is sent stays.
+        // A connection whose client does not accept its output stays.
         let output = !pending.output || pending.in_row;
         waits_for_its_client && output && !pending.is_elsewhere && !pending.stands
     }
 
-    /// What is to be done where the connection arrives.
+    /// The tasks of the new thread when the connection arrives.
     pub fn on_arrival(&self, pending: Pending) -> Arrival {
         Arrival { queue: matches!(self, State::Ready), send: pending.output || pending.in_row }
     }
 
-    /// Its requests are put into a batch.
+    /// Its requests were added to a batch.
     pub fn batched(&mut self) {
         debug_assert!(matches!(self, State::Reading | State::Ready), "in one batch at a time");
         *self = State::Executing;
     }
 
-    /// Its batch was executed. Whether it is to be queued.
+    /// Its batch was executed. Returns whether to queue the connection.
     #[must_use]
     pub fn executed(&mut self, how: Executed<W, J>) -> bool {
         debug_assert!(matches!(self, State::Executing), "executed and not in a batch");
@@ -161,8 +162,8 @@ impl<W, J> State<W, J> {
         matches!(self, State::Ready)
     }
 
-    /// What it may have waited for is there. Whether that is so, and it is to be queued: it goes on
-    /// with what it has, then reads.
+    /// Handles an event. Returns whether the connection was waiting for it and must be queued. It
+    /// then executes buffered requests and reads again.
     #[must_use]
     pub fn resumed(&mut self, by: Awaited) -> bool {
         let resumes = match (&self, by) {
@@ -192,8 +193,8 @@ impl<W, J> State<W, J> {
         resumes
     }
 
-    /// It is in its thread's queue, and its turn has come: whether it is to be batched. One with
-    /// nothing to execute reads.
+    /// Called for each connection of the thread's queue. Returns whether its requests must be
+    /// batched. Without requests, it reads.
     #[must_use]
     pub fn taken_up(&mut self, has_requests: bool) -> bool {
         if !matches!(self, State::Ready) {
@@ -205,8 +206,8 @@ impl<W, J> State<W, J> {
         has_requests
     }
 
-    /// Its command, for which the client waited in the slow lane, waits for a key now. Whether that
-    /// was so.
+    /// Its command in the slow lane is now blocked on a key. Returns whether the command was in the
+    /// slow lane.
     #[must_use]
     pub fn waits_after_all(&mut self, waiting: W) -> bool {
         let was_slow = matches!(self, State::Slow(_));
@@ -216,14 +217,14 @@ impl<W, J> State<W, J> {
         was_slow
     }
 
-    /// It waits for a key, and tries again in the slow lane.
+    /// The command that is blocked on a key is retried in the slow lane.
     pub fn tries_elsewhere(&mut self, job: J) {
-        debug_assert!(matches!(self, State::Waiting(_)), "it stands in line");
+        debug_assert!(matches!(self, State::Waiting(_)), "the client is blocked");
         *self = State::Slow(job);
     }
 
-    /// Its command, for which the client waited in the slow lane, is held back by a pause. Whether
-    /// that was so.
+    /// Its command in the slow lane is delayed by a pause. Returns whether the command was in the
+    /// slow lane.
     #[must_use]
     pub fn paused_after_all(&mut self) -> bool {
         let was_slow = matches!(self, State::Slow(_));
@@ -233,7 +234,7 @@ impl<W, J> State<W, J> {
         was_slow
     }
 
-    /// Too many replies wait to be taken: whether it stops reading for that.
+    /// Too many replies are unsent. Returns whether the connection stops reading for that.
     pub fn filled(&mut self) -> bool {
         let fills = matches!(self, State::Reading | State::Ready);
         if fills {
@@ -242,26 +243,26 @@ impl<W, J> State<W, J> {
         fills
     }
 
-    /// Nothing more is executed; what was answered is still sent. The answer is the state that it
-    /// leaves, with what it held.
+    /// Executes no more requests, but still sends the replies. Returns the previous state with its
+    /// contents.
     pub fn close(&mut self) -> State<W, J> {
         std::mem::replace(self, State::Closing)
     }
 
-    /// Whether more is to be read and planned.
+    /// Whether to read and plan more input.
     #[inline]
     pub fn reads(&self) -> bool {
         matches!(self, State::Reading)
     }
 
-    /// Whether what the client sends is read and left unparsed. As in the reference: a hang-up comes behind all that
-    /// was sent before it, and a client that hangs up while it waits is gone.
+    /// Whether input is read but not parsed. As in the reference, a hang-up is seen after all
+    /// earlier input, and a client that hangs up while it is blocked or paused is disconnected.
     #[inline]
     pub fn reads_ahead(&self) -> bool {
         matches!(self, State::Waiting(_) | State::Paused)
     }
 
-    /// Whether its requests may be in the present batch.
+    /// Whether its requests may be in the current batch.
     #[inline]
     pub fn is_in_batch(&self) -> bool {
         matches!(self, State::Executing)
@@ -272,12 +273,12 @@ impl<W, J> State<W, J> {
         matches!(self, State::Closing)
     }
 
-    /// Whether the client has nothing to wait for but what it does itself.
+    /// Whether the connection waits only for its client.
     pub fn is_idle(&self) -> bool {
         matches!(self, State::Reading | State::Full | State::Closing)
     }
 
-    /// Whether the socket is to be watched for input. States that last as long as a turn change nothing.
+    /// Whether to watch the socket for input. States that last only one iteration keep the watch.
     pub fn watches_input(&self) -> bool {
         match self {
             State::Reading
@@ -291,7 +292,7 @@ impl<W, J> State<W, J> {
         }
     }
 
-    /// The client has closed its side.
+    /// The client has closed its sending side. Returns the action to take.
     pub fn peer_ended(&self) -> Ended {
         match self {
             State::Reading | State::Waiting(_) | State::Paused => Ended::Close,

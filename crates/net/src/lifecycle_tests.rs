@@ -1,32 +1,32 @@
-//! The states of a connection against a model: events in any order, drawn by seed.
+//! Tests the states of a connection against a model, with events in an order drawn from a seed.
 //!
-//! The model is what a client cares for. Its requests are numbered, each is executed once and in
-//! order, nothing that it waits for is forgotten, and it is never left with requests that nobody
-//! will ever take up. The driver plays the connection's thread and everybody whom it may wait for;
-//! faults can be planted in it, and must be found.
+//! The model has the guarantees that a client needs. Its requests are numbered. Each is executed
+//! once and in order, every wait ends, and a connection with requests to execute is always queued.
+//! The driver plays the connection's thread and all other threads. It can contain a planted fault,
+//! and the tests must find each of them.
 
 use super::*;
 use std::collections::VecDeque;
 
 type Machine = State<u32, u32>;
 
-/// What the driver may do wrong.
+/// The fault planted in the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Reads although older requests are kept.
+    /// Reads while older requests are kept.
     ReadsWhileReady,
-    /// Takes up any queued connection, whatever its state.
+    /// Executes requests of any queued connection, whatever its state.
     TakesUpAnything,
-    /// Forgets to queue it when a shard is free.
+    /// Does not queue the connection when a shard is released.
     DropsWakeUps,
-    /// Closes when the peer ends, whatever is under way.
+    /// Closes when the peer ends, whatever is pending.
     ClosesEarly,
-    /// Resumes on anything that comes.
+    /// Resumes on any event.
     ResumesOnAnything,
 }
 
-/// A small generator: xorshift (Marsaglia, 2003).
+/// A small random number generator: xorshift (Marsaglia, 2003).
 struct Rng(u64);
 
 impl Rng {
@@ -39,32 +39,32 @@ impl Rng {
 }
 
 /// A connection, its thread and its client.
-struct World {
+struct Driver {
     machine: Machine,
     fault: Fault,
     rng: Rng,
-    /// In the queue of the thread.
+    /// The connection is in its thread's queue.
     queued: bool,
-    /// Requests that are read and not executed, and those that the client has sent.
+    /// Requests that are read and not executed, and requests that the client has sent.
     kept: VecDeque<u32>,
     sent: VecDeque<u32>,
     next: u32,
-    /// What was executed, in order, and what was answered.
+    /// Executed requests and answered requests, both in order.
     executed: Vec<u32>,
     answered: Vec<u32>,
-    /// The request whose command is elsewhere.
+    /// The request whose command runs or waits on another thread.
     elsewhere: Option<u32>,
     withheld: Option<(u64, u32)>,
-    /// The client must take replies before more is executed; and whether that was ignored.
+    /// The client must accept replies before more is executed; and whether that was violated.
     full: bool,
-    overfed: bool,
+    executed_while_full: bool,
     ended: bool,
     gone: bool,
 }
 
-impl World {
+impl Driver {
     fn new(seed: u64, fault: Fault) -> Self {
-        World {
+        Driver {
             machine: Machine::default(),
             fault,
             rng: Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
@@ -77,7 +77,7 @@ impl World {
             elsewhere: None,
             withheld: None,
             full: false,
-            overfed: false,
+            executed_while_full: false,
             ended: false,
             gone: false,
         }
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// The socket is readable: some of what was sent is read, and executed as a batch.
+    /// The socket is readable: reads some of the sent requests and executes them as a batch.
     fn readable(&mut self) {
         let reads = match self.fault {
             Fault::ReadsWhileReady => matches!(self.machine, State::Reading | State::Ready),
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The thread looks at its queue.
+    /// The thread processes its queue.
     fn take_up(&mut self) {
         if !std::mem::take(&mut self.queued) {
             return;
@@ -131,7 +131,7 @@ impl World {
     }
 
     fn execute(&mut self, requests: Vec<u32>) {
-        self.overfed |= self.full;
+        self.executed_while_full |= self.full;
         if self.fault == Fault::None {
             self.machine.batched();
         } else {
@@ -175,7 +175,7 @@ impl World {
         self.executed.extend(request);
     }
 
-    /// Something comes that it may be waiting for.
+    /// An event that the connection may be waiting for.
     fn event(&mut self, by: Awaited) {
         if self.fault == Fault::DropsWakeUps && by == Awaited::Shard {
             let _ = self.machine.resumed(by);
@@ -201,14 +201,14 @@ impl World {
         }
     }
 
-    /// A command in the slow lane turns out to wait, or to be paused.
-    fn slow_turns(&mut self) {
+    /// A command in the slow lane blocks on a key or is paused.
+    fn slow_command_changes(&mut self) {
         let State::Slow(request) = self.machine else { return };
         if self.rng.below(2) == 0 {
             assert!(self.machine.waits_after_all(request));
         } else {
             assert!(self.machine.paused_after_all());
-            // It was not run: it is kept, before all others.
+            // The command has not run: it is kept, before all others.
             assert_eq!(self.executed.pop(), Some(request));
             self.elsewhere = None;
             self.kept.push_front(request);
@@ -232,11 +232,11 @@ impl World {
                     self.event(Awaited::Durable(upto));
                 }
             },
-            _ => self.slow_turns(),
+            _ => self.slow_command_changes(),
         }
     }
 
-    /// Everything that it can wait for comes, and its thread goes on, until nothing more happens.
+    /// Sends every possible event and runs the thread, until no more can happen.
     fn settle(&mut self) {
         for _ in 0..40 * (self.next + 2) {
             for by in [
@@ -262,53 +262,53 @@ impl World {
         if !in_order(&self.answered) {
             return Err(format!("answered out of order: {:?}", self.answered));
         }
-        if self.overfed {
-            return Err("more is executed for a client that takes no replies".into());
+        if self.executed_while_full {
+            return Err("requests were executed for a client that accepts no replies".into());
         }
         if matches!(self.machine, State::Ready) && !self.queued && !self.gone {
-            return Err("ready, and nobody will take it up".into());
+            return Err("ready but not queued".into());
         }
         if self.elsewhere.is_some()
             && !matches!(self.machine, State::Slow(_) | State::Waiting(_))
             && !self.gone
         {
-            return Err(format!("{:?} while its command is elsewhere", self.machine));
+            return Err(format!("{:?} while its command is on another thread", self.machine));
         }
         Ok(())
     }
 }
 
-/// One run of events in any order; then the client ends, everything comes, and all is answered.
+/// Runs random events. Then the client ends, all events occur, and all requests must be answered.
 fn run(seed: u64, fault: Fault) -> Result<(), String> {
-    let mut world = World::new(seed, fault);
+    let mut driver = Driver::new(seed, fault);
     for _ in 0..60 {
-        world.step();
-        world.check()?;
+        driver.step();
+        driver.check()?;
     }
-    world.ended = seed.is_multiple_of(2);
+    driver.ended = seed.is_multiple_of(2);
     for _ in 0..10 {
-        // The hang-up of a client that waits for a key, or for a pause, ends it.
-        if world.ended && !matches!(world.machine, State::Waiting(_) | State::Paused) {
-            world.readable();
+        // A client that hangs up while it is blocked or paused is closed.
+        if driver.ended && !matches!(driver.machine, State::Waiting(_) | State::Paused) {
+            driver.readable();
         }
-        world.check()?;
+        driver.check()?;
     }
     let mut left = 4;
-    while left > 0 && !world.gone {
+    while left > 0 && !driver.gone {
         left -= 1;
-        world.settle();
-        world.check()?;
+        driver.settle();
+        driver.check()?;
     }
-    let all = world.answered.len() as u32 == world.next;
-    let may_be_cut = world.gone && !matches!(fault, Fault::ClosesEarly);
+    let all = driver.answered.len() as u32 == driver.next;
+    let may_be_cut = driver.gone && !matches!(fault, Fault::ClosesEarly);
     if !all && !may_be_cut {
         return Err(format!(
             "{} of {} answered in {:?}, {} kept, {} unread",
-            world.answered.len(),
-            world.next,
-            world.machine,
-            world.kept.len(),
-            world.sent.len()
+            driver.answered.len(),
+            driver.next,
+            driver.machine,
+            driver.kept.len(),
+            driver.sent.len()
         ));
     }
     Ok(())
@@ -337,7 +337,7 @@ fn every_planted_fault_is_found() {
 }
 
 #[test]
-fn what_is_watched_follows_from_the_state() {
+fn interest_follows_from_the_state() {
     let states: [(Machine, (bool, bool), Ended); 10] = [
         (State::Reading, (true, false), Ended::Close),
         (State::Ready, (true, false), Ended::Later),

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_process::log_warning;
 
-/// Connections taken from one listener in one turn, so that a storm of them does not starve
-/// those that are there.
+/// The maximum number of connections accepted from one listener per iteration, so that a connection
+/// storm does not starve existing clients.
 pub const ACCEPTS_PER_TURN: usize = 256;
 
-/// Where clients come in. Clones are the same socket.
+/// A listening socket. Clones share the socket.
 #[derive(Clone, Debug)]
 pub struct Listener(Arc<Inner>);
 
@@ -29,7 +29,7 @@ enum Kind {
     Unix(PathBuf),
 }
 
-/// A connection that was accepted and is not owned by a thread yet.
+/// An accepted connection that no thread owns yet.
 #[derive(Debug)]
 pub struct Accepted {
     pub socket: OwnedFd,
@@ -58,8 +58,8 @@ impl Listener {
         Ok(Listener::new(socket, Kind::Tcp(bound)))
     }
 
-    /// Listens on a unix socket; a socket file that a dead server left is replaced.
-    /// `mode`: permission bits, or 0 for what the umask leaves.
+    /// Listens on a unix socket and replaces a socket file left by a dead server. `mode`:
+    /// permission bits, or 0 for the default of the umask.
     pub fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Self> {
         let _ = std::fs::remove_file(path);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -76,16 +76,16 @@ impl Listener {
         Listener(Arc::new(Inner { socket, kind }))
     }
 
-    /// Lets nobody in any more, and another socket take the address; those who are in its queue are
-    /// refused.
+    /// Stops accepting connections and releases the address for another socket. Connections in the
+    /// queue are refused.
     pub fn pause(&self) {
         let _ = net::shutdown(&self.0.socket, net::Shutdown::Both);
     }
 
-    /// Ends a pause.
+    /// Listens again after [`Listener::pause`].
     pub fn go_on(&self, backlog: i32) {
         if let Err(e) = net::listen(&self.0.socket, backlog) {
-            log_warning!("A socket that was to go on listening can't: {e}");
+            log_warning!("Can't listen again on a paused socket: {e}");
         }
     }
 
@@ -93,7 +93,7 @@ impl Listener {
         self.0.socket.as_fd()
     }
 
-    /// The address with the port that was really bound; `None` for a unix socket.
+    /// The bound address with its actual port; `None` for a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0.kind {
             Kind::Tcp(at) => Some(*at),
@@ -101,7 +101,7 @@ impl Listener {
         }
     }
 
-    /// The next waiting connection; `Ok(None)` when there is none.
+    /// The next pending connection; `Ok(None)` if there is none.
     pub fn accept(&self, keepalive_s: u32) -> io::Result<Option<Accepted>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, peer) = match net::acceptfrom_with(&self.0.socket, flags) {
@@ -141,7 +141,7 @@ impl Drop for Inner {
     }
 }
 
-/// Nobody there, somebody who left before we looked, or a socket that pauses.
+/// No connection is pending, the peer has already closed it, or the socket is paused.
 fn is_transient(e: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     matches!(e, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::INVAL)
@@ -156,7 +156,7 @@ fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-/// As clients see it in CLIENT LIST: IPv6 addresses in brackets.
+/// The address as shown in CLIENT LIST, with IPv6 addresses in brackets.
 fn name_of(at: SocketAddr) -> String {
     at.to_string()
 }
@@ -171,7 +171,8 @@ fn resolve(address: &str, port: u16) -> io::Result<SocketAddr> {
     found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address"))
 }
 
-/// Probes after `seconds` of silence, three times within as long again; 0: never.
+/// Sends the first keepalive probe after `seconds` without traffic, and three probes within the
+/// same time again; 0: never.
 pub fn set_keepalive(socket: impl AsFd, seconds: u32) {
     use std::time::Duration;
     if seconds == 0 {

@@ -1,4 +1,4 @@
-//! One thread's epoll instance: which descriptors are ready.
+//! The epoll instance of one thread.
 
 use crate::interest::Interest;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -6,13 +6,14 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::time::Timespec;
 use std::io;
 
-/// Ready descriptors taken from the kernel in one call.
+/// The maximum number of ready descriptors taken from the kernel in one call.
 const EVENTS: usize = 256;
 
-/// What epoll is told to report.
+/// The events that epoll must report.
 fn flags(interest: Interest) -> EventFlags {
     let mut flags = EventFlags::empty();
-    // A half-closed peer of a connection that is not being read would be reported again and again.
+    // RDHUP only while reading: otherwise epoll would report a half-closed peer of an unread
+    // connection again and again.
     flags.set(EventFlags::IN | EventFlags::RDHUP, interest.read);
     flags.set(EventFlags::OUT, interest.write);
     flags
@@ -24,9 +25,9 @@ pub struct Ready {
     pub token: u64,
     pub read: bool,
     pub write: bool,
-    /// The connection is broken in both directions; reported whatever one waits for.
+    /// The connection is broken in both directions. Reported whatever the interest.
     pub broken: bool,
-    /// The peer sends no more.
+    /// The peer has closed its sending side.
     pub ended: bool,
 }
 
@@ -52,7 +53,7 @@ impl Poll {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Sleeps until something is ready, or for `timeout_ms` (negative: however long).
+    /// Sleeps until a descriptor is ready or `timeout_ms` has passed (negative: no timeout).
     pub fn wait(&mut self, timeout_ms: i64, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();
         self.events.clear();

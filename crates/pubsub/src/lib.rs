@@ -1,10 +1,11 @@
-//! Channels, patterns and their subscribers, and messages on their way to a thread. No sockets and no threads.
+//! Channels, patterns and their subscribers, and messages to the threads. No sockets and no
+//! threads.
 //!
 //! * [`registry`] - channels and patterns, with the clients of each thread that subscribe to them
 //! * [`subscriber`] - the subscriptions of one client
-//! * [`message`] - a message on its way to one thread: bytes that all receivers share
-//! * [`run`] - consecutive messages to the same receivers, as one
-//! * [`mail`] - messages of a thread in their order, found by client
+//! * [`message`] - a message to one thread, whose bytes all receivers share
+//! * [`run`] - consecutive messages to the same receivers, delivered as one
+//! * [`mail`] - the messages of a thread in order, indexed by client
 //!
 //! See `docs/design/publish-subscribe.md`.
 

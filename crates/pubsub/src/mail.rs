@@ -1,85 +1,88 @@
-//! What has come for a thread, in its order, as far as somebody had to look ahead.
+//! The messages of a thread in order, with an index of those that clients had to read ahead.
 //!
-//! A client that listens and executes commands gets what was published before a command in front of
-//! its reply. That lies in the mailbox while the command runs; so the mailbox is emptied into this
-//! row, and what is for the client is taken from it. The row is worked off between batches as if it
-//! had just come. Every message has a number, so that a client which has looked up to some number
-//! gets nothing twice.
+//! A subscriber that executes commands must get the messages published before a command ahead of
+//! the command's reply. These messages are in the mailbox while the command runs. So the thread
+//! moves the mailbox into this queue and delivers the client's messages from there. Between
+//! batches, the thread processes the queue like newly arrived messages. Every message has a number,
+//! so a client that has read ahead to a number gets no message twice.
 //!
-//! Many clients may look, and thousands of messages may lie there that are each for one of them. So
-//! those are found by their client; only what is for all who listen to something is looked at by each.
+//! Many clients may read ahead, and the queue may hold thousands of messages that are each for one
+//! client. So these are indexed by client. Only the messages for all subscribers are checked for
+//! each client.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Whom a message is for.
+/// The addressee of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// This client.
     Client(u64),
-    /// Whoever listens to its channel.
+    /// The subscribers of a channel.
     Listeners,
     /// The thread.
     Thread,
 }
 
-/// What can come by mail.
+/// A message that can be put into an inbox.
 pub trait Addressed {
     fn to(&self) -> To;
 }
 
-/// See the module.
+/// The queue of a thread's messages, with its index.
 #[derive(Debug)]
 pub struct Mail<M> {
-    row: VecDeque<M>,
-    /// The number of the first message of the row.
+    queue: VecDeque<M>,
+    /// The number of the first message in the queue.
     first: u64,
-    /// The numbers of those of the row that are for listeners, and for single clients.
-    listeners: VecDeque<u64>,
-    clients: HashMap<u64, VecDeque<u64>, foldhash::fast::RandomState>,
+    /// The numbers of the queued messages for subscribers, and of those for single clients.
+    subscriber_numbers: VecDeque<u64>,
+    client_numbers: HashMap<u64, VecDeque<u64>, foldhash::fast::RandomState>,
 }
 
 impl<M> Default for Mail<M> {
     fn default() -> Self {
         Mail {
-            row: VecDeque::new(),
+            queue: VecDeque::new(),
             first: 0,
-            listeners: VecDeque::new(),
-            clients: HashMap::default(),
+            subscriber_numbers: VecDeque::new(),
+            client_numbers: HashMap::default(),
         }
     }
 }
 
-/// Those of ascending `numbers` that are not below `least`.
-fn from(numbers: &VecDeque<u64>, least: u64) -> impl Iterator<Item = u64> {
+/// The ascending `numbers` from `least` on.
+fn numbers_from(numbers: &VecDeque<u64>, least: u64) -> impl Iterator<Item = u64> {
     numbers.range(numbers.partition_point(|number| *number < least)..).copied()
 }
 
 impl<M: Addressed> Mail<M> {
-    /// Looks at all that has come: `take` gives the next message.
+    /// Moves all arrived messages into the queue: `take` returns the next one.
     pub fn stage(&mut self, mut take: impl FnMut() -> Option<M>) {
         while let Some(message) = take() {
             let number = self.end();
             match message.to() {
-                To::Client(client) => self.clients.entry(client).or_default().push_back(number),
-                To::Listeners => self.listeners.push_back(number),
+                To::Client(client) => {
+                    self.client_numbers.entry(client).or_default().push_back(number)
+                }
+                To::Listeners => self.subscriber_numbers.push_back(number),
                 To::Thread => {}
             }
-            self.row.push_back(message);
+            self.queue.push_back(message);
         }
     }
 
-    /// Whether there are messages that somebody had to look at ahead.
+    /// Whether the queue holds messages that were read ahead.
     #[inline]
     pub fn is_staged(&self) -> bool {
-        !self.row.is_empty()
+        !self.queue.is_empty()
     }
 
-    /// The next message to be worked off, with its number.
+    /// Removes the next message to process. Also returns its number.
     #[inline]
     pub fn next(&mut self, take: impl FnOnce() -> Option<M>) -> Option<(u64, M)> {
-        let message = match self.row.pop_front() {
+        let message = match self.queue.pop_front() {
             Some(staged) => {
-                self.strike(staged.to());
+                self.remove_from_index(staged.to());
                 staged
             }
             None => take()?,
@@ -89,15 +92,15 @@ impl<M: Addressed> Mail<M> {
         Some((number, message))
     }
 
-    /// The first of those for `to` has left the row.
-    fn strike(&mut self, to: To) {
+    /// Removes the index entry of a message that has left the queue.
+    fn remove_from_index(&mut self, to: To) {
         match to {
-            To::Listeners => drop(self.listeners.pop_front()),
+            To::Listeners => drop(self.subscriber_numbers.pop_front()),
             To::Client(client) => {
-                if let Some(numbers) = self.clients.get_mut(&client) {
+                if let Some(numbers) = self.client_numbers.get_mut(&client) {
                     numbers.pop_front();
                     if numbers.is_empty() {
-                        self.clients.remove(&client);
+                        self.client_numbers.remove(&client);
                     }
                 }
             }
@@ -105,11 +108,13 @@ impl<M: Addressed> Mail<M> {
         }
     }
 
-    /// Shows those of the row from `number` on that are for `client` or for listeners, in order. O(these).
+    /// Passes the queued messages from `number` on that are for `client` or for subscribers to
+    /// `show`, in order. O(messages shown).
     pub fn since(&self, number: u64, client: u64, mut show: impl FnMut(&M)) {
-        let mut all = from(&self.listeners, number).peekable();
-        let own = self.clients.get(&client).into_iter().flat_map(|own| from(own, number));
-        let at = |number: u64| &self.row[(number - self.first) as usize];
+        let mut all = numbers_from(&self.subscriber_numbers, number).peekable();
+        let own =
+            self.client_numbers.get(&client).into_iter().flat_map(|own| numbers_from(own, number));
+        let at = |number: u64| &self.queue[(number - self.first) as usize];
         for number in own {
             while let Some(before) = all.next_if(|before| *before < number) {
                 show(at(before));
@@ -119,9 +124,9 @@ impl<M: Addressed> Mail<M> {
         all.for_each(|number| show(at(number)));
     }
 
-    /// The number of the next message that will come.
+    /// The number of the next message to arrive.
     pub fn end(&self) -> u64 {
-        self.first + self.row.len() as u64
+        self.first + self.queue.len() as u64
     }
 }
 
@@ -129,7 +134,7 @@ impl<M: Addressed> Mail<M> {
 mod tests {
     use super::*;
 
-    /// Digits are for the client of that number, small letters for listeners.
+    /// Digits are for the client with that number, small letters for subscribers.
     impl Addressed for char {
         fn to(&self) -> To {
             match self.to_digit(10) {
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on() {
+    fn numbers_continue_after_staging() {
         let mut queue = VecDeque::from(['a', 'b', 'c']);
         let mut mail = Mail::default();
         assert_eq!(mail.next(|| queue.pop_front()), Some((0, 'a')));
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_shown_what_is_for_him() {
+    fn clients_see_only_their_messages() {
         let mut queue: VecDeque<char> = "1aT2b11c2".chars().collect();
         let mut mail = Mail::default();
         mail.stage(|| queue.pop_front());
@@ -179,6 +184,10 @@ mod tests {
         }
         assert_eq!((shown(&mail, 0, 1), shown(&mail, 7, 2)), ("1c".into(), "c2".into()));
         while mail.next(|| None).is_some() {}
-        assert!(!mail.is_staged() && mail.clients.is_empty() && mail.listeners.is_empty());
+        assert!(
+            !mail.is_staged()
+                && mail.client_numbers.is_empty()
+                && mail.subscriber_numbers.is_empty()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A message on its way from its publisher to the subscribers of one thread.
+//! A message from a publisher to the subscribers of one thread.
 //!
 //! ```text
 //!  `>` 3\r\n$7\r\nmessage\r\n                       $7\r\nchannel\r\n$5\r\nhello\r\n
@@ -8,21 +8,21 @@
 //! ```
 //!
 //! The publisher encodes the tail once, whatever the number of receivers, patterns and protocols.
-//! Heads are made when somebody subscribes. A short tail is copied to each receiver's output, which
-//! is cheaper there than a reference to it; a long one is shared.
+//! Heads are encoded when a client subscribes. A short tail is copied to each receiver's output,
+//! which is cheaper than a reference; a long one is shared.
 
 use std::sync::Arc;
 use weft_resp::{Blob, Proto, Reply};
 
-/// Clients by id, in ascending order.
+/// Client ids in ascending order.
 pub type Ids = Arc<Vec<u64>>;
 
-/// Tails of so many bytes and more are not copied.
+/// Tails of at least this many bytes are shared, not copied.
 const SHARE_FROM: usize = 512;
 
-/// What a message costs its thread beside its bytes and its receivers, in bytes.
+/// The fixed cost of a message for its thread, in bytes.
 const FIXED_WEIGHT: usize = 64;
-/// What each receiver costs, in bytes.
+/// The cost of each receiver, in bytes.
 const RECEIVER_WEIGHT: usize = 16;
 
 /// The head of a message on a channel.
@@ -39,7 +39,7 @@ pub fn pattern_head(pattern: &[u8]) -> Arc<[u8]> {
     head.contiguous().unwrap_or_default().into()
 }
 
-/// What follows the head.
+/// The part of a message after the head.
 pub fn tail(channel: &[u8], message: &[u8]) -> Blob {
     let mut tail = Vec::with_capacity(channel.len() + message.len() + 24);
     let mut digits = itoa::Buffer::new();
@@ -53,13 +53,13 @@ pub fn tail(channel: &[u8], message: &[u8]) -> Blob {
     Arc::new(tail)
 }
 
-/// See the module.
+/// A message and its receivers on one thread.
 #[derive(Clone, Debug)]
 pub struct Published {
     tail: Blob,
-    /// Those who have named the channel, with the head of its kind.
+    /// The subscribers of the channel itself, with the head for its kind.
     direct: Option<(&'static [u8], Ids)>,
-    /// Those of each pattern that matches.
+    /// The subscribers of each matching pattern, with the pattern's head.
     matched: Vec<(Arc<[u8]>, Ids)>,
 }
 
@@ -76,20 +76,20 @@ impl Published {
         self.matched.push((head, ids));
     }
 
-    /// Head and receivers: of the channel, then of the patterns.
+    /// Parts with their receivers: the channel's first, then the patterns'.
     pub fn parts(&self) -> impl Iterator<Item = (Part<'_>, &Ids)> {
         let direct = self.direct.iter().map(|(head, ids)| (*head, ids));
         let all = direct.chain(self.matched.iter().map(|(head, ids)| (&head[..], ids)));
         all.map(|(head, ids)| (Part { head, tail: &self.tail }, ids))
     }
 
-    /// Its part and receivers, if it reaches all by the same way.
+    /// The only part and its receivers, if there is exactly one.
     pub fn only(&self) -> Option<(Part<'_>, &Ids)> {
         let mut parts = self.parts();
         parts.next().filter(|_| parts.next().is_none())
     }
 
-    /// Shows what is for this client, in order. O(parts * log(receivers)).
+    /// Passes the parts for this client to `show`, in order. O(parts * log(receivers)).
     pub fn for_client(&self, client: u64, mut show: impl FnMut(Part<'_>)) {
         for (part, ids) in self.parts() {
             if ids.binary_search(&client).is_ok() {
@@ -98,25 +98,25 @@ impl Published {
         }
     }
 
-    /// How many pushes it is.
+    /// The number of pushes.
     pub fn receivers(&self) -> usize {
         self.parts().map(|(_, ids)| ids.len()).sum()
     }
 
-    /// What it costs the thread that hands it on, and in memory: in bytes.
+    /// The cost of delivering the message and of its memory, in bytes.
     pub fn weight(&self) -> usize {
         FIXED_WEIGHT + self.tail.len() + RECEIVER_WEIGHT * self.receivers()
     }
 }
 
-/// A push, for as many as are to get it.
+/// A push that can be written to any number of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     head: &'a [u8],
     tail: &'a Blob,
 }
 
-/// The same, for later.
+/// An owned [`Part`].
 #[derive(Debug)]
 pub struct OwnPart {
     head: Box<[u8]>,
@@ -130,12 +130,12 @@ impl OwnPart {
 }
 
 impl Part<'_> {
-    /// Bytes that are sent.
+    /// The number of bytes sent.
     pub fn bytes(self) -> usize {
         1 + self.head.len() + self.tail.len()
     }
 
-    /// Whether it is copied to each receiver.
+    /// Whether the tail is copied to each receiver.
     pub fn is_copied(self) -> bool {
         self.tail.len() < SHARE_FROM
     }
@@ -144,7 +144,7 @@ impl Part<'_> {
         OwnPart { head: self.head.into(), tail: self.tail.clone() }
     }
 
-    /// Appends the push.
+    /// Appends the push to `reply`.
     #[inline]
     pub fn write(self, proto: Proto, reply: &mut Reply) {
         match proto {

@@ -1,4 +1,4 @@
-//! Who listens to what: channels and shard channels by name, and patterns.
+//! The subscriptions of all clients: channels and shard channels by name, and patterns.
 //!
 //! ```text
 //!  part 0..63, by the hash of the name      patterns
@@ -7,15 +7,16 @@
 //! ```
 //!
 //! A publisher holds the lock of the channel's part while it puts one message into the mailbox of
-//! each thread that has subscribers. So all threads get the messages of a channel in one order, and
-//! the message names its receivers as they were at that moment: who has just come, gone or moved
-//! needs no other care. The lists are copied only when they change while a message is on its way.
+//! each thread that has subscribers. So all threads get the messages of a channel in the same
+//! order. The message names its receivers at that moment, so clients that subscribe, leave or move
+//! need no other synchronization. A list of receivers is copied only if it changes while a message
+//! refers to it.
 //!
-//! A part that has no channels is not locked, while there are no patterns either: to publish where
-//! nobody listens is to look at two numbers. Patterns are matched once for each message, by the
-//! publisher, under the part's lock and a shared one of the patterns.
+//! A part without channels is not locked if there are no patterns either: a publication without
+//! subscribers only reads two counters. The publisher matches patterns once per message, under the
+//! part's lock and the shared lock of the patterns.
 //!
-//! Who takes several parts takes them in ascending order, and the patterns last.
+//! Lock order: parts in ascending order, then the patterns.
 
 use crate::message;
 use crate::message::{Ids, Published};
@@ -29,25 +30,25 @@ use weft_base::glob;
 use weft_memory::size_class::{heap, map_entry};
 use weft_resp::Blob;
 
-/// A channel or pattern; one allocation for all who listen to it.
+/// The name of a channel or pattern; all its subscribers share one allocation.
 pub type Name = Arc<[u8]>;
 
 type Hasher = foldhash::fast::RandomState;
 
-/// How many parts: a power of two, many times the number of cores.
+/// The number of parts: a power of two, many times the number of cores.
 const PARTS: usize = 64;
 
-/// Names that a client comes to listen to, or leaves, at one moment: publishers of every thread wait for
-/// that. Who names more of them at once does it in pieces.
-const AT_ONE_MOMENT: usize = 2000;
-const PIECE: usize = 64;
+/// The number of names that one call subscribes or unsubscribes atomically. Publishers of all
+/// threads wait for that. Calls with more names work in chunks of `CHUNK`.
+const MAX_ATOMIC_NAMES: usize = 2000;
+const CHUNK: usize = 64;
 
-/// In which pieces so many names are done.
+/// The chunk size for a call with so many names.
 pub fn at_once(names: usize) -> usize {
-    if names <= AT_ONE_MOMENT { AT_ONE_MOMENT } else { PIECE }
+    if names <= MAX_ATOMIC_NAMES { MAX_ATOMIC_NAMES } else { CHUNK }
 }
 
-/// What can be listened to.
+/// The kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Channel = 0,
@@ -59,7 +60,7 @@ impl Kind {
     pub const COUNT: usize = 3;
     pub const ALL: [Kind; Kind::COUNT] = [Kind::Channel, Kind::Shard, Kind::Pattern];
 
-    /// The word in front of `subscribe` and `unsubscribe`.
+    /// The prefix of `subscribe` and `unsubscribe` in command names.
     pub fn prefix(self) -> &'static str {
         match self {
             Kind::Channel => "",
@@ -69,28 +70,28 @@ impl Kind {
     }
 }
 
-/// Whether a publisher can wait for a thread that is behind.
+/// Whether a publisher can wait for a thread with a full mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     Some,
     None,
 }
 
-/// This thread is behind with what was published before.
+/// The mailbox of this thread is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crowded(pub usize);
 
-/// Where messages for a thread are put.
+/// The mailboxes of the threads.
 pub trait Post {
-    /// Puts it behind all that was put there before.
+    /// Appends a message to the thread's mailbox.
     fn put(&self, thread: usize, published: Published);
-    /// Wakes the thread; called with nothing locked.
+    /// Wakes the thread. Called without any lock held.
     fn ring(&self, thread: usize);
-    /// Whether it is behind.
+    /// Whether the thread's mailbox is full.
     fn is_crowded(&self, thread: usize) -> bool;
 }
 
-/// Clients by thread. There are few threads, and never one without clients.
+/// Client ids by thread. There are few threads, and every entry has clients.
 #[derive(Debug, Default)]
 struct Subscribers {
     by_thread: SmallVec<[(u32, Ids); 1]>,
@@ -129,7 +130,7 @@ impl Subscribers {
         self.by_thread.is_empty()
     }
 
-    fn crowded(&self, threads: &impl Post) -> Option<Crowded> {
+    fn first_full_mailbox(&self, threads: &impl Post) -> Option<Crowded> {
         let mut all = self.by_thread.iter().map(|(thread, _)| *thread as usize);
         all.find(|thread| threads.is_crowded(*thread)).map(Crowded)
     }
@@ -137,13 +138,13 @@ impl Subscribers {
 
 type Names = HashMap<Name, Subscribers, Hasher>;
 
-/// Bytes that the subscription of one client takes here, about.
+/// The approximate memory of one client's subscription here, in bytes.
 pub fn cost(kind: Kind, name: &[u8]) -> usize {
-    /// Counts in front of what is shared.
+    /// The reference counts of an `Arc`.
     const SHARED: usize = 2 * size_of::<usize>();
-    /// The list of clients: what is shared of it, and room for a few.
+    /// The list of clients: the shared allocation and room for a few ids.
     const IDS: usize = heap(SHARED + size_of::<Vec<u64>>()) + 4 * size_of::<u64>();
-    /// What stands around the name where a message begins.
+    /// The bytes around the name in a message's head.
     const HEAD: usize = 32;
     let shared = IDS + heap(SHARED + name.len());
     match kind {
@@ -155,21 +156,21 @@ pub fn cost(kind: Kind, name: &[u8]) -> usize {
     }
 }
 
-/// Gives memory back of a map that has lost most of what it held. Amortized O(1) for each that it has lost.
+/// Shrinks a map that has lost most of its entries. Amortized O(1) for each removed entry.
 pub fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());
     }
 }
 
-/// Channels and shard channels of one part.
+/// The channels and shard channels of one part.
 #[derive(Debug, Default)]
 struct Part {
     names: [Names; 2],
 }
 
 impl Part {
-    fn of(&mut self, kind: Kind) -> &mut Names {
+    fn names_mut(&mut self, kind: Kind) -> &mut Names {
         match kind {
             Kind::Channel => &mut self.names[0],
             Kind::Shard => &mut self.names[1],
@@ -190,11 +191,11 @@ impl Part {
     }
 }
 
-/// On lines of its own, so that publishers to different parts do not fight.
+/// On its own cache lines, so that publishers to different parts cause no false sharing.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Slot {
-    /// Channels in it; changed under its lock.
+    /// The number of channels in the part; changed under its lock.
     names: AtomicUsize,
     part: Mutex<Part>,
 }
@@ -207,7 +208,7 @@ impl Slot {
 
 #[derive(Debug, Default)]
 struct Patterns {
-    /// Where in `all` each is.
+    /// The position of each pattern in `all`.
     at: HashMap<Name, usize, Hasher>,
     all: Vec<Pattern>,
 }
@@ -215,7 +216,7 @@ struct Patterns {
 #[derive(Debug)]
 struct Pattern {
     name: Name,
-    /// How a message that matches begins.
+    /// The head of matching messages.
     head: Arc<[u8]>,
     subscribers: Subscribers,
 }
@@ -251,12 +252,12 @@ impl Patterns {
     }
 }
 
-/// See the module.
+/// The registry of all subscriptions.
 #[derive(Debug)]
 pub struct Registry {
     slots: Box<[Slot]>,
     patterns: RwLock<Patterns>,
-    /// Patterns that there are; changed under their lock.
+    /// The number of patterns; changed under their lock.
     pattern_count: AtomicUsize,
     hasher: Hasher,
 }
@@ -285,11 +286,12 @@ impl Registry {
         self.patterns.write().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Puts a message into the mailbox of each thread that has subscribers; how many those are.
-    /// O(threads with subscribers + patterns).
+    /// Puts a message into the mailbox of each thread that has subscribers. Returns the number of
+    /// receivers. O(threads with subscribers + patterns).
     ///
     /// # Errors
-    /// One of the threads is behind, and the publisher has patience: nothing has happened.
+    /// The mailbox of one of the threads is full, and the publisher can wait: nothing was
+    /// published.
     #[inline]
     pub fn publish(
         &self,
@@ -331,41 +333,41 @@ impl Registry {
         }
         if patience == Patience::Some {
             let mut all = direct.into_iter().chain(matched.iter().map(|p| &p.subscribers));
-            if let Some(crowded) = all.find_map(|s| s.crowded(threads)) {
+            if let Some(crowded) = all.find_map(|s| s.first_full_mailbox(threads)) {
                 return Err(crowded);
             }
         }
         accepted();
-        let mut parts = Parts::new(message::tail(channel, message));
+        let mut messages = MessagesByThread::new(message::tail(channel, message));
         let head = if kind == Kind::Shard { message::SHARD_MESSAGE } else { message::MESSAGE };
         for (thread, ids) in direct.iter().flat_map(|s| &s.by_thread) {
-            parts.of(*thread).set_direct(head, ids.clone());
+            messages.message_to(*thread).set_direct(head, ids.clone());
         }
         for pattern in matched {
             for (thread, ids) in &pattern.subscribers.by_thread {
-                parts.of(*thread).add_matched(pattern.head.clone(), ids.clone());
+                messages.message_to(*thread).add_matched(pattern.head.clone(), ids.clone());
             }
         }
-        let receivers = parts.all.iter().map(|(_, published)| published.receivers()).sum();
-        let mut told: SmallVec<[u32; 4]> = SmallVec::new();
-        for (thread, published) in parts.all {
+        let receivers = messages.all.iter().map(|(_, published)| published.receivers()).sum();
+        let mut notified: SmallVec<[u32; 4]> = SmallVec::new();
+        for (thread, published) in messages.all {
             threads.put(thread as usize, published);
-            told.push(thread);
+            notified.push(thread);
         }
         drop((patterns, part));
-        told.into_iter().for_each(|thread| threads.ring(thread as usize));
+        notified.into_iter().for_each(|thread| threads.ring(thread as usize));
         Ok(receivers)
     }
 
-    /// The parts of all `names`, each once, held in ascending order.
-    fn hold<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Held<'_> {
+    /// Locks the parts of all `names` in ascending order, each once.
+    fn lock_parts<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> LockedParts<'_> {
         let slots: BTreeSet<usize> = names.map(|name| self.slot_of(name)).collect();
         let parts = slots.into_iter().map(|slot| (slot, self.slots[slot].lock())).collect();
-        Held { registry: self, parts }
+        LockedParts { registry: self, parts }
     }
 
-    /// Has the client listen to all `names`, at one moment unless they are very many; each gets the name
-    /// as it is shared.
+    /// Subscribes the client to all `names`, atomically unless they are very many. Each entry gets
+    /// the shared name.
     pub fn subscribe<'n>(
         &self,
         client: u64,
@@ -384,40 +386,46 @@ impl Registry {
                 self.pattern_count.store(patterns.all.len(), Ordering::Release);
                 continue;
             }
-            let mut held = self.hold(some.iter().map(|(name, _)| *name));
+            let mut locked = self.lock_parts(some.iter().map(|(name, _)| *name));
             for (name, shared) in some {
-                **shared = Some(held.add(kind, name, thread, client));
+                **shared = Some(locked.add(kind, name, thread, client));
             }
         }
     }
 
-    /// Has the client listen to none of `names` any more, at one moment unless they are very many.
+    /// Unsubscribes the client from `names`, atomically unless they are very many.
     pub fn unsubscribe(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
-        names.chunks(at_once(names.len())).for_each(|some| self.forget(client, thread, kind, some));
+        names
+            .chunks(at_once(names.len()))
+            .for_each(|some| self.unsubscribe_atomically(client, thread, kind, some));
     }
 
-    /// As [`Registry::unsubscribe`], at one moment.
-    fn forget(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
+    /// Like [`Registry::unsubscribe`], always atomically.
+    fn unsubscribe_atomically(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
         if kind == Kind::Pattern {
             let mut patterns = self.write_patterns();
             names.iter().for_each(|name| patterns.remove(name, thread, client));
             return self.pattern_count.store(patterns.all.len(), Ordering::Release);
         }
-        let mut held = self.hold(names.iter().map(|name| &name[..]));
-        names.iter().for_each(|name| held.remove(kind, name, thread, client));
+        let mut locked = self.lock_parts(names.iter().map(|name| &name[..]));
+        names.iter().for_each(|name| locked.remove(kind, name, thread, client));
     }
 
-    /// The client listens to nothing any more. Not at one moment: nobody can tell.
+    /// Removes all subscriptions of a client that leaves. Not atomic, since no client can see the
+    /// difference.
     pub fn leave(&self, client: u64, thread: usize, subscriber: &Subscriber) {
         for kind in Kind::ALL {
             let names: Vec<Name> = subscriber.each(kind).cloned().collect();
-            names.chunks(PIECE).for_each(|some| self.forget(client, thread, kind, some));
+            names
+                .chunks(CHUNK)
+                .for_each(|some| self.unsubscribe_atomically(client, thread, kind, some));
         }
     }
 
-    /// The client moves to another thread: from now on, messages go there. While the answer is held
-    /// nobody publishes: all messages of before are in the old thread's mailbox, and what is put into
-    /// the new one's comes before those of after. O(what it listens to).
+    /// Moves the subscriptions of a client to another thread, which gets all later messages.
+    /// Nothing can be published while the returned guard is held: all earlier messages are in the
+    /// old thread's mailbox, and anything put into the new thread's mailbox precedes all later
+    /// ones. O(subscriptions).
     pub fn relocate(
         &self,
         client: u64,
@@ -426,69 +434,69 @@ impl Registry {
         subscriber: &Subscriber,
     ) -> Moment<'_> {
         let parts = self.slots.iter().enumerate().map(|(n, slot)| (n, slot.lock())).collect();
-        let mut held = Held { registry: self, parts };
+        let mut locked = LockedParts { registry: self, parts };
         let mut patterns = self.write_patterns();
         for kind in [Kind::Channel, Kind::Shard] {
             for name in subscriber.each(kind) {
-                held.add(kind, name, to, client);
-                held.remove(kind, name, from, client);
+                locked.add(kind, name, to, client);
+                locked.remove(kind, name, from, client);
             }
         }
         for name in subscriber.each(Kind::Pattern) {
             patterns.add(name, to, client);
             patterns.remove(name, from, client);
         }
-        Moment { _held: held, _patterns: patterns }
+        Moment { _parts: locked, _patterns: patterns }
     }
 
-    /// How many listen to `channel` by its name.
+    /// The number of subscribers of `channel` by its name.
     pub fn subscribers(&self, kind: Kind, channel: &[u8]) -> usize {
         let slot = &self.slots[self.slot_of(channel)];
         slot.lock().get(kind, channel).map_or(0, Subscribers::len)
     }
 
-    /// The names of all channels of a kind. O(channels); parts are looked at one after the other.
+    /// The names of all channels of a kind. O(channels). Locks one part at a time.
     pub fn channels(&self, kind: Kind) -> Vec<Name> {
         let mut all = Vec::new();
         for slot in &self.slots {
             if slot.names.load(Ordering::Acquire) > 0 {
-                all.extend(slot.lock().of(kind).keys().cloned());
+                all.extend(slot.lock().names_mut(kind).keys().cloned());
             }
         }
         all
     }
 
-    /// All patterns, in the order in which their messages come.
+    /// All patterns, in the order of their messages.
     #[cfg(test)]
     pub fn patterns(&self) -> Vec<Name> {
         self.read_patterns().all.iter().map(|pattern| pattern.name.clone()).collect()
     }
 
-    /// How many channels of a kind there are. O(parts).
+    /// The number of channels of a kind. O(parts).
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Pattern => self.pattern_count.load(Ordering::Acquire),
             Kind::Channel | Kind::Shard => {
                 let busy = self.slots.iter().filter(|s| s.names.load(Ordering::Acquire) > 0);
-                busy.map(|slot| slot.lock().of(kind).len()).sum()
+                busy.map(|slot| slot.lock().names_mut(kind).len()).sum()
             }
         }
     }
 }
 
-/// Nobody publishes, subscribes or leaves while this is there.
+/// Blocks publications, subscriptions and removals while it exists.
 pub struct Moment<'a> {
-    _held: Held<'a>,
+    _parts: LockedParts<'a>,
     _patterns: RwLockWriteGuard<'a, Patterns>,
 }
 
-/// Some parts, locked.
-struct Held<'a> {
+/// Locked parts.
+struct LockedParts<'a> {
     registry: &'a Registry,
     parts: SmallVec<[(usize, MutexGuard<'a, Part>); 4]>,
 }
 
-impl Held<'_> {
+impl LockedParts<'_> {
     fn part(&mut self, name: &[u8]) -> (&Slot, &mut Part) {
         let slot = self.registry.slot_of(name);
         let at = self.parts.binary_search_by_key(&slot, |(n, _)| *n).expect("held");
@@ -497,7 +505,7 @@ impl Held<'_> {
 
     fn add(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) -> Name {
         let (slot, part) = self.part(name);
-        let names = part.of(kind);
+        let names = part.names_mut(kind);
         let shared = match names.get_key_value(name) {
             Some((shared, _)) => shared.clone(),
             None => name.into(),
@@ -509,7 +517,7 @@ impl Held<'_> {
 
     fn remove(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) {
         let (slot, part) = self.part(name);
-        let names = part.of(kind);
+        let names = part.names_mut(kind);
         if let Some(subscribers) = names.get_mut(name) {
             subscribers.remove(thread, client);
             if subscribers.is_empty() {
@@ -521,18 +529,18 @@ impl Held<'_> {
     }
 }
 
-/// One message for each thread, in the making.
-struct Parts {
+/// One message for each thread, under construction.
+struct MessagesByThread {
     tail: Blob,
     all: SmallVec<[(u32, Published); 2]>,
 }
 
-impl Parts {
+impl MessagesByThread {
     fn new(tail: Blob) -> Self {
-        Parts { tail, all: SmallVec::new() }
+        MessagesByThread { tail, all: SmallVec::new() }
     }
 
-    fn of(&mut self, thread: u32) -> &mut Published {
+    fn message_to(&mut self, thread: u32) -> &mut Published {
         let found = self.all.iter().position(|(t, _)| *t == thread);
         let at = found.unwrap_or_else(|| {
             self.all.push((thread, Published::new(self.tail.clone())));

@@ -1,11 +1,12 @@
-//! Messages that follow each other to the same receivers: a publisher's batch.
+//! Consecutive messages to the same receivers: a publisher's batch.
 //!
-//! A thousand subscribers get sixteen messages. One after the other, that is sixteen thousand times finding a client,
-//! looking how it is and appending three pieces of text. As a run it is a thousand times finding a client and
-//! appending one piece, which was put together once. What each client is sent is the same.
+//! Suppose that a thousand subscribers get sixteen messages. Delivered one by one, that is sixteen
+//! thousand times looking up a client, checking its state and appending three pieces of text. As a
+//! run, it is a thousand times looking up a client and appending one piece, which was encoded once.
+//! Each client is sent the same bytes.
 //!
-//! Nothing else is handled between the messages of a run, so a run is worth no more than the order of its messages:
-//! a client that has looked ahead into the middle of it gets the rest one by one.
+//! A thread handles nothing else between the messages of a run, so the order stays the same. A
+//! client that has read ahead into the middle of a run gets the other messages one by one.
 
 use crate::message::{Ids, Part, Published};
 use smallvec::{SmallVec, smallvec};
@@ -13,19 +14,20 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use weft_resp::{Proto, Reply};
 
-/// Runs have so many bytes for each client, at most: what it takes is looked at between two of them.
-const MOST_BYTES: usize = 16 << 10;
-/// For fewer receivers putting it together does not pay.
-const FEWEST_RECEIVERS: usize = 4;
+/// The maximum number of bytes of a run for each client. Output buffer limits are checked between
+/// runs.
+const MAX_BYTES: usize = 16 << 10;
+/// For fewer receivers, encoding a run does not pay.
+const MIN_RECEIVERS: usize = 4;
 
-/// See the module.
+/// Consecutive messages to the same receivers.
 #[derive(Debug)]
 pub struct Run {
-    /// The number of the first message; the others have those behind it.
+    /// The number of the first message. The others have the next numbers.
     first: u64,
     messages: SmallVec<[Box<Published>; 4]>,
     bytes: usize,
-    /// All messages, for each protocol that was asked for.
+    /// The encoded messages, for each protocol requested so far.
     resp2: OnceCell<Vec<u8>>,
     resp3: OnceCell<Vec<u8>>,
 }
@@ -37,18 +39,18 @@ impl Run {
         Run { first: number, messages: smallvec![message], bytes, resp2, resp3 }
     }
 
-    /// Adds the message that comes next, unless it begins another run.
+    /// Adds the next message, if it belongs to the run.
     ///
     /// # Errors
-    /// The message, which goes to others or is too long.
+    /// Returns the message if it has other receivers or would make the run too long.
     pub fn add(&mut self, message: Box<Published>) -> Result<(), Box<Published>> {
         let bytes = match (self.messages[0].only(), message.only()) {
             (Some((before, to)), Some((part, ids))) => {
                 let belongs = Arc::ptr_eq(to, ids)
-                    && ids.len() >= FEWEST_RECEIVERS
+                    && ids.len() >= MIN_RECEIVERS
                     && part.is_copied()
                     && before.is_copied()
-                    && self.bytes + part.bytes() <= MOST_BYTES;
+                    && self.bytes + part.bytes() <= MAX_BYTES;
                 belongs.then(|| part.bytes())
             }
             _ => None,
@@ -59,7 +61,7 @@ impl Run {
         Ok(())
     }
 
-    /// The receivers of all messages, where there are several.
+    /// The receivers of all messages, if there are several messages.
     pub fn together(&self) -> Option<&Ids> {
         let (_, ids) = self.messages[0].only()?;
         (self.messages.len() > 1).then_some(ids)
@@ -70,12 +72,12 @@ impl Run {
         self.first
     }
 
-    /// Each message, with its number.
+    /// Each message with its number.
     pub fn each(&self) -> impl Iterator<Item = (u64, &Published)> {
         (self.first..).zip(self.messages.iter().map(|message| &**message))
     }
 
-    /// What a client that has seen none of them is sent, where there are several.
+    /// The bytes for a client that has read none of the messages ahead.
     pub fn bytes(&self, proto: Proto) -> &[u8] {
         let encoded = match proto {
             Proto::Resp2 => &self.resp2,
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_goes_to_the_same_receivers_by_one_way() {
+    fn runs_have_one_set_of_receivers_and_one_part() {
         let (many, others): (Ids, Ids) = (Arc::new(vec![1, 2, 3, 4]), Arc::new(vec![1, 2, 3, 4]));
         let mut run = Run::new(7, to(&many, b"a"));
         assert!(run.together().is_none());
@@ -134,6 +136,6 @@ mod tests {
         let many: Ids = Arc::new(vec![1, 2, 3, 4]);
         let mut run = Run::new(0, to(&many, &[b'x'; 200]));
         while run.add(to(&many, &[b'x'; 200])).is_ok() {}
-        assert!(run.bytes <= MOST_BYTES && run.bytes + 300 > MOST_BYTES);
+        assert!(run.bytes <= MAX_BYTES && run.bytes + 300 > MAX_BYTES);
     }
 }

@@ -1,9 +1,10 @@
-//! The order of messages, simulated: threads with mailboxes, clients that subscribe, unsubscribe,
-//! execute commands and move, publishers anywhere, in any order that a seed gives.
+//! Simulates the order of messages: threads with mailboxes, clients that subscribe, unsubscribe,
+//! execute commands and move, and publishers on any thread. A seed determines the order of all
+//! steps.
 //!
-//! What is drawn are the steps that are atomic in the server: a publication, a change of the
-//! registry, the handling of one message of a mailbox, a command of a client with what comes in front
-//! of its reply. The registry, the mail and the messages are the real ones.
+//! Each drawn step is atomic in the server: a publication, a change of the registry, the handling
+//! of one message of a mailbox, or a client's command with the messages delivered before its reply.
+//! The registry, the inboxes and the messages are the real ones.
 
 use crate::mail::{Addressed, Mail, To};
 use crate::message::Published;
@@ -20,17 +21,17 @@ const CLIENTS: u64 = 18;
 const CHANNELS: [&str; 3] = ["a", "ab", "b"];
 const PATTERNS: [&str; 2] = ["a*", "*b"];
 
-/// What can be in a mailbox.
-enum Letter {
+/// A message in a mailbox.
+enum InboxMessage {
     Published(Box<Published>),
     Moved(Box<Client>),
 }
 
-impl Addressed for Letter {
+impl Addressed for InboxMessage {
     fn to(&self) -> To {
         match self {
-            Letter::Published(_) => To::Listeners,
-            Letter::Moved(_) => To::Thread,
+            InboxMessage::Published(_) => To::Listeners,
+            InboxMessage::Moved(_) => To::Thread,
         }
     }
 }
@@ -43,11 +44,11 @@ struct Client {
 }
 
 #[derive(Default)]
-struct Mailboxes(RefCell<[VecDeque<Letter>; THREADS]>);
+struct Mailboxes(RefCell<[VecDeque<InboxMessage>; THREADS]>);
 
 impl Post for Mailboxes {
     fn put(&self, thread: usize, published: Published) {
-        self.0.borrow_mut()[thread].push_back(Letter::Published(Box::new(published)));
+        self.0.borrow_mut()[thread].push_back(InboxMessage::Published(Box::new(published)));
     }
 
     fn ring(&self, _thread: usize) {}
@@ -58,48 +59,49 @@ impl Post for Mailboxes {
 }
 
 impl Mailboxes {
-    fn take(&self, thread: usize) -> Option<Letter> {
+    fn take(&self, thread: usize) -> Option<InboxMessage> {
         self.0.borrow_mut()[thread].pop_front()
     }
 }
 
 #[derive(Default)]
 struct Thread {
-    mail: Mail<Letter>,
+    mail: Mail<InboxMessage>,
     clients: BTreeMap<u64, Client>,
 }
 
-/// How clients were handed runs of several messages.
+/// Counts how runs of several messages were delivered.
 #[derive(Default)]
-struct Seen {
+struct RunCounts {
     whole: usize,
-    the_rest: usize,
+    partial: usize,
 }
 
-struct World {
+struct Model {
     registry: Registry,
     mailboxes: Mailboxes,
     threads: [Thread; THREADS],
     rng: Rng,
     published: u64,
-    seen: Seen,
-    /// By client: what it is to get of messages and replies. While it moves, nobody owns it.
+    seen: RunCounts,
+    /// By client: the messages and replies that it must get. Kept here because a moving client
+    /// belongs to no thread.
     expected: BTreeMap<u64, Vec<u8>>,
-    /// What each client listens to, as the model has it.
-    listens: BTreeMap<u64, Vec<(Kind, &'static str)>>,
+    /// The subscriptions of each client in the model.
+    subscriptions: BTreeMap<u64, Vec<(Kind, &'static str)>>,
 }
 
-impl World {
-    fn new(seed: u64) -> World {
-        let mut world = World {
+impl Model {
+    fn new(seed: u64) -> Model {
+        let mut model = Model {
             registry: Registry::default(),
             mailboxes: Mailboxes::default(),
             threads: Default::default(),
             rng: Rng::new(seed),
             published: 0,
-            seen: Seen::default(),
+            seen: RunCounts::default(),
             expected: BTreeMap::new(),
-            listens: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
         };
         for id in 1..=CLIENTS {
             let client = Client {
@@ -108,16 +110,16 @@ impl World {
                 seen: 0,
                 out: Reply::new(Proto::Resp3),
             };
-            world.threads[id as usize % THREADS].clients.insert(id, client);
+            model.threads[id as usize % THREADS].clients.insert(id, client);
         }
-        world
+        model
     }
 
     fn draw(&mut self, n: usize) -> usize {
         (self.rng.next() % n as u64) as usize
     }
 
-    /// A thread, and a client that it owns.
+    /// A random thread, and a random client of it.
     fn draw_client(&mut self) -> Option<(usize, u64)> {
         let thread = self.draw(THREADS);
         let ids: Vec<u64> = self.threads[thread].clients.keys().copied().collect();
@@ -129,7 +131,7 @@ impl World {
         self.expected.entry(id).or_default().extend_from_slice(bytes);
     }
 
-    /// Some messages on one channel.
+    /// Publishes some messages on one channel.
     fn publish(&mut self) {
         let channel = CHANNELS[self.draw(CHANNELS.len())];
         for _ in 0..=self.draw(4) {
@@ -141,24 +143,25 @@ impl World {
         let patience = if self.draw(2) == 0 { Patience::Some } else { Patience::None };
         let message = self.published.to_string();
         let (name, text) = (channel.as_bytes(), message.as_bytes());
-        let told =
+        let published_to =
             self.registry.publish(Kind::Channel, name, text, patience, &self.mailboxes, &mut || {});
-        let Ok(receivers) = told else { return };
+        let Ok(receivers) = published_to else { return };
         self.published += 1;
         let mut count = 0;
-        for (id, listens) in &self.listens {
+        for (id, subscriptions) in &self.subscriptions {
             let mut push = Reply::new(Proto::Resp3);
-            if listens.contains(&(Kind::Channel, channel)) {
+            if subscriptions.contains(&(Kind::Channel, channel)) {
                 push.push(3);
                 push.bulk(b"message");
                 push.bulk(name);
                 push.bulk(text);
                 count += 1;
             }
-            // Patterns come in the order of the registry, which removals change.
+            // Pattern messages come in the order of the registry, which removals change.
             for pattern in self.registry.patterns() {
-                let own =
-                    listens.iter().any(|l| l.0 == Kind::Pattern && l.1.as_bytes() == &*pattern);
+                let own = subscriptions
+                    .iter()
+                    .any(|l| l.0 == Kind::Pattern && l.1.as_bytes() == &*pattern);
                 if own && weft_base::glob::matches(&pattern, name, false) {
                     push.push(4);
                     push.bulk(b"pmessage");
@@ -174,7 +177,7 @@ impl World {
         assert_eq!(receivers, count, "receivers of {channel}");
     }
 
-    /// As `pubsub::catch_up`.
+    /// Like `pubsub::catch_up`.
     fn catch_up(&mut self, thread: usize, id: u64) {
         let Thread { mail, clients } = &mut self.threads[thread];
         mail.stage(|| self.mailboxes.take(thread));
@@ -190,7 +193,7 @@ impl World {
         let joins = self.draw(2) == 0;
         self.catch_up(thread, id);
         let client = self.threads[thread].clients.get_mut(&id).expect("drawn");
-        let listens = self.listens.entry(id).or_default();
+        let subscriptions = self.subscriptions.entry(id).or_default();
         if joins {
             let names = [name.as_bytes()];
             client.subscriber.subscribe(
@@ -201,13 +204,13 @@ impl World {
                 || true,
                 |_, _| {},
             );
-            listens.push((kind, name));
-            listens.dedup();
+            subscriptions.push((kind, name));
+            subscriptions.dedup();
         } else {
             if client.subscriber.forget(kind, name.as_bytes()) {
                 self.registry.unsubscribe(id, thread, kind, &[name.as_bytes().into()]);
             }
-            listens.retain(|l| *l != (kind, name));
+            subscriptions.retain(|l| *l != (kind, name));
             self.catch_up(thread, id);
         }
         self.reply(thread, id);
@@ -225,7 +228,7 @@ impl World {
         self.reply(thread, id);
     }
 
-    /// As `Worker::move_out`.
+    /// Like `Worker::move_out`.
     fn relocate(&mut self) {
         let Some((from, id)) = self.draw_client() else { return };
         let to = self.draw(THREADS);
@@ -240,11 +243,11 @@ impl World {
         catch_up(mail, &mut client);
         client.seen = 0;
         drop(moment);
-        self.mailboxes.0.borrow_mut()[to].push_back(Letter::Moved(Box::new(client)));
+        self.mailboxes.0.borrow_mut()[to].push_back(InboxMessage::Moved(Box::new(client)));
     }
 
-    /// As `Worker::work_off`, for one message or some.
-    fn work(&mut self, thread: usize) -> bool {
+    /// Like `Worker::work_off`, for one or several messages.
+    fn process_mailbox(&mut self, thread: usize) -> bool {
         let most = 1 + self.draw(6);
         let mut run: Option<Run> = None;
         for n in 0..most {
@@ -252,30 +255,30 @@ impl World {
             match mail.next(|| self.mailboxes.take(thread)) {
                 None if n == 0 => return false,
                 None => break,
-                Some((_, Letter::Moved(client))) => {
-                    run.take().iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+                Some((_, InboxMessage::Moved(client))) => {
+                    run.take().iter().for_each(|run| deliver(clients, run, &mut self.seen));
                     clients.insert(client.id, *client);
                 }
-                Some((number, Letter::Published(message))) => {
+                Some((number, InboxMessage::Published(message))) => {
                     let begins = match &mut run {
                         Some(run) => run.add(message).err(),
                         None => Some(message),
                     };
                     if let Some(message) = begins {
                         let before = run.replace(Run::new(number, message));
-                        before.iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+                        before.iter().for_each(|run| deliver(clients, run, &mut self.seen));
                     }
                 }
             }
         }
         let clients = &mut self.threads[thread].clients;
-        run.iter().for_each(|run| hand_on(clients, run, &mut self.seen));
+        run.iter().for_each(|run| deliver(clients, run, &mut self.seen));
         true
     }
 
     fn check(&mut self) {
         for thread in 0..THREADS {
-            while self.work(thread) {}
+            while self.process_mailbox(thread) {}
         }
         for client in self.threads.iter().flat_map(|t| t.clients.values()) {
             let got = client.out.contiguous().unwrap_or_default();
@@ -286,8 +289,8 @@ impl World {
     }
 }
 
-/// As `Worker::hand_on`.
-fn hand_on(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut Seen) {
+/// Like `Worker::hand_on`.
+fn deliver(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut RunCounts) {
     if let Some(ids) = run.together() {
         for id in ids.iter() {
             let Some(client) = clients.get_mut(id) else { continue };
@@ -298,7 +301,7 @@ fn hand_on(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut Seen) {
             }
             for (_, message) in run.each().filter(|(number, _)| client.seen <= *number) {
                 message.parts().for_each(|(part, _)| part.write(Proto::Resp3, &mut client.out));
-                seen.the_rest += 1;
+                seen.partial += 1;
             }
         }
         return;
@@ -314,10 +317,10 @@ fn hand_on(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut Seen) {
     }
 }
 
-fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
+fn catch_up(mail: &Mail<InboxMessage>, client: &mut Client) {
     let Client { id, seen, out, .. } = client;
-    mail.since(*seen, *id, |letter| {
-        if let Letter::Published(published) = letter {
+    mail.since(*seen, *id, |message| {
+        if let InboxMessage::Published(published) = message {
             published.for_client(*id, |part| part.write(Proto::Resp3, out));
         }
     });
@@ -325,51 +328,52 @@ fn catch_up(mail: &Mail<Letter>, client: &mut Client) {
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_out_of_order() {
-    let (mut whole, mut the_rest) = (0, 0);
+fn no_message_is_lost_duplicated_or_reordered() {
+    let (mut whole, mut partial) = (0, 0);
     for seed in 1..=400 {
-        let mut world = World::new(seed);
+        let mut model = Model::new(seed);
         for _ in 0..600 {
-            match world.draw(16) {
-                0..=4 => world.publish(),
-                5..=7 => world.change(),
-                8 | 9 => world.command(),
-                10 => world.relocate(),
+            match model.draw(16) {
+                0..=4 => model.publish(),
+                5..=7 => model.change(),
+                8 | 9 => model.command(),
+                10 => model.relocate(),
                 thread => {
-                    world.work(thread % THREADS);
+                    model.process_mailbox(thread % THREADS);
                 }
             }
         }
-        world.check();
-        for (id, listens) in &world.listens {
-            let all = world.threads.iter().find_map(|t| t.clients.get(id)).expect("nobody is lost");
-            assert_eq!(listens.is_empty(), all.subscriber.is_empty());
+        model.check();
+        for (id, subscriptions) in &model.subscriptions {
+            let all =
+                model.threads.iter().find_map(|t| t.clients.get(id)).expect("no client is lost");
+            assert_eq!(subscriptions.is_empty(), all.subscriber.is_empty());
         }
-        whole += world.seen.whole;
-        the_rest += world.seen.the_rest;
+        whole += model.seen.whole;
+        partial += model.seen.partial;
     }
-    assert!(whole > 1000 && the_rest > 10, "runs: {whole} whole, of {the_rest} the rest");
+    assert!(whole > 1000 && partial > 10, "runs: {whole} whole, of {partial} the rest");
 }
 
 #[test]
-fn nothing_is_left_of_those_who_go() {
-    let mut world = World::new(7);
+fn leaving_clients_leave_no_entries() {
+    let mut model = Model::new(7);
     for _ in 0..300 {
-        world.change();
+        model.change();
     }
-    for (thread, place) in world.threads.iter().enumerate() {
+    for (thread, place) in model.threads.iter().enumerate() {
         for client in place.clients.values() {
-            world.registry.leave(client.id, thread, &client.subscriber);
+            model.registry.leave(client.id, thread, &client.subscriber);
         }
     }
-    assert!(Kind::ALL.iter().all(|kind| world.registry.count(*kind) == 0));
-    assert!(world.registry.channels(Kind::Channel).is_empty());
-    let quiet = world.registry.publish(
+    assert!(Kind::ALL.iter().all(|kind| model.registry.count(*kind) == 0));
+    assert!(model.registry.channels(Kind::Channel).is_empty());
+    let quiet = model.registry.publish(
         Kind::Channel,
         b"a",
         b"",
         Patience::Some,
-        &world.mailboxes,
+        &model.mailboxes,
         &mut || {},
     );
     assert_eq!(quiet, Ok(0));

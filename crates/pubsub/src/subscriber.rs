@@ -1,5 +1,4 @@
-//! What one client listens to. It belongs to the client's session, as the registry's part of it
-//! belongs to everybody.
+//! The subscriptions of one client. They belong to the client's session; the registry is shared.
 
 use crate::registry;
 use crate::registry::{Kind, Name, Registry, at_once, give_back};
@@ -7,19 +6,19 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_memory::size_class::map_entry;
 
-/// Bytes that a subscription takes here and in the registry.
+/// The memory of a subscription here and in the registry, in bytes.
 fn cost(kind: Kind, name: &[u8]) -> usize {
     const OWN: usize = map_entry(size_of::<(Name, u64)>());
     OWN + registry::cost(kind, name)
 }
 
-/// See the module.
+/// The subscriptions of one client.
 #[derive(Debug, Default)]
 pub struct Subscriber {
-    /// By kind: names, with numbers by which they can be told in their order.
+    /// By kind: the names, each with a number that gives their order.
     names: [HashMap<Name, u64, foldhash::fast::RandomState>; Kind::COUNT],
     next: u64,
-    /// Bytes of all subscriptions.
+    /// The memory of all subscriptions, in bytes.
     bytes: usize,
 }
 
@@ -28,7 +27,7 @@ impl Subscriber {
         self.names[kind as usize].len()
     }
 
-    /// How many there are of all kinds.
+    /// The number of subscriptions of all kinds.
     pub fn all(&self) -> usize {
         self.names.iter().map(HashMap::len).sum()
     }
@@ -37,8 +36,8 @@ impl Subscriber {
         self.names.iter().all(HashMap::is_empty)
     }
 
-    /// How many subscriptions the client is told: of channels and patterns together, or of shard
-    /// channels.
+    /// The number of subscriptions to report to the client: channels and patterns together, or
+    /// shard channels.
     pub fn told(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel | Kind::Pattern => self.len(Kind::Channel) + self.len(Kind::Pattern),
@@ -46,7 +45,7 @@ impl Subscriber {
         }
     }
 
-    /// Bytes of memory. O(1).
+    /// The memory in bytes. O(1).
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.bytes
     }
@@ -63,13 +62,14 @@ impl Subscriber {
         all.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// All names of a kind in no order.
+    /// All names of a kind, in no particular order.
     pub fn each(&self, kind: Kind) -> impl Iterator<Item = &Name> {
         self.names[kind as usize].keys()
     }
 
-    /// Listens to all `names`, at one moment unless they are very many, calling `told` for each of them in their
-    /// order. In the middle of very many it gives up when `goes_on` says so.
+    /// Subscribes to all `names`, atomically unless they are very many, and calls `told` for each
+    /// of them in order. With very many names, it stops between chunks when `goes_on` returns
+    /// `false`.
     pub fn subscribe(
         &mut self,
         registry: &Registry,
@@ -95,7 +95,8 @@ impl Subscriber {
         }
     }
 
-    /// Forgets `name`; whether the client listened to it. The registry is not told.
+    /// Removes `name` here, but not from the registry. Returns whether the client was subscribed to
+    /// it.
     pub fn forget(&mut self, kind: Kind, name: &[u8]) -> bool {
         let names = &mut self.names[kind as usize];
         let was = names.remove(name).is_some();
@@ -107,7 +108,7 @@ impl Subscriber {
     }
 }
 
-/// Numbers of subscriptions as other threads may see them.
+/// The numbers of subscriptions, readable by other threads.
 #[derive(Debug, Default)]
 pub struct Shown {
     pub channels: AtomicU32,
@@ -116,13 +117,13 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// How many there are of all kinds.
+    /// The number of subscriptions of all kinds.
     pub fn all(&self) -> usize {
         let all = [&self.channels, &self.patterns, &self.shards];
         all.iter().map(|n| n.load(Ordering::Relaxed) as usize).sum()
     }
 
-    /// Copies the numbers of `subscriber`; `None`: it listens to nothing.
+    /// Copies the numbers of `subscriber`; `None` means no subscriptions.
     pub fn renew(&self, subscriber: Option<&Subscriber>) {
         let len = |kind| subscriber.map_or(0, |subscriber| subscriber.len(kind) as u32);
         self.channels.store(len(Kind::Channel), Ordering::Relaxed);
@@ -130,7 +131,7 @@ impl Shown {
         self.shards.store(len(Kind::Shard), Ordering::Relaxed);
     }
 
-    /// Whether there are any.
+    /// Whether there are any subscriptions.
     pub fn any(&self) -> bool {
         self.all() > 0
     }

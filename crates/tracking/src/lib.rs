@@ -1,11 +1,13 @@
-//! Clients that cache what they read (CLIENT TRACKING): who has read which keys, and what they are sent.
+//! Client-side caching (CLIENT TRACKING): the clients that have read each key, and their
+//! invalidation messages.
 //!
-//! * [`Tracking`] - all of it
-//! * [`table`] - the readers of the keys of one shard; [`prefixes`]: clients that follow prefixes
-//! * [`tracker`] - one client, as other threads see it; [`own`]: as its own session does
-//! * [`message`] - what a client is sent
+//! * [`Tracking`] - the state of the server
+//! * [`table`] - the readers of the keys of one shard; [`prefixes`]: broadcasting mode
+//! * [`tracker`] - one client, as other threads see it; [`own`]: as its own session sees it
+//! * [`message`] - messages to a client
 //!
-//! No sockets, threads or commands: what sends a message is a function of the caller ([`tracker::Push`]).
+//! No sockets, threads or commands: the caller passes the function that sends a message
+//! ([`tracker::Push`]).
 //! See `docs/design/tracking.md`.
 
 pub mod message;
@@ -21,15 +23,16 @@ use table::{Readers, Table};
 use tracker::Receiver;
 use weft_keyspace::SHARDS;
 
-/// Clients that cache what they read: their tables of keys, the prefixes that they follow, and counts.
+/// The tracking state of the server: tables of keys by shard, prefixes, and counters.
 #[derive(Debug)]
 pub struct Tracking<C> {
-    /// By shard; each is locked only by who holds the shard, so nobody ever waits.
+    /// By shard. Only a thread that holds the shard locks its table, so the lock is never
+    /// contended.
     tables: Box<[Mutex<Table<C>>]>,
     pub prefixes: Prefixes<C>,
-    /// Clients that have tracking on.
+    /// The number of clients that have tracking on.
     pub clients: AtomicUsize,
-    /// Keys in all tables, and their readers.
+    /// The number of keys in all tables, and of their readers.
     pub keys: AtomicUsize,
     pub readers: AtomicUsize,
 }
@@ -47,32 +50,32 @@ impl<C> Default for Tracking<C> {
 }
 
 impl<C: Receiver> Tracking<C> {
-    /// The table of `shard`, which the caller holds.
+    /// The table of `shard`. The caller must hold the shard.
     pub fn table(&self, shard: u16) -> MutexGuard<'_, Table<C>> {
         self.tables[usize::from(shard)].lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Clients that have tracking on.
+    /// The number of clients that have tracking on.
     pub fn clients(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Keys that are remembered.
+    /// The number of tracked keys.
     pub fn keys(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
 
-    /// Of all keys together, the clients that have read them.
+    /// The number of readers of all tracked keys.
     pub fn readers(&self) -> usize {
         self.readers.load(Ordering::Relaxed)
     }
 
-    /// Prefixes that are followed.
+    /// The number of prefixes that clients follow.
     pub fn prefixes(&self) -> usize {
         self.prefixes.count()
     }
 
-    /// A key with these readers was forgotten.
+    /// Subtracts a key with these readers from the counters.
     pub fn forgot(&self, readers: &Readers<C>) {
         self.keys.fetch_sub(1, Ordering::Relaxed);
         self.readers.fetch_sub(readers.len(), Ordering::Relaxed);

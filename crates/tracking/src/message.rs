@@ -1,40 +1,40 @@
-//! What a client is told of the values that it keeps.
+//! Invalidation messages to clients that cache values.
 //!
 //! ```text
-//!  RESP3, itself or where it redirects to     >2 invalidate [key ...]
-//!  RESP2, a subscriber to which it redirects  *3 message __redis__:invalidate [key ...]
-//!  RESP2 otherwise                            nothing: it could not be told from a reply
+//!  RESP3, the client or its redirect target  >2 invalidate [key ...]
+//!  RESP2, a subscribed redirect target       *3 message __redis__:invalidate [key ...]
+//!  RESP2 otherwise                           nothing: the client could not distinguish it from a reply
 //! ```
 //!
-//! Which of these it is, is found when the message is written, by the thread of the client that gets
-//! it: only there protocol and subscriptions can't change meanwhile. The keys are encoded once for all
-//! who get the message.
+//! The thread of the receiving client selects the form when it writes the message. Only there the
+//! protocol and the subscriptions can't change meanwhile. The keys are encoded once for all
+//! receivers.
 
 use std::sync::Arc;
 use weft_resp::{Blob, Proto, Reply};
 
-/// Arrays of so many bytes and more are not copied to each client's output.
+/// Arrays of at least this many bytes are shared, not copied to each client's output.
 const SHARE_FROM: usize = 512;
 
-/// What a message costs its thread beside its bytes, in bytes.
+/// The fixed cost of a message for its thread, in bytes.
 const FIXED_WEIGHT: usize = 64;
 
-/// The channel on which subscribers in RESP2 hear of it.
+/// The channel for invalidations to RESP2 subscribers.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// What has happened.
+/// The contents of a message.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// These keys have changed: an array of them, encoded.
+    /// These keys have changed: an encoded array.
     Keys(Blob),
-    /// Nothing is true any more.
+    /// All cached values are invalid.
     All,
-    /// The client of this number, to which invalidations were to go, is gone.
+    /// The redirect target with this client id is gone.
     Broken(u64),
 }
 
 impl News {
-    /// That one or more keys have changed.
+    /// The message that these keys have changed.
     pub fn of<'k>(keys: impl ExactSizeIterator<Item = &'k [u8]>) -> News {
         let mut digits = itoa::Buffer::new();
         let mut array = Vec::with_capacity(64);
@@ -51,23 +51,23 @@ impl News {
         News::Keys(Arc::new(array))
     }
 
-    /// As a message to the client that has read the keys, or to the one that it redirects to.
+    /// Addresses the message to the client that has read the keys, or to its redirect target.
     pub fn to(&self, redirected: bool) -> Message {
         Message { news: self.clone(), redirected }
     }
 }
 
-/// What is on its way to one client.
+/// A message to one client.
 #[derive(Clone, Debug)]
 pub struct Message {
     news: News,
-    /// Another client has read the keys.
+    /// The receiver is a redirect target.
     redirected: bool,
 }
 
 impl Message {
-    /// What it costs the thread that hands it on, and in memory: in bytes. The keys are in memory once
-    /// for all who are told.
+    /// The cost of delivering the message and of its memory, in bytes. All receivers share the
+    /// memory of the keys.
     pub fn weight(&self) -> usize {
         FIXED_WEIGHT
             + match &self.news {
@@ -76,8 +76,8 @@ impl Message {
             }
     }
 
-    /// Appends the message to the output of a client that speaks `proto` and possibly subscribes to
-    /// some channel: whatever channel that is.
+    /// Appends the message to the output of a client with protocol `proto`. `subscribes` says
+    /// whether the client is subscribed to any channel.
     pub fn write(&self, proto: Proto, subscribes: bool, reply: &mut Reply) {
         let told_by_channel = proto == Proto::Resp2 && self.redirected && subscribes;
         match (&self.news, proto) {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_what_in_which_form() {
+    fn forms_depend_on_protocol_and_redirection() {
         let keys = News::of([&b"a"[..], b"key"].into_iter());
         let (own, others) = (keys.to(false), keys.to(true));
         let pushed = ">2|$10|invalidate|*2|$1|a|$3|key|";
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_and_nothing() {
+    fn invalidate_all_and_broken_redirection() {
         let all = News::All.to(true);
         assert_eq!(shown(&all, Proto::Resp3, false), ">2|$10|invalidate|_|");
         assert_eq!(shown(&all, Proto::Resp2, true), "*3|$7|message|$20|__redis__:invalidate|$-1|");

@@ -1,58 +1,60 @@
-//! What a session knows of its own client's tracking: whether what it reads now is remembered.
+//! A session's view of its own client's tracking: whether the keys that it reads now are tracked.
 //!
-//! CLIENT CACHING is about the next command, or the transaction that it begins. The reference forgets
-//! it at the end of a command; here that is found at the beginning of the next one, so that the end of
-//! commands need not look for it.
+//! CLIENT CACHING applies to the next command, or to the transaction that it begins. The reference
+//! resets it at the end of a command. Here it is reset at the beginning of the next one, so the end
+//! of a command needs no check.
 
 use crate::tracker::{Mode, Receiver, Tracker};
 use std::sync::Arc;
 use weft_commands::Flags;
 
-/// See the module.
+/// The tracking state of a session.
 #[derive(Debug)]
 pub struct Own<C> {
     pub tracker: Arc<Tracker<C>>,
-    /// CLIENT CACHING was called.
+    /// CLIENT CACHING was called and still applies.
     caching: bool,
-    /// For a command that has begun, which is not one of CLIENT's.
-    spent: bool,
+    /// A command other than CLIENT has begun since.
+    command_began: bool,
 }
 
 impl<C> Clone for Own<C> {
     fn clone(&self) -> Self {
-        let Own { tracker, caching, spent } = self;
-        Own { tracker: tracker.clone(), caching: *caching, spent: *spent }
+        let Own { tracker, caching, command_began } = self;
+        Own { tracker: tracker.clone(), caching: *caching, command_began: *command_began }
     }
 }
 
 impl<C: Receiver> Own<C> {
     pub fn new(tracker: Arc<Tracker<C>>) -> Self {
-        Own { tracker, caching: false, spent: false }
+        Own { tracker, caching: false, command_began: false }
     }
 
-    /// A command begins (one of CLIENT's: `is_client_command`), outside of a transaction or in one that is being put together.
+    /// Called when a command begins. `is_client_command` is set for CLIENT and its subcommands;
+    /// `in_transaction` for commands of a transaction, also while it is queued.
     pub fn begin(&mut self, is_client_command: bool, in_transaction: bool) {
-        if self.spent && !in_transaction {
+        if self.command_began && !in_transaction {
             self.caching = false;
         }
-        self.spent = !is_client_command;
+        self.command_began = !is_client_command;
     }
 
-    /// CLIENT CACHING is for the next command.
+    /// Sets CLIENT CACHING for the next command.
     pub fn set_caching(&mut self) {
-        (self.caching, self.spent) = (true, false);
+        (self.caching, self.command_began) = (true, false);
     }
 
-    /// It is no more for what comes behind the present command.
+    /// Ends CLIENT CACHING after the current command.
     pub fn spend(&mut self) {
-        self.spent = true;
+        self.command_began = true;
     }
 
     pub fn is_caching(&self) -> bool {
         self.caching
     }
 
-    /// The reader that is to be remembered for the keys of a command with these flags, if any is.
+    /// The tracker that must be recorded as a reader for the keys of a command with these flags, if
+    /// any.
     pub fn reader(&self, flags: Flags) -> Option<&Arc<Tracker<C>>> {
         let mode = self.tracker.mode();
         let reads = flags.has(Flags::READONLY) && !flags.has(Flags::PUBSUB);

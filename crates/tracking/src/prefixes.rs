@@ -1,7 +1,8 @@
-//! Clients that are told of all keys of some prefixes, whether they have read them or not.
+//! Broadcasting mode: clients that are notified of all changed keys with certain prefixes, read or
+//! not.
 //!
-//! What has changed as one group is told by one message for each prefix, with its keys in order and
-//! each of them once.
+//! The keys that have changed as one group give one message for each prefix. It has the keys in
+//! order, each of them once.
 
 use crate::message::News;
 use crate::tracker::{Mode, Push, Receiver, Tracker};
@@ -11,22 +12,24 @@ use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use weft_keyspace::stale::Changed;
 use weft_pubsub::registry::give_back;
 
-/// Prefixes that are added or removed at once: who changes a key may wait for that.
+/// The number of prefixes added or removed under one lock, for which threads that change keys may
+/// wait.
 const AT_ONCE: usize = 64;
 
 type Followers<C> = BTreeMap<u64, Arc<Tracker<C>>>;
 
-/// See the module.
+/// The prefixes of all clients.
 #[derive(Debug)]
 pub struct Prefixes<C> {
-    all: RwLock<All<C>>,
+    all: RwLock<PrefixMap<C>>,
     len: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct All<C> {
+struct PrefixMap<C> {
     followers: HashMap<Box<[u8]>, Followers<C>, foldhash::fast::RandomState>,
-    /// How many prefixes of each length there are: a key is looked for by its beginnings of these.
+    /// The number of prefixes of each length: a key is looked up by its beginnings of these
+    /// lengths.
     lengths: BTreeMap<usize, usize>,
 }
 
@@ -36,13 +39,13 @@ impl<C> Default for Prefixes<C> {
     }
 }
 
-impl<C> Default for All<C> {
+impl<C> Default for PrefixMap<C> {
     fn default() -> Self {
-        All { followers: HashMap::default(), lengths: BTreeMap::new() }
+        PrefixMap { followers: HashMap::default(), lengths: BTreeMap::new() }
     }
 }
 
-impl<C: Receiver> All<C> {
+impl<C: Receiver> PrefixMap<C> {
     fn add(&mut self, prefix: &[u8], tracker: &Arc<Tracker<C>>) {
         if !self.followers.contains_key(prefix) {
             *self.lengths.entry(prefix.len()).or_default() += 1;
@@ -67,27 +70,30 @@ impl<C: Receiver> All<C> {
         }
     }
 
-    /// The prefixes with which `key` begins, and who follows them, the shortest first. Expected
-    /// O(lengths of prefixes).
-    fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Followers<C>)> {
+    /// The prefixes of `key` and their followers, the shortest first. Expected O(distinct prefix
+    /// lengths).
+    fn prefixes_of<'a>(
+        &'a self,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = (&'a [u8], &'a Followers<C>)> {
         let lengths = self.lengths.range(..=key.len()).map(|(len, _)| &key[..*len]);
         lengths.filter_map(|prefix| Some((prefix, self.followers.get(prefix)?)))
     }
 }
 
-/// Who follows a prefix, and keys that begin with it, each with who has changed it.
+/// The followers of a prefix, and the changed keys with it, each with the client that changed it.
 type Found<'a, C> = (&'a Followers<C>, Vec<(&'a [u8], u64)>);
 
 impl<C: Receiver> Prefixes<C> {
-    /// How many prefixes are followed.
+    /// The number of prefixes that clients follow.
     pub fn count(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Calls `change` with the list of all, and `changed` with whether anybody follows any, if that is
-    /// another answer now, while nobody changes that.
-    fn change(&self, change: impl FnOnce(&mut All<C>), changed: impl FnOnce(bool)) {
-        let mut all: RwLockWriteGuard<'_, All<C>> =
+    /// Calls `change` with all prefixes. Calls `changed` if the answer to "does any client follow a
+    /// prefix" changes, with the new answer and under the lock.
+    fn change(&self, change: impl FnOnce(&mut PrefixMap<C>), changed: impl FnOnce(bool)) {
+        let mut all: RwLockWriteGuard<'_, PrefixMap<C>> =
             self.all.write().unwrap_or_else(|p| p.into_inner());
         let had = !all.followers.is_empty();
         change(&mut all);
@@ -98,43 +104,49 @@ impl<C: Receiver> Prefixes<C> {
         }
     }
 
-    /// Has the client follow `prefixes`, and those that it follows already. `changed` is called with
-    /// whether anybody follows any, when that changes and while nobody changes it.
+    /// Adds `prefixes` to those that the client follows. Calls `changed` under the lock if the
+    /// answer to "does any client follow a prefix" changes.
     pub fn follow(&self, tracker: &Arc<Tracker<C>>, prefixes: &[&[u8]], changed: impl Fn(bool)) {
-        for some in prefixes.chunks(AT_ONCE) {
+        for chunk in prefixes.chunks(AT_ONCE) {
             let mut own = tracker.prefixes();
-            own.extend(tracker, some);
-            self.change(|all| some.iter().for_each(|prefix| all.add(prefix, tracker)), &changed);
+            own.extend(tracker, chunk);
+            self.change(|all| chunk.iter().for_each(|prefix| all.add(prefix, tracker)), &changed);
         }
     }
 
-    /// The client follows nothing any more.
+    /// Removes all prefixes of the client.
     pub fn leave(&self, tracker: &Tracker<C>, changed: impl Fn(bool)) {
         let own = tracker.prefixes().take();
-        for some in own.chunks(AT_ONCE) {
+        for chunk in own.chunks(AT_ONCE) {
             let client = tracker.client;
-            self.change(|all| some.iter().for_each(|prefix| all.remove(prefix, client)), &changed);
+            self.change(|all| chunk.iter().for_each(|prefix| all.remove(prefix, client)), &changed);
         }
     }
 
-    /// Tells of keys that have changed as one group. O(keys * (log(keys) + lengths of prefixes)) beside
-    /// what is told.
+    /// Notifies followers of keys that have changed as one group. O(keys * (log(keys) + prefix
+    /// lengths)), plus the messages.
     pub fn spread(&self, push: Push<'_, C>, changed: &[Changed]) {
-        // Of a key that several have changed, the last one counts.
+        // If several clients have changed a key, the last one counts.
         let keys: BTreeMap<&[u8], u64> = changed.iter().map(|(key, by)| (&**key, *by)).collect();
         let all = self.all.read().unwrap_or_else(|p| p.into_inner());
         let mut found: BTreeMap<&[u8], Found<'_, C>> = BTreeMap::new();
         for (key, by) in &keys {
-            for (prefix, followers) in all.of(key) {
-                let (_, those) = found.entry(prefix).or_insert((followers, Vec::new()));
-                those.push((key, *by));
+            for (prefix, followers) in all.prefixes_of(key) {
+                let (_, changed_keys) = found.entry(prefix).or_insert((followers, Vec::new()));
+                changed_keys.push((key, *by));
             }
         }
-        found.values().for_each(|(followers, those)| tell(push, followers, those));
+        found
+            .values()
+            .for_each(|(followers, changed_keys)| notify_followers(push, followers, changed_keys));
     }
 }
 
-fn tell<C: Receiver>(push: Push<'_, C>, followers: &Followers<C>, keys: &[(&[u8], u64)]) {
+fn notify_followers<C: Receiver>(
+    push: Push<'_, C>,
+    followers: &Followers<C>,
+    keys: &[(&[u8], u64)],
+) {
     let news = News::of(keys.iter().map(|(key, _)| *key));
     for (client, tracker) in followers {
         let own = |by: &u64| tracker.mode().has(Mode::NOLOOP) && by == client;
@@ -157,10 +169,10 @@ mod tests {
 
     #[test]
     fn prefixes_of_a_key() {
-        let mut all: All<Client> = All::default();
-        let tracker = Arc::new(Tracker::of_nobody(1));
-        let names = |all: &All<Client>, key: &[u8]| -> Vec<String> {
-            all.of(key).map(|(name, _)| String::from_utf8_lossy(name).into()).collect()
+        let mut all: PrefixMap<Client> = PrefixMap::default();
+        let tracker = Arc::new(Tracker::without_receiver(1));
+        let names = |all: &PrefixMap<Client>, key: &[u8]| -> Vec<String> {
+            all.prefixes_of(key).map(|(name, _)| String::from_utf8_lossy(name).into()).collect()
         };
         for prefix in ["", "a", "ab", "b", "abc"] {
             all.add(prefix.as_bytes(), &tracker);

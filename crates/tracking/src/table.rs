@@ -1,26 +1,27 @@
-//! Which clients have read which keys of one shard, since they were told last that a key has changed.
+//! The readers of the keys of one shard, since the last message about each key.
 //!
-//! A table is looked at by who holds its shard. Keys stand in a row as well as in an index, so that one
-//! can be drawn at random when there are too many. Keys of one name in several databases are one.
+//! Only a thread that holds the shard accesses its table. The keys are in a vector as well as in an
+//! index, so that a random one can be evicted when there are too many. Keys of the same name in
+//! several databases count as one.
 //!
-//! Of a client that is gone its place may be left. What is left is thrown away when the readers of a
-//! key have doubled, so that a key which is read by many clients in turn, and never written, keeps at
-//! most twice as many as there are.
+//! Entries of clients that have left may stay. They are removed when the number of a key's readers
+//! has doubled. So a key that many clients read in turn, and none writes, keeps at most twice as
+//! many entries as there are clients.
 
 use crate::tracker::{Receiver, Tracker};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Readers up to which nobody looks for the dead.
-const FEW: u32 = 16;
+/// Up to this many readers, no search for left clients.
+const MIN_CLEANUP: u32 = 16;
 
-/// Clients that have read a key, in the order of their numbers.
+/// The clients that have read a key, in ascending order of ids.
 pub type Readers<C> = Vec<Arc<Tracker<C>>>;
 
-/// See the module.
+/// The readers of the keys of one shard.
 #[derive(Debug)]
 pub struct Table<C> {
-    /// Where in `keys` each is.
+    /// The position of each key in `keys`.
     index: HashMap<Arc<[u8]>, usize, foldhash::fast::RandomState>,
     keys: Vec<Key<C>>,
 }
@@ -29,16 +30,16 @@ pub struct Table<C> {
 struct Key<C> {
     name: Arc<[u8]>,
     readers: Readers<C>,
-    /// From so many readers on the dead are thrown away.
-    clear_at: u32,
+    /// The number of readers at which the entries of left clients are removed.
+    cleanup_at: u32,
 }
 
-/// What [`Table::add`] has made of the numbers of keys and readers.
+/// The changes of [`Table::add`] to the numbers of keys and readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Added {
     pub keys: usize,
     pub readers: usize,
-    /// Readers that were thrown away.
+    /// Removed entries of left clients.
     pub dead: usize,
 }
 
@@ -49,7 +50,7 @@ impl<C> Default for Table<C> {
 }
 
 impl<C: Receiver> Table<C> {
-    /// How many keys are remembered.
+    /// The number of tracked keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -58,38 +59,38 @@ impl<C: Receiver> Table<C> {
         self.keys.is_empty()
     }
 
-    /// Notes that a client has read `key`. Expected O(log(readers)) beside what is moved for one that
-    /// is new.
+    /// Records that a client has read `key`. Expected O(log(readers)), plus the move of later
+    /// entries for a new reader.
     pub fn add(&mut self, key: &[u8], reader: &Arc<Tracker<C>>) -> Added {
         let Some(at) = self.index.get(key).copied() else {
             let name: Arc<[u8]> = key.into();
             self.index.insert(name.clone(), self.keys.len());
-            self.keys.push(Key { name, readers: vec![reader.clone()], clear_at: FEW });
+            self.keys.push(Key { name, readers: vec![reader.clone()], cleanup_at: MIN_CLEANUP });
             return Added { keys: 1, readers: 1, dead: 0 };
         };
-        let Key { readers, clear_at, .. } = &mut self.keys[at];
+        let Key { readers, cleanup_at, .. } = &mut self.keys[at];
         let Err(mut place) = readers.binary_search_by_key(&reader.client, |r| r.client) else {
             return Added::default();
         };
         let mut dead = 0;
-        if readers.len() as u32 >= *clear_at {
+        if readers.len() as u32 >= *cleanup_at {
             dead = readers.len();
             readers.retain(|reader| !reader.is_gone());
             dead -= readers.len();
-            *clear_at = FEW.max(2 * readers.len() as u32);
+            *cleanup_at = MIN_CLEANUP.max(2 * readers.len() as u32);
             place = readers.partition_point(|r| r.client < reader.client);
         }
         readers.insert(place, reader.clone());
         Added { keys: 0, readers: 1, dead }
     }
 
-    /// Forgets `key`; who has read it. Expected O(1).
+    /// Removes `key` and returns its readers. Expected O(1).
     pub fn take(&mut self, key: &[u8]) -> Option<Readers<C>> {
         let at = self.index.remove(key)?;
         Some(self.take_at(at).readers)
     }
 
-    /// Forgets a key, drawn by `random`; its name, and who has read it. Expected O(1).
+    /// Removes a key chosen by `random`. Returns its name and its readers. Expected O(1).
     pub fn take_any(&mut self, random: u64) -> Option<(Arc<[u8]>, Readers<C>)> {
         let at = (random % (self.keys.len() as u64).max(1)) as usize;
         let name = self.keys.get(at)?.name.clone();
@@ -97,12 +98,11 @@ impl<C: Receiver> Table<C> {
         Some((name, self.take_at(at).readers))
     }
 
-    /// Takes the key at `at`, which the index has forgotten, out of the row.
+    /// Removes the key at `at`, which is no longer in the index, from the vector.
     fn take_at(&mut self, at: usize) -> Key<C> {
         let key = self.keys.swap_remove(at);
         if let Some(moved) = self.keys.get(at) {
-            let place =
-                self.index.get_mut(&moved.name).expect("what is in the row is in the index");
+            let place = self.index.get_mut(&moved.name).expect("every key is in the index");
             *place = at;
         }
         if self.keys.is_empty() {
@@ -118,7 +118,7 @@ mod tests {
     use crate::tracker::Client;
 
     fn reader(client: u64) -> Arc<Tracker<Client>> {
-        Arc::new(Tracker::of_nobody(client))
+        Arc::new(Tracker::without_receiver(client))
     }
 
     fn ids(readers: Option<Readers<Client>>) -> Vec<u64> {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_stand_once_and_go_with_their_key() {
+    fn readers_are_unique_and_removed_with_their_key() {
         let mut table = Table::default();
         let (one, two) = (reader(1), reader(2));
         assert_eq!(table.add(b"k", &two), Added { keys: 1, readers: 1, dead: 0 });
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_drawn_once() {
+    fn random_removal_takes_every_key_once() {
         let mut table = Table::default();
         for n in 0..100u8 {
             table.add(&[n], &reader(1));
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_thrown_away() {
+    fn left_clients_are_removed() {
         let mut table = Table::default();
         let mut left = 0;
         for n in 1..=1000 {
             let added = table.add(b"k", &reader(n));
             left = left + added.readers - added.dead;
-            assert!(left <= FEW as usize, "{left}");
+            assert!(left <= MIN_CLEANUP as usize, "{left}");
         }
         assert_eq!(ids(table.take(b"k")).len(), left);
     }

@@ -1,7 +1,7 @@
-//! One client that keeps what it reads: how it wants to be told, and where.
+//! The tracking state of one client: its mode, and the receiver of its messages.
 //!
-//! Changed by the client's own commands, read by every thread that changes a key. It lives on, as
-//! something that nobody hears, while tables remember a client that is gone.
+//! The client's own commands change it, and every thread that changes a key reads it. It outlives
+//! the client, without a receiver, as long as tables refer to it.
 
 use crate::message::{Message, News};
 use std::collections::BTreeSet;
@@ -11,84 +11,84 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use weft_memory::holdings::{Charge, Holding, Holdings};
 use weft_memory::size_class::{heap, map_entry};
 
-/// A client to which invalidations can be pushed.
+/// A client that can receive invalidation messages.
 pub trait Receiver {
-    /// The number of the client.
+    /// The id of the client.
     fn id(&self) -> u64;
-    /// Whether pushes reach it: it is neither killed nor about to close.
+    /// Whether the client can receive pushes: it is neither killed nor about to close.
     fn takes_pushes(&self) -> bool;
-    /// The account of its memory.
+    /// The client's memory account.
     fn holdings(&self) -> &Arc<Holdings>;
 }
 
-/// Sends a message to a client. It waits for nobody.
+/// Sends a message to a client without blocking.
 pub type Push<'a, C> = &'a dyn Fn(&Arc<C>, Message);
 
-/// What CLIENT TRACKING has asked for.
+/// The options of CLIENT TRACKING.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mode(u32);
 
 impl Mode {
     pub const OFF: Mode = Mode(0);
     pub const ON: Mode = Mode(1);
-    /// Is told of all keys of some prefixes, read or not.
+    /// Receive all changed keys with certain prefixes, read or not.
     pub const BCAST: Mode = Mode(1 << 1);
-    /// Only what is read behind CLIENT CACHING YES is remembered.
+    /// Track only keys that are read after CLIENT CACHING YES.
     pub const OPTIN: Mode = Mode(1 << 2);
-    /// What is read behind CLIENT CACHING NO is not remembered.
+    /// Do not track keys that are read after CLIENT CACHING NO.
     pub const OPTOUT: Mode = Mode(1 << 3);
-    /// Is not told of what it changes itself.
+    /// Receive no messages for the client's own changes.
     pub const NOLOOP: Mode = Mode(1 << 4);
-    /// The client that is told in its place was found to be gone.
+    /// The redirect target was found to be gone.
     pub const BROKEN: Mode = Mode(1 << 5);
 
     pub const fn or(self, other: Mode) -> Mode {
         Mode(self.0 | other.0)
     }
 
-    /// Whether the two have anything in common.
+    /// Whether the two have an option in common.
     #[inline]
     pub const fn has(self, other: Mode) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Whom a client redirects to.
+/// The redirect target of a client.
 #[derive(Debug)]
 struct Redirect<C> {
     client: u64,
     to: Weak<C>,
 }
 
-/// Who is told.
+/// The receivers of a client's messages.
 #[derive(Debug)]
-struct Ears<C> {
-    /// The client itself, while it is there: of one that is gone nothing is kept alive.
+struct Receivers<C> {
+    /// The client itself. A weak reference: a client that has left must be freed.
     own: Weak<C>,
     redirect: Option<Redirect<C>>,
 }
 
-impl<C> Default for Ears<C> {
+impl<C> Default for Receivers<C> {
     fn default() -> Self {
-        Ears { own: Weak::new(), redirect: None }
+        Receivers { own: Weak::new(), redirect: None }
     }
 }
 
-/// See the module.
+/// The tracking state of one client.
 #[derive(Debug)]
 pub struct Tracker<C> {
-    /// Its number.
+    /// The client's id.
     pub client: u64,
-    /// Changed while `ears` is held, so that who tells the client finds the two in step.
+    /// Changed while `receivers` is locked, so that senders see a consistent pair.
     mode: AtomicU32,
-    ears: Mutex<Ears<C>>,
-    /// The client's account, while it is there.
+    receivers: Mutex<Receivers<C>>,
+    /// The client's memory account, while the client exists.
     holdings: Weak<Holdings>,
-    /// Prefixes that it follows, as they are in the list of all.
+    /// The prefixes that the client follows, the same as in [`prefixes`](crate::prefixes).
     prefixes: Mutex<Prefixes>,
 }
 
-/// Prefixes that one client follows, charged to it.
+/// The prefixes that one client follows, charged to its memory account.
 #[derive(Debug, Default)]
 pub struct Prefixes {
     all: BTreeSet<Box<[u8]>>,
@@ -96,12 +96,12 @@ pub struct Prefixes {
     charge: Option<Charge>,
 }
 
-/// Bytes of a prefix beside its name here (a place in a tree that is not full) and in the list of all: name, and a
-/// tree of one client.
+/// Bytes of a prefix without its name, here (an entry of a tree that is not full) and in the map of
+/// all prefixes (the name and a tree with one client).
 const PREFIX: usize = 24 + map_entry(2 * size_of::<Box<[u8]>>() + size_of::<usize>()) + 192;
 
 impl Prefixes {
-    /// Adds those of `prefixes` that are not there.
+    /// Adds those of `prefixes` that are new.
     pub fn extend<C>(&mut self, tracker: &Tracker<C>, prefixes: &[&[u8]]) {
         for prefix in prefixes {
             if self.all.insert(Box::from(*prefix)) {
@@ -117,7 +117,7 @@ impl Prefixes {
         }
     }
 
-    /// All prefixes, of which none is left here.
+    /// Removes and returns all prefixes.
     pub fn take(&mut self) -> Vec<Box<[u8]>> {
         std::mem::take(self).all.into_iter().collect()
     }
@@ -129,17 +129,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<C: Receiver> Tracker<C> {
     pub fn new(client: &Arc<C>) -> Self {
-        let ears = Ears { own: Arc::downgrade(client), redirect: None };
+        let receivers = Receivers { own: Arc::downgrade(client), redirect: None };
         let holdings = Arc::downgrade(client.holdings());
-        Tracker { ears: Mutex::new(ears), holdings, ..Tracker::of_nobody(client.id()) }
+        Tracker {
+            receivers: Mutex::new(receivers),
+            holdings,
+            ..Tracker::without_receiver(client.id())
+        }
     }
 
-    /// One that nobody hears.
-    pub fn of_nobody(client: u64) -> Self {
+    /// A tracker without a receiver.
+    pub fn without_receiver(client: u64) -> Self {
         Tracker {
             client,
             mode: AtomicU32::new(0),
-            ears: Mutex::default(),
+            receivers: Mutex::default(),
             holdings: Weak::new(),
             prefixes: Mutex::default(),
         }
@@ -150,45 +154,45 @@ impl<C: Receiver> Tracker<C> {
         Mode(self.mode.load(Ordering::Acquire))
     }
 
-    /// Sets the mode, and who is told in the client's place; the mode that was. Whoever tells the client
-    /// of something does it in the old way or in the new one.
+    /// Sets the mode and the redirect target and returns the old mode. A concurrent message uses
+    /// either the old pair or the new one.
     pub fn set(&self, mode: Mode, redirect: Option<&Arc<C>>) -> Mode {
         let redirect = redirect.map(|to| Redirect { client: to.id(), to: Arc::downgrade(to) });
-        let mut ears = lock(&self.ears);
-        ears.redirect = redirect;
+        let mut receivers = lock(&self.receivers);
+        receivers.redirect = redirect;
         Mode(self.mode.swap(mode.0, Ordering::AcqRel))
     }
 
-    /// The client is no more: tables may remember it for long, and nothing of it but that.
+    /// Removes the receivers of a client that has left. Tables may refer to its tracker for long.
     pub fn mourn(&self) {
-        *lock(&self.ears) = Ears::default();
+        *lock(&self.receivers) = Receivers::default();
     }
 
-    /// Whether the client is no more.
+    /// Whether the client has left.
     pub fn is_gone(&self) -> bool {
-        lock(&self.ears).own.strong_count() == 0
+        lock(&self.receivers).own.strong_count() == 0
     }
 
-    /// The number of the client that is told in its place.
+    /// The id of the redirect target.
     pub fn redirect(&self) -> Option<u64> {
-        lock(&self.ears).redirect.as_ref().map(|redirect| redirect.client)
+        lock(&self.receivers).redirect.as_ref().map(|redirect| redirect.client)
     }
 
-    /// The prefixes that it follows, in order.
+    /// The prefixes that the client follows, in order.
     pub fn follows(&self) -> Vec<Box<[u8]>> {
         self.prefixes().all.iter().cloned().collect()
     }
 
-    /// How many prefixes it follows.
+    /// The number of prefixes that the client follows.
     pub fn prefix_count(&self) -> usize {
         self.prefixes().all.len()
     }
 
-    /// The first of the prefixes that it follows, in order, that begins with `prefix` or with which
-    /// `prefix` begins. O(log(prefixes)).
+    /// The first of the followed prefixes, in order, that begins with `prefix` or is a beginning of
+    /// it. O(log(prefixes)).
     pub fn overlap(&self, prefix: &[u8]) -> Option<Box<[u8]>> {
         let all = &self.prefixes().all;
-        // Only the empty one can be there beside others.
+        // Only the empty prefix can overlap with others in the set.
         let before = match all.first() {
             Some(first) if first.is_empty() => Some(first),
             _ => all.range::<[u8], _>((Bound::Unbounded, Bound::Included(prefix))).next_back(),
@@ -200,39 +204,40 @@ impl<C: Receiver> Tracker<C> {
         found.cloned()
     }
 
-    /// Held while prefixes are changed here and in the list of all.
+    /// Locked while prefixes change here and in the map of all prefixes.
     pub fn prefixes(&self) -> MutexGuard<'_, Prefixes> {
         lock(&self.prefixes)
     }
 
-    /// Tells the client, or who is told in its place. Waits for nobody.
+    /// Sends a message to the client or its redirect target. Does not block.
     pub fn tell(&self, push: Push<'_, C>, news: &News) {
-        let ears = lock(&self.ears);
-        let Some(own) = ears.own.upgrade() else { return };
-        let Some(Redirect { client, to }) = &ears.redirect else {
-            drop(ears);
+        let receivers = lock(&self.receivers);
+        let Some(own) = receivers.own.upgrade() else { return };
+        let Some(Redirect { client, to }) = &receivers.redirect else {
+            drop(receivers);
             return push(&own, news.to(false));
         };
-        // One that was killed may still be there, but gets nothing any more.
+        // A killed client may still exist, but receives nothing.
         match to.upgrade().filter(|to| to.takes_pushes()) {
             Some(to) => {
-                drop(ears);
+                drop(receivers);
                 push(&to, news.to(true));
             }
             None => {
                 let broken = News::Broken(*client).to(false);
                 self.mode.fetch_or(Mode::BROKEN.0, Ordering::AcqRel);
-                drop(ears);
+                drop(receivers);
                 push(&own, broken);
             }
         }
     }
 
-    /// As [`Tracker::tell`], of a key that the client has read and `by` has changed.
+    /// Sends the message for a key that the client has read and the client `by` has changed. Does
+    /// not block.
     pub fn tell_of_key(&self, push: Push<'_, C>, news: &News, by: u64) {
         let mode = self.mode();
         let loops = mode.has(Mode::NOLOOP) && by == self.client;
-        // Who has come to follow prefixes is told of this key with all others, or does not want it.
+        // In broadcasting mode, the client gets this key with all others, or does not follow it.
         if mode.has(Mode::ON) && !mode.has(Mode::BCAST) && !loops {
             self.tell(push, news);
         }

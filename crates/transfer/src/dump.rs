@@ -1,4 +1,4 @@
-//! DUMP: the value of a key as bytes that RESTORE takes.
+//! DUMP: the value of a key as bytes for RESTORE.
 
 use crate::{payload, write_work};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub const DUMP: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "2.6.0",
-        summary: "Answers the value of a key as bytes that RESTORE makes a value of again.",
+        summary: "Returns the value of a key as bytes that RESTORE accepts.",
         complexity: "O(N) for a value of N bytes.",
         syntax: "key",
         history: &[],
@@ -25,8 +25,8 @@ pub const DUMP: Command = Command {
     subcommands: &[],
 };
 
-/// From so many bytes on a payload is not copied into the reply.
-const SHARED: usize = 16 << 10;
+/// Payloads of at least this many bytes are not copied into the reply.
+const SHARE_FROM: usize = 16 << 10;
 
 fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
@@ -34,7 +34,7 @@ fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(work)?;
     match ctx.db.read(&key).map(|record| payload(&record)) {
         None => ctx.reply.null(),
-        Some(payload) if payload.len() < SHARED => ctx.reply.bulk(&payload),
+        Some(payload) if payload.len() < SHARE_FROM => ctx.reply.bulk(&payload),
         Some(payload) => ctx.reply.bulk_shared(&Arc::new(payload)),
     }
     Ok(())

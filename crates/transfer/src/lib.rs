@@ -1,11 +1,11 @@
-//! Values on their way between servers: DUMP, RESTORE, MIGRATE.
+//! Values in transit between servers: DUMP, RESTORE, MIGRATE.
 //!
-//! These are commands on keys like those of `weft-commands`; they stand here because that crate and
-//! the one that knows the format of values do not know each other.
+//! These commands work on keys like those of `weft-commands`. They have their own crate because
+//! `weft-commands` and the crate of the value format do not depend on each other.
 //!
-//! DUMP writes the form that every server reads, from Redis 4 and all of Valkey on, unless a value
-//! has something that only later ones know; so the version in its footer is as old as may be, where
-//! the reference always writes its own. See `docs/design/rdb-values.md`.
+//! DUMP writes the oldest format that can represent the value. Every server from Redis 4 and all of
+//! Valkey reads it, unless the value needs a later feature. So the version in the footer is as old
+//! as possible. The reference always writes its own version. See `docs/design/rdb-values.md`.
 
 mod dump;
 pub mod migrate;
@@ -20,34 +20,34 @@ use weft_types::{Record, value};
 pub const COMMANDS: &[&Command] =
     &[&dump::DUMP, &migrate::MIGRATE, &restore::RESTORE, &restore::RESTORE_ASKING];
 
-/// For readers from this version of the format on: what all read.
+/// The oldest supported version of the format, which all servers read.
 const OLDEST: Form = Form { version: 9, compress: true };
 
-/// Bytes that are compressed or decoded in the time of one element (see
+/// Bytes compressed or decoded in the time of one element (see
 /// [`FAST_WORK`](weft_commands::FAST_WORK)).
-const BYTES_OF_WORK: usize = 16;
+const BYTES_PER_ELEMENT: usize = 16;
 
-/// About how much work it is to write the value of `record`, in elements.
+/// The approximate work of encoding the value of `record`, in elements.
 pub fn write_work(record: &Record) -> usize {
-    value::elements(record).max(value::memory_about(record) / BYTES_OF_WORK)
+    value::elements(record).max(value::memory_about(record) / BYTES_PER_ELEMENT)
 }
 
-/// About how much work it is to read a payload of so many bytes, in elements.
+/// The approximate work of decoding a payload of this many bytes, in elements.
 fn read_work(payload: usize) -> usize {
-    payload / BYTES_OF_WORK
+    payload / BYTES_PER_ELEMENT
 }
 
-/// Whether a command of this name waits for another server while it holds its shards.
+/// Whether the command `name` waits for another server while it holds its shards.
 pub fn waits_outside(name: &str) -> bool {
     name == "migrate"
 }
 
-/// Whether [`work`] knows of a command of this name.
+/// Whether [`work`] knows the command `name`.
 pub fn is_one(name: &str) -> bool {
     matches!(name, "restore" | "restore-asking") || waits_outside(name)
 }
 
-/// About how much work a command of this name is by its arguments alone, whatever the keys hold.
+/// The approximate work of the command `name` by its arguments alone, whatever the keys hold.
 pub fn work(name: &str, args: &[&[u8]]) -> usize {
     match name {
         "restore" | "restore-asking" => args.get(3).map_or(0, |payload| read_work(payload.len())),
@@ -59,7 +59,7 @@ pub fn work(name: &str, args: &[&[u8]]) -> usize {
 /// The payload of the value of `record`. O(bytes).
 fn payload(record: &Record) -> Vec<u8> {
     let mut payload = Vec::new();
-    let code = rdb::encode(record, OLDEST, &mut payload).expect("a vector takes everything");
+    let code = rdb::encode(record, OLDEST, &mut payload).expect("writing to a vector can't fail");
     rdb::seal(&mut payload, code);
     payload
 }

@@ -1,7 +1,6 @@
-//! RESTORE: a key with a value that DUMP has answered, here or elsewhere.
+//! RESTORE: creates a key from a payload of DUMP, of this or another server.
 //!
-//! The payload is checked and the value made before the key is looked at for a change; a payload that
-//! is refused has changed nothing.
+//! The payload is checked and decoded before the key changes. An invalid payload changes nothing.
 
 use crate::read_work;
 use weft_commands::spec::{Lock, keys};
@@ -20,7 +19,7 @@ pub const RESTORE: Command = Command {
         acl: &["@dangerous"],
         group: Group::Generic,
         since: "2.6.0",
-        summary: "Makes a key with the value that DUMP has answered.",
+        summary: "Creates a key from a payload that DUMP has returned.",
         complexity: "O(N) for a value of N bytes; O(N*log(N)) for a sorted set of N elements.",
         syntax: "key ttl:integer serialized-value [replace=REPLACE]@3.0.0 [absttl=ABSTTL]@5.0.0 \
                  [IDLETIME seconds:integer]@5.0.0 [FREQ frequency:integer]@5.0.0",
@@ -36,7 +35,7 @@ pub const RESTORE: Command = Command {
     subcommands: &[],
 };
 
-/// What one node of a cluster sends to another while a slot moves.
+/// The RESTORE that one cluster node sends to another while a slot migrates.
 pub const RESTORE_ASKING: Command = Command {
     spec: Spec {
         name: "restore-asking",
@@ -44,7 +43,7 @@ pub const RESTORE_ASKING: Command = Command {
         acl: &["@keyspace", "@dangerous"],
         group: Group::Server,
         since: "3.0.0",
-        summary: "RESTORE between the nodes of a cluster.",
+        summary: "A RESTORE between the nodes of a cluster.",
         ..RESTORE.spec
     },
     ..RESTORE
@@ -57,8 +56,8 @@ const BAD_FREQ: Error = Error::new("ERR Invalid FREQ value, must be >= 0 and <= 
 const BAD_FOOTER: Error = Error::new("ERR DUMP payload version or checksum are wrong");
 const BAD_VALUE: Error = Error::new("ERR Bad data format");
 
-/// Bytes that the compressed strings of a payload may have in the fast lane: beyond, the length of
-/// the payload says nothing of the work.
+/// The maximum size of a payload's decompressed strings in the fast lane. For larger ones, the
+/// length of the payload does not bound the work.
 const FAST_PLAIN: usize = 32 << 10;
 
 #[derive(Default)]
@@ -96,7 +95,7 @@ impl Options {
     }
 }
 
-/// Logs RESTORE with a time that means the same whenever it is repeated.
+/// Logs RESTORE with an absolute time.
 fn log_until(ctx: &mut Ctx<'_>, at: i64) {
     if ctx.is_logged() {
         let at = at.to_string();
@@ -117,7 +116,7 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
         (..=-1, _) => return Err(BAD_TTL),
         (0, _) => None,
         (at, true) => Some(at),
-        // As in the reference: a time beyond the end of time is one that is over.
+        // As in the reference, a time that overflows counts as already expired.
         (ttl, false) => Some(ctx.now_ms().wrapping_add(ttl)),
     };
     ctx.weigh(read_work(ctx.args[3].len()))?;
@@ -140,14 +139,14 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
             | Fault::Code(_)
             | Fault::Io(_)),
         ) => {
-            // The reference's test suite waits for the last words.
+            // The reference's test suite waits for the end of this message.
             log_verbose!("Internal error in RDB reading: {fault}: integrity check failed");
             return Err(BAD_VALUE);
         }
     };
     if expiry.is_some_and(|at| at <= ctx.past_ms()) {
         ctx.db.turn.discard(record);
-        // Without REPLACE nothing is there any more.
+        // Without REPLACE the key does not exist here.
         if ctx.db.clear(&key) {
             ctx.notify(Classes::GENERIC, "del", &key);
             ctx.log_expired(&key);

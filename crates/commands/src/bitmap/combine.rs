@@ -1,9 +1,9 @@
-//! BITOP: several values combined bit by bit, and stored.
+//! BITOP: combines several values bit by bit and stores the result.
 //!
-//! The values are borrowed together under the command's guard, and the result is computed in the
-//! record in which it will be stored, block by block, so that a block of it stays in the nearest
-//! cache while all values go over it. The loops are plain ones over bytes, of which compilers make
-//! wide instructions on every processor.
+//! All values are borrowed together under the command's guard. The result is computed block by
+//! block, in the record that is stored. So a block of the result stays in the L1 cache while all
+//! values are applied to it. The loops go over single bytes, and the compiler vectorizes them on
+//! every processor.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -51,7 +51,7 @@ pub const BITOP: Command = Command {
 
 const ONE_SOURCE: Error = Error::new("ERR BITOP NOT must be called with a single source key.");
 
-/// Bytes of the result that are computed at a time.
+/// Bytes of the result computed at a time.
 const BLOCK: usize = 4096;
 
 const _: () = assert!(PIECE.is_multiple_of(BLOCK));
@@ -72,13 +72,13 @@ impl Operation {
         ("NOT", Operation::Not),
     ];
 
-    /// Of all values, a shorter one as if zeros followed on it. `out` is as long as the longest
-    /// one, and zero.
+    /// Combines all values. Shorter ones count as padded with zeros. `out` is zeroed and as long as
+    /// the longest value.
     fn combine(self, values: &[Text<'_>], out: &mut [u8]) {
         for (n, block) in out.chunks_mut(BLOCK).enumerate() {
             let (from, len) = (n * BLOCK, block.len());
             for (nth, value) in values.iter().enumerate() {
-                // A block does not go beyond a piece.
+                // A block never crosses a piece boundary.
                 let rest = value.slice_from(from);
                 let part = &rest[..rest.len().min(len)];
                 match nth {
@@ -92,24 +92,25 @@ impl Operation {
         }
     }
 
-    /// Goes over a block of the result with a part of a value, which may be shorter.
+    /// Applies a part of a value, which may be shorter, to a block of the result.
     fn apply(self, block: &mut [u8], part: &[u8]) {
-        let (over, beyond) = block.split_at_mut(part.len());
-        let pairs = over.iter_mut().zip(part);
+        let (overlap, rest_of_block) = block.split_at_mut(part.len());
+        let pairs = overlap.iter_mut().zip(part);
         match self {
             Operation::And => {
                 pairs.for_each(|(byte, other)| *byte &= other);
-                beyond.fill(0);
+                rest_of_block.fill(0);
             }
             Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
             Operation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-            // It has a single value.
+            // NOT has a single value.
             Operation::Not => {}
         }
     }
 }
 
-/// The values of records, integers as digits in `room`; a missing key holds an empty one.
+/// The values of the records, with integers formatted into `room`. A missing key has an empty
+/// value.
 fn values<'r>(
     records: &'r [Option<RecordRef<'_>>],
     room: &'r mut [Digits],
@@ -142,7 +143,7 @@ fn bitop(ctx: &mut Ctx<'_>) -> CmdResult {
             ctx.dirty();
         }
     } else {
-        // Not a string that was set: whoever asks for its encoding sees one that was edited.
+        // Built by an edit, not as a new string: OBJECT ENCODING reports an edited string (`raw`).
         let empty = record_text(destination.bytes, b"", None, 0);
         let result = edit(empty, len, |out| operation.combine(&values, out));
         ctx.db.alter(&destination, |_, clock| {
@@ -161,8 +162,8 @@ mod tests {
     use super::*;
     use weft_base::rng::Rng;
 
-    /// Byte by byte, over all values.
-    fn plainly(operation: Operation, values: &[&[u8]], len: usize) -> Vec<u8> {
+    /// The same, byte by byte over all values.
+    fn bytewise(operation: Operation, values: &[&[u8]], len: usize) -> Vec<u8> {
         let byte = |value: &[u8], at: usize| value.get(at).copied().unwrap_or(0);
         let combined = |at: usize| {
             let bytes = values.iter().map(|value| byte(value, at));
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_all_lengths_are_combined_as_bytes_are() {
+    fn blocks_are_combined_like_single_bytes() {
         let mut rng = Rng::new(1);
         let bytes: Vec<u8> = (0..3 * BLOCK).map(|_| rng.next_u64() as u8).collect();
         let lens = [0, 1, 7, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 9];
@@ -192,7 +193,7 @@ mod tests {
                     let mut out = vec![0; len];
                     let texts: Vec<Text<'_>> = values.iter().map(|v| Text::Whole(v)).collect();
                     operation.combine(&texts, &mut out);
-                    assert!(out == plainly(operation, &values, len), "{operation:?} {a} {b}");
+                    assert!(out == bytewise(operation, &values, len), "{operation:?} {a} {b}");
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! BITFIELD and BITFIELD_RO: integers in a string, several operations a request.
+//! BITFIELD and BITFIELD_RO: several operations on integers in a string.
 //!
-//! All operations are read before the first is carried out, so that a wrong one changes nothing.
-//! The string is made long enough for the farthest write at the beginning, whether or not that
-//! write then fails.
+//! All operations are parsed before the first one runs, so an invalid one changes nothing. The
+//! string grows at the start to hold the last bit that any operation writes, even if that write
+//! then overflows and fails.
 
-use super::integer::{Integer, Overflow, SPAN};
+use super::integer::{Integer, MAX_SPAN, Overflow};
 use super::offset;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -35,7 +35,7 @@ pub const BITFIELD: Command = Command {
         group: Group::Bitmap,
         since: "3.2.0",
         summary: "Reads, writes and increments integers of any width in a key's value.",
-        complexity: "O(1) for each operation, and what the value grows.",
+        complexity: "O(1) for each operation, plus O(N) when the value grows by N bytes.",
         syntax: "key [operation=(GET get-block=(encoding offset:integer)|\
                  write=([OVERFLOW overflow-block=(wrap=WRAP|sat=SAT|fail=FAIL)] \
                  write-operation=(SET set-block=(encoding offset:integer value:integer)|\
@@ -73,13 +73,13 @@ const ONLY_GET: Error = Error::new("ERR BITFIELD_RO only supports the GET subcom
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Get,
-    /// To this value.
+    /// Sets the integer to this value.
     Set(i64),
-    /// By this number.
+    /// Adds this number.
     Increment(i64),
 }
 
-/// What to do with the integer at one place.
+/// An operation on the integer at one position.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     integer: Integer,
@@ -92,7 +92,7 @@ struct Operation {
 type Operations = SmallVec<[Operation; 4]>;
 
 impl Operation {
-    /// The bit behind its last one.
+    /// The position after its last bit.
     fn end(&self) -> usize {
         self.at + self.integer.width as usize
     }
@@ -101,24 +101,24 @@ impl Operation {
         self.action != Action::Get
     }
 
-    /// The bytes from that of its first bit on that it may touch, and how many there are.
-    fn span(&self, pieces: &Pieces) -> ([u8; SPAN], usize) {
-        let mut span = [0; SPAN];
+    /// The bytes that it may touch, starting at the byte of its first bit, and their number.
+    fn span(&self, pieces: &Pieces) -> ([u8; MAX_SPAN], usize) {
+        let mut span = [0; MAX_SPAN];
         let len = pieces.read(self.at / 8, &mut span);
         (span, len)
     }
 
-    /// As [`Operation::run`], of a string in pieces: only what changes is written.
+    /// As [`Operation::run`], for a string in pieces. Writes only when the integer changes.
     fn run_in_pieces(&self, pieces: &mut Pieces, reply: &mut Reply) -> Written {
         let (mut span, len) = self.span(pieces);
         let written = Operation { at: self.at % 8, ..*self }.run(&mut span[..len], reply);
-        if written == Written::Other {
+        if written == Written::Changed {
             pieces.write(self.at / 8, &span[..len]);
         }
         written
     }
 
-    /// Carries it out and answers it; whether the integer has changed.
+    /// Runs the operation and writes its reply. Returns whether the integer has changed.
     fn run(&self, bytes: &mut [u8], reply: &mut Reply) -> Written {
         let old = self.integer.read(bytes, self.at);
         let (new, answer) = match self.action {
@@ -126,7 +126,7 @@ impl Operation {
                 reply.int(old);
                 return Written::Nothing;
             }
-            Action::Set(n) => (self.integer.settle(n, self.overflow), Some(old)),
+            Action::Set(n) => (self.integer.convert(n, self.overflow), Some(old)),
             Action::Increment(n) => {
                 let new = self.integer.add(old, n, self.overflow);
                 (new, new)
@@ -138,21 +138,21 @@ impl Operation {
         };
         reply.int(answer);
         self.integer.write(bytes, self.at, new);
-        if new == old { Written::Same } else { Written::Other }
+        if new == old { Written::Same } else { Written::Changed }
     }
 }
 
-/// What an operation has written.
+/// The effect of an operation on the string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Nothing,
-    /// What was there before.
+    /// The value that was there before.
     Same,
-    Other,
+    Changed,
 }
 
-/// Whether a request of these words does not change its key, as far as can be told: what is no
-/// operation might.
+/// Whether a request with these words certainly does not change its key. Words that are not valid
+/// operations count as a possible change.
 pub fn only_reads(args: &[&[u8]]) -> bool {
     let mut words = args.get(2..).unwrap_or_default();
     loop {
@@ -170,8 +170,8 @@ fn parse(ctx: &Ctx<'_>) -> Result<Operations, Error> {
     let mut overflow = Overflow::default();
     let mut i = 2;
     while i < ctx.args.len() {
-        let behind = ctx.args.len() - i - 1;
-        if ctx.is(i, "OVERFLOW") && behind >= 1 {
+        let words_left = ctx.args.len() - i - 1;
+        if ctx.is(i, "OVERFLOW") && words_left >= 1 {
             overflow = match ctx.args[i + 1] {
                 word if word.eq_ignore_ascii_case(b"wrap") => Overflow::Wrap,
                 word if word.eq_ignore_ascii_case(b"sat") => Overflow::Saturate,
@@ -181,7 +181,7 @@ fn parse(ctx: &Ctx<'_>) -> Result<Operations, Error> {
             i += 2;
             continue;
         }
-        let action: Option<fn(i64) -> Action> = match behind {
+        let action: Option<fn(i64) -> Action> = match words_left {
             2.. if ctx.is(i, "GET") => None,
             3.. if ctx.is(i, "SET") => Some(Action::Set),
             3.. if ctx.is(i, "INCRBY") => Some(Action::Increment),
@@ -260,7 +260,7 @@ fn write(ctx: &mut Ctx<'_>, operations: &[Operation], end: usize) -> CmdResult {
                 changes += match written {
                     Written::Nothing => 0,
                     Written::Same => u64::from(grows),
-                    Written::Other => 1,
+                    Written::Changed => 1,
                 };
             }
         });

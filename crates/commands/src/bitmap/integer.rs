@@ -1,33 +1,33 @@
-//! Integers of any width at any bit of a string, and what becomes of those that do not fit.
+//! Integers of any width at any bit of a string, and their overflow.
 //!
-//! An integer of up to 64 bits lies in at most nine bytes. They are read into one number of 128
-//! bits, in which the integer is shifted and masked, and written back: no loop over bits.
+//! An integer of up to 64 bits spans at most nine bytes. They are loaded into a 128-bit number,
+//! shifted and masked, and written back. There is no loop over bits.
 
-/// How an integer is written in a row of bits, the highest first; signed ones as complements of two.
+/// The format of an integer in a bit array: highest bit first, signed ones in two's complement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Integer {
     pub signed: bool,
-    /// In bits: up to 64, or 63 without a sign, so that all values have an `i64`.
+    /// In bits: up to 64, or 63 if unsigned, so that an `i64` holds every value.
     pub width: u32,
 }
 
-/// What becomes of a number that is too large or too small.
+/// The overflow policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Overflow {
-    /// Its lowest bits are taken.
+    /// Keeps the lowest bits.
     #[default]
     Wrap,
-    /// The largest or the smallest one is.
+    /// Stores the largest or the smallest value.
     Saturate,
-    /// Nothing is changed.
+    /// Changes nothing.
     Fail,
 }
 
-/// Bytes that the widest integer touches at most.
-pub(super) const SPAN: usize = 9;
+/// The maximum number of bytes that an integer spans.
+pub(super) const MAX_SPAN: usize = 9;
 
 impl Integer {
-    /// As in `i16` or `u8`.
+    /// Parses a type such as `i16` or `u8`.
     pub fn parse(word: &[u8]) -> Option<Integer> {
         let (signed, most, width) = match word {
             [b'i', width @ ..] => (true, 64, width),
@@ -42,32 +42,32 @@ impl Integer {
         u64::MAX >> (64 - self.width)
     }
 
-    /// The integer that these lowest bits mean.
+    /// The integer in these lowest bits.
     fn value(self, bits: u64) -> i64 {
         let unused = 64 - self.width;
         let high = bits << unused;
         if self.signed { high as i64 >> unused } else { (high >> unused) as i64 }
     }
 
-    /// How far its lowest bit is from the end of [`SPAN`] bytes padded to 16.
+    /// The distance of the lowest bit from the end of [`MAX_SPAN`] bytes padded to 16.
     fn shift(self, at: usize) -> u32 {
         u128::BITS - self.width - (at % 8) as u32
     }
 
-    /// The one at bit `at`. What is beyond the end of `bytes` is zero.
+    /// The integer at bit `at`. Bits beyond the end of `bytes` are zero.
     pub fn read(self, bytes: &[u8], at: usize) -> i64 {
         let from = bytes.get(at / 8..).unwrap_or_default();
-        let from = &from[..from.len().min(SPAN)];
+        let from = &from[..from.len().min(MAX_SPAN)];
         let mut span = [0; size_of::<u128>()];
         span[..from.len()].copy_from_slice(from);
         self.value((u128::from_be_bytes(span) >> self.shift(at)) as u64 & self.mask())
     }
 
-    /// Puts the lowest bits of `value` at bit `at`.
+    /// Writes the lowest bits of `value` at bit `at`.
     ///
     /// # Panics
     ///
-    /// If that is not in `bytes`.
+    /// If the integer does not fit into `bytes`.
     pub fn write(self, bytes: &mut [u8], at: usize, value: i64) {
         let touched = (at % 8 + self.width as usize).div_ceil(8);
         let bytes = &mut bytes[at / 8..][..touched];
@@ -86,21 +86,21 @@ impl Integer {
         }
     }
 
-    /// The sum of one of these integers and a number, or what it becomes; `None` when it
-    /// overflows and that must not be.
+    /// The sum of an integer and a number, adjusted by the overflow policy. `None` if it overflows
+    /// and the policy is [`Overflow::Fail`].
     pub fn add(self, old: i64, increment: i64, overflow: Overflow) -> Option<i64> {
         self.fit(i128::from(old) + i128::from(increment), overflow)
     }
 
-    /// `new` as one of these integers, or what it becomes; `None` as for [`Integer::add`].
-    pub fn settle(self, new: i64, overflow: Overflow) -> Option<i64> {
+    /// `new` adjusted to this type by the overflow policy. `None` as for [`Integer::add`].
+    pub fn convert(self, new: i64, overflow: Overflow) -> Option<i64> {
         let (_, largest) = self.limits();
         if !self.signed {
             // A negative number counts as the positive one of the same 64 bits.
             return self.fit(i128::from(new as u64), overflow);
         }
-        // So far below that the distance to the largest one is no `i64`: clients of the reference
-        // see this as too large.
+        // The distance to the largest value overflows an `i64`. The reference then treats the
+        // number as too large.
         let far_below = self.width < 64 && largest - i128::from(new) > i128::from(i64::MAX);
         match overflow {
             Overflow::Saturate if far_below => Some(largest as i64),
@@ -142,9 +142,10 @@ mod tests {
         }
     }
 
-    /// Every width at every place in a byte: what is written is read, and nothing else changes.
+    /// Every width at every position in a byte: reads return the written value, and no other bit
+    /// changes.
     #[test]
-    fn integers_are_read_where_they_were_written() {
+    fn reads_return_written_integers() {
         for integer in all() {
             for at in 0..24 {
                 let end = (at + integer.width as usize).div_ceil(8);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn overflow() {
         use Overflow::{Fail, Saturate, Wrap};
         let i8 = Integer { signed: true, width: 8 };
         let u8 = Integer { signed: false, width: 8 };
@@ -197,13 +198,13 @@ mod tests {
         }
         for overflow in [Wrap, Saturate, Fail] {
             assert_eq!(i8.add(-128, 255, overflow), Some(127));
-            assert_eq!(i64.settle(i64::MIN, overflow), Some(i64::MIN));
+            assert_eq!(i64.convert(i64::MIN, overflow), Some(i64::MIN));
         }
-        // As observed: SET of far too small numbers saturates at the other end.
-        assert_eq!(i8.settle(-300, Saturate), Some(-128));
-        assert_eq!(i8.settle(i64::MIN, Saturate), Some(127));
-        assert_eq!(i8.settle(i64::MIN, Wrap), Some(0));
-        assert_eq!(u8.settle(-1, Saturate), Some(255));
-        assert_eq!(u8.settle(-1, Fail), None);
+        // Observed in the reference: SET of numbers far below the range saturates at the upper end.
+        assert_eq!(i8.convert(-300, Saturate), Some(-128));
+        assert_eq!(i8.convert(i64::MIN, Saturate), Some(127));
+        assert_eq!(i8.convert(i64::MIN, Wrap), Some(0));
+        assert_eq!(u8.convert(-1, Saturate), Some(255));
+        assert_eq!(u8.convert(-1, Fail), None);
     }
 }

@@ -1,14 +1,14 @@
-//! The commands on strings as rows of bits.
+//! The commands on strings as bit arrays.
 //!
 //! | file | commands |
 //! |---|---|
-//! | [`single`] | SETBIT, GETBIT: one bit |
-//! | [`search`] | BITCOUNT, BITPOS: over a value or a part of it |
-//! | [`combine`] | BITOP: several values, bit by bit |
-//! | [`field`] | BITFIELD, BITFIELD_RO: integers of any width, as [`integer`] reads and writes them |
+//! | [`single`] | SETBIT, GETBIT: a single bit |
+//! | [`search`] | BITCOUNT, BITPOS: counts and searches in a value or a part of it |
+//! | [`combine`] | BITOP: combines several values bit by bit |
+//! | [`field`] | BITFIELD, BITFIELD_RO: integers of any width, read and written by [`integer`] |
 //!
-//! Bit 0 is the highest bit of the first byte. A value counts as if zeros without end stood behind
-//! it; whatever writes there makes it longer.
+//! Bit 0 is the highest bit of the first byte. A value counts as if followed by infinitely many
+//! zeros. A write beyond its end makes it longer.
 
 mod combine;
 mod field;
@@ -41,23 +41,23 @@ pub const COMMANDS: &[&Command] = &[
 
 const BAD_OFFSET: Error = Error::new("ERR bit offset is not an integer or out of range");
 
-/// The position of a bit that argument `i` names. With the `width` of an integer, it can also be
-/// `#n`: that of the `n`-th of such integers.
+/// The bit position in argument `i`. With the `width` of an integer, `#n` is also accepted: the
+/// position of the `n`-th integer of that width.
 ///
 /// # Errors
-/// It is no number, or beyond the longest string.
+/// The argument is not a number, or the position is beyond the longest string.
 fn offset(ctx: &Ctx<'_>, i: usize, width: Option<u32>) -> Result<usize, Error> {
     let (digits, unit) = match (ctx.args[i], width) {
         ([b'#', digits @ ..], Some(width)) => (digits, i64::from(width)),
         (digits, _) => (digits, 1),
     };
     let n = num::parse_i64(digits).ok_or(BAD_OFFSET)?;
-    // A product that overflows names what is left of it, as clients of the reference see.
+    // The product wraps on overflow, as in the reference.
     let at = usize::try_from(n.wrapping_mul(unit)).map_err(|_| BAD_OFFSET)?;
     if at / 8 < ctx.settings.max_string { Ok(at) } else { Err(BAD_OFFSET) }
 }
 
-/// The measure of looking at the whole string of `record`, for [`Ctx::weigh`]. O(1).
+/// The work of reading the whole string of `record`, for [`Ctx::weigh`]. O(1).
 pub fn work(record: &Record) -> usize {
     Str::of(record).map_or(0, |text| text.len() / BYTES_PER_ELEMENT)
 }

@@ -1,7 +1,7 @@
-//! Over a value, or a part of it: BITCOUNT and BITPOS.
+//! BITCOUNT and BITPOS: count or find bits in a value or a part of it.
 //!
-//! A range is given in bytes or bits, and is one of bits in here: its first and its last byte may
-//! count in part, and what is between them is left to [`weft_base::bits`].
+//! A range in bytes or bits is converted to bits. Its first and last byte may count in part;
+//! [`weft_base::bits`] handles the bytes between them.
 
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -51,25 +51,25 @@ pub const BITPOS: Command = Command {
 
 const NO_BIT: Error = Error::new("ERR The bit argument must be 1 or 0.");
 
-/// What part of a value a request asks for; negative numbers count from its end.
+/// The part of a value that a request names. Negative numbers count from the end of the value.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct RequestedRange {
     start: i64,
     end: Option<i64>,
-    /// Bits in a unit of both.
+    /// Bits per unit of `start` and `end`.
     unit: usize,
 }
 
-/// Bits from the first to the last, both included and in the value.
+/// Bits from the first to the last, both inclusive and inside the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     first: usize,
     last: usize,
 }
 
-impl Asked {
-    /// Reads the arguments from `at` on.
-    fn parse(ctx: &Ctx<'_>, at: usize) -> Result<Asked, Error> {
+impl RequestedRange {
+    /// Parses the arguments from `at` on.
+    fn parse(ctx: &Ctx<'_>, at: usize) -> Result<RequestedRange, Error> {
         let words = ctx.args.len() - at;
         if words > 3 {
             return Err(SYNTAX);
@@ -81,17 +81,17 @@ impl Asked {
             _ => 8,
         };
         let end = if words > 1 { Some(ctx.int(at + 1)?) } else { None };
-        Ok(Asked { start, end, unit })
+        Ok(RequestedRange { start, end, unit })
     }
 
-    /// Whether the ends are the wrong way round, both counted from the end of the value: before
-    /// they are moved into it, where they might meet.
+    /// Whether the ends are reversed, when both count from the end of the value. Checked before
+    /// they are clamped to the value, since clamping may make them equal.
     fn is_backward(self) -> bool {
         self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
     }
 
-    /// Of a value of `len` bytes; `None` when nothing is in it.
-    fn within(self, len: usize) -> Option<Range> {
+    /// The range in a value of `len` bytes; `None` if it is empty.
+    fn clamp_to(self, len: usize) -> Option<Range> {
         let total = (len * 8 / self.unit) as i64;
         let into = |n: i64| if n < 0 { (total + n).max(0) } else { n };
         let start = into(self.start);
@@ -103,25 +103,25 @@ impl Asked {
 }
 
 impl Range {
-    /// The part of byte `at` that is in the range, the rest of it being 0.
+    /// Byte `at` with the bits outside of the range cleared.
     fn part(self, at: usize, byte: u8) -> u8 {
         let from = if at == self.first / 8 { 0xff >> (self.first % 8) } else { 0xff };
         let to = if at == self.last / 8 { 0xff << (7 - self.last % 8) } else { 0xff };
         byte & from & to
     }
 
-    /// The positions of its first and its last byte.
+    /// The positions of the first and the last byte.
     fn bytes(self) -> (usize, usize) {
         (self.first / 8, self.last / 8)
     }
 
-    /// The measure of looking at all of it, for [`Ctx::weigh`].
+    /// The work of reading the whole range, for [`Ctx::weigh`].
     fn work(self) -> usize {
         (self.last - self.first) / 8 / BYTES_PER_ELEMENT
     }
 
-    /// The parts of the range that lie in one place each: the slice, the first bit of it in the string, and the
-    /// range in it.
+    /// The contiguous parts of the range: the slice, its first bit in the string, and the range
+    /// relative to the slice.
     fn parts<'t>(self, text: Text<'t>) -> impl Iterator<Item = (&'t [u8], usize, Range)> {
         let mut first = self.first;
         std::iter::from_fn(move || {
@@ -141,7 +141,7 @@ impl Range {
         self.parts(text).map(|(slice, _, part)| part.count(slice)).sum()
     }
 
-    /// As [`Range::find`], in the string.
+    /// As [`Range::find`], over the pieces of a string.
     fn find_in(self, text: Text<'_>, one: bool) -> Option<usize> {
         self.parts(text).find_map(|(slice, begin, part)| Some(begin + part.find(slice, one)?))
     }
@@ -156,7 +156,7 @@ impl Range {
         first + bits::count_ones(&bytes[a + 1..b]) + last
     }
 
-    /// Where the first bit is that is set, if `one`, or not set.
+    /// The position of the first bit that is set (if `one`) or clear.
     fn find(self, bytes: &[u8], one: bool) -> Option<usize> {
         let other = if one { 0 } else { 0xff };
         let (a, b) = self.bytes();
@@ -174,14 +174,14 @@ impl Range {
 
 fn bitcount(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let asked = Asked::parse(ctx, 2)?;
+    let requested = RequestedRange::parse(ctx, 2)?;
     let count = match ctx.db.read(&key) {
         None => 0,
         Some(record) => {
             let mut room = Digits::new();
             let text = string(&record)?.text(&mut room);
-            match asked.within(text.len()) {
-                Some(range) if !asked.is_backward() => {
+            match requested.clamp_to(text.len()) {
+                Some(range) if !requested.is_backward() => {
                     ctx.lane.weigh(range.work(), &mut ctx.pause)?;
                     range.count_in(text)
                 }
@@ -200,13 +200,13 @@ fn bitpos(ctx: &mut Ctx<'_>) -> CmdResult {
         1 => true,
         _ => return Err(NO_BIT),
     };
-    let asked = Asked::parse(ctx, 3)?;
+    let requested = RequestedRange::parse(ctx, 3)?;
     let found = match ctx.db.read(&key) {
         None => (!one).then_some(0),
         Some(record) => {
             let mut room = Digits::new();
             let text = string(&record)?.text(&mut room);
-            match asked.within(text.len()) {
+            match requested.clamp_to(text.len()) {
                 None => None,
                 Some(range) => {
                     let near = range.last.min(range.first + FAST_WORK * BYTES_PER_ELEMENT * 8);
@@ -215,8 +215,8 @@ fn bitpos(ctx: &mut Ctx<'_>) -> CmdResult {
                         ctx.lane.weigh(range.work(), &mut ctx.pause)?;
                         found = Range { first: near, ..range }.find_in(text, one);
                     }
-                    // Zeros without end follow on the value, if its end was not given.
-                    let beyond = (!one && asked.end.is_none()).then_some(range.last + 1);
+                    // Without a given end, the zeros after the value count too.
+                    let beyond = (!one && requested.end.is_none()).then_some(range.last + 1);
                     found.or(beyond)
                 }
             }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_of_a_value_bit_by_bit() {
+    fn ranges_match_a_loop_over_bits() {
         let bytes = [0, 0x81, 0xff, 0x10, 0xff, 0];
         for first in 0..48 {
             for last in first..48 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn far_bits_are_found() {
+    fn find_reaches_the_last_byte() {
         let mut bytes = vec![0; 3000];
         bytes[2998] = 4;
         let all = Range { first: 3, last: 23_999 };
@@ -261,18 +261,18 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_moved_into_the_value() {
-        let asked = |start, end, unit| Asked { start, end, unit };
+    fn ends_are_clamped_to_the_value() {
+        let requested = |start, end, unit| RequestedRange { start, end, unit };
         let range = |first, last| Some(Range { first, last });
-        assert_eq!(asked(0, None, 8).within(3), range(0, 23));
-        assert_eq!(asked(0, None, 8).within(0), None);
-        assert_eq!(asked(-100, Some(-1), 8).within(0), None);
-        assert_eq!(asked(-1, None, 8).within(3), range(16, 23));
-        assert_eq!(asked(i64::MIN, Some(i64::MAX), 1).within(3), range(0, 23));
-        assert_eq!(asked(5, Some(-5), 1).within(3), range(5, 19));
-        assert_eq!(asked(2, Some(1), 8).within(3), None);
-        assert_eq!(asked(3, Some(9), 8).within(3), None);
-        assert_eq!(asked(-9, Some(-10), 8).within(3), range(0, 7));
-        assert!(asked(-9, Some(-10), 8).is_backward());
+        assert_eq!(requested(0, None, 8).clamp_to(3), range(0, 23));
+        assert_eq!(requested(0, None, 8).clamp_to(0), None);
+        assert_eq!(requested(-100, Some(-1), 8).clamp_to(0), None);
+        assert_eq!(requested(-1, None, 8).clamp_to(3), range(16, 23));
+        assert_eq!(requested(i64::MIN, Some(i64::MAX), 1).clamp_to(3), range(0, 23));
+        assert_eq!(requested(5, Some(-5), 1).clamp_to(3), range(5, 19));
+        assert_eq!(requested(2, Some(1), 8).clamp_to(3), None);
+        assert_eq!(requested(3, Some(9), 8).clamp_to(3), None);
+        assert_eq!(requested(-9, Some(-10), 8).clamp_to(3), range(0, 7));
+        assert!(requested(-9, Some(-10), 8).is_backward());
     }
 }

@@ -1,4 +1,4 @@
-//! One bit: SETBIT and GETBIT.
+//! SETBIT and GETBIT: set or read a single bit.
 
 use super::offset;
 use crate::ctx::Ctx;
@@ -23,8 +23,8 @@ pub const SETBIT: Command = Command {
         acl: &[],
         group: Group::Bitmap,
         since: "2.2.0",
-        summary: "Gives one bit of a key's value, made longer if need be, and answers what it was.",
-        complexity: "O(1), and what the value grows.",
+        summary: "Sets a bit of a key's value and returns its old value. The value grows if necessary.",
+        complexity: "O(1), plus O(N) when the value grows by N bytes.",
         syntax: "key offset:integer value:integer",
         history: &[],
         tips: &[],
@@ -40,7 +40,7 @@ pub const GETBIT: Command = Command {
         arity: 3,
         flags: Flags::READONLY.or(Flags::FAST),
         keys: &keys::one(&["RO", "ACCESS"]),
-        summary: "Answers one bit of a key's value.",
+        summary: "Returns a bit of a key's value.",
         complexity: "O(1)",
         syntax: "key offset:integer",
         ..SETBIT.spec
@@ -51,14 +51,14 @@ pub const GETBIT: Command = Command {
 
 const BAD_BIT: Error = Error::new("ERR bit is not an integer or out of range");
 
-/// Where a bit stands: its byte, and the byte in which nothing else is set.
-fn place(at: usize) -> (usize, u8) {
+/// The byte of a bit, and the mask of the bit in it.
+fn bit_position(at: usize) -> (usize, u8) {
     (at / 8, 0x80 >> (at % 8))
 }
 
 fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let (byte, mask) = place(offset(ctx, 2, None)?);
+    let (byte, mask) = bit_position(offset(ctx, 2, None)?);
     let on = match ctx.args[3] {
         b"0" => false,
         b"1" => true,
@@ -66,8 +66,8 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
     let mut refused = Ok(());
-    // What it was and whether that has changed. The value is one that was edited, for those who
-    // ask for its encoding, even if nothing has.
+    // Returns the old bit. Marks the value as edited, which OBJECT ENCODING shows, even if the bit
+    // does not change.
     let switch = |bytes: &mut [u8]| {
         let was = bytes[byte] & mask != 0;
         if was != on {
@@ -122,7 +122,7 @@ fn setbit(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn getbit(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let (byte, mask) = place(offset(ctx, 2, None)?);
+    let (byte, mask) = bit_position(offset(ctx, 2, None)?);
     let is_set = match ctx.db.read(&key) {
         None => false,
         Some(record) => {

@@ -1,4 +1,4 @@
-//! Whole requests: what they answer, what they leave, what they refuse.
+//! Whole requests: their replies, their effects and their errors.
 
 use crate::testing::Bench;
 use weft_keyspace::Tally;
@@ -30,7 +30,7 @@ fn bits_are_set_and_values_grow() {
 }
 
 #[test]
-fn a_number_is_a_string_of_digits_and_stays_one_while_it_is_read() {
+fn reads_keep_the_integer_encoding_and_writes_do_not() {
     let mut bench = Bench::new(1000);
     bench.expect(&[
         ("SET n 12", "+OK|"),
@@ -48,7 +48,7 @@ fn a_number_is_a_string_of_digits_and_stays_one_while_it_is_read() {
     ]);
 }
 
-/// Dirty counts and expiries: what does not change a value is no change.
+/// Dirty counts and expiries: a write of the same value is not a change.
 #[test]
 fn only_changes_count() {
     let mut bench = Bench::new(1000);
@@ -84,7 +84,7 @@ fn only_changes_count() {
 }
 
 #[test]
-fn a_request_is_refused_as_a_whole() {
+fn an_invalid_request_changes_nothing() {
     let mut bench = Bench::new(1000);
     let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
     bench.expect(&[
@@ -112,7 +112,7 @@ fn a_request_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_result_takes_the_place_of_anything() {
+fn bitop_replaces_a_value_of_any_type() {
     let mut bench = Bench::new(1000);
     bench.expect(&[
         ("RPUSH d a", ":1|"),
@@ -134,7 +134,7 @@ fn large_values_are_weighed() {
     for heavy in ["BITCOUNT long", "BITPOS long 0", "BITOP NOT d long", "BITOP OR d short long"] {
         let args: Vec<&[u8]> = heavy.split(' ').map(str::as_bytes).collect();
         bench.turn.tally = Tally::default();
-        assert!(bench.is_too_long(&args), "{heavy}");
+        assert!(bench.needs_slow_lane(&args), "{heavy}");
         assert_eq!(bench.turn.tally.dirty, 0, "{heavy}");
     }
     assert_eq!(bench.run("EXISTS d"), ":0|");
@@ -149,9 +149,9 @@ fn large_values_are_weighed() {
         "BITPOS long 0",
     ] {
         let args: Vec<&[u8]> = light.split(' ').map(str::as_bytes).collect();
-        assert!(!bench.is_too_long(&args), "{light}");
+        assert!(!bench.needs_slow_lane(&args), "{light}");
     }
-    // Across the place where the fast lane gives up.
+    // Around the position at which the fast lane stops.
     bench.run_words(&[b"SET", b"long", &long]);
     let bit = (2000 * 1024 * 8) + 3;
     assert_eq!(bench.run("BITPOS long 0 0"), format!(":{}|", long.len() * 8));
@@ -160,9 +160,9 @@ fn large_values_are_weighed() {
         assert_eq!(bench.run("BITPOS long 0"), format!(":{at}|"));
         bench.run(&format!("SETBIT long {at} 1"));
     }
-    // While somebody else holds it, one bit is a copy of a piece.
+    // While another key shares the value, a write of one bit copies one piece.
     bench.run("COPY long other");
-    assert!(!bench.is_too_long(&[b"SETBIT", b"long", b"7", b"0"]));
-    assert!(!bench.is_too_long(&[b"BITFIELD", b"long", b"SET", b"u8", b"0", b"1"]));
+    assert!(!bench.needs_slow_lane(&[b"SETBIT", b"long", b"7", b"0"]));
+    assert!(!bench.needs_slow_lane(&[b"BITFIELD", b"long", b"SET", b"u8", b"0", b"1"]));
     assert_eq!(bench.run_words(&[b"GET", b"other"]).len(), long.len() + "$3000000\r\n\r\n".len());
 }

@@ -1,8 +1,8 @@
-//! COPY: gives a second key the same value.
+//! COPY: stores a copy of a key's value under another key.
 //!
-//! The copy keeps the value's encoding, which clients can see, and the expiry; its access clock
-//! starts anew. A long string is shared until one of the two is changed. Fields of a hash that have
-//! expired, and are only not gone yet, stay behind.
+//! The copy keeps the encoding, which clients can see, and the expiry. Its access clock starts
+//! anew. A long string is shared until one of the two keys changes. Expired fields of a hash that
+//! are not yet removed are not copied.
 
 use super::{SAME_OBJECT, database};
 use crate::ctx::Ctx;
@@ -68,7 +68,7 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(SAME_OBJECT);
     }
     let (clock, now) = (ctx.db.turn.access.fresh(), ctx.over_ms());
-    // Nothing is copied, and nothing is much to do, before it is known to be wanted.
+    // The work is weighed only if a copy will be made.
     if let Some(work) = ctx.db.peek(&from).map(|record| duplicate_work(&record)) {
         let taken = !replace && ctx.db.other(target).peek(&to).is_some();
         if !taken {

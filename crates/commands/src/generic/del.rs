@@ -1,8 +1,8 @@
 //! DEL and UNLINK: remove keys.
 //!
-//! They do the same: the records die with all others ([`Turn::discard`]), and the large ones among
-//! them are freed in the background, whatever `lazyfree-lazy-user-del` says. No thread that serves
-//! clients frees a large value.
+//! Both do the same. The records are freed like all others ([`Turn::discard`]), the large ones in
+//! the background, whatever `lazyfree-lazy-user-del` says. No thread that serves clients frees a
+//! large value.
 //!
 //! [`Turn::discard`]: weft_keyspace::Turn::discard
 
@@ -53,7 +53,7 @@ pub const UNLINK: Command = Command {
 };
 
 fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
-    remove_each(ctx, |ctx, i| {
+    remove_keys(ctx, |ctx, i| {
         let key = ctx.key(i);
         let removed = ctx.db.delete(&key);
         if removed {
@@ -63,9 +63,9 @@ fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
     })
 }
 
-/// Removes the key of every argument and answers how many there were. A key that is named
-/// twice is there only once.
-fn remove_each<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
+/// Removes the key of every argument and replies with the number removed. A key named twice counts
+/// once.
+fn remove_keys<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
     ctx.weigh_args()?;
     let removed = (1..ctx.args.len()).filter(|i| remove(ctx, *i)).count();
     ctx.db.turn.tally.dirty += removed as u64;

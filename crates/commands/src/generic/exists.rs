@@ -1,8 +1,7 @@
-//! EXISTS and TOUCH: how many of the keys are there.
+//! EXISTS and TOUCH: how many of the keys exist.
 //!
-//! TOUCH is EXISTS with the effect of an access: it moves the clock by which LRU and LFU judge
-//! a key. That is its only purpose, so it does so even for a client that has asked not to
-//! (CLIENT NO-TOUCH).
+//! TOUCH is EXISTS that counts as an access: it updates the clock that LRU and LFU use. That is its
+//! only purpose, so it also does this for a client that has set CLIENT NO-TOUCH.
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
@@ -21,7 +20,7 @@ pub const EXISTS: Command = Command {
         summary: "Counts how many of the given keys exist.",
         complexity: "O(N) for N keys.",
         syntax: "key...",
-        history: &[("3.0.3", "Takes several keys.")],
+        history: &[("3.0.3", "Accepts several keys.")],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     },
     lock: Lock::Keys,
@@ -38,7 +37,7 @@ pub const TOUCH: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "3.2.1",
-        summary: "Counts how many of the given keys exist, as an access to each of them.",
+        summary: "Counts how many of the given keys exist and updates their access times.",
         complexity: "O(N) for N keys.",
         syntax: "key...",
         history: &[],

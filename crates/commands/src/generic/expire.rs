@@ -1,7 +1,7 @@
-//! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: give a key an expiry.
+//! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: set a key's expiry.
 //!
-//! The four differ in the unit of their argument and in what it counts from; all of them store
-//! a Unix time in milliseconds. A time that has passed already removes the key at once.
+//! The four differ in the unit of their argument and in its base. All store a Unix time in
+//! milliseconds. A time in the past removes the key at once.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
@@ -43,7 +43,7 @@ const fn command(
 pub const EXPIRE: Command = command(
     "expire",
     "1.0.0",
-    "Lets a key expire after a number of seconds.",
+    "Sets a key's expiry in seconds from now.",
     "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "expire", Unit::Seconds, Base::Now),
 );
@@ -51,7 +51,7 @@ pub const EXPIRE: Command = command(
 pub const PEXPIRE: Command = command(
     "pexpire",
     "2.6.0",
-    "Lets a key expire after a number of milliseconds.",
+    "Sets a key's expiry in milliseconds from now.",
     "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "pexpire", Unit::Milliseconds, Base::Now),
 );
@@ -59,7 +59,7 @@ pub const PEXPIRE: Command = command(
 pub const EXPIREAT: Command = command(
     "expireat",
     "1.2.0",
-    "Lets a key expire at a Unix time in seconds.",
+    "Sets a key's expiry to a Unix time in seconds.",
     "key unix-time-seconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "expireat", Unit::Seconds, Base::Epoch),
 );
@@ -67,19 +67,18 @@ pub const EXPIREAT: Command = command(
 pub const PEXPIREAT: Command = command(
     "pexpireat",
     "2.6.0",
-    "Lets a key expire at a Unix time in milliseconds.",
+    "Sets a key's expiry to a Unix time in milliseconds.",
     "key unix-time-milliseconds:unix-time [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@7.0.0",
     |ctx| expire(ctx, "pexpireat", Unit::Milliseconds, Base::Epoch),
 );
 
-/// The unit of the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
     Milliseconds,
 }
 
-/// What the argument counts from.
+/// The base of the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     Now,
@@ -88,7 +87,7 @@ pub(crate) enum Base {
 
 fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     let condition = Condition::parse(&ctx.args[3..])?;
-    let at = moment(ctx.int(2)?, unit, base, ctx.now_ms())
+    let at = unix_time_ms(ctx.int(2)?, unit, base, ctx.now_ms())
         .ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{name}' command")))?;
     let key = ctx.key(1);
     let Some(record) = ctx.db.for_write(&key) else {
@@ -119,8 +118,8 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     Ok(())
 }
 
-/// The Unix time in milliseconds that an argument stands for; `None` where 64 bits end.
-pub(crate) fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
+/// The Unix time in milliseconds that an argument means; `None` on overflow.
+pub(crate) fn unix_time_ms(argument: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
     let ms = match unit {
         Unit::Seconds => argument.checked_mul(1000)?,
         Unit::Milliseconds => argument,
@@ -131,8 +130,7 @@ pub(crate) fn moment(argument: i64, unit: Unit, base: Base, now: i64) -> Option<
     }
 }
 
-/// When an expiry may be set: NX, XX, GT, LT. A key that does not expire counts as one that
-/// expires at the end of time.
+/// The condition for setting an expiry: NX, XX, GT, LT. A missing expiry counts as infinite.
 #[derive(Default)]
 pub(crate) struct Condition {
     nx: bool,
@@ -142,8 +140,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Of the arguments after the time. Repeating a word changes nothing. Which words are known
-    /// is found out before whether they go together.
+    /// Parses the arguments after the time. A word may be repeated. Unknown words are reported
+    /// before incompatible ones.
     pub(crate) fn parse(words: &[&[u8]]) -> Result<Condition, Error> {
         let mut condition = Condition::default();
         for word in words {

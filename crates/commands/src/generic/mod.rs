@@ -1,8 +1,8 @@
-//! The commands that work on keys, whatever type of value they hold.
+//! The commands that work on keys of any type.
 //!
-//! A value is only ever passed on here (COPY, MOVE, RENAME) or asked what it is (TYPE, OBJECT);
-//! what it contains is the business of its own group. The commands that need the whole keyspace
-//! at once are in [`keyspace_wide`](crate::keyspace_wide).
+//! These commands only pass a value on (COPY, MOVE, RENAME) or report its type or encoding (TYPE,
+//! OBJECT). Commands on the contents are in the group of the type. Commands on the whole keyspace
+//! are in [`keyspace_wide`](crate::keyspace_wide).
 
 mod copy;
 mod del;
@@ -50,7 +50,7 @@ const SAME_OBJECT: Error = Error::new("ERR source and destination objects are th
 const NOT_AN_INT: Error =
     Error::new("ERR value is out of range, value must between -2147483648 and 2147483647");
 
-/// The logical database that argument `i` names.
+/// The logical database in argument `i`.
 fn database(ctx: &Ctx<'_>, i: usize) -> Result<usize, Error> {
     let n = i32::try_from(ctx.int(i)?).map_err(|_| NOT_AN_INT)?;
     match usize::try_from(n) {

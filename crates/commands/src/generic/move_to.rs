@@ -1,7 +1,7 @@
-//! MOVE: brings a key to another logical database.
+//! MOVE: moves a key to another logical database.
 //!
-//! A shard holds the keys of its slots for every database, so the one shard that is locked is
-//! that of both places, and the record itself changes its table.
+//! A shard holds the keys of its slots for every database, so one lock covers both databases. The
+//! record itself moves from one table to the other.
 
 use super::{SAME_OBJECT, database};
 use crate::ctx::Ctx;
@@ -19,7 +19,7 @@ pub const MOVE: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "1.0.0",
-        summary: "Moves a key to another database unless that one has it already.",
+        summary: "Moves a key to another database unless it exists there.",
         complexity: "O(1)",
         syntax: "key db:integer",
         history: &[],

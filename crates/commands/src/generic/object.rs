@@ -1,6 +1,6 @@
-//! OBJECT: what the server knows of a value besides its contents.
+//! OBJECT: metadata of a value.
 //!
-//! None of the subcommands counts as an access: looking at the clock must not move it.
+//! No subcommand counts as an access: reading the clock must not update it.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
@@ -21,7 +21,7 @@ const NO_LRU: Error = Error::new(
      switching between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-/// The answer of OBJECT HELP, which clients see line by line.
+/// The reply of OBJECT HELP. Clients see these lines.
 const HELP: &[&str] = &[
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ENCODING <key>",
@@ -49,7 +49,7 @@ pub const OBJECT: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "2.2.3",
-        summary: "Holds the commands that look into how a value is stored.",
+        summary: "A container for commands that report how a value is stored.",
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
@@ -58,8 +58,8 @@ pub const OBJECT: Command = Command {
     lock: Lock::Keys,
     run: help,
     subcommands: &[
-        subcommand("encoding", "2.2.3", "Tells how a value is represented in memory.", encoding),
-        subcommand("freq", "4.0.0", "Tells the logarithmic count of accesses to a key.", freq),
+        subcommand("encoding", "2.2.3", "Returns the encoding of a value in memory.", encoding),
+        subcommand("freq", "4.0.0", "Returns the logarithmic access frequency of a key.", freq),
         Command {
             spec: Spec {
                 name: "help",
@@ -79,8 +79,13 @@ pub const OBJECT: Command = Command {
             run: help,
             subcommands: &[],
         },
-        subcommand("idletime", "2.2.3", "Tells how long a key has not been accessed.", idletime),
-        subcommand("refcount", "2.2.3", "Tells how many references a value has.", refcount),
+        subcommand(
+            "idletime",
+            "2.2.3",
+            "Returns the time since the last access to a key.",
+            idletime,
+        ),
+        subcommand("refcount", "2.2.3", "Returns the reference count of a value.", refcount),
     ],
 };
 
@@ -116,9 +121,9 @@ fn help(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The record that the command asks about. When there is none the reply is null, whatever the
-/// question is.
-fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
+/// The record that the command asks about. If the key does not exist, the reply is null for every
+/// subcommand.
+fn requested_record<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
     let key = ctx.key(2);
     let record = ctx.db.examine(&key);
     if record.is_none() {
@@ -128,7 +133,7 @@ fn asked<'c>(ctx: &'c mut Ctx<'_>) -> Option<RecordRef<'c>> {
 }
 
 fn encoding(ctx: &mut Ctx<'_>) -> CmdResult {
-    if let Some(record) = asked(ctx) {
+    if let Some(record) = requested_record(ctx) {
         let name = value::encoding_name(&record);
         ctx.reply.bulk(name.as_bytes());
     }
@@ -136,7 +141,7 @@ fn encoding(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn freq(ctx: &mut Ctx<'_>) -> CmdResult {
-    if let Some(record) = asked(ctx) {
+    if let Some(record) = requested_record(ctx) {
         let clock = record.clock();
         if !ctx.settings.lfu {
             return Err(NO_LFU);
@@ -148,7 +153,7 @@ fn freq(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn idletime(ctx: &mut Ctx<'_>) -> CmdResult {
-    if let Some(record) = asked(ctx) {
+    if let Some(record) = requested_record(ctx) {
         let clock = record.clock();
         if ctx.settings.lfu {
             return Err(NO_LRU);
@@ -159,10 +164,10 @@ fn idletime(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// A value belongs to its key alone. That a long string may be shared with replies on their way
-/// to clients is no property of the value, and does not show.
+/// Always 1: a value belongs to one key. Internal sharing of a long string, with replies being sent
+/// or with copies, does not show.
 fn refcount(ctx: &mut Ctx<'_>) -> CmdResult {
-    if asked(ctx).is_some() {
+    if requested_record(ctx).is_some() {
         ctx.reply.int(1);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! PERSIST: takes a key's expiry away.
+//! PERSIST: removes a key's expiry.
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
@@ -15,7 +15,7 @@ pub const PERSIST: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "2.2.0",
-        summary: "Takes the expiry of a key away, so that it stays.",
+        summary: "Removes the expiry of a key.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],

@@ -1,7 +1,7 @@
-//! RENAME and RENAMENX: give a value another key.
+//! RENAME and RENAMENX: change the key of a value.
 //!
-//! The value moves with its type, encoding, expiry and access clock; only the record's key is
-//! written anew. Both shards are held, so nobody ever sees both keys, or none.
+//! The value keeps its type, encoding, expiry and access clock; only the record's key changes. The
+//! command holds both shards, so no client ever sees both keys or neither.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, NO_SUCH_KEY};
@@ -24,7 +24,7 @@ pub const RENAME: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "1.0.0",
-        summary: "Renames a key, in the place of any key that has the new name.",
+        summary: "Renames a key and replaces any key that has the new name.",
         complexity: "O(1)",
         syntax: "key newkey:key",
         history: &[],
@@ -44,10 +44,10 @@ pub const RENAMENX: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "1.0.0",
-        summary: "Renames a key unless there is one that has the new name.",
+        summary: "Renames a key unless the new name exists.",
         complexity: "O(1)",
         syntax: "key newkey:key",
-        history: &[("3.2.0", "Equal names are no error any more.")],
+        history: &[("3.2.0", "Equal names are no longer an error.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -63,14 +63,14 @@ fn rename(ctx: &mut Ctx<'_>) -> CmdResult {
     if from.bytes != to.bytes
         && let Some(record) = ctx.db.remove(&from)
     {
-        give(ctx, record, &from, &to);
+        store_under(ctx, record, &from, &to);
     }
     ctx.reply.ok();
     Ok(())
 }
 
-/// Gives the record, which was that of `from`, the key `to`.
-fn give(ctx: &mut Ctx<'_>, record: Record, from: &Key<'_>, to: &Key<'_>) {
+/// Stores the record of `from` under the key `to`.
+fn store_under(ctx: &mut Ctx<'_>, record: Record, from: &Key<'_>, to: &Key<'_>) {
     ctx.db.put(to, string::refit(record.with_key(to.bytes)));
     ctx.notify(Classes::GENERIC, "rename_from", from);
     ctx.notify(Classes::GENERIC, "rename_to", to);
@@ -82,13 +82,13 @@ fn renamenx(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.db.for_write(&from).is_none() {
         return Err(NO_SUCH_KEY);
     }
-    // A name that is the same is taken.
+    // Equal names count as taken.
     if ctx.db.for_write(&to).is_some() {
         ctx.reply.int(0);
         return Ok(());
     }
     if let Some(record) = ctx.db.remove(&from) {
-        give(ctx, record, &from, &to);
+        store_under(ctx, record, &from, &to);
     }
     ctx.reply.int(1);
     Ok(())

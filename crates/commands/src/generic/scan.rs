@@ -1,7 +1,7 @@
-//! SCAN: walks over the keys of a database in small steps that a client drives.
+//! SCAN: iterates over the keys of a database in small steps driven by the client.
 //!
-//! The keyspace is a row of shards, and a shard's table has a scan of its own. A client's
-//! cursor says where in the row it is:
+//! The keyspace is an array of shards, and each shard's table has its own scan. A client's cursor
+//! encodes the position:
 //!
 //! ```text
 //!   63                46 45                            8 7          0
@@ -10,19 +10,18 @@
 //!  └────────────────────┴───────────────────────────────┴────────────┘
 //! ```
 //!
-//! A table's scan starts and ends with 0. When it ends the next shard begins, and behind the
-//! last shard the answer is 0. No cursor in between is 0: in shard 0 the table's cursor is not
-//! 0 after a step, and in the others the shard is not.
+//! A table's scan starts and ends with 0. When it ends, the scan moves to the next shard. After the
+//! last shard the returned cursor is 0. No cursor in between is 0: in shard 0 the table's cursor is
+//! not 0 after a step, and in the others the shard number is not 0.
 //!
-//! **Guarantee.** A key that is there during the whole scan is returned at least once: it never
-//! leaves its shard, and the table gives the same guarantee. Shards that are seen to be empty
-//! are passed over without being held: the counter of a shard that has such a key is not zero
-//! at any time.
+//! **Guarantee.** A key that exists during the whole scan is returned at least once: it never
+//! leaves its shard, and the table gives the same guarantee. The scan skips empty shards without
+//! holding them. The counter of a shard with such a key is never zero.
 //!
-//! **How much a call does.** COUNT is about keys looked at, not about keys returned, so that a
-//! call takes a bounded time whatever MATCH and TYPE leave over. A shard of a small database
-//! has a handful of keys, or none, so one call must be able to go through several: [`shards`]
-//! tells the dispatcher which ones to hold, and the command works through those.
+//! **Work per call.** COUNT counts the keys examined, not the keys returned, so a call takes
+//! bounded time whatever MATCH and TYPE filter out. In a small database most shards have few keys
+//! or none, so one call must cover several shards. [`shards`] returns the shards for the dispatcher
+//! to hold, and the command scans those.
 
 use crate::collection_scan::{self, DEFAULT_COUNT, NOSCORES, NOVALUES, STEPS_PER_COUNT};
 use crate::ctx::Ctx;
@@ -43,8 +42,8 @@ pub const SCAN: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "2.8.0",
-        summary: "Walks over the keys of the database step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N keys.",
+        summary: "Iterates over the keys of the database.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N keys.",
         syntax: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]@6.0.0",
         history: &[("6.0.0", "The option TYPE.")],
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
@@ -57,25 +56,25 @@ pub const SCAN: Command = Command {
 const SHARD_BITS: u32 = 8;
 const _: () = assert!(SHARDS == 1 << SHARD_BITS);
 
-/// A place in the walk.
+/// A position in the scan.
 #[derive(Clone, Copy)]
 struct Cursor {
     shard: u16,
     /// The table's own cursor.
-    within: u64,
+    table_cursor: u64,
 }
 
 impl Cursor {
-    /// Any 64-bit number is a cursor; one that no call answered does no harm.
+    /// Parses a cursor. Any 64-bit number is valid; one that no call returned does no harm.
     fn parse(text: &[u8]) -> Result<Cursor, Error> {
         let n = collection_scan::cursor(text)?;
-        Ok(Cursor { shard: (n % SHARDS as u64) as u16, within: n >> SHARD_BITS })
+        Ok(Cursor { shard: (n % SHARDS as u64) as u16, table_cursor: n >> SHARD_BITS })
     }
 
-    /// At the end of the row of shards the number is 0.
+    /// The cursor as a number; 0 after the last shard.
     fn number(self) -> u64 {
         if usize::from(self.shard) < SHARDS {
-            self.within << SHARD_BITS | u64::from(self.shard)
+            self.table_cursor << SHARD_BITS | u64::from(self.shard)
         } else {
             0
         }
@@ -87,25 +86,25 @@ struct Options<'a> {
     cursor: Cursor,
     count: u64,
     pattern: Option<Pattern<'a>>,
-    only: Only,
+    type_filter: TypeFilter,
 }
 
 /// Which types are returned.
 #[derive(Clone, Copy)]
-enum Only {
+enum TypeFilter {
     Every,
     Type(Type),
-    /// A type that no key can have: the protocol has it, this server does not.
+    /// A type known to the protocol that no key can have.
     Nothing,
 }
 
-impl Only {
-    fn parse(name: &[u8]) -> Result<Only, Error> {
+impl TypeFilter {
+    fn parse(name: &[u8]) -> Result<TypeFilter, Error> {
         if let Some(known) = Type::by_name(name) {
-            return Ok(Only::Type(known));
+            return Ok(TypeFilter::Type(known));
         }
         match name.eq_ignore_ascii_case(b"stream") {
-            true => Ok(Only::Nothing),
+            true => Ok(TypeFilter::Nothing),
             false => Err(Error::owned([b"ERR unknown type name '", name, b"'"].concat())),
         }
     }
@@ -115,7 +114,7 @@ impl<'a> Options<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let cursor = Cursor::parse(args[1])?;
         let mut options =
-            Options { cursor, count: DEFAULT_COUNT, pattern: None, only: Only::Every };
+            Options { cursor, count: DEFAULT_COUNT, pattern: None, type_filter: TypeFilter::Every };
         let mut rest = &args[2..];
         loop {
             rest = match rest {
@@ -129,7 +128,7 @@ impl<'a> Options<'a> {
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"type") => {
-                    options.only = Only::parse(value)?;
+                    options.type_filter = TypeFilter::parse(value)?;
                     rest
                 }
                 [word, ..] if word.eq_ignore_ascii_case(b"novalues") => return Err(NOVALUES),
@@ -139,22 +138,22 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn wants(&self, record: &Record) -> bool {
-        let of_type = match self.only {
-            Only::Every => true,
-            Only::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
-            Only::Nothing => false,
+    fn matches(&self, record: &Record) -> bool {
+        let matches_type = match self.type_filter {
+            TypeFilter::Every => true,
+            TypeFilter::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
+            TypeFilter::Nothing => false,
         };
-        of_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
+        matches_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
     }
 }
 
-/// The shards to hold for a SCAN with these arguments in database `db`: that of the cursor,
-/// and following ones that have keys until they have COUNT together. So a small database is
-/// scanned in one call, and a large one a shard at a time. For arguments that are in error,
-/// some shard.
+/// The shards to hold for a SCAN with these arguments in database `db`: the cursor's shard and the
+/// next non-empty ones, until they have COUNT keys together. So one call scans a small database
+/// completely, and a large one is scanned a shard at a time. For invalid arguments, an arbitrary
+/// shard.
 ///
-/// The numbers of keys are those of a moment. O(`SHARDS`) at most.
+/// The key counts are momentary. O(`SHARDS`) at most.
 pub fn shards(args: &[&[u8]], ks: &Keyspace, db: usize) -> ShardSet {
     let options = match args {
         [_, _, ..] => Options::parse(args),
@@ -182,8 +181,8 @@ fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx.args)?;
     let mut keys = Reply::new(ctx.reply.proto);
     let mut found = 0;
-    let next = walk(ctx, &options, |record| {
-        if options.wants(record) {
+    let next = visit_keys(ctx, &options, |record| {
+        if options.matches(record) {
             keys.bulk(record.key());
             found += 1;
         }
@@ -195,29 +194,29 @@ fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Shows the keys from the cursor on until enough of them were seen or the shards that are
-/// held are done with; returns where to go on.
-fn walk(ctx: &mut Ctx<'_>, options: &Options<'_>, mut seen: impl FnMut(&Record)) -> Cursor {
+/// Visits keys from the cursor on, until enough were visited or all held shards are done. Returns
+/// the next cursor.
+fn visit_keys(ctx: &mut Ctx<'_>, options: &Options<'_>, mut visit: impl FnMut(&Record)) -> Cursor {
     let mut cursor = options.cursor;
     let mut keys = 0;
     let mut steps = 0;
     let max_steps = options.count.saturating_mul(STEPS_PER_COUNT);
     while usize::from(cursor.shard) < SHARDS {
-        let enough = keys >= options.count || steps >= max_steps;
+        let work_limit = keys >= options.count || steps >= max_steps;
         let empty = ctx.db.shard_len(cursor.shard) == 0;
-        // An empty shard is passed over even then: it would cost the client a call.
-        if !empty && (enough || !ctx.db.holds(cursor.shard)) {
+        // Empty shards are skipped even then: they would cost the client a call.
+        if !empty && (work_limit || !ctx.db.holds(cursor.shard)) {
             break;
         }
         if !empty {
             steps += 1;
-            cursor.within = ctx.db.scan_shard(cursor.shard, cursor.within, |record| {
+            cursor.table_cursor = ctx.db.scan_shard(cursor.shard, cursor.table_cursor, |record| {
                 keys += 1;
-                seen(&record);
+                visit(&record);
             });
         }
-        if empty || cursor.within == 0 {
-            cursor = Cursor { shard: cursor.shard + 1, within: 0 };
+        if empty || cursor.table_cursor == 0 {
+            cursor = Cursor { shard: cursor.shard + 1, table_cursor: 0 };
         }
     }
     cursor

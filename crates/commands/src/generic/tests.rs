@@ -1,4 +1,4 @@
-//! What the generic commands answer and what they leave behind.
+//! Replies and effects of the generic commands.
 
 use super::scan;
 use crate::testing::Bench;
@@ -8,7 +8,7 @@ use weft_keyspace::{Access, Policy, SHARDS};
 const NOW: i64 = 1_700_000_000_000;
 
 #[test]
-fn expiry_is_set_told_and_taken_away() {
+fn expiry_is_set_reported_and_removed() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[
         ("set k v", "+OK|"),
@@ -36,7 +36,7 @@ fn expiry_is_set_told_and_taken_away() {
     ]);
     bench.turn.set_time(NOW + 10);
     bench.expect(&[("pttl k", ":-2|"), ("type k", "+none|")]);
-    // One was removed by EXPIREAT, one when it was met.
+    // One was removed by EXPIREAT, one when a command found it expired.
     assert_eq!(bench.turn.tally.expired, 2);
 }
 
@@ -92,7 +92,7 @@ fn keys_are_counted_removed_and_renamed() {
 }
 
 #[test]
-fn what_is_deleted_is_left_for_others_to_free() {
+fn deleted_values_go_to_the_deferred_free_list() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set a 1", "+OK|"), ("set b 2", "+OK|"), ("unlink a", ":1|")]);
     bench.expect(&[("del b", ":1|")]);
@@ -139,7 +139,7 @@ fn values_move_and_are_copied() {
 }
 
 #[test]
-fn a_long_string_is_copied_by_reference_and_changes_alone() {
+fn a_long_string_is_copied_on_write() {
     let mut bench = Bench::new(NOW);
     let long = vec![b'x'; 100_000];
     assert_eq!(bench.run_words(&[b"set", b"a", &long]), b"+OK\r\n");
@@ -157,7 +157,7 @@ fn a_long_string_is_copied_by_reference_and_changes_alone() {
 }
 
 #[test]
-fn object_tells_about_values() {
+fn object_reports_on_values() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set i 12", "+OK|"), ("set s hello", "+OK|")]);
     bench.turn.set_time(NOW + 7000);
@@ -181,7 +181,7 @@ fn object_tells_about_values() {
 }
 
 #[test]
-fn object_tells_frequencies_under_lfu() {
+fn object_reports_frequencies_under_lfu() {
     let mut bench = Bench::new(NOW);
     bench.settings.lfu = true;
     bench.turn.access = Access::new(Policy::Lfu, NOW, 10, 1);
@@ -190,7 +190,7 @@ fn object_tells_frequencies_under_lfu() {
 }
 
 #[test]
-fn touch_touches_in_spite_of_no_touch() {
+fn touch_counts_as_access_despite_no_touch() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set k v", "+OK|")]);
     bench.turn.set_time(NOW + 7000);
@@ -214,7 +214,7 @@ fn scan_once(bench: &mut Bench, cursor: &str, options: &str) -> (String, Vec<Str
     (cursor, keys.map(str::to_owned).collect())
 }
 
-/// All keys of a whole walk, and the number of calls.
+/// All keys of a complete scan, and the number of calls.
 fn scan_all(bench: &mut Bench, options: &str) -> (Vec<String>, usize) {
     let (mut all, mut calls, mut cursor) = (Vec::new(), 0, "0".to_owned());
     loop {
@@ -235,7 +235,7 @@ fn scan_returns_every_key_once() {
     for i in 0..5000 {
         bench.run(&format!("set key{i} v"));
     }
-    // Many keys of one shard beside them.
+    // And many keys in one shard.
     for i in 0..3000 {
         bench.run(&format!("set {{tag}}{i} v"));
     }
@@ -243,7 +243,7 @@ fn scan_returns_every_key_once() {
         let (keys, calls) = scan_all(&mut bench, &format!("count {count}"));
         let distinct: HashSet<_> = keys.iter().collect();
         assert_eq!((keys.len(), distinct.len()), (8000, 8000), "COUNT {count}");
-        // A call sees COUNT keys and less than a step more.
+        // A call visits COUNT keys, plus less than one step.
         assert!(calls >= 8000 / (count + 100), "COUNT {count}: {calls} calls");
         assert!(calls <= 1 + 8000 / count + SHARDS, "COUNT {count}: {calls} calls");
     }
@@ -274,7 +274,7 @@ fn scan_of_a_small_database_is_one_call() {
 }
 
 #[test]
-fn scan_keeps_its_guarantee_while_keys_come_and_go() {
+fn scan_keeps_its_guarantee_while_keys_are_added_and_removed() {
     let mut bench = Bench::new(NOW);
     for i in 0..2000 {
         bench.run(&format!("set stays{i} v"));

@@ -1,8 +1,8 @@
-//! TTL, PTTL, EXPIRETIME, PEXPIRETIME: when a key expires.
+//! TTL, PTTL, EXPIRETIME, PEXPIRETIME: report a key's expiry.
 //!
-//! One question in four forms: the time that is left or the moment itself, in seconds or in
-//! milliseconds. Seconds are rounded to the nearest, not down: a key that was just given ten
-//! seconds says 10 even a few milliseconds later.
+//! The reply is the remaining time or the Unix time, in seconds or milliseconds. Seconds are
+//! rounded to the nearest, not down: a key that just got ten seconds still reports 10 a few
+//! milliseconds later.
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
@@ -10,9 +10,9 @@ use crate::registry::Command;
 use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
 
 const KEY: &[KeySpec] = &keys::one(&["RO", "ACCESS"]);
-/// The answer for a key that never expires.
+/// The reply for a key without expiry.
 const PERSISTENT: i64 = -1;
-/// The answer for a key that is not there.
+/// The reply for a missing key.
 const ABSENT: i64 = -2;
 
 const fn command(
@@ -43,41 +43,41 @@ const fn command(
 pub const TTL: Command = command(
     "ttl",
     "1.0.0",
-    "Tells in how many seconds a key expires.",
-    &[("2.8.0", "Tells a missing key (-2) from one that does not expire (-1).")],
+    "Returns the remaining time to live of a key in seconds.",
+    &[("2.8.0", "Returns -2 for a missing key and -1 for one that does not expire.")],
     &["nondeterministic_output"],
-    |ctx| answer(ctx, |at, now| round_to_seconds(left(at, now))),
+    |ctx| reply_time(ctx, |at, now| round_to_seconds(time_left(at, now))),
 );
 
 pub const PTTL: Command = command(
     "pttl",
     "2.6.0",
-    "Tells in how many milliseconds a key expires.",
-    &[("2.8.0", "Tells a missing key (-2) from one that does not expire (-1).")],
+    "Returns the remaining time to live of a key in milliseconds.",
+    &[("2.8.0", "Returns -2 for a missing key and -1 for one that does not expire.")],
     &["nondeterministic_output"],
-    |ctx| answer(ctx, left),
+    |ctx| reply_time(ctx, time_left),
 );
 
 pub const EXPIRETIME: Command = command(
     "expiretime",
     "7.0.0",
-    "Tells the Unix time in seconds at which a key expires.",
+    "Returns the Unix time in seconds at which a key expires.",
     &[],
     &[],
-    |ctx| answer(ctx, |at, _| round_to_seconds(at)),
+    |ctx| reply_time(ctx, |at, _| round_to_seconds(at)),
 );
 
 pub const PEXPIRETIME: Command = command(
     "pexpiretime",
     "7.0.0",
-    "Tells the Unix time in milliseconds at which a key expires.",
+    "Returns the Unix time in milliseconds at which a key expires.",
     &[],
     &[],
-    |ctx| answer(ctx, |at, _| at),
+    |ctx| reply_time(ctx, |at, _| at),
 );
 
-/// Answers what `form` makes of the expiry and the present time, both in Unix milliseconds.
-fn answer(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
+/// Replies with `form` of the expiry and the current time, both in Unix milliseconds.
+fn reply_time(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
     let key = ctx.key(1);
     let now = ctx.now_ms();
     let time = match ctx.db.inspect(&key) {
@@ -88,11 +88,11 @@ fn answer(ctx: &mut Ctx<'_>, form: impl Fn(i64, i64) -> i64) -> CmdResult {
     Ok(())
 }
 
-fn left(at: i64, now: i64) -> i64 {
+fn time_left(at: i64, now: i64) -> i64 {
     at.saturating_sub(now).max(0)
 }
 
-/// Of a time that is not negative.
+/// Rounds a non-negative time.
 fn round_to_seconds(ms: i64) -> i64 {
     ms / 1000 + i64::from(ms % 1000 >= 500)
 }

@@ -1,4 +1,4 @@
-//! TYPE: which type of value a key holds.
+//! TYPE: the type of a key's value.
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
@@ -15,7 +15,7 @@ pub const TYPE: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "1.0.0",
-        summary: "Tells the type of the value of a key.",
+        summary: "Returns the type of a key's value.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],

@@ -1,4 +1,4 @@
-//! GEOADD: places added, as scores of a sorted set.
+//! GEOADD: adds places as scores of a sorted set.
 
 use super::request::place;
 use crate::ctx::Ctx;
@@ -17,7 +17,7 @@ pub const GEOADD: Command = Command {
         acl: &[],
         group: Group::Geo,
         since: "3.2.0",
-        summary: "Adds members with their places, or gives members other places.",
+        summary: "Adds members with their coordinates, or updates their coordinates.",
         complexity: "O(log(N)) for each member, in a set of N.",
         syntax: "key [condition=(nx=NX|xx=XX)]@6.2.0 [change=CH]@6.2.0 \
                  data=(longitude:double latitude:double member)...",
@@ -56,11 +56,11 @@ fn geoadd(ctx: &mut Ctx<'_>) -> CmdResult {
     added
 }
 
-/// Logs what has been computed, as ZADD with the options up to argument `options`: not to be computed
-/// again, by arithmetic that may differ.
+/// Logs the computed scores as ZADD, with the options up to argument `options`. Replicas and AOF
+/// replay must not recompute the scores: their arithmetic may differ.
 #[cold]
 fn log(ctx: &mut Ctx<'_>, options: usize, elements: &[(f64, &[u8])]) {
-    // Scores are whole numbers of 52 bits.
+    // Scores are 52-bit integers.
     let scores: Vec<String> = elements.iter().map(|(score, _)| score.to_string()).collect();
     let mut words = vec![&b"ZADD"[..]];
     words.extend_from_slice(&ctx.args[1..options]);

@@ -1,29 +1,29 @@
-//! Places on the earth as scores, and the cells that they are in.
+//! Places on the earth as scores, and the cells that contain them.
 //!
-//! Longitude and latitude are each scaled to a fraction of their range and cut to 26 bits, and the
-//! bits of both are interleaved (G. M. Morton, 1966): 52 bits, which a score holds exactly. A place
-//! is in a cell of `step` bits each way if its score begins with the bits of the cell, so the places
-//! of a cell are neighbours in the order of scores.
+//! Longitude and latitude are each scaled to a fraction of their range and truncated to 26 bits.
+//! The bits of both are interleaved (G. M. Morton, 1966) into 52 bits, which a score holds exactly.
+//! A place is in a cell of `step` bits per coordinate if its score begins with the cell's bits. So
+//! the places of a cell are contiguous in score order.
 //!
 //! ```text
 //!  score   .. lon25 lat25 lon24 lat24 ........ lon0 lat0
 //!             └──────── cell of step 2 ──┘
 //! ```
 //!
-//! Latitudes end where the web's Mercator map is a square. The largest longitude and latitude are in
-//! range and yet one more than the last number of 26 bits: such places have one bit more.
+//! Latitudes end where the Web Mercator map is a square. The largest longitude and latitude are
+//! valid but scale to 2^26, one more than 26 bits hold. Such places have one extra bit.
 
 /// The largest longitude (degrees); the smallest is its negative.
 pub const LON_MAX: f64 = 180.0;
 /// The largest latitude (degrees); the smallest is its negative.
 pub const LAT_MAX: f64 = 85.05112878;
-/// The latitude range of Geohash strings, which reach the poles.
+/// The latitude range of Geohash strings, which extends to the poles.
 const GEOHASH_LAT_MAX: f64 = 90.0;
 
 /// Bits of each coordinate in a score.
 pub const STEP_MAX: u32 = 26;
 
-/// A place: degrees, east and north.
+/// A place in degrees east and north.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
     pub lon: f64,
@@ -31,12 +31,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Whether it can be in an index.
+    /// Whether the place can be stored.
     pub fn is_valid(self) -> bool {
         self.lon.abs() <= LON_MAX && self.lat.abs() <= LAT_MAX
     }
 
-    /// The place that a score stands for: the middle of its smallest cell.
+    /// The place of a score: the centre of its smallest cell.
     #[inline]
     pub fn of_score(score: f64) -> Place {
         let (south_west, north_east) = Cell::of_bits(bits(score), STEP_MAX).corners();
@@ -52,8 +52,8 @@ impl Place {
         Cell::around(self, STEP_MAX).bits() as f64
     }
 
-    /// The Geohash string of eleven letters (G. Niemeyer, 2008): the same interleaving, in base 32,
-    /// of latitudes up to the poles. Bits that 52 do not have are 0.
+    /// The Geohash string of eleven letters (G. Niemeyer, 2008): the same interleaving in base 32,
+    /// with latitudes up to the poles. The bits beyond 52 are 0.
     pub fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = Cell::scaled(self, STEP_MAX, GEOHASH_LAT_MAX).bits();
@@ -65,8 +65,8 @@ impl Place {
     }
 }
 
-/// The integer part of a score. What no index holds, because somebody set the score with another
-/// command, becomes what an x86 makes of it: negative numbers wrap around.
+/// The integer part of a score. A score that another command has set may be no valid place. It is
+/// converted as on x86: negative numbers wrap around.
 fn bits(score: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     let cut = |x: f64| if (-HALF..HALF).contains(&x) { x as i64 } else { i64::MIN };
@@ -76,7 +76,7 @@ fn bits(score: f64) -> u64 {
     }
 }
 
-/// Spreads 32 bits: each is followed by a zero.
+/// Spreads 32 bits: a zero follows each.
 #[inline]
 fn spread(bits: u32) -> u64 {
     let mut x = u64::from(bits);
@@ -87,7 +87,7 @@ fn spread(bits: u32) -> u64 {
     (x | x << 1) & 0x5555_5555_5555_5555
 }
 
-/// Every other bit, from the lowest on.
+/// Every second bit, starting with the lowest.
 #[inline]
 fn gather(bits: u64) -> u32 {
     let mut x = bits & 0x5555_5555_5555_5555;
@@ -98,12 +98,12 @@ fn gather(bits: u64) -> u32 {
     (x | x >> 16) as u32
 }
 
-/// One of 2^step by 2^step parts of the map.
+/// One cell of a map of 2^step by 2^step cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Counted from the west.
+    /// Number from the west.
     lon: u32,
-    /// Counted from the south.
+    /// Number from the south.
     lat: u32,
     step: u32,
 }
@@ -117,7 +117,7 @@ impl Cell {
         spread(self.lat) | spread(self.lon) << 1
     }
 
-    /// The cell of this size that a valid place is in.
+    /// The cell of this size that contains a valid place.
     pub fn around(place: Place, step: u32) -> Cell {
         Cell::scaled(place, step, LAT_MAX)
     }
@@ -128,7 +128,7 @@ impl Cell {
         Cell { lon: number(place.lon, LON_MAX), lat: number(place.lat, lat_max), step }
     }
 
-    /// The corners in the south-west and in the north-east.
+    /// The south-western and the north-eastern corner.
     #[inline]
     pub fn corners(self) -> (Place, Place) {
         let cells = (1u64 << self.step) as f64;
@@ -138,7 +138,7 @@ impl Cell {
         (corner(self.lon, self.lat), corner(next.0, next.1))
     }
 
-    /// The cell so many to the east and to the north; behind an edge comes the opposite one.
+    /// The cell at this offset to the east and north; the map wraps around at its edges.
     pub fn moved(self, east: i32, north: i32) -> Cell {
         let mask = (1u32 << self.step) - 1;
         let number = |at: u32, by: i32| match by {
@@ -148,7 +148,7 @@ impl Cell {
         Cell { lon: number(self.lon, east), lat: number(self.lat, north), step: self.step }
     }
 
-    /// The scores of the places in it: from the first number up to below the second.
+    /// The score range of the cell: from the first number to below the second.
     pub fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEP_MAX - self.step);
         let bits = self.bits();
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_interleaved_and_found_again() {
+    fn interleaving_round_trips() {
         for (lon, lat, bits) in
             [(0, 0, 0), (1, 0, 2), (0, 1, 1), (3, 0, 10), (0xffff_ffff, 0, !0 / 3 * 2)]
         {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_that_are_no_places_become_some() {
+    fn invalid_scores_convert_as_on_x86() {
         for (score, want) in [
             (-1.0, u64::MAX),
             (1.5, 1),

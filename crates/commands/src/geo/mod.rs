@@ -1,19 +1,19 @@
-//! Places: sorted sets whose scores are places on the earth.
+//! Geo commands: sorted sets whose scores are places on the earth.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`add`] | GEOADD |
-//! | [`look`] | GEOPOS, GEODIST, GEOHASH |
-//! | [`search`] | GEOSEARCH, GEOSEARCHSTORE, and the older GEORADIUS and its kin |
-//! | [`request`] | what a search asks for |
-//! | [`cell`] | places as scores, and the cells of the map |
-//! | [`shape`] | distances, and the shapes that are searched |
-//! | [`order`] | the order of what was found |
+//! | [`read`] | GEOPOS, GEODIST, GEOHASH |
+//! | [`search`] | GEOSEARCH, GEOSEARCHSTORE, and the older GEORADIUS family |
+//! | [`request`] | the arguments of a search |
+//! | [`cell`] | places as scores, and map cells |
+//! | [`shape`] | distances and search shapes |
+//! | [`order`] | the order of the results |
 
 mod add;
 mod cell;
-mod look;
 mod order;
+mod read;
 mod request;
 mod search;
 mod shape;
@@ -31,9 +31,9 @@ pub use search::destination;
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &add::GEOADD,
-    &look::GEODIST,
-    &look::GEOHASH,
-    &look::GEOPOS,
+    &read::GEODIST,
+    &read::GEOHASH,
+    &read::GEOPOS,
     &search::GEORADIUS,
     &search::GEORADIUS_RO,
     &search::GEORADIUSBYMEMBER,
@@ -44,7 +44,7 @@ pub const COMMANDS: &[&Command] = &[
 
 const BAD_UNIT: Error = Error::new("ERR unsupported unit provided. please use M, KM, FT, MI");
 
-/// The metres in a unit.
+/// The length of a unit in metres.
 fn unit(name: &[u8]) -> Result<f64, Error> {
     let is = |unit: &str| name.eq_ignore_ascii_case(unit.as_bytes());
     match () {
@@ -56,13 +56,13 @@ fn unit(name: &[u8]) -> Result<f64, Error> {
     }
 }
 
-/// Where a member of a set is.
-fn decoded(set: View<'_>, member: &[u8]) -> Option<Place> {
+/// The place of a member of a set.
+fn member_place(set: View<'_>, member: &[u8]) -> Option<Place> {
     set.score(member).map(Place::of_score)
 }
 
-/// Answers a place: each coordinate with 17 digits behind the point, without zeros at the end.
-fn coordinates(reply: &mut Reply, place: Place) {
+/// Writes a place: each coordinate with 17 digits after the point, without trailing zeros.
+fn write_coordinates(reply: &mut Reply, place: Place) {
     use std::io::Write;
     reply.array(2);
     for degrees in [place.lon, place.lat] {
@@ -79,8 +79,8 @@ fn coordinates(reply: &mut Reply, place: Place) {
     }
 }
 
-/// Answers a distance, with four digits behind the point.
-fn distance(reply: &mut Reply, distance: f64) {
+/// Writes a distance with four digits after the point.
+fn write_distance(reply: &mut Reply, distance: f64) {
     let tenths = (distance * 10_000.0).round_ties_even() as i64;
     let (whole, rest) = (tenths / 10_000, tenths % 10_000);
     let mut text = [0u8; 32];

@@ -1,23 +1,23 @@
-//! The order of what a search has found, of which perhaps only the first few are wanted.
+//! Sorts the results of a search, or only the first few of them.
 //!
-//! Places at the same distance stand in an order that clients can see. When all are wanted, it is
-//! the one in which they were found. When only some are, the reference takes a quicksort that leaves
-//! out what is beyond the wanted part, and which of several equally distant places come first, and
-//! which at all, follows from its steps: those of Bentley and McIlroy, "Engineering a Sort Function"
-//! (Software: Practice and Experience 23, 1993), with its choice of the pivot and its swaps. They
-//! are taken here as the paper has them, for the same answers.
+//! Clients can see the order of places at equal distance. If all results are wanted, it is the
+//! order in which they were found. If only some are wanted, the reference uses a quicksort that
+//! skips the partitions beyond the wanted part. Which of several equally distant places come first,
+//! and which are returned at all, depends on the steps of that quicksort: Bentley and McIlroy,
+//! "Engineering a Sort Function" (Software: Practice and Experience 23, 1993), with its choice of
+//! the pivot and its swaps. This module follows the paper exactly, to give the same replies.
 //!
-//! Their worst case is quadratic, and places can be chosen for it. So the depth is bounded: beyond
-//! it a merge sort ends the matter.
+//! Its worst case is quadratic, and a client could choose such places. So the depth is bounded:
+//! beyond it a merge sort takes over.
 
 use std::cmp::Ordering;
 
-/// Up to so many elements are sorted by insertion.
+/// Fewer elements than this are sorted by insertion.
 const SMALL: usize = 7;
-/// Beyond so many, the pivot is the median of three medians.
+/// Above this size, the pivot is the median of three medians.
 const LARGE: usize = 40;
 
-/// Orders `items` by `compare` so far that the first `wanted` are the first ones, in their order.
+/// Sorts `items` by `compare` so far that the first `wanted` are the smallest, in order.
 pub fn sort_first<T: Copy>(
     items: &mut [T],
     wanted: usize,
@@ -27,10 +27,10 @@ pub fn sort_first<T: Copy>(
         return items.sort_by(compare);
     }
     let depth = 4 * (usize::BITS - items.len().leading_zeros());
-    partial(items, wanted, depth, compare);
+    sort_partially(items, wanted, depth, compare);
 }
 
-fn partial<T: Copy>(
+fn sort_partially<T: Copy>(
     mut items: &mut [T],
     mut wanted: usize,
     mut depth: u32,
@@ -39,7 +39,7 @@ fn partial<T: Copy>(
     loop {
         let len = items.len();
         if len < SMALL {
-            return insertion(items, compare);
+            return sort_by_insertion(items, compare);
         }
         if depth == 0 {
             return items.sort_by(compare);
@@ -48,7 +48,7 @@ fn partial<T: Copy>(
         items.swap(0, pivot(items, compare));
         let (less, greater) = partition(items, compare);
         if less > 1 {
-            partial(&mut items[..less], wanted, depth, compare);
+            sort_partially(&mut items[..less], wanted, depth, compare);
         }
         let from = len - greater;
         if greater <= 1 || wanted <= from {
@@ -59,7 +59,7 @@ fn partial<T: Copy>(
     }
 }
 
-fn insertion<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+fn sort_by_insertion<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     for end in 1..items.len() {
         let mut at = end;
         while at > 0 && compare(&items[at - 1], &items[at]).is_gt() {
@@ -69,7 +69,7 @@ fn insertion<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// Where the element stands that the others are compared with.
+/// The position of the pivot.
 fn pivot<T>(items: &[T], compare: impl Fn(&T, &T) -> Ordering) -> usize {
     let median = |a: usize, b: usize, c: usize| {
         let cmp = |x: usize, y: usize| compare(&items[x], &items[y]);
@@ -107,12 +107,12 @@ fn pivot<T>(items: &[T], compare: impl Fn(&T, &T) -> Ordering) -> usize {
     )
 }
 
-/// Moves what is less than the first element to the front and what is greater to the back; tells
-/// how many they are. Equal ones are collected at both ends first, and then brought to the middle.
+/// Moves elements less than the first one to the front and greater ones to the back. Returns the
+/// number of each. Equal elements collect at both ends first, and then move to the middle.
 fn partition<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (usize, usize) {
     let len = items.len();
     let pivot = items[0];
-    // Equal | less | not yet seen | greater | equal; the part not yet seen is up to before `right`.
+    // Equal | less | unseen | greater | equal; the unseen part ends before `right`.
     let (mut equal_left, mut left) = (1, 1);
     let (mut right, mut equal_right) = (len, len);
     loop {
@@ -146,13 +146,13 @@ fn partition<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> 
         left += 1;
     }
     let (less, greater) = (left - equal_left, equal_right - right);
-    exchange(items, 0, left, equal_left.min(less));
-    exchange(items, left, len, greater.min(len - equal_right));
+    swap_ranges(items, 0, left, equal_left.min(less));
+    swap_ranges(items, left, len, greater.min(len - equal_right));
     (less, greater)
 }
 
-/// Swaps the `count` elements from `front` on with the `count` before `end`, one by one.
-fn exchange<T>(items: &mut [T], front: usize, end: usize, count: usize) {
+/// Swaps the `count` elements from `front` on with the `count` elements before `end`, one by one.
+fn swap_ranges<T>(items: &mut [T], front: usize, end: usize, count: usize) {
     for i in 0..count {
         items.swap(front + i, end - count + i);
     }
@@ -163,17 +163,17 @@ mod tests {
     use super::*;
     use weft_base::rng::Rng;
 
-    fn drawn(rng: &mut Rng, len: usize, kinds: u64) -> Vec<(u64, usize)> {
+    fn random_items(rng: &mut Rng, len: usize, kinds: u64) -> Vec<(u64, usize)> {
         (0..len).map(|at| (rng.next_u64() % kinds, at)).collect()
     }
 
     #[test]
-    fn the_first_ones_are_the_first_ones() {
+    fn a_partial_sort_matches_a_full_sort() {
         let mut rng = Rng::new(5);
         for round in 0..3000 {
             let len = round % 130;
             let kinds = [2, 10, 1 << 40][round % 3];
-            let items = drawn(&mut rng, len, kinds);
+            let items = random_items(&mut rng, len, kinds);
             let wanted = if len == 0 { 0 } else { round * 7 % (len + 1) };
             let mut sorted = items.clone();
             sorted.sort();
@@ -182,11 +182,11 @@ mod tests {
             let values = |items: &[(u64, usize)]| items.iter().map(|i| i.0).collect::<Vec<_>>();
             assert_eq!(values(&some[..wanted]), values(&sorted[..wanted]), "{len} {wanted}");
             some.sort();
-            assert_eq!(some, sorted, "nothing is lost");
+            assert_eq!(some, sorted, "no element is lost");
             if wanted == len {
                 let mut all = items.clone();
                 sort_first(&mut all, wanted, |a, b| a.0.cmp(&b.0));
-                assert_eq!(all, sorted, "equal ones stay in their order");
+                assert_eq!(all, sorted, "the sort is stable");
             }
         }
     }
@@ -197,7 +197,7 @@ mod tests {
             (0..1000).map(|at| (at as u64 / 3 * 7 % 50, at)).collect();
         let mut sorted = items.clone();
         sorted.sort();
-        partial(&mut items, 900, 0, |a, b| a.0.cmp(&b.0));
+        sort_partially(&mut items, 900, 0, |a, b| a.0.cmp(&b.0));
         assert_eq!(items, sorted);
     }
 }

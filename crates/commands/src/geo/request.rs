@@ -1,12 +1,12 @@
-//! Reading what a search asks for.
+//! Parses the arguments of a search.
 //!
-//! Words are read from left to right and the first one that is wrong answers, be it that its number
-//! is none or that the member it names does not exist. Only then it is asked whether the words go
-//! together. While the key does not exist, members are not asked for.
+//! Words are parsed from left to right, and the first invalid one gives the error: a malformed
+//! number as well as a missing member. Conflicts between words are checked afterwards. If the key
+//! does not exist, members are not looked up.
 
 use super::cell::Place;
 use super::shape::{Area, Shape};
-use super::{decoded, unit};
+use super::{member_place, unit};
 use crate::error::{Error, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX};
 use weft_base::num::{parse_f64, parse_i64};
 use weft_types::zset::View;
@@ -21,10 +21,10 @@ const NO_COUNT: Error = Error::new("ERR the ANY argument requires COUNT argument
 const BAD_VERTICES: Error = Error::new("ERR invalid number of vertices");
 const FEW_VERTICES: Error = Error::new("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
 
-/// Which command it is.
+/// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// GEORADIUS and GEORADIUSBYMEMBER; whether they may store.
+    /// GEORADIUS or GEORADIUSBYMEMBER, and whether it may store.
     Radius {
         member: bool,
         stores: bool,
@@ -34,21 +34,21 @@ pub enum Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum DistanceOrder {
     Near,
     Far,
 }
 
-/// Where the result goes.
+/// The destination of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Argument of the key.
+    /// The argument position of the key.
     pub key: usize,
-    /// The scores are distances.
+    /// Store distances as scores.
     pub distances: bool,
 }
 
-/// A request, as far as it could be read.
+/// The parsed arguments.
 #[derive(Debug)]
 pub struct Request {
     /// `None` when the key does not exist.
@@ -57,25 +57,25 @@ pub struct Request {
     pub with_coord: bool,
     pub with_dist: bool,
     pub with_hash: bool,
-    pub order: Option<Order>,
-    /// At most so many.
+    pub order: Option<DistanceOrder>,
+    /// The maximum number of results.
     pub count: Option<usize>,
-    /// The first ones that are found, rather than the nearest.
+    /// Return any matches, not the nearest.
     pub any: bool,
 }
 
-/// The words behind the key that say where.
+/// The words after the key that describe the area.
 #[derive(Default)]
-struct Where {
+struct AreaWords {
     centre: Option<Place>,
-    /// The centre is said to be a member, and by a place.
+    /// Whether FROMMEMBER or FROMLONLAT was given.
     member: bool,
     place: bool,
-    /// With its unit in metres.
+    /// The area and its unit in metres.
     area: Option<(Area, f64)>,
 }
 
-/// Reads a place, with the error that quotes it.
+/// Parses a place. The error quotes it.
 pub fn place(lon: &[u8], lat: &[u8]) -> Result<Place, Error> {
     let number = |text| parse_f64(text).ok_or(NOT_A_FLOAT);
     let place = Place { lon: number(lon)?, lat: number(lat)? };
@@ -103,7 +103,7 @@ fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Area, f64), Er
     Ok((Area::Box { width, height }, unit(name)?))
 }
 
-/// Reads a number of corners and the corners; also returns what follows them.
+/// Parses the number of corners and the corners. Also returns the words after them.
 fn polygon<'s, 'a>(words: &'s [&'a [u8]]) -> Result<(Area, &'s [&'a [u8]]), Error> {
     let count = parse_i64(words[0]).and_then(|count| i32::try_from(count).ok());
     let count = usize::try_from(count.ok_or(BAD_VERTICES)?).map_err(|_| FEW_VERTICES)?;
@@ -116,17 +116,17 @@ fn polygon<'s, 'a>(words: &'s [&'a [u8]]) -> Result<(Area, &'s [&'a [u8]]), Erro
     Ok((Area::Polygon(corners?), rest))
 }
 
-/// Where a member is.
+/// The place of a member.
 fn member(set: View<'_>, member: &[u8]) -> Result<Place, Error> {
-    decoded(set, member).ok_or_else(|| {
-        // The message is made as a C string is.
+    member_place(set, member).ok_or_else(|| {
+        // The reference builds the message from a C string, which ends at a NUL byte.
         let seen = member.split(|byte| *byte == 0).next().unwrap_or_default();
         Error::owned([b"ERR member ", seen, b" does not exist"].concat())
     })
 }
 
 impl Request {
-    /// Reads `args`, all of the command; `set` is what the key holds, if it exists.
+    /// Parses `args`, all arguments of the command. `set` is the key's value, if it exists.
     pub fn parse(form: Form, args: &[&[u8]], set: Option<View<'_>>) -> Result<Request, Error> {
         let mut request = Request {
             shape: None,
@@ -138,7 +138,7 @@ impl Request {
             count: None,
             any: false,
         };
-        let mut place_of = Where::default();
+        let mut place_of = AreaWords::default();
         let words = match form {
             Form::Radius { member: false, .. } => {
                 place_of.centre = Some(place(args[2], args[3])?);
@@ -161,8 +161,8 @@ impl Request {
         request.read(form, args.len(), words, set, &mut place_of)?;
         request.check(form, args[0], &place_of)?;
         request.shape = match (set, place_of) {
-            (Some(_), Where { centre, area: Some((area, unit)), .. }) => {
-                // A polygon brings its own centre.
+            (Some(_), AreaWords { centre, area: Some((area, unit)), .. }) => {
+                // A polygon has its own centre.
                 let centre = centre.unwrap_or(Place { lon: 0.0, lat: 0.0 });
                 Some(Shape::new(area, centre, unit))
             }
@@ -171,14 +171,14 @@ impl Request {
         Ok(request)
     }
 
-    /// Reads the options; `argc` is the number of all arguments.
+    /// Parses the options; `argc` is the number of all arguments.
     fn read(
         &mut self,
         form: Form,
         argc: usize,
         mut words: &[&[u8]],
         set: Option<View<'_>>,
-        at: &mut Where,
+        at: &mut AreaWords,
     ) -> Result<(), Error> {
         let may_store = matches!(form, Form::Radius { stores: true, .. });
         let search = matches!(form, Form::Search | Form::SearchStore);
@@ -206,11 +206,11 @@ impl Request {
                     rest
                 }
                 rest if is("asc") => {
-                    self.order = Some(Order::Near);
+                    self.order = Some(DistanceOrder::Near);
                     rest
                 }
                 rest if is("desc") => {
-                    self.order = Some(Order::Far);
+                    self.order = Some(DistanceOrder::Far);
                     rest
                 }
                 [count, rest @ ..] if is("count") => {
@@ -265,8 +265,8 @@ impl Request {
         Ok(())
     }
 
-    /// Whether the words go together.
-    fn check(&self, form: Form, name: &[u8], at: &Where) -> Result<(), Error> {
+    /// Checks the words for conflicts.
+    fn check(&self, form: Form, name: &[u8], at: &AreaWords) -> Result<(), Error> {
         let search = matches!(form, Form::Search | Form::SearchStore);
         if self.target.is_some() && (self.with_dist || self.with_hash || self.with_coord) {
             let what = match form {

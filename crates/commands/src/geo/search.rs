@@ -1,14 +1,14 @@
-//! GEOSEARCH and GEORADIUS with their kin: the members in an area, answered or stored.
+//! GEOSEARCH and the GEORADIUS family: return or store the members in an area.
 //!
-//! The map is cut into cells as large as the area asks for; the cell of the centre and its eight
-//! neighbours cover the area, and the members of a cell are a range of scores. Each member there is
-//! decoded and asked whether it is inside.
+//! The map is divided into cells whose size depends on the area. The cell of the centre and its
+//! eight neighbours cover the area. The members of a cell are a range of scores. Each member in
+//! these ranges is decoded and tested against the area.
 
 use super::cell::Place;
 use super::order::sort_first;
-use super::request::{Form, Order, Request, Target};
+use super::request::{DistanceOrder, Form, Request, Target};
 use super::shape::Shape;
-use super::{coordinates, distance};
+use super::{write_coordinates, write_distance};
 use crate::ctx::{Ctx, Meter};
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -44,7 +44,7 @@ pub const GEOSEARCH: Command = Command {
         acl: &[],
         group: Group::Geo,
         since: "6.2.0",
-        summary: "Answers the members in a circle, a box or a polygon.",
+        summary: "Returns the members in a circle, a box or a polygon.",
         complexity: "O(N+log(M)) for N members in the cells around the area, of M in the set.",
         syntax: "key \
                  [from=(FROMMEMBER member|FROMLONLAT fromlonlat=(longitude:double latitude:double))] \
@@ -68,7 +68,7 @@ pub const GEOSEARCHSTORE: Command = Command {
         arity: -8,
         flags: Flags::WRITE.or(Flags::DENYOOM),
         keys: &[DESTINATION, KeySpec { begin: Begin::Index(2), ..SOURCE }],
-        summary: "Stores the members in a circle, a box or a polygon in a key.",
+        summary: "Stores in a key the members in a circle, a box or a polygon.",
         syntax: "destination:key source:key \
                  [from=(FROMMEMBER member|FROMLONLAT fromlonlat=(longitude:double latitude:double))] \
                  by=(circle=(BYRADIUS radius:double unit=(m=M|km=KM|ft=FT|mi=MI))\
@@ -90,7 +90,7 @@ pub const GEORADIUS: Command = Command {
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
         keys: &[SOURCE, stored("STORE", 6), stored("STOREDIST", 6)],
         since: "3.2.0",
-        summary: "Answers or stores the members in a circle around a place.",
+        summary: "Returns or stores the members in a circle around a place.",
         syntax: "key longitude:double latitude:double radius:double \
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY]@6.2.0)] \
@@ -110,7 +110,7 @@ pub const GEORADIUS_RO: Command = Command {
         flags: Flags::READONLY,
         keys: &[SOURCE],
         since: "3.2.10",
-        summary: "Answers the members in a circle around a place.",
+        summary: "Returns the members in a circle around a place.",
         syntax: "key longitude:double latitude:double radius:double \
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY]@6.2.0)] \
@@ -127,7 +127,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         arity: -5,
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
         keys: &[SOURCE, stored("STORE", 5), stored("STOREDIST", 5)],
-        summary: "Answers or stores the members in a circle around one of them.",
+        summary: "Returns or stores the members in a circle around one of them.",
         syntax: "key member radius:double \
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY])] \
@@ -144,7 +144,7 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
         name: "georadiusbymember_ro",
         arity: -5,
         flags: Flags::READONLY,
-        summary: "Answers the members in a circle around one of them.",
+        summary: "Returns the members in a circle around one of them.",
         syntax: "key member radius:double \
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY])] \
@@ -155,8 +155,8 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
     ..GEOSEARCH
 };
 
-/// Where a GEORADIUS or GEORADIUSBYMEMBER may have its keys. More than one destination, of which
-/// the last counts, are held all the same.
+/// The possible keys of GEORADIUS or GEORADIUSBYMEMBER. With several destinations the last one
+/// counts, but the command holds all of them.
 fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
     let named = (5..args.len().saturating_sub(1)).filter(|at| names_destination(args[*at]));
     Some(std::iter::once(1).chain(named.map(|at| at + 1)).collect())
@@ -166,8 +166,8 @@ fn names_destination(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist")
 }
 
-/// Where the key stands that these arguments of GEORADIUS or GEORADIUSBYMEMBER would store the
-/// result at, for COMMAND GETKEYS: the last one, should there be several.
+/// The position of the destination key of GEORADIUS or GEORADIUSBYMEMBER, for COMMAND GETKEYS. With
+/// several destinations, the last one.
 pub fn destination(args: &[&[u8]]) -> Option<usize> {
     let (mut found, mut at) = (None, 5);
     while at + 1 < args.len() {
@@ -182,62 +182,62 @@ pub fn destination(args: &[&[u8]]) -> Option<usize> {
 
 /// A member in the area.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    /// Where its bytes are in [`Finds::text`].
+struct Match {
+    /// The range of its bytes in [`Matches::text`].
     from: usize,
     to: usize,
     place: Place,
     score: f64,
-    /// From the centre (metres).
+    /// Distance from the centre (metres).
     distance: f64,
 }
 
 #[derive(Debug, Default)]
-struct Finds {
+struct Matches {
     text: Vec<u8>,
-    found: Vec<Found>,
+    found: Vec<Match>,
 }
 
-impl Finds {
-    fn member(&self, found: &Found) -> &[u8] {
+impl Matches {
+    fn member(&self, found: &Match) -> &[u8] {
         &self.text[found.from..found.to]
     }
 
-    /// Looks at the elements of `set` in `spans`, in their order, until there are `most` or `meter`
-    /// does not let it.
+    /// Examines the elements of `set` in `spans`, in order, until it has found `most` or `meter`
+    /// runs out.
     fn collect(
         set: View<'_>,
         spans: &[Span],
         shape: &Shape,
         most: usize,
         meter: &mut Meter,
-    ) -> Finds {
-        /// A walk cannot be stopped: it goes over this many elements at a time.
+    ) -> Matches {
+        /// A walk cannot be stopped, so it covers only this many elements at a time.
         const PART: usize = 64;
-        let mut finds = Finds::default();
+        let mut matches = Matches::default();
         let mut room = Digits::new();
         for span in spans {
             let part = if most == usize::MAX { span.count.max(1) } else { PART };
             for skipped in (0..span.count).step_by(part) {
-                if finds.found.len() >= most || meter.is_over() {
-                    return finds;
+                if matches.found.len() >= most || meter.is_exhausted() {
+                    return matches;
                 }
                 let count = part.min(span.count - skipped);
                 let part = Span { skip: span.skip + skipped, count };
                 set.walk(part, false, |member, score| {
-                    if finds.found.len() >= most || !meter.step() {
+                    if matches.found.len() >= most || !meter.step() {
                         return;
                     }
                     let place = Place::of_score(score);
                     let Some(distance) = shape.distance_inside(place) else { return };
-                    let from = finds.text.len();
-                    finds.text.extend_from_slice(member.bytes(&mut room));
-                    let to = finds.text.len();
-                    finds.found.push(Found { from, to, place, score, distance });
+                    let from = matches.text.len();
+                    matches.text.extend_from_slice(member.bytes(&mut room));
+                    let to = matches.text.len();
+                    matches.found.push(Match { from, to, place, score, distance });
                 });
             }
         }
-        finds
+        matches
     }
 }
 
@@ -255,7 +255,7 @@ fn spans(set: View<'_>, shape: &Shape) -> Vec<Span> {
 }
 
 fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
-    // A polygon may have as many corners as there are arguments.
+    // A polygon may have as many corners as the request has arguments.
     ctx.weigh_args()?;
     let key = ctx.key(key);
     let record = ctx.db.read(&key);
@@ -264,7 +264,7 @@ fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
         None => None,
     };
     let request = Request::parse(form, ctx.args, set)?;
-    let mut finds = Finds::default();
+    let mut matches = Matches::default();
     if let (Some(set), Some(shape)) = (set, &request.shape) {
         let spans = spans(set, shape);
         let elements: usize = spans.iter().map(|span| span.count).sum();
@@ -272,69 +272,69 @@ fn search(ctx: &mut Ctx<'_>, form: Form, key: usize) -> CmdResult {
         let most = request.count.filter(|_| request.any);
         let mut meter = match most {
             Some(_) => ctx.lane.meter(elements, work),
-            // All of them have to be looked at.
+            // All elements must be examined.
             None => {
                 ctx.lane.weigh(work, &mut ctx.pause)?;
                 Meter::unlimited()
             }
         };
-        finds = Finds::collect(set, &spans, shape, most.unwrap_or(usize::MAX), &mut meter);
-        meter.settle(&mut ctx.pause)?;
+        matches = Matches::collect(set, &spans, shape, most.unwrap_or(usize::MAX), &mut meter);
+        meter.check(&mut ctx.pause)?;
     }
-    let wanted = request.count.map_or(finds.found.len(), |count| count.min(finds.found.len()));
-    // The first few are the nearest, unless any will do.
-    let nearest = request.count.filter(|_| !request.any).map(|_| Order::Near);
+    let wanted = request.count.map_or(matches.found.len(), |count| count.min(matches.found.len()));
+    // With COUNT and without ANY, the nearest come first.
+    let nearest = request.count.filter(|_| !request.any).map(|_| DistanceOrder::Near);
     if let Some(order) = request.order.or(nearest) {
-        sort_first(&mut finds.found, wanted, |a, b| {
-            // No distance is NaN.
+        sort_first(&mut matches.found, wanted, |a, b| {
+            // Distances are never NaN.
             let near = a.distance.partial_cmp(&b.distance).unwrap_or(Ordering::Equal);
-            if order == Order::Near { near } else { near.reverse() }
+            if order == DistanceOrder::Near { near } else { near.reverse() }
         });
     }
-    finds.found.truncate(wanted);
+    matches.found.truncate(wanted);
     match request.target {
-        Some(target) => store(ctx, form, &request, &finds, target),
+        Some(target) => store_matches(ctx, form, &request, &matches, target),
         None => {
-            answer(ctx, &request, &finds);
+            reply_matches(ctx, &request, &matches);
             Ok(())
         }
     }
 }
 
-fn answer(ctx: &mut Ctx<'_>, request: &Request, finds: &Finds) {
+fn reply_matches(ctx: &mut Ctx<'_>, request: &Request, matches: &Matches) {
     let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
     let reply = &mut *ctx.reply;
     let extras = [request.with_dist, request.with_hash, request.with_coord];
     let extras = extras.into_iter().filter(|with| *with).count();
-    reply.array(finds.found.len());
-    for found in &finds.found {
+    reply.array(matches.found.len());
+    for found in &matches.found {
         if extras > 0 {
             reply.array(1 + extras);
         }
-        reply.bulk(finds.member(found));
+        reply.bulk(matches.member(found));
         if request.with_dist {
-            distance(reply, found.distance / unit);
+            write_distance(reply, found.distance / unit);
         }
         if request.with_hash {
             reply.int(found.score as i64);
         }
         if request.with_coord {
-            coordinates(reply, found.place);
+            write_coordinates(reply, found.place);
         }
     }
 }
 
-fn store(
+fn store_matches(
     ctx: &mut Ctx<'_>,
     form: Form,
     request: &Request,
-    finds: &Finds,
+    matches: &Matches,
     target: Target,
 ) -> CmdResult {
     let unit = request.shape.as_ref().map_or(1.0, |shape| shape.unit);
-    let score = |found: &Found| if target.distances { found.distance / unit } else { found.score };
+    let score = |found: &Match| if target.distances { found.distance / unit } else { found.score };
     let mut elements: Vec<(&[u8], f64)> =
-        finds.found.iter().map(|found| (finds.member(found), score(found))).collect();
+        matches.found.iter().map(|found| (matches.member(found), score(found))).collect();
     elements.sort_unstable_by(|(a, x), (b, y)| {
         x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
     });
@@ -344,7 +344,7 @@ fn store(
         Form::Search | Form::Radius { .. } => "georadiusstore",
     };
     store_elements(ctx, &destination, &elements, event)?;
-    // Each element counts as a change; the first one has been counted.
+    // Each element counts as a change. The first one was counted by `store_elements`.
     ctx.db.turn.tally.dirty += elements.len().saturating_sub(1) as u64;
     Ok(())
 }

@@ -1,23 +1,24 @@
-//! Distances on a sphere, the shapes that are searched, and which cells have to be looked at.
+//! Distances on a sphere, search shapes, and the cells that cover them.
 //!
-//! Every formula is computed step by step as the reference does: distances are answered to the tenth
-//! of a millimetre and stored with all their digits, so the order of operations is behaviour.
+//! Every formula is computed in the same steps as in the reference. Distances are returned to a
+//! tenth of a millimetre and stored with all digits, so the order of operations is visible.
 
 use super::cell::{Cell, LAT_MAX, LON_MAX, Place, STEP_MAX};
 
-/// Radius of the sphere that stands for the earth (metres).
+/// Radius of the earth as a sphere (metres).
 const EARTH: f64 = 6_372_797.560856;
-/// Half the side of the Mercator square (metres): cells of step 1 have it.
+/// Half the side of the Mercator square (metres), which is the side of cells of step 1.
 const MERCATOR_MAX: f64 = 20_037_726.37;
 const DEGREE: f64 = std::f64::consts::PI / 180.0;
 
-/// The distance of two latitudes (metres).
+/// The distance between two latitudes (metres).
 fn lat_distance(a: f64, b: f64) -> f64 {
     EARTH * (a * DEGREE - b * DEGREE).abs()
 }
 
-/// The distance of two places along a great circle (metres), by the haversine formula. The centre of
-/// many distances is `from`, whose terms the compiler takes out of loops.
+/// The great-circle distance between two places (metres), by the haversine formula. For many
+/// distances from one centre, pass it as `from`: the compiler then hoists its terms out of the
+/// loop.
 #[inline]
 pub fn distance(from: Place, to: Place) -> f64 {
     match haversine(from, to) {
@@ -26,15 +27,15 @@ pub fn distance(from: Place, to: Place) -> f64 {
     }
 }
 
-/// Twice the arc whose half has this squared sine. Rounding may bring the square above 1, where
-/// no arc is.
+/// Twice the arc whose half has this squared sine. Rounding may give a square above 1, for which no
+/// arc exists.
 #[inline]
 fn arc(haversine: f64) -> f64 {
     2.0 * EARTH * haversine.sqrt().min(1.0).asin()
 }
 
-/// The squared sine of half the arc between two places; `None` on one meridian, where latitudes tell
-/// the distance.
+/// The squared sine of half the arc between two places. `None` if they are on one meridian: the
+/// distance then follows from the latitudes.
 #[inline]
 fn haversine(from: Place, to: Place) -> Option<f64> {
     let v = ((to.lon * DEGREE - from.lon * DEGREE) / 2.0).sin();
@@ -46,7 +47,7 @@ fn haversine(from: Place, to: Place) -> Option<f64> {
     Some(u * u + from_lat.cos() * to_lat.cos() * v * v)
 }
 
-/// What is searched, in the unit of the request.
+/// The searched area, in the unit of the request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Area {
     Circle { radius: f64 },
@@ -54,51 +55,52 @@ pub enum Area {
     Polygon(Vec<Place>),
 }
 
-/// An area with its place.
+/// An area and its centre.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub area: Area,
-    /// Distances are told from here: the middle, or the centroid of a polygon.
+    /// The origin of distances: the centre, or the centroid of a polygon.
     pub centre: Place,
     /// Metres in the unit of the request.
     pub unit: f64,
-    /// Beyond these a place is outside of a circle for certain.
-    far: Far,
+    /// A place beyond these bounds is certainly outside of the circle.
+    far: OuterBounds,
 }
 
-/// What spares most places outside of a circle the costly half of the formula. Both are a metre
-/// beyond the radius, more than all rounding can make: what is between is computed to the end.
+/// Bounds that save the expensive half of the formula for most places outside of a circle. Both are
+/// a metre beyond the radius, more than any rounding error. Places in between are computed exactly.
 #[derive(Clone, Copy, Debug)]
-struct Far {
-    /// Of latitudes alone (metres).
+struct OuterBounds {
+    /// Difference of the latitudes alone (metres).
     lat: f64,
     haversine: f64,
 }
 
-impl Far {
-    fn beyond(radius: f64) -> Far {
+impl OuterBounds {
+    fn beyond(radius: f64) -> OuterBounds {
         let half = (radius + 1.0) / (2.0 * EARTH);
-        let reach = half >= std::f64::consts::FRAC_PI_2;
-        let haversine = if reach { f64::INFINITY } else { half.sin().powi(2) + 1e-15 };
-        Far { lat: radius + 1.0, haversine }
+        let covers_earth = half >= std::f64::consts::FRAC_PI_2;
+        let haversine = if covers_earth { f64::INFINITY } else { half.sin().powi(2) + 1e-15 };
+        OuterBounds { lat: radius + 1.0, haversine }
     }
 }
 
-/// The south-western and the north-eastern corner of what encloses a shape; they may be off the map.
+/// The south-western and the north-eastern corner of a bounding box, which may extend beyond the
+/// map.
 type Corners = (Place, Place);
 
 impl Shape {
-    /// A shape; a polygon has its centre from its corners.
+    /// Creates a shape. A polygon computes its own centre from its corners.
     pub fn new(area: Area, centre: Place, unit: f64) -> Shape {
         let (centre, far) = match &area {
-            Area::Circle { radius } => (centre, Far::beyond(radius * unit)),
-            Area::Box { .. } => (centre, Far::beyond(f64::INFINITY)),
-            Area::Polygon(vertices) => (centroid(vertices), Far::beyond(f64::INFINITY)),
+            Area::Circle { radius } => (centre, OuterBounds::beyond(radius * unit)),
+            Area::Box { .. } => (centre, OuterBounds::beyond(f64::INFINITY)),
+            Area::Polygon(vertices) => (centroid(vertices), OuterBounds::beyond(f64::INFINITY)),
         };
         Shape { area, centre, unit, far }
     }
 
-    /// What looking at one place costs, as elements.
+    /// The cost of testing one place, in elements.
     pub fn cost(&self) -> usize {
         match &self.area {
             Area::Circle { .. } => 2,
@@ -107,7 +109,7 @@ impl Shape {
         }
     }
 
-    /// The distance of a place from the centre (metres), if it is inside.
+    /// The distance of a place from the centre (metres), if the place is inside.
     #[inline]
     pub fn distance_inside(&self, place: Place) -> Option<f64> {
         match &self.area {
@@ -142,14 +144,14 @@ impl Shape {
         };
         let Place { lon, lat } = self.centre;
         let up = height / EARTH / DEGREE;
-        // The edge nearer to the pole is the wider one, in degrees.
+        // The edge nearer to the pole spans more degrees.
         let edge = if lat < 0.0 { lat - up } else { lat + up };
         let aside = width / EARTH / (edge * DEGREE).cos() / DEGREE;
         (Place { lon: lon - aside, lat: lat - up }, Place { lon: lon + aside, lat: lat + up })
     }
 
-    /// A radius around the centre that the shape is in (metres).
-    fn reach(&self, corners: &Corners) -> f64 {
+    /// The radius of a circle around the centre that contains the shape (metres).
+    fn enclosing_radius(&self, corners: &Corners) -> f64 {
         match &self.area {
             Area::Circle { radius } => radius * self.unit,
             Area::Box { width, height } => {
@@ -164,14 +166,14 @@ impl Shape {
         }
     }
 
-    /// The cells that may hold places of the shape, in the order in which they are searched.
+    /// The cells that may contain places of the shape, in search order.
     pub fn cells(&self) -> Vec<Cell> {
         let corners = self.corners();
         let (low, high) = corners;
-        // The centroid of a polygon may be nearer to a pole than all of its corners and than the
-        // map: then the whole map is searched, which four cells are.
+        // The centroid of a polygon may be nearer to a pole than all its corners, and off the map.
+        // Then the whole map is searched, which is four cells.
         let (centre, mut step) = match self.centre.is_valid() {
-            true => (self.centre, step_for(self.reach(&corners), self.centre.lat)),
+            true => (self.centre, step_for(self.enclosing_radius(&corners), self.centre.lat)),
             false => {
                 let lat = self.centre.lat.clamp(-LAT_MAX, LAT_MAX);
                 (Place { lon: self.centre.lon.clamp(-LON_MAX, LON_MAX), lat }, 1)
@@ -188,8 +190,8 @@ impl Shape {
             cell = Cell::around(centre, step);
         }
         let (south_west, north_east) = cell.corners();
-        // In these directions the cell in the middle covers the shape. (Of two by two cells, each
-        // neighbour is one on the other side as well.)
+        // In these directions the centre cell covers the shape. (On a map of two by two cells, each
+        // neighbour is also the neighbour on the other side.)
         let some = step >= 2;
         let no_south = some && south_west.lat < low.lat;
         let no_north = some && north_east.lat > high.lat;
@@ -203,7 +205,7 @@ impl Shape {
                 || (east < 0 && no_west)
                 || (east > 0 && no_east);
             let cell = cell.moved(east, north);
-            // Cells that are half the map are met twice, one after the other.
+            // Cells of half the map occur twice, one directly after the other.
             if !useless && (cells.len() == 1 || cells.last() != Some(&cell)) {
                 cells.push(cell);
             }
@@ -212,7 +214,7 @@ impl Shape {
     }
 }
 
-/// How fine cells may be so that one and its neighbours cover a circle of this radius (metres).
+/// The largest step at which a cell and its neighbours cover a circle of this radius (metres).
 fn step_for(mut radius: f64, lat: f64) -> u32 {
     if radius == 0.0 {
         return STEP_MAX;
@@ -222,8 +224,8 @@ fn step_for(mut radius: f64, lat: f64) -> u32 {
         radius *= 2.0;
         step += 1;
     }
-    // One for the place of the centre in its cell, one because it may be at the border of two; and
-    // more towards the poles, where cells are narrow.
+    // Subtract one for the position of the centre in its cell and one because it may be at a
+    // border. Subtract more towards the poles, where cells are narrow.
     step -= 2 + i32::from(lat.abs() > 66.0) + i32::from(lat.abs() > 80.0);
     step.clamp(1, STEP_MAX as i32) as u32
 }
@@ -238,7 +240,7 @@ fn enclosing(vertices: &[Place]) -> Corners {
     (low, high)
 }
 
-/// The direction of the sum of the corners, as points in space seen from the middle of the earth.
+/// The direction of the sum of the corners, as vectors from the centre of the earth.
 fn centroid(vertices: &[Place]) -> Place {
     let (mut x, mut y, mut z) = (0.0f64, 0.0f64, 0.0f64);
     for vertex in vertices {
@@ -251,8 +253,8 @@ fn centroid(vertices: &[Place]) -> Place {
     Place { lon: y.atan2(x) / DEGREE, lat: lat / DEGREE }
 }
 
-/// Whether a ray from `place` to the east crosses the edges of a polygon an odd number of times
-/// (M. Shimrat, CACM 5, 1962): degrees are plane coordinates here.
+/// Whether a ray from `place` to the east crosses the polygon's edges an odd number of times (M.
+/// Shimrat, CACM 5, 1962). Degrees are used as plane coordinates.
 fn is_inside(vertices: &[Place], place: Place) -> bool {
     let previous = vertices.iter().cycle().skip(vertices.len() - 1);
     let crossings = vertices.iter().zip(previous).filter(|(a, b)| {
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_side_of_the_earth_has_a_distance() {
+    fn antipodes_have_a_distance() {
         let mut rng = Rng::new(3);
         for _ in 0..100_000 {
             let a = place(&mut rng);
@@ -291,9 +293,9 @@ mod tests {
         }
     }
 
-    /// What is left out early is outside by the whole formula.
+    /// The early exits agree with the complete formula.
     #[test]
-    fn what_is_far_is_outside() {
+    fn early_exits_agree_with_the_formula() {
         let mut rng = Rng::new(4);
         let mut inside = 0;
         for round in 0..400 {
@@ -323,7 +325,7 @@ mod tests {
         assert!(inside > 10_000, "{inside}");
     }
 
-    /// No place inside is missed for want of a cell, away from the poles.
+    /// Away from the poles, the cells cover every place inside.
     #[test]
     fn cells_cover_circles() {
         let mut rng = Rng::new(8);
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn polygons_are_what_their_edges_enclose() {
+    fn polygons_contain_places_between_their_edges() {
         let corner = |lon, lat| Place { lon, lat };
         // An L.
         let l = [(0.0, 0.0), (4.0, 0.0), (4.0, 1.0), (1.0, 1.0), (1.0, 4.0), (0.0, 4.0)];

@@ -1,10 +1,10 @@
-//! The commands, on small and on large sorted sets. What they answer was recorded from the reference
-//! server, but for what the test itself computes.
+//! The commands on small and large sorted sets. Expected replies were recorded from the reference
+//! server, unless the test computes them.
 
 use crate::testing::Bench;
 use weft_base::rng::Rng;
 
-/// Runs the same lines on sets that stay small and on sets that are large from the start.
+/// Runs the same lines on packed sets and on sets that are large from the start.
 fn both(lines: &[(&str, &str)]) {
     for entries in [128, 0] {
         let mut bench = Bench::new(1000);
@@ -32,7 +32,7 @@ fn adding() {
 }
 
 #[test]
-fn looking() {
+fn reading() {
     both(&[
         ("geopos g Palermo x", "*2|*2|$20|13.36138933897018433|$20|38.11555639549629859|*-1|"),
         ("geopos none x", "*1|*-1|"),
@@ -95,9 +95,9 @@ fn storing() {
     ]);
 }
 
-/// All of a crowd are found by any way of looking, and the nearest are the nearest.
+/// Every search finds all members, and COUNT returns the nearest.
 #[test]
-fn a_crowd_is_found() {
+fn many_close_members_are_found() {
     let mut bench = Bench::new(1000);
     let mut rng = Rng::new(2);
     for at in 0..900 {
@@ -120,7 +120,7 @@ fn a_crowd_is_found() {
 }
 
 #[test]
-fn much_to_look_at_is_weighed() {
+fn large_searches_are_weighed() {
     let mut bench = Bench::new(1000);
     for at in 0..3000 {
         bench.run(&format!("geoadd g 2.{at:04} 48 m{at}"));
@@ -134,7 +134,7 @@ fn much_to_look_at_is_weighed() {
         ("GEORADIUS g 2.1 48 100 km STORE d", true),
         ("GEORADIUSBYMEMBER g m0 100 km", true),
     ] {
-        assert_eq!(bench.is_too_long(&words(line)), too_long, "{line}");
+        assert_eq!(bench.needs_slow_lane(&words(line)), too_long, "{line}");
     }
     assert_eq!(bench.run("EXISTS d"), ":0|");
 }

@@ -1,7 +1,7 @@
-//! Setting and removing fields: HSET, HMSET, HSETNX, HDEL.
+//! HSET, HMSET, HSETNX and HDEL: set and remove fields.
 
-use super::log::Changed;
-use super::{hash, tell_set};
+use super::log::ChangedFields;
+use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
 use crate::registry::Command;
@@ -19,10 +19,10 @@ pub const HSET: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "2.0.0",
-        summary: "Sets fields of a hash, which is made if the key is missing.",
+        summary: "Sets fields of a hash. Creates the hash if the key does not exist.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key data=(field value)...",
-        history: &[("4.0.0", "Several fields in one call.")],
+        history: &[("4.0.0", "Accepts several fields.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -34,7 +34,7 @@ pub const HMSET: Command = Command {
     spec: Spec {
         name: "hmset",
         flags: HSET.spec.flags,
-        summary: "Sets fields of a hash, as HSET does, and answers OK.",
+        summary: "Sets fields of a hash, as HSET does, and returns OK.",
         history: &[],
         ..HSET.spec
     },
@@ -48,7 +48,7 @@ pub const HSETNX: Command = Command {
         arity: 4,
         flags: HSET.spec.flags,
         keys: &keys::one(&["RW", "INSERT"]),
-        summary: "Sets a field of a hash unless it is there.",
+        summary: "Sets a field of a hash unless the field exists.",
         complexity: "O(1)",
         syntax: "key field value",
         history: &[],
@@ -64,10 +64,10 @@ pub const HDEL: Command = Command {
         arity: -3,
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &keys::one(&["RW", "DELETE"]),
-        summary: "Removes fields from a hash, and the key with the last one.",
+        summary: "Removes fields from a hash. Removes the key with the last field.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key field...",
-        history: &[("2.4.0", "Several fields in one call.")],
+        history: &[("2.4.0", "Accepts several fields.")],
         ..HSET.spec
     },
     run: hdel,
@@ -86,7 +86,7 @@ fn hmset(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Sets the fields from argument 2 on, each with its value behind it; how many were new.
+/// Sets the fields from argument 2 on, each followed by its value. Returns how many were new.
 #[inline]
 fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
     let data = &ctx.args[2..];
@@ -112,7 +112,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
         }
         (Rework::Changed(record), Ok(new))
     })?;
-    tell_set(ctx, &key, "hset", expired);
+    notify_set(ctx, &key, "hset", expired);
     ctx.db.turn.tally.dirty += data.len() as u64 / 2;
     Ok(new)
 }
@@ -136,7 +136,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> CmdResult {
         (Rework::Changed(record), Ok(true))
     })?;
     if is_set {
-        tell_set(ctx, &key, "hset", u64::from(expired));
+        notify_set(ctx, &key, "hset", u64::from(expired));
         if expired {
             ctx.log(&[b"HSET", key.bytes, data[0], data[1]]);
         }
@@ -151,7 +151,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields = &ctx.args[2..];
     let mut emptied = false;
-    let mut gone = Changed::new(ctx);
+    let mut removed_fields = ChangedFields::new(ctx);
     let removed = ctx.db.rework(&key, |record, _| {
         let mut record = match record {
             None => return (Rework::Absent, Ok(0)),
@@ -163,8 +163,8 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
             let old;
             (record, old) = hash::remove(record, field, now);
             match old {
-                Old::Live => gone.push(field),
-                Old::Expired => gone.missed(&record, field),
+                Old::Live => removed_fields.push(field),
+                Old::Expired => removed_fields.note_missing(&record, field),
                 Old::Absent => {}
             }
             removed += usize::from(old == Old::Live);
@@ -179,8 +179,8 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     if removed > 0 {
         ctx.notify(Classes::HASH, "hdel", &key);
     }
-    if gone.stale {
-        gone.log_removed(ctx, &key);
+    if removed_fields.stale {
+        removed_fields.log_removed(ctx, &key);
     }
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);

@@ -1,11 +1,13 @@
-//! When fields expire: HEXPIRE and its kin give them a time, HPERSIST takes it away.
+//! HEXPIRE and its variants set the expiry of fields; HPERSIST removes it.
 //!
-//! Each answers one number for every field: -2 there is no such field, -1 it has no expiry, 0 the
-//! condition is not met, 1 done, 2 the time is over and the field removed.
+//! The reply has one number for each field: -2 the field does not exist, -1 it has no expiry, 0 the
+//! condition is not met, 1 done, 2 the time has passed and the field was removed.
 
-use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
+use super::fields::{
+    NUMFIELDS, TimeOption, changed, fields_after, fields_after_key, fields_position,
+};
 use super::hash;
-use super::log::Changed;
+use super::log::ChangedFields;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::generic::expire::{Base, Condition, Unit};
@@ -43,7 +45,7 @@ const fn command(
 
 pub const HEXPIRE: Command = command(
     "hexpire",
-    "Lets fields of a hash expire after some seconds.",
+    "Sets the expiry of fields of a hash in seconds from now.",
     "key seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)] \
      FIELDS fields=(numfields:integer field...)",
     |ctx| expire(ctx, "hexpire", Unit::Seconds, Base::Now),
@@ -51,7 +53,7 @@ pub const HEXPIRE: Command = command(
 
 pub const HPEXPIRE: Command = command(
     "hpexpire",
-    "Lets fields of a hash expire after some milliseconds.",
+    "Sets the expiry of fields of a hash in milliseconds from now.",
     "key milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
      FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hpexpire", Unit::Milliseconds, Base::Now),
@@ -59,7 +61,7 @@ pub const HPEXPIRE: Command = command(
 
 pub const HEXPIREAT: Command = command(
     "hexpireat",
-    "Lets fields of a hash expire at a Unix time in seconds.",
+    "Sets the expiry of fields of a hash to a Unix time in seconds.",
     "key unix-time-seconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
      FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hexpireat", Unit::Seconds, Base::Epoch),
@@ -67,7 +69,7 @@ pub const HEXPIREAT: Command = command(
 
 pub const HPEXPIREAT: Command = command(
     "hpexpireat",
-    "Lets fields of a hash expire at a Unix time in milliseconds.",
+    "Sets the expiry of fields of a hash to a Unix time in milliseconds.",
     "key unix-time-milliseconds:integer [condition=(nx=NX|xx=XX|gt=GT|lt=LT)]@9.0.0 \
      FIELDS fields=(numfields:integer# field...)",
     |ctx| expire(ctx, "hpexpireat", Unit::Milliseconds, Base::Epoch),
@@ -78,7 +80,7 @@ pub const HPERSIST: Command = Command {
         name: "hpersist",
         arity: -5,
         flags: HEXPIRE.spec.flags,
-        summary: "Takes the expiry of fields away.",
+        summary: "Removes the expiry of fields of a hash.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HEXPIRE.spec
     },
@@ -93,12 +95,12 @@ const DONE: i64 = 1;
 const REMOVED: i64 = 2;
 
 fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
-    let fields = place(ctx.args, 3)?;
+    let fields = fields_position(ctx.args, 3)?;
     let condition = Condition::parse(&ctx.args[3..fields])?;
-    listed(ctx, fields, 1)?;
+    fields_after(ctx, fields, 1)?;
     ctx.weigh_args()?;
     let (now, past) = (ctx.over_ms(), ctx.past_ms());
-    let at = When { text: ctx.args[2], unit, base }.at(ctx.now_ms(), name)?;
+    let at = TimeOption { text: ctx.args[2], unit, base }.at(ctx.now_ms(), name)?;
     let event = if at <= past { "hexpired" } else { "hexpire" };
     let done = each(ctx, fields + 2, event, |record, field| {
         let Some(found) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
@@ -118,9 +120,9 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
     Ok(())
 }
 
-/// Logs that the fields that were `done` expire at this time.
+/// Logs that the fields in `done` expire at this time.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, done: &Changed<'_>, at: i64) {
+fn log(ctx: &mut Ctx<'_>, done: &ChangedFields<'_>, at: i64) {
     let (key, text) = (ctx.key(1), at.to_string());
     let words = [b"HPEXPIREAT", key.bytes, text.as_bytes()];
     if at <= ctx.past_ms() {
@@ -133,7 +135,7 @@ fn log(ctx: &mut Ctx<'_>, done: &Changed<'_>, at: i64) {
 }
 
 fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
-    listed_at_once(ctx, &NUMFIELDS)?;
+    fields_after_key(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
     let done = each(ctx, 4, "hpersist", |record, field| {
@@ -150,17 +152,17 @@ fn hpersist(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Does `one` to every field from the argument `first` on, and answers what it says. If that has
-/// changed anything, it is told as `event`; to what is for the log.
+/// Applies `one` to every field from argument `first` on and replies with its codes. Notifies of
+/// `event` if any field changed. Returns the changed fields, for the log.
 fn each<'a>(
     ctx: &mut Ctx<'a>,
     first: usize,
     event: &'static str,
     mut one: impl FnMut(Record, &[u8]) -> (Record, i64),
-) -> Result<Changed<'a>, Error> {
+) -> Result<ChangedFields<'a>, Error> {
     let key = ctx.key(1);
     let fields: &'a [&'a [u8]] = &ctx.args[first..];
-    let mut done = Changed::new(ctx);
+    let mut done = ChangedFields::new(ctx);
     let reply = &mut *ctx.reply;
     let (mut removed, mut emptied) = (0, false);
     let changes = ctx.db.rework(&key, |record, _| {
@@ -185,7 +187,7 @@ fn each<'a>(
                     removed += u64::from(code == REMOVED);
                     done.push(field);
                 }
-                NO_FIELD => done.missed(&record, field),
+                NO_FIELD => done.note_missing(&record, field),
                 _ => {}
             }
         }

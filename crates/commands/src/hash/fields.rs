@@ -1,9 +1,9 @@
-//! What the commands on the expiry of fields have in common: `FIELDS numfields field ...` at the
-//! end of their arguments, and the options that name a time.
+//! Shared by the commands on the expiry of fields: `FIELDS numfields field ...` at the end of their
+//! arguments, and the options with a time.
 
 use crate::ctx::Ctx;
 use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
-use crate::generic::expire::{Base, Unit, moment};
+use crate::generic::expire::{Base, Unit, unix_time_ms};
 use weft_base::num;
 use weft_keyspace::Record;
 use weft_keyspace::db::Rework;
@@ -12,19 +12,19 @@ use weft_types::hash::len;
 pub(super) const NUMFIELDS: Error =
     Error::new("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// Whether `word` is FIELDS.
 fn is_fields(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"fields")
 }
 
-/// Where FIELDS is, from the argument `from` on. The last argument can't be it.
-pub(super) fn place(args: &[&[u8]], from: usize) -> Result<usize, Error> {
+/// The position of FIELDS, searched from argument `from` on. The last argument can't be FIELDS.
+pub(super) fn fields_position(args: &[&[u8]], from: usize) -> Result<usize, Error> {
     let options = &args[from..args.len() - 1];
     options.iter().position(|word| is_fields(word)).map(|at| from + at).ok_or(NUMFIELDS)
 }
 
-/// What stands behind the FIELDS at argument `at`, where each field takes `width` arguments.
-pub(super) fn listed<'c, 'a>(
+/// The arguments after the FIELDS at argument `at` and its count. Each field takes `width`
+/// arguments.
+pub(super) fn fields_after<'c, 'a>(
     ctx: &'c Ctx<'a>,
     at: usize,
     width: usize,
@@ -38,29 +38,30 @@ pub(super) fn listed<'c, 'a>(
     Ok(fields)
 }
 
-/// The fields of a command that has nothing between its key and FIELDS; `mismatch` is its error
-/// for a count that is not theirs.
-pub(super) fn listed_at_once<'c, 'a>(
+/// The fields of a command whose FIELDS directly follows the key. `mismatch` is its error for a
+/// count that does not match the fields.
+pub(super) fn fields_after_key<'c, 'a>(
     ctx: &'c Ctx<'a>,
     mismatch: &Error,
 ) -> Result<&'c [&'a [u8]], Error> {
     if !is_fields(ctx.args[2]) {
         return Err(SYNTAX);
     }
-    listed(ctx, 2, 1).map_err(|error| if error == NUMFIELDS { mismatch.clone() } else { error })
+    fields_after(ctx, 2, 1)
+        .map_err(|error| if error == NUMFIELDS { mismatch.clone() } else { error })
 }
 
-/// A time as it is written, with what EX, PX, EXAT or PXAT say of it.
+/// A time argument, with its unit and base from EX, PX, EXAT or PXAT.
 #[derive(Clone, Copy)]
-pub(super) struct When<'a> {
+pub(super) struct TimeOption<'a> {
     pub(super) text: &'a [u8],
     pub(super) unit: Unit,
     pub(super) base: Base,
 }
 
-impl<'a> When<'a> {
-    /// Of a word and what follows it; `None` when the word is another one.
-    pub(super) fn option(word: &[u8], text: &'a [u8]) -> Option<When<'a>> {
+impl<'a> TimeOption<'a> {
+    /// The option `word` with its value `text`; `None` for any other word.
+    pub(super) fn option(word: &[u8], text: &'a [u8]) -> Option<TimeOption<'a>> {
         let (unit, base) = match word.to_ascii_lowercase().as_slice() {
             b"ex" => (Unit::Seconds, Base::Now),
             b"px" => (Unit::Milliseconds, Base::Now),
@@ -68,23 +69,23 @@ impl<'a> When<'a> {
             b"pxat" => (Unit::Milliseconds, Base::Epoch),
             _ => return None,
         };
-        Some(When { text, unit, base })
+        Some(TimeOption { text, unit, base })
     }
 
-    /// Whether `other` is written with the same word.
-    pub(super) fn is_like(self, other: When<'_>) -> bool {
+    /// Whether `other` was given with the same option.
+    pub(super) fn same_option_as(self, other: TimeOption<'_>) -> bool {
         self.unit == other.unit && self.base == other.base
     }
 
-    /// The Unix time in milliseconds; `command` is named in errors.
+    /// The Unix time in milliseconds. Errors name `command`.
     pub(super) fn at(self, now_ms: i64, command: &str) -> Result<i64, Error> {
         let n = num::parse_i64(self.text).ok_or(NOT_AN_INTEGER)?;
-        let at = if n < 0 { None } else { moment(n, self.unit, self.base, now_ms) };
+        let at = if n < 0 { None } else { unix_time_ms(n, self.unit, self.base, now_ms) };
         at.ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{command}' command")))
     }
 }
 
-/// What has become of a hash in which `changes` fields were changed or removed.
+/// The result for a hash of which `changes` fields were changed or removed.
 pub(super) fn changed(record: Record, changes: u64) -> Rework {
     if changes == 0 {
         Rework::Same(record)

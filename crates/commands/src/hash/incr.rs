@@ -1,6 +1,6 @@
-//! Fields that are numbers: HINCRBY and HINCRBYFLOAT. A field keeps its expiry.
+//! HINCRBY and HINCRBYFLOAT: fields that hold numbers. A field keeps its expiry.
 
-use super::{hash, tell_set};
+use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_A_FLOAT};
 use crate::registry::Command;
@@ -76,9 +76,9 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Replaces the value of the field at argument 2 by the text that `change` makes of it, which is told
-/// as `event`, and returns the other thing that it answers. What is logged is the result where that is
-/// asked for, or fields of the hash expire.
+/// Replaces the value of the field at argument 2 by the text that `change` returns, and returns the
+/// other result of `change`. Notifies of `event`. Logs the result if `log_result` is set or fields
+/// of the hash can expire.
 #[inline]
 fn replace<T>(
     ctx: &mut Ctx<'_>,
@@ -117,10 +117,11 @@ fn replace<T>(
             }
         }
     })?;
-    tell_set(ctx, &key, event, u64::from(expired));
+    notify_set(ctx, &key, event, u64::from(expired));
     match result {
         None => {}
-        // What has expired may still be there for whoever repeats it, and arithmetic may differ.
+        // A field that expired here may still exist where the log is replayed, and arithmetic may
+        // differ there.
         Some((text, None)) => ctx.log(&[b"HSET", key.bytes, field, &text]),
         Some((text, Some(at))) => {
             let at = at.to_string();

@@ -1,29 +1,30 @@
-//! What is logged of commands on fields that expire.
+//! Logging of commands on fields that expire.
 //!
-//! Whoever repeats the log sees fields that have expired here and were only not removed yet: nothing
-//! expires by itself there. So a command that has taken such a field for none is logged in words that
-//! leave it alone, or do not ask: only with the fields that it has changed, and with results.
+//! On replicas and during AOF replay nothing expires by itself. So a field that has expired here,
+//! but is not yet removed, still exists there. A command that treated such a field as missing must
+//! not be logged in the client's words. It is logged with only the fields that it changed, and with
+//! results instead of operations.
 
 use super::hash;
 use crate::ctx::Ctx;
 use weft_keyspace::Key;
 use weft_types::Record;
 
-/// The fields that a command has changed, gathered where it is logged.
+/// The fields that a command has changed. Collected only if the command is logged.
 #[derive(Default)]
-pub(super) struct Changed<'a> {
+pub(super) struct ChangedFields<'a> {
     is_logged: bool,
     pub(super) fields: Vec<&'a [u8]>,
-    /// It was also given one that has expired and was not removed yet.
+    /// Whether an argument named a field that has expired and is not yet removed.
     pub(super) stale: bool,
 }
 
-impl<'a> Changed<'a> {
-    pub(super) fn new(ctx: &Ctx<'_>) -> Changed<'a> {
-        Changed { is_logged: ctx.is_logged(), ..Changed::default() }
+impl<'a> ChangedFields<'a> {
+    pub(super) fn new(ctx: &Ctx<'_>) -> ChangedFields<'a> {
+        ChangedFields { is_logged: ctx.is_logged(), ..ChangedFields::default() }
     }
 
-    /// `field` was changed.
+    /// Adds a changed field.
     #[inline]
     pub(super) fn push(&mut self, field: &'a [u8]) {
         if self.is_logged {
@@ -31,15 +32,15 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// `field` was not found in the hash of `record`.
+    /// Records that `field` was not found in the hash of `record`.
     #[inline]
-    pub(super) fn missed(&mut self, record: &Record, field: &[u8]) {
+    pub(super) fn note_missing(&mut self, record: &Record, field: &[u8]) {
         if self.is_logged {
-            self.stale |= is_there(record, field);
+            self.stale |= field_exists(record, field);
         }
     }
 
-    /// Logs a command whose words in front of the number of fields are these.
+    /// Logs a command. `words` are its words before FIELDS.
     pub(super) fn log(&self, ctx: &mut Ctx<'_>, words: &[&[u8]]) {
         if !self.fields.is_empty() {
             let count = self.fields.len().to_string();
@@ -47,7 +48,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Logs that the fields were removed.
+    /// Logs the removal of the fields.
     pub(super) fn log_removed(&self, ctx: &mut Ctx<'_>, key: &Key<'_>) {
         if !self.fields.is_empty() {
             ctx.log(&[&[b"HDEL", key.bytes], &self.fields[..]].concat());
@@ -56,25 +57,25 @@ impl<'a> Changed<'a> {
 }
 
 /// Whether `field` is in the hash of `record`, expired or not.
-fn is_there(record: &Record, field: &[u8]) -> bool {
+fn field_exists(record: &Record, field: &[u8]) -> bool {
     hash(record, i64::MIN).is_ok_and(|hash| hash.find(field).is_some())
 }
 
-/// Those of `fields` that are in the hash at `key`, and whose time is over (`stale`), or is not.
-pub(super) fn present<'a>(
+/// The `fields` that are in the hash at `key` and have expired (`stale`) or have not.
+pub(super) fn fields_present<'a>(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     fields: impl Iterator<Item = &'a [u8]>,
     stale: bool,
-) -> Changed<'a> {
+) -> ChangedFields<'a> {
     let now = ctx.over_ms();
-    let mut found = Changed::new(ctx);
+    let mut found = ChangedFields::new(ctx);
     if found.is_logged
         && let Some(record) = ctx.db.peek(key)
         && let Ok(live) = hash(&record, now)
     {
         found.fields = fields
-            .filter(|field| is_there(&record, field) && live.find(field).is_none() == stale)
+            .filter(|field| field_exists(&record, field) && live.find(field).is_none() == stale)
             .collect();
     }
     found

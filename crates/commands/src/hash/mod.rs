@@ -1,16 +1,16 @@
 //! The hash commands.
 //!
-//! What a hash looks like in memory, and when it changes its form, is the business of
-//! [`weft_types::hash`]; here are the arguments and the replies.
+//! [`weft_types::hash`] defines the encodings of a hash and when they change. This module has the
+//! arguments and the replies.
 
 mod edit;
 mod expire;
 mod fields;
-mod get_and;
+mod getex;
 mod incr;
 mod log;
-mod look;
-mod pick;
+mod random;
+mod read;
 mod scan;
 mod setex;
 #[cfg(test)]
@@ -29,45 +29,44 @@ use weft_types::packed::Value;
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &edit::HDEL,
-    &look::HEXISTS,
+    &read::HEXISTS,
     &expire::HEXPIRE,
     &expire::HEXPIREAT,
     &ttl::HEXPIRETIME,
-    &look::HGET,
-    &look::HGETALL,
-    &get_and::HGETDEL,
-    &get_and::HGETEX,
+    &read::HGET,
+    &read::HGETALL,
+    &getex::HGETDEL,
+    &getex::HGETEX,
     &incr::HINCRBY,
     &incr::HINCRBYFLOAT,
-    &look::HKEYS,
-    &look::HLEN,
-    &look::HMGET,
+    &read::HKEYS,
+    &read::HLEN,
+    &read::HMGET,
     &edit::HMSET,
     &expire::HPERSIST,
     &expire::HPEXPIRE,
     &expire::HPEXPIREAT,
     &ttl::HPEXPIRETIME,
     &ttl::HPTTL,
-    &pick::HRANDFIELD,
+    &random::HRANDFIELD,
     &scan::HSCAN,
     &edit::HSET,
     &setex::HSETEX,
     &edit::HSETNX,
-    &look::HSTRLEN,
+    &read::HSTRLEN,
     &ttl::HTTL,
-    &look::HVALS,
+    &read::HVALS,
 ];
 
-/// The hash of `record` as it is at `now_ms`, or the error that says it holds something else.
+/// The hash of `record` at `now_ms`, or the error for another type.
 #[inline]
 fn hash(record: &Record, now_ms: i64) -> Result<Hash<'_>, Error> {
     Hash::of(record, now_ms).ok_or(WRONG_TYPE)
 }
 
-/// Notifies that fields were set, as `event`. `expired`: how many of them replace a field whose time
-/// was over.
+/// Notifies of `event` for fields that were set. `expired` of them replaced an expired field.
 #[inline]
-fn tell_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: u64) {
+fn notify_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: u64) {
     if expired > 0 {
         ctx.db.turn.tally.expired_fields += expired;
         ctx.notify(Classes::HASH, "hexpired", key);
@@ -84,7 +83,7 @@ fn bulk(reply: &mut Reply, text: Value<'_>) {
     }
 }
 
-/// Writes a value, or null where there is none.
+/// Writes a value, or null if there is none.
 #[inline]
 fn bulk_or_null(reply: &mut Reply, value: Option<Value<'_>>) {
     match value {

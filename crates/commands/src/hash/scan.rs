@@ -1,11 +1,11 @@
-//! HSCAN: walks over a hash in small steps that a client drives.
+//! HSCAN: iterates over a hash in small steps driven by the client.
 //!
-//! A small hash is answered as a whole. The cursor of a large one is that of its table (see
-//! `weft_types::dict`), with its guarantee: what is in the hash during the whole scan is returned
-//! at least once.
+//! A packed hash is returned whole. A large one uses the cursor of its table (see
+//! `weft_types::dict`) and gives the same guarantee: a field that exists during the whole scan is
+//! returned at least once.
 
 use super::hash;
-use crate::collection_scan::{Found, Options, cursor};
+use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -22,8 +22,8 @@ pub const HSCAN: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "2.8.0",
-        summary: "Walks over the fields of a hash step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N fields.",
+        summary: "Iterates over the fields of a hash.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N fields.",
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer] [novalues=NOVALUES]",
         history: &[],
         tips: &["nondeterministic_output"],
@@ -36,20 +36,20 @@ pub const HSCAN: Command = Command {
 fn hscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let cursor = cursor(ctx.args[2])?;
-    let mut found = Found::new(ctx.reply.proto);
+    let mut found = ScanReply::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {
-        found.answer(ctx.reply, 0);
+        found.write_to(ctx.reply, 0);
         return Ok(());
     };
     let hash = hash(&record, now)?;
     let options = Options::parse(&ctx.args[3..], Type::Hash)?;
     let work = if hash.is_large() { options.work(hash.len()) } else { hash.len() };
     ctx.lane.weigh(work, &mut ctx.pause)?;
-    let next = options.walk(cursor, |cursor| {
+    let next = options.scan(cursor, |cursor| {
         hash.scan(cursor, |pair| {
             let (mut field, mut value) = (Digits::new(), Digits::new());
             let field = pair.field.bytes(&mut field);
-            if options.wants(field) {
+            if options.matches(field) {
                 found.push(field);
                 if !options.names_only {
                     found.push(pair.value.bytes(&mut value));
@@ -57,6 +57,6 @@ fn hscan(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         })
     });
-    found.answer(ctx.reply, next);
+    found.write_to(ctx.reply, next);
     Ok(())
 }

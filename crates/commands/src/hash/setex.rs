@@ -1,8 +1,8 @@
-//! HSETEX: sets fields together with the time when they expire.
+//! HSETEX: sets fields together with their expiry.
 
-use super::fields::{When, changed, listed, place};
-use super::log::{Changed, present};
-use super::{hash, tell_set};
+use super::fields::{TimeOption, changed, fields_after, fields_position};
+use super::log::{ChangedFields, fields_present};
+use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
 use crate::registry::Command;
@@ -22,7 +22,7 @@ pub const HSETEX: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "9.0.0",
-        summary: "Sets fields of a hash, and when they expire, perhaps under conditions.",
+        summary: "Sets fields of a hash and their expiry, optionally under conditions.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key [key-condition=(nx=NX|xx=XX)] [fields-condition=(fnx=FNX|fxx=FXX)] \
                  [expiration=(EX seconds:integer|PX milliseconds:integer|\
@@ -36,26 +36,26 @@ pub const HSETEX: Command = Command {
     subcommands: &[],
 };
 
-/// When fields expire that are set.
+/// The expiry of the fields to set.
 #[derive(Clone, Copy)]
 enum Expiry<T> {
     Never,
-    /// When they did before.
+    /// Keep the previous expiry.
     Keep,
     At(T),
 }
 
 #[derive(Clone, Copy)]
 struct Options<'a> {
-    /// Whether the key must be there, or must not.
+    /// Whether the key must exist (`true`) or must not.
     key: Option<bool>,
-    /// Whether all fields must be there, or none may.
+    /// Whether all fields must exist (`true`) or none may.
     fields: Option<bool>,
-    expiry: Expiry<When<'a>>,
+    expiry: Expiry<TimeOption<'a>>,
 }
 
-/// Demands the same as before, or for the first time.
-fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
+/// Sets a condition; the opposite condition must not be set already.
+fn set_condition(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
     if condition.is_some_and(|old| old != wanted) {
         return Err(SYNTAX);
     }
@@ -64,26 +64,26 @@ fn demand(condition: &mut Option<bool>, wanted: bool) -> CmdResult {
 }
 
 impl<'a> Options<'a> {
-    /// Of these arguments. Giving the same option twice is no error.
+    /// Parses these arguments. A repeated option is not an error.
     fn parse(mut words: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let mut options = Options { key: None, fields: None, expiry: Expiry::Never };
         while let [word, rest @ ..] = words {
             words = rest;
             match word.to_ascii_lowercase().as_slice() {
-                b"nx" => demand(&mut options.key, false)?,
-                b"xx" => demand(&mut options.key, true)?,
-                b"fnx" => demand(&mut options.fields, false)?,
-                b"fxx" => demand(&mut options.fields, true)?,
+                b"nx" => set_condition(&mut options.key, false)?,
+                b"xx" => set_condition(&mut options.key, true)?,
+                b"fnx" => set_condition(&mut options.fields, false)?,
+                b"fxx" => set_condition(&mut options.fields, true)?,
                 b"keepttl" => match options.expiry {
                     Expiry::Never | Expiry::Keep => options.expiry = Expiry::Keep,
                     Expiry::At(_) => return Err(SYNTAX),
                 },
                 _ => {
                     let (text, rest) = rest.split_first().ok_or(SYNTAX)?;
-                    let new = When::option(word, text).ok_or(SYNTAX)?;
+                    let new = TimeOption::option(word, text).ok_or(SYNTAX)?;
                     match options.expiry {
                         Expiry::Never => {}
-                        Expiry::At(old) if old.is_like(new) => {}
+                        Expiry::At(old) if old.same_option_as(new) => {}
                         Expiry::At(_) | Expiry::Keep => return Err(SYNTAX),
                     }
                     options.expiry = Expiry::At(new);
@@ -96,20 +96,20 @@ impl<'a> Options<'a> {
 }
 
 fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
-    let at = place(ctx.args, 2)?;
+    let at = fields_position(ctx.args, 2)?;
     let options = Options::parse(&ctx.args[2..at])?;
-    listed(ctx, at, 2)?;
+    fields_after(ctx, at, 2)?;
     ctx.weigh_args()?;
     let data = &ctx.args[at + 2..];
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let past = ctx.past_ms();
-    let is_there = match ctx.db.peek(&key) {
+    let key_exists = match ctx.db.peek(&key) {
         Some(record) if !is_hash(&record) => return Err(WRONG_TYPE),
         Some(_) => true,
         None => false,
     };
-    if options.key.is_some_and(|wanted| wanted != is_there) {
-        // An access all the same.
+    if options.key.is_some_and(|wanted| wanted != key_exists) {
+        // It counts as an access nevertheless.
         let _ = ctx.db.for_write(&key);
         ctx.reply.int(0);
         return Ok(());
@@ -119,12 +119,15 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         Expiry::Keep => Expiry::Keep,
         Expiry::At(when) => Expiry::At(when.at(ctx.now_ms(), "hsetex")?),
     };
-    let over = matches!(expiry, Expiry::At(at) if at <= past);
-    // For the log: those that are removed, or keep no time.
+    let expired_at_once = matches!(expiry, Expiry::At(at) if at <= past);
+    // For the log: the fields that this command removes, or the expired ones, whose expiry KEEPTTL
+    // must not keep.
     let before = match expiry {
-        Expiry::Keep => present(ctx, &key, data.iter().step_by(2).copied(), true),
-        Expiry::At(_) if over => present(ctx, &key, data.iter().step_by(2).copied(), false),
-        Expiry::At(_) | Expiry::Never => Changed::default(),
+        Expiry::Keep => fields_present(ctx, &key, data.iter().step_by(2).copied(), true),
+        Expiry::At(_) if expired_at_once => {
+            fields_present(ctx, &key, data.iter().step_by(2).copied(), false)
+        }
+        Expiry::At(_) | Expiry::Never => ChangedFields::default(),
     };
     let limits = &ctx.settings.limits;
     let (mut expired, mut emptied) = (0, false);
@@ -137,7 +140,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
             return (record.map_or(Rework::Absent, Rework::Same), None);
         }
         match (record, expiry) {
-            // What is over at once is not made first.
+            // A hash whose new fields expire at once is not created first.
             (None, Expiry::At(at)) if at <= past => {
                 emptied = true;
                 (Rework::Absent, Some(0))
@@ -152,9 +155,9 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     });
     if changes.is_some() {
-        tell(ctx, &key, expiry, expired, [!is_there, emptied]);
-        if over {
-            // Each counts as if it was made first, also one that was not there.
+        notify_effects(ctx, &key, expiry, expired, [!key_exists, emptied]);
+        if expired_at_once {
+            // Each field counts as expired, even one that did not exist.
             ctx.db.turn.tally.expired_fields += data.len() as u64 / 2;
         }
     }
@@ -166,9 +169,9 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Logs what was done to the fields at argument `at`, without the conditions.
+/// Logs the changes of the fields from argument `at` on, without the conditions.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) {
+fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &ChangedFields<'_>, at: usize) {
     let key = ctx.key(1);
     let data = &ctx.args[at..];
     match expiry {
@@ -185,24 +188,24 @@ fn log(ctx: &mut Ctx<'_>, expiry: Expiry<i64>, before: &Changed<'_>, at: usize) 
     }
 }
 
-/// Tells that fields were set: of a key that is new, over fields that had expired, until the key is
-/// empty. A time that is over is told as if all was made first.
-fn tell(
+/// Sends the notifications for the fields that were set. With an expiry in the past, the events are
+/// those of a key that is created and then emptied.
+fn notify_effects(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     expiry: Expiry<i64>,
     expired: u64,
     [new, emptied]: [bool; 2],
 ) {
-    let over = matches!(expiry, Expiry::At(at) if at <= ctx.past_ms());
-    if over && new {
+    let expired_at_once = matches!(expiry, Expiry::At(at) if at <= ctx.past_ms());
+    if expired_at_once && new {
         ctx.notify(Classes::NEW, "new", key);
     }
-    tell_set(ctx, key, "hset", expired);
+    notify_set(ctx, key, "hset", expired);
     if let Expiry::At(_) = expiry {
         ctx.notify(Classes::HASH, "hexpire", key);
     }
-    if over {
+    if expired_at_once {
         ctx.notify(Classes::HASH, "hexpired", key);
     }
     if emptied {
@@ -210,8 +213,8 @@ fn tell(
     }
 }
 
-/// Sets the fields of `data`, or removes them if their time is over; how many were changed, and
-/// how many of those that were set had expired.
+/// Sets the fields in `data`, or removes them if the expiry is in the past. Returns how many
+/// changed, and how many of the fields that were set had expired.
 fn set_all(
     mut record: Record,
     data: &[&[u8]],

@@ -1,4 +1,4 @@
-//! The hash commands' replies and effects, on one shard and without a server.
+//! Replies and effects of the hash commands, on one shard and without a server.
 
 use crate::testing::Bench;
 
@@ -28,7 +28,7 @@ fn fields_are_set_read_and_removed() {
 }
 
 #[test]
-fn numbers_count() {
+fn fields_are_incremented() {
     let mut bench = Bench::new(1000);
     bench.expect(&[
         ("HINCRBY h n 5", ":5|"),
@@ -44,7 +44,7 @@ fn numbers_count() {
 }
 
 #[test]
-fn the_form_follows_the_directives() {
+fn the_encoding_follows_the_directives() {
     let mut bench = Bench::new(1000);
     bench.settings.limits.hash_entries = 2;
     bench.settings.limits.hash_value = 4;
@@ -83,7 +83,7 @@ fn random_fields_are_fields() {
 }
 
 #[test]
-fn other_types_are_refused() {
+fn other_types_are_errors() {
     let mut bench = Bench::new(1000);
     bench.run("SET s text");
     let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
@@ -161,9 +161,9 @@ fn expired_fields_are_invisible() {
     ]);
 }
 
-/// HGETEX is a read that may write: it counts a hit or a miss, and is one access.
+/// HGETEX is a read that may write. It counts one hit or miss, and one access.
 #[test]
-fn getting_with_an_expiry_counts_as_reading() {
+fn hgetex_counts_as_a_read() {
     use weft_keyspace::{Access, Policy};
     let mut bench = Bench::new(1000);
     // Every access counts.
@@ -191,10 +191,10 @@ fn getting_with_an_expiry_counts_as_reading() {
     }
 }
 
-/// `expired_fields` in INFO: the counts are those of Valkey 9.1.
+/// `expired_fields` in INFO. The expected counts were taken from Valkey 9.1.
 #[test]
-fn fields_whose_time_is_past_are_counted() {
-    // What removes fields at once, because the time given is past.
+fn expired_fields_are_counted() {
+    // Commands that remove fields at once because the given time has passed.
     for (line, counted) in [
         ("HEXPIRE h 0 FIELDS 1 live", 1),
         ("HEXPIRE h 0 FIELDS 2 live other", 2),
@@ -206,7 +206,7 @@ fn fields_whose_time_is_past_are_counted() {
         ("HSETEX none PXAT 1 FIELDS 1 a 5", 1),
         ("HSETEX h FNX PXAT 1 FIELDS 2 live 1 none 2", 0),
         ("HSETEX none XX PXAT 1 FIELDS 1 a 5", 0),
-        // What replaces fields whose time has come.
+        // Commands that replace expired fields.
         ("HSET h gone 2 late 2", 2),
         ("HMSET h gone 2 live 2", 1),
         ("HSETNX h gone 2", 1),

@@ -1,9 +1,9 @@
-//! Until when fields live: HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME.
+//! HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME: report the expiry of fields.
 //!
-//! Each answers one number for every field: -2 there is no such field, -1 it has no expiry, else
-//! the time. Seconds are rounded to the nearest.
+//! The reply has one number for each field: -2 the field does not exist, -1 it has no expiry,
+//! otherwise the time. Seconds are rounded to the nearest.
 
-use super::fields::listed_at_once;
+use super::fields::fields_after_key;
 use super::hash;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
@@ -19,7 +19,7 @@ pub const HTTL: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "9.0.0",
-        summary: "Answers after how many seconds fields of a hash expire.",
+        summary: "Returns the remaining time to live of fields of a hash in seconds.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         history: &[],
@@ -37,7 +37,7 @@ pub const HPTTL: Command = Command {
     spec: Spec {
         name: "hpttl",
         flags: HTTL.spec.flags,
-        summary: "Answers after how many milliseconds fields of a hash expire.",
+        summary: "Returns the remaining time to live of fields of a hash in milliseconds.",
         ..HTTL.spec
     },
     run: |ctx| {
@@ -51,7 +51,7 @@ pub const HEXPIRETIME: Command = Command {
     spec: Spec {
         name: "hexpiretime",
         flags: HTTL.spec.flags,
-        summary: "Answers at which Unix times in seconds fields of a hash expire.",
+        summary: "Returns the Unix times in seconds at which fields of a hash expire.",
         ..HTTL.spec
     },
     run: |ctx| times(ctx, seconds),
@@ -62,20 +62,20 @@ pub const HPEXPIRETIME: Command = Command {
     spec: Spec {
         name: "hpexpiretime",
         flags: HTTL.spec.flags,
-        summary: "Answers at which Unix times in milliseconds fields of a hash expire.",
+        summary: "Returns the Unix times in milliseconds at which fields of a hash expire.",
         ..HTTL.spec
     },
     run: |ctx| times(ctx, |at| at),
     ..HTTL
 };
 
-/// `ms`, which are not negative, in seconds.
+/// Non-negative milliseconds in seconds, rounded to the nearest.
 fn seconds(ms: i64) -> i64 {
     ms / 1000 + i64::from(ms % 1000 >= 500)
 }
 
 fn times(ctx: &mut Ctx<'_>, time: impl Fn(i64) -> i64) -> CmdResult {
-    listed_at_once(ctx, &SYNTAX)?;
+    fields_after_key(ctx, &SYNTAX)?;
     ctx.weigh_args()?;
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let record = ctx.db.read(&key);

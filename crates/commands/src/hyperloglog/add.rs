@@ -1,4 +1,4 @@
-//! PFADD.
+//! PFADD: adds elements to a HyperLogLog.
 
 use super::{CORRUPTED, view};
 use crate::ctx::Ctx;
@@ -27,7 +27,7 @@ pub const PFADD: Command = Command {
         acl: &[],
         group: Group::HyperLogLog,
         since: "2.8.9",
-        summary: "Adds elements to a HyperLogLog, which is made if the key is missing.",
+        summary: "Adds elements to a HyperLogLog. Creates it if the key does not exist.",
         complexity: "O(N) where N is the number of elements given.",
         syntax: "key [element...]",
         history: &[],
@@ -43,32 +43,32 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let elements = &ctx.args[2..];
     let limit = ctx.settings.limits.hyperloglog_sparse;
     let (lane, pause) = (ctx.lane, &mut ctx.pause);
-    let mut refused = Ok(());
-    // Elements that were added before one was refused.
+    let mut status = Ok(());
+    // Elements added before the one that failed.
     let mut added = 0;
-    // Found before the record is looked for: neither waits for the other.
+    // Hashed before the record is looked up, so that the two memory accesses overlap.
     let first = elements.first().map(|element| Place::of(element));
-    // What was found to be done, but not where the record is.
-    let found = Cell::new(None);
+    // A change that was computed but does not fit in place.
+    let patch_found = Cell::new(None);
     let amend = |record: &mut RecordMut<'_>| match elements {
-        [_] => add_in_place(record, first?, limit, &found),
+        [_] => add_in_place(record, first?, limit, &patch_found),
         _ => None,
     };
     let raised = ctx.db.amend(&key, amend, |record, clock| {
         let Some(record) = record else {
             if let Err(too_long) = lane.weigh(work(EMPTY.len(), elements.len(), limit), pause) {
-                refused = Err(too_long);
+                status = Err(too_long);
                 return (Rework::Absent, 0);
             }
             let record = record_edited(key.bytes, EMPTY, None, clock);
-            let (record, sparse) = add_sparse(record, elements, first, limit, &mut refused);
+            let (record, sparse) = add_sparse(record, elements, first, limit, &mut status);
             return (Rework::Changed(record), sparse.raised + 1);
         };
-        if let Some(patch) = found.take() {
+        if let Some(patch) = patch_found.take() {
             return (Rework::Changed(apply(record, &patch)), 1);
         }
-        // It is put together first if it is one in pieces: such a one is corrupted, but that may be
-        // noticed behind what is changed.
+        // A record in pieces is gathered first. Such a HyperLogLog is always corrupted, but the
+        // corruption may be detected only after the changed position.
         let is_one = view(&record).map(|_| string_len(&record));
         let weighed = is_one.and_then(|len| {
             lane.weigh(work(len, elements.len(), limit).max(len / BYTES_PER_ELEMENT), pause)
@@ -77,7 +77,7 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
         let weighed = weighed.and_then(|()| view(&record).map(|(_, view)| view));
         match weighed {
             Err(error) => {
-                refused = Err(error);
+                status = Err(error);
                 (Rework::Same(record), 0)
             }
             Ok(View::Dense(packed)) => {
@@ -88,22 +88,22 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
                 }
             }
             Ok(View::Sparse(_)) => {
-                let (record, Sparse { changed, raised, before }) =
-                    add_sparse(record, elements, first, limit, &mut refused);
-                added = before;
+                let (record, Sparse { changed, raised, added_before }) =
+                    add_sparse(record, elements, first, limit, &mut status);
+                added = added_before;
                 let rework = if changed { Rework::Changed(record) } else { Rework::Same(record) };
                 (rework, raised)
             }
         }
     });
-    if refused.is_err() && raised > 0 {
-        // What stays is told. With the element that was refused, whoever repeats this would meet the
-        // error, too, and take it for a sign that his data differ.
+    if status.is_err() && raised > 0 {
+        // Log only the elements that took effect. With the failed element, a replica would also
+        // return the error, and take it for a sign of diverged data.
         let words =
             [b"PFADD".as_slice(), key.bytes].into_iter().chain(elements[..added].iter().copied());
         ctx.log(&words.collect::<Vec<_>>());
     }
-    refused?;
+    status?;
     if raised > 0 {
         ctx.notify(Classes::STRING, "pfadd", &key);
     }
@@ -116,25 +116,26 @@ fn string_len(record: &Record) -> usize {
     Str::of(record).map_or(0, Str::len)
 }
 
-/// What adding to one of `len` bytes costs: each element is looked for among the runs of a sparse
-/// one, unless that has become dense.
+/// The work of adding to a HyperLogLog of `len` bytes. Each element is searched for in the runs of
+/// a sparse one, until it becomes dense.
 fn work(len: usize, elements: usize, limit: usize) -> usize {
-    /// Bytes of runs that are passed in the time in which one element of a collection is looked at.
-    const PASSED: usize = 128;
-    /// What a sparse one grows by for each element.
+    /// Bytes of runs searched in the time of one element of a collection.
+    const RUN_BYTES_PER_ELEMENT: usize = 128;
+    /// Bytes by which a sparse one grows for each element.
     const GROWTH: usize = 3;
     let longest = (len + GROWTH * elements).min(limit.max(len));
-    elements + elements * longest / PASSED
+    elements + elements * longest / RUN_BYTES_PER_ELEMENT
 }
 
-/// Adds one element to a sparse one of a few KB, if it fits where the record is: whether it has changed, and how many
-/// registers were raised. `None` if nothing was done; what there is to do is in `found` if that is known.
+/// Adds one element to a sparse HyperLogLog of a few KB, if the result fits in place. Returns
+/// whether the record changed, and the number of raised registers. `None` if nothing was done;
+/// `patch_found` then has the change, if it was computed.
 #[inline]
 fn add_in_place(
     record: &mut RecordMut<'_>,
     place: Place,
     limit: usize,
-    found: &Cell<Option<Patch>>,
+    patch_found: &Cell<Option<Patch>>,
 ) -> Option<(bool, u64)> {
     let Some(Str::Bytes(bytes)) = Str::of(record) else { return None };
     let Some(View::Sparse(_)) = View::of(bytes) else { return None };
@@ -144,19 +145,19 @@ fn add_in_place(
             if splice_in_place(record, patch.range.clone(), patch.bytes(), outdate) {
                 return Some((true, 1));
             }
-            found.set(Some(patch));
+            patch_found.set(Some(patch));
             None
         }
         Step::TooMuch => None,
     }
 }
 
-/// Does to a sparse one what was found to be done.
+/// Applies a computed change to a sparse HyperLogLog.
 fn apply(record: Record, patch: &Patch) -> Record {
     splice(record, patch.range.clone(), patch.bytes(), outdate)
 }
 
-/// Adds to the dense one of `record`; how many registers were raised.
+/// Adds to the dense HyperLogLog of `record`. Also returns the number of raised registers.
 fn add_to_dense(record: Record, elements: &[&[u8]]) -> (Rework, u64) {
     let mut raised = 0;
     let record = edit(record, 0, |bytes| {
@@ -170,25 +171,25 @@ fn add_all_dense(bytes: &mut [u8], elements: &[&[u8]]) -> u64 {
     elements.iter().map(|element| u64::from(add_dense(bytes, Place::of(element)))).sum()
 }
 
-/// What was done to a sparse one.
+/// The result of adding to a sparse HyperLogLog.
 #[derive(Default)]
 struct Sparse {
     changed: bool,
-    /// Registers.
+    /// Registers raised.
     raised: u64,
-    /// How many elements stand before the one that was refused, if one was.
-    before: usize,
+    /// The number of elements before the one that failed, if one did.
+    added_before: usize,
 }
 
-/// Adds to a sparse one, which may be dense then; `first` is the place of the first element. When it
-/// turns out to be corrupted, what was added before stays.
+/// Adds to a sparse HyperLogLog, which may become dense. `first` is the place of the first element.
+/// If corruption is found, the elements added before it stay.
 #[inline]
 fn add_sparse(
     record: Record,
     elements: &[&[u8]],
     first: Option<Place>,
     limit: usize,
-    refused: &mut CmdResult,
+    status: &mut CmdResult,
 ) -> (Record, Sparse) {
     let mut record = seen_as_edited(record);
     let mut done = Sparse::default();
@@ -207,12 +208,12 @@ fn add_sparse(
                     outdate(&mut dense);
                     return (rewrite(record, &dense), Sparse { changed: true, raised, ..done });
                 }
-                Err(_) => *refused = Err(CORRUPTED),
+                Err(_) => *status = Err(CORRUPTED),
             },
-            Err(_) => *refused = Err(CORRUPTED),
+            Err(_) => *status = Err(CORRUPTED),
         }
-        if refused.is_err() {
-            done.before = at;
+        if status.is_err() {
+            done.added_before = at;
             break;
         }
     }

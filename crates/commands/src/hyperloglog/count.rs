@@ -1,4 +1,4 @@
-//! PFCOUNT: of one key, whose estimate is kept in it, or of the union of several.
+//! PFCOUNT: the estimate of one key, which is cached in the value, or of the union of several.
 
 use super::{CORRUPTED, WORK, view};
 use crate::ctx::Ctx;
@@ -17,18 +17,18 @@ pub const PFCOUNT: Command = Command {
     spec: Spec {
         name: "pfcount",
         arity: -2,
-        // The estimate that it keeps in the value is replicated.
+        // The estimate that it caches in the value is replicated.
         flags: Flags::READONLY.or(Flags::REPLICATES_UNTOLD),
         keys: &[KeySpec {
             flags: &["RW", "ACCESS"],
             begin: Begin::Index(1),
             find: Find::Range { last: -1, step: 1, limit: 0 },
-            notes: "RW, since the estimate is kept in the value, and copied with it.",
+            notes: "RW because the estimate is cached in the value, and copied with it.",
         }],
         acl: &[],
         group: Group::HyperLogLog,
         since: "2.8.9",
-        summary: "Estimates how many different elements HyperLogLogs have seen together.",
+        summary: "Estimates the number of distinct elements in the union of HyperLogLogs.",
         complexity: "O(1) for one key, O(N) with a large constant where N is the number of keys.",
         syntax: "key...",
         history: &[],
@@ -39,7 +39,7 @@ pub const PFCOUNT: Command = Command {
     subcommands: &[],
 };
 
-/// Keys that need no allocation.
+/// The number of keys up to which nothing is allocated.
 const FEW: usize = 16;
 
 fn pfcount(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -78,14 +78,15 @@ fn count_all(ctx: &mut Ctx<'_>) -> Result<u64, Error> {
     Ok(union.count())
 }
 
-/// Takes the registers of all keys, from argument 1 on, in order; whether one of them is dense.
+/// Merges the registers of all keys, from argument 1 on, in order. Returns whether any of them is
+/// dense.
 pub fn raise_all(ctx: &mut Ctx<'_>, union: &mut Registers) -> Result<bool, Error> {
     let keys: SmallVec<[Key<'_>; FEW]> = (1..ctx.args.len()).map(|i| ctx.key(i)).collect();
     let mut raised = Ok(());
     let found = ctx.db.read_all(&keys, |record| {
         raised = match view(record) {
             Ok((_, View::Sparse(runs))) => union.raise_sparse(runs).map_err(|_| CORRUPTED),
-            // All of them together, below.
+            // All dense ones are merged together below.
             Ok((_, View::Dense(_))) => Ok(()),
             Err(error) => Err(error),
         };

@@ -1,7 +1,7 @@
-//! PFDEBUG: what tests of HyperLogLogs want to see and to do.
+//! PFDEBUG: inspects and changes HyperLogLogs, for tests.
 //!
-//! It is one command whose first argument says what, and no container: COMMAND knows of no
-//! subcommands, and what it says may be anything.
+//! PFDEBUG is one command whose first argument names the action. It is not a container: COMMAND
+//! lists no subcommands, and the argument may be anything.
 
 use super::{CORRUPTED, view};
 use crate::ctx::Ctx;
@@ -23,7 +23,7 @@ pub const PFDEBUG: Command = Command {
         acl: &[],
         group: Group::HyperLogLog,
         since: "2.8.9",
-        summary: "Shows and changes how a HyperLogLog is stored: for tests.",
+        summary: "Shows and changes the encoding of a HyperLogLog, for tests.",
         complexity: "N/A",
         syntax: "subcommand key",
         history: &[],
@@ -38,8 +38,8 @@ const NO_KEY: Error = Error::new("ERR The specified key does not exist");
 const NOT_SPARSE: Error = Error::new("ERR HLL encoding is not sparse");
 const ON_OR_OFF: Error = Error::new("ERR Argument must be ON or OFF");
 
-/// Bytes of runs that are told in the time in which one element of a collection is looked at.
-const TOLD: usize = 2;
+/// Bytes of runs written to the reply in the time of one element of a collection.
+const DECODED_BYTES_PER_ELEMENT: usize = 2;
 
 fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.is(1, "simd") {
@@ -53,9 +53,9 @@ fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.is(1, "getreg") {
         ctx.weigh(REGISTERS)?;
     } else if ctx.is(1, "decode") && sparse {
-        ctx.weigh(len / TOLD)?;
+        ctx.weigh(len / DECODED_BYTES_PER_ELEMENT)?;
     }
-    // Its own from here on, whatever is asked.
+    // From here on the string counts as edited, whatever the action.
     ctx.db.rework(&key, |record, _| {
         (record.map_or(Rework::Absent, |record| Rework::Same(seen_as_edited(record))), ())
     });
@@ -84,13 +84,13 @@ fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     }
 }
 
-/// The reference's text ends at a NUL byte.
+/// The reference's message ends at a NUL byte.
 fn unknown(word: &[u8]) -> Error {
     let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
     Error::owned([b"ERR Unknown PFDEBUG subcommand '", word, b"'"].concat())
 }
 
-/// Whether wide instructions are used, for all clients.
+/// Enables or disables SIMD, for all clients.
 fn simd(ctx: &mut Ctx<'_>) -> CmdResult {
     if ctx.is(2, "on") {
         set_wide(true);
@@ -103,7 +103,7 @@ fn simd(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// All registers, of which a sparse one becomes dense.
+/// Replies with all registers. Makes a sparse HyperLogLog dense.
 fn getreg(ctx: &mut Ctx<'_>, key: &Key<'_>, sparse: bool) -> CmdResult {
     if sparse {
         make_dense(ctx, key)?;

@@ -1,8 +1,8 @@
-//! PFMERGE.
+//! PFMERGE: merges HyperLogLogs into one.
 //!
-//! The result is dense if one of the merged ones is, else it is grown register by register, so that
-//! its bytes are those of a sparse one to which the same was added in that order, and becomes dense
-//! where that does.
+//! If one of the sources is dense, so is the result. Otherwise the result is built register by
+//! register. So its bytes equal those of a sparse HyperLogLog to which the same registers were
+//! added in that order, and it becomes dense at the same point.
 
 use super::count::raise_all;
 use super::{CORRUPTED, WORK, view};
@@ -51,15 +51,15 @@ pub const PFMERGE: Command = Command {
 fn pfmerge(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(WORK * (ctx.args.len() - 1))?;
     let mut union = Registers::new();
-    let dense = raise_all(ctx, &mut union)?;
+    let is_dense = raise_all(ctx, &mut union)?;
     let key = ctx.key(1);
     let limit = ctx.settings.limits.hyperloglog_sparse;
     ctx.db.rework(&key, |record, clock| match record {
-        Some(record) => match merged(record, &union, dense, limit) {
+        Some(record) => match merged(record, &union, is_dense, limit) {
             Ok(record) => (Rework::Changed(record), Ok(())),
             Err((record, error)) => (Rework::Same(record), Err(error)),
         },
-        None => match grown(EMPTY, &union, dense, limit) {
+        None => match merged_bytes(EMPTY, &union, is_dense, limit) {
             Ok(bytes) => {
                 let bytes = bytes.as_deref().unwrap_or(EMPTY);
                 (Rework::Changed(record_edited(key.bytes, bytes, None, clock)), Ok(()))
@@ -67,57 +67,57 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> CmdResult {
             Err(error) => (Rework::Absent, Err(error)),
         },
     })?;
-    // The reference says so, whatever was merged.
+    // The reference sends this event whatever was merged.
     ctx.notify(Classes::STRING, "pfadd", &key);
     ctx.dirty();
     ctx.reply.ok();
     Ok(())
 }
 
-/// `record`, whose registers are in `union` with all others.
+/// `record` with all registers of `union`, which includes its own.
 fn merged(
     record: Record,
     union: &Registers,
-    dense: bool,
+    is_dense: bool,
     limit: usize,
 ) -> Result<Record, (Record, Error)> {
-    let grown = match view(&record) {
+    let merged_bytes = match view(&record) {
         Ok((_, View::Dense(_))) => {
             return Ok(edit(record, 0, |bytes| {
                 union.write(bytes);
                 outdate(bytes);
             }));
         }
-        Ok((bytes, View::Sparse(_))) => grown(bytes, union, dense, limit),
+        Ok((bytes, View::Sparse(_))) => merged_bytes(bytes, union, is_dense, limit),
         Err(error) => Err(error),
     };
-    match grown {
+    match merged_bytes {
         Ok(Some(bytes)) => Ok(rewrite(record, &bytes)),
         Ok(None) => Ok(edit(record, 0, outdate)),
         Err(error) => Err((record, error)),
     }
 }
 
-/// The sparse one that `bytes` are with the registers of `union`, if that changes it.
-fn grown(
+/// The HyperLogLog in `bytes` with the registers of `union`, if that changes it.
+fn merged_bytes(
     bytes: &[u8],
     union: &Registers,
-    dense: bool,
+    is_dense: bool,
     limit: usize,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let whole = || {
+    let dense_bytes = || {
         let mut bytes = union.under(bytes);
         outdate(&mut bytes);
         Ok(Some(bytes))
     };
-    if dense {
-        return whole();
+    if is_dense {
+        return dense_bytes();
     }
     let mut growing = Growing::new(bytes);
     for place in union.places() {
         match growing.add(place, limit).map_err(|_| CORRUPTED)? {
             Added::Nothing | Added::Raised => {}
-            Added::TooMuch => return whole(),
+            Added::TooMuch => return dense_bytes(),
         }
     }
     let mut changed = growing.into_changed();

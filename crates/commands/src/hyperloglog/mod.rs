@@ -1,9 +1,8 @@
 //! The HyperLogLog commands.
 //!
-//! A HyperLogLog is a string of a certain form; what its bytes mean is the business of
-//! [`weft_types::hyperloglog`]. Every command here that may write makes the string its own first,
-//! as the reference does, so that OBJECT ENCODING says `raw` afterwards whether or not anything was
-//! changed: [`weft_types::string::seen_as_edited`].
+//! A HyperLogLog is a string in a certain format, which [`weft_types::hyperloglog`] defines. Every
+//! command here that may write unshares the string first, as the reference does. So OBJECT ENCODING
+//! reports `raw` afterwards, changed or not: [`weft_types::string::seen_as_edited`].
 
 mod add;
 mod count;
@@ -26,17 +25,17 @@ pub const COMMANDS: &[&Command] =
 const INVALID: Error = Error::new("WRONGTYPE Key is not a valid HyperLogLog string value.");
 const CORRUPTED: Error = Error::new("INVALIDOBJ Corrupted HLL object detected");
 
-/// What opening, merging or counting all registers of one costs, in elements looked at: see
+/// The work of unpacking, merging or counting all registers of a HyperLogLog, in elements: see
 /// [`crate::Ctx::weigh`].
 const WORK: usize = 100;
 
-/// What merging or counting the HyperLogLog of a record costs, for [`crate::Ctx::weigh`]. O(1).
+/// The work of merging or counting the HyperLogLog of a record, for [`crate::Ctx::weigh`]. O(1).
 pub fn work(_: &Record) -> usize {
     WORK
 }
 
-/// The bytes of the HyperLogLog that `record` holds, and its registers. Of a string in pieces no more
-/// than the first run: no dense one is so long, and no sparse one that is not corrupted.
+/// The bytes and the registers of the HyperLogLog in `record`. For a string in pieces, only as much
+/// as the header and the first run: no dense HyperLogLog is so long, and no valid sparse one.
 #[inline]
 fn view(record: &Record) -> Result<(&[u8], View<'_>), Error> {
     match Str::of(record).ok_or(WRONG_TYPE)? {

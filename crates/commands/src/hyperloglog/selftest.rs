@@ -1,8 +1,8 @@
-//! PFSELFTEST: whether HyperLogLogs work on this machine, asked of a running server.
+//! PFSELFTEST: tests the HyperLogLog code on the machine of a running server.
 //!
-//! It touches no key. Random registers go through the packed form and back, in whichever way this
-//! processor packs them; then numbers are counted, in the sparse form while that lasts and in the
-//! dense one beside it, and estimates must stay near the truth.
+//! It touches no key. Random registers are packed and unpacked with the code chosen for this
+//! processor. Then numbers are counted in the dense form, and in the sparse form while it lasts.
+//! The estimates must stay within the error bound.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
@@ -21,7 +21,7 @@ pub const PFSELFTEST: Command = Command {
         acl: &[],
         group: Group::HyperLogLog,
         since: "2.8.9",
-        summary: "Tests that HyperLogLogs work.",
+        summary: "Tests the HyperLogLog implementation.",
         complexity: "N/A",
         syntax: "",
         history: &[],
@@ -32,15 +32,15 @@ pub const PFSELFTEST: Command = Command {
     subcommands: &[],
 };
 
-/// Elements that are counted.
+/// The number of elements counted.
 const ELEMENTS: u64 = 1_000_000;
 
-/// Elements up to which the sparse form is counted beside the dense one, and the most that it may
-/// take (bytes).
+/// The number of elements that are also counted in the sparse form, and the maximum size of that
+/// form (bytes).
 const SPARSE_ELEMENTS: u64 = 1000;
 const SPARSE_MAX: usize = 3000;
 
-/// Arrays of random registers.
+/// The number of arrays of random registers.
 const ARRAYS: usize = 100;
 
 fn pfselftest(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -68,10 +68,10 @@ fn registers(rng: &mut Rng) -> CmdResult {
     if let Some(at) = (0..REGISTERS).find(|at| sixbit::get(&packed, *at) != open[*at]) {
         return Err(failed(format!("register {at} is not what it was set to")));
     }
-    let (mut together, mut again) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
-    sixbit::pack(&open, &mut together);
-    sixbit::raise(&mut again, &[&packed]);
-    if together != packed || again != open {
+    let (mut packed_at_once, mut unpacked) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
+    sixbit::pack(&open, &mut packed_at_once);
+    sixbit::raise(&mut unpacked, &[&packed]);
+    if packed_at_once != packed || unpacked != open {
         return Err(failed("registers packed one by one and together differ".to_owned()));
     }
     Ok(())
@@ -88,7 +88,7 @@ fn estimates(seed: u64) -> CmdResult {
         let raised = add_dense(&mut dense, place);
         if n <= SPARSE_ELEMENTS {
             let added = growing.add(place, SPARSE_MAX).map_err(|_| corrupted())?;
-            // A rank that the sparse form can't say comes once in four billion elements.
+            // A rank that the sparse form can't represent occurs once in four billion elements.
             if added != Added::TooMuch && (added == Added::Raised) != raised {
                 return Err(failed(format!("sparse and dense differ at element {n}")));
             }
@@ -101,9 +101,9 @@ fn estimates(seed: u64) -> CmdResult {
         if n <= SPARSE_ELEMENTS && counted(growing.bytes()) != Some(estimate) {
             return Err(failed(format!("sparse and dense differ in the estimate of {n}")));
         }
-        // Six standard errors, and one for small numbers.
-        let most = (6.0 * 1.04 / (REGISTERS as f64).sqrt() * n as f64).ceil() + 1.0;
-        if estimate.abs_diff(n) as f64 > most {
+        // Six standard errors, plus one for small numbers.
+        let max_error = (6.0 * 1.04 / (REGISTERS as f64).sqrt() * n as f64).ceil() + 1.0;
+        if estimate.abs_diff(n) as f64 > max_error {
             return Err(failed(format!("{n} elements are estimated as {estimate}")));
         }
     }

@@ -1,4 +1,4 @@
-//! What the commands answer, count and leave behind. The bytes were probed in the reference.
+//! Replies, counters and effects of the commands. The expected bytes were read from the reference.
 
 use crate::testing::Bench;
 use weft_keyspace::Tally;
@@ -8,8 +8,7 @@ const INVALID: &str = "-WRONGTYPE Key is not a valid HyperLogLog string value.|"
 const CORRUPTED: &str = "-INVALIDOBJ Corrupted HLL object detected|";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 
-/// One that has seen nothing, with an estimate that is out of date; and one whose runs cover too
-/// little.
+/// An empty HyperLogLog with an outdated estimate, and one whose runs cover too few registers.
 const EMPTY: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff";
 const SHORT: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xfe";
 
@@ -23,7 +22,7 @@ fn set(bench: &mut Bench, key: &[u8], value: &[u8]) {
     bench.run_words(&[b"SET", key, value]);
 }
 
-/// What `line` answers, and what it adds to (dirty, hits, misses).
+/// The reply to `line`, and its additions to (dirty, hits, misses).
 fn counted(bench: &mut Bench, line: &str) -> (String, (u64, u64, u64)) {
     bench.turn.tally = Tally::default();
     let reply = bench.run(line);
@@ -43,7 +42,7 @@ fn bytes_are_those_of_the_reference() {
     let counted = b"HYLL\x01\0\0\0\x01\0\0\0\0\0\0\0q\xa6\x84NW";
     assert_eq!(get(&mut bench, b"h"), counted);
     assert_eq!(bench.run("pfadd h a"), ":0|");
-    assert_eq!(get(&mut bench, b"h"), counted, "the estimate still holds");
+    assert_eq!(get(&mut bench, b"h"), counted, "the estimate stays valid");
     bench.run_words(&[b"PFADD", b"h", b""]);
     assert_eq!(get(&mut bench, b"h"), b"HYLL\x01\0\0\0\x01\0\0\0\0\0\0\x80W1\x84Zs\x84NW");
     bench.expect(&[
@@ -68,7 +67,7 @@ fn bytes_are_those_of_the_reference() {
 }
 
 #[test]
-fn what_is_counted_and_how_it_is_seen() {
+fn counters_and_encodings_match_the_reference() {
     let cases: &[(&str, (u64, u64, u64), &str)] = &[
         ("pfcount e", (1, 1, 0), "raw"),
         ("pfcount e e", (0, 2, 0), "embstr"),
@@ -103,7 +102,7 @@ fn what_is_counted_and_how_it_is_seen() {
 }
 
 #[test]
-fn refusals() {
+fn errors() {
     let mut bench = Bench::new(NOW);
     bench.run("lpush l 1");
     bench.run("set s hello");
@@ -133,15 +132,15 @@ fn refusals() {
         ("pfdebug getreg x", CORRUPTED),
         ("pfdebug decode x", "$7|Z:16383|"),
         ("exists none", ":0|"),
-        // Where runs cover it, it works.
+        // It works for a register that the runs cover.
         ("pfadd x a", ":1|"),
     ]);
     assert_eq!(&get(&mut bench, b"x")[16..], b"q\xa6\x84NV");
 }
 
-/// One element is added where the record is, if it has the room; several are not.
+/// A single element is added in place if the record has room; several are not.
 #[test]
-fn one_by_one_and_together_are_the_same() {
+fn single_and_batch_adds_agree() {
     let mut bench = Bench::new(NOW);
     for n in 0..2000 {
         let alone = bench.run(&format!("pfadd alone e{n}"));
@@ -153,7 +152,7 @@ fn one_by_one_and_together_are_the_same() {
 }
 
 #[test]
-fn limits_of_the_sparse_form() {
+fn limits_of_the_sparse_encoding() {
     let mut bench = Bench::new(NOW);
     let elements: String = (0..400).map(|n| format!(" e{n}")).collect();
     bench.run(&format!("pfadd all {elements}"));
@@ -164,7 +163,7 @@ fn limits_of_the_sparse_form() {
     bench.expect(&[("pfmerge merged all", "+OK|"), ("pfdebug encoding merged", "+dense|")]);
     bench.settings.limits.hyperloglog_sparse = 21;
     bench.expect(&[("pfadd fits a", ":1|"), ("pfdebug encoding fits", "+sparse|")]);
-    // Sparse and dense ones of the same elements.
+    // Sparse and dense HyperLogLogs of the same elements.
     bench.run(&format!("pfadd dense {elements}"));
     bench.expect(&[("pfdebug encoding dense", "+dense|")]);
     let estimate = bench.run("pfcount all");
@@ -175,21 +174,22 @@ fn limits_of_the_sparse_form() {
     assert_eq!(get(&mut bench, b"merged")[16..], dense[16..]);
 }
 
-/// Much of a merge is done before anything is changed, so that it can be passed on.
+/// The work of a merge is weighed before anything changes, so the command can move to the slow
+/// lane.
 #[test]
-fn many_keys_are_for_the_slow_lane() {
+fn many_keys_go_to_the_slow_lane() {
     let mut bench = Bench::new(NOW);
     bench.run("pfadd h a");
     assert!(
-        !bench.is_too_long(&[b"PFMERGE", b"d", b"h", b"h", b"h", b"h", b"h", b"h", b"h", b"h"])
+        !bench.needs_slow_lane(&[b"PFMERGE", b"d", b"h", b"h", b"h", b"h", b"h", b"h", b"h", b"h"])
     );
-    assert!(bench.is_too_long(&[b"PFDEBUG", b"GETREG", b"h"]));
-    assert!(bench.is_too_long(&[b"PFSELFTEST"]));
-    assert_eq!(bench.run("pfdebug encoding h"), "+sparse|", "nothing has begun");
+    assert!(bench.needs_slow_lane(&[b"PFDEBUG", b"GETREG", b"h"]));
+    assert!(bench.needs_slow_lane(&[b"PFSELFTEST"]));
+    assert_eq!(bench.run("pfdebug encoding h"), "+sparse|", "nothing has changed");
 }
 
 #[test]
-fn the_self_test_passes_in_both_ways() {
+fn the_self_test_passes_with_and_without_simd() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("pfdebug simd off", "+disabled|"), ("pfselftest", "+OK|")]);
     bench.run("pfdebug simd on");

@@ -1,6 +1,6 @@
-//! DBSIZE: how many keys the database has.
+//! DBSIZE: the number of keys of the database.
 //!
-//! Keys whose time has come count for as long as nobody has met and removed them.
+//! Expired keys count until a command or the expiry cycle removes them.
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;

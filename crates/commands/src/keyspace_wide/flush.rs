@@ -1,9 +1,9 @@
-//! FLUSHALL and FLUSHDB: remove all keys, of every database or of one.
+//! FLUSHALL and FLUSHDB: remove all keys of all databases, or of one.
 //!
-//! While the world is stopped the tables are only emptied, each in constant time; what was in
-//! them goes to the turn's outbox. Once the world runs again the server frees it: on a thread
-//! of its own for ASYNC, on the executing one for SYNC, so that the memory is available when
-//! the client reads the reply. Without a word `lazyfree-lazy-user-flush` decides.
+//! While the world is stopped, the tables are only detached, each in constant time. The server
+//! frees their contents after the world runs again: on a background thread for ASYNC, on the
+//! executing thread for SYNC. So with SYNC the memory is available when the client reads the reply.
+//! Without an option, `lazyfree-lazy-user-flush` decides.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -28,7 +28,7 @@ const fn command(
         summary,
         complexity,
         syntax: "[flush-type=(async=ASYNC@4.0.0|sync=SYNC@6.2.0)]",
-        history: &[("4.0.0", "The word ASYNC."), ("6.2.0", "The word SYNC.")],
+        history: &[("4.0.0", "The option ASYNC."), ("6.2.0", "The option SYNC.")],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     };
     Command { spec, lock: Lock::World, run, subcommands: &[] }
@@ -39,7 +39,7 @@ pub const FLUSHALL: Command = command(
     "Removes all keys of all databases.",
     "O(N) for N keys in all databases, in the background with ASYNC.",
     |ctx| {
-        let free = who_frees(ctx)?;
+        let free = free_mode(ctx)?;
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
@@ -56,7 +56,7 @@ pub const FLUSHDB: Command = command(
     "Removes all keys of the database.",
     "O(N) for N keys in the database, in the background with ASYNC.",
     |ctx| {
-        let free = who_frees(ctx)?;
+        let free = free_mode(ctx)?;
         flush(ctx, ctx.db.index(), free);
         ctx.db.log_anyway();
         ctx.db.tell_emptied();
@@ -65,7 +65,7 @@ pub const FLUSHDB: Command = command(
     },
 );
 
-fn who_frees(ctx: &Ctx<'_>) -> Result<Free, Error> {
+fn free_mode(ctx: &Ctx<'_>) -> Result<Free, Error> {
     match ctx.args.len() {
         1 if ctx.settings.lazy_user_flush => Ok(Free::Background),
         1 => Ok(Free::Here),
@@ -75,7 +75,7 @@ fn who_frees(ctx: &Ctx<'_>) -> Result<Free, Error> {
     }
 }
 
-/// Empties one database. Every key counts as a change.
+/// Empties a database. Every key counts as a change.
 fn flush(ctx: &mut Ctx<'_>, db: usize, free: Free) {
     let mut db = ctx.db.other(db);
     let taken = db.take_all();

@@ -29,7 +29,7 @@ pub const KEYS: Command = Command {
 
 fn keys(ctx: &mut Ctx<'_>) -> CmdResult {
     let pattern = ctx.args[1];
-    // A lone star also matches the empty key, which the language itself does not.
+    // A lone star also matches the empty key, which the glob language does not.
     let every = pattern == b"*";
     let pattern = Pattern::new(pattern);
     ctx.weigh(ctx.db.len())?;

@@ -1,8 +1,8 @@
-//! The commands that need every key of a database at once.
+//! The commands that need all keys of a database at once.
 //!
-//! They stop the world between two commands instead of locking shards one by one: what they
-//! see or change is the state of a single moment. Each of them is either short (counts are
-//! kept, contents are taken out in constant time per shard) or known to be long (KEYS).
+//! They stop the world between two commands instead of locking shards one by one, so they see and
+//! change the state at one moment. Each of them is either short (key counts are maintained, tables
+//! are detached in constant time per shard) or known to be long (KEYS).
 
 mod dbsize;
 mod flush;
@@ -14,7 +14,7 @@ mod tests;
 
 use crate::registry::Command;
 
-/// The commands of this kind, of the groups generic and server.
+/// The commands of this module, which belong to the groups generic and server.
 pub const COMMANDS: &[&Command] = &[
     &dbsize::DBSIZE,
     &flush::FLUSHALL,

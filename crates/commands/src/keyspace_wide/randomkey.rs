@@ -1,4 +1,4 @@
-//! RANDOMKEY: some key of the database.
+//! RANDOMKEY: a random key of the database.
 
 use crate::ctx::{Ctx, Pause};
 use crate::error::CmdResult;
@@ -14,7 +14,7 @@ pub const RANDOMKEY: Command = Command {
         acl: &[],
         group: Group::Generic,
         since: "1.0.0",
-        summary: "Picks a key of the database by chance.",
+        summary: "Returns a random key of the database.",
         complexity: "O(1)",
         syntax: "",
         history: &[],
@@ -29,7 +29,7 @@ fn randomkey(ctx: &mut Ctx<'_>) -> CmdResult {
     match ctx.db.random_key() {
         Ok(Some(key)) => ctx.reply.bulk(&key),
         Ok(None) => ctx.reply.null(),
-        // A long command is at all that there are: it has to be waited for, which is for others.
+        // A long command holds all shards that have keys. Only the slow lane may wait for it.
         Err(_) => ctx.pause = Some(Pause::Slow),
     }
     Ok(())

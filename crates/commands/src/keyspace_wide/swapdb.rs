@@ -1,6 +1,6 @@
-//! SWAPDB: exchanges the contents of two databases.
+//! SWAPDB: swaps the contents of two databases.
 //!
-//! The clients of either database see the keys of the other one from then on.
+//! From then on, the clients of each database see the keys of the other one.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, DB_OUT_OF_RANGE, Error};
@@ -20,8 +20,8 @@ pub const SWAPDB: Command = Command {
         acl: &["@keyspace", "@dangerous"],
         group: Group::Server,
         since: "4.0.0",
-        summary: "Exchanges the contents of two databases.",
-        complexity: "O(N) for N clients that watch keys of either database or wait for them.",
+        summary: "Swaps the contents of two databases.",
+        complexity: "O(N) for N clients that watch keys of either database or are blocked on them.",
         syntax: "index1:integer index2:integer",
         history: &[],
         tips: &[],
@@ -35,7 +35,7 @@ fn swapdb(ctx: &mut Ctx<'_>) -> CmdResult {
     let index = |i: usize, error| {
         num::parse_i64(ctx.args[i]).and_then(|n| i32::try_from(n).ok()).ok_or(error)
     };
-    // That both are numbers comes before that there are such databases.
+    // Both must be numbers before either is checked against the number of databases.
     let (first, second) = (index(1, FIRST)?, index(2, SECOND)?);
     let databases = ctx.db.keyspace().databases();
     let known = |n: i32| usize::try_from(n).ok().filter(|n| *n < databases).ok_or(DB_OUT_OF_RANGE);

@@ -1,4 +1,4 @@
-//! What the commands on whole databases answer and what they leave behind.
+//! Replies and effects of the commands on whole databases.
 
 use crate::testing::Bench;
 use weft_keyspace::turn::Free;
@@ -36,12 +36,12 @@ fn flushes_empty_one_database_or_all() {
         assert_eq!(emptied.iter().map(count).sum::<usize>(), keys, "{line}");
         assert!(emptied.iter().all(|e| e.free == free), "{line}");
         bench.expect(&[(line, "+OK|"), ("set k v", "+OK|"), ("get k", "$1|v|")]);
-        assert!(bench.turn.take_detached().is_empty(), "{line}: nothing was there");
+        assert!(bench.turn.take_detached().is_empty(), "{line}: nothing was detached");
     }
 }
 
 #[test]
-fn flushes_without_a_word_follow_the_configuration() {
+fn flushes_without_an_option_follow_the_configuration() {
     let mut bench = filled();
     bench.settings.lazy_user_flush = false;
     bench.expect(&[
@@ -54,7 +54,7 @@ fn flushes_without_a_word_follow_the_configuration() {
 }
 
 #[test]
-fn keys_lists_what_matches() {
+fn keys_lists_matching_keys() {
     let mut bench = filled();
     bench.expect(&[("pexpire key7 1", ":1|")]);
     assert!(bench.run("keys key77[0-6]").starts_with("*7|"));

@@ -1,6 +1,6 @@
-//! BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: those that wait when there is nothing.
+//! BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: pops and moves that block if there is no element.
 
-use super::pop::{Several, counted_keys, pop_word, take};
+use super::pop::{MultiPop, counted_keys, pop_command, take};
 use super::transfer::transfer;
 use super::{end, list, pop, transfer as moving};
 use crate::blocking::timeout;
@@ -10,7 +10,7 @@ use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, KeySpec, Spec};
 use weft_types::list::End;
 
-/// As it is said to LMOVE.
+/// The word for this end in LMOVE.
 fn side(end: End) -> &'static [u8] {
     match end {
         End::Left => b"LEFT",
@@ -26,7 +26,7 @@ const KEYS: &[KeySpec] = &[KeySpec {
     notes: "",
 }];
 
-const HISTORY: &[(&str, &str)] = &[("6.0.0", "The timeout may have fractions.")];
+const HISTORY: &[(&str, &str)] = &[("6.0.0", "The timeout can have fractions of a second.")];
 
 pub const BLPOP: Command = Command {
     spec: Spec {
@@ -35,13 +35,13 @@ pub const BLPOP: Command = Command {
         flags: Flags::WRITE.or(Flags::BLOCKING),
         keys: KEYS,
         since: "2.0.0",
-        summary: "Takes the first element of the first list that has one, or waits for it.",
+        summary: "Removes and returns the first element of the first non-empty list. Blocks until there is one.",
         complexity: "O(N) for N keys.",
         syntax: "key... timeout:double",
         history: HISTORY,
         ..pop::LPOP.spec
     },
-    run: |ctx| pop_or_wait(ctx, End::Left),
+    run: |ctx| pop_or_block(ctx, End::Left),
     ..pop::LPOP
 };
 
@@ -49,10 +49,10 @@ pub const BRPOP: Command = Command {
     spec: Spec {
         name: "brpop",
         flags: BLPOP.spec.flags,
-        summary: "Takes the last element of the first list that has one, or waits for it.",
+        summary: "Removes and returns the last element of the first non-empty list. Blocks until there is one.",
         ..BLPOP.spec
     },
-    run: |ctx| pop_or_wait(ctx, End::Right),
+    run: |ctx| pop_or_block(ctx, End::Right),
     ..pop::LPOP
 };
 
@@ -62,7 +62,7 @@ pub const BLMPOP: Command = Command {
         arity: -5,
         flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
         keys: &[counted_keys(2)],
-        summary: "Takes elements from the first list that has some, or waits for them.",
+        summary: "Removes and returns elements of the first non-empty list. Blocks until there is one.",
         syntax: "timeout:double numkeys:integer key... where=(left=LEFT|right=RIGHT) \
                  [COUNT count:integer]",
         ..pop::LMPOP.spec
@@ -76,7 +76,7 @@ pub const BLMOVE: Command = Command {
         name: "blmove",
         arity: 6,
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::BLOCKING),
-        summary: "Moves an element from one list to another, or waits for it.",
+        summary: "Moves an element from one list to another. Blocks until there is one.",
         syntax: "source:key destination:key wherefrom=(left=LEFT|right=RIGHT) \
                  whereto=(left=LEFT|right=RIGHT) timeout:double",
         ..moving::LMOVE.spec
@@ -91,19 +91,19 @@ pub const BRPOPLPUSH: Command = Command {
         arity: 4,
         flags: BLMOVE.spec.flags,
         since: "2.2.0",
-        summary: "Moves the last element of one list to the head of another, or waits for it.",
+        summary: "Moves the last element of one list to the head of another. Blocks until there is one.",
         syntax: "source:key destination:key timeout:double",
         history: HISTORY,
         ..BLMOVE.spec
     },
     run: |ctx| {
         let wait = timeout(ctx, 3)?;
-        move_or_wait(ctx, End::Right, End::Left, wait)
+        move_or_block(ctx, End::Right, End::Left, wait)
     },
     ..pop::LPOP
 };
 
-fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
+fn pop_or_block(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
     let last = ctx.args.len() - 1;
     let wait = timeout(ctx, last)?;
     ctx.weigh_args()?;
@@ -119,7 +119,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
         ctx.reply.array(2);
         ctx.reply.bulk(key.bytes);
         take(ctx, &key, from, 1)?;
-        ctx.log(&[pop_word(from), key.bytes]);
+        ctx.log(&[pop_command(from), key.bytes]);
         return Ok(());
     }
     ctx.reply.null_array();
@@ -127,23 +127,23 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
 }
 
 fn blmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let several = Several::parse(ctx, 2)?;
+    let multi_pop = MultiPop::parse(ctx, 2)?;
     let wait = timeout(ctx, 1)?;
     ctx.weigh_args()?;
-    if several.take(ctx)? {
+    if multi_pop.take(ctx)? {
         return Ok(());
     }
     ctx.reply.null_array();
-    ctx.block(several.keys.collect(), wait)
+    ctx.block(multi_pop.keys.collect(), wait)
 }
 
 fn blmove(ctx: &mut Ctx<'_>) -> CmdResult {
     let (from, to) = (end(ctx, 3)?, end(ctx, 4)?);
     let wait = timeout(ctx, 5)?;
-    move_or_wait(ctx, from, to, wait)
+    move_or_block(ctx, from, to, wait)
 }
 
-fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> CmdResult {
+fn move_or_block(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> CmdResult {
     if transfer(ctx, from, to)? {
         let (source, target) = (ctx.args[1], ctx.args[2]);
         match ctx.args.len() {
@@ -153,7 +153,7 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> Cmd
         }
         return Ok(());
     }
-    // For an element that is not there, and for a time that is over.
+    // The reply when the source is empty or the timeout expires.
     match ctx.lane {
         Lane::Transaction => ctx.reply.null(),
         Lane::Fast | Lane::Slow | Lane::Served => ctx.reply.null_array(),

@@ -1,4 +1,4 @@
-//! LSET, LINSERT, LREM, LTRIM: changes within a list.
+//! LSET, LINSERT, LREM, LTRIM: change elements within a list.
 
 use super::{discard, list, range};
 use crate::ctx::{Ctx, Lane, Pause};
@@ -20,7 +20,7 @@ pub const LSET: Command = Command {
         acl: &[],
         group: Group::List,
         since: "1.0.0",
-        summary: "Replaces an element of a list by its place.",
+        summary: "Sets the element at an index of a list.",
         complexity: "O(S) for a distance of S, counted in chunks, from the nearer end.",
         syntax: "key index:integer element",
         history: &[],
@@ -38,8 +38,8 @@ pub const LINSERT: Command = Command {
         flags: LSET.spec.flags,
         keys: &keys::one(&["RW", "INSERT"]),
         since: "2.2.0",
-        summary: "Inserts an element before or after another one.",
-        complexity: "O(N) for N elements between the head and the other one.",
+        summary: "Inserts an element before or after another element.",
+        complexity: "O(N) for N elements before the other element.",
         syntax: "key where=(before=BEFORE|after=AFTER) pivot:string element",
         ..LSET.spec
     },
@@ -52,7 +52,7 @@ pub const LREM: Command = Command {
         name: "lrem",
         flags: Flags::WRITE,
         keys: &keys::one(&["RW", "DELETE"]),
-        summary: "Removes elements of this value from a list.",
+        summary: "Removes elements equal to a value from a list.",
         complexity: "O(N) for N elements.",
         syntax: "key count:integer element",
         ..LSET.spec
@@ -65,7 +65,7 @@ pub const LTRIM: Command = Command {
     spec: Spec {
         name: "ltrim",
         flags: LREM.spec.flags,
-        summary: "Removes the elements at both ends of a range.",
+        summary: "Removes all elements of a list outside of a range.",
         complexity: "O(S) for distances of S, counted in chunks, from the nearer ends.",
         syntax: "key start:integer stop:integer",
         ..LREM.spec
@@ -91,7 +91,7 @@ fn lset(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(OUT_OF_RANGE);
     }
     let index = index as usize;
-    weigh_way(ctx, &key, &[index])?;
+    weigh_distance(ctx, &key, &[index])?;
     let mut waste = Waste::default();
     ctx.db.rework(&key, |record, _| match record {
         Some(record) => {
@@ -107,18 +107,18 @@ fn lset(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Weighs the way to the elements at these places of the list at `key`.
-fn weigh_way(ctx: &mut Ctx<'_>, key: &Key<'_>, places: &[usize]) -> CmdResult {
+/// Weighs the work of reaching the elements at these indexes of the list at `key`.
+fn weigh_distance(ctx: &mut Ctx<'_>, key: &Key<'_>, places: &[usize]) -> CmdResult {
     let Some(record) = ctx.db.peek(key) else { return Ok(()) };
     let list = list(&record)?;
     let work = places.iter().map(|place| list.distance_work(*place)).sum();
     ctx.weigh(work)
 }
 
-/// Looks in a long list for the first `most` elements like `text`, to see whether the command that
-/// changes them finds them within its allowance. It looks for them again: it can't stop once it has
-/// begun to change the list.
-fn seek(
+/// Searches a long list for the first `most` elements equal to `text`, to check whether the command
+/// finds them within its allowance. The command then searches again, since it can't stop once it
+/// has begun to change the list.
+fn check_search_work(
     list: List<'_>,
     text: &[u8],
     from: End,
@@ -130,7 +130,7 @@ fn seek(
     if most > list.len() {
         return lane.weigh(work, pause);
     }
-    if lane.may_do(work) {
+    if lane.allows_work(work) {
         return Ok(());
     }
     let (mut meter, mut left) = (lane.meter(list.len(), work), most);
@@ -143,7 +143,7 @@ fn seek(
         End::Left => list.each_from(0, look),
         End::Right => list.each_back_from(0, look),
     }
-    meter.settle(pause)
+    meter.check(pause)
 }
 
 fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -158,7 +158,9 @@ fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
             ctx.reply.int(0);
             return Ok(());
         }
-        Some(record) => seek(list(&record)?, ctx.args[3], End::Left, 1, ctx.lane, &mut ctx.pause)?,
+        Some(record) => {
+            check_search_work(list(&record)?, ctx.args[3], End::Left, 1, ctx.lane, &mut ctx.pause)?
+        }
     }
     let (pivot, text, limits) = (ctx.args[3], ctx.args[4], &ctx.settings.limits);
     let len = ctx.db.rework(&key, |record, _| {
@@ -178,8 +180,8 @@ fn linsert(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// What is left of a list, if anything is.
-fn left(record: Record, changed: bool) -> Rework {
+/// The result for a list after elements were removed.
+fn rework_of(record: Record, changed: bool) -> Rework {
     match (list::len(&record), changed) {
         (0, _) => Rework::Emptied(record),
         (_, true) => Rework::Changed(record),
@@ -200,7 +202,9 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
             ctx.reply.int(0);
             return Ok(());
         }
-        Some(record) => seek(list(&record)?, ctx.args[3], from, most, ctx.lane, &mut ctx.pause)?,
+        Some(record) => {
+            check_search_work(list(&record)?, ctx.args[3], from, most, ctx.lane, &mut ctx.pause)?
+        }
     }
     let (text, limits) = (ctx.args[3], &ctx.settings.limits);
     let mut waste = Waste::default();
@@ -209,7 +213,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
         let Some(record) = record else { return (Rework::Absent, 0) };
         let (record, removed) = list::remove(record, from, text, most, limits, &mut waste);
         emptied = list::len(&record) == 0;
-        (left(record, removed > 0), removed)
+        (rework_of(record, removed > 0), removed)
     });
     discard(ctx, waste);
     if removed > 0 {
@@ -235,7 +239,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let kept = range(start, stop, len);
     let Some((start, count)) = kept else {
-        // The whole list goes, and is freed elsewhere.
+        // The whole list is removed; a background thread frees it.
         ctx.db.delete(&key);
         ctx.notify(Classes::LIST, "ltrim", &key);
         ctx.notify(Classes::GENERIC, "del", &key);
@@ -243,14 +247,14 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.ok();
         return Ok(());
     };
-    weigh_way(ctx, &key, &[start, start + count - 1])?;
+    weigh_distance(ctx, &key, &[start, start + count - 1])?;
     let limits = &ctx.settings.limits;
     let mut waste = Waste::default();
-    // Also where nothing goes: the reference has a list that is short, by what the directives say
-    // now, as a listpack from then on, though it counts no change of the key.
+    // Also runs if nothing is removed. In the reference, LTRIM converts a list that is short by the
+    // current directives to a listpack, without counting a change of the key.
     ctx.db.rework(&key, |record, _| match record {
         Some(record) => {
-            (left(list::trim(record, start, count, limits, &mut waste), count < len), ())
+            (rework_of(list::trim(record, start, count, limits, &mut waste), count < len), ())
         }
         None => (Rework::Absent, ()),
     });

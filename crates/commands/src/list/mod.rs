@@ -4,16 +4,16 @@
 //! |---|---|
 //! | [`push`] | LPUSH, RPUSH, LPUSHX, RPUSHX |
 //! | [`pop`] | LPOP, RPOP, LMPOP |
-//! | [`look`] | LLEN, LINDEX, LRANGE, LPOS |
+//! | [`read`] | LLEN, LINDEX, LRANGE, LPOS |
 //! | [`edit`] | LSET, LINSERT, LREM, LTRIM |
 //! | [`transfer`] | LMOVE, RPOPLPUSH |
 //! | [`blocking`] | BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH |
 
 mod blocking;
 mod edit;
-mod look;
 mod pop;
 mod push;
+mod read;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -34,16 +34,16 @@ pub const COMMANDS: &[&Command] = &[
     &blocking::BLPOP,
     &blocking::BRPOP,
     &blocking::BRPOPLPUSH,
-    &look::LINDEX,
+    &read::LINDEX,
     &edit::LINSERT,
-    &look::LLEN,
+    &read::LLEN,
     &transfer::LMOVE,
     &pop::LMPOP,
     &pop::LPOP,
-    &look::LPOS,
+    &read::LPOS,
     &push::LPUSH,
     &push::LPUSHX,
-    &look::LRANGE,
+    &read::LRANGE,
     &edit::LREM,
     &edit::LSET,
     &edit::LTRIM,
@@ -53,20 +53,20 @@ pub const COMMANDS: &[&Command] = &[
     &push::RPUSHX,
 ];
 
-/// For the one integer that has no counterpart of the other sign.
+/// For i64::MIN, which has no positive counterpart.
 const NOT_NEGATABLE: Error = Error::new(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// The list of `record`, or the error that says it holds something else.
+/// The list of `record`, or the error for another type.
 #[inline]
 fn list(record: &Record) -> Result<List<'_>, Error> {
     List::of(record).ok_or(WRONG_TYPE)
 }
 
-/// Answers one element.
+/// Writes one element.
 #[inline]
-fn answer(reply: &mut Reply, value: Value<'_>) {
+fn write_element(reply: &mut Reply, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => reply.bulk(bytes),
         Value::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
@@ -84,23 +84,23 @@ fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Error> {
     }
 }
 
-/// What is said when an element is taken from an end.
-fn popped(from: End) -> &'static str {
+/// The event for elements taken from this end.
+fn pop_event(from: End) -> &'static str {
     match from {
         End::Left => "lpop",
         End::Right => "rpop",
     }
 }
 
-/// What is said when one is added there.
-fn pushed(to: End) -> &'static str {
+/// The event for elements added at this end.
+fn push_event(to: End) -> &'static str {
     match to {
         End::Left => "lpush",
         End::Right => "rpush",
     }
 }
 
-/// Has what was cut off a list be freed when its shard is released.
+/// Queues the removed part of a list, to be freed after its shard is released.
 #[inline]
 fn discard(ctx: &mut Ctx<'_>, waste: Waste) {
     if let Some(record) = waste.into_record() {
@@ -108,8 +108,8 @@ fn discard(ctx: &mut Ctx<'_>, waste: Waste) {
     }
 }
 
-/// The elements that `start` and `stop`, both of which count from the end when negative, cut out
-/// of `len`: the first and how many. `None` when there are none.
+/// The elements from `start` to `stop` of a list of `len`. Negative indexes count from the end.
+/// Returns the first index and the number of elements; `None` if there are none.
 pub(crate) fn range(start: i64, stop: i64, len: usize) -> Option<(usize, usize)> {
     let len = len as i64;
     let start = if start < 0 { start.saturating_add(len).max(0) } else { start };

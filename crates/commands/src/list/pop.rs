@@ -1,6 +1,6 @@
-//! LPOP, RPOP, LMPOP: elements taken from an end.
+//! LPOP, RPOP, LMPOP: remove elements from an end.
 
-use super::{answer, discard, end, list, popped};
+use super::{discard, end, list, pop_event, write_element};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -18,8 +18,8 @@ pub const LPOP: Command = Command {
         acl: &[],
         group: Group::List,
         since: "1.0.0",
-        summary: "Takes elements from the head of a list.",
-        complexity: "O(N) for N elements taken.",
+        summary: "Removes and returns elements at the head of a list.",
+        complexity: "O(N) for N elements removed.",
         syntax: "key [count:integer]@6.2.0",
         history: &[("6.2.0", "The argument `count`.")],
         tips: &[],
@@ -33,7 +33,7 @@ pub const RPOP: Command = Command {
     spec: Spec {
         name: "rpop",
         flags: LPOP.spec.flags,
-        summary: "Takes elements from the tail of a list.",
+        summary: "Removes and returns elements at the tail of a list.",
         ..LPOP.spec
     },
     run: |ctx| pop(ctx, End::Right),
@@ -47,8 +47,8 @@ pub const LMPOP: Command = Command {
         flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
         keys: &[counted_keys(1)],
         since: "7.0.0",
-        summary: "Takes elements from the first list that has some.",
-        complexity: "O(N+M) for N keys and M elements taken.",
+        summary: "Removes and returns elements of the first non-empty list.",
+        complexity: "O(N+M) for N keys and M elements removed.",
         syntax: "numkeys:integer key... where=(left=LEFT|right=RIGHT) [COUNT count:integer]",
         history: &[],
         ..LPOP.spec
@@ -57,7 +57,7 @@ pub const LMPOP: Command = Command {
     ..LPOP
 };
 
-/// A number of keys at argument `at`, and the keys behind it.
+/// The number of keys at argument `at`, followed by the keys.
 pub const fn counted_keys(at: u16) -> KeySpec {
     KeySpec {
         flags: &["RW", "ACCESS", "DELETE"],
@@ -96,7 +96,7 @@ fn pop(ctx: &mut Ctx<'_>, from: End) -> CmdResult {
     take(ctx, &key, from, count)
 }
 
-/// How many elements there are to take if `count` are wanted, and what work that is.
+/// How many elements a pop of `count` removes, and its work.
 fn work(list: List<'_>, from: End, count: usize) -> (usize, usize) {
     let n = count.min(list.len());
     let first = match from {
@@ -115,7 +115,8 @@ fn pop_one(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> CmdResult {
     Ok(())
 }
 
-/// Takes up to `count` elements of the list at `key`, if there is one, and answers each.
+/// Removes up to `count` elements from the list at `key`, if it exists, and writes each to the
+/// reply.
 pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdResult {
     let (reply, limits) = (&mut *ctx.reply, &ctx.settings.limits);
     let mut waste = Waste::default();
@@ -126,14 +127,15 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
             Ok(list) => list.len(),
             Err(e) => return (Rework::Same(record), Err(e)),
         };
-        let record = list::pop(record, from, count, limits, &mut waste, |v| answer(reply, v));
+        let record =
+            list::pop(record, from, count, limits, &mut waste, |v| write_element(reply, v));
         emptied = list::len(&record) == 0;
         let rework = if emptied { Rework::Emptied(record) } else { Rework::Changed(record) };
         (rework, Ok(count.min(len)))
     })?;
     discard(ctx, waste);
     if taken > 0 {
-        ctx.notify(Classes::LIST, popped(from), key);
+        ctx.notify(Classes::LIST, pop_event(from), key);
     }
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
@@ -142,24 +144,24 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
     Ok(())
 }
 
-/// The command that takes elements from this end.
-pub fn pop_word(from: End) -> &'static [u8] {
+/// The command that pops from this end.
+pub fn pop_command(from: End) -> &'static [u8] {
     match from {
         End::Left => b"LPOP",
         End::Right => b"RPOP",
     }
 }
 
-/// The arguments of LMPOP and BLMPOP from the number of keys, at `at`, on.
-pub struct Several {
+/// The arguments of LMPOP and BLMPOP, from the number of keys at `at` on.
+pub struct MultiPop {
     /// Positions of the keys.
     pub keys: std::ops::Range<usize>,
     pub from: End,
     pub count: usize,
 }
 
-impl Several {
-    pub fn parse(ctx: &Ctx<'_>, at: usize) -> Result<Several, Error> {
+impl MultiPop {
+    pub fn parse(ctx: &Ctx<'_>, at: usize) -> Result<MultiPop, Error> {
         let numkeys = ctx
             .int(at)
             .ok()
@@ -178,10 +180,10 @@ impl Several {
             count = Some(n.filter(|n| *n > 0).ok_or(COUNT)?);
             i += 2;
         }
-        Ok(Several { keys: at + 1..where_at, from, count: count.unwrap_or(1) })
+        Ok(MultiPop { keys: at + 1..where_at, from, count: count.unwrap_or(1) })
     }
 
-    /// Takes from the first list that is there, and answers; whether there was one.
+    /// Pops from the first list that exists and writes the reply. Returns whether there was one.
     pub fn take(&self, ctx: &mut Ctx<'_>) -> Result<bool, Error> {
         for i in self.keys.clone() {
             let key = ctx.key(i);
@@ -198,7 +200,7 @@ impl Several {
             ctx.reply.array(n);
             take(ctx, &key, self.from, self.count)?;
             if ctx.is_logged() {
-                ctx.log(&[pop_word(self.from), key.bytes, n.to_string().as_bytes()]);
+                ctx.log(&[pop_command(self.from), key.bytes, n.to_string().as_bytes()]);
             }
             return Ok(true);
         }
@@ -207,9 +209,9 @@ impl Several {
 }
 
 fn lmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let several = Several::parse(ctx, 1)?;
+    let multi_pop = MultiPop::parse(ctx, 1)?;
     ctx.weigh_args()?;
-    if !several.take(ctx)? {
+    if !multi_pop.take(ctx)? {
         ctx.reply.null_array();
     }
     Ok(())

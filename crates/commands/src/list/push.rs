@@ -1,6 +1,6 @@
-//! LPUSH, RPUSH, LPUSHX, RPUSHX: elements added at an end.
+//! LPUSH, RPUSH, LPUSHX, RPUSHX: add elements at an end.
 
-use super::{list, pushed};
+use super::{list, push_event};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -18,10 +18,10 @@ pub const LPUSH: Command = Command {
         acl: &[],
         group: Group::List,
         since: "1.0.0",
-        summary: "Adds elements at the head of a list, which is made if the key is missing.",
+        summary: "Adds elements at the head of a list. Creates the list if the key does not exist.",
         complexity: "O(1) for each element.",
         syntax: "key element...",
-        history: &[("2.4.0", "Several elements at once.")],
+        history: &[("2.4.0", "Accepts several elements.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -33,7 +33,7 @@ pub const RPUSH: Command = Command {
     spec: Spec {
         name: "rpush",
         flags: LPUSH.spec.flags,
-        summary: "Adds elements at the tail of a list, which is made if the key is missing.",
+        summary: "Adds elements at the tail of a list. Creates the list if the key does not exist.",
         ..LPUSH.spec
     },
     run: |ctx| push(ctx, End::Right, true),
@@ -45,8 +45,8 @@ pub const LPUSHX: Command = Command {
         name: "lpushx",
         flags: LPUSH.spec.flags,
         since: "2.2.0",
-        summary: "Adds elements at the head of a list that exists.",
-        history: &[("4.0.0", "Several elements at once.")],
+        summary: "Adds elements at the head of a list if the list exists.",
+        history: &[("4.0.0", "Accepts several elements.")],
         ..LPUSH.spec
     },
     run: |ctx| push(ctx, End::Left, false),
@@ -57,7 +57,7 @@ pub const RPUSHX: Command = Command {
     spec: Spec {
         name: "rpushx",
         flags: LPUSHX.spec.flags,
-        summary: "Adds elements at the tail of a list that exists.",
+        summary: "Adds elements at the tail of a list if the list exists.",
         ..LPUSHX.spec
     },
     run: |ctx| push(ctx, End::Right, false),
@@ -83,7 +83,7 @@ fn push(ctx: &mut Ctx<'_>, end: End, create: bool) -> CmdResult {
         None => (Rework::Absent, Ok(0)),
     })?;
     if len > 0 {
-        ctx.notify(Classes::LIST, pushed(end), &key);
+        ctx.notify(Classes::LIST, push_event(end), &key);
         ctx.db.turn.tally.dirty += values.len() as u64;
     }
     ctx.reply.int(len as i64);

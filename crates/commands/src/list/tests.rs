@@ -1,4 +1,4 @@
-//! What the list commands answer, and what they leave.
+//! Replies and effects of the list commands.
 
 use crate::testing::Bench;
 
@@ -61,14 +61,14 @@ fn moves_and_the_wrong_type() {
     ]);
 }
 
-/// What is cut off a long list outlives the guard, to be freed after it.
+/// The removed part of a long list is freed after the guard is released.
 #[test]
-fn what_is_cut_off_goes_to_the_trash() {
+fn removed_elements_go_to_deferred_free() {
     let mut bench = Bench::new(1000);
     bench.settings.limits.list_size = 1;
     let words = ["RPUSH", "l"].into_iter().chain((0..500).map(|n| ["a", "b"][n % 2]));
     bench.run(&words.collect::<Vec<_>>().join(" "));
-    for (line, reply, handed_over) in [
+    for (line, reply, deferred) in [
         ("LPOP l", "$1|a|", 0),
         ("LTRIM l 0 399", "+OK|", 99),
         ("LREM l 0 a", ":200|", 192),
@@ -80,14 +80,14 @@ fn what_is_cut_off_goes_to_the_trash() {
         assert!(reply.is_empty() || answer == reply, "{line}: {answer}");
         let trash = bench.turn.take_trash().unwrap_or_default();
         let elements: usize = trash.iter().map(weft_types::value::elements).sum();
-        assert_eq!(elements, handed_over, "{line}");
+        assert_eq!(elements, deferred, "{line}");
     }
 }
 
-/// As in the reference, a list that was to take an element is a quicklist from then on if it would
-/// be one with it.
+/// As in the reference, a list that would become a quicklist with the new element becomes one even
+/// if the command then fails.
 #[test]
-fn room_is_made_before_the_place_is_looked_for() {
+fn the_encoding_changes_before_the_index_is_checked() {
     let mut bench = Bench::new(1000);
     bench.settings.limits.list_size = 3;
     bench.expect(&[
@@ -102,7 +102,7 @@ fn room_is_made_before_the_place_is_looked_for() {
     ]);
 }
 
-/// As in the reference, LTRIM looks at the size of a list even if nothing is removed.
+/// As in the reference, LTRIM checks the size of a list even if it removes nothing.
 #[test]
 fn a_trimmed_list_has_the_encoding_of_its_size() {
     let mut bench = Bench::new(1000);

@@ -1,6 +1,6 @@
-//! LMOVE, RPOPLPUSH: an element from one list to another.
+//! LMOVE, RPOPLPUSH: move an element from one list to another.
 
-use super::{discard, end, list, popped, pushed};
+use super::{discard, end, list, pop_event, push_event};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -45,24 +45,24 @@ pub const RPOPLPUSH: Command = Command {
         syntax: "source:key destination:key",
         ..LMOVE.spec
     },
-    run: |ctx| answer_moved(ctx, End::Right, End::Left),
+    run: |ctx| reply_moved(ctx, End::Right, End::Left),
     ..LMOVE
 };
 
 fn lmove(ctx: &mut Ctx<'_>) -> CmdResult {
     let (from, to) = (end(ctx, 3)?, end(ctx, 4)?);
-    answer_moved(ctx, from, to)
+    reply_moved(ctx, from, to)
 }
 
-fn answer_moved(ctx: &mut Ctx<'_>, from: End, to: End) -> CmdResult {
+fn reply_moved(ctx: &mut Ctx<'_>, from: End, to: End) -> CmdResult {
     if !transfer(ctx, from, to)? {
         ctx.reply.null();
     }
     Ok(())
 }
 
-/// Moves an element from the list at argument 1 to that at argument 2, and answers it; whether
-/// there was one. Nothing happens when the destination holds something else.
+/// Moves an element from the list at argument 1 to the list at argument 2 and writes it to the
+/// reply. Returns whether there was one. Changes nothing if the destination has another type.
 pub fn transfer(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Error> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     match ctx.db.for_write(&source) {
@@ -79,8 +79,8 @@ pub fn transfer(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Error> {
         put(ctx, &target, to, &value);
         (value, emptied)
     };
-    ctx.notify(Classes::LIST, pushed(to), &target);
-    ctx.notify(Classes::LIST, popped(from), &source);
+    ctx.notify(Classes::LIST, push_event(to), &target);
+    ctx.notify(Classes::LIST, pop_event(from), &source);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &source);
     }
@@ -98,7 +98,7 @@ fn rotate(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, to: End) -> Vec<u8> {
     })
 }
 
-/// Takes an element; also tells whether it was the last one.
+/// Removes an element. Also returns whether it was the last one.
 fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End) -> (Vec<u8>, bool) {
     let limits = &ctx.settings.limits;
     let mut waste = Waste::default();

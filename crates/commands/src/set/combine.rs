@@ -1,14 +1,14 @@
-//! Several sets: their union, intersection and difference, answered, counted or stored.
+//! Union, intersection and difference of several sets, returned, counted or stored.
 //!
-//! The sets are borrowed together under the command's guard. A result that is to be stored is
-//! built as a record of the destination and stored when the borrows have ended; the destination
-//! may be one of the sets.
+//! The sets are borrowed together under the command's guard. A stored result is built as the
+//! destination's record, and stored after the borrows end: the destination may be one of the
+//! sources.
 //!
-//! Which form a stored result gets is visible to clients, and depends on the way it was made
-//! rather than on what it contains. So the ways here are those of the reference: an intersection
-//! begins in the form of its smallest set, and a union or difference as integers; a difference
-//! from many or large sets adds the whole first set and removes from that, in a form that it may
-//! have grown into meanwhile. What is only answered goes the way that costs least.
+//! The encoding of a stored result is visible to clients. It depends on the algorithm, not only on
+//! the members. So stores use the algorithms of the reference. An intersection starts in the
+//! encoding of its smallest set, and a union or difference as integers. A difference of many or
+//! large sets adds the whole first set and then removes members, which may leave it in a larger
+//! encoding. Results that are only returned use the cheapest algorithm.
 
 use super::{bulk, set};
 use crate::ctx::{Ctx, Lane, Meter};
@@ -32,7 +32,7 @@ pub const SUNION: Command = Command {
         acl: &[],
         group: Group::Set,
         since: "1.0.0",
-        summary: "Answers the union of sets.",
+        summary: "Returns the union of sets.",
         complexity: "O(N) where N is the number of members of all sets.",
         syntax: "key...",
         history: &[],
@@ -47,7 +47,7 @@ pub const SDIFF: Command = Command {
     spec: Spec {
         name: "sdiff",
         flags: SUNION.spec.flags,
-        summary: "Answers what is in the first of several sets and in none of the others.",
+        summary: "Returns the members of the first set that are in none of the others.",
         ..SUNION.spec
     },
     run: sdiff,
@@ -58,7 +58,7 @@ pub const SINTER: Command = Command {
     spec: Spec {
         name: "sinter",
         flags: SUNION.spec.flags,
-        summary: "Answers the intersection of sets.",
+        summary: "Returns the intersection of sets.",
         complexity: "O(N*M) at worst where N is the size of the smallest of M sets.",
         ..SUNION.spec
     },
@@ -121,7 +121,7 @@ pub const SDIFFSTORE: Command = Command {
     spec: Spec {
         name: "sdiffstore",
         flags: SUNIONSTORE.spec.flags,
-        summary: "Stores what is in the first of several sets and in none of the others.",
+        summary: "Stores in a key the members of the first set that are in none of the others.",
         ..SUNIONSTORE.spec
     },
     run: |ctx| store(ctx, "sdiffstore", difference_work, store_difference),
@@ -148,12 +148,12 @@ fn key_list<'a>(ctx: &Ctx<'a>, places: std::ops::Range<usize>) -> Vec<Key<'a>> {
     places.map(|i| ctx.key(i)).collect()
 }
 
-/// The sets of records, `None` for a missing key; the error if one holds something else.
+/// The sets of the records, `None` for a missing key, or the error for another type.
 fn sets<'r>(records: &'r [Option<RecordRef<'_>>]) -> Result<Vec<Option<Set<'r>>>, Error> {
     records.iter().map(|record| record.as_ref().map(|r| set(r)).transpose()).collect()
 }
 
-/// Members of all sets.
+/// The number of members of all sets.
 fn total(sets: &[Option<Set<'_>>]) -> usize {
     sets.iter().flatten().map(|set| set.len()).sum()
 }
@@ -167,7 +167,7 @@ fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
     let reply = &mut *ctx.reply;
     let answer = reply.set_deferred();
     let mut count = 0;
-    each_of_union(&sets, |member| {
+    for_each_in_union(&sets, |member| {
         bulk(reply, member);
         count += 1;
     });
@@ -175,8 +175,8 @@ fn sunion(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Shows every member of the union once.
-fn each_of_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
+/// Passes every member of the union to `seen` once.
+fn for_each_in_union(sets: &[Option<Set<'_>>], mut seen: impl FnMut(Value<'_>)) {
     let present: Vec<Set<'_>> = sets.iter().flatten().copied().collect();
     match *present {
         [] => {}
@@ -214,31 +214,31 @@ fn sdiff(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.lane.weigh(from.len(), &mut ctx.pause)?;
         let others: Vec<Set<'_>> = sets[1..].iter().flatten().copied().collect();
         let mut meter = meter(ctx.lane, from, others.len());
-        each_of_difference(from, others, &mut meter, |member| {
+        for_each_in_difference(from, others, &mut meter, |member| {
             bulk(reply, member);
             count += 1;
         });
-        meter.settle(&mut ctx.pause)?;
+        meter.check(&mut ctx.pause)?;
     }
     reply.finish(answer, count);
     Ok(())
 }
 
-/// Counts the members of `from` and how often one is looked for in another of so many sets.
+/// A meter that counts the members of `from` and each lookup of a member in another set.
 fn meter(lane: Lane, from: Set<'_>, others: usize) -> Meter {
     let most = from.len().saturating_mul(1 + others);
     lane.meter(most, most)
 }
 
-/// The set to subtract from, unless nothing can be left of it.
+/// The set to subtract from, or `None` if the result is certainly empty.
 fn minuend<'r>(keys: &[Key<'_>], sets: &[Option<Set<'r>>]) -> Option<Set<'r>> {
     let itself = keys[1..].iter().any(|key| key.bytes == keys[0].bytes);
     sets[0].filter(|_| !itself)
 }
 
-/// Shows what is in `from` and in none of the others, which are asked largest first, while `meter`
-/// lets it.
-fn each_of_difference(
+/// Passes each member of `from` that is in none of the others to `seen`, until `meter` runs out.
+/// Looks in the largest sets first.
+fn for_each_in_difference(
     from: Set<'_>,
     mut others: Vec<Set<'_>>,
     meter: &mut Meter,
@@ -249,7 +249,7 @@ fn each_of_difference(
         if meter.step() && !others.iter().any(|set| !meter.step() || set.contains(member)) {
             seen(member);
         }
-        if meter.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if meter.is_exhausted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
 }
 
@@ -266,26 +266,26 @@ fn sinter(ctx: &mut Ctx<'_>) -> CmdResult {
     let reply = &mut *ctx.reply;
     let answer = reply.set_deferred();
     let mut count = 0;
-    each_of_intersection(&sets, &mut meter, |member| {
+    for_each_in_intersection(&sets, &mut meter, |member| {
         bulk(reply, member);
         count += 1;
         ControlFlow::Continue(())
     });
-    meter.settle(&mut ctx.pause)?;
+    meter.check(&mut ctx.pause)?;
     reply.finish(answer, count);
     Ok(())
 }
 
-/// The sets, the smallest first; `None` if a key is missing, so that nothing is in all of them.
+/// The sets by ascending size; `None` if a key is missing, since the intersection is then empty.
 fn by_size(sets: Vec<Option<Set<'_>>>) -> Option<Vec<Set<'_>>> {
     let mut sets: Vec<_> = sets.into_iter().collect::<Option<_>>()?;
     sets.sort_by_key(|set| set.len());
     Some(sets)
 }
 
-/// Shows what is in all sets, of which the first is the smallest, until `seen` breaks or `meter`
-/// does not let it.
-fn each_of_intersection(
+/// Passes each member of the intersection to `seen`, until `seen` breaks or `meter` runs out. The
+/// first set must be the smallest.
+fn for_each_in_intersection(
     sets: &[Set<'_>],
     meter: &mut Meter,
     mut seen: impl FnMut(Value<'_>) -> ControlFlow<()>,
@@ -293,7 +293,7 @@ fn each_of_intersection(
     let _ = sets[0].try_each(|member| {
         if meter.step() && sets[1..].iter().all(|set| meter.step() && set.contains(member)) {
             seen(member)
-        } else if meter.is_over() {
+        } else if meter.is_exhausted() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -314,17 +314,17 @@ fn sintercard(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut count = 0;
     if let Some(sets) = by_size(sets(&records)?) {
         let mut meter = meter(ctx.lane, sets[0], sets.len() - 1);
-        each_of_intersection(&sets, &mut meter, |_| {
+        for_each_in_intersection(&sets, &mut meter, |_| {
             count += 1;
             if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        meter.settle(&mut ctx.pause)?;
+        meter.check(&mut ctx.pause)?;
     }
     ctx.reply.int(count as i64);
     Ok(())
 }
 
-/// The value of the last LIMIT among the options; 0, which means none, without one.
+/// The value of the last LIMIT among the options; 0 (no limit) without one.
 fn limit(mut options: &[&[u8]]) -> Result<usize, Error> {
     let mut limit = 0;
     loop {
@@ -340,12 +340,12 @@ fn limit(mut options: &[&[u8]]) -> Result<usize, Error> {
     }
 }
 
-/// What a result is computed from, and where it goes.
+/// The inputs of a result that is stored.
 struct Sources<'s, 'r> {
     destination: Key<'s>,
     keys: &'s [Key<'s>],
     sets: &'s [Option<Set<'r>>],
-    /// Of the result's record.
+    /// The access clock of the result's record.
     clock: u32,
     limits: &'s Limits,
 }
@@ -356,8 +356,8 @@ impl<'s> Sources<'s, '_> {
     }
 }
 
-/// Computes a result from the sets of all keys but the first and stores it there, which is told as
-/// `event`.
+/// Computes a result from the sets of all keys but the first, and stores it at the first. Notifies
+/// of `event`.
 fn store(
     ctx: &mut Ctx<'_>,
     event: &'static str,
@@ -382,7 +382,7 @@ fn store(
             ctx.dirty();
         }
         nothing => {
-            // It may have been large before everything was removed from it.
+            // The record may be large: it may have had many members before they were removed.
             nothing.into_iter().for_each(|record| ctx.db.turn.discard(record));
             if ctx.db.clear(&destination) {
                 ctx.notify(Classes::GENERIC, "del", &destination);
@@ -402,9 +402,9 @@ fn store_union(from: &Sources<'_, '_>) -> Option<Record> {
     Some(result.finish())
 }
 
-/// Looks of a difference that asks the `others` about each member of `first`, if that is the way:
-/// it is taken to be twice as fast as adding or removing.
-fn asking(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
+/// The lookups for a difference that checks each member of `first` in the `others`, if that
+/// algorithm is chosen. A lookup counts as half the cost of an addition or a removal.
+fn difference_lookups(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
     let looks = first.len().saturating_mul(1 + others);
     (looks / 2 <= total).then_some(looks)
 }
@@ -412,15 +412,15 @@ fn asking(first: Set<'_>, others: usize, total: usize) -> Option<usize> {
 fn difference_work(from: &Sources<'_, '_>) -> usize {
     let Some(first) = minuend(from.keys, from.sets) else { return 0 };
     let total = total(from.sets);
-    asking(first, from.sets[1..].iter().flatten().count(), total).unwrap_or(total)
+    difference_lookups(first, from.sets[1..].iter().flatten().count(), total).unwrap_or(total)
 }
 
 fn store_difference(from: &Sources<'_, '_>) -> Option<Record> {
     let first = minuend(from.keys, from.sets)?;
     let others: Vec<Set<'_>> = from.sets[1..].iter().flatten().copied().collect();
     let mut result = from.start(Start::Ints);
-    if asking(first, others.len(), total(from.sets)).is_some() {
-        each_of_difference(first, others, &mut Meter::unlimited(), |member| result.add(member));
+    if difference_lookups(first, others.len(), total(from.sets)).is_some() {
+        for_each_in_difference(first, others, &mut Meter::unlimited(), |member| result.add(member));
         return Some(result.finish());
     }
     first.each(|member| result.add(member));
@@ -447,7 +447,7 @@ fn store_intersection(from: &Sources<'_, '_>) -> Option<Record> {
         Set::Packed { .. } | Set::Table(_) => Start::Packed,
     });
     let mut only_ints = true;
-    each_of_intersection(&sets, &mut Meter::unlimited(), |member| {
+    for_each_in_intersection(&sets, &mut Meter::unlimited(), |member| {
         only_ints = only_ints && member.int().is_some();
         result.add(member);
         ControlFlow::Continue(())

@@ -1,4 +1,4 @@
-//! Adding, removing and moving members: SADD, SREM, SMOVE.
+//! SADD, SREM, SMOVE: add, remove and move members.
 
 use super::set;
 use crate::ctx::Ctx;
@@ -19,10 +19,10 @@ pub const SADD: Command = Command {
         acl: &[],
         group: Group::Set,
         since: "1.0.0",
-        summary: "Adds members to a set, which is made if the key is missing.",
+        summary: "Adds members to a set. Creates the set if the key does not exist.",
         complexity: "O(N) where N is the number of members given.",
         syntax: "key member...",
-        history: &[("2.4.0", "Several members in one call.")],
+        history: &[("2.4.0", "Accepts several members.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -35,7 +35,7 @@ pub const SREM: Command = Command {
         name: "srem",
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &keys::one(&["RW", "DELETE"]),
-        summary: "Removes members from a set, and the key with the last one.",
+        summary: "Removes members from a set. Removes the key with the last member.",
         ..SADD.spec
     },
     run: srem,
@@ -73,8 +73,8 @@ fn sadd(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Adds `members`, of which there is one at least, to the set at `key`; how many were new. A set
-/// that exists gets the form for `announced` more members first.
+/// Adds `members` (at least one) to the set at `key`. Returns how many were new. An existing set
+/// first gets the encoding for `announced` more members.
 fn add_all(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
@@ -111,7 +111,7 @@ fn srem(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Removes `members` from the set at `key`; how many were there.
+/// Removes `members` from the set at `key`. Returns how many existed.
 fn remove_all(ctx: &mut Ctx<'_>, key: &Key<'_>, members: &[&[u8]]) -> Result<usize, Error> {
     let mut emptied = false;
     let removed = ctx.db.rework(key, |record, _| {
@@ -154,14 +154,14 @@ fn smove(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(WRONG_TYPE);
     }
     let moved = if source.bytes == destination.bytes {
-        // Nothing to do, but the answer is as if it were done.
+        // Nothing to do, but the reply is as if the member had moved.
         let record = ctx.db.for_write(&source);
         record.is_some_and(|r| set(&r).is_ok_and(|set| set.contains(Value::Bytes(member))))
     } else {
         let removed = remove_all(ctx, &source, &[member])? == 1;
         if removed {
             ctx.dirty();
-            // SMOVE announces nothing: only a member that is new changes the form.
+            // SMOVE announces no members: only a new member changes the encoding.
             if add_all(ctx, &destination, &[member], 0)? == 1 {
                 ctx.dirty();
             }

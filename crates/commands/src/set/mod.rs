@@ -1,12 +1,12 @@
 //! The set commands.
 //!
-//! What a set looks like in memory, and when it changes its form, is the business of
-//! [`weft_types::set`]; here are the arguments, the replies and the work on several sets.
+//! [`weft_types::set`] defines the encodings of a set and when they change. This module has the
+//! arguments, the replies and the operations on several sets.
 
 mod combine;
 mod edit;
-mod look;
-mod pick;
+mod random;
+mod read;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -21,25 +21,25 @@ use weft_types::set::Set;
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &edit::SADD,
-    &look::SCARD,
+    &read::SCARD,
     &combine::SDIFF,
     &combine::SDIFFSTORE,
     &combine::SINTER,
     &combine::SINTERCARD,
     &combine::SINTERSTORE,
-    &look::SISMEMBER,
-    &look::SMEMBERS,
-    &look::SMISMEMBER,
+    &read::SISMEMBER,
+    &read::SMEMBERS,
+    &read::SMISMEMBER,
     &edit::SMOVE,
-    &pick::SPOP,
-    &pick::SRANDMEMBER,
+    &random::SPOP,
+    &random::SRANDMEMBER,
     &edit::SREM,
     &scan::SSCAN,
     &combine::SUNION,
     &combine::SUNIONSTORE,
 ];
 
-/// The set of `record`, or the error that says it holds something else.
+/// The set of `record`, or the error for another type.
 #[inline]
 fn set(record: &Record) -> Result<Set<'_>, Error> {
     Set::of(record).ok_or(WRONG_TYPE)

@@ -1,11 +1,11 @@
-//! SSCAN: walks over a set in small steps that a client drives.
+//! SSCAN: iterates over a set in small steps driven by the client.
 //!
-//! A small set is answered as a whole. The cursor of a large one is that of its table (see
-//! `weft_types::dict`), with its guarantee: what is in the set during the whole scan is returned
-//! at least once.
+//! A packed set is returned whole. A large one uses the cursor of its table (see
+//! `weft_types::dict`) and gives the same guarantee: a member that exists during the whole scan is
+//! returned at least once.
 
 use super::set;
-use crate::collection_scan::{Found, Options, cursor};
+use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -23,8 +23,8 @@ pub const SSCAN: Command = Command {
         acl: &[],
         group: Group::Set,
         since: "2.8.0",
-        summary: "Walks over the members of a set step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N members.",
+        summary: "Iterates over the members of a set.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N members.",
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer]",
         history: &[],
         tips: &["nondeterministic_output"],
@@ -37,9 +37,9 @@ pub const SSCAN: Command = Command {
 fn sscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let cursor = cursor(ctx.args[2])?;
-    let mut found = Found::new(ctx.reply.proto);
+    let mut found = ScanReply::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {
-        found.answer(ctx.reply, 0);
+        found.write_to(ctx.reply, 0);
         return Ok(());
     };
     let set = set(&record)?;
@@ -50,17 +50,17 @@ fn sscan(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let mut room = Digits::new();
-    let next = options.walk(cursor, |cursor| {
+    let next = options.scan(cursor, |cursor| {
         let mut looked_at = 0;
         let next = set.scan(cursor, |member| {
             looked_at += 1;
             let member = member.bytes(&mut room);
-            if options.wants(member) {
+            if options.matches(member) {
                 found.push(member);
             }
         });
         (next, looked_at)
     });
-    found.answer(ctx.reply, next);
+    found.write_to(ctx.reply, next);
     Ok(())
 }

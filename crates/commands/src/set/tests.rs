@@ -1,9 +1,9 @@
-//! The set commands through [`Bench`]: replies, counts of changes, and what is left behind.
+//! The set commands on a [`Bench`]: replies, dirty counts and effects.
 
 use crate::testing::Bench;
 use std::collections::BTreeSet;
 
-/// The bulk strings of a reply, whatever else is in it.
+/// The bulk strings of a reply, at any depth.
 fn texts(reply: &str) -> Vec<String> {
     let mut lines = reply.split('|');
     let mut texts = Vec::new();
@@ -28,7 +28,7 @@ fn dirty(bench: &Bench) -> u64 {
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 
 #[test]
-fn members_come_and_go() {
+fn members_are_added_and_removed() {
     let mut bench = Bench::new(1000);
     bench.expect(&[
         ("SADD s a b a", ":2|"),
@@ -51,7 +51,7 @@ fn members_come_and_go() {
 }
 
 #[test]
-fn other_types_are_refused_before_anything_happens() {
+fn other_types_are_errors_and_change_nothing() {
     let mut bench = Bench::new(1000);
     bench.run("SET t v");
     bench.run("SADD s a");
@@ -159,7 +159,7 @@ fn a_result_can_be_stored_over_its_own_source() {
 }
 
 #[test]
-fn stored_results_have_the_form_that_their_making_gives_them() {
+fn stored_results_have_the_encoding_of_their_algorithm() {
     let mut bench = Bench::new(1000);
     bench.settings.limits.set_entries = 4;
     bench.settings.limits.set_ints = 6;
@@ -173,7 +173,7 @@ fn stored_results_have_the_form_that_their_making_gives_them() {
         ("SUNIONSTORE to mixed", "listpack"),
         ("SINTERSTORE to mixed ints", "intset"),
         ("SINTERSTORE to texts", "hashtable"),
-        // The way through a full copy leaves a table behind.
+        // A full copy with later removals leaves a table.
         ("SDIFFSTORE to texts none", "hashtable"),
         ("SADD parts a b c", "listpack"),
         ("SADD others x y z", "listpack"),
@@ -205,7 +205,7 @@ fn counting_an_intersection_stops_at_the_limit() {
     ]);
 }
 
-/// Every count on every form: what is popped and what is left make up the set.
+/// Every count on every encoding: the popped and the remaining members make up the set.
 #[test]
 fn popped_members_are_gone() {
     for (members, n) in [("1 2 3 4 5 6 7 8 9", 9), ("a b c d e f g h i", 9)] {
@@ -235,7 +235,7 @@ fn popped_members_are_gone() {
 }
 
 #[test]
-fn popping_one_by_one_removes_the_key_at_last() {
+fn popping_the_last_member_removes_the_key() {
     let mut bench = Bench::new(1000);
     bench.run("SADD s a b c");
     let mut popped: Vec<String> = (0..3).flat_map(|_| texts(&bench.run("SPOP s"))).collect();
@@ -281,7 +281,7 @@ fn random_members_are_members() {
 }
 
 #[test]
-fn a_scan_returns_all_that_stays_while_the_set_changes_its_form() {
+fn a_scan_returns_all_lasting_members_while_the_encoding_changes() {
     let mut bench = Bench::new(1000);
     for n in 0..3000 {
         bench.run(&format!("SADD s m{n}"));
@@ -329,7 +329,7 @@ fn options_of_a_scan() {
 }
 
 #[test]
-fn an_announced_crowd_changes_the_form_even_if_nothing_is_new() {
+fn many_given_members_change_the_encoding_even_if_none_is_new() {
     let mut bench = Bench::new(1000);
     bench.settings.limits.set_entries = 3;
     bench.run("SADD s a b");

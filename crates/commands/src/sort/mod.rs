@@ -1,18 +1,18 @@
-//! SORT and SORT_RO: the elements of a list, set or sorted set in another order.
+//! SORT and SORT_RO: return or store the elements of a list, set or sorted set in sorted order.
 //!
-//! With BY and GET, the order and what is answered come from other keys, whose names are made
-//! from the elements; which they are is known only when the elements are. Such a sort holds the
-//! whole keyspace, like a transaction over all keys. Any other holds its own keys.
+//! With BY and GET, the sort keys and the reply come from other keys, whose names are built from
+//! the elements. These names are known only after the elements are read. So such a sort holds the
+//! whole keyspace, like a transaction on all keys. Other sorts hold only their own keys.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`options`] | the words behind the key |
-//! | [`pattern`] | keys made from elements |
-//! | this one | elements, order, answer |
+//! | [`options`] | the options after the key |
+//! | [`pattern`] | keys built from elements |
+//! | this file | elements, order, answer |
 
 mod options;
 mod pattern;
-/// A text as the number to sort by: what C sees of it, which ends at a NUL.
+/// A text as a number to sort by. As in C, the text ends at a NUL.
 fn number(text: &[u8]) -> Option<f64> {
     num::parse_f64(text.split(|byte| *byte == 0).next().unwrap_or_default())
 }
@@ -67,8 +67,8 @@ const SORT: Command = Command {
         acl: &["@set", "@sortedset", "@list", "@dangerous"],
         group: Group::Generic,
         since: "1.0.0",
-        summary: "Answers or stores the elements of a list, set or sorted set in order.",
-        complexity: "O(N+M*log(M)) for N elements of which M are answered.",
+        summary: "Sorts the elements of a list, set or sorted set and returns or stores them.",
+        complexity: "O(N+M*log(M)) for N elements of which M are returned.",
         syntax: "key [BY by-pattern:pattern#1<pattern>] [LIMIT limit=(offset:integer count:integer)] \
                  [GET get-pattern:pattern...+#1<pattern>] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA] \
                  [STORE destination:key#2]",
@@ -86,7 +86,7 @@ const SORT_RO: Command = Command {
         flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
         keys: &[KEY, BY_OR_GET],
         since: "7.0.0",
-        summary: "Answers the elements of a list, set or sorted set in order.",
+        summary: "Sorts the elements of a list, set or sorted set and returns them.",
         syntax: "key [BY by-pattern:pattern#1<pattern>] [LIMIT limit=(offset:integer count:integer)] \
                  [GET get-pattern:pattern...+#1<pattern>] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA]",
         ..SORT.spec
@@ -98,7 +98,7 @@ const SORT_RO: Command = Command {
 const TOO_LONG: Error = Error::new("ERR an element can't be as long as this string");
 const NOT_NUMBERS: Error = Error::new("ERR One or more scores can't be converted into double");
 
-/// The positions of the keys to be held; `None`: all there are.
+/// The positions of the keys to hold; `None`: hold all keys.
 fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
     let mut keys = vec![1];
     for (i, pair) in args.windows(2).enumerate().skip(2) {
@@ -113,8 +113,8 @@ fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys)
 }
 
-/// Where the key stands that SORT with these arguments would store its result at, for COMMAND
-/// GETKEYS: the last one, should there be several.
+/// The position of the destination key of a SORT with these arguments, for COMMAND GETKEYS. With
+/// several destinations, the last one.
 pub fn destination(args: &[&[u8]]) -> Option<usize> {
     let mut found = None;
     let mut i = 2;
@@ -132,11 +132,11 @@ pub fn destination(args: &[&[u8]]) -> Option<usize> {
     found
 }
 
-/// One element with what it is ordered by.
+/// An element and its sort key.
 struct Item {
     element: Vec<u8>,
     score: f64,
-    /// With BY and ALPHA: the value that counts, if there is one.
+    /// With ALPHA: the text to sort by, if it exists.
     by: Option<Vec<u8>>,
 }
 
@@ -149,24 +149,24 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
         Some(Type::String | Type::Hash | Type::Stream) => return Err(WRONG_TYPE),
     }
     if options.unsorted && kind == Some(Type::Set) && options.store.is_some() {
-        // A stored result must not depend on how a set lies in memory.
+        // A stored result must not depend on the order of a set in memory.
         (options.unsorted, options.alpha, options.by) = (false, true, None);
     }
     let len = ctx.db.peek(&key).map_or(0, |record| weft_types::value::elements(&record));
     let picked = options.window(len);
-    // A list and a sorted set have an order of their own, which can be turned round.
-    let turned = options.unsorted && options.descending && kind != Some(Type::Set);
-    let wanted = match (options.unsorted, turned) {
+    // Lists and sorted sets have an order of their own, which DESC reverses.
+    let reversed = options.unsorted && options.descending && kind != Some(Type::Set);
+    let wanted = match (options.unsorted, reversed) {
         (false, _) => 0..len,
         (true, false) => picked.clone(),
         (true, true) => len - picked.end..len - picked.start,
     };
-    let way = ctx.db.peek(&key).map_or(0, |record| way(&record, wanted.start));
-    // Ordering an element costs about what answering ten does.
-    ctx.weigh(wanted.len().saturating_mul(5).saturating_add(way))?;
+    let reach_work = ctx.db.peek(&key).map_or(0, |record| work_to_reach(&record, wanted.start));
+    // Sorting an element costs about as much as returning ten.
+    ctx.weigh(wanted.len().saturating_mul(5).saturating_add(reach_work))?;
     let elements = ctx.db.peek(&key).map_or(Vec::new(), |record| elements(&record, wanted));
     let mut items = load(ctx, elements, &options)?;
-    if turned {
+    if reversed {
         items.reverse();
     }
     let items = match options.unsorted {
@@ -177,13 +177,13 @@ fn sort(ctx: &mut Ctx<'_>, may_store: bool) -> CmdResult {
         }
     };
     match options.store {
-        Some(at) => store(ctx, items, &options, at),
-        None => answer(ctx, items, &options),
+        Some(at) => store_values(ctx, items, &options, at),
+        None => reply_values(ctx, items, &options),
     }
 }
 
-/// The work of coming to the element at `start` of a record, in its order: a set has to be walked.
-fn way(record: &Record, start: usize) -> usize {
+/// The work of reaching the element at `start`. A set must be walked from its beginning.
+fn work_to_reach(record: &Record, start: usize) -> usize {
     match Kind::of(record.kind()).type_of() {
         Type::List => List::of(record).map_or(0, |list| list.distance_work(start)),
         Type::Set => start,
@@ -191,7 +191,7 @@ fn way(record: &Record, start: usize) -> usize {
     }
 }
 
-/// Those elements of a record, in the order in which its type keeps them.
+/// The `wanted` elements of a record, in the order of its type.
 fn elements(record: &Record, wanted: Range<usize>) -> Vec<Vec<u8>> {
     let mut elements = Vec::with_capacity(wanted.len());
     if wanted.is_empty() {
@@ -233,7 +233,7 @@ fn elements(record: &Record, wanted: Range<usize>) -> Vec<Vec<u8>> {
     elements
 }
 
-/// Finds out by what each element is ordered.
+/// Loads the sort key of each element.
 fn load(
     ctx: &mut Ctx<'_>,
     elements: Vec<Vec<u8>>,
@@ -268,7 +268,7 @@ fn load(
 fn order(items: &mut [Item], options: &Options<'_>) {
     items.sort_by(|a, b| {
         let order = if options.alpha {
-            // No value comes before any.
+            // A missing value sorts before all others.
             a.by.cmp(&b.by)
         } else {
             let scores = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
@@ -278,7 +278,7 @@ fn order(items: &mut [Item], options: &Options<'_>) {
     });
 }
 
-/// What is answered for `item`, one after the other.
+/// Passes each value to return for `item` to `seen`, in order.
 fn values(
     ctx: &mut Ctx<'_>,
     item: &Item,
@@ -300,7 +300,7 @@ fn values(
     Ok(())
 }
 
-fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult {
+fn reply_values(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult {
     ctx.reply.array(items.len() * options.get.len().max(1));
     for item in items {
         values(ctx, item, options, |ctx, value| match value {
@@ -311,7 +311,7 @@ fn answer(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>) -> CmdResult
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) -> CmdResult {
+fn store_values(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: usize) -> CmdResult {
     let mut stored: Vec<Vec<u8>> = Vec::new();
     for item in items {
         values(ctx, item, options, |_, value| stored.push(value.unwrap_or_default().to_vec()))?;

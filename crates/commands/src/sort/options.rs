@@ -1,35 +1,34 @@
-//! The words behind SORT's key.
+//! The options of SORT, after the key.
 
 use crate::ctx::Ctx;
 use crate::error::{Error, SYNTAX};
 use std::ops::Range;
 
-/// What is answered for an element.
+/// A value to return for each element.
 pub enum Get<'a> {
-    /// `#`: itself.
+    /// `#`: the element itself.
     Element,
-    /// The value of the key that this makes of it.
+    /// The value of the key that this pattern gives for the element.
     Pattern(&'a [u8]),
 }
 
-/// See the module's description.
 #[derive(Default)]
 pub struct Options<'a> {
     pub descending: bool,
     pub alpha: bool,
-    /// BY a pattern without a star: the order stays.
+    /// BY with a pattern without a star: keep the order of the elements.
     pub unsorted: bool,
     pub by: Option<&'a [u8]>,
     pub get: Vec<Get<'a>>,
     /// Offset and count.
     limit: Option<(i64, i64)>,
-    /// Position of the destination.
+    /// The argument position of the destination.
     pub store: Option<usize>,
 }
 
 impl<'a> Options<'a> {
-    /// Whether fields of hashes may be looked up. Those that have expired and were not removed yet are
-    /// still there for whoever repeats a log, so it is the result that is logged.
+    /// Whether the sort may read fields of hashes. Fields that have expired here may still exist on
+    /// replicas and in a replay, so the result is logged instead of the command.
     pub fn reads_fields(&self) -> bool {
         let has_arrow = |pattern: &[u8]| pattern.windows(2).any(|w| w == b"->");
         let gets = self.get.iter().any(|get| match get {
@@ -84,7 +83,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Which of `len` elements in order are wanted.
+    /// The positions of the wanted elements among `len` sorted ones.
     pub fn window(&self, len: usize) -> Range<usize> {
         let Some((offset, count)) = self.limit else { return 0..len };
         let start = usize::try_from(offset).unwrap_or(0).min(len);

@@ -1,4 +1,4 @@
-//! Keys that are made from elements: `weight_*` and `user_*->age`.
+//! Keys built from elements: `weight_*` and `user_*->age`.
 
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -6,12 +6,12 @@ use crate::string::range::BYTES_PER_ELEMENT;
 use weft_types::hash::Hash;
 use weft_types::string::{Digits, Str};
 
-/// The value of the key that `pattern` makes of `element`: its first star is replaced. With
-/// `->field` behind the star, that field of a hash. `None` when there is no such value.
+/// The value of the key that `pattern` gives for `element`: the element replaces the first star.
+/// With `->field` after the star, that field of a hash. `None` if there is no such value.
 ///
 /// # Errors
 ///
-/// A long value is copied in the slow lane only.
+/// The copy of a long value must run in the slow lane.
 pub fn look_up(
     ctx: &mut Ctx<'_>,
     pattern: &[u8],

@@ -1,4 +1,4 @@
-//! What SORT answers.
+//! Replies of SORT.
 
 use crate::testing::Bench;
 
@@ -26,7 +26,7 @@ fn orders_windows_and_stores() {
 }
 
 #[test]
-fn where_the_result_goes() {
+fn destinations_are_found() {
     let at = |line: &str| {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         super::destination(&args)

@@ -1,4 +1,4 @@
-//! XADD: an entry behind all others, and perhaps some fewer at the front.
+//! XADD: appends an entry and optionally trims the stream.
 
 use super::options;
 use crate::ctx::Ctx;
@@ -19,13 +19,13 @@ pub const XADD: Command = Command {
             flags: &["RW", "UPDATE"],
             begin: Begin::Index(1),
             find: Find::Range { last: 0, step: 1, limit: 0 },
-            notes: "An update, since trimming may remove entries.",
+            notes: "UPDATE because trimming may remove entries.",
         }],
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Adds an entry to a stream, which is made if the key is missing.",
-        complexity: "O(1), and O(N) for N entries that are trimmed.",
+        summary: "Appends an entry to a stream. Creates the stream if the key does not exist.",
+        complexity: "O(1), plus O(N) for N trimmed entries.",
         syntax: "key [nomkstream=NOMKSTREAM]@6.2.0 \
                  [trim=(strategy=(maxlen=MAXLEN|minid=MINID@6.2.0) \
                  [operator=(equal==|approximately=~)] threshold \
@@ -109,13 +109,13 @@ fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {
             if trimmed > 0 {
                 ctx.notify(Classes::STREAM, "xtrim", &key);
             }
-            let is_said = matches!(options.id, weft_types::stream::Wanted::This(_));
+            let id_given = matches!(options.id, weft_types::stream::Wanted::This(_));
             let is_exact = options.trim.is_none_or(|trim| !trim.approximate);
-            if ctx.is_logged() && !(is_said && is_exact) {
-                super::log::log(ctx, &key, options.at, (!is_said).then_some(id));
+            if ctx.is_logged() && !(id_given && is_exact) {
+                super::log::log(ctx, &key, options.at, (!id_given).then_some(id));
             }
             ctx.dirty();
-            super::answer_id(ctx.reply, id);
+            super::write_id(ctx.reply, id);
         }
         None => ctx.reply.null(),
     }

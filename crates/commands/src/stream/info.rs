@@ -1,7 +1,7 @@
-//! XINFO: what is known of a stream, its groups and their consumers.
+//! XINFO: describes a stream, its groups and their consumers.
 
 use super::groups::{counts, group, help, no_group_of_key, wrong_subcommand};
-use super::{answer_entries, answer_entry, answer_id, stream, subcommand};
+use super::{stream, subcommand, write_entries, write_entry, write_id};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, NO_SUCH_KEY};
 use crate::registry::Command;
@@ -13,7 +13,7 @@ use weft_types::stream::{Log, Stream, StreamId};
 
 const KEY: &[KeySpec] = &keys::at(2, &["RO", "ACCESS"]);
 
-/// The answer of XINFO HELP, which clients see line by line.
+/// The reply of XINFO HELP. Clients see these lines.
 const HELP: &[&str] = &[
     "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CONSUMERS <key> <groupname>",
@@ -47,14 +47,14 @@ pub const XINFO: Command = Command {
         arity: -2,
         flags: Flags::NONE,
         keys: &[],
-        summary: "Holds the commands that look into streams.",
+        summary: "A container for commands that describe streams.",
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
         ..GROUPS
     },
     lock: Lock::Keys,
-    run: answer_help,
+    run: reply_help,
     subcommands: &[
         subcommand(
             Spec {
@@ -63,7 +63,7 @@ pub const XINFO: Command = Command {
                 summary: "Lists the consumers of a group.",
                 complexity: "O(N) for N consumers.",
                 syntax: "key group",
-                history: &[("7.2.0", "The field `inactive`; `idle` means something else.")],
+                history: &[("7.2.0", "The field `inactive`; a new meaning of `idle`.")],
                 tips: &["nondeterministic_output"],
                 ..GROUPS
             },
@@ -82,14 +82,14 @@ pub const XINFO: Command = Command {
                 history: &[],
                 ..GROUPS
             },
-            answer_help,
+            reply_help,
         ),
         subcommand(
             Spec {
                 name: "stream",
                 arity: -3,
-                summary: "Tells what is known of a stream.",
-                complexity: "O(N) for N entries, pending ones and consumers that are answered.",
+                summary: "Returns information about a stream.",
+                complexity: "O(N) for N entries, pending entries and consumers returned.",
                 syntax: "key [full-block=(full=FULL [COUNT count:integer])]",
                 history: &[
                     ("6.0.0", "The argument `FULL`."),
@@ -98,29 +98,29 @@ pub const XINFO: Command = Command {
                         "The fields `max-deleted-entry-id`, `entries-added`, \
                          `recorded-first-entry-id`, `entries-read` and `lag`.",
                     ),
-                    ("7.2.0", "The field `active-time`; `seen-time` means something else."),
+                    ("7.2.0", "The field `active-time`; a new meaning of `seen-time`."),
                 ],
                 ..GROUPS
             },
-            about_stream,
+            xinfo_stream,
         ),
     ],
 };
 
-fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
+fn reply_help(ctx: &mut Ctx<'_>) -> CmdResult {
     help(ctx, HELP);
     Ok(())
 }
 
-/// The stream of the record that the command asks about.
-fn asked<'a>(record: &'a Option<RecordRef<'_>>) -> Result<&'a Stream, Error> {
+/// The stream in the record that the command names.
+fn requested_stream<'a>(record: &'a Option<RecordRef<'_>>) -> Result<&'a Stream, Error> {
     stream(record.as_deref().ok_or(NO_SUCH_KEY)?)
 }
 
 fn groups(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(2);
     let record = ctx.db.read(&key);
-    let Stream { log, groups } = asked(&record)?;
+    let Stream { log, groups } = requested_stream(&record)?;
     let Some(groups) = groups else {
         ctx.reply.array(0);
         return Ok(());
@@ -130,11 +130,11 @@ fn groups(ctx: &mut Ctx<'_>) -> CmdResult {
     reply.array(groups.len());
     for (name, group) in groups.iter() {
         reply.map(6);
-        text(reply, "name", name);
-        int(reply, "consumers", group.consumers_len() as i64);
-        int(reply, "pending", group.pending_len() as i64);
-        id(reply, "last-delivered-id", group.last_id);
-        progress(reply, log, group);
+        text_field(reply, "name", name);
+        int_field(reply, "consumers", group.consumers_len() as i64);
+        int_field(reply, "pending", group.pending_len() as i64);
+        id_field(reply, "last-delivered-id", group.last_id);
+        write_progress(reply, log, group);
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn consumers(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(2);
     let (args, now_ms) = (ctx.args, ctx.now_ms());
     let record = ctx.db.read(&key);
-    let found = group(asked(&record)?, args[3]);
+    let found = group(requested_stream(&record)?, args[3]);
     let group = found.ok_or_else(|| no_group_of_key(args))?;
     ctx.lane.weigh(group.consumers_len(), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
@@ -151,18 +151,20 @@ fn consumers(ctx: &mut Ctx<'_>) -> CmdResult {
     let since = |time_ms: i64| now_ms.saturating_sub(time_ms).max(0);
     for (_, consumer) in group.consumers() {
         reply.map(4);
-        text(reply, "name", consumer.name());
-        int(reply, "pending", consumer.pending_len() as i64);
-        int(reply, "idle", since(consumer.seen_ms));
-        int(reply, "inactive", consumer.active_ms.map_or(-1, since));
+        text_field(reply, "name", consumer.name());
+        int_field(reply, "pending", consumer.pending_len() as i64);
+        int_field(reply, "idle", since(consumer.seen_ms));
+        int_field(reply, "inactive", consumer.active_ms.map_or(-1, since));
     }
     Ok(())
 }
 
-/// How many entries, pending ones and so on FULL answers of each, unless COUNT says otherwise.
+/// The maximum number of entries, of pending entries per group and so on that FULL returns without
+/// COUNT.
 const DEFAULT_COUNT: usize = 10;
 
-/// What follows the key of XINFO STREAM: `None` is nothing, else the most to be answered of each.
+/// Parses the options of XINFO STREAM: `None` for the short form, or the maximum number of items
+/// per list.
 fn full(ctx: &Ctx<'_>) -> Result<Option<usize>, Error> {
     let count = match ctx.args.len() {
         3 => return Ok(None),
@@ -175,11 +177,11 @@ fn full(ctx: &Ctx<'_>) -> Result<Option<usize>, Error> {
     Ok(Some(if count == 0 { usize::MAX } else { count }))
 }
 
-fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
+fn xinfo_stream(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(2);
     let full = full(ctx);
     let record = ctx.db.read(&key);
-    let stream = asked(&record)?;
+    let stream = requested_stream(&record)?;
     let full = full?;
     let work = match full {
         None => {
@@ -191,15 +193,15 @@ fn about_stream(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.lane.weigh(work.saturating_add(stream.log.tree_work()), &mut ctx.pause)?;
     let reply = &mut *ctx.reply;
     reply.map(if full.is_some() { 9 } else { 10 });
-    head(reply, &stream.log);
+    write_common_fields(reply, &stream.log);
     match full {
-        None => rest(reply, stream),
-        Some(most) => everything(reply, stream, most),
+        None => write_short_form(reply, stream),
+        Some(most) => write_full_form(reply, stream, most),
     }
     Ok(())
 }
 
-/// How much work it is to answer up to `most` of everything, in elements.
+/// The work of returning up to `most` items of each list, in elements.
 fn full_work(stream: &Stream, most: usize) -> usize {
     let count = most.min(usize::MAX / 2) as u64;
     let mut work = stream.log.range_work(StreamId::MIN, StreamId::MAX, count, false, FAST_WORK);
@@ -210,7 +212,7 @@ fn full_work(stream: &Stream, most: usize) -> usize {
             break;
         }
         let pending = group.pending_len();
-        // Each pending entry is shown once more with its consumer.
+        // Each pending entry is also listed under its consumer.
         work += pending.min(most)
             + group.consumers_len()
             + pending.min(group.consumers_len().saturating_mul(most));
@@ -218,50 +220,50 @@ fn full_work(stream: &Stream, most: usize) -> usize {
     work
 }
 
-/// What both forms tell.
-fn head(reply: &mut Reply, log: &Log) {
-    int(reply, "length", log.len() as i64);
-    int(reply, "radix-tree-keys", log.blocks() as i64);
-    int(reply, "radix-tree-nodes", log.tree_nodes() as i64);
-    id(reply, "last-generated-id", log.last_id);
-    id(reply, "max-deleted-entry-id", log.max_deleted_id);
-    int(reply, "entries-added", log.entries_added as i64);
-    id(reply, "recorded-first-entry-id", log.first_id());
+/// Writes the fields of both forms.
+fn write_common_fields(reply: &mut Reply, log: &Log) {
+    int_field(reply, "length", log.len() as i64);
+    int_field(reply, "radix-tree-keys", log.blocks() as i64);
+    int_field(reply, "radix-tree-nodes", log.tree_nodes() as i64);
+    id_field(reply, "last-generated-id", log.last_id);
+    id_field(reply, "max-deleted-entry-id", log.max_deleted_id);
+    int_field(reply, "entries-added", log.entries_added as i64);
+    id_field(reply, "recorded-first-entry-id", log.first_id());
 }
 
-/// What the short form tells besides.
-fn rest(reply: &mut Reply, stream: &Stream) {
+/// Writes the other fields of the short form.
+fn write_short_form(reply: &mut Reply, stream: &Stream) {
     let Stream { log, groups } = stream;
-    int(reply, "groups", groups.as_ref().map_or(0, |groups| groups.len()) as i64);
+    int_field(reply, "groups", groups.as_ref().map_or(0, |groups| groups.len()) as i64);
     let first = log.range(StreamId::MIN, StreamId::MAX).next();
     let last = log.range_back(StreamId::MIN, StreamId::MAX).next();
     for (name, found) in [("first-entry", first), ("last-entry", last)] {
         reply.bulk(name.as_bytes());
         match found {
-            Some(found) => answer_entry(reply, &found),
+            Some(found) => write_entry(reply, &found),
             None => reply.null(),
         }
     }
 }
 
-/// What FULL tells besides.
-fn everything(reply: &mut Reply, stream: &Stream, most: usize) {
+/// Writes the other fields of FULL.
+fn write_full_form(reply: &mut Reply, stream: &Stream, most: usize) {
     let Stream { log, groups } = stream;
     reply.bulk(b"entries");
-    answer_entries(reply, log.range(StreamId::MIN, StreamId::MAX), most);
+    write_entries(reply, log.range(StreamId::MIN, StreamId::MAX), most);
     reply.bulk(b"groups");
     reply.array(groups.as_ref().map_or(0, |groups| groups.len()));
     for (name, group) in groups.iter().flat_map(|groups| groups.iter()) {
         reply.map(7);
-        text(reply, "name", name);
-        id(reply, "last-delivered-id", group.last_id);
-        progress(reply, log, group);
-        int(reply, "pel-count", group.pending_len() as i64);
+        text_field(reply, "name", name);
+        id_field(reply, "last-delivered-id", group.last_id);
+        write_progress(reply, log, group);
+        int_field(reply, "pel-count", group.pending_len() as i64);
         reply.bulk(b"pending");
         reply.array(group.pending_len().min(most));
         for (id, pending) in group.pending_from(StreamId::MIN).take(most) {
             reply.array(4);
-            answer_id(reply, id);
+            write_id(reply, id);
             reply.bulk(group.consumer(pending.owner).name());
             reply.int(pending.delivered_ms);
             reply.int(pending.deliveries);
@@ -269,12 +271,12 @@ fn everything(reply: &mut Reply, stream: &Stream, most: usize) {
         reply.bulk(b"consumers");
         reply.array(group.consumers_len());
         for (owner, consumer) in group.consumers() {
-            about_consumer(reply, group, owner, consumer, most);
+            write_consumer(reply, group, owner, consumer, most);
         }
     }
 }
 
-fn about_consumer(
+fn write_consumer(
     reply: &mut Reply,
     group: &Group,
     owner: Owner,
@@ -282,22 +284,22 @@ fn about_consumer(
     most: usize,
 ) {
     reply.map(5);
-    text(reply, "name", consumer.name());
-    int(reply, "seen-time", consumer.seen_ms);
-    int(reply, "active-time", consumer.active_ms.unwrap_or(-1));
-    int(reply, "pel-count", consumer.pending_len() as i64);
+    text_field(reply, "name", consumer.name());
+    int_field(reply, "seen-time", consumer.seen_ms);
+    int_field(reply, "active-time", consumer.active_ms.unwrap_or(-1));
+    int_field(reply, "pel-count", consumer.pending_len() as i64);
     reply.bulk(b"pending");
     reply.array(consumer.pending_len().min(most));
     for (id, pending) in group.pending_of(owner, StreamId::MIN).take(most) {
         reply.array(3);
-        answer_id(reply, id);
+        write_id(reply, id);
         reply.int(pending.delivered_ms);
         reply.int(pending.deliveries);
     }
 }
 
-/// How far a group has read.
-fn progress(reply: &mut Reply, log: &Log, group: &Group) {
+/// Writes the read position and the lag of a group.
+fn write_progress(reply: &mut Reply, log: &Log, group: &Group) {
     for (name, n) in [("entries-read", group.entries_read), ("lag", group.lag(&counts(log)))] {
         reply.bulk(name.as_bytes());
         match n {
@@ -307,17 +309,17 @@ fn progress(reply: &mut Reply, log: &Log, group: &Group) {
     }
 }
 
-fn text(reply: &mut Reply, name: &str, value: &[u8]) {
+fn text_field(reply: &mut Reply, name: &str, value: &[u8]) {
     reply.bulk(name.as_bytes());
     reply.bulk(value);
 }
 
-fn int(reply: &mut Reply, name: &str, value: i64) {
+fn int_field(reply: &mut Reply, name: &str, value: i64) {
     reply.bulk(name.as_bytes());
     reply.int(value);
 }
 
-fn id(reply: &mut Reply, name: &str, value: StreamId) {
+fn id_field(reply: &mut Reply, name: &str, value: StreamId) {
     reply.bulk(name.as_bytes());
-    answer_id(reply, value);
+    write_id(reply, value);
 }

@@ -1,5 +1,5 @@
-//! What is logged of XADD and XTRIM: the id that was chosen, and exactly what was trimmed, since an
-//! approximate trim depends on where blocks begin.
+//! Logging of XADD and XTRIM. The log has the chosen id and an exact trim, since the effect of an
+//! approximate trim depends on block boundaries.
 
 use super::stream;
 use crate::ctx::Ctx;
@@ -7,8 +7,8 @@ use weft_keyspace::Key;
 use weft_keyspace::log::unit::Arg;
 use weft_types::stream::StreamId;
 
-/// Logs the command with the trim options between argument 2 and `end` made exact, and the argument
-/// `end` replaced by `id`, if there is one.
+/// Logs the command. Trim options between argument 2 and `end` are made exact, and `id`, if given,
+/// replaces argument `end`.
 #[cold]
 pub(super) fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, end: usize, id: Option<StreamId>) {
     let (len, first) = match ctx.db.peek(key) {
@@ -19,7 +19,7 @@ pub(super) fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, end: usize, id: Option<Strea
         },
         None => return,
     };
-    // Of an empty stream everything was trimmed.
+    // An empty stream was trimmed completely.
     let (len, first) = (len.to_string(), first.text());
     let mut words: Vec<Arg<'_>> = vec![ctx.arg(0), ctx.arg(1)];
     let mut i = 2;
@@ -30,7 +30,7 @@ pub(super) fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, end: usize, id: Option<Strea
             words.extend([ctx.arg(i), Arg::Bytes(b"="), Arg::Bytes(bound)]);
             i += 3;
         } else if ctx.is(i, "limit") {
-            // Which only goes with an approximate trim.
+            // LIMIT is only valid with an approximate trim.
             i += 2;
         } else {
             words.push(ctx.arg(i));

@@ -1,25 +1,25 @@
-//! Streams: entries with ids, and those who wait for them.
+//! Streams: append-only entries with ids.
 //!
 //! | file | commands |
 //! |---|---|
 //! | [`add`] | XADD |
-//! | [`look`] | XLEN, XRANGE, XREVRANGE |
+//! | [`range`] | XLEN, XRANGE, XREVRANGE |
 //! | [`remove`] | XDEL, XTRIM |
 //! | [`set_id`] | XSETID |
 //! | [`read`] | XREAD |
 //! | [`info`] | XINFO |
 //! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
-//! | [`options`] | what XADD and XTRIM take |
-//! | [`work`] | how much they may have to do, for EXEC |
+//! | [`options`] | the options of XADD and XTRIM |
+//! | [`work`] | the work of stream commands, for EXEC |
 //!
-//! A stream stays when its last entry goes: it still knows which ids there were.
+//! A stream stays when its last entry is removed: it keeps its last id.
 
 mod add;
 pub mod groups;
 mod info;
 mod log;
-mod look;
 mod options;
+mod range;
 mod read;
 mod remove;
 mod set_id;
@@ -42,10 +42,10 @@ pub const COMMANDS: &[&Command] = &[
     &add::XADD,
     &remove::XDEL,
     &info::XINFO,
-    &look::XLEN,
-    &look::XRANGE,
+    &range::XLEN,
+    &range::XRANGE,
     &read::XREAD,
-    &look::XREVRANGE,
+    &range::XREVRANGE,
     &set_id::XSETID,
     &remove::XTRIM,
 ];
@@ -57,46 +57,46 @@ const fn subcommand(spec: Spec, run: fn(&mut Ctx<'_>) -> CmdResult) -> Command {
     Command { spec, lock: Lock::Keys, run, subcommands: &[] }
 }
 
-/// The stream of `record`, or the error that says it holds something else.
+/// The stream of `record`, or the error for another type.
 #[inline]
 fn stream(record: &Record) -> Result<&Stream, Error> {
     Stream::of(record).ok_or(WRONG_TYPE)
 }
 
-/// An id in full, or a time alone, which means its first id.
+/// A complete id, or a time alone, which means the first id of that time.
 #[inline]
 fn id(text: &[u8]) -> Result<StreamId, Error> {
     StreamId::parse(text, 0).ok_or(INVALID_ID)
 }
 
-/// Answers an id.
+/// Writes an id.
 #[inline]
-fn answer_id(reply: &mut Reply, id: StreamId) {
+fn write_id(reply: &mut Reply, id: StreamId) {
     reply.bulk(id.text().as_bytes());
 }
 
-/// Answers an entry: its id, and its fields and values by turns.
+/// Writes an entry: its id, then its fields and values in turn.
 #[inline]
-fn answer_entry(reply: &mut Reply, entry: &Entry<'_>) {
+fn write_entry(reply: &mut Reply, entry: &Entry<'_>) {
     reply.array(2);
-    answer_id(reply, entry.id);
+    write_id(reply, entry.id);
     reply.array(2 * entry.len());
     for (field, value) in entry.pairs() {
-        answer_text(reply, field);
-        answer_text(reply, value);
+        write_text(reply, field);
+        write_text(reply, value);
     }
 }
 
 #[inline]
-fn answer_text(reply: &mut Reply, value: Value<'_>) {
+fn write_text(reply: &mut Reply, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => reply.bulk(bytes),
         Value::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
     }
 }
 
-/// Answers up to `most` of the entries as an array; how many.
-fn answer_entries<'a>(
+/// Writes up to `most` entries as an array. Returns their number.
+fn write_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = Entry<'a>>,
     most: usize,
@@ -104,7 +104,7 @@ fn answer_entries<'a>(
     let array = reply.array_deferred();
     let mut n = 0;
     for entry in entries.take(most) {
-        answer_entry(reply, &entry);
+        write_entry(reply, &entry);
         n += 1;
     }
     reply.finish(array, n);

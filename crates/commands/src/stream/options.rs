@@ -1,6 +1,7 @@
-//! What stands between the key of XADD or XTRIM and the rest: how to trim, and the entry's id.
+//! The options of XADD and XTRIM after the key: how to trim, and the entry's id.
 //!
-//! Both are read by one loop, in the order of the arguments, since that is the order of the errors.
+//! One loop parses them in the order of the arguments, because the first invalid argument gives the
+//! error.
 
 use super::{INVALID_ID, id};
 use crate::ctx::Ctx;
@@ -22,14 +23,14 @@ const EXACT_LIMIT: Error =
 /// The arguments of XADD up to the entry's id.
 pub(super) struct Add {
     pub(super) trim: Option<Trim>,
-    /// Whether the key is made when it is missing: not with NOMKSTREAM.
+    /// Whether to create a missing key; false with NOMKSTREAM.
     pub(super) create: bool,
     pub(super) id: Wanted,
-    /// Where the id stands.
+    /// The position of the id.
     pub(super) at: usize,
 }
 
-/// What has been read so far.
+/// The options parsed so far.
 struct Options {
     keep: Option<Keep>,
     approximate: bool,
@@ -42,7 +43,7 @@ impl Options {
         Options { keep: None, approximate: false, limit: None, create: true }
     }
 
-    /// Reads the option at `i`, if one is there; where it ends.
+    /// Parses the option at `i`, if there is one. Returns the position after it.
     fn read(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<Option<usize>, Error> {
         let last = ctx.args.len() - 1;
         let (maxlen, minid) = (ctx.is(i, "maxlen"), ctx.is(i, "minid"));
@@ -69,20 +70,20 @@ impl Options {
         Ok(None)
     }
 
-    /// What is to be trimmed, when all is read; `must`: something is.
-    fn trim(&self, ctx: &Ctx<'_>, must: bool) -> Result<Option<Trim>, Error> {
-        /// Entries of a hundred nodes, when nothing else is said, within these bounds.
+    /// The trim of the parsed options. With `is_required`, a missing strategy is an error.
+    fn trim(&self, ctx: &Ctx<'_>, is_required: bool) -> Result<Option<Trim>, Error> {
+        /// The default limit: the entries of a hundred nodes, within these bounds.
         const NODES: usize = 100;
         const MOST: u64 = 1_000_000;
         const UNBOUNDED: u64 = 10_000;
         if self.limit.is_some_and(|limit| limit > 0) && self.keep.is_none() {
             return Err(LIMIT_ALONE);
         }
-        if must && self.keep.is_none() {
+        if is_required && self.keep.is_none() {
             return Err(NO_STRATEGY);
         }
         let limit = match (self.limit, self.approximate) {
-            // The reference's own log has an approximate trim made exact, and its limit left.
+            // The reference's log has approximate trims made exact, but keeps their LIMIT.
             (Some(_), false) if ctx.db.turn.is_import_source() => 0,
             (Some(_), false) => return Err(EXACT_LIMIT),
             (Some(limit), true) => limit,
@@ -97,19 +98,19 @@ impl Options {
     }
 }
 
-/// Reads the arguments of XADD from the one behind the key to the entry's id.
+/// Parses the arguments of XADD from the first option to the entry's id.
 pub(super) fn add(ctx: &Ctx<'_>) -> Result<Add, Error> {
     let mut options = Options::new();
     let mut i = 2;
     let mut id = None;
     while i < ctx.args.len() {
-        // A star is an id, and most often what stands here.
+        // A star is always an id, and the most frequent one.
         if ctx.args[i] == b"*" {
             id = Some(Wanted::Any);
             break;
         }
         i = match options.read(ctx, i)? {
-            Some(behind) => behind,
+            Some(next) => next,
             None if ctx.is(i, "nomkstream") => {
                 options.create = false;
                 i + 1
@@ -121,11 +122,11 @@ pub(super) fn add(ctx: &Ctx<'_>) -> Result<Add, Error> {
         };
     }
     let trim = options.trim(ctx, false)?;
-    // Without an id there are no fields either, which is what the caller finds wrong.
+    // Without an id there are no fields either, and the caller reports that.
     Ok(Add { trim, create: options.create, id: id.unwrap_or(Wanted::Any), at: i })
 }
 
-/// Reads the arguments of XTRIM behind the key.
+/// Parses the arguments of XTRIM after the key.
 pub(super) fn trim(ctx: &Ctx<'_>) -> Result<Trim, Error> {
     let mut options = Options::new();
     let mut i = 2;
@@ -135,11 +136,11 @@ pub(super) fn trim(ctx: &Ctx<'_>) -> Result<Trim, Error> {
     options.trim(ctx, true)?.ok_or(NO_STRATEGY)
 }
 
-/// How these arguments of XADD or XTRIM trim, as far as that can be told without reading all of them as
-/// the command does: for who wants to know how much work it is.
-pub(super) fn trim_of(args: &[&[u8]]) -> Option<Trim> {
+/// Estimates how these arguments of XADD or XTRIM trim, without parsing them completely, to compute
+/// the work.
+pub(super) fn estimate_trim(args: &[&[u8]]) -> Option<Trim> {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    // A field of an entry may have such a name; it stands behind the id.
+    // A field of an entry may have this name, but fields come after the id.
     let at = args.iter().skip(2).position(|word| is(word, "maxlen") || is(word, "minid"))? + 2;
     let approximate = *args.get(at + 1)? == b"~";
     let sign = matches!(*args.get(at + 1)?, b"~" | b"=");

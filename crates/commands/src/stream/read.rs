@@ -1,11 +1,10 @@
-//! XREAD: what came to streams after the last that the client knows, or will come.
+//! XREAD: entries after the last id that the client knows, or the next ones to arrive.
 //!
-//! A client that waits is run again with every entry that is added, and with every other change of
-//! its streams ([`weft_keyspace::commit`]); each of those that wait for a stream gets its entries.
-//! `$` means the last entry at the time of the call: while the client waits, its command has the id
-//! in its place.
+//! A blocked client's command runs again after every new entry and every other change of its
+//! streams ([`weft_keyspace::commit`]). Every client that is blocked on a stream gets the entries.
+//! `$` means the last id at the time of the call, so the blocked command has that id instead.
 
-use super::{answer_entries, id, stream};
+use super::{id, stream, write_entries};
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
@@ -29,8 +28,8 @@ pub const XREAD: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Answers the entries of streams behind these ids, or waits for some.",
-        // The reference tells none.
+        summary: "Returns the entries of streams after the given ids. With BLOCK, waits for new ones.",
+        // The reference has no text here.
         complexity: "",
         syntax: "[COUNT count:integer] [BLOCK milliseconds:integer] \
                  STREAMS streams=(key... id...)",
@@ -51,13 +50,12 @@ const NO_NEWS: Error = Error::new(
      <consumer> option.",
 );
 
-/// The arguments.
 struct Request {
-    /// The most entries of each stream.
+    /// The maximum number of entries of each stream.
     count: u64,
-    /// With BLOCK: how long to wait at most.
+    /// With BLOCK: the maximum time to wait.
     block: Option<Option<u64>>,
-    /// Where the keys begin, and how many there are; as many ids are behind them.
+    /// The position of the first key, and the number of keys. As many ids follow.
     at: usize,
     streams: usize,
 }
@@ -72,14 +70,14 @@ impl Request {
                 request.block = Some(timeout_ms(ctx, i + 1)?);
                 i += 2;
             } else if i < last && ctx.is(i, "count") {
-                // None and fewer mean all.
+                // Zero and negative counts mean all.
                 let count = u64::try_from(ctx.int(i + 1)?).unwrap_or(0);
                 request.count = if count == 0 { u64::MAX } else { count };
                 i += 2;
             } else if i < last && ctx.is(i, "streams") {
                 let words = last - i;
                 if words % 2 == 1 {
-                    return Err(unbalanced("xread", '$'));
+                    return Err(unbalanced_error("xread", '$'));
                 }
                 (request.at, request.streams) = (i + 1, words / 2);
                 return Ok(request);
@@ -95,22 +93,22 @@ impl Request {
     }
 }
 
-/// For a list of streams without as many ids.
-fn unbalanced(name: &str, sign: char) -> Error {
+/// The error for a list of streams with a different number of ids.
+fn unbalanced_error(name: &str, sign: char) -> Error {
     Error::owned(format!(
         "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be \
          specified."
     ))
 }
 
-/// Shows the stream at `key` to `look`, unless it is missing or in a shard that is not held: whoever
-/// adds to that one will come by.
+/// Passes the stream at `key` to `look`, unless the key is missing or in a shard that is not held.
+/// A thread that adds to such a stream will serve the client itself.
 fn with_log<T>(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     look: impl FnOnce(&Log) -> T,
 ) -> Result<Option<T>, Error> {
-    // Whoever serves a client holds what it happens to hold: that must not be heard in what is missed.
+    // A serving thread holds only some shards. Its lookups must not cause keymiss events.
     if ctx.lane == Lane::Served && !(ctx.holds(key) && ctx.db.contains(key)) {
         return Ok(None);
     }
@@ -120,25 +118,25 @@ fn with_log<T>(
     }
 }
 
-/// What is to be answered of one stream.
-struct Wanted {
-    /// Behind this one.
+/// The part of one stream to return.
+struct StreamRead {
+    /// The last id that the client has.
     id: StreamId,
-    /// There is something.
-    served: bool,
+    /// Whether there are later entries.
+    has_entries: bool,
 }
 
 fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     let request = Request::parse(ctx)?;
     ctx.weigh_args()?;
     let Request { count, at, streams, .. } = request;
-    let mut wanted = SmallVec::<[Wanted; 8]>::new();
+    let mut wanted = SmallVec::<[StreamRead; 8]>::new();
     let mut work = 0;
     let mut other_type = None;
     for n in at..at + streams {
         let key = ctx.key(n);
         let text = ctx.args[n + streams];
-        let enough = ctx.lane.enough();
+        let work_limit = ctx.lane.work_limit();
         let found = match with_log(ctx, &key, |log| {
             let id = match text {
                 b"$" => log.last_id,
@@ -146,21 +144,22 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
                 b">" => return Err(NO_NEWS),
                 _ => id(text)?,
             };
-            let served = log.last_entry_id().is_some_and(|last| last > id);
-            let work = match (served, id.next()) {
-                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, enough),
+            let has_entries = log.last_entry_id().is_some_and(|last| last > id);
+            let work = match (has_entries, id.next()) {
+                (true, Some(from)) => log.range_work(from, StreamId::MAX, count, false, work_limit),
                 (true, None) | (false, _) => 0,
             };
-            Ok((Wanted { id, served }, work))
+            Ok((StreamRead { id, has_entries }, work))
         }) {
-            // A client that waits is told so when one of its streams grows, and not by other changes of these.
+            // A blocked client gets the error for another type only when one of its streams has
+            // entries.
             Err(e) if ctx.lane == Lane::Served => {
                 other_type = Some(e);
                 None
             }
             found => found?,
         };
-        let missing = |id| (Wanted { id, served: false }, 0);
+        let missing = |id| (StreamRead { id, has_entries: false }, 0);
         let (one, here) = match (found, text) {
             (Some(found), _) => found?,
             (None, b"$" | b"+") => missing(StreamId::MIN),
@@ -171,19 +170,19 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
         wanted.push(one);
     }
     ctx.weigh(work)?;
-    // The reference looks at all of them twice: it counts each look, and tells twice of those that it misses. Those
-    // that are served are looked at again below.
+    // The reference reads every stream twice: it counts each read, and sends two keymiss events.
+    // The streams with entries are read again below.
     if ctx.lane != Lane::Served {
-        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.served) {
+        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.has_entries) {
             let _ = ctx.db.read(&ctx.key(at + n));
         }
     }
-    let served = wanted.iter().filter(|one| one.served).count();
-    if let Some(e) = other_type.filter(|_| served > 0) {
+    let has_entries = wanted.iter().filter(|one| one.has_entries).count();
+    if let Some(e) = other_type.filter(|_| has_entries > 0) {
         return Err(e);
     }
-    if served > 0 {
-        return answer(ctx, &request, &wanted, served);
+    if has_entries > 0 {
+        return reply_streams(ctx, &request, &wanted, has_entries);
     }
     ctx.reply.null_array();
     match request.block {
@@ -197,15 +196,20 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
     }
 }
 
-/// Answers the streams of which there is something.
-fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize) -> CmdResult {
+/// Replies with the streams that have entries.
+fn reply_streams(
+    ctx: &mut Ctx<'_>,
+    request: &Request,
+    wanted: &[StreamRead],
+    has_entries: usize,
+) -> CmdResult {
     if ctx.reply.is_resp3() {
-        ctx.reply.map(served);
+        ctx.reply.map(has_entries);
     } else {
-        ctx.reply.array(served);
+        ctx.reply.array(has_entries);
     }
     let most = usize::try_from(request.count).unwrap_or(usize::MAX);
-    for (n, one) in wanted.iter().enumerate().filter(|(_, one)| one.served) {
+    for (n, one) in wanted.iter().enumerate().filter(|(_, one)| one.has_entries) {
         if !ctx.reply.is_resp3() {
             ctx.reply.array(2);
         }
@@ -216,9 +220,9 @@ fn answer(ctx: &mut Ctx<'_>, request: &Request, wanted: &[Wanted], served: usize
         match ctx.db.read(&key) {
             Some(record) => {
                 let entries = stream(&record)?.log.range(from, StreamId::MAX);
-                answer_entries(ctx.reply, entries, most);
+                write_entries(ctx.reply, entries, most);
             }
-            // It was there a moment ago.
+            // It existed a moment ago.
             None => ctx.reply.array(0),
         }
     }

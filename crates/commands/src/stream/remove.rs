@@ -1,4 +1,4 @@
-//! XDEL and XTRIM: entries that go, by their ids or from the front.
+//! XDEL and XTRIM: remove entries by id or from the front.
 
 use super::{id, options, stream};
 use crate::ctx::Ctx;
@@ -18,7 +18,7 @@ pub const XDEL: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Deletes entries of a stream by their ids; tells how many were there.",
+        summary: "Deletes entries of a stream by their ids. Returns the number deleted.",
         complexity: "O(log(N)) for each id.",
         syntax: "key id...",
         history: &[],
@@ -34,8 +34,8 @@ pub const XTRIM: Command = Command {
         name: "xtrim",
         arity: -4,
         flags: Flags::WRITE,
-        summary: "Deletes entries from the front of a stream; tells how many.",
-        complexity: "O(N) for N entries that go, with very small constants: blocks go as a whole.",
+        summary: "Deletes entries from the front of a stream. Returns the number deleted.",
+        complexity: "O(N) for N deleted entries, with very small constants: whole blocks are freed.",
         syntax: "key trim=(strategy=(maxlen=MAXLEN|minid=MINID@6.2.0) \
                  [operator=(equal==|approximately=~)] threshold \
                  [LIMIT count:integer]@6.2.0)",
@@ -47,8 +47,8 @@ pub const XTRIM: Command = Command {
     ..XDEL
 };
 
-/// Lets `change` delete entries of the stream at `key`, which is there; how many. If there are any,
-/// that is `event`.
+/// Lets `change` delete entries of the stream at `key`, which must exist. Returns their number and
+/// sends `event` if there were any.
 fn change(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
@@ -86,7 +86,7 @@ fn xdel(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     };
     let words = &ctx.args[2..];
-    // One that can't be read leaves all of them alone.
+    // An invalid id prevents all deletions.
     let mut ids = smallvec::SmallVec::<[StreamId; 16]>::new();
     for word in words {
         ids.push(id(word)?);

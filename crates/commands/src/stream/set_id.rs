@@ -1,4 +1,4 @@
-//! XSETID: what a stream remembers, set by who knows better.
+//! XSETID: sets a stream's last id and counters, for replication and restores.
 
 use super::id;
 use crate::ctx::Ctx;
@@ -18,7 +18,7 @@ pub const XSETID: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Sets the last id of a stream, and what else it remembers; for replication.",
+        summary: "Sets the last id and the counters of a stream, for replication.",
         complexity: "O(1)",
         syntax: "key last-id [ENTRIESADDED entries-added:integer]@7.0.0 \
                  [MAXDELETEDID max-deleted-id]@7.0.0",
@@ -41,28 +41,28 @@ const TOO_FEW: Error = Error::new(
     "ERR The entries_added specified in XSETID is smaller than the target stream length",
 );
 
-/// The arguments behind the key.
-struct Memory {
+/// The arguments after the key.
+struct Settings {
     last: StreamId,
     added: Option<u64>,
-    /// 0-0, too, leaves what there is.
+    /// 0-0 keeps the current value.
     max_deleted: StreamId,
 }
 
-impl Memory {
-    fn parse(ctx: &Ctx<'_>) -> Result<Memory, Error> {
+impl Settings {
+    fn parse(ctx: &Ctx<'_>) -> Result<Settings, Error> {
         let last = id(ctx.args[2])?;
-        let mut memory = Memory { last, added: None, max_deleted: StreamId::MIN };
+        let mut settings = Settings { last, added: None, max_deleted: StreamId::MIN };
         let mut i = 3;
         while i < ctx.args.len() {
             if i + 1 == ctx.args.len() {
                 return Err(SYNTAX);
             }
             if ctx.is(i, "entriesadded") {
-                memory.added = Some(u64::try_from(ctx.int(i + 1)?).map_err(|_| NEGATIVE)?);
+                settings.added = Some(u64::try_from(ctx.int(i + 1)?).map_err(|_| NEGATIVE)?);
             } else if ctx.is(i, "maxdeletedid") {
-                memory.max_deleted = id(ctx.args[i + 1])?;
-                if last < memory.max_deleted {
+                settings.max_deleted = id(ctx.args[i + 1])?;
+                if last < settings.max_deleted {
                     return Err(BELOW_GIVEN);
                 }
             } else {
@@ -70,7 +70,7 @@ impl Memory {
             }
             i += 2;
         }
-        Ok(memory)
+        Ok(settings)
     }
 
     fn set(&self, log: &mut Log) -> Result<(), Error> {
@@ -80,7 +80,7 @@ impl Memory {
         if log.last_entry_id().is_some_and(|top| self.last < top) {
             return Err(BELOW_TOP);
         }
-        // An empty stream may say anything.
+        // An empty stream accepts any value.
         if self.added.is_some_and(|added| added < log.len()) {
             return Err(TOO_FEW);
         }
@@ -96,13 +96,13 @@ impl Memory {
 }
 
 fn xsetid(ctx: &mut Ctx<'_>) -> CmdResult {
-    let memory = Memory::parse(ctx)?;
+    let settings = Settings::parse(ctx)?;
     let key = ctx.key(1);
     ctx.db.rework(&key, |record, _| match record {
         None => (Rework::Absent, Err(NO_SUCH_KEY)),
         Some(mut record) => {
             let set = match Stream::of_mut(&mut record) {
-                Some(stream) => memory.set(&mut stream.log),
+                Some(stream) => settings.set(&mut stream.log),
                 None => Err(WRONG_TYPE),
             };
             match set {

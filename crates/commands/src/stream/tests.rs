@@ -1,9 +1,9 @@
-//! What the stream commands answer, and what they leave.
+//! Replies and effects of the stream commands.
 
 use crate::testing::Bench;
 
 #[test]
-fn entries_come_and_are_read() {
+fn entries_are_added_and_read() {
     Bench::new(1000).expect(&[
         ("XADD s * f v", "$6|1000-0|"),
         ("XADD s * f v g w", "$6|1000-1|"),
@@ -30,7 +30,7 @@ fn entries_come_and_are_read() {
 }
 
 #[test]
-fn entries_go() {
+fn entries_are_removed() {
     let mut bench = Bench::new(1000);
     for n in 1..=250 {
         bench.run(&format!("XADD s {n}-1 f v"));
@@ -63,7 +63,7 @@ fn entries_go() {
 }
 
 #[test]
-fn much_is_weighed() {
+fn large_requests_are_weighed() {
     let mut bench = Bench::new(1000);
     for n in 1..=60_000 {
         let id = format!("{n}-1");
@@ -71,7 +71,7 @@ fn much_is_weighed() {
     }
     let mut long = |line: &str| {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        bench.is_too_long(&words)
+        bench.needs_slow_lane(&words)
     };
     for line in [
         "XRANGE s - +",
@@ -103,7 +103,7 @@ fn much_is_weighed() {
 }
 
 #[test]
-fn what_is_remembered() {
+fn deleted_ids_are_remembered() {
     Bench::new(1000).expect(&[
         ("XADD s 1-1 f 1", "$3|1-1|"),
         ("XADD s 2-1 f 2", "$3|2-1|"),
@@ -125,7 +125,7 @@ fn what_is_remembered() {
 }
 
 #[test]
-fn other_types_are_refused() {
+fn other_types_are_errors() {
     let mut bench = Bench::new(1000);
     bench.run("SET k v");
     for line in [

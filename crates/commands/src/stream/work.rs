@@ -1,27 +1,27 @@
-//! How much a command on a stream may have to do, for who can't ask the command itself: EXEC runs
-//! each of its commands on what those in front of it have made.
+//! Estimates the work of commands on a stream for EXEC. EXEC can't run the commands to find out:
+//! each one works on the results of the previous ones.
 
-use super::options::trim_of;
+use super::options::estimate_trim;
 use weft_base::num::parse_i64;
 use weft_types::Record;
 use weft_types::stream::Stream;
 
-/// About how much work the command of this name is on the value of `record`, in elements and beside
-/// its arguments; rather too much than too little. O(log n + groups).
+/// The approximate work of the command `name` on the value of `record`, in elements and without its
+/// arguments. Rather too much than too little. O(log n + groups).
 pub fn work(name: &str, args: &[&[u8]], record: &Record) -> usize {
     let Some(stream) = Stream::of(record) else { return 1 };
     let log = &stream.log;
     match name {
         "xack" | "xlen" | "xsetid" | "create" | "createconsumer" | "setid" | "destroy" => 1,
-        "xadd" | "xtrim" => trim_of(args).map_or(1, |trim| log.trim_work(&trim)),
+        "xadd" | "xtrim" => estimate_trim(args).map_or(1, |trim| log.trim_work(&trim)),
         "xclaim" | "xdel" => args.len().saturating_mul(log.look_up_work()),
-        "xautoclaim" => auto_claim(args, stream),
-        _ => everything(stream),
+        "xautoclaim" => autoclaim_work(args, stream),
+        _ => all_entries_work(stream),
     }
 }
 
-/// All entries, and all that is pending with whomever.
-fn everything(stream: &Stream) -> usize {
+/// All entries, and all pending entries of all groups.
+fn all_entries_work(stream: &Stream) -> usize {
     let entries = usize::try_from(stream.log.len()).unwrap_or(usize::MAX);
     let groups = stream.groups.iter().flat_map(|groups| groups.iter());
     groups.fold(entries, |all, (_, group)| {
@@ -29,15 +29,15 @@ fn everything(stream: &Stream) -> usize {
     })
 }
 
-/// Entries are looked at for each that is asked for, if there are so many.
-fn auto_claim(args: &[&[u8]], stream: &Stream) -> usize {
+/// XAUTOCLAIM examines this many pending entries per requested one, if there are enough.
+fn autoclaim_work(args: &[&[u8]], stream: &Stream) -> usize {
     const DEFAULT_COUNT: i64 = 100;
-    const LOOKED_AT: usize = 10;
+    const EXAMINED_PER_ENTRY: usize = 10;
     let named = args.iter().position(|word| word.eq_ignore_ascii_case(b"count"));
     let count = named.and_then(|at| parse_i64(args.get(at + 1)?)).unwrap_or(DEFAULT_COUNT);
-    let looked_at = usize::try_from(count).unwrap_or(0).saturating_mul(LOOKED_AT);
+    let examined = usize::try_from(count).unwrap_or(0).saturating_mul(EXAMINED_PER_ENTRY);
     let Some(group) = stream.groups.as_ref().and_then(|groups| groups.get(args.get(2)?)) else {
         return 1;
     };
-    looked_at.min(group.pending_len()).saturating_mul(stream.log.look_up_work())
+    examined.min(group.pending_len()).saturating_mul(stream.log.look_up_work())
 }

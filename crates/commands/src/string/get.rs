@@ -1,7 +1,7 @@
-//! GET and the reads that do something to the key as well: GETDEL, GETEX; and DELIFEQ.
+//! GET, the reads that also change the key (GETDEL, GETEX), and DELIFEQ.
 
-use super::options::{Asking, Lifetime, Options};
-use super::{answer, string};
+use super::options::{Lifetime, Options, OptionsFor};
+use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -18,7 +18,7 @@ pub const GET: Command = Command {
         acl: &[],
         group: Group::String,
         since: "1.0.0",
-        summary: "Answers the string value of a key.",
+        summary: "Returns the string value of a key.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],
@@ -35,7 +35,7 @@ pub const GETDEL: Command = Command {
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "6.2.0",
-        summary: "Answers the string value of a key and removes the key.",
+        summary: "Returns the string value of a key and removes the key.",
         ..GET.spec
     },
     run: getdel,
@@ -51,10 +51,10 @@ pub const GETEX: Command = Command {
             flags: &["RW", "ACCESS", "UPDATE"],
             begin: Begin::Index(1),
             find: Find::Range { last: 0, step: 1, limit: 0 },
-            notes: "RW and UPDATE since the time to live may change",
+            notes: "RW and UPDATE because the time to live may change",
         }],
         since: "6.2.0",
-        summary: "Answers the string value of a key and changes its expiration time.",
+        summary: "Returns the string value of a key and sets or removes its expiry.",
         syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
                  persist=PERSIST)]",
@@ -82,7 +82,7 @@ pub const DELIFEQ: Command = Command {
 fn get(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     match ctx.db.read(&key) {
-        Some(record) => answer(ctx.reply, &record),
+        Some(record) => write_string(ctx.reply, &record),
         None => {
             ctx.reply.null();
             Ok(())
@@ -96,7 +96,7 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.null();
         return Ok(());
     };
-    answer(ctx.reply, &record)?;
+    write_string(ctx.reply, &record)?;
     ctx.db.delete(&key);
     ctx.notify(Classes::GENERIC, "del", &key);
     ctx.log(&[b"DEL", key.bytes]);
@@ -107,15 +107,15 @@ fn getdel(ctx: &mut Ctx<'_>) -> CmdResult {
 fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let past = ctx.past_ms();
-    let options = Options::parse(&ctx.args[2..], Asking::GetEx, ctx.now_ms())?;
+    let options = Options::parse(&ctx.args[2..], OptionsFor::GetEx, ctx.now_ms())?;
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.null();
         return Ok(());
     };
-    answer(ctx.reply, &record)?;
+    write_string(ctx.reply, &record)?;
     let expires = record.has_expiry();
     match options.lifetime {
-        Lifetime::Unsaid | Lifetime::Keep => return Ok(()),
+        Lifetime::Unspecified | Lifetime::Keep => return Ok(()),
         Lifetime::Persist if !expires => return Ok(()),
         Lifetime::Persist => {
             ctx.db.set_expiry(&key, None);

@@ -1,8 +1,8 @@
-//! Values that are numbers: INCR, DECR, INCRBY, DECRBY and INCRBYFLOAT.
+//! INCR, DECR, INCRBY, DECRBY and INCRBYFLOAT: values that hold numbers.
 //!
-//! An integer is stored as eight bytes and counted up where it stands. INCRBYFLOAT computes in
-//! the 80-bit format that Redis took from the x86 C compilers, in software (see
-//! [`weft_base::long_double`]), so that every machine stores the same digits.
+//! An integer is stored as eight bytes and updated in place. INCRBYFLOAT computes in the 80-bit
+//! format of x86 C compilers, as Redis does, but in software (see [`weft_base::long_double`]). So
+//! every machine stores the same digits.
 
 use super::string;
 use crate::ctx::Ctx;
@@ -135,14 +135,14 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
             None => sum_of(b"0", increment),
         };
         match &result {
-            // Not stored as an integer even if it is one: clients see `embstr`.
+            // Stored as text even if the sum is an integer: clients see `embstr`.
             Ok(sum) => Change::Store(record_text(key.bytes, sum, expiry, clock)),
             Err(_) => Change::Nothing,
         }
     });
     let sum = result?;
     ctx.notify(Classes::STRING, "incrbyfloat", &key);
-    // Not to be computed again, by arithmetic that may differ.
+    // Log the result: a replica must not recompute it, since its arithmetic may differ.
     ctx.log(&[b"SET", key.bytes, &sum, b"KEEPTTL"]);
     ctx.dirty();
     ctx.reply.bulk(&sum);
@@ -150,7 +150,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn plus_float(old: &Record, increment: &[u8]) -> Result<Vec<u8>, Error> {
-    // No number has more digits than there are in one place.
+    // Every valid number fits into the first piece.
     sum_of(string(old)?.text(&mut Digits::new()).slice_from(0), increment)
 }
 

@@ -1,9 +1,9 @@
 //! LCS: the longest common subsequence of two values.
 //!
-//! The reply is the subsequence itself, its length (LEN), or where its runs are (IDX). The
-//! algorithm and its memory are in [`super::subsequence`]; the limit that clients meet is the
-//! one of a table with a 32-bit number for every pair of bytes, which must not be larger than
-//! `proto-max-bulk-len`. What is really used stays far below it, in memory and in time.
+//! The reply is the subsequence, its length (LEN), or the positions of its runs (IDX). The
+//! algorithm and its memory use are described in [`super::subsequence`]. The visible limit is that
+//! of the reference: a table with a 32-bit number for each pair of bytes must not exceed
+//! `proto-max-bulk-len`. The actual memory and time are far below that.
 
 use super::range::BYTES_PER_ELEMENT;
 use super::subsequence::{Run, length, runs};
@@ -31,7 +31,7 @@ pub const LCS: Command = Command {
         acl: &[],
         group: Group::String,
         since: "7.0.0",
-        summary: "Answers the longest common subsequence of two keys' values.",
+        summary: "Returns the longest common subsequence of the values of two keys.",
         complexity: "O(N*M) where N and M are the lengths of the values.",
         syntax: "key1:key key2:key [len=LEN] [idx=IDX] [MINMATCHLEN min-match-len:integer] \
                  [withmatchlen=WITHMATCHLEN]",
@@ -52,18 +52,18 @@ const TOO_LARGE: Error =
 const NO_MEMORY: Error =
     Error::new("ERR Insufficient memory, failed allocating transient memory for LCS");
 
-/// What is to be answered.
+/// The requested reply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wanted {
     len: bool,
     idx: bool,
     with_match_len: bool,
-    /// IDX lists no shorter run.
+    /// The minimum length of runs that IDX lists.
     min_match_len: usize,
 }
 
 fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
-    // Both keys are looked up before one of them is found wrong.
+    // Both keys are looked up before an error of either is returned.
     let (a, b) = (value(ctx, 1), value(ctx, 2));
     let (a, b) = (a?, b?);
     let wanted = options(ctx)?;
@@ -78,16 +78,16 @@ fn lcs(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(cells_to_elements(cells).saturating_add(copied))?;
     let (a, b) = (a.into_bytes(), b.into_bytes());
     let done = if wanted.idx {
-        answer_runs(ctx.reply, &a, &b, wanted)
+        reply_runs(ctx.reply, &a, &b, wanted)
     } else if wanted.len {
         length(&a, &b).map(|n| ctx.reply.int(n as i64))
     } else {
-        answer_text(ctx.reply, &a, &b)
+        reply_text(ctx.reply, &a, &b)
     };
     done.map_err(|_| NO_MEMORY)
 }
 
-/// Work on so many cells, 64 of which are computed at a time, for [`Ctx::weigh`].
+/// The work of computing this many cells, 64 at a time, for [`Ctx::weigh`].
 fn cells_to_elements(cells: u128) -> usize {
     usize::try_from(cells / 1024).unwrap_or(usize::MAX)
 }
@@ -98,49 +98,49 @@ pub fn work(record: &Record) -> usize {
     cells_to_elements(len * len)
 }
 
-/// The string at argument `i`, to be kept while the other one is looked up. A missing key holds
-/// an empty one.
-fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<Kept, Error> {
+/// The string at argument `i`, owned, so that the other key can be looked up. A missing key has an
+/// empty value.
+fn value(ctx: &mut Ctx<'_>, i: usize) -> Result<OwnedText, Error> {
     let key = ctx.key(i);
     let Some(record) = ctx.db.read(&key) else {
-        return Ok(Kept::Whole(Blob::default()));
+        return Ok(OwnedText::Whole(Blob::default()));
     };
     match Str::of(&record) {
         None => Err(NOT_STRINGS),
-        Some(Str::Pieces(_)) => Ok(Kept::Pieces(Shared::of(&record))),
+        Some(Str::Pieces(_)) => Ok(OwnedText::Pieces(Shared::of(&record))),
         Some(text @ (Str::Bytes(_) | Str::Int(_) | Str::Blob(_))) => {
             let copy = || Blob::new(text.bytes(&mut Digits::new()).to_vec());
-            Ok(Kept::Whole(share(&record).unwrap_or_else(copy)))
+            Ok(OwnedText::Whole(share(&record).unwrap_or_else(copy)))
         }
     }
 }
 
-/// A value of one of the two keys.
-enum Kept {
+/// The value of one of the two keys.
+enum OwnedText {
     Whole(Blob),
-    /// To be copied together, which is work.
+    /// Must be copied into one buffer, which is weighed.
     Pieces(Shared),
 }
 
-impl Kept {
+impl OwnedText {
     fn len(&self) -> usize {
         match self {
-            Kept::Whole(blob) => blob.len(),
-            Kept::Pieces(shared) => Str::of(shared).map_or(0, Str::len),
+            OwnedText::Whole(blob) => blob.len(),
+            OwnedText::Pieces(shared) => Str::of(shared).map_or(0, Str::len),
         }
     }
 
     fn bytes_to_copy(&self) -> usize {
         match self {
-            Kept::Whole(_) => 0,
-            Kept::Pieces(_) => self.len(),
+            OwnedText::Whole(_) => 0,
+            OwnedText::Pieces(_) => self.len(),
         }
     }
 
     fn into_bytes(self) -> Blob {
         match self {
-            Kept::Whole(blob) => blob,
-            Kept::Pieces(shared) => {
+            OwnedText::Whole(blob) => blob,
+            OwnedText::Pieces(shared) => {
                 let text = Str::of(&shared).map(|text| text.bytes(&mut Digits::new()).into_owned());
                 Blob::new(text.unwrap_or_default())
             }
@@ -169,7 +169,7 @@ fn options(ctx: &Ctx<'_>) -> Result<Wanted, Error> {
     if wanted.len && wanted.idx { Err(LEN_AND_IDX) } else { Ok(wanted) }
 }
 
-fn answer_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveError> {
+fn reply_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveError> {
     let mut backwards = Vec::new();
     runs(a, b, |run| backwards.extend(a[run.a..run.a + run.len].iter().rev()))?;
     backwards.reverse();
@@ -177,7 +177,7 @@ fn answer_text(reply: &mut Reply, a: &[u8], b: &[u8]) -> Result<(), TryReserveEr
     Ok(())
 }
 
-fn answer_runs(
+fn reply_runs(
     reply: &mut Reply,
     a: &[u8],
     b: &[u8],

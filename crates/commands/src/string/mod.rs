@@ -2,14 +2,14 @@
 //!
 //! | file | commands |
 //! |---|---|
-//! | [`get`] | GET, GETDEL, GETEX, DELIFEQ: one key's value, and what happens to the key then |
-//! | [`set`] | SET, SETNX, SETEX, PSETEX, GETSET: one key's value replaced |
-//! | [`multi`] | MGET, MSET, MSETNX, MSETEX: several keys at once |
+//! | [`get`] | GET, GETDEL, GETEX, DELIFEQ: read one value, and optionally change the key |
+//! | [`set`] | SET, SETNX, SETEX, PSETEX, GETSET: replace one value |
+//! | [`multi`] | MGET, MSET, MSETNX, MSETEX: several keys in one request |
 //! | [`range`] | APPEND, GETRANGE, SETRANGE, STRLEN, SUBSTR: parts of a value |
-//! | [`incr`] | INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT: values that are numbers |
+//! | [`incr`] | INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT: values that hold numbers |
 //! | [`lcs`] | LCS, whose algorithm is in [`subsequence`] |
 //!
-//! [`options`] reads the words behind SET, GETEX and MSETEX.
+//! [`options`] parses the options of SET, GETEX and MSETEX.
 
 mod get;
 mod incr;
@@ -57,18 +57,18 @@ pub const COMMANDS: &[&Command] = &[
     &range::SUBSTR,
 ];
 
-/// No command makes a string longer than `proto-max-bulk-len`.
+/// The error for a string that would exceed `proto-max-bulk-len`.
 const TOO_LONG: Error = Error::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-/// The string of `record`, or the error that says it holds something else.
+/// The string of `record`, or the error for another type.
 #[inline]
 pub(crate) fn string(record: &Record) -> Result<Str<'_>, Error> {
     Str::of(record).ok_or(WRONG_TYPE)
 }
 
-/// Answers the string of `record`; a large one is sent from where it is stored.
+/// Writes the string of `record`. A large one is sent from where it is stored, without a copy.
 #[inline]
-fn answer(reply: &mut Reply, record: &Record) -> CmdResult {
+fn write_string(reply: &mut Reply, record: &Record) -> CmdResult {
     match string(record)? {
         Str::Bytes(bytes) => reply.bulk(bytes),
         Str::Int(n) => reply.bulk(Digits::new().format(n).as_bytes()),
@@ -78,14 +78,14 @@ fn answer(reply: &mut Reply, record: &Record) -> CmdResult {
                 reply.bulk_shared(&blob);
             }
         }
-        Str::Pieces(pieces) => answer_pieces(reply, pieces),
+        Str::Pieces(pieces) => write_pieces(reply, pieces),
     }
     Ok(())
 }
 
-/// Apart, so that [`answer`] stays small.
+/// A separate function, so that [`write_string`] stays small.
 #[cold]
 #[inline(never)]
-fn answer_pieces(reply: &mut Reply, pieces: &Pieces) {
+fn write_pieces(reply: &mut Reply, pieces: &Pieces) {
     reply.bulk_parts(pieces.len(), |part| pieces.share(part));
 }

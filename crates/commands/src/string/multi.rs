@@ -1,13 +1,13 @@
-//! Several keys at once: MGET, MSET, MSETNX, MSETEX.
+//! MGET, MSET, MSETNX, MSETEX: several keys in one request.
 //!
-//! The server plans, and so prefetches, only the first key of a request; the others are fetched
-//! here, a block at a time, before the first of the block is used, so that a command with a
-//! hundred keys waits for memory a few times and not a hundred. MGET and MSET hash each key
-//! once; those with a condition go through their keys twice.
+//! The server prefetches only the first key of a request. The others are prefetched here, a block
+//! at a time, before the first key of the block is used. So a command with a hundred keys waits for
+//! memory a few times instead of a hundred times. MGET and MSET hash each key once; the commands
+//! with a condition go through their keys twice.
 
-use super::options::{Asking, Condition, Lifetime, Options, Unit};
+use super::options::{Condition, Lifetime, Options, OptionsFor, Unit};
 use super::set::write;
-use super::{answer, string};
+use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, wrong_arity};
 use crate::registry::Command;
@@ -26,7 +26,7 @@ pub const MGET: Command = Command {
         acl: &[],
         group: Group::String,
         since: "1.0.0",
-        summary: "Answers the string values of several keys as of one moment.",
+        summary: "Returns the string values of several keys atomically.",
         complexity: "O(N) where N is the number of keys.",
         syntax: "key...",
         history: &[],
@@ -44,7 +44,7 @@ pub const MSET: Command = Command {
         flags: Flags::WRITE.or(Flags::DENYOOM),
         keys: &keys::all(2, &["OW", "UPDATE"]),
         since: "1.0.1",
-        summary: "Gives several keys string values at one moment.",
+        summary: "Sets the string values of several keys atomically.",
         syntax: "data=(key value)...",
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
         ..MGET.spec
@@ -58,7 +58,7 @@ pub const MSETNX: Command = Command {
         name: "msetnx",
         flags: MSET.spec.flags,
         keys: &keys::all(2, &["OW", "INSERT"]),
-        summary: "Gives several keys string values at one moment unless one of them exists.",
+        summary: "Sets the string values of several keys atomically, unless one of the keys exists.",
         tips: &[],
         ..MSET.spec
     },
@@ -78,7 +78,7 @@ pub const MSETEX: Command = Command {
             notes: "",
         }],
         since: "9.1.0",
-        summary: "Gives several keys string values, and perhaps a lifetime, at one moment.",
+        summary: "Sets the string values of several keys and optionally their expiry, atomically.",
         syntax: "numkeys:integer data=(key value)... [condition=(nx=NX|xx=XX)] \
                  [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
@@ -91,10 +91,10 @@ pub const MSETEX: Command = Command {
 
 const BAD_NUMKEYS: Error = Error::new("ERR invalid numkeys value or out of range");
 
-/// Keys that are fetched from memory at the same time.
+/// The number of keys prefetched at the same time.
 const BLOCK: usize = 16;
 
-/// Calls `each` for the keys at `places`, in order, with its place.
+/// Calls `each` with the argument position and the key for all keys at `places`, in order.
 fn for_each_key<'a>(
     ctx: &mut Ctx<'a>,
     mut places: impl Iterator<Item = usize>,
@@ -121,7 +121,7 @@ fn mget(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.reply.array(argc - 1);
     for_each_key(ctx, 1..argc, |ctx, _, key| match ctx.db.read(key) {
         Some(record) if string(&record).is_ok() => {
-            answer(ctx.reply, &record).expect("it is a string");
+            write_string(ctx.reply, &record).expect("the record is a string");
         }
         Some(_) | None => ctx.reply.null(),
     });
@@ -134,7 +134,7 @@ fn mset(ctx: &mut Ctx<'_>) -> CmdResult {
         return Err(wrong_arity("mset"));
     }
     ctx.weigh_args()?;
-    set_all(ctx, (1..argc).step_by(2), Lifetime::Unsaid);
+    set_all(ctx, (1..argc).step_by(2), Lifetime::Unspecified);
     ctx.reply.ok();
     Ok(())
 }
@@ -146,9 +146,9 @@ fn msetnx(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     ctx.weigh_args()?;
     let pairs = (1..argc).step_by(2);
-    let free = all_hold(ctx, pairs.clone(), Condition::Absent);
+    let free = all_meet(ctx, pairs.clone(), Condition::Absent);
     if free {
-        set_all(ctx, pairs, Lifetime::Unsaid);
+        set_all(ctx, pairs, Lifetime::Unspecified);
     }
     ctx.reply.int(i64::from(free));
     Ok(())
@@ -158,29 +158,28 @@ fn msetex(ctx: &mut Ctx<'_>) -> CmdResult {
     let count = num::parse_i64(ctx.args[1]).and_then(|n| i32::try_from(n).ok());
     let count =
         count.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(BAD_NUMKEYS)?;
-    // The name and the count stand before the pairs, the options behind.
+    // The name and the count precede the pairs, and the options follow them.
     let options = 2 + 2 * count;
     let words = ctx.args.get(options..).ok_or(SYNTAX)?;
-    let said = Options::parse(words, Asking::MSetEx, ctx.now_ms())?;
+    let options_given = Options::parse(words, OptionsFor::MSetEx, ctx.now_ms())?;
     ctx.weigh_args()?;
     let pairs = (2..options).step_by(2);
-    let held = all_hold(ctx, pairs.clone(), said.condition);
-    if held {
-        set_all(ctx, pairs, said.lifetime);
-        if let Lifetime::Until(at) = said.lifetime
+    let met = all_meet(ctx, pairs.clone(), options_given.condition);
+    if met {
+        set_all(ctx, pairs, options_given.lifetime);
+        if let Lifetime::Until(at) = options_given.lifetime
             && ctx.is_logged()
         {
-            log_until(ctx, options, at);
+            log_with_deadline(ctx, options, at);
         }
     }
-    ctx.reply.int(i64::from(held));
+    ctx.reply.int(i64::from(met));
     Ok(())
 }
 
-/// Logs MSETEX, the words from argument `options` on with a time that means the same whenever it is
-/// repeated.
+/// Logs MSETEX with an absolute time in the options, which are at argument `options` and later.
 #[cold]
-fn log_until(ctx: &mut Ctx<'_>, options: usize, at: i64) {
+fn log_with_deadline(ctx: &mut Ctx<'_>, options: usize, at: i64) {
     let at = at.to_string();
     let mut words: Vec<Arg<'_>> = (0..ctx.args.len()).map(|i| ctx.arg(i)).collect();
     for i in options..ctx.args.len() {
@@ -192,8 +191,8 @@ fn log_until(ctx: &mut Ctx<'_>, options: usize, at: i64) {
     ctx.log_args(&words);
 }
 
-/// Whether every key meets `condition`. Stops looking at the first one that doesn't.
-fn all_hold(
+/// Whether every key meets `condition`. Looks up no more keys after the first that does not.
+fn all_meet(
     ctx: &mut Ctx<'_>,
     places: impl Iterator<Item = usize>,
     condition: Condition<'_>,
@@ -203,16 +202,16 @@ fn all_hold(
         Condition::Present => true,
         Condition::Absent => false,
     };
-    let mut hold = true;
+    let mut all_met = true;
     for_each_key(ctx, places, |ctx, _, key| {
-        hold = hold && ctx.db.for_write(key).is_some() == wanted;
+        all_met = all_met && ctx.db.for_write(key).is_some() == wanted;
     });
-    hold
+    all_met
 }
 
-/// Gives the keys at `places` the values behind them, later ones over earlier ones. Unlike SET,
-/// a lifetime that is over already is stored like any other, and the key found expired when
-/// somebody looks.
+/// Sets the keys at `places` to the values in the following arguments; for repeated keys the last
+/// value wins. Unlike SET, an expiry in the past is stored, and the next access finds the key
+/// expired.
 fn set_all(ctx: &mut Ctx<'_>, places: impl Iterator<Item = usize>, lifetime: Lifetime) {
     for_each_key(ctx, places, |ctx, i, key| {
         let value = ctx.value(i + 1);

@@ -1,23 +1,23 @@
-//! The options that SET, GETEX and MSETEX share: when to store, and for how long.
+//! The options that SET, GETEX and MSETEX share: the condition and the lifetime.
 //!
-//! The three commands take different subsets of one language. They are read in two passes, as
-//! clients can tell from the errors: first the words alone, where anything out of place is a
-//! syntax error, and then the one time among them, which may be no number or no possible time.
-//! A word may be repeated, and so may a time with the same word (the last one counts), but two
-//! different conditions or two different lifetimes exclude each other.
+//! Each command accepts a subset of the options. They are parsed in two passes, because clients can
+//! see the order of the errors. The first pass checks the words; anything unexpected is a syntax
+//! error. The second pass converts the time, which may be malformed or out of range. A word may be
+//! repeated, and so may a time with the same word (the last one counts). Two different conditions
+//! or two different lifetimes are an error.
 
 use crate::error::{Error, NOT_AN_INTEGER, SYNTAX};
 use weft_base::num;
 
-/// Which command is asking: not every word is known to every command.
+/// The command whose options are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(super) enum OptionsFor {
     Set,
     GetEx,
     MSetEx,
 }
 
-/// What must be true of a key before it is set.
+/// The condition for setting a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Condition<'a> {
     #[default]
@@ -30,29 +30,29 @@ pub(super) enum Condition<'a> {
     Equals(&'a [u8]),
 }
 
-/// What becomes of a key's expiry.
+/// The effect on a key's expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Lifetime {
-    /// No option was given: SET takes the expiry away, GETEX lets it be.
+    /// No option was given: SET removes the expiry, GETEX keeps it.
     #[default]
-    Unsaid,
+    Unspecified,
     /// KEEPTTL
     Keep,
     /// PERSIST
     Persist,
-    /// EX, PX, EXAT, PXAT: Unix time in milliseconds, perhaps in the past.
+    /// EX, PX, EXAT, PXAT: Unix time in milliseconds, possibly in the past.
     Until(i64),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options<'a> {
     pub condition: Condition<'a>,
-    /// GET: answer the old value.
+    /// GET: return the old value.
     pub get: bool,
     pub lifetime: Lifetime,
 }
 
-/// How a time is written down.
+/// The unit and base of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// EX
@@ -78,8 +78,8 @@ impl Unit {
     }
 }
 
-/// The Unix time in milliseconds that `text` means at `now` (the same unit). `command` is named
-/// in the error for a time that is not positive or beyond 64 bits.
+/// The Unix time in milliseconds of `text` in `unit`. `now` is in Unix milliseconds. `command`
+/// appears in the error for a time that is not positive or overflows 64 bits.
 pub(super) fn expiry(text: &[u8], unit: Unit, now: i64, command: &str) -> Result<i64, Error> {
     let n = num::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
     let at = match unit {
@@ -92,9 +92,9 @@ pub(super) fn expiry(text: &[u8], unit: Unit, now: i64, command: &str) -> Result
     at.ok_or_else(|| Error::owned(format!("ERR invalid expire time in '{command}' command")))
 }
 
-/// A lifetime as its words say it, the time not yet understood.
+/// A parsed lifetime option, its time not yet converted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said<'a> {
+enum LifetimeOption<'a> {
     Nothing,
     Keep,
     Persist,
@@ -102,78 +102,86 @@ enum Said<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options `words` of a command executed at `now` (Unix milliseconds).
-    pub fn parse(words: &[&'a [u8]], asking: Asking, now: i64) -> Result<Self, Error> {
+    /// Parses the options `words` of a command executed at `now` (Unix milliseconds).
+    pub fn parse(words: &[&'a [u8]], options_for: OptionsFor, now: i64) -> Result<Self, Error> {
         let mut options = Options::default();
-        let mut said = Said::Nothing;
+        let mut lifetime_option = LifetimeOption::Nothing;
         let mut rest = words.iter().copied();
         while let Some(word) = rest.next() {
             if let Some(unit) = Unit::of(word) {
                 let text = rest.next().ok_or(SYNTAX)?;
-                match said {
-                    Said::Nothing => {}
-                    Said::Until(before, _) if before == unit => {}
-                    Said::Until(..) | Said::Keep | Said::Persist => return Err(SYNTAX),
+                match lifetime_option {
+                    LifetimeOption::Nothing => {}
+                    LifetimeOption::Until(before, _) if before == unit => {}
+                    LifetimeOption::Until(..) | LifetimeOption::Keep | LifetimeOption::Persist => {
+                        return Err(SYNTAX);
+                    }
                 }
-                said = Said::Until(unit, text);
-            } else if let Some(lifetime) = lifetime_word(word, asking) {
-                if said != Said::Nothing && said != lifetime {
+                lifetime_option = LifetimeOption::Until(unit, text);
+            } else if let Some(lifetime) = lifetime_word(word, options_for) {
+                if lifetime_option != LifetimeOption::Nothing && lifetime_option != lifetime {
                     return Err(SYNTAX);
                 }
-                said = lifetime;
-            } else if asking == Asking::Set && word.eq_ignore_ascii_case(b"GET") {
+                lifetime_option = lifetime;
+            } else if options_for == OptionsFor::Set && word.eq_ignore_ascii_case(b"GET") {
                 options.get = true;
             } else {
-                let condition = condition_word(word, asking, &mut rest)?;
-                let again = condition == options.condition
+                let condition = condition_word(word, options_for, &mut rest)?;
+                let repeated = condition == options.condition
                     && !matches!(options.condition, Condition::Equals(_));
-                if options.condition != Condition::Always && !again {
+                if options.condition != Condition::Always && !repeated {
                     return Err(SYNTAX);
                 }
                 options.condition = condition;
             }
         }
-        options.lifetime = match said {
-            Said::Nothing => Lifetime::Unsaid,
-            Said::Keep => Lifetime::Keep,
-            Said::Persist => Lifetime::Persist,
-            Said::Until(unit, text) => Lifetime::Until(expiry(text, unit, now, asking.name())?),
+        options.lifetime = match lifetime_option {
+            LifetimeOption::Nothing => Lifetime::Unspecified,
+            LifetimeOption::Keep => Lifetime::Keep,
+            LifetimeOption::Persist => Lifetime::Persist,
+            LifetimeOption::Until(unit, text) => {
+                Lifetime::Until(expiry(text, unit, now, options_for.name())?)
+            }
         };
         Ok(options)
     }
 }
 
-fn lifetime_word(word: &[u8], asking: Asking) -> Option<Said<'static>> {
-    match asking {
-        Asking::Set | Asking::MSetEx => word.eq_ignore_ascii_case(b"KEEPTTL").then_some(Said::Keep),
-        Asking::GetEx => word.eq_ignore_ascii_case(b"PERSIST").then_some(Said::Persist),
+fn lifetime_word(word: &[u8], options_for: OptionsFor) -> Option<LifetimeOption<'static>> {
+    match options_for {
+        OptionsFor::Set | OptionsFor::MSetEx => {
+            word.eq_ignore_ascii_case(b"KEEPTTL").then_some(LifetimeOption::Keep)
+        }
+        OptionsFor::GetEx => {
+            word.eq_ignore_ascii_case(b"PERSIST").then_some(LifetimeOption::Persist)
+        }
     }
 }
 
 fn condition_word<'a>(
     word: &[u8],
-    asking: Asking,
+    options_for: OptionsFor,
     rest: &mut impl Iterator<Item = &'a [u8]>,
 ) -> Result<Condition<'a>, Error> {
-    if asking == Asking::GetEx {
+    if options_for == OptionsFor::GetEx {
         Err(SYNTAX)
     } else if word.eq_ignore_ascii_case(b"NX") {
         Ok(Condition::Absent)
     } else if word.eq_ignore_ascii_case(b"XX") {
         Ok(Condition::Present)
-    } else if asking == Asking::Set && word.eq_ignore_ascii_case(b"IFEQ") {
+    } else if options_for == OptionsFor::Set && word.eq_ignore_ascii_case(b"IFEQ") {
         rest.next().map(Condition::Equals).ok_or(SYNTAX)
     } else {
         Err(SYNTAX)
     }
 }
 
-impl Asking {
+impl OptionsFor {
     fn name(self) -> &'static str {
         match self {
-            Asking::Set => "set",
-            Asking::GetEx => "getex",
-            Asking::MSetEx => "msetex",
+            OptionsFor::Set => "set",
+            OptionsFor::GetEx => "getex",
+            OptionsFor::MSetEx => "msetex",
         }
     }
 }
@@ -184,23 +192,23 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
-    fn parse(text: &str, asking: Asking) -> Result<Options<'_>, Error> {
+    fn parse(text: &str, options_for: OptionsFor) -> Result<Options<'_>, Error> {
         let words: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
-        Options::parse(&words, asking, NOW)
+        Options::parse(&words, options_for, NOW)
     }
 
     #[test]
-    fn what_each_command_accepts() {
-        use Asking::{GetEx, MSetEx, Set};
+    fn each_command_accepts_its_options() {
+        use OptionsFor::{GetEx, MSetEx, Set};
         let plain = Options::default();
         let with = |condition, get, lifetime| Options { condition, get, lifetime };
         let until = |at| Options { lifetime: Lifetime::Until(at), ..plain };
         let cases = [
             ("", Set, plain),
-            ("nx", Set, with(Condition::Absent, false, Lifetime::Unsaid)),
-            ("NX NX GET get", Set, with(Condition::Absent, true, Lifetime::Unsaid)),
+            ("nx", Set, with(Condition::Absent, false, Lifetime::Unspecified)),
+            ("NX NX GET get", Set, with(Condition::Absent, true, Lifetime::Unspecified)),
             ("XX KEEPTTL keepttl", MSetEx, with(Condition::Present, false, Lifetime::Keep)),
-            ("IFEQ NX GET", Set, with(Condition::Equals(b"NX"), true, Lifetime::Unsaid)),
+            ("IFEQ NX GET", Set, with(Condition::Equals(b"NX"), true, Lifetime::Unspecified)),
             (
                 "IFEQ EX EX 5",
                 Set,
@@ -215,15 +223,15 @@ mod tests {
             ("EXAT 9223372036854775", Set, until(9_223_372_036_854_775_000)),
             ("PX 9223372036853775807", Set, until(i64::MAX)),
         ];
-        for (text, asking, want) in cases {
-            assert_eq!(parse(text, asking), Ok(want), "{text}");
+        for (text, options_for, want) in cases {
+            assert_eq!(parse(text, options_for), Ok(want), "{text}");
         }
     }
 
     #[test]
     fn syntax_errors_come_first() {
-        use Asking::{GetEx, MSetEx, Set};
-        for (text, asking) in [
+        use OptionsFor::{GetEx, MSetEx, Set};
+        for (text, options_for) in [
             ("NX XX", Set),
             ("XX NX", MSetEx),
             ("IFEQ a IFEQ a", Set),
@@ -245,14 +253,14 @@ mod tests {
             ("EX abc nonsense", Set),
             ("EX 0 nonsense", GetEx),
         ] {
-            assert_eq!(parse(text, asking), Err(SYNTAX), "{text}");
+            assert_eq!(parse(text, options_for), Err(SYNTAX), "{text}");
         }
     }
 
     #[test]
-    fn times_that_are_none() {
+    fn invalid_times_are_errors() {
         for text in ["EX abc", "PX 1.5", "EXAT 01", "NX PXAT 9223372036854775808"] {
-            assert_eq!(parse(text, Asking::Set), Err(NOT_AN_INTEGER), "{text}");
+            assert_eq!(parse(text, OptionsFor::Set), Err(NOT_AN_INTEGER), "{text}");
         }
         for text in [
             "EX 0",
@@ -263,7 +271,7 @@ mod tests {
             "EXAT 9223372036854776",
             "PX 9223372036853775808",
         ] {
-            let error = parse(text, Asking::MSetEx).unwrap_err();
+            let error = parse(text, OptionsFor::MSetEx).unwrap_err();
             assert_eq!(error.0, &b"ERR invalid expire time in 'msetex' command"[..], "{text}");
         }
     }

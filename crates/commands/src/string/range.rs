@@ -1,6 +1,6 @@
-//! Parts of a value, and its length: APPEND, GETRANGE (SUBSTR), SETRANGE, STRLEN.
+//! APPEND, GETRANGE (SUBSTR), SETRANGE, STRLEN: parts of a value, and its length.
 
-use super::{TOO_LONG, answer, string};
+use super::{TOO_LONG, string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -19,7 +19,7 @@ pub const APPEND: Command = Command {
         acl: &[],
         group: Group::String,
         since: "2.0.0",
-        summary: "Adds a string to the end of a key's value, or makes the key.",
+        summary: "Appends a string to a key's value. Creates the key if it does not exist.",
         complexity: "O(1), amortized over many appends of short strings.",
         syntax: "key value",
         history: &[],
@@ -37,8 +37,8 @@ pub const GETRANGE: Command = Command {
         flags: Flags::READONLY,
         keys: &keys::one(&["RO", "ACCESS"]),
         since: "2.4.0",
-        summary: "Answers a part of a key's string value.",
-        complexity: "O(N) where N is the length of the answer.",
+        summary: "Returns a part of a key's string value.",
+        complexity: "O(N) where N is the length of the reply.",
         syntax: "key start:integer end:integer",
         ..APPEND.spec
     },
@@ -51,7 +51,7 @@ pub const SUBSTR: Command = Command {
         name: "substr",
         flags: GETRANGE.spec.flags,
         since: "1.0.0",
-        summary: "Answers a part of a key's string value: GETRANGE by its old name.",
+        summary: "Returns a part of a key's string value. The old name of GETRANGE.",
         ..GETRANGE.spec
     },
     ..GETRANGE
@@ -64,8 +64,8 @@ pub const SETRANGE: Command = Command {
         flags: Flags::WRITE.or(Flags::DENYOOM),
         keys: &keys::one(&["RW", "UPDATE"]),
         since: "2.2.0",
-        summary: "Writes a string over a part of a key's value, or makes the key.",
-        complexity: "O(N) where N is the length of the given string, plus what the value grows.",
+        summary: "Overwrites a part of a key's value. Creates the key if it does not exist.",
+        complexity: "O(N) where N is the length of the given string plus the growth of the value.",
         syntax: "key offset:integer value",
         ..APPEND.spec
     },
@@ -80,7 +80,7 @@ pub const STRLEN: Command = Command {
         flags: Flags::READONLY.or(Flags::FAST),
         keys: &keys::one(&["RO"]),
         since: "2.2.0",
-        summary: "Answers the length of a key's string value.",
+        summary: "Returns the length of a key's string value.",
         complexity: "O(1)",
         syntax: "key",
         ..APPEND.spec
@@ -89,11 +89,10 @@ pub const STRLEN: Command = Command {
     ..APPEND
 };
 
-/// Bytes of a string that are copied in the time in which one element of a collection is looked at:
-/// see [`Ctx::weigh`].
+/// Bytes of a string copied in the time of one element of a collection: see [`Ctx::weigh`].
 pub const BYTES_PER_ELEMENT: usize = 1024;
 
-/// The work of changing a part of the string of `record`, which is copied if others share it, for
+/// The work of changing a part of the string of `record`, which is copied if it is shared, for
 /// [`Ctx::weigh`]. O(1).
 pub fn change_work(record: &Record) -> usize {
     edit_work(record, 0) / BYTES_PER_ELEMENT
@@ -112,7 +111,7 @@ fn append(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         Some(old) => {
             let end = string(&old)?.len();
-            let len = grown(end, tail.len(), ctx.settings.max_string)?;
+            let len = checked_end(end, tail.len(), ctx.settings.max_string)?;
             let work = edit_work(&old, len);
             ctx.weigh(work / BYTES_PER_ELEMENT)?;
             ctx.db.update(&key, |old| strings::append(old, tail));
@@ -137,7 +136,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.reply.int(old.map_or(0, |(len, _)| len) as i64);
         return Ok(());
     }
-    let end = grown(at, part.len(), ctx.settings.max_string)?;
+    let end = checked_end(at, part.len(), ctx.settings.max_string)?;
     if let Some((_, work)) = old {
         ctx.weigh(work / BYTES_PER_ELEMENT)?;
     }
@@ -154,8 +153,8 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The end of `len` bytes written at `at`, if a string may reach that far.
-fn grown(at: usize, len: usize, max: usize) -> Result<usize, Error> {
+/// The end of `len` bytes written at `at`, or the error if it exceeds `max`.
+fn checked_end(at: usize, len: usize, max: usize) -> Result<usize, Error> {
     at.checked_add(len).filter(|end| *end <= max).ok_or(TOO_LONG)
 }
 
@@ -168,9 +167,9 @@ fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let mut room = Digits::new();
     let text = string(&record)?.text(&mut room);
-    match part(start, end, text.len()) {
-        // The whole of a large value needs no copy.
-        whole if whole.len() == text.len() => answer(ctx.reply, &record)?,
+    match clamp_range(start, end, text.len()) {
+        // A whole large value is sent without a copy.
+        whole if whole.len() == text.len() => write_string(ctx.reply, &record)?,
         part => {
             ctx.lane.weigh(part.len() / BYTES_PER_ELEMENT, &mut ctx.pause)?;
             match text.slice_from(part.start).get(..part.len()) {
@@ -182,10 +181,10 @@ fn getrange(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// The part from `start` to `end` (the last byte that belongs to it) of `len` bytes; negative
-/// numbers count from the end. What lies beyond an end means that end, so that a part wholly
-/// before the beginning is the first byte; only -3 to -5 and the like are nothing at all.
-fn part(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
+/// The range from `start` to `end` (inclusive) of `len` bytes. Negative numbers count from the end.
+/// Positions are clamped to the value, so a range entirely before the beginning is the first byte.
+/// Only reversed ranges of negative positions, such as -3 to -5, are empty.
+fn clamp_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     if len == 0 || (start < 0 && end < 0 && start > end) {
         return 0..0;
     }
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts() {
+    fn ranges_are_clamped() {
         for (start, end, len, want) in [
             (0, -1, 5, 0..5),
             (1, 2, 5, 1..3),
@@ -229,14 +228,14 @@ mod tests {
             (i64::MAX, i64::MAX, 5, 0..0),
             (i64::MIN, i64::MIN, 5, 0..1),
         ] {
-            assert_eq!(part(start, end, len), want, "{start} {end} {len}");
+            assert_eq!(clamp_range(start, end, len), want, "{start} {end} {len}");
         }
     }
 
     #[test]
     fn lengths_are_limited() {
-        assert_eq!(grown(3, 2, 5), Ok(5));
-        assert_eq!(grown(3, 3, 5), Err(TOO_LONG));
-        assert_eq!(grown(usize::MAX, 2, 5), Err(TOO_LONG));
+        assert_eq!(checked_end(3, 2, 5), Ok(5));
+        assert_eq!(checked_end(3, 3, 5), Err(TOO_LONG));
+        assert_eq!(checked_end(usize::MAX, 2, 5), Err(TOO_LONG));
     }
 }

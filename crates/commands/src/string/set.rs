@@ -1,10 +1,10 @@
-//! SET and its elder relatives: SETNX, SETEX, PSETEX, GETSET.
+//! SET and the older SETNX, SETEX, PSETEX, GETSET.
 //!
-//! All of them are one function, [`store`]: look at the key, decide, write, with one lookup and,
-//! when the value keeps its length, without an allocation.
+//! All of them use one function, [`store`]. It takes one lookup, and no allocation if the new value
+//! has the same size.
 
-use super::options::{Asking, Condition, Lifetime, Options, Unit, expiry};
-use super::{answer, string};
+use super::options::{Condition, Lifetime, Options, OptionsFor, Unit, expiry};
+use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -24,12 +24,12 @@ pub const SET: Command = Command {
             flags: &["RW", "ACCESS", "UPDATE", "VARIABLE_FLAGS"],
             begin: Begin::Index(1),
             find: Find::Range { last: 0, step: 1, limit: 0 },
-            notes: "RW and ACCESS since `GET` reads the old value",
+            notes: "RW and ACCESS because `GET` reads the old value",
         }],
         acl: &[],
         group: Group::String,
         since: "1.0.0",
-        summary: "Gives a key a string value, whatever it held before.",
+        summary: "Sets the string value of a key, whatever its old type.",
         complexity: "O(1)",
         syntax: "key value [condition=(nx=NX@2.6.12|xx=XX@2.6.12|IFEQ comparison-value@8.1.0)] \
                  [get=GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12|\
@@ -39,7 +39,7 @@ pub const SET: Command = Command {
             ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
             ("6.0.0", "Option `KEEPTTL`."),
             ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
-            ("7.0.0", "`NX` and `GET` may be given together."),
+            ("7.0.0", "`NX` and `GET` can be combined."),
             ("8.1.0", "Option `IFEQ`."),
         ],
         tips: &[],
@@ -55,7 +55,7 @@ pub const SETNX: Command = Command {
         arity: 3,
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
         keys: &keys::one(&["OW", "INSERT"]),
-        summary: "Gives a key a string value unless the key exists.",
+        summary: "Sets the string value of a key unless the key exists.",
         syntax: "key value",
         history: &[],
         ..SET.spec
@@ -71,7 +71,7 @@ pub const SETEX: Command = Command {
         flags: SET.spec.flags,
         keys: &keys::one(&["OW", "UPDATE"]),
         since: "2.0.0",
-        summary: "Gives a key a string value and a time to live in seconds.",
+        summary: "Sets the string value of a key and its time to live in seconds.",
         syntax: "key seconds:integer value",
         history: &[],
         ..SET.spec
@@ -85,7 +85,7 @@ pub const PSETEX: Command = Command {
         name: "psetex",
         flags: SETEX.spec.flags,
         since: "2.6.0",
-        summary: "Gives a key a string value and a time to live in milliseconds.",
+        summary: "Sets the string value of a key and its time to live in milliseconds.",
         syntax: "key milliseconds:integer value",
         ..SETEX.spec
     },
@@ -99,7 +99,7 @@ pub const GETSET: Command = Command {
         arity: 3,
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
         keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
-        summary: "Gives a key a string value and answers the one that it had.",
+        summary: "Sets the string value of a key and returns the old value.",
         syntax: "key value",
         history: &[],
         ..SET.spec
@@ -111,7 +111,7 @@ pub const GETSET: Command = Command {
 fn set(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = match ctx.args {
         [_, _, _] => Options::default(),
-        args => Options::parse(&args[3..], Asking::Set, ctx.now_ms())?,
+        args => Options::parse(&args[3..], OptionsFor::Set, ctx.now_ms())?,
     };
     let stored = store(ctx, 2, options)?;
     match (options.get, stored) {
@@ -149,14 +149,14 @@ fn getset(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Sets the key at argument 1 to the value at argument `at` if the condition holds; whether it did. With `get` the old value,
-/// or null, is the reply.
+/// Sets the key at argument 1 to the value at argument `at` if the condition holds. Returns whether
+/// it did. With `get`, writes the old value or null as the reply.
 #[inline]
 fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Error> {
     let key = ctx.key(1);
     let value = ctx.value(at);
-    // Set and over at once: all that may happen is that the old value goes.
-    let over = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
+    // The new value would expire at once, so SET only removes the old value.
+    let expired_at_once = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
     if options.get && ctx.db.turn.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
         ctx.notify(Classes::MISS, "keymiss", &key);
     }
@@ -167,26 +167,26 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
         found = old.is_some();
         if options.get {
             match &old {
-                Some(old) => result = answer(reply, old).map(|()| false),
+                Some(old) => result = write_string(reply, old).map(|()| false),
                 None => reply.null(),
             }
         }
         if result.is_ok() {
-            result = holds(options.condition, old.as_deref());
+            result = condition_holds(options.condition, old.as_deref());
         }
         match result {
-            Ok(true) if over => Change::Remove,
+            Ok(true) if expired_at_once => Change::Remove,
             Ok(true) => write(&key, value, options.lifetime, old, clock),
             Ok(false) | Err(_) => Change::Nothing,
         }
     });
     if let Ok(true) = result {
         if !ctx.db.turn.effects.wanted().is_none() {
-            tell(ctx, &key, options.lifetime, over, found);
+            notify_effects(ctx, &key, options.lifetime, expired_at_once, found);
         }
         let until = matches!(options.lifetime, Lifetime::Until(_));
-        if (options.get || until) && (found || !over) && ctx.is_logged() {
-            log(ctx, &key, at, options.lifetime, over);
+        if (options.get || until) && (found || !expired_at_once) && ctx.is_logged() {
+            log(ctx, &key, at, options.lifetime, expired_at_once);
         }
     }
     let tally = &mut ctx.db.turn.tally;
@@ -195,17 +195,23 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
         tally.misses += u64::from(!found);
     }
     if let Ok(true) = result {
-        tally.expired += u64::from(over && found);
-        tally.dirty += u64::from(!over || found);
+        tally.expired += u64::from(expired_at_once && found);
+        tally.dirty += u64::from(!expired_at_once || found);
     }
     result
 }
 
-/// Tells of a key that was set; `over`: for no time, so that all that has happened is that the value
-/// that was `found` is gone.
+/// Sends the notifications for a key that was set. With `expired_at_once`, the new value expired at
+/// once, and the only effect is the removal of the old value, if one was `found`.
 #[cold]
-fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found: bool) {
-    if !over {
+fn notify_effects(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    lifetime: Lifetime,
+    expired_at_once: bool,
+    found: bool,
+) {
+    if !expired_at_once {
         ctx.notify(Classes::STRING, "set", key);
         if let Lifetime::Until(_) = lifetime {
             ctx.notify(Classes::GENERIC, "expire", key);
@@ -215,11 +221,10 @@ fn tell(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, over: bool, found:
     }
 }
 
-/// Logs what was done: SET of the value at argument `value`, in words that mean the same at any time
-/// and answer nothing.
+/// Logs a SET of the value at argument `value`, with an absolute time and without GET.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over: bool) {
-    if over {
+fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, expired_at_once: bool) {
+    if expired_at_once {
         return ctx.log_expired(key);
     }
     let name = if ctx.is(0, "set") { ctx.arg(0) } else { Arg::Bytes(b"SET") };
@@ -230,7 +235,7 @@ fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over:
             text = at.to_string();
             words.extend([Arg::Bytes(b"PXAT"), Arg::Bytes(text.as_bytes())]);
         }
-        Lifetime::Unsaid | Lifetime::Keep | Lifetime::Persist => {
+        Lifetime::Unspecified | Lifetime::Keep | Lifetime::Persist => {
             let mut options = (3..ctx.args.len()).filter(|i| *i != value);
             while let Some(i) = options.next() {
                 if !ctx.is(i, "get") {
@@ -246,7 +251,7 @@ fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, value: usize, lifetime: Lifetime, over:
 }
 
 #[inline]
-fn holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> {
+fn condition_holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> {
     Ok(match (condition, old) {
         (Condition::Always, _) => true,
         (Condition::Absent, old) => old.is_none(),
@@ -258,7 +263,7 @@ fn holds(condition: Condition<'_>, old: Option<&Record>) -> Result<bool, Error> 
     })
 }
 
-/// Sets `key`, which holds `old`, to `value`.
+/// Sets `key` to `value`; `old` is its current record.
 #[inline]
 pub(super) fn write(
     key: &Key<'_>,
@@ -270,7 +275,7 @@ pub(super) fn write(
     let expiry = match lifetime {
         Lifetime::Until(at) => Some(at),
         Lifetime::Keep => old.as_ref().and_then(|old| old.expiry()),
-        Lifetime::Unsaid | Lifetime::Persist => None,
+        Lifetime::Unspecified | Lifetime::Persist => None,
     };
     let Some(mut old) = old else {
         return Change::Store(record(key.bytes, value, expiry, clock));

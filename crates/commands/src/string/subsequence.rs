@@ -1,32 +1,32 @@
 //! The longest common subsequence of two byte strings, 64 columns at a time.
 //!
-//! The textbook fills a table `L` where `L[i][j]` is the length for the first `i` bytes of `a`
-//! and the first `j` of `b`. Neighbours in a row differ by 0 or 1, so a row is fully described
-//! by one bit per column, and the next row follows from it by a few operations on whole words:
-//! Crochemore, Iliopoulos, Pinzon, Reid, "A fast and practical bit-vector algorithm for the
-//! longest common subsequence problem" (2001); in Hyyrö's form (2004), where `V` has a 0 at
-//! every column at which the length grows and `M` a 1 where `b` has the row's byte:
+//! The textbook algorithm fills a table `L`. `L[i][j]` is the length for the first `i` bytes of `a`
+//! and the first `j` bytes of `b`. Neighbours in a row differ by 0 or 1, so one bit per column
+//! describes a row, and a few operations on whole words give the next row: Crochemore, Iliopoulos,
+//! Pinzon, Reid, "A fast and practical bit-vector algorithm for the longest common subsequence
+//! problem" (2001), in Hyyrö's form (2004). `V` has a 0 at every column at which the length grows,
+//! and `M` has a 1 where `b` has the row's byte:
 //!
 //! ```text
 //!   U = V & M        V' = (V + U) | (V - U)
 //! ```
 //!
-//! That is some 50 times faster than the table. Keeping the rows takes one bit per cell instead
-//! of 32, and they are all that walking back needs. At a cell where the bytes differ, `L[i][j]`
-//! is the larger of its neighbours above and to the left. Clients see which way a tie goes: up
-//! only if the one above is strictly larger. It is exactly if the length grows from the left
-//! neighbour to this cell, because then only the one above can have been the larger; so the
-//! cell's own bit decides.
+//! This is about 50 times faster than the table. The stored rows take one bit per cell instead of
+//! 32, and the walk back needs nothing else. At a cell where the bytes differ, `L[i][j]` is the
+//! larger of the neighbours above and to the left. Clients can see how ties are broken: the walk
+//! goes up only if the upper neighbour is strictly larger. That holds exactly if the length grows
+//! from the left neighbour to this cell, because then only the upper neighbour can be the larger
+//! one. So the cell's own bit decides.
 
 use std::collections::TryReserveError;
 
 const BITS: usize = u64::BITS as usize;
 
-/// For each byte value that occurs in `a`: in which columns `b` has it.
+/// For each byte value in `a`, the columns of `b` that have it.
 struct Masks {
-    /// One row of words for each such value.
+    /// A row of words for each value.
     words: Vec<u64>,
-    /// Where a value's row starts.
+    /// The start of each value's row.
     row_of: [usize; 256],
     width: usize,
 }
@@ -54,14 +54,14 @@ impl Masks {
         Ok(Masks { words, row_of, width })
     }
 
-    /// The columns of `byte`, one of `a`'s.
+    /// The columns of `byte`, which must occur in `a`.
     fn of(&self, byte: u8) -> &[u64] {
         let row = self.row_of[usize::from(byte)];
         &self.words[row..row + self.width]
     }
 }
 
-/// Turns the row above into the next one.
+/// Computes the next row in place.
 fn step(row: &mut [u64], mask: &[u64]) {
     let mut carry = false;
     for (v, m) in row.iter_mut().zip(mask) {
@@ -73,13 +73,13 @@ fn step(row: &mut [u64], mask: &[u64]) {
     }
 }
 
-/// The columns at which the length grows. Bits behind the last column stay 1: no mask has them,
-/// and `V - U` keeps them when a carry runs over them.
+/// The number of columns at which the length grows. Bits after the last column stay 1: no mask has
+/// them, and `V - U` keeps them when a carry passes them.
 fn growth(row: &[u64]) -> usize {
     row.iter().map(|v| v.count_zeros() as usize).sum()
 }
 
-/// The row above the first.
+/// The row above the first one.
 fn top(width: usize) -> Result<Vec<u64>, TryReserveError> {
     let mut row = Vec::new();
     row.try_reserve_exact(width)?;
@@ -90,9 +90,9 @@ fn top(width: usize) -> Result<Vec<u64>, TryReserveError> {
 /// The length of the longest common subsequence. O(a × b / 64) time.
 ///
 /// # Errors
-/// There is no memory for some 32 bytes per byte of the longer string (at worst).
+/// The allocation of up to 32 bytes per byte of the longer string fails.
 pub(super) fn length(a: &[u8], b: &[u8]) -> Result<usize, TryReserveError> {
-    // The length is the same both ways round: few long rows take fewer steps.
+    // The length is symmetric. Few long rows take fewer steps than many short ones.
     let (a, b) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let masks = Masks::new(a, b)?;
     let mut row = top(masks.width)?;
@@ -102,7 +102,7 @@ pub(super) fn length(a: &[u8], b: &[u8]) -> Result<usize, TryReserveError> {
     Ok(growth(&row))
 }
 
-/// Bytes that the two strings have in common: `len` of them from `a` and from `b` on.
+/// A common run of `len` bytes, at `a` and `b` in the two strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub a: usize,
@@ -110,12 +110,12 @@ pub(super) struct Run {
     pub len: usize,
 }
 
-/// Passes the runs that make up a longest common subsequence to `each`, the last one first, and
-/// returns its length. Of several such subsequences it is the one that clients are used to.
-/// O(a × b / 64) time, one bit of memory for every pair of bytes.
+/// Passes the runs of a longest common subsequence to `each`, the last one first, and returns its
+/// length. Of several such subsequences, it takes the one that the reference returns. O(a × b / 64)
+/// time, one bit of memory for every pair of bytes.
 ///
 /// # Errors
-/// There is no memory for the rows.
+/// The allocation of the rows fails.
 pub(super) fn runs(
     a: &[u8],
     b: &[u8],
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use weft_keyspace::turn::Rng;
 
-    /// The textbook's table and the walk back through it.
+    /// The textbook algorithm: the table and the walk back through it.
     fn by_table(a: &[u8], b: &[u8]) -> (usize, Vec<(usize, usize)>) {
         let mut l = vec![vec![0usize; b.len() + 1]; a.len() + 1];
         for i in 1..=a.len() {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_as_by_table() {
+    fn bits_agree_with_the_table() {
         let mut rng = Rng::new(7);
         let mut text = |max: u64, letters: u64| -> Vec<u8> {
             (0..rng.next() % max).map(|_| b'a' + (rng.next() % letters) as u8).collect()

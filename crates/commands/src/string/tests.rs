@@ -1,4 +1,4 @@
-//! What the string commands answer, count and leave behind.
+//! Replies, counters and effects of the string commands.
 
 use crate::testing::Bench;
 use weft_keyspace::{Db, Tally};
@@ -6,7 +6,7 @@ use weft_resp::reply::SHARE_FROM;
 
 const NOW: i64 = 1_700_000_000_000;
 
-/// What `line` answers, and what it adds to (dirty, hits, misses, expired).
+/// The reply to `line`, and its additions to (dirty, hits, misses, expired).
 fn counted(bench: &mut Bench, line: &str) -> (String, (u64, u64, u64, u64)) {
     bench.turn.tally = Tally::default();
     let reply = bench.run(line);
@@ -15,7 +15,7 @@ fn counted(bench: &mut Bench, line: &str) -> (String, (u64, u64, u64, u64)) {
 }
 
 #[test]
-fn set_counts_what_it_does() {
+fn set_counts_its_effects() {
     let cases = [
         // (value before, options, reply, counts)
         (Some("a"), "", "+OK|", (1, 0, 0, 0)),
@@ -76,13 +76,13 @@ fn lifetimes() {
     ]);
     assert_eq!(counted(&mut bench, "getex k EXAT 1"), ("$1|v|".into(), (1, 1, 0, 1)));
     assert_eq!(counted(&mut bench, "getex k EXAT 1"), ("$-1|".into(), (0, 0, 1, 0)));
-    // Stored although it is over, and met as expired by the second pair.
+    // Stored although expired; the second pair then finds it expired.
     assert_eq!(counted(&mut bench, "msetex 2 k a k b PXAT 1"), (":1|".into(), (2, 0, 0, 1)));
     bench.expect(&[("get k", "$-1|")]);
 }
 
 #[test]
-fn several_keys_at_once() {
+fn several_keys_in_one_request() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[
         ("mset a 1 b 2 a 3", "+OK|"),
@@ -101,7 +101,7 @@ fn several_keys_at_once() {
         ("msetex 1 a x b y", "-ERR syntax error|"),
         ("mget a b d", "*3|$1|x|$1|y|$-1|"),
     ]);
-    // More keys than are fetched at a time, with the block ending on the last one, or not.
+    // More keys than one prefetch block, with and without a partial last block.
     for n in [16, 32, 50] {
         let pairs: String = (0..n).map(|i| format!(" key{i} {}", i * i)).collect();
         assert_eq!(counted(&mut bench, &format!("mset{pairs}")), ("+OK|".into(), (n, 0, 0, 0)));
@@ -184,7 +184,7 @@ fn large_values_stay_whole() {
 }
 
 #[test]
-fn lcs_reports_and_refuses() {
+fn lcs_replies_and_errors() {
     let mut bench = Bench::new(NOW);
     let runs = "*3|*2|:4|:7|*2|:5|:8|:4|*3|*2|:2|:3|*2|:0|:1|:2|";
     bench.expect(&[
@@ -199,7 +199,7 @@ fn lcs_reports_and_refuses() {
     ]);
     let all = bench.run("lcs a b IDX WITHMATCHLEN MINMATCHLEN -1");
     assert_eq!(all, format!("*4|$7|matches|*2|{runs}$3|len|:6|"));
-    // Nine rows and ten columns of four bytes.
+    // The reference's table would have nine rows and ten columns of four bytes.
     bench.settings.max_string = 360;
     assert_eq!(bench.run("lcs a b LEN"), ":6|");
     bench.settings.max_string = 359;
@@ -217,13 +217,13 @@ fn delifeq_compares_first() {
     bench.expect(&[("exists n s", ":0|")]);
 }
 
-/// Where the value of `key` is in memory.
+/// The address of the value of `key`.
 fn address(bench: &mut Bench, key: &[u8]) -> *const u8 {
     let mut inside = weft_keyspace::Outside::new(&bench.ks, 0).enter();
-    let guard = inside.world(&mut bench.turn).expect("nobody else");
+    let guard = inside.world(&mut bench.turn).expect("no shard is held");
     let mut db = Db::new(&guard, &mut bench.turn, bench.db);
     let key = db.key(key);
-    db.peek(&key).expect("it was set").payload().as_ptr()
+    db.peek(&key).expect("the key exists").payload().as_ptr()
 }
 
 #[test]

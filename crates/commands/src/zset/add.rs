@@ -1,6 +1,6 @@
-//! ZADD and ZINCRBY: elements added, or given other scores.
+//! ZADD and ZINCRBY: add elements or change their scores.
 //!
-//! ZINCRBY is ZADD with INCR, down to its errors: `ZINCRBY key NX 1` complains as ZADD would.
+//! ZINCRBY is ZADD with INCR, including its errors: `ZINCRBY key NX 1` returns the error of ZADD.
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_A_FLOAT, SYNTAX, WRONG_TYPE};
@@ -22,12 +22,12 @@ pub const ZADD: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "1.2.0",
-        summary: "Adds members with scores to a sorted set, or gives members other scores.",
+        summary: "Adds members with scores to a sorted set, or updates their scores.",
         complexity: "O(log(N)) for each member, in a set of N.",
         syntax: "key [condition=(nx=NX|xx=XX)]@3.0.2 [comparison=(gt=GT|lt=LT)]@6.2.0 \
                  [change=CH]@3.0.2 [increment=INCR]@3.0.2 data=(score:double member)...",
         history: &[
-            ("2.4.0", "Several members at once."),
+            ("2.4.0", "Accepts several members."),
             ("3.0.2", "The options XX, NX, CH and INCR."),
             ("6.2.0", "The options GT and LT."),
         ],
@@ -44,7 +44,7 @@ pub const ZINCRBY: Command = Command {
         arity: 4,
         flags: ZADD.spec.flags,
         keys: &keys::one(&["RW", "ACCESS", "UPDATE"]),
-        summary: "Adds a number to the score of a member; a missing one counts as 0.",
+        summary: "Adds a number to the score of a member; a missing member counts as 0.",
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key increment:integer member",
         history: &[],
@@ -71,12 +71,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the options behind the key; returns what follows them.
+    /// Parses the options after the key. Returns the arguments after them.
     #[inline]
     fn parse<'s, 'a>(mut args: &'s [&'a [u8]], incr: bool) -> (Options, &'s [&'a [u8]]) {
         let mut options = Options { incr, ..Options::default() };
         while let [word, rest @ ..] = args {
-            // No score is as short and begins like one of these.
+            // A longer word is a score.
             let mut upper = [0; 4];
             let Some(room) = upper.get_mut(..word.len()) else { break };
             room.copy_from_slice(word);
@@ -109,19 +109,19 @@ impl Options {
     }
 }
 
-/// What became of the elements.
+/// The effect on the elements.
 #[derive(Default)]
 struct Tally {
     added: usize,
     updated: usize,
-    /// The score that the last element has now, unless a condition spoke against it.
+    /// The new score of the last element, unless a condition prevented the change.
     score: Option<f64>,
-    /// An increment led nowhere.
+    /// Whether an increment gave NaN.
     nan: bool,
 }
 
 impl Tally {
-    /// Gives one element its score as the options want it.
+    /// Changes the score of one element as the options demand.
     #[inline]
     fn apply(&mut self, edit: &mut Edit, member: &[u8], score: f64, o: Options, limits: &Limits) {
         let outcome = edit.change(member, limits, |old| {
@@ -153,7 +153,7 @@ fn add(ctx: &mut Ctx<'_>, incr: bool) -> CmdResult {
         return Err(SYNTAX);
     }
     options.check(pairs.len() / 2)?;
-    // All are read before the first is applied: the command does all of it or nothing.
+    // All scores are parsed before the first is applied: the command applies all of them or none.
     let mut elements: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(pairs.len() / 2);
     for pair in pairs.chunks_exact(2) {
         elements.push((parse_f64(pair[0]).ok_or(NOT_A_FLOAT)?, pair[1]));
@@ -161,7 +161,7 @@ fn add(ctx: &mut Ctx<'_>, incr: bool) -> CmdResult {
     add_elements(ctx, options, &elements)
 }
 
-/// Adds elements, of which there is one at least, to the set at argument 1, and answers as ZADD.
+/// Adds `elements` (at least one) to the set at argument 1 and replies like ZADD.
 pub(crate) fn add_elements(
     ctx: &mut Ctx<'_>,
     options: Options,

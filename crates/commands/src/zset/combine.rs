@@ -1,11 +1,11 @@
-//! Several sorted sets: union, intersection and difference, answered, counted or stored.
+//! Union, intersection and difference of several sorted sets, returned, counted or stored.
 //!
-//! Inputs may be sets as well, whose members all have the score 1. They are borrowed together under
-//! the command's guard; the result is a vector of elements, put in order once, and answered or
-//! made into a record when the borrows have ended: the destination may be an input.
+//! Inputs may also be sets, whose members have the score 1. All inputs are borrowed together under
+//! the command's guard. The result is a vector of elements, sorted once. It is returned or stored
+//! after the borrows end, because the destination may be an input.
 //!
-//! Scores of one member are put together in the order of the inputs' sizes, the smallest first,
-//! because the order shows in the last digits of a sum.
+//! The scores of a member are aggregated in the order of the inputs' sizes, the smallest first: the
+//! order affects the last digits of a sum.
 
 use super::range::store_elements;
 use super::{element, header};
@@ -39,7 +39,7 @@ pub const ZUNION: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "6.2.0",
-        summary: "Answers the union of sorted sets.",
+        summary: "Returns the union of sorted sets.",
         complexity: "O(N)+O(M*log(M)) for N elements of all sets and M in the result.",
         syntax: "numkeys:integer key... [WEIGHTS weight:integer...] \
                  [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)] [withscores=WITHSCORES]",
@@ -47,7 +47,7 @@ pub const ZUNION: Command = Command {
         tips: &[],
     },
     lock: Lock::Keys,
-    run: |ctx| answer(ctx, Operation::Union),
+    run: |ctx| reply_result(ctx, Operation::Union),
     subcommands: &[],
 };
 
@@ -55,12 +55,12 @@ pub const ZINTER: Command = Command {
     spec: Spec {
         name: "zinter",
         flags: ZUNION.spec.flags,
-        summary: "Answers the intersection of sorted sets.",
+        summary: "Returns the intersection of sorted sets.",
         complexity: "O(N*K)+O(M*log(M)) for the smallest of K sets with N elements and M in the \
                      result.",
         ..ZUNION.spec
     },
-    run: |ctx| answer(ctx, Operation::Inter),
+    run: |ctx| reply_result(ctx, Operation::Inter),
     ..ZUNION
 };
 
@@ -68,12 +68,12 @@ pub const ZDIFF: Command = Command {
     spec: Spec {
         name: "zdiff",
         flags: ZUNION.spec.flags,
-        summary: "Answers what is in the first of several sorted sets and in none of the others.",
+        summary: "Returns the members of the first sorted set that are in none of the others.",
         complexity: "O(N*K)+O(M*log(M)) for K sets, N elements in the first and M in the result.",
         syntax: "numkeys:integer key... [withscores=WITHSCORES]",
         ..ZUNION.spec
     },
-    run: |ctx| answer(ctx, Operation::Diff),
+    run: |ctx| reply_result(ctx, Operation::Diff),
     ..ZUNION
 };
 
@@ -113,7 +113,7 @@ pub const ZUNIONSTORE: Command = Command {
                  [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)]",
         ..ZUNION.spec
     },
-    run: |ctx| store(ctx, Operation::Union),
+    run: |ctx| store_result(ctx, Operation::Union),
     ..ZUNION
 };
 
@@ -125,7 +125,7 @@ pub const ZINTERSTORE: Command = Command {
         complexity: ZINTER.spec.complexity,
         ..ZUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, Operation::Inter),
+    run: |ctx| store_result(ctx, Operation::Inter),
     ..ZUNION
 };
 
@@ -134,12 +134,12 @@ pub const ZDIFFSTORE: Command = Command {
         name: "zdiffstore",
         flags: ZUNIONSTORE.spec.flags,
         since: "6.2.0",
-        summary: "Stores what is in the first of several sorted sets and in none of the others.",
+        summary: "Stores in a key the members of the first sorted set that are in none of the others.",
         complexity: ZDIFF.spec.complexity,
         syntax: "destination:key numkeys:integer key...",
         ..ZUNIONSTORE.spec
     },
-    run: |ctx| store(ctx, Operation::Diff),
+    run: |ctx| store_result(ctx, Operation::Diff),
     ..ZUNION
 };
 
@@ -155,15 +155,15 @@ enum Operation {
     Diff,
 }
 
-/// What a command does with its result.
+/// The use of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum Purpose {
     Answer,
     Count,
     Store,
 }
 
-/// How the scores of one member become one.
+/// The aggregation of the scores of one member.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -174,7 +174,7 @@ enum Aggregate {
 impl Aggregate {
     fn of(self, score: f64, other: f64) -> f64 {
         match self {
-            // Infinities of both signs make nothing.
+            // The sum of infinities of both signs is NaN, which counts as 0.
             Aggregate::Sum => number(score + other),
             Aggregate::Min if other < score => other,
             Aggregate::Max if other > score => other,
@@ -183,7 +183,7 @@ impl Aggregate {
     }
 }
 
-/// The score, or 0 where there is none.
+/// The score, or 0 if it is NaN.
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
@@ -221,9 +221,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Shows elements until `seen` breaks.
+    /// Passes elements to `seen` until it breaks.
     fn each(self, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) {
-        /// A walk cannot be stopped: it goes over so many elements at a time, the first ones being few.
+        /// A walk cannot be stopped, so it covers this many elements at a time. The first part is
+        /// small.
         const PARTS: [usize; 2] = [16, 256];
         let mut room = Digits::new();
         match self {
@@ -249,19 +250,19 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A command's request, without its keys.
+/// The parsed arguments, without the keys.
 struct Request {
     operation: Operation,
-    /// One for each key.
+    /// A weight for each key.
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// 0: none.
+    /// 0: no limit.
     limit: usize,
 }
 
 impl Request {
-    /// Reads the number of keys, which is at `at`.
+    /// Parses the number of keys at `at`. Returns the positions of the keys.
     fn numkeys(ctx: &Ctx<'_>, at: usize, name: &str) -> Result<std::ops::Range<usize>, Error> {
         let count = ctx.int(at)?;
         if count < 1 {
@@ -273,12 +274,12 @@ impl Request {
         Ok(at + 1..at + 1 + count)
     }
 
-    /// Reads the words behind the `count` keys.
+    /// Parses the options after the `count` keys.
     fn parse(
         operation: Operation,
         count: usize,
         mut words: &[&[u8]],
-        purpose: Use,
+        purpose: Purpose,
     ) -> Result<Request, Error> {
         let mut request = Request {
             operation,
@@ -287,7 +288,7 @@ impl Request {
             with_scores: false,
             limit: 0,
         };
-        let weighs = operation != Operation::Diff && purpose != Use::Count;
+        let weighs = operation != Operation::Diff && purpose != Purpose::Count;
         loop {
             let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
             words = match words {
@@ -308,11 +309,11 @@ impl Request {
                     };
                     rest
                 }
-                [word, rest @ ..] if purpose == Use::Answer && is(word, "withscores") => {
+                [word, rest @ ..] if purpose == Purpose::Answer && is(word, "withscores") => {
                     request.with_scores = true;
                     rest
                 }
-                [word, limit, rest @ ..] if purpose == Use::Count && is(word, "limit") => {
+                [word, limit, rest @ ..] if purpose == Purpose::Count && is(word, "limit") => {
                     let limit = parse_i64(limit).and_then(|limit| usize::try_from(limit).ok());
                     request.limit = limit.ok_or(NEGATIVE_LIMIT)?;
                     rest
@@ -323,22 +324,22 @@ impl Request {
     }
 }
 
-/// An input with its weight.
+/// An input and its weight.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     source: Source<'a>,
     weight: f64,
-    /// Which one of the keys it is; the same for equal keys.
+    /// The index of the key. Equal keys have the index of the first of them.
     key: usize,
 }
 
-/// Reads the request whose number of keys is at `at`, and shows its inputs to `compute`.
+/// Parses the request whose number of keys is at `at`, and passes its inputs to `compute`.
 fn with_inputs<T>(
     ctx: &mut Ctx<'_>,
     at: usize,
     name: &str,
     operation: Operation,
-    purpose: Use,
+    purpose: Purpose,
     compute: impl FnOnce(&Request, &mut [Input<'_>], &mut Meter) -> T,
 ) -> Result<(T, Request), Error> {
     let places = Request::numkeys(ctx, at, name)?;
@@ -357,7 +358,7 @@ fn with_inputs<T>(
     let mut inputs: Vec<Input<'_>> = sources
         .iter()
         .zip(&request.weights)
-        .zip(first_places(&keys))
+        .zip(first_indexes(&keys))
         .map(|((source, weight), key)| Input { source: *source, weight: *weight, key })
         .collect();
     if operation != Operation::Diff {
@@ -369,7 +370,7 @@ fn with_inputs<T>(
             ctx.lane.weigh(work, &mut ctx.pause)?;
             Meter::unlimited()
         }
-        // A count may end at its limit, and looking for a member at any input.
+        // A count may stop at its limit, and the search for a member at any input.
         Operation::Inter | Operation::Diff => {
             let most = inputs[0].source.len().saturating_mul(inputs.len());
             ctx.lane.meter(most, most)
@@ -377,13 +378,13 @@ fn with_inputs<T>(
     };
     let result = compute(&request, &mut inputs, &mut meter);
     drop(records);
-    meter.settle(&mut ctx.pause)?;
+    meter.check(&mut ctx.pause)?;
     Ok((result, request))
 }
 
-/// For each key where it stands first among `keys`. O(keys).
-fn first_places(keys: &[Key<'_>]) -> Vec<usize> {
-    /// So many keys are compared with each other sooner than hashed.
+/// For each key, the index of the first equal key. O(keys).
+fn first_indexes(keys: &[Key<'_>]) -> Vec<usize> {
+    /// Up to this many keys, comparing all pairs is faster than hashing.
     const FEW: usize = 8;
     if keys.len() <= FEW {
         let first = |key: &Key<'_>| keys.iter().position(|other| other.bytes == key.bytes);
@@ -393,7 +394,7 @@ fn first_places(keys: &[Key<'_>]) -> Vec<usize> {
     keys.iter().enumerate().map(|(at, key)| *places.entry(key.bytes).or_insert(at)).collect()
 }
 
-/// The elements of the result, in order.
+/// The elements of the result, sorted.
 fn compute(request: &Request, inputs: &mut [Input<'_>], meter: &mut Meter) -> Elements {
     let mut elements = match request.operation {
         Operation::Union => union(request, inputs),
@@ -407,11 +408,11 @@ fn compute(request: &Request, inputs: &mut [Input<'_>], meter: &mut Meter) -> El
         }
         Operation::Diff => difference(inputs, meter),
     };
-    if meter.is_over() {
+    if meter.is_exhausted() {
         return Elements::new();
     }
     elements.sort_unstable_by(|(a, x), (b, y)| {
-        // No score is NaN, and zeros are equal whatever their sign.
+        // No score is NaN, and zeros of both signs are equal.
         x.partial_cmp(y).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
     });
     elements
@@ -436,8 +437,8 @@ fn union(request: &Request, inputs: &[Input<'_>]) -> Elements {
     scores.into_iter().collect()
 }
 
-/// Shows what is in all inputs, of which the first is the smallest, until `seen` breaks or `meter`
-/// does not let it.
+/// Passes each member of all inputs to `seen`, until `seen` breaks or `meter` runs out. The first
+/// input must be the smallest.
 fn intersection(
     request: &Request,
     inputs: &[Input<'_>],
@@ -471,7 +472,7 @@ fn difference(inputs: &mut [Input<'_>], meter: &mut Meter) -> Elements {
     if others.iter().any(|other| other.key == first.key) {
         return elements;
     }
-    // The largest are the likeliest to have a member.
+    // The largest inputs are the most likely to have a member.
     others.sort_by_key(|other| std::cmp::Reverse(other.source.len()));
     first.source.each(|member, score| {
         let is_alone = |other: &Input<'_>| meter.step() && other.source.score(member).is_none();
@@ -483,13 +484,13 @@ fn difference(inputs: &mut [Input<'_>], meter: &mut Meter) -> Elements {
     elements
 }
 
-fn answer(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
+fn reply_result(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     let name = match operation {
         Operation::Union => ZUNION.spec.name,
         Operation::Inter => ZINTER.spec.name,
         Operation::Diff => ZDIFF.spec.name,
     };
-    let (elements, request) = with_inputs(ctx, 1, name, operation, Use::Answer, compute)?;
+    let (elements, request) = with_inputs(ctx, 1, name, operation, Purpose::Answer, compute)?;
     header(ctx.reply, elements.len(), request.with_scores);
     for (member, score) in &elements {
         element(ctx.reply, Value::Bytes(member), *score, request.with_scores);
@@ -497,13 +498,13 @@ fn answer(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
+fn store_result(ctx: &mut Ctx<'_>, operation: Operation) -> CmdResult {
     let name = match operation {
         Operation::Union => ZUNIONSTORE.spec.name,
         Operation::Inter => ZINTERSTORE.spec.name,
         Operation::Diff => ZDIFFSTORE.spec.name,
     };
-    let (elements, _) = with_inputs(ctx, 2, name, operation, Use::Store, compute)?;
+    let (elements, _) = with_inputs(ctx, 2, name, operation, Purpose::Store, compute)?;
     let destination = ctx.key(1);
     store_elements(ctx, &destination, &elements, name)
 }
@@ -518,7 +519,7 @@ fn zintercard(ctx: &mut Ctx<'_>) -> CmdResult {
         count
     };
     let name = ZINTERCARD.spec.name;
-    let (count, _) = with_inputs(ctx, 1, name, Operation::Inter, Use::Count, count)?;
+    let (count, _) = with_inputs(ctx, 1, name, Operation::Inter, Purpose::Count, count)?;
     ctx.reply.int(count as i64);
     Ok(())
 }

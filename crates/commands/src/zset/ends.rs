@@ -1,4 +1,4 @@
-//! The ends of ranges as clients write them: `1.5`, `(1.5`, `-inf`; `[a`, `(a`, `-`, `+`; ranks.
+//! Parses the ends of ranges: `1.5`, `(1.5`, `-inf`; `[a`, `(a`, `-`, `+`; ranks.
 
 use crate::error::Error;
 use weft_base::num::parse_f64_bound;
@@ -23,7 +23,7 @@ pub(super) fn scores<'a>(min: &[u8], max: &[u8]) -> Result<Range<'a>, Error> {
 
 fn lex_end(text: &[u8]) -> Result<LexEnd<'_>, Error> {
     match text {
-        // What follows a NUL byte has never been looked at here.
+        // The reference ignores everything after a NUL byte here.
         [b'-'] | [b'-', 0, ..] => Ok(LexEnd::Lowest),
         [b'+'] | [b'+', 0, ..] => Ok(LexEnd::Highest),
         [b'(', member @ ..] => Ok(LexEnd::Member { member, exclusive: true }),
@@ -37,8 +37,8 @@ pub(super) fn members<'a>(min: &'a [u8], max: &'a [u8]) -> Result<Range<'a>, Err
     Ok(Range::Lex { min: lex_end(min)?, max: lex_end(max)? })
 }
 
-/// The ranks from `start` to `stop`, both included, negative ones counting from the end, of a set
-/// of `len` elements.
+/// The ranks from `start` to `stop`, both inclusive, in a set of `len` elements. Negative ranks
+/// count from the end.
 pub(crate) fn ranks(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let place = |rank: i64| match usize::try_from(rank) {
         Ok(rank) => Some(rank),

@@ -4,22 +4,22 @@
 //! |---|---|
 //! | [`add`] | ZADD, ZINCRBY |
 //! | [`remove`] | ZREM, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX |
-//! | [`look`] | ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT |
-//! | [`range`] | ZRANGE and its older kin, ZRANGESTORE |
-//! | [`pop`] | ZPOPMIN, ZPOPMAX, ZMPOP, and the three that wait |
-//! | [`combine`] | ZUNION, ZINTER, ZDIFF, the three that store, ZINTERCARD |
+//! | [`read`] | ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT |
+//! | [`range`] | ZRANGE and its older variants, ZRANGESTORE |
+//! | [`pop`] | ZPOPMIN, ZPOPMAX, ZMPOP, BZPOPMIN, BZPOPMAX, BZMPOP |
+//! | [`combine`] | ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD |
 //! | [`random`] | ZRANDMEMBER |
 //! | [`scan`] | ZSCAN |
 //!
-//! [`ends`] reads the ends of ranges.
+//! [`ends`] parses the ends of ranges.
 
 pub(crate) mod add;
 mod combine;
 mod ends;
-mod look;
 mod pop;
 mod random;
 pub(crate) mod range;
+mod read;
 mod remove;
 mod scan;
 #[cfg(test)]
@@ -41,17 +41,17 @@ pub const COMMANDS: &[&Command] = &[
     &pop::BZPOPMAX,
     &pop::BZPOPMIN,
     &add::ZADD,
-    &look::ZCARD,
-    &look::ZCOUNT,
+    &read::ZCARD,
+    &read::ZCOUNT,
     &combine::ZDIFF,
     &combine::ZDIFFSTORE,
     &add::ZINCRBY,
     &combine::ZINTER,
     &combine::ZINTERCARD,
     &combine::ZINTERSTORE,
-    &look::ZLEXCOUNT,
+    &read::ZLEXCOUNT,
     &pop::ZMPOP,
-    &look::ZMSCORE,
+    &read::ZMSCORE,
     &pop::ZPOPMAX,
     &pop::ZPOPMIN,
     &random::ZRANDMEMBER,
@@ -59,7 +59,7 @@ pub const COMMANDS: &[&Command] = &[
     &range::ZRANGEBYLEX,
     &range::ZRANGEBYSCORE,
     &range::ZRANGESTORE,
-    &look::ZRANK,
+    &read::ZRANK,
     &remove::ZREM,
     &remove::ZREMRANGEBYLEX,
     &remove::ZREMRANGEBYRANK,
@@ -67,20 +67,20 @@ pub const COMMANDS: &[&Command] = &[
     &range::ZREVRANGE,
     &range::ZREVRANGEBYLEX,
     &range::ZREVRANGEBYSCORE,
-    &look::ZREVRANK,
+    &read::ZREVRANK,
     &scan::ZSCAN,
-    &look::ZSCORE,
+    &read::ZSCORE,
     &combine::ZUNION,
     &combine::ZUNIONSTORE,
 ];
 
-/// The sorted set of `record`, or the error that says it holds something else.
+/// The sorted set of `record`, or the error for another type.
 #[inline]
 pub(crate) fn zset(record: &Record) -> Result<View<'_>, Error> {
     View::of(record).ok_or(WRONG_TYPE)
 }
 
-/// Answers a member.
+/// Writes a member.
 #[inline]
 fn bulk(reply: &mut Reply, member: Value<'_>) {
     match member {
@@ -89,23 +89,23 @@ fn bulk(reply: &mut Reply, member: Value<'_>) {
     }
 }
 
-/// Answers a score.
+/// Writes a score.
 #[inline]
 fn double(reply: &mut Reply, score: f64) {
     let int = score as i64;
-    // Neither negative zero nor what is printed with an exponent.
+    // Excludes negative zero and numbers that are printed with an exponent.
     if (int as f64).to_bits() == score.to_bits() && int.unsigned_abs() <= 1 << 53 {
         return reply.double(Digits::new().format(int));
     }
     reply.double(std::str::from_utf8(&fmt_f64(score)).expect("digits"));
 }
 
-/// The header of a reply of `count` elements, with their scores or without.
+/// The header of a reply with `count` elements, with or without scores.
 fn header(reply: &mut Reply, count: usize, scores: bool) {
     reply.array(if scores && !reply.is_resp3() { 2 * count } else { count });
 }
 
-/// An element behind a [`header`]: RESP3 has pairs where RESP2 has a flat array.
+/// An element after a [`header`]: RESP3 has pairs where RESP2 has a flat array.
 #[inline]
 fn element(reply: &mut Reply, member: Value<'_>, score: f64, scores: bool) {
     if scores && reply.is_resp3() {

@@ -1,6 +1,7 @@
-//! Taking elements from an end: ZPOPMIN, ZPOPMAX, ZMPOP, and the three that wait for some.
+//! ZPOPMIN, ZPOPMAX, ZMPOP and the blocking BZPOPMIN, BZPOPMAX, BZMPOP: remove elements from an
+//! end.
 
-use super::remove::{changed, tell_removed};
+use super::remove::{changed, notify_removed};
 use super::{bulk, double, element, header};
 use crate::blocking::timeout;
 use crate::ctx::{Ctx, Lane};
@@ -22,7 +23,7 @@ pub const ZPOPMIN: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "5.0.0",
-        summary: "Removes and answers the members of a sorted set with the lowest scores.",
+        summary: "Removes and returns the members of a sorted set with the lowest scores.",
         complexity: "O(log(N)*M) for M of N members.",
         syntax: "key [count:integer]",
         history: &[],
@@ -37,7 +38,7 @@ pub const ZPOPMAX: Command = Command {
     spec: Spec {
         name: "zpopmax",
         flags: ZPOPMIN.spec.flags,
-        summary: "Removes and answers the members of a sorted set with the highest scores.",
+        summary: "Removes and returns the members of a sorted set with the highest scores.",
         ..ZPOPMIN.spec
     },
     run: |ctx| zpop(ctx, true),
@@ -58,7 +59,7 @@ pub const ZMPOP: Command = Command {
         flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
         keys: &[NUMBERED],
         since: "7.0.0",
-        summary: "Removes members from an end of the first of several sorted sets that exists.",
+        summary: "Removes and returns members from an end of the first non-empty sorted set.",
         complexity: "O(K) + O(M*log(N)) for K keys and M of N members.",
         syntax: "numkeys:integer key... where=(min=MIN|max=MAX) [COUNT count:integer]",
         ..ZPOPMIN.spec
@@ -73,7 +74,7 @@ pub const BZMPOP: Command = Command {
         arity: -5,
         flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
         keys: &[KeySpec { begin: Begin::Index(2), ..NUMBERED }],
-        summary: "Does what ZMPOP does, and waits until one of the sorted sets exists.",
+        summary: "Removes and returns members from an end of the first non-empty sorted set. Blocks until there is one.",
         syntax: "timeout:double numkeys:integer key... where=(min=MIN|max=MAX) \
                  [COUNT count:integer]",
         ..ZMPOP.spec
@@ -88,7 +89,7 @@ pub const BZPOPMIN: Command = Command {
         arity: -3,
         flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::FAST),
         keys: &[KeySpec { find: Find::Range { last: -2, step: 1, limit: 0 }, ..NUMBERED }],
-        summary: "Removes the lowest member of the first sorted set that exists, or waits for one.",
+        summary: "Removes and returns the lowest member of the first non-empty sorted set. Blocks until there is one.",
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key... timeout:double",
         history: &[("6.0.0", "The timeout can have a fraction.")],
@@ -102,7 +103,7 @@ pub const BZPOPMAX: Command = Command {
     spec: Spec {
         name: "bzpopmax",
         flags: BZPOPMIN.spec.flags,
-        summary: "Removes the highest member of the first sorted set that exists, or waits for one.",
+        summary: "Removes and returns the highest member of the first non-empty sorted set. Blocks until there is one.",
         ..BZPOPMIN.spec
     },
     run: |ctx| bzpop(ctx, true),
@@ -113,25 +114,25 @@ const NOT_POSITIVE: Error = Error::new("ERR value is out of range, must be posit
 const NO_NUMKEYS: Error = Error::new("ERR numkeys should be greater than 0");
 const NO_COUNT: Error = Error::new("ERR count should be greater than 0");
 
-/// How the elements are answered.
+/// The form of the reply.
 #[derive(Clone, Copy)]
-enum Shape {
-    /// Members and scores in one array.
+enum ReplyForm {
+    /// Members and scores in one flat array.
     Flat,
-    /// As the elements of a range.
+    /// Like the elements of a range.
     Elements,
-    /// The same behind the key.
+    /// The key, then members and scores, in one flat array.
     Keyed,
-    /// In pairs in an array, behind the key.
+    /// The key, then an array of pairs.
     Nested,
 }
 
 fn zpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
     let (count, shape) = match ctx.args {
-        [_, _] => (1, Shape::Flat),
+        [_, _] => (1, ReplyForm::Flat),
         [_, _, count] => {
             let count = parse_i64(count).and_then(|count| usize::try_from(count).ok());
-            (count.ok_or(NOT_POSITIVE)?, Shape::Elements)
+            (count.ok_or(NOT_POSITIVE)?, ReplyForm::Elements)
         }
         [..] => return Err(SYNTAX),
     };
@@ -142,15 +143,15 @@ fn zpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
     Ok(())
 }
 
-/// Pops up to `count` elements of `key` and answers them; `false`, and nothing is answered, when
-/// there is no such key.
+/// Pops up to `count` elements of `key` and writes them. Returns `false` without a reply if the key
+/// does not exist.
 #[inline]
 fn pop(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     max: bool,
     count: usize,
-    shape: Shape,
+    shape: ReplyForm,
 ) -> Result<bool, Error> {
     if count > 1 {
         let len = match ctx.db.peek(key) {
@@ -173,7 +174,7 @@ fn pop(
         (changed(edit, count), Ok(Some(count)))
     })?;
     if let Some(count) = popped.filter(|count| *count > 0) {
-        tell_removed(ctx, key, if max { "zpopmax" } else { "zpopmin" }, emptied);
+        notify_removed(ctx, key, if max { "zpopmax" } else { "zpopmin" }, emptied);
         if ctx.is_changed_for_log() {
             log(ctx, key, max, count, shape);
         }
@@ -182,41 +183,41 @@ fn pop(
     Ok(popped.is_some())
 }
 
-/// Logs that `count` elements were popped, by a command that knows its key.
+/// Logs that `count` elements were popped from `key`.
 #[cold]
-fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, max: bool, count: usize, shape: Shape) {
+fn log(ctx: &mut Ctx<'_>, key: &Key<'_>, max: bool, count: usize, shape: ReplyForm) {
     let word: &[u8] = if max { b"ZPOPMAX" } else { b"ZPOPMIN" };
     match shape {
-        // ZPOPMIN and ZPOPMAX themselves.
-        Shape::Flat | Shape::Elements => {}
-        Shape::Keyed => ctx.log(&[word, key.bytes]),
-        Shape::Nested => ctx.log(&[word, key.bytes, count.to_string().as_bytes()]),
+        // ZPOPMIN and ZPOPMAX are logged in the client's words.
+        ReplyForm::Flat | ReplyForm::Elements => {}
+        ReplyForm::Keyed => ctx.log(&[word, key.bytes]),
+        ReplyForm::Nested => ctx.log(&[word, key.bytes, count.to_string().as_bytes()]),
     }
 }
 
-/// Pops `count` elements, which are there, and answers them.
+/// Pops `count` elements, which must exist, and writes them.
 #[inline]
-fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize, shape: Shape) {
+fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize, shape: ReplyForm) {
     match shape {
-        Shape::Flat => reply.array(2 * count),
-        Shape::Elements => header(reply, count, true),
-        Shape::Keyed => {
+        ReplyForm::Flat => reply.array(2 * count),
+        ReplyForm::Elements => header(reply, count, true),
+        ReplyForm::Keyed => {
             reply.array(2 * count + 1);
             reply.bulk(key);
         }
-        Shape::Nested => {
+        ReplyForm::Nested => {
             reply.array(2);
             reply.bulk(key);
             reply.array(count);
         }
     }
     edit.pop(count, max, |member, score| match shape {
-        Shape::Elements => element(reply, member, score, true),
-        Shape::Flat | Shape::Keyed => {
+        ReplyForm::Elements => element(reply, member, score, true),
+        ReplyForm::Flat | ReplyForm::Keyed => {
             bulk(reply, member);
             double(reply, score);
         }
-        Shape::Nested => {
+        ReplyForm::Nested => {
             reply.array(2);
             bulk(reply, member);
             double(reply, score);
@@ -224,17 +225,17 @@ fn take(edit: &mut Edit, reply: &mut Reply, key: &[u8], max: bool, count: usize,
     });
 }
 
-/// ZMPOP's arguments.
-struct Several {
-    /// Where the keys are.
+/// The arguments of ZMPOP.
+struct MultiPop {
+    /// The positions of the keys.
     keys: std::ops::Range<usize>,
     max: bool,
     count: usize,
 }
 
-impl Several {
-    /// Reads the arguments from the number of keys, which is at `at`, to the end.
-    fn parse(args: &[&[u8]], at: usize) -> Result<Several, Error> {
+impl MultiPop {
+    /// Parses the arguments from the number of keys at `at` to the end.
+    fn parse(args: &[&[u8]], at: usize) -> Result<MultiPop, Error> {
         let positive =
             |text| parse_i64(text).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
         let keys = positive(args[at]).ok_or(NO_NUMKEYS)?;
@@ -261,16 +262,16 @@ impl Several {
                 [..] => return Err(SYNTAX),
             };
         }
-        Ok(Several { keys: at + 1..end, max, count: count.unwrap_or(1) })
+        Ok(MultiPop { keys: at + 1..end, max, count: count.unwrap_or(1) })
     }
 }
 
 fn zmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let Several { keys, max, count } = Several::parse(ctx.args, 1)?;
+    let MultiPop { keys, max, count } = MultiPop::parse(ctx.args, 1)?;
     ctx.weigh_args()?;
     for i in keys {
         let key = ctx.key(i);
-        if pop(ctx, &key, max, count, Shape::Nested)? {
+        if pop(ctx, &key, max, count, ReplyForm::Nested)? {
             return Ok(());
         }
     }
@@ -279,19 +280,19 @@ fn zmpop(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn bzmpop(ctx: &mut Ctx<'_>) -> CmdResult {
-    let Several { keys, max, count } = Several::parse(ctx.args, 2)?;
+    let MultiPop { keys, max, count } = MultiPop::parse(ctx.args, 2)?;
     let timeout = timeout(ctx, 1)?;
-    pop_or_wait(ctx, keys, timeout, |ctx, key| pop(ctx, key, max, count, Shape::Nested))
+    pop_or_block(ctx, keys, timeout, |ctx, key| pop(ctx, key, max, count, ReplyForm::Nested))
 }
 
 fn bzpop(ctx: &mut Ctx<'_>, max: bool) -> CmdResult {
     let last = ctx.args.len() - 1;
     let timeout = timeout(ctx, last)?;
-    pop_or_wait(ctx, 1..last, timeout, |ctx, key| pop(ctx, key, max, 1, Shape::Keyed))
+    pop_or_block(ctx, 1..last, timeout, |ctx, key| pop(ctx, key, max, 1, ReplyForm::Keyed))
 }
 
-/// Pops from the first of the keys at `keys` that is there, or waits for one of them.
-fn pop_or_wait(
+/// Pops from the first existing key among those at `keys`, or blocks on them.
+fn pop_or_block(
     ctx: &mut Ctx<'_>,
     keys: std::ops::Range<usize>,
     timeout: Option<u64>,
@@ -306,8 +307,8 @@ fn pop_or_wait(
         match pop(ctx, &key) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            // A key of another type has come to be, which nobody waits for.
-            Err(error) if error == WRONG_TYPE && !is_served(ctx, keys.clone()) => {}
+            // A key of another type was created. Clients blocked on it keep waiting.
+            Err(error) if error == WRONG_TYPE && !is_type_error(ctx, keys.clone()) => {}
             Err(error) => return Err(error),
         }
     }
@@ -315,9 +316,9 @@ fn pop_or_wait(
     ctx.block(keys.collect(), timeout)
 }
 
-/// Whether a key with the wrong type matters: always, unless the client has waited and none of
-/// its keys is what it waits for.
-fn is_served(ctx: &mut Ctx<'_>, mut keys: std::ops::Range<usize>) -> bool {
+/// Whether a key of the wrong type is an error. Not for a blocked client, unless one of its keys is
+/// a sorted set.
+fn is_type_error(ctx: &mut Ctx<'_>, mut keys: std::ops::Range<usize>) -> bool {
     match ctx.lane {
         Lane::Fast | Lane::Slow | Lane::Transaction => true,
         Lane::Served => keys.any(|i| {

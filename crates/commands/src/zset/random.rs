@@ -1,9 +1,9 @@
-//! ZRANDMEMBER: random members, each with the same chance.
+//! ZRANDMEMBER: random members, each equally likely.
 //!
-//! Without repetition, ranks are drawn and not members. When much of the set is asked for, all of
-//! it is gone through once and each element kept with the chance that still makes the number
-//! (Knuth, TAOCP 2, 3.4.2, algorithm S). When little is, ranks are drawn until enough of them are
-//! different, and a rank is found in logarithmic time.
+//! Without repetition, the command draws ranks instead of members. If many members are wanted, it
+//! walks the whole set once and selects each element with the probability that gives the wanted
+//! number (Knuth, TAOCP 2, 3.4.2, algorithm S). If few are wanted, it draws ranks until enough of
+//! them are distinct, and finds each rank in logarithmic time.
 
 use super::{bulk, element, header, zset};
 use crate::ctx::Ctx;
@@ -25,8 +25,8 @@ pub const ZRANDMEMBER: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "6.2.0",
-        summary: "Answers random members of a sorted set.",
-        complexity: "O(N) for N members answered.",
+        summary: "Returns random members of a sorted set.",
+        complexity: "O(N) for N members returned.",
         syntax: "key [options=(count:integer [withscores=WITHSCORES])]",
         history: &[],
         tips: &["nondeterministic_output"],
@@ -41,8 +41,8 @@ const LOWEST: Error = Error::new(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// Sets of up to this many times the wanted number are gone through.
-const MUCH: usize = 3;
+/// Sets of up to this many times the wanted number are walked completely.
+const WALK_RATIO: usize = 3;
 
 fn zrandmember(ctx: &mut Ctx<'_>) -> CmdResult {
     let [_, _, count, rest @ ..] = ctx.args else { return one(ctx) };
@@ -74,13 +74,13 @@ fn one(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// A random number below `bound`, which is not 0.
+/// A random number below `bound`, which must not be 0.
 fn below(rng: &mut Rng, bound: usize) -> usize {
-    // The high half of the product: as even as 64 bits are.
+    // The high half of the product; the bias is below 2^-64 times `bound`.
     ((u128::from(rng.next()) * bound as u128) >> 64) as usize
 }
 
-/// Answers `count` different elements, or -`count` of which some may be equal.
+/// Writes `count` distinct elements, or for a negative count -`count` draws with repetition.
 fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
     let key = ctx.key(1);
     let mut rng = Rng::new(ctx.db.turn.random());
@@ -95,15 +95,16 @@ fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
         ctx.lane.weigh(wanted, &mut ctx.pause)?;
         header(reply, wanted, scores);
         for _ in 0..wanted {
-            show(reply, set, below(&mut rng, set.len()), scores);
+            write_element(reply, set, below(&mut rng, set.len()), scores);
         }
         return Ok(());
     }
     let wanted = wanted.min(set.len());
-    let much = wanted.saturating_mul(MUCH) >= set.len() || matches!(set, View::Packed(..));
-    ctx.lane.weigh(if much { set.len() } else { wanted }, &mut ctx.pause)?;
+    let walks_all =
+        wanted.saturating_mul(WALK_RATIO) >= set.len() || matches!(set, View::Packed(..));
+    ctx.lane.weigh(if walks_all { set.len() } else { wanted }, &mut ctx.pause)?;
     header(reply, wanted, scores);
-    if much {
+    if walks_all {
         let (mut left, mut needed) = (set.len(), wanted);
         set.for_each(|member, score| {
             if below(&mut rng, left) < needed {
@@ -118,13 +119,13 @@ fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
     while drawn.len() < wanted {
         let rank = below(&mut rng, set.len());
         if drawn.insert(rank) {
-            show(reply, set, rank, scores);
+            write_element(reply, set, rank, scores);
         }
     }
     Ok(())
 }
 
-/// Answers the element of this rank.
-fn show(reply: &mut Reply, set: View<'_>, rank: usize, scores: bool) {
+/// Writes the element of this rank.
+fn write_element(reply: &mut Reply, set: View<'_>, rank: usize, scores: bool) {
     set.walk(Span { skip: rank, count: 1 }, false, |m, score| element(reply, m, score, scores));
 }

@@ -1,8 +1,7 @@
-//! ZRANGE with all that it can do, the five older commands that do a part of it each, and
-//! ZRANGESTORE.
+//! ZRANGE with all its options, the five older commands that each do a part of it, and ZRANGESTORE.
 //!
-//! The older ones are ZRANGE with some of the options decided by the name: what a range is by
-//! ([`By`]) and its direction. Options that are decided are not accepted as words.
+//! The older commands are ZRANGE with some options fixed by the name: the kind of range ([`By`])
+//! and the direction. Fixed options are not accepted as words.
 
 use super::{element, ends, header, zset};
 use crate::ctx::Ctx;
@@ -24,7 +23,7 @@ pub const ZRANGE: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "1.2.0",
-        summary: "Answers a range of a sorted set, by rank, by score or by member.",
+        summary: "Returns a range of a sorted set by rank, by score or by member.",
         complexity: "O(log(N)+M) for M of N members.",
         syntax: "key start stop [sortby=(byscore=BYSCORE|bylex=BYLEX)]@6.2.0 [rev=REV]@6.2.0 \
                  [LIMIT limit=(offset:integer count:integer)]@6.2.0 [withscores=WITHSCORES]",
@@ -32,7 +31,7 @@ pub const ZRANGE: Command = Command {
         tips: &[],
     },
     lock: Lock::Keys,
-    run: |ctx| answer(ctx, Options::default()),
+    run: |ctx| reply_range(ctx, Options::default()),
     subcommands: &[],
 };
 
@@ -40,12 +39,12 @@ pub const ZREVRANGE: Command = Command {
     spec: Spec {
         name: "zrevrange",
         flags: ZRANGE.spec.flags,
-        summary: "Answers a range of ranks of a sorted set, counted from the last member.",
+        summary: "Returns a range of a sorted set by rank, in reverse order.",
         syntax: "key start:integer stop:integer [withscores=WITHSCORES]",
         history: &[],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Rank, true)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Rank, true)),
     ..ZRANGE
 };
 
@@ -54,13 +53,13 @@ pub const ZRANGEBYSCORE: Command = Command {
         name: "zrangebyscore",
         flags: ZRANGE.spec.flags,
         since: "1.0.5",
-        summary: "Answers the members of a sorted set whose scores are in a range.",
+        summary: "Returns the members of a sorted set with scores in a range.",
         syntax: "key min:double max:double [withscores=WITHSCORES]@2.0.0 \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[("2.0.0", "The option WITHSCORES.")],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Score, false)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Score, false)),
     ..ZRANGE
 };
 
@@ -69,13 +68,13 @@ pub const ZREVRANGEBYSCORE: Command = Command {
         name: "zrevrangebyscore",
         flags: ZRANGE.spec.flags,
         since: "2.2.0",
-        summary: "Answers the members whose scores are in a range, the highest first.",
+        summary: "Returns the members of a sorted set with scores in a range, in reverse order.",
         syntax: "key max:double min:double [withscores=WITHSCORES] \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[("2.1.6", "Either end can be exclusive.")],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Score, true)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Score, true)),
     ..ZRANGE
 };
 
@@ -84,12 +83,12 @@ pub const ZRANGEBYLEX: Command = Command {
         name: "zrangebylex",
         flags: ZRANGE.spec.flags,
         since: "2.8.9",
-        summary: "Answers the members between two strings, of a sorted set with one score.",
+        summary: "Returns the members between two strings in a sorted set with equal scores.",
         syntax: "key min max [LIMIT limit=(offset:integer count:integer)]",
         history: &[],
         ..ZRANGE.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Lex, false)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Lex, false)),
     ..ZRANGE
 };
 
@@ -97,11 +96,11 @@ pub const ZREVRANGEBYLEX: Command = Command {
     spec: Spec {
         name: "zrevrangebylex",
         flags: ZRANGEBYLEX.spec.flags,
-        summary: "Answers the members between two strings in reverse, of a set with one score.",
+        summary: "Returns the members between two strings in a sorted set with equal scores, in reverse order.",
         syntax: "key max min [LIMIT limit=(offset:integer count:integer)]",
         ..ZRANGEBYLEX.spec
     },
-    run: |ctx| answer(ctx, Options::decided(By::Lex, true)),
+    run: |ctx| reply_range(ctx, Options::fixed(By::Lex, true)),
     ..ZRANGE
 };
 
@@ -132,7 +131,7 @@ pub const ZRANGESTORE: Command = Command {
         history: &[],
         ..ZRANGE.spec
     },
-    run: store,
+    run: store_range,
     ..ZRANGE
 };
 
@@ -142,7 +141,7 @@ const LIMIT_BY_RANK: Error = Error::new(
 const SCORES_BY_LEX: Error =
     Error::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-/// What the ends of a range are.
+/// The kind of range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -152,9 +151,9 @@ enum By {
 
 #[derive(Clone, Copy, Default)]
 struct Options {
-    /// `None` until decided; then ranks.
+    /// `None` until given; the default is ranks.
     by: Option<By>,
-    /// `None` until decided; then forward.
+    /// `None` until given; the default is forward.
     reverse: Option<bool>,
     with_scores: bool,
     offset: i64,
@@ -163,7 +162,7 @@ struct Options {
 }
 
 impl Options {
-    fn decided(by: By, reverse: bool) -> Options {
+    fn fixed(by: By, reverse: bool) -> Options {
         Options { by: Some(by), reverse: Some(reverse), ..Options::default() }
     }
 
@@ -181,7 +180,7 @@ impl Options {
                     self.limit = Some(parse_i64(limit).ok_or(NOT_AN_INTEGER)?);
                     rest
                 }
-                // A second REV, and a second BY, find the matter decided.
+                // REV or BY can't be given twice.
                 [word, rest @ ..] if self.reverse.is_none() && is(word, "rev") => {
                     self.reverse = Some(true);
                     rest
@@ -208,45 +207,45 @@ impl Options {
     }
 }
 
-/// What is asked for.
-enum Asked<'a> {
+/// The requested elements.
+enum Requested<'a> {
     Ranks(i64, i64),
     Range(Range<'a>, i64, Option<usize>),
 }
 
 /// A request for a range.
 struct Request<'a> {
-    asked: Asked<'a>,
+    requested: Requested<'a>,
     reverse: bool,
     with_scores: bool,
 }
 
 impl<'a> Request<'a> {
-    /// Reads the two ends and the options behind them.
-    fn parse(args: &[&'a [u8]], decided: Options, store: bool) -> Result<Self, Error> {
-        let options = decided.parse(&args[2..], store)?;
+    /// Parses the two ends and the options after them.
+    fn parse(args: &[&'a [u8]], fixed: Options, store: bool) -> Result<Self, Error> {
+        let options = fixed.parse(&args[2..], store)?;
         let reverse = options.reverse.unwrap_or(false);
         let (low, high) = if reverse { (args[1], args[0]) } else { (args[0], args[1]) };
         let limit = options.limit.and_then(|limit| usize::try_from(limit).ok());
-        let asked = match options.by.unwrap_or(By::Rank) {
+        let requested = match options.by.unwrap_or(By::Rank) {
             By::Rank => {
                 let rank = |text| parse_i64(text).ok_or(NOT_AN_INTEGER);
-                Asked::Ranks(rank(args[0])?, rank(args[1])?)
+                Requested::Ranks(rank(args[0])?, rank(args[1])?)
             }
-            By::Score => Asked::Range(ends::scores(low, high)?, options.offset, limit),
-            By::Lex => Asked::Range(ends::members(low, high)?, options.offset, limit),
+            By::Score => Requested::Range(ends::scores(low, high)?, options.offset, limit),
+            By::Lex => Requested::Range(ends::members(low, high)?, options.offset, limit),
         };
-        Ok(Request { asked, reverse, with_scores: options.with_scores })
+        Ok(Request { requested, reverse, with_scores: options.with_scores })
     }
 
-    /// Which elements of `set` that is.
+    /// The requested elements of `set`.
     fn span(&self, set: View<'_>) -> Span {
-        match &self.asked {
-            Asked::Ranks(start, stop) => {
+        match &self.requested {
+            Requested::Ranks(start, stop) => {
                 let ranks = ends::ranks(*start, *stop, set.len());
                 Span { skip: ranks.start, count: ranks.len() }
             }
-            Asked::Range(range, offset, limit) => {
+            Requested::Range(range, offset, limit) => {
                 let too_far = matches!(range, Range::Score { .. })
                     && usize::try_from(*offset).is_ok_and(|offset| offset >= set.len());
                 match too_far && *offset > 0 {
@@ -258,8 +257,8 @@ impl<'a> Request<'a> {
     }
 }
 
-fn answer(ctx: &mut Ctx<'_>, decided: Options) -> CmdResult {
-    let request = Request::parse(&ctx.args[2..], decided, false)?;
+fn reply_range(ctx: &mut Ctx<'_>, fixed: Options) -> CmdResult {
+    let request = Request::parse(&ctx.args[2..], fixed, false)?;
     let key = ctx.key(1);
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.array(0);
@@ -276,7 +275,7 @@ fn answer(ctx: &mut Ctx<'_>, decided: Options) -> CmdResult {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_>) -> CmdResult {
+fn store_range(ctx: &mut Ctx<'_>) -> CmdResult {
     let request = Request::parse(&ctx.args[3..], Options::default(), true)?;
     let (destination, source) = (ctx.key(1), ctx.key(2));
     let mut elements: Vec<(Vec<u8>, f64)> = Vec::new();
@@ -290,20 +289,20 @@ fn store(ctx: &mut Ctx<'_>) -> CmdResult {
             elements.push((member.bytes(&mut room).to_vec(), score));
         });
     }
-    forget_signs(&request, &mut elements, &ctx.settings.limits);
+    drop_zero_signs(&request, &mut elements, &ctx.settings.limits);
     if request.reverse {
         elements.reverse();
     }
     store_elements(ctx, &destination, &elements, ZRANGESTORE.spec.name)
 }
 
-/// Takes the sign from negative zeros where the reference does, by packing scores and taking them
-/// out again: it adds the elements, in the order of the walk, to a set that is small until it has
-/// to grow, unless their number is known beforehand to be too large.
-fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
-    let packable = match request.asked {
-        Asked::Ranks(..) if elements.len() > limits.zset_entries => 0,
-        Asked::Ranks(..) | Asked::Range(..) => limits.zset_entries,
+/// Removes the sign of negative zeros where the reference does. The reference loses the sign of
+/// scores that pass through a listpack. It adds the elements, in walk order, to a set that starts
+/// as a listpack until it must grow, unless the known number of elements is too large for one.
+fn drop_zero_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: &Limits) {
+    let packable = match request.requested {
+        Requested::Ranks(..) if elements.len() > limits.zset_entries => 0,
+        Requested::Ranks(..) | Requested::Range(..) => limits.zset_entries,
     };
     let fit = |element: &&mut (Vec<u8>, f64)| element.0.len() <= limits.zset_value;
     for (_, score) in elements.iter_mut().take(packable).take_while(fit) {
@@ -313,8 +312,8 @@ fn forget_signs(request: &Request<'_>, elements: &mut [(Vec<u8>, f64)], limits: 
     }
 }
 
-/// Stores elements, which are in order, under a key, which is told as `event`, and answers how many
-/// they are; removes the key if there are none.
+/// Stores sorted elements under a key, notifies of `event`, and replies with their number. Removes
+/// the key if there are no elements.
 pub(crate) fn store_elements<M: AsRef<[u8]>>(
     ctx: &mut Ctx<'_>,
     destination: &weft_keyspace::Key<'_>,

@@ -1,4 +1,4 @@
-//! ZREM, and the three that remove a range.
+//! ZREM, ZREMRANGEBYRANK, ZREMRANGEBYSCORE and ZREMRANGEBYLEX: remove elements.
 
 use super::{ends, zset};
 use crate::ctx::Ctx;
@@ -21,7 +21,7 @@ pub const ZREM: Command = Command {
         summary: "Removes members from a sorted set.",
         complexity: "O(M*log(N)) for M of N members.",
         syntax: "key member...",
-        history: &[("2.4.0", "Several members at once.")],
+        history: &[("2.4.0", "Accepts several members.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -35,7 +35,7 @@ pub const ZREMRANGEBYRANK: Command = Command {
         arity: 4,
         flags: Flags::WRITE,
         since: "2.0.0",
-        summary: "Removes the members of a sorted set from one rank to another.",
+        summary: "Removes the members of a sorted set between two ranks.",
         complexity: "O(log(N)+M) to remove M of N members.",
         syntax: "key start:integer stop:integer",
         history: &[],
@@ -50,7 +50,7 @@ pub const ZREMRANGEBYSCORE: Command = Command {
         name: "zremrangebyscore",
         flags: ZREMRANGEBYRANK.spec.flags,
         since: "1.2.0",
-        summary: "Removes the members of a sorted set whose scores are in a range.",
+        summary: "Removes the members of a sorted set with scores in a range.",
         syntax: "key min:double max:double",
         ..ZREMRANGEBYRANK.spec
     },
@@ -66,7 +66,7 @@ pub const ZREMRANGEBYLEX: Command = Command {
         name: "zremrangebylex",
         flags: ZREMRANGEBYRANK.spec.flags,
         since: "2.8.9",
-        summary: "Removes the members between two strings, of a sorted set with one score.",
+        summary: "Removes the members between two strings from a sorted set with equal scores.",
         syntax: "key min max",
         ..ZREMRANGEBYRANK.spec
     },
@@ -93,22 +93,22 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
         (changed(edit, removed), Ok(removed))
     })?;
     if removed > 0 {
-        tell_removed(ctx, &key, "zrem", emptied);
+        notify_removed(ctx, &key, "zrem", emptied);
     }
     ctx.db.turn.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
 }
 
-/// Tells that elements were removed, as `event`; `emptied`: the last ones.
-pub(super) fn tell_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, emptied: bool) {
+/// Notifies of `event` for removed elements; `emptied`: they were the last ones.
+pub(super) fn notify_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, emptied: bool) {
     ctx.notify(Classes::ZSET, event, key);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
     }
 }
 
-/// What has become of a set of which elements were removed.
+/// The result for a set after elements were removed.
 pub(super) fn changed(edit: Edit, removed: usize) -> Rework {
     let empty = edit.is_empty();
     let record = edit.finish();
@@ -139,8 +139,8 @@ fn by_range(ctx: &mut Ctx<'_>, range: &Range<'_>, event: &'static str) -> CmdRes
     remove(ctx, &key, span, event)
 }
 
-/// Removes the elements of `span` from the sorted set of `key`, which is told as `event`, or nothing
-/// if that is nothing.
+/// Removes the elements of `span` from the sorted set of `key` and notifies of `event`, unless the
+/// span is empty.
 fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span, event: &'static str) -> CmdResult {
     if span.count > 0 {
         let whole = ctx
@@ -148,7 +148,7 @@ fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span, event: &'static str) -> 
             .peek(key)
             .is_some_and(|record| zset(&record).is_ok_and(|set| set.len() == span.count));
         if whole {
-            // Nothing is taken apart: the record is freed elsewhere.
+            // The record is freed as a whole, outside of this thread.
             ctx.db.delete(key);
         } else {
             ctx.weigh(span.count)?;
@@ -161,7 +161,7 @@ fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span, event: &'static str) -> 
                 None => (Rework::Absent, ()),
             });
         }
-        tell_removed(ctx, key, event, whole);
+        notify_removed(ctx, key, event, whole);
         ctx.db.turn.tally.dirty += span.count as u64;
     }
     ctx.reply.int(span.count as i64);

@@ -1,14 +1,14 @@
-//! ZSCAN: walks over a sorted set in small steps that a client drives.
+//! ZSCAN: iterates over a sorted set in small steps driven by the client.
 //!
-//! A small set is answered as a whole. The cursor of a large one is a place among the hashes of
-//! members (see [`Tree::scan`](weft_types::zset::Tree::scan)), so that neither a change of scores
-//! nor other members coming and going make the walk miss one.
+//! A packed set is returned whole. The cursor of a large one is a position among the hashes of its
+//! members (see [`Tree::scan`](weft_types::zset::Tree::scan)). So a scan misses no member when
+//! scores change, or when other members are added or removed.
 //!
-//! Scores are not written as elsewhere but with up to 17 digits, as `%.17g` does in C, if the set
-//! is large. Clients read the same number either way.
+//! Scores of a large set are written with up to 17 digits, like `%.17g` in C, unlike elsewhere.
+//! Clients parse the same number either way.
 
 use super::zset;
-use crate::collection_scan::{Found, Options, cursor};
+use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::registry::Command;
@@ -27,8 +27,8 @@ pub const ZSCAN: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "2.8.0",
-        summary: "Walks over the members of a sorted set and their scores step by step.",
-        complexity: "O(COUNT) for a call, O(N) for a whole walk over N members.",
+        summary: "Iterates over the members of a sorted set and their scores.",
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N members.",
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer] [noscores=NOSCORES]",
         history: &[("8.0.0", "The option NOSCORES.")],
         tips: &["nondeterministic_output"],
@@ -41,9 +41,9 @@ pub const ZSCAN: Command = Command {
 fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let cursor = cursor(ctx.args[2])?;
-    let mut found = Found::new(ctx.reply.proto);
+    let mut found = ScanReply::new(ctx.reply.proto);
     let Some(record) = ctx.db.read(&key) else {
-        found.answer(ctx.reply, 0);
+        found.write_to(ctx.reply, 0);
         return Ok(());
     };
     let set = zset(&record)?;
@@ -56,7 +56,7 @@ fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut room = Digits::new();
     let next = set.scan(cursor, work, |member, score| {
         let member = member.bytes(&mut room);
-        if !options.wants(member) {
+        if !options.matches(member) {
             return;
         }
         found.push(member);
@@ -70,20 +70,21 @@ fn zscan(ctx: &mut Ctx<'_>) -> CmdResult {
             }
         }
     });
-    found.answer(ctx.reply, next);
+    found.write_to(ctx.reply, next);
     Ok(())
 }
 
-/// A score that 17 digits show as a plain integer: most are.
+/// A score that 17 digits print as a plain integer, as most are.
 fn whole(score: f64) -> Option<i64> {
-    // Exact below that, so that the way back tells; a negative zero has a sign to show.
+    // Integers below this are exact, so the conversion can be checked. Negative zero is excluded:
+    // its sign must show.
     const PLAIN: f64 = 1e15;
     let whole = score as i64;
     let is_plain = score.abs() < PLAIN && whole as f64 == score;
     (is_plain && (whole != 0 || score.is_sign_positive())).then_some(whole)
 }
 
-/// A score with up to 17 digits, as `%.17g` prints it.
+/// A score with up to 17 digits, as printed by `%.17g`.
 fn seventeen_digits(score: f64) -> String {
     const DIGITS: i32 = 17;
     if !score.is_finite() {
@@ -100,7 +101,7 @@ fn seventeen_digits(score: f64) -> String {
     format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs())
 }
 
-/// A decimal without the zeros at the end of its fraction.
+/// A decimal without trailing zeros in its fraction.
 fn without_zeros(text: &str) -> &str {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.'),
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_are_those_of_c() {
+    fn digits_match_c() {
         for (score, text) in [
             (0.0, "0"),
             (-0.0, "-0"),

@@ -1,4 +1,4 @@
-//! The commands, on small and on large sorted sets.
+//! The commands, on small and large sorted sets.
 
 use crate::testing::Bench;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 const SYNTAX: &str = "-ERR syntax error|";
 
-/// Runs the same lines on sets that stay small and on sets that are large from the start.
+/// Runs the same lines on packed sets and on sets that are large from the start.
 fn both(lines: &[(&str, &str)]) {
     for entries in [128, 0] {
         let mut bench = Bench::new(1000);
@@ -15,7 +15,7 @@ fn both(lines: &[(&str, &str)]) {
     }
 }
 
-/// A set of the members `m0` to `m<n-1>`, of which the score is the number.
+/// A set of the members `m0` to `m<n-1>`, each with its number as the score.
 fn counted(n: usize) -> Bench {
     let mut bench = Bench::new(1000);
     for i in 0..n {
@@ -47,7 +47,7 @@ fn adding() {
 }
 
 #[test]
-fn adding_refuses() {
+fn adding_errors() {
     both(&[
         ("set s 1", "+OK|"),
         ("zadd s 1 a", WRONG),
@@ -70,7 +70,7 @@ fn changes_are_counted() {
         ("zadd k 1 a 2 b 3 c", 3),
         ("zadd k 1 a 5 b", 1),
         ("zadd k nx 9 a", 0),
-        ("zrem k nobody", 0),
+        ("zrem k missing", 0),
         ("zrangestore d k 0 -1", 1),
         ("zunionstore d 2 k k", 1),
         ("zinterstore none 2 k missing", 0),
@@ -90,7 +90,7 @@ fn changes_are_counted() {
 }
 
 #[test]
-fn looking() {
+fn reading() {
     both(&[
         ("zadd k 1 a 2 b 2 c 0.1 d", ":4|"),
         ("zcard k", ":4|"),
@@ -253,7 +253,7 @@ fn combining() {
 }
 
 #[test]
-fn results_are_small_again() {
+fn stored_results_are_packed() {
     let mut bench = Bench::new(0);
     bench.settings.limits.zset_entries = 2;
     bench.expect(&[
@@ -265,7 +265,7 @@ fn results_are_small_again() {
         ("object encoding u", "$8|listpack|"),
         ("zrangestore r k 0 -1", ":2|"),
         ("object encoding r", "$8|listpack|"),
-        // Announced elements count even if they are not added.
+        // Given elements count even if they are not added.
         ("zadd r xx 1 x 1 y 1 z", ":0|"),
         ("object encoding r", "$8|skiplist|"),
         ("copy k copied", ":1|"),
@@ -286,8 +286,8 @@ fn random_members_are_members() {
             assert_eq!(found.len(), 1);
             *times.entry(found[0].clone()).or_default() += 1;
         }
-        assert_eq!(times.len(), n, "some member never comes up");
-        assert!(times.values().all(|t| *t < 80), "some member comes up too often");
+        assert_eq!(times.len(), n, "some member is never drawn");
+        assert!(times.values().all(|t| *t < 80), "some member is drawn too often");
         for count in [1, 2, n / 4, n - 1, n, n + 5] {
             let found = words(bench.run(&format!("zrandmember k {count}")));
             assert_eq!(found.len(), count.min(n));
@@ -308,7 +308,7 @@ fn random_members_are_members() {
 }
 
 #[test]
-fn a_scan_comes_to_an_end() {
+fn a_scan_ends_with_all_members() {
     for (n, most) in [(0, 0), (50, 50), (1000, 40)] {
         let mut bench = counted(n);
         let mut seen = BTreeSet::new();

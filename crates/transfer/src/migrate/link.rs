@@ -1,11 +1,11 @@
-//! The connection to another server: requests out, one line of answer for each back. It blocks, for
-//! a bounded time; nothing but a thread of the slow lane may use it.
+//! The connection to the other server: sends requests and reads a one-line reply to each. It blocks
+//! for a bounded time, so only threads of the slow lane may use it.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Error, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// The longest answer that is read (bytes): the other server only says OK, or what is wrong.
+/// The maximum length of a reply (bytes): the other server sends only OK or an error.
 const ANSWER_MOST: u64 = 16 << 10;
 
 const BUFFER: usize = 64 << 10;
@@ -16,8 +16,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects to the first address of `host` that takes it. Each step of what follows takes no
-    /// longer than `timeout`.
+    /// Connects to the first address of `host` that accepts. Each later step takes at most
+    /// `timeout`.
     pub fn open(host: &[u8], port: u16, timeout: Duration) -> io::Result<Link> {
         let host = std::str::from_utf8(host).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
         let mut failure = Error::from(ErrorKind::NotFound);
@@ -38,7 +38,7 @@ impl Link {
         Ok(Link { to: BufWriter::with_capacity(BUFFER, stream), from })
     }
 
-    /// Sends a request, or keeps it to be sent with the next ones.
+    /// Sends a request, or buffers it until the next flush.
     pub fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
         write!(self.to, "*{}\r\n", words.len())?;
         for word in words {
@@ -53,7 +53,7 @@ impl Link {
         self.to.flush()
     }
 
-    /// The next answer, which is a line, without its end.
+    /// The next reply: a line, without its line ending.
     pub fn answer(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         (&mut self.from).take(ANSWER_MOST).read_until(b'\n', &mut line)?;

@@ -1,16 +1,16 @@
 //! MIGRATE: moves keys to another server.
 //!
-//! The keys' shards are held from before they are read until the other server has answered, so that
-//! nobody sees a key in both places or in none, and nobody's write is lost. That is as in the
-//! reference; but there everybody waits meanwhile, here those who need one of these shards, parked,
-//! while their threads serve all others. What waits for the other server is a thread of the slow lane,
-//! never one that serves clients.
+//! The command holds the keys' shards from before the first read until the other server has
+//! replied. So no client sees a key on both servers or on neither, and no write is lost. The
+//! reference guarantees the same, but blocks all its clients meanwhile. Here only clients that need
+//! one of these shards wait, parked, while their threads serve other clients. A thread of the slow
+//! lane waits for the other server, never a thread that serves clients.
 //!
-//! Each call opens a connection of its own and closes it. Every step on it (to connect, to write, to
-//! read) takes no longer than the timeout, or the command ends.
+//! Each call opens a new connection and closes it. Every step on it (connect, write, read) ends
+//! after the timeout and fails the command.
 //!
-//! Two servers that move keys of one shard to each other at the same time wait for each other until a
-//! timeout ends one of them.
+//! Two servers that migrate keys of one shard to each other at the same time block each other until
+//! one times out.
 
 mod link;
 mod request;
@@ -51,7 +51,7 @@ pub const MIGRATE: Command = Command {
         group: Group::Generic,
         since: "2.6.0",
         summary: "Moves keys to another server.",
-        complexity: "O(N) for values of N bytes, which are sent to the other server.",
+        complexity: "O(N) for values of N bytes sent to the other server.",
         syntax: "host port:integer key-selector=(key|empty-string=\"\") destination-db:integer \
                  timeout:integer [copy=COPY]@3.0.0 [replace=REPLACE]@3.0.0 \
                  [authentication=(AUTH auth<password>@4.0.7|AUTH2 auth2=(username password)@6.0.0)] \
@@ -73,54 +73,54 @@ const NO_CONNECTION: Error = Error::new("IOERR error or timeout connecting to th
 const NOT_WRITTEN: Error = Error::new("IOERR error or timeout writing to target instance");
 const NOT_READ: Error = Error::new("IOERR error or timeout reading to target instance");
 
-/// Keys that are sent before their answers are read: answers that nobody reads would end in both
-/// waiting for each other.
+/// The number of keys sent before their replies are read. Unread replies would fill both socket
+/// buffers, and the servers would deadlock.
 const WINDOW: usize = 256;
 
 fn migrate(ctx: &mut Ctx<'_>) -> CmdResult {
     let request = Request::parse(ctx.args)?;
-    let there = |at: &usize| {
+    let exists = |at: &usize| {
         let key = ctx.key(*at);
         ctx.db.read(&key).is_some()
     };
-    let found: Vec<usize> = request.keys.iter().copied().filter(there).collect();
+    let found: Vec<usize> = request.keys.iter().copied().filter(exists).collect();
     if found.is_empty() {
         ctx.reply.simple("NOKEY");
         return Ok(());
     }
-    // However little there is to be sent, it may take as long as the timeout.
+    // Even a small transfer may take as long as the timeout.
     ctx.weigh(usize::MAX)?;
-    let mut gone = vec![&b"DEL"[..]];
-    let result = send_all(ctx, &request, &found, &mut gone);
-    // What was taken is gone here, however it went on.
-    if gone.len() > 1 {
-        ctx.log(&gone);
+    let mut deleted = vec![&b"DEL"[..]];
+    let result = send_all(ctx, &request, &found, &mut deleted);
+    // Keys that the other server has taken are deleted here, even if a later step failed.
+    if deleted.len() > 1 {
+        ctx.log(&deleted);
     }
     result
 }
 
-/// Sends the keys at these arguments, and deletes those that were taken, whose names are added to
-/// `gone`.
+/// Sends the keys at these arguments, and deletes the keys that the other server took. Adds their
+/// names to `deleted`.
 fn send_all<'a>(
     ctx: &mut Ctx<'a>,
     request: &Request<'_>,
     found: &[usize],
-    gone: &mut Vec<&'a [u8]>,
+    deleted: &mut Vec<&'a [u8]>,
 ) -> CmdResult {
     let mut link = match Link::open(request.host, request.port, request.timeout) {
         Ok(link) => link,
-        // The reference finds out when it writes.
+        // The reference detects this only when it writes.
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => return Err(NOT_WRITTEN),
         Err(_) => return Err(NO_CONNECTION),
     };
     let mut taken = Vec::new();
-    let ended = give(ctx, &mut link, request, found, &mut taken);
-    // Not before all were sent: a key may be named twice.
+    let ended = send_in_windows(ctx, &mut link, request, found, &mut taken);
+    // Only after all were sent: a key may be named twice.
     for at in taken.into_iter().filter(|_| !request.copy) {
         let key = ctx.key(at);
         if ctx.db.delete(&key) {
             ctx.notify(Classes::GENERIC, "del", &key);
-            gone.push(ctx.args[at]);
+            deleted.push(ctx.args[at]);
         }
         ctx.dirty();
     }
@@ -129,31 +129,32 @@ fn send_all<'a>(
     Ok(())
 }
 
-/// Gives these keys to the other server; `taken` are those that it has. The error is the first of its
-/// refusals, or what became of the connection.
-fn give(
+/// Sends these keys to the other server and adds those that it took to `taken`. The error is the
+/// first error reply, or a connection error.
+fn send_in_windows(
     ctx: &mut Ctx<'_>,
     link: &mut Link,
     request: &Request<'_>,
     keys: &[usize],
     taken: &mut Vec<usize>,
 ) -> CmdResult {
-    let (mut refused, mut strayed) = (None, false);
+    let (mut refused, mut misdirected) = (None, false);
     let mut greeting = request.greeting();
     for keys in keys.chunks(WINDOW) {
         let greetings = std::mem::take(&mut greeting);
         send(ctx, link, request, &greetings, keys).map_err(|_| NOT_WRITTEN)?;
         for _ in &greetings {
-            note(&mut refused, link.answer().map_err(|_| NOT_READ)?);
+            note_error(&mut refused, link.answer().map_err(|_| NOT_READ)?);
         }
-        // What comes behind a refused password or database went somewhere else. A key that is refused says nothing
-        // of the others: each is there if its own answer says so, and must not be here any more.
-        strayed |= refused.is_some() && !greetings.is_empty();
+        // After an error reply to AUTH or SELECT, the keys went to the wrong place and stay here.
+        // The error for one key says nothing about the others: a key whose own reply is OK exists
+        // there and must be deleted here.
+        misdirected |= refused.is_some() && !greetings.is_empty();
         for at in keys {
             let Ok(answer) = link.answer() else {
                 return Err(refused.unwrap_or(NOT_READ));
             };
-            if !note(&mut refused, answer) && !strayed {
+            if !note_error(&mut refused, answer) && !misdirected {
                 taken.push(*at);
             }
         }
@@ -161,7 +162,7 @@ fn give(
     refused.map_or(Ok(()), Err)
 }
 
-/// Sends the greetings and then each of these keys, which are there.
+/// Sends the greeting requests, then each of these keys, which must exist.
 fn send(
     ctx: &mut Ctx<'_>,
     link: &mut Link,
@@ -182,8 +183,8 @@ fn send(
     link.flush()
 }
 
-/// Remembers the first refusal; whether this answer is one.
-fn note(refused: &mut Option<Error>, answer: Vec<u8>) -> bool {
+/// Records the first error. Returns whether this reply is an error.
+fn note_error(refused: &mut Option<Error>, answer: Vec<u8>) -> bool {
     let Some(why) = answer.strip_prefix(b"-") else { return false };
     let text = || [b"ERR Target instance replied with error: ", why].concat();
     refused.get_or_insert_with(|| Error::owned(text()));

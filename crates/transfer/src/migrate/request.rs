@@ -1,4 +1,4 @@
-//! What a MIGRATE asks for.
+//! The arguments of MIGRATE.
 
 use std::time::Duration;
 use weft_base::num::parse_i64;
@@ -9,27 +9,27 @@ const KEY_AND_KEYS: Error = Error::new(
     "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
 );
 
-/// Where the options begin.
+/// The position of the first option.
 const OPTIONS: usize = 6;
 
-/// For a timeout that makes no sense.
+/// The timeout used instead of zero or a negative number.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
 pub struct Request<'a> {
     pub host: &'a [u8],
     pub port: u16,
     pub db: &'a [u8],
-    /// For each step on the connection.
+    /// The timeout of each step on the connection.
     pub timeout: Duration,
     pub copy: bool,
     pub replace: bool,
-    /// Password, or user and password.
+    /// The password, or the user and the password.
     auth: &'a [&'a [u8]],
-    /// Positions of arguments.
+    /// The argument positions of the keys.
     pub keys: Vec<usize>,
 }
 
-/// The options up to KEYS.
+/// The options before KEYS.
 struct Options<'a> {
     copy: bool,
     replace: bool,
@@ -68,26 +68,26 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The positions of the keys, as far as they can be told: those of a request that will be refused
-/// are looked for, too. `None` if there is a key in both places.
+/// The positions of the keys. Also works for requests that will fail. `None` if both the key
+/// argument and KEYS have keys.
 pub fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
-    keys_behind(args, word_of_keys(args))
+    keys_after(args, keys_option_position(args))
 }
 
-/// The same as COMMAND GETKEYS tells it: to the reference KEYS as the last word is none.
+/// The positions for COMMAND GETKEYS: the reference ignores KEYS as the last word.
 pub fn told_keys(args: &[&[u8]]) -> Option<Vec<usize>> {
-    keys_behind(args, word_of_keys(args).filter(|at| at + 1 < args.len()))
+    keys_after(args, keys_option_position(args).filter(|at| at + 1 < args.len()))
 }
 
-fn keys_behind(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
+fn keys_after(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
     match word {
         Some(at) => args[3].is_empty().then(|| (at + 1..args.len()).collect()),
         None => Some(vec![3]),
     }
 }
 
-/// Where KEYS stands.
-fn word_of_keys(args: &[&[u8]]) -> Option<usize> {
+/// The position of KEYS.
+fn keys_option_position(args: &[&[u8]]) -> Option<usize> {
     let mut at = OPTIONS;
     while let Some(word) = args.get(at) {
         at += match word.to_ascii_lowercase().as_slice() {
@@ -112,7 +112,7 @@ impl<'a> Request<'a> {
         let port = canonical_int(args[2]).and_then(|n| u16::try_from(n).ok());
         Ok(Request {
             host: args[1],
-            // To which nobody can connect.
+            // No connection to port 0 succeeds.
             port: port.unwrap_or(0),
             db: args[4],
             timeout: Duration::from_millis(timeout),
@@ -123,7 +123,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What is sent before the keys, each of which is answered.
+    /// The requests sent before the keys. Each has a reply.
     pub fn greeting(&self) -> Vec<Vec<&'a [u8]>> {
         let mut greeting: Vec<Vec<&[u8]>> = Vec::new();
         if !self.auth.is_empty() {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_behind_their_word_and_no_other() {
+    fn keys_follow_the_keys_option() {
         for (line, expected) in [
             ("migrate h 1 k 0 5", vec![3]),
             ("migrate h 1 k 0 5 COPY REPLACE", vec![3]),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_order() {
+    fn errors_have_the_order_of_the_reference() {
         let told = |line: &str| Request::parse(&words(line)).err();
         assert_eq!(told("migrate h 1 k x y KEYS a"), Some(KEY_AND_KEYS));
         assert_eq!(told("migrate h 1 k x 5"), Some(error::NOT_AN_INTEGER));

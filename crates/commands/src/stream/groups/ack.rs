@@ -1,4 +1,4 @@
-//! XACK: entries that were dealt with are no longer pending.
+//! XACK: removes acknowledged entries from the pending list.
 
 use super::{edit, parts};
 use crate::ctx::Ctx;
@@ -19,8 +19,8 @@ pub const XACK: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Has entries that were delivered to a group be pending no longer.",
-        complexity: "O(log P) for each entry, of P that are pending.",
+        summary: "Acknowledges entries delivered to a group, which are then no longer pending.",
+        complexity: "O(log P) for each entry, with P pending entries.",
         syntax: "key group id...",
         history: &[],
         tips: &[],
@@ -38,7 +38,7 @@ fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
     let done = edit(&mut ctx.db, &key, |stream| {
         is_there = stream.is_some();
         let Some((_, group)) = parts(stream, args[2]) else { return Ok(0) };
-        // All of them are read before the first is acknowledged.
+        // All ids are parsed before the first is acknowledged.
         let ids = args[3..]
             .iter()
             .map(|text| id(text))

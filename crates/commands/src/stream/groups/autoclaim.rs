@@ -1,12 +1,12 @@
-//! XAUTOCLAIM: whatever has been pending for long is given to a consumer, step by step.
+//! XAUTOCLAIM: gives entries that have been pending for long to a consumer, step by step.
 
 use super::log::Deliveries;
-use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
+use super::{consumer, edit, no_group, notify_new_consumer, parts, write_entry_by_id, write_id};
 use crate::ctx::{Ctx, FAST_WORK, Lane, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
-use crate::stream::look::ends;
+use crate::stream::range::ends;
 use weft_base::num;
 use weft_types::stream::groups::{Group, Pending};
 use weft_types::stream::{Log, StreamId};
@@ -21,9 +21,9 @@ pub const XAUTOCLAIM: Command = Command {
         group: CommandGroup::Stream,
         since: "6.2.0",
         summary: "Gives entries that have been pending for long to another consumer of their group.",
-        complexity: "O(N) for N entries that are looked at, ten times the count at most.",
+        complexity: "O(N) for N entries examined, at most ten times the count.",
         syntax: "key group consumer min-idle-time start [COUNT count:integer] [justid=JUSTID]",
-        history: &[("7.0.0", "A third element of the reply: entries that are no more.")],
+        history: &[("7.0.0", "A third element of the reply: deleted entries.")],
         tips: &["nondeterministic_output"],
     },
     lock: Lock::Keys,
@@ -34,56 +34,57 @@ pub const XAUTOCLAIM: Command = Command {
 const MIN_IDLE: Error = Error::new("ERR Invalid min-idle-time argument for XAUTOCLAIM");
 const COUNT: Error = Error::new("ERR COUNT must be > 0");
 
-/// The count without COUNT.
+/// The default of COUNT.
 const DEFAULT_COUNT: usize = 100;
-/// How many entries are looked at for each one that may be answered.
-const LOOKED_AT: usize = 10;
-/// The greatest count: the reference wants room for as many ids.
+/// Entries examined for each one that may be returned.
+const EXAMINED_PER_ENTRY: usize = 10;
+/// The maximum count: the reference allocates room for as many ids.
 const MAX_COUNT: usize = i64::MAX as usize / size_of::<StreamId>();
 
-/// What a request asks for.
-struct Sweep {
+/// The arguments.
+struct Request {
     min_idle_ms: i64,
     from: StreamId,
     count: usize,
     just_ids: bool,
 }
 
-/// What one step has found.
+/// The result of one step.
 #[derive(Default)]
 struct Found {
     claimed: Vec<(StreamId, Pending)>,
-    /// Those that are pending, but no longer in the stream.
-    gone: Vec<StreamId>,
-    /// Where the next step begins; 0-0 at the end.
+    /// Pending entries that are no longer in the stream.
+    deleted: Vec<StreamId>,
+    /// The start of the next step; 0-0 at the end.
     next: StreamId,
 }
 
-impl Sweep {
-    fn parse(ctx: &Ctx<'_>) -> Result<Sweep, Error> {
+impl Request {
+    fn parse(ctx: &Ctx<'_>) -> Result<Request, Error> {
         let args = ctx.args;
         let min_idle_ms = num::parse_i64(args[4]).ok_or(MIN_IDLE)?.max(0);
         let (from, _) = ends(args[5], b"+")?;
-        let mut sweep = Sweep { min_idle_ms, from, count: DEFAULT_COUNT, just_ids: false };
+        let mut request = Request { min_idle_ms, from, count: DEFAULT_COUNT, just_ids: false };
         let mut i = 6;
         while i < args.len() {
             if ctx.is(i, "count") && i + 1 < args.len() {
                 i += 1;
                 let count = num::parse_i64(args[i]).and_then(|n| usize::try_from(n).ok());
-                sweep.count = count.filter(|n| (1..=MAX_COUNT).contains(n)).ok_or(COUNT)?;
+                request.count = count.filter(|n| (1..=MAX_COUNT).contains(n)).ok_or(COUNT)?;
             } else if ctx.is(i, "justid") {
-                sweep.just_ids = true;
+                request.just_ids = true;
             } else {
                 return Err(SYNTAX);
             }
             i += 1;
         }
-        Ok(sweep)
+        Ok(request)
     }
 
-    /// Counts what a sweep looks at: it ends when it has found enough.
+    /// The meter for the entries that a sweep examines. The sweep ends early when it has found
+    /// enough.
     fn meter(&self, lane: Lane, log: &Log, group: &Group) -> Meter {
-        let most = self.count.saturating_mul(LOOKED_AT).min(group.pending_len());
+        let most = self.count.saturating_mul(EXAMINED_PER_ENTRY).min(group.pending_len());
         lane.meter(most, most.saturating_mul(log.look_up_work()))
     }
 
@@ -92,12 +93,12 @@ impl Sweep {
         idle_ms >= self.min_idle_ms || self.min_idle_ms == 0
     }
 
-    /// Looks for what is to be given away, while `meter` lets it. Nothing is changed.
-    fn look(&self, log: &Log, group: &Group, now_ms: i64, meter: &mut Meter) -> Found {
+    /// Finds the entries to claim, until `meter` runs out. Changes nothing.
+    fn find_entries(&self, log: &Log, group: &Group, now_ms: i64, meter: &mut Meter) -> Found {
         let mut found = Found::default();
-        let mut attempts = self.count.saturating_mul(LOOKED_AT);
+        let mut attempts = self.count.saturating_mul(EXAMINED_PER_ENTRY);
         for (id, pending) in group.pending_from(self.from) {
-            if attempts == 0 || found.claimed.len() + found.gone.len() == self.count {
+            if attempts == 0 || found.claimed.len() + found.deleted.len() == self.count {
                 found.next = id;
                 break;
             }
@@ -106,7 +107,7 @@ impl Sweep {
                 break;
             }
             if !log.contains(id) {
-                found.gone.push(id);
+                found.deleted.push(id);
             } else if self.is_old(&pending, now_ms) {
                 found.claimed.push((id, pending));
             }
@@ -116,20 +117,20 @@ impl Sweep {
 }
 
 fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
-    let sweep = Sweep::parse(ctx);
+    let request = Request::parse(ctx);
     let args = ctx.args;
     let key = ctx.key(1);
     let (name, consumer_name, now_ms) = (args[2], args[3], ctx.now_ms());
-    // A missing key is told of, whatever is wrong with the arguments.
+    // The reference sends the keymiss event before it checks the other arguments.
     let record = ctx.db.read(&key);
-    let sweep = sweep?;
+    let request = request?;
     let stream = record.as_deref().map(super::stream).transpose()?;
     let found = stream.and_then(|stream| Some((&stream.log, super::group(stream, name)?)));
     let (log, group) = found.ok_or_else(|| no_group(args))?;
-    let mut meter = sweep.meter(ctx.lane, log, group);
-    let found = sweep.look(log, group, now_ms, &mut meter);
-    meter.settle(&mut ctx.pause)?;
-    if !sweep.just_ids {
+    let mut meter = request.meter(ctx.lane, log, group);
+    let found = request.find_entries(log, group, now_ms, &mut meter);
+    meter.check(&mut ctx.pause)?;
+    if !request.just_ids {
         let claimed = found.claimed.iter().map(|(id, _)| *id);
         ctx.lane.weigh(log.answer_work(claimed, FAST_WORK), &mut ctx.pause)?;
     }
@@ -144,31 +145,31 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         if is_new {
             done.note_consumer(consumer_name);
         }
-        for id in &found.gone {
+        for id in &found.deleted {
             done.note(group, *id);
             group.acknowledge(*id);
         }
         reply.array(3);
-        answer_id(reply, found.next);
+        write_id(reply, found.next);
         reply.array(found.claimed.len());
         for (id, before) in &found.claimed {
-            let deliveries = before.deliveries.wrapping_add(i64::from(!sweep.just_ids));
+            let deliveries = before.deliveries.wrapping_add(i64::from(!request.just_ids));
             group.give(*id, Pending { owner, delivered_ms: now_ms, deliveries });
             done.note(group, *id);
-            match sweep.just_ids {
-                true => answer_id(reply, *id),
-                false => assert!(answer_found(reply, log, *id), "it was there just now"),
+            match request.just_ids {
+                true => write_id(reply, *id),
+                false => assert!(write_entry_by_id(reply, log, *id), "the entry exists"),
             }
         }
         if !found.claimed.is_empty() {
             group.consumer_mut(owner).active_ms = Some(now_ms);
         }
-        reply.array(found.gone.len());
-        found.gone.iter().for_each(|id| answer_id(reply, *id));
-        Ok(found.claimed.len() + found.gone.len())
+        reply.array(found.deleted.len());
+        found.deleted.iter().for_each(|id| write_id(reply, *id));
+        Ok(found.claimed.len() + found.deleted.len())
     })?;
     if new_consumer {
-        tell_consumer(db, &key);
+        notify_new_consumer(db, &key);
     }
     done.log(ctx, &key, name);
     ctx.db.turn.tally.dirty += changed as u64;

@@ -1,7 +1,7 @@
-//! XCLAIM: named entries are given to another consumer.
+//! XCLAIM: gives the named entries to another consumer.
 
 use super::log::Deliveries;
-use super::{answer_found, answer_id, consumer, edit, no_group, parts, tell_consumer};
+use super::{consumer, edit, no_group, notify_new_consumer, parts, write_entry_by_id, write_id};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error};
 use crate::registry::Command;
@@ -22,7 +22,7 @@ pub const XCLAIM: Command = Command {
         group: CommandGroup::Stream,
         since: "5.0.0",
         summary: "Gives pending entries to another consumer of their group.",
-        complexity: "O(log P) for each entry, of P that are pending.",
+        complexity: "O(log P) for each entry, with P pending entries.",
         syntax: "key group consumer min-idle-time id... [IDLE ms:integer] \
                  [TIME unix-time-milliseconds:unix-time] [RETRYCOUNT count:integer] [force=FORCE] \
                  [justid=JUSTID] [LASTID lastid]",
@@ -39,14 +39,14 @@ const IDLE: Error = Error::new("ERR Invalid IDLE option argument for XCLAIM");
 const TIME: Error = Error::new("ERR Invalid TIME option argument for XCLAIM");
 const RETRY_COUNT: Error = Error::new("ERR Invalid RETRYCOUNT option argument for XCLAIM");
 
-/// What a request asks for beside the ids.
+/// The arguments after the consumer.
 struct Claim {
     min_idle_ms: i64,
     ids: Vec<StreamId>,
     now_ms: i64,
-    /// When the entries are to count as delivered (Unix milliseconds).
+    /// The delivery time to set (Unix milliseconds).
     delivered_ms: i64,
-    /// `None`: once more than before.
+    /// `None`: increment the count.
     deliveries: Option<i64>,
     force: bool,
     just_ids: bool,
@@ -59,7 +59,7 @@ impl Claim {
         let number = |i: usize, error: Error| num::parse_i64(args[i]).ok_or(error);
         let now_ms = ctx.now_ms();
         let min_idle_ms = number(4, MIN_IDLE)?.max(0);
-        // What is no id begins the options.
+        // The first argument that is not an id begins the options.
         let ids: Vec<StreamId> = args[5..].iter().map_while(|text| id(text).ok()).collect();
         let mut i = 5 + ids.len();
         let mut delivered_ms = None;
@@ -97,14 +97,14 @@ impl Claim {
             }
             i += 1;
         }
-        // A time that makes no sense is one that a client has got wrong by a little.
+        // Ignore times before 1970 or in the future: a client's clock may be slightly wrong.
         if let Some(time) = delivered_ms.filter(|time| (0..=now_ms).contains(time)) {
             claim.delivered_ms = time;
         }
         Ok(claim)
     }
 
-    /// How much work it is at most, in elements.
+    /// The maximum work, in elements.
     fn work(&self, log: &Log) -> usize {
         let look_up = self.ids.len().saturating_mul(log.look_up_work());
         match self.just_ids {
@@ -113,7 +113,7 @@ impl Claim {
         }
     }
 
-    /// Gives `id` to `owner`, if it may have it; whether it has it now.
+    /// Gives `id` to `owner` if it may be claimed. Returns whether it was.
     fn take(
         &self,
         log: &Log,
@@ -124,7 +124,7 @@ impl Claim {
     ) -> bool {
         if !log.contains(id) {
             done.note(group, id);
-            // Nobody can deal with it any more.
+            // No consumer can process a deleted entry.
             group.acknowledge(id);
             return false;
         }
@@ -148,8 +148,8 @@ impl Claim {
         true
     }
 
-    /// Does all that is asked, and answers what was given; how much that was, and whether the consumer
-    /// is new.
+    /// Runs the claim and writes the claimed entries. Returns their number, and whether the
+    /// consumer is new.
     fn run(
         &self,
         reply: &mut Reply,
@@ -171,15 +171,15 @@ impl Claim {
                 continue;
             }
             match self.just_ids {
-                true => answer_id(reply, *id),
-                false => assert!(answer_found(reply, log, *id), "it was there just now"),
+                true => write_id(reply, *id),
+                false => assert!(write_entry_by_id(reply, log, *id), "the entry exists"),
             }
             n += 1;
         }
         if n > 0 {
             group.consumer_mut(owner).active_ms = Some(self.now_ms);
         }
-        // Which each claim says, too.
+        // Each logged claim also sets the position.
         if is_further && !done.has_claims() {
             done.note_position(group);
         }
@@ -209,7 +209,7 @@ fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
             .map_or((0, false), |(log, group)| claim.run(reply, log, group, consumer, &mut done)))
     })?;
     if is_new {
-        tell_consumer(db, &key);
+        notify_new_consumer(db, &key);
     }
     done.log(ctx, &key, name);
     ctx.db.turn.tally.dirty += claimed as u64;

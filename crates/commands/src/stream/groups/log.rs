@@ -1,22 +1,22 @@
-//! What is logged of deliveries: each pending entry as the XCLAIM that makes it what it is now.
+//! Logging of deliveries: each pending entry is logged as an XCLAIM that sets its current state.
 //!
-//! XREADGROUP, XCLAIM and XAUTOCLAIM depend on what a group has delivered, on the time and on what is
-//! there, and answer much. Their effect is a list of pending entries, each with its consumer, its time
-//! and its count, and how far the group has come.
+//! The effect of XREADGROUP, XCLAIM and XAUTOCLAIM depends on what the group has delivered, on the
+//! time and on the existing entries. So the log has the result: the pending entries, each with its
+//! consumer, time and count, and the group's read position.
 
 use crate::ctx::Ctx;
 use weft_keyspace::Key;
 use weft_types::stream::StreamId;
 use weft_types::stream::groups::{Group, Pending};
 
-/// What a command has done to a group, gathered where it is logged.
+/// The changes of a command to a group. Collected only if the command is logged.
 pub(super) struct Deliveries {
     is_logged: bool,
-    /// With the consumer's name, and how far the group had come.
+    /// Each with the consumer's name and the group's last id at that time.
     claims: Vec<(StreamId, Box<[u8]>, Pending, StreamId)>,
-    /// This consumer was made.
+    /// The name of a consumer that was created.
     pub(super) new_consumer: Option<Box<[u8]>>,
-    /// How far the group has come, if that has to be said: the last id, and how many it has read.
+    /// The group's position, if it must be logged: the last id and the number of entries read.
     pub(super) position: Option<(StreamId, Option<i64>)>,
 }
 
@@ -26,8 +26,8 @@ impl Deliveries {
         Deliveries { is_logged, claims: Vec::new(), new_consumer: None, position: None }
     }
 
-    /// Notes the pending entry with this id, as it is now: to be called while it is there. One that
-    /// is no longer in the stream goes from the group when it is claimed.
+    /// Notes the current state of the pending entry `id`. The entry must still be pending. If it is
+    /// no longer in the stream, the replayed XCLAIM removes it from the group.
     pub(super) fn note(&mut self, group: &Group, id: StreamId) {
         if self.is_logged
             && let Some(pending) = group.pending(id)
@@ -37,14 +37,14 @@ impl Deliveries {
         }
     }
 
-    /// The group has come so far.
+    /// Notes the group's position.
     pub(super) fn note_position(&mut self, group: &Group) {
         if self.is_logged {
             self.position = Some((group.last_id, group.entries_read));
         }
     }
 
-    /// The consumer of this name was made.
+    /// Notes the name of a new consumer.
     pub(super) fn note_consumer(&mut self, name: &[u8]) {
         if self.is_logged {
             self.new_consumer = Some(name.into());
@@ -56,15 +56,15 @@ impl Deliveries {
         !self.claims.is_empty()
     }
 
-    /// Logs it all, for the group of that name of the stream at `key`.
+    /// Logs the changes of group `group` of the stream at `key`.
     pub(super) fn log(mut self, ctx: &mut Ctx<'_>, key: &Key<'_>, group: &[u8]) {
         if !self.is_logged {
             return;
         }
-        // Not the words of the client, were it that there is nothing to say.
+        // Never log the client's words, even if there is nothing to log.
         ctx.db.log_nothing();
         self.claims.sort_by_key(|(id, ..)| *id);
-        // A claim makes its consumer.
+        // XCLAIM creates its consumer.
         let claimed = |name: &[u8]| self.claims.iter().any(|(_, of, ..)| **of == *name);
         if let Some(name) = self.new_consumer.as_deref().filter(|name| !claimed(name)) {
             ctx.log(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group, name]);

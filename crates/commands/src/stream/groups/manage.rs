@@ -1,6 +1,6 @@
-//! XGROUP: making and removing groups and their consumers.
+//! XGROUP: creates, changes and removes groups and their consumers.
 
-use super::{edit, group, help, no_group_of_key, stream, tell_consumer, wrong_subcommand};
+use super::{edit, group, help, no_group_of_key, notify_new_consumer, stream, wrong_subcommand};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::registry::Command;
@@ -21,7 +21,7 @@ const NO_KEY: Error = Error::new(
 const BUSY_GROUP: Error = Error::new("BUSYGROUP Consumer Group name already exists");
 const ENTRIES_READ: Error = Error::new("ERR value for ENTRIESREAD must be positive or -1");
 
-/// The answer of XGROUP HELP, which clients see line by line.
+/// The reply of XGROUP HELP. Clients see these lines.
 const HELP: &[&str] = &[
     "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CREATE <key> <groupname> <id|$> [option]",
@@ -50,7 +50,7 @@ const CREATE: Spec = Spec {
     acl: &[],
     group: CommandGroup::Stream,
     since: "5.0.0",
-    summary: "Makes a consumer group.",
+    summary: "Creates a consumer group.",
     complexity: "O(1)",
     syntax: "key group id-selector=(id|new-id=$) [mkstream=MKSTREAM] \
              [ENTRIESREAD entriesread:integer<entries-read>]",
@@ -64,14 +64,14 @@ pub const XGROUP: Command = Command {
         arity: -2,
         flags: Flags::NONE,
         keys: &[],
-        summary: "Holds the commands that manage consumer groups.",
+        summary: "A container for commands that manage consumer groups.",
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
         ..CREATE
     },
     lock: Lock::Keys,
-    run: answer_help,
+    run: reply_help,
     subcommands: &[
         Command { spec: CREATE, lock: Lock::Keys, run: create, subcommands: &[] },
         subcommand(
@@ -79,7 +79,7 @@ pub const XGROUP: Command = Command {
                 name: "createconsumer",
                 arity: 5,
                 since: "6.2.0",
-                summary: "Makes a consumer in a group.",
+                summary: "Creates a consumer in a group.",
                 syntax: "key group consumer",
                 history: &[],
                 ..CREATE
@@ -92,8 +92,8 @@ pub const XGROUP: Command = Command {
                 arity: 5,
                 flags: Flags::WRITE,
                 keys: DELETE,
-                summary: "Deletes a consumer from a group, with what is pending with it.",
-                complexity: "O(N) for N entries that are pending with it.",
+                summary: "Deletes a consumer and its pending entries from a group.",
+                complexity: "O(N) for N pending entries of the consumer.",
                 syntax: "key group consumer",
                 history: &[],
                 ..CREATE
@@ -107,7 +107,7 @@ pub const XGROUP: Command = Command {
                 flags: Flags::WRITE,
                 keys: DELETE,
                 summary: "Deletes a consumer group.",
-                complexity: "O(N) for N entries that are pending in it.",
+                complexity: "O(N) for N pending entries of the group.",
                 syntax: "key group",
                 history: &[],
                 ..CREATE
@@ -125,14 +125,14 @@ pub const XGROUP: Command = Command {
                 history: &[],
                 ..CREATE
             },
-            answer_help,
+            reply_help,
         ),
         subcommand(
             Spec {
                 name: "setid",
                 flags: Flags::WRITE,
                 keys: &keys::at(2, &["RW", "UPDATE"]),
-                summary: "Sets how far a group has read.",
+                summary: "Sets the last delivered id of a group.",
                 syntax: "key group id-selector=(id|new-id=$) \
                          [ENTRIESREAD entriesread:integer<entries-read>]",
                 history: &[("7.0.0", "The argument `ENTRIESREAD`.")],
@@ -143,7 +143,7 @@ pub const XGROUP: Command = Command {
     ],
 };
 
-fn answer_help(ctx: &mut Ctx<'_>) -> CmdResult {
+fn reply_help(ctx: &mut Ctx<'_>) -> CmdResult {
     help(ctx, HELP);
     Ok(())
 }
@@ -155,7 +155,7 @@ struct Options {
 }
 
 impl Options {
-    /// `creates`: they are those of CREATE.
+    /// Parses the options; `creates` selects those of CREATE.
     fn parse(ctx: &Ctx<'_>, creates: bool) -> Result<Options, Error> {
         let mut options = Options { make_stream: false, entries_read: None };
         let mut i = 5;
@@ -178,8 +178,8 @@ impl Options {
     }
 }
 
-/// The id at argument 4, where `$` is the last one of the stream and, for SETID, `-` and `+` are the
-/// ends of all.
+/// The id at argument 4. `$` is the stream's last id. With `ends` (SETID), `-` and `+` are the
+/// smallest and the largest id.
 fn id_or_last(ctx: &Ctx<'_>, last_id: StreamId, ends: bool) -> Result<StreamId, Error> {
     match ctx.args[4] {
         b"$" => Ok(last_id),
@@ -224,8 +224,8 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// For what needs a stream and, with `needs_group`, a group of it: what is known of them.
-fn existing(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
+/// Checks that the stream exists and, with `needs_group`, the group. Returns the stream's last id.
+fn require_stream(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
     let key = ctx.key(2);
     let name = ctx.args[3];
     let record = ctx.db.for_write(&key).ok_or(NO_KEY)?;
@@ -237,8 +237,8 @@ fn existing(ctx: &mut Ctx<'_>, needs_group: bool) -> Result<StreamId, Error> {
     }
 }
 
-/// Lets `work` change the group, which is there.
-fn change<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T, Error> {
+/// Lets `work` change the group, which must exist.
+fn change_group<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T, Error> {
     let key = ctx.key(2);
     let name = ctx.args[3];
     edit(&mut ctx.db, &key, |stream| {
@@ -249,12 +249,12 @@ fn change<T>(ctx: &mut Ctx<'_>, work: impl FnOnce(&mut Group) -> T) -> Result<T,
 
 fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx, false)?;
-    let last_id = existing(ctx, true)?;
+    let last_id = require_stream(ctx, true)?;
     if !matches!(ctx.args.len(), 5 | 7) {
         return Err(wrong_subcommand(ctx.args, "XGROUP"));
     }
     let id = id_or_last(ctx, last_id, true)?;
-    change(ctx, |group| {
+    change_group(ctx, |group| {
         group.last_id = id;
         group.entries_read = options.entries_read;
     })?;
@@ -267,12 +267,12 @@ fn set_id(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn create_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
-    existing(ctx, true)?;
+    require_stream(ctx, true)?;
     let (name, now_ms) = (ctx.args[4], ctx.now_ms());
-    let (_, is_new) = change(ctx, |group| group.create_consumer(name, now_ms))?;
+    let (_, is_new) = change_group(ctx, |group| group.create_consumer(name, now_ms))?;
     if is_new {
         let key = ctx.key(2);
-        tell_consumer(&mut ctx.db, &key);
+        notify_new_consumer(&mut ctx.db, &key);
         ctx.db.log_anyway();
         ctx.dirty();
     }
@@ -281,15 +281,15 @@ fn create_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn delete_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
-    existing(ctx, true)?;
+    require_stream(ctx, true)?;
     let name = ctx.args[4];
-    let found = change(ctx, |group| {
+    let found = change_group(ctx, |group| {
         let owner = group.find_consumer(name)?;
         Some(group.consumer(owner).pending_len())
     })?;
     if let Some(pending) = found {
         ctx.weigh(pending)?;
-        change(ctx, |group| group.delete_consumer(name))?;
+        change_group(ctx, |group| group.delete_consumer(name))?;
         let key = ctx.key(2);
         ctx.notify(Classes::STREAM, "xgroup-delconsumer", &key);
         ctx.db.log_anyway();
@@ -300,7 +300,7 @@ fn delete_consumer(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
-    existing(ctx, false)?;
+    require_stream(ctx, false)?;
     let key = ctx.key(2);
     let name = ctx.args[3];
     let group = edit(&mut ctx.db, &key, |stream| {
@@ -310,7 +310,7 @@ fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.reply.int(i64::from(group.is_some()));
     if let Some(group) = group {
         ctx.db.turn.discard(group.into_waste());
-        // Who waits for entries of this group waits in vain.
+        // Wake clients that are blocked on this group: their read now fails.
         ctx.db.rouse(&key);
         ctx.notify(Classes::STREAM, "xgroup-destroy", &key);
         ctx.db.log_anyway();

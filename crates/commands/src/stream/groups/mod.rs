@@ -9,8 +9,8 @@
 //! | [`claim`] | XCLAIM |
 //! | [`autoclaim`] | XAUTOCLAIM |
 //!
-//! What a group does (who has read what) changes a stream's value, but not for those who WATCH it:
-//! see [`edit`].
+//! Changes to a group (its position, its pending entries) change the stream's value, but do not
+//! touch WATCH: see [`edit`].
 
 mod ack;
 mod autoclaim;
@@ -22,7 +22,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use super::{answer_entry, answer_id, stream};
+use super::{stream, write_entry, write_id};
 use crate::ctx::Ctx;
 use crate::error::{Error, WRONG_TYPE};
 use crate::registry::Command;
@@ -47,9 +47,9 @@ pub(super) fn group<'a>(stream: &'a Stream, name: &[u8]) -> Option<&'a Group> {
     stream.groups.as_ref()?.get(name)
 }
 
-/// Lets `work` change the groups of the stream at `key`, which is shown as absent if there is none.
-/// Nobody is told that the key has changed: the reference does not count what groups do as a change
-/// for those who watch the key.
+/// Lets `work` change the groups of the stream at `key`, or passes `None` if the key does not
+/// exist. Reports no change of the key: in the reference, changes to groups do not touch watched
+/// keys.
 fn edit<T>(
     db: &mut Db<'_>,
     key: &Key<'_>,
@@ -65,38 +65,38 @@ fn edit<T>(
     })
 }
 
-/// The log of a stream, and the group of that name to be changed.
+/// The log of a stream, and its group of that name for changes.
 fn parts<'a>(stream: Option<&'a mut Stream>, name: &[u8]) -> Option<(&'a Log, &'a mut Group)> {
     let Stream { log, groups } = stream?;
     Some((log, groups.as_mut()?.get_mut(name)?))
 }
 
-/// The consumer of that name, which is made if there is none, and has tried something just now;
-/// whether it is new, which is to be told ([`tell_consumer`]).
+/// The consumer of that name, with its last attempt set to now. Creates it if it does not exist.
+/// Also returns whether it is new: the caller must then call [`notify_new_consumer`].
 fn consumer(group: &mut Group, name: &[u8], now_ms: i64) -> (Owner, bool) {
     let (owner, is_new) = group.create_consumer(name, now_ms);
     group.consumer_mut(owner).seen_ms = now_ms;
     (owner, is_new)
 }
 
-/// Tells of a new consumer.
-fn tell_consumer(db: &mut Db<'_>, key: &Key<'_>) {
+/// Sends the event for a new consumer.
+fn notify_new_consumer(db: &mut Db<'_>, key: &Key<'_>) {
     db.notify(Classes::STREAM, "xgroup-createconsumer", key);
 }
 
-/// What a text is in the reference's messages: up to the first NUL.
+/// A text as in the reference's messages, which end it at the first NUL.
 fn shown(text: &[u8]) -> &[u8] {
     text.split(|b| *b == 0).next().unwrap_or_default()
 }
 
-/// For a key that is not there, or a group.
+/// The error for a missing key or group.
 #[cold]
 fn no_group(args: &[&[u8]]) -> Error {
     let (key, group) = (shown(args[1]), shown(args[2]));
     Error::owned([b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat())
 }
 
-/// For a group that is not there, of a stream that is.
+/// The error for a missing group of an existing stream.
 #[cold]
 pub(super) fn no_group_of_key(args: &[&[u8]]) -> Error {
     let (key, group) = (shown(args[2]), shown(args[3]));
@@ -105,7 +105,7 @@ pub(super) fn no_group_of_key(args: &[&[u8]]) -> Error {
     )
 }
 
-/// For a subcommand with arguments that it does not take.
+/// The error for a subcommand with invalid arguments.
 #[cold]
 pub(super) fn wrong_subcommand(args: &[&[u8]], container: &str) -> Error {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
@@ -114,19 +114,19 @@ pub(super) fn wrong_subcommand(args: &[&[u8]], container: &str) -> Error {
     Error::owned(text)
 }
 
-/// Answers the lines of a container's HELP.
+/// Writes the lines of a container's HELP.
 pub(super) fn help(ctx: &mut Ctx<'_>, lines: &[&str]) {
     ctx.reply.array(lines.len());
     lines.iter().for_each(|line| ctx.reply.simple(line));
 }
 
-/// Answers the entry with this id; whether there is one.
-fn answer_found(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
+/// Writes the entry with this id. Returns whether it exists.
+fn write_entry_by_id(reply: &mut Reply, log: &Log, id: StreamId) -> bool {
     let found = log.get(id);
-    found.inspect(|entry| answer_entry(reply, entry)).is_some()
+    found.inspect(|entry| write_entry(reply, entry)).is_some()
 }
 
-/// What lags are counted from.
+/// The counts from which lags are computed.
 pub(super) fn counts(log: &Log) -> Counts {
     Counts::of(log)
 }

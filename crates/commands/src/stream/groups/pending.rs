@@ -1,11 +1,11 @@
-//! XPENDING: what was delivered to a group and not acknowledged.
+//! XPENDING: entries that were delivered to a group and not acknowledged.
 
-use super::{answer_id, group, no_group, stream};
+use super::{group, no_group, stream, write_id};
 use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
-use crate::stream::look::ends;
+use crate::stream::range::ends;
 use weft_resp::Reply;
 use weft_types::stream::StreamId;
 use weft_types::stream::groups::{Group, Pending};
@@ -19,12 +19,12 @@ pub const XPENDING: Command = Command {
         acl: &[],
         group: CommandGroup::Stream,
         since: "5.0.0",
-        summary: "Tells what is pending in a consumer group.",
-        complexity: "O(N) for N entries that are answered or, with IDLE, looked at; O(C) for C \
+        summary: "Returns the pending entries of a consumer group, or a summary of them.",
+        complexity: "O(N) for N entries returned or, with IDLE, examined; O(C) for C \
                      consumers without a range.",
         syntax: "key group [filters=([IDLE min-idle-time:integer]@6.2.0 start end count:integer \
                  [consumer])]",
-        history: &[("6.2.0", "The argument `IDLE` and ends that are excluded.")],
+        history: &[("6.2.0", "The argument `IDLE` and exclusive ends.")],
         tips: &["nondeterministic_output"],
     },
     lock: Lock::Keys,
@@ -32,12 +32,12 @@ pub const XPENDING: Command = Command {
     subcommands: &[],
 };
 
-/// Which pending entries are asked for.
+/// The requested pending entries.
 struct Filter<'a> {
     from: StreamId,
     to: StreamId,
     count: usize,
-    /// They must have been delivered at this time (Unix milliseconds) or before.
+    /// The latest delivery time (Unix milliseconds).
     until_ms: i64,
     consumer: Option<&'a [u8]>,
 }
@@ -77,28 +77,28 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
     let group = found.and_then(|stream| group(stream, args[2])).ok_or_else(|| no_group(args))?;
     let work = match &filter {
         Some(filter) => filter.count.min(group.pending_len()),
-        // All of them are looked at, though few may have anything.
+        // All consumers are examined, though few may have pending entries.
         None if group.pending_len() > 0 => group.consumers_len(),
         None => 0,
     };
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let Some(filter) = filter else {
-        summary(ctx.reply, group);
+        write_summary(ctx.reply, group);
         return Ok(());
     };
-    // With IDLE it may look at many and answer few.
-    let enough = match ctx.lane {
+    // With IDLE the command may examine many entries and return few.
+    let work_limit = match ctx.lane {
         Lane::Fast => FAST_WORK,
         Lane::Slow | Lane::Transaction | Lane::Served => usize::MAX,
     };
-    match range(ctx.reply, group, &filter, now_ms, enough) {
+    match write_range(ctx.reply, group, &filter, now_ms, work_limit) {
         true => Ok(()),
         false => ctx.lane.weigh(usize::MAX, &mut ctx.pause),
     }
 }
 
-/// Answers how many are pending, their ends, and with whom they are.
-fn summary(reply: &mut Reply, group: &Group) {
+/// Writes the number of pending entries, the first and last id, and the number per consumer.
+fn write_summary(reply: &mut Reply, group: &Group) {
     reply.array(4);
     reply.int(group.pending_len() as i64);
     let Some((first, last)) = group.pending_ends() else {
@@ -106,8 +106,8 @@ fn summary(reply: &mut Reply, group: &Group) {
         reply.null();
         return reply.null_array();
     };
-    answer_id(reply, first);
-    answer_id(reply, last);
+    write_id(reply, first);
+    write_id(reply, last);
     let consumers = reply.array_deferred();
     let mut n = 0;
     for (_, consumer) in group.consumers().filter(|(_, consumer)| consumer.pending_len() > 0) {
@@ -119,20 +119,20 @@ fn summary(reply: &mut Reply, group: &Group) {
     reply.finish(consumers, n);
 }
 
-/// Answers the entries that are asked for; whether it came to an end before it had looked at more
-/// than `enough`.
-fn range(
+/// Writes the requested entries. Returns `false` if it stopped after it had examined `work_limit`
+/// entries.
+fn write_range(
     reply: &mut Reply,
     group: &Group,
     filter: &Filter<'_>,
     now_ms: i64,
-    enough: usize,
+    work_limit: usize,
 ) -> bool {
     let entries = reply.array_deferred();
     let mut n = 0;
-    let mut show = |(id, pending): (StreamId, Pending)| {
+    let mut write_one = |(id, pending): (StreamId, Pending)| {
         reply.array(4);
-        answer_id(reply, id);
+        write_id(reply, id);
         reply.bulk(group.consumer(pending.owner).name());
         reply.int(now_ms.saturating_sub(pending.delivered_ms).max(0));
         reply.int(pending.deliveries);
@@ -141,29 +141,29 @@ fn range(
     let is_wanted = |id: StreamId| id <= filter.to;
     let ended = match filter.consumer.map(|name| group.find_consumer(name)) {
         _ if filter.count == 0 => true,
-        // Nothing is pending with a consumer that is not there.
+        // A consumer that does not exist has no pending entries.
         Some(None) => true,
         Some(Some(owner)) => {
             let all = group.pending_of(owner, filter.from).take_while(|(id, _)| is_wanted(*id));
-            let mut looked_at = 0;
+            let mut examined = 0;
             let within = all.take_while(|_| {
-                looked_at += 1;
-                looked_at <= enough
+                examined += 1;
+                examined <= work_limit
             });
             let old = within.filter(|(_, pending)| pending.delivered_ms <= filter.until_ms);
-            old.take(filter.count).for_each(&mut show);
-            looked_at <= enough
+            old.take(filter.count).for_each(&mut write_one);
+            examined <= work_limit
         }
         None => {
-            let mut old = group.old_from(filter.from, filter.until_ms, enough);
+            let mut old = group.old_from(filter.from, filter.until_ms, work_limit);
             let mut left = filter.count;
             while left > 0
                 && let Some((id, pending)) = old.next().filter(|(id, _)| is_wanted(*id))
             {
-                show((id, pending));
+                write_one((id, pending));
                 left -= 1;
             }
-            old.work() <= enough
+            old.work() <= work_limit
         }
     };
     reply.finish(entries, n);

@@ -1,17 +1,17 @@
-//! XREADGROUP: entries for a consumer, new ones or those that it has got and not acknowledged.
+//! XREADGROUP: reads new entries, or the unacknowledged ones of a consumer.
 //!
-//! New entries wait for nobody: a client that finds none may stand in line, and gets its turn when
-//! something happens to one of its keys. What the reference tells a client whose group has gone
-//! meanwhile is what it would tell one that comes then, so nothing is done about it here.
+//! A client that finds no new entries may block. Its command runs again after each change of its
+//! keys. If its group was destroyed meanwhile, the command returns the same error as for a new
+//! call, so that case needs no code here.
 
 use super::log::Deliveries;
-use super::{answer_id, consumer, counts, edit, group, parts, shown, stream, tell_consumer};
+use super::{consumer, counts, edit, group, notify_new_consumer, parts, shown, stream, write_id};
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
-use crate::stream::{answer_entry, id};
+use crate::stream::{id, write_entry};
 use smallvec::SmallVec;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
@@ -31,8 +31,8 @@ pub const XREADGROUP: Command = Command {
         acl: &[],
         group: CommandGroup::Stream,
         since: "5.0.0",
-        summary: "Reads entries as a consumer of a group, or waits for them.",
-        complexity: "O(N) for N entries that are answered.",
+        summary: "Reads entries as a consumer of a group. With BLOCK, waits for new ones.",
+        complexity: "O(N) for N entries returned.",
         syntax: "GROUP group-block=(group consumer) [COUNT count:integer] \
                  [BLOCK milliseconds:integer] [noack=NOACK] STREAMS streams=(key... id...)",
         history: &[],
@@ -59,26 +59,26 @@ const LAST_ENTRY: Error = Error::new(
      just return an empty result set.",
 );
 
-/// What a request asks for.
+/// The arguments.
 struct Options<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
-    /// The most entries of each stream; 0: all.
+    /// The maximum number of entries of each stream; 0: all.
     count: usize,
-    /// `Some`: the client would wait, for so many milliseconds, or for ever.
+    /// `Some` with BLOCK: the timeout in milliseconds, or `None` for no timeout.
     block: Option<Option<u64>>,
     no_ack: bool,
-    /// Where the keys begin, and how many there are.
+    /// The position of the first key, and the number of keys.
     keys_at: usize,
     keys: usize,
 }
 
-/// What is asked of one stream.
+/// The entries requested from one stream.
 #[derive(Clone, Copy)]
-enum Asked {
-    /// What nobody in the group has got yet.
+enum ReadFrom {
+    /// Entries not yet delivered to the group.
     New,
-    /// What the consumer has got behind this id, and not acknowledged.
+    /// Unacknowledged entries of this consumer after this id.
     History(StreamId),
 }
 
@@ -110,25 +110,25 @@ impl<'a> Options<'a> {
             i += 1;
         }
         let keys_at = keys_at.ok_or(SYNTAX)?;
-        let behind = args.len() - keys_at;
-        if !behind.is_multiple_of(2) {
+        let words_left = args.len() - keys_at;
+        if !words_left.is_multiple_of(2) {
             return Err(UNBALANCED);
         }
         let (group, consumer) = names.ok_or(NO_GROUP_OPTION)?;
-        Ok(Options { group, consumer, count, block, no_ack, keys_at, keys: behind / 2 })
+        Ok(Options { group, consumer, count, block, no_ack, keys_at, keys: words_left / 2 })
     }
 }
 
-/// What is asked of the stream whose id is `text`.
-fn asked(text: &[u8]) -> Result<Asked, Error> {
+/// The request that the id `text` means.
+fn parse_read_from(text: &[u8]) -> Result<ReadFrom, Error> {
     match text {
         b"$" => Err(LAST_ID),
         b"+" => Err(LAST_ENTRY),
-        b">" => Ok(Asked::New),
-        // The greatest id means the same to the reference as `>`.
+        b">" => Ok(ReadFrom::New),
+        // The reference treats the largest id like `>`.
         _ => Ok(match id(text)? {
-            StreamId::MAX => Asked::New,
-            id => Asked::History(id),
+            StreamId::MAX => ReadFrom::New,
+            id => ReadFrom::History(id),
         }),
     }
 }
@@ -143,7 +143,7 @@ fn no_group(key: &[u8], group: &[u8]) -> Error {
 fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
     let options = Options::parse(ctx)?;
     ctx.weigh_args()?;
-    let asked = look(ctx, &options)?;
+    let asked = check_streams(ctx, &options)?;
     let array = match asked.len() {
         1 => None,
         _ => Some(match ctx.reply.is_resp3() {
@@ -153,7 +153,7 @@ fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let mut served = 0;
     for (i, what) in asked {
-        served += usize::from(serve(ctx, &options, i, what, array.is_none())?);
+        served += usize::from(read_stream(ctx, &options, i, what, array.is_none())?);
     }
     match array {
         Some(array) if served > 0 => ctx.reply.finish(array, served),
@@ -171,14 +171,17 @@ fn xreadgroup(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Looks at all streams before anything is done: the arguments of the keys that are to be read, and
-/// what is asked of each.
-fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, Asked); 4]>, Error> {
+/// Checks all streams before any change. Returns the argument positions of the keys to read, and
+/// the request for each.
+fn check_streams(
+    ctx: &mut Ctx<'_>,
+    options: &Options<'_>,
+) -> Result<SmallVec<[(usize, ReadFrom); 4]>, Error> {
     let mut all = SmallVec::new();
     let mut work = 0;
     for i in options.keys_at..options.keys_at + options.keys {
         let key = ctx.key(i);
-        // Who serves a client that waits need not hold all its keys.
+        // A thread that serves a blocked client may not hold all its keys.
         if ctx.lane == Lane::Served && !ctx.holds(&key) {
             continue;
         }
@@ -186,51 +189,58 @@ fn look(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<SmallVec<[(usize, As
         let stream = record.as_deref().map(stream).transpose()?;
         let found = stream.and_then(|stream| Some((&stream.log, group(stream, options.group)?)));
         let (log, group) = found.ok_or_else(|| no_group(key.bytes, options.group))?;
-        let from = asked(ctx.args[i + options.keys])?;
-        work += how_much(log, group, options, from, ctx.lane.enough());
+        let from = parse_read_from(ctx.args[i + options.keys])?;
+        work += read_work(log, group, options, from, ctx.lane.work_limit());
         all.push((i, from));
     }
     ctx.weigh(work)?;
     Ok(all)
 }
 
-/// How much work it is to answer that, in elements; not looked at further than `enough`.
-fn how_much(log: &Log, group: &Group, options: &Options<'_>, asked: Asked, enough: usize) -> usize {
+/// The work of one request, in elements. Stops counting beyond `work_limit`.
+fn read_work(
+    log: &Log,
+    group: &Group,
+    options: &Options<'_>,
+    asked: ReadFrom,
+    work_limit: usize,
+) -> usize {
     let most = if options.count == 0 { usize::MAX } else { options.count };
     match asked {
-        Asked::New => match group.last_id.next() {
+        ReadFrom::New => match group.last_id.next() {
             Some(first) if log.last_id >= first => {
-                log.range_work(first, StreamId::MAX, most as u64, false, enough)
+                log.range_work(first, StreamId::MAX, most as u64, false, work_limit)
             }
             Some(_) | None => 0,
         },
-        Asked::History(after) => {
+        ReadFrom::History(after) => {
             let (Some(owner), Some(from)) = (group.find_consumer(options.consumer), after.next())
             else {
                 return 0;
             };
             let pending = group.consumer(owner).pending_len().min(most);
             let look_up = pending.saturating_mul(log.look_up_work());
-            if look_up > enough {
+            if look_up > work_limit {
                 return look_up;
             }
             let ids = group.ids_of(owner, from).take(most);
-            look_up.max(log.answer_work(ids, enough))
+            look_up.max(log.answer_work(ids, work_limit))
         }
     }
 }
 
-/// Answers what is asked of the stream at argument `i`, if there is anything; whether there was.
-fn serve(
+/// Writes the requested entries of the stream at argument `i`, if there are any. Returns whether
+/// there were.
+fn read_stream(
     ctx: &mut Ctx<'_>,
     options: &Options<'_>,
     i: usize,
-    asked: Asked,
+    asked: ReadFrom,
     alone: bool,
 ) -> Result<bool, Error> {
     let key = ctx.key(i);
     let now_ms = ctx.now_ms();
-    // As in the reference, which looks at it a second time.
+    // The reference reads the key a second time and counts that.
     ctx.db.turn.tally.hits += 1;
     let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
@@ -244,11 +254,11 @@ fn serve(
         if is_new {
             done.note_consumer(options.consumer);
         }
-        let is_something = match asked {
-            Asked::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
-            Asked::History(_) => true,
+        let has_entries = match asked {
+            ReadFrom::New => log.last_entry_id().is_some_and(|last| last > group.last_id),
+            ReadFrom::History(_) => true,
         };
-        if !is_something {
+        if !has_entries {
             return Ok(false);
         }
         match (alone, reply.is_resp3()) {
@@ -262,15 +272,15 @@ fn serve(
         }
         reply.bulk(key.bytes);
         match asked {
-            Asked::New => deliver(reply, log, group, owner, options, now_ms, &mut done),
-            Asked::History(after) => {
-                deliver_again(reply, log, group, owner, after, options, now_ms, &mut done)
+            ReadFrom::New => deliver(reply, log, group, owner, options, now_ms, &mut done),
+            ReadFrom::History(after) => {
+                deliver_pending(reply, log, group, owner, after, options, now_ms, &mut done)
             }
         }
         Ok(true)
     })?;
     if new_consumer {
-        tell_consumer(db, &key);
+        notify_new_consumer(db, &key);
     }
     done.log(ctx, &key, options.group);
     if served {
@@ -279,7 +289,7 @@ fn serve(
     Ok(served)
 }
 
-/// Answers what nobody in the group has got yet, and makes it pending with `owner`.
+/// Writes the entries not yet delivered to the group, and makes them pending for `owner`.
 fn deliver(
     reply: &mut Reply,
     log: &Log,
@@ -295,7 +305,7 @@ fn deliver(
     let Some(first) = group.last_id.next() else { return reply.finish(entries, 0) };
     for found in log.range(first, StreamId::MAX) {
         group.advance(found.id, &stream);
-        answer_entry(reply, &found);
+        write_entry(reply, &found);
         if !options.no_ack {
             group.give(found.id, Pending { owner, delivered_ms: now_ms, deliveries: 1 });
             done.note(group, found.id);
@@ -312,9 +322,9 @@ fn deliver(
     reply.finish(entries, n);
 }
 
-/// Answers what is pending with `owner` behind the id `after`, as far as it is still there.
+/// Writes the pending entries of `owner` after the id `after`, with null for deleted ones.
 #[allow(clippy::too_many_arguments, reason = "the parts of one delivery")]
-fn deliver_again(
+fn deliver_pending(
     reply: &mut Reply,
     log: &Log,
     group: &mut Group,
@@ -333,13 +343,13 @@ fn deliver_again(
     for id in ids {
         match log.get(id) {
             Some(found) => {
-                answer_entry(reply, &found);
+                write_entry(reply, &found);
                 group.delivered_again(id, now_ms);
                 done.note(group, id);
             }
             None => {
                 reply.array(2);
-                answer_id(reply, id);
+                write_id(reply, id);
                 reply.null_array();
             }
         }

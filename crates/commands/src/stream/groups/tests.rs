@@ -1,5 +1,4 @@
-//! Commands of groups as clients see them; how they compare to the reference is asked by the
-//! differential tests.
+//! Group commands as clients see them. The differential tests compare them with the reference.
 
 use crate::ctx::FAST_WORK;
 use crate::testing::Bench;
@@ -22,7 +21,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn what_is_read_is_pending_until_it_is_acknowledged() {
+fn read_entries_are_pending_until_acknowledged() {
     let mut bench = bench();
     bench.expect(&[
         ("XPENDING s g", "*4|:3|$3|1-1|$3|3-1|*2|*2|$3|ann|$1|2|*2|$3|bob|$1|1|"),
@@ -35,14 +34,14 @@ fn what_is_read_is_pending_until_it_is_acknowledged() {
 }
 
 #[test]
-fn nothing_is_acknowledged_when_one_id_is_wrong() {
+fn an_invalid_id_prevents_all_acknowledgements() {
     let mut bench = bench();
     bench.run("XACK s g 1-1 x");
     assert!(bench.run("XPENDING s g").starts_with("*4|:3|"));
 }
 
 #[test]
-fn time_passes_for_what_is_pending() {
+fn pending_entries_have_idle_times() {
     let mut bench = bench();
     bench.turn.set_time(1_000_500);
     bench.run("XREADGROUP GROUP g bob STREAMS s 0");
@@ -67,7 +66,7 @@ fn time_passes_for_what_is_pending() {
 }
 
 #[test]
-fn entries_that_are_gone_leave_the_lists_when_they_are_claimed() {
+fn claims_remove_deleted_entries_from_pending_lists() {
     let mut bench = bench();
     bench.expect(&[
         ("XDEL s 1-1 3-1", ":2|"),
@@ -81,20 +80,20 @@ fn entries_that_are_gone_leave_the_lists_when_they_are_claimed() {
 }
 
 #[test]
-fn waiting_is_for_new_entries() {
+fn only_reads_of_new_entries_block() {
     let mut bench = bench();
     bench.run("XREADGROUP GROUP g bob STREAMS s >");
     let read = |bench: &mut Bench, id: &str| {
         let words = ["XREADGROUP", "GROUP", "g", "new", "BLOCK", "0", "STREAMS", "s", id];
         bench.run_words(&words.map(str::as_bytes))
     };
-    assert_eq!(read(&mut bench, ">"), b"*-1\r\n", "what is answered when the time is over");
+    assert_eq!(read(&mut bench, ">"), b"*-1\r\n", "the reply for a timeout");
     assert_eq!(read(&mut bench, "0"), b"*1\r\n*2\r\n$1\r\ns\r\n*0\r\n");
-    assert!(bench.run("XINFO CONSUMERS s g").contains("new"), "it was there all the same");
+    assert!(bench.run("XINFO CONSUMERS s g").contains("new"), "the consumer exists nevertheless");
 }
 
 #[test]
-fn much_is_done_in_the_slow_lane() {
+fn large_requests_go_to_the_slow_lane() {
     let mut bench = Bench::new(1_000_000);
     bench.run("XGROUP CREATE s g 0 MKSTREAM");
     for n in 1..=2 * FAST_WORK {
@@ -111,15 +110,15 @@ fn much_is_done_in_the_slow_lane() {
     ];
     for (much, little) in lines {
         let words = |line: &'static str| line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
-        assert!(bench.is_too_long(&words(much)), "{much}");
-        assert!(!bench.is_too_long(&words(little)), "{little}");
+        assert!(bench.needs_slow_lane(&words(much)), "{much}");
+        assert!(!bench.needs_slow_lane(&words(little)), "{little}");
         bench.run(much);
     }
 }
 
-/// Few entries are pending, with one of many consumers; many groups have nothing at all.
+/// Few entries are pending, for one of many consumers. Many groups have no pending entries.
 #[test]
-fn many_names_are_work() {
+fn many_consumers_and_groups_are_weighed() {
     let mut bench = bench();
     for n in 0..2 * FAST_WORK {
         bench.run(&format!("XGROUP CREATECONSUMER s g c{n}"));
@@ -127,13 +126,13 @@ fn many_names_are_work() {
     }
     for line in ["XPENDING s g", "XINFO CONSUMERS s g", "XINFO STREAM t FULL", "XINFO GROUPS t"] {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        assert!(bench.is_too_long(&words), "{line}");
+        assert!(bench.needs_slow_lane(&words), "{line}");
     }
 }
 
-/// One entry may be as much as thousands.
+/// One long entry may be as much work as thousands of short ones.
 #[test]
-fn long_entries_are_work() {
+fn long_entries_are_weighed() {
     let mut bench = Bench::new(1_000_000);
     let many = [&b""[..]; 2 * 10 * FAST_WORK];
     let long = vec![b'x'; 1 << 20];
@@ -158,11 +157,11 @@ fn long_entries_are_work() {
         ] {
             let line = line.replace("KEY", &name);
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            assert!(bench.is_too_long(&words), "{line}");
+            assert!(bench.needs_slow_lane(&words), "{line}");
         }
-        // Who wants no entries gets none.
+        // With JUSTID, the entries are not returned.
         let ids = [&b"XCLAIM"[..], key, b"g", b"c", b"0", b"2-1", b"5-1", b"8-1", b"JUSTID"];
-        assert!(!bench.is_too_long(&ids), "{name}");
+        assert!(!bench.needs_slow_lane(&ids), "{name}");
     }
-    assert!(bench.is_too_long(&[b"XINFO", b"STREAM", b"many"]));
+    assert!(bench.needs_slow_lane(&[b"XINFO", b"STREAM", b"many"]));
 }

@@ -1,6 +1,6 @@
-//! Looking at places: where they are, how far from each other, and their Geohash strings.
+//! GEOPOS, GEODIST and GEOHASH: read places.
 
-use super::{cell::Place, coordinates, decoded, distance, shape, unit};
+use super::{cell::Place, member_place, shape, unit, write_coordinates, write_distance};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
 use crate::registry::Command;
@@ -17,14 +17,14 @@ pub const GEOPOS: Command = Command {
         acl: &[],
         group: Group::Geo,
         since: "3.2.0",
-        summary: "Answers where members are.",
+        summary: "Returns the longitude and latitude of members.",
         complexity: "O(1) for each member.",
         syntax: "key [member...]",
         history: &[],
         tips: &[],
     },
     lock: Lock::Keys,
-    run: |ctx| each(ctx, Reply::null_array, coordinates),
+    run: |ctx| each(ctx, Reply::null_array, write_coordinates),
     subcommands: &[],
 };
 
@@ -32,7 +32,7 @@ pub const GEOHASH: Command = Command {
     spec: Spec {
         name: "geohash",
         flags: Flags::READONLY,
-        summary: "Answers where members are, as Geohash strings.",
+        summary: "Returns the places of members as Geohash strings.",
         ..GEOPOS.spec
     },
     run: |ctx| each(ctx, Reply::null, |reply, place| reply.bulk(&place.geohash())),
@@ -44,7 +44,7 @@ pub const GEODIST: Command = Command {
         name: "geodist",
         arity: -4,
         flags: Flags::READONLY,
-        summary: "Answers how far two members are from each other.",
+        summary: "Returns the distance between two members.",
         complexity: "O(1)",
         syntax: "key member1 member2 [unit=(m=M|km=KM|ft=FT|mi=MI)]",
         ..GEOPOS.spec
@@ -53,7 +53,7 @@ pub const GEODIST: Command = Command {
     ..GEOPOS
 };
 
-/// Answers something about each member.
+/// Replies with `answer` for each member's place, or with `missing`.
 fn each(
     ctx: &mut Ctx<'_>,
     missing: fn(&mut Reply),
@@ -69,7 +69,7 @@ fn each(
     };
     ctx.reply.array(members.len());
     for member in members {
-        match set.and_then(|set| decoded(set, member)) {
+        match set.and_then(|set| member_place(set, member)) {
             Some(place) => answer(ctx.reply, place),
             None => missing(ctx.reply),
         }
@@ -87,12 +87,12 @@ fn geodist(ctx: &mut Ctx<'_>) -> CmdResult {
     let found = match ctx.db.read(&key) {
         Some(record) => {
             let set = zset(&record)?;
-            decoded(set, ctx.args[2]).zip(decoded(set, ctx.args[3]))
+            member_place(set, ctx.args[2]).zip(member_place(set, ctx.args[3]))
         }
         None => None,
     };
     match found {
-        Some((a, b)) => distance(ctx.reply, shape::distance(a, b) / metres),
+        Some((a, b)) => write_distance(ctx.reply, shape::distance(a, b) / metres),
         None => ctx.reply.null(),
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Looking at one set: SCARD, SISMEMBER, SMISMEMBER, SMEMBERS.
+//! SCARD, SISMEMBER, SMISMEMBER, SMEMBERS: read one set.
 
 use super::{bulk, set};
 use crate::ctx::Ctx;
@@ -16,7 +16,7 @@ pub const SCARD: Command = Command {
         acl: &[],
         group: Group::Set,
         since: "1.0.0",
-        summary: "Answers how many members a set has.",
+        summary: "Returns the number of members of a set.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],
@@ -32,7 +32,7 @@ pub const SISMEMBER: Command = Command {
         name: "sismember",
         arity: 3,
         flags: SCARD.spec.flags,
-        summary: "Tells whether something is a member of a set.",
+        summary: "Checks whether a value is a member of a set.",
         syntax: "key member",
         ..SCARD.spec
     },
@@ -47,8 +47,8 @@ pub const SMISMEMBER: Command = Command {
         flags: SCARD.spec.flags,
         keys: &keys::one(&["RO", "ACCESS"]),
         since: "6.2.0",
-        summary: "Tells of several things whether they are members of a set.",
-        complexity: "O(N) where N is the number of members asked about.",
+        summary: "Checks for several values whether they are members of a set.",
+        complexity: "O(N) where N is the number of values given.",
         syntax: "key member...",
         ..SCARD.spec
     },
@@ -61,7 +61,7 @@ pub const SMEMBERS: Command = Command {
         name: "smembers",
         flags: Flags::READONLY,
         keys: &keys::one(&["RO", "ACCESS"]),
-        summary: "Answers all members of a set.",
+        summary: "Returns all members of a set.",
         complexity: "O(N) where N is the number of members.",
         tips: &["nondeterministic_output_order"],
         ..SCARD.spec

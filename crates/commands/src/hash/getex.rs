@@ -1,7 +1,9 @@
-//! Reading fields and doing something to them: HGETEX, HGETDEL.
+//! HGETEX and HGETDEL: read fields and change or remove them.
 
-use super::fields::{NUMFIELDS, When, changed, listed, listed_at_once, place};
-use super::log::Changed;
+use super::fields::{
+    NUMFIELDS, TimeOption, changed, fields_after, fields_after_key, fields_position,
+};
+use super::log::ChangedFields;
 use super::{bulk, hash};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
@@ -21,7 +23,7 @@ pub const HGETEX: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "9.0.0",
-        summary: "Answers the values of fields and perhaps changes when they expire.",
+        summary: "Returns the values of fields and optionally changes their expiry.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
@@ -40,7 +42,7 @@ pub const HGETDEL: Command = Command {
         flags: HGETEX.spec.flags,
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "9.1.0",
-        summary: "Answers the values of fields and removes them, and the key with the last one.",
+        summary: "Returns the values of fields and removes them. Removes the key with the last field.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         ..HGETEX.spec
     },
@@ -48,52 +50,60 @@ pub const HGETDEL: Command = Command {
     ..HGETEX
 };
 
-/// What HGETEX does to the expiry of fields.
+/// The change of expiry that HGETEX makes.
 #[derive(Clone, Copy)]
-enum Then<'a> {
+enum ExpiryChange<'a> {
     Nothing,
-    Expire(When<'a>),
+    Expire(TimeOption<'a>),
     Persist,
 }
 
-/// The option of HGETEX, from these arguments. Giving the same one twice is no error.
-fn parse<'a>(mut options: &[&'a [u8]]) -> Result<Then<'a>, Error> {
-    let mut then = Then::Nothing;
+/// The option of HGETEX in these arguments. A repeated option is not an error.
+fn parse<'a>(mut options: &[&'a [u8]]) -> Result<ExpiryChange<'a>, Error> {
+    let mut change_of_expiry = ExpiryChange::Nothing;
     loop {
         let option;
         (option, options) = match options {
-            [] => return Ok(then),
-            [word, rest @ ..] if word.eq_ignore_ascii_case(b"persist") => (Then::Persist, rest),
+            [] => return Ok(change_of_expiry),
+            [word, rest @ ..] if word.eq_ignore_ascii_case(b"persist") => {
+                (ExpiryChange::Persist, rest)
+            }
             [word, text, rest @ ..] => {
-                (When::option(word, text).map(Then::Expire).ok_or(SYNTAX)?, rest)
+                (TimeOption::option(word, text).map(ExpiryChange::Expire).ok_or(SYNTAX)?, rest)
             }
             [_] => return Err(SYNTAX),
         };
-        then = match (then, option) {
-            (Then::Nothing | Then::Persist, Then::Persist) => Then::Persist,
-            (Then::Nothing, Then::Expire(when)) => Then::Expire(when),
-            (Then::Expire(old), Then::Expire(new)) if old.is_like(new) => Then::Expire(new),
-            (Then::Nothing | Then::Expire(_) | Then::Persist, _) => return Err(SYNTAX),
+        change_of_expiry = match (change_of_expiry, option) {
+            (ExpiryChange::Nothing | ExpiryChange::Persist, ExpiryChange::Persist) => {
+                ExpiryChange::Persist
+            }
+            (ExpiryChange::Nothing, ExpiryChange::Expire(when)) => ExpiryChange::Expire(when),
+            (ExpiryChange::Expire(old), ExpiryChange::Expire(new)) if old.same_option_as(new) => {
+                ExpiryChange::Expire(new)
+            }
+            (ExpiryChange::Nothing | ExpiryChange::Expire(_) | ExpiryChange::Persist, _) => {
+                return Err(SYNTAX);
+            }
         };
     }
 }
 
 fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
-    let fields = place(ctx.args, 2)?;
-    let then = parse(&ctx.args[2..fields])?;
-    listed(ctx, fields, 1)?;
+    let fields = fields_position(ctx.args, 2)?;
+    let change_of_expiry = parse(&ctx.args[2..fields])?;
+    fields_after(ctx, fields, 1)?;
     ctx.weigh_args()?;
     let (key, now, past) = (ctx.key(1), ctx.over_ms(), ctx.past_ms());
-    // A read that may write: it counts as the former.
+    // HGETEX is a read that may write: it counts as a read.
     if ctx.db.inspect(&key).is_some_and(|record| !is_hash(&record)) {
         return Err(WRONG_TYPE);
     }
-    let expiry = match then {
-        Then::Nothing => {
+    let expiry = match change_of_expiry {
+        ExpiryChange::Nothing => {
             return each(ctx, fields + 2, "", |_| false, |record, _| record).map(|_| ());
         }
-        Then::Expire(when) => Some(when.at(ctx.now_ms(), "hgetex")?),
-        Then::Persist => None,
+        ExpiryChange::Expire(when) => Some(when.at(ctx.now_ms(), "hgetex")?),
+        ExpiryChange::Persist => None,
     };
     let event = match expiry {
         None => "hpersist",
@@ -124,29 +134,30 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn hgetdel(ctx: &mut Ctx<'_>) -> CmdResult {
-    listed_at_once(ctx, &NUMFIELDS)?;
+    fields_after_key(ctx, &NUMFIELDS)?;
     ctx.weigh_args()?;
     let now = ctx.over_ms();
-    let (gone, _) =
+    let (removed_fields, _) =
         each(ctx, 4, "hdel", |_| true, |record, field| hash::remove(record, field, now).0)?;
-    if gone.stale {
-        gone.log_removed(ctx, &ctx.key(1));
+    if removed_fields.stale {
+        removed_fields.log_removed(ctx, &ctx.key(1));
     }
     Ok(())
 }
 
-/// Answers the value of every field from the argument `first` on, and does `change` to those for
-/// which `wants` says so, which is told as `event`. Returns those, for the log, and how many they are.
+/// Replies with the value of every field from argument `first` on, and applies `change` to the
+/// fields for which `wants` is true. Notifies of `event` if any field changed. Returns the changed
+/// fields, for the log, and their number.
 fn each<'a>(
     ctx: &mut Ctx<'a>,
     first: usize,
     event: &'static str,
     wants: impl Fn(Pair<'_>) -> bool,
     change: impl Fn(Record, &[u8]) -> Record,
-) -> Result<(Changed<'a>, u64), Error> {
+) -> Result<(ChangedFields<'a>, u64), Error> {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let fields: &'a [&'a [u8]] = &ctx.args[first..];
-    let mut done = Changed::new(ctx);
+    let mut done = ChangedFields::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
     let changes = ctx.db.rework(&key, |record, _| {
@@ -164,7 +175,7 @@ fn each<'a>(
         for field in fields {
             let Some(pair) = hash(&record, now).ok().and_then(|hash| hash.find(field)) else {
                 reply.null();
-                done.missed(&record, field);
+                done.note_missing(&record, field);
                 continue;
             };
             bulk(reply, pair.value);

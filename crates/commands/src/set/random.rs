@@ -1,7 +1,6 @@
-//! Random members: SPOP, which removes them, and SRANDMEMBER.
+//! SPOP and SRANDMEMBER: remove or return random members.
 //!
-//! Every member has the same chance, and so has every subset when several different ones are
-//! asked for.
+//! Every member is equally likely, and so is every set of distinct members.
 
 use super::{bulk, set};
 use crate::ctx::Ctx;
@@ -24,8 +23,8 @@ pub const SPOP: Command = Command {
         acl: &[],
         group: Group::Set,
         since: "1.0.0",
-        summary: "Removes random members from a set and answers them; the last takes the key \
-                  along.",
+        summary: "Removes and returns random members of a set. Removes the key with the last \
+                  member.",
         complexity: "O(1) for one member, O(N) for a count of N.",
         syntax: "key [count:integer]@3.2.0",
         history: &[("3.2.0", "The argument `count`.")],
@@ -41,7 +40,7 @@ pub const SRANDMEMBER: Command = Command {
         name: "srandmember",
         flags: Flags::READONLY,
         keys: &keys::one(&["RO", "ACCESS"]),
-        summary: "Answers random members of a set.",
+        summary: "Returns random members of a set.",
         complexity: "O(1) for one member, O(N) for a count whose absolute value is N.",
         syntax: "key [count:integer]@2.6.0",
         history: &[("2.6.0", "The argument `count`.")],
@@ -56,9 +55,9 @@ const OUT_OF_RANGE: Error = Error::new(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// From how many members popped for each that remains on it is better to copy those that remain:
-/// then a table is also made anew, and perhaps small.
-const MOST: usize = 5;
+/// From this ratio of popped to remaining members on, the remaining ones are copied to a new set:
+/// that also replaces the table by a smaller one or a packed set.
+const COPY_RATIO: usize = 5;
 
 fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
     match ctx.args {
@@ -74,7 +73,7 @@ fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
 fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let mut rng = Rng::new(ctx.db.turn.random());
-    let mut taken = Taken::new(ctx);
+    let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
     let popped = ctx.db.rework(&key, |record, _| match record {
@@ -84,34 +83,35 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         Some(record) if !is_set(&record) => (Rework::Same(record), Err(WRONG_TYPE)),
         Some(record) => {
-            let record = pop(record, &mut || rng.next(), |member| taken.answer(reply, member));
+            let record =
+                pop(record, &mut || rng.next(), |member| taken.write_member(reply, member));
             emptied = len(&record) == 0;
             (if emptied { Rework::Emptied(record) } else { Rework::Changed(record) }, Ok(true))
         }
     })?;
     if popped {
-        tell_popped(ctx, &key, emptied);
+        notify_popped(ctx, &key, emptied);
         taken.log(ctx, &key);
         ctx.dirty();
     }
     Ok(())
 }
 
-/// The members that SPOP has taken, where that is logged: chance would not take them again.
-struct Taken(Option<Vec<Vec<u8>>>);
+/// The members that SPOP has removed, if that is logged: a replay would draw others.
+struct PoppedMembers(Option<Vec<Vec<u8>>>);
 
-/// Members in one command of the log: so many that a command for each would be much more, and so few
-/// that whoever repeats them does something else in between.
-const LOGGED_AT_ONCE: usize = 1024;
+/// Members per logged command: enough to make the cost of a command negligible, few enough that a
+/// replica or replay is not busy for long with one.
+const MEMBERS_PER_LOGGED_COMMAND: usize = 1024;
 
-impl Taken {
-    fn new(ctx: &Ctx<'_>) -> Taken {
-        Taken(ctx.is_logged().then(Vec::new))
+impl PoppedMembers {
+    fn new(ctx: &Ctx<'_>) -> PoppedMembers {
+        PoppedMembers(ctx.is_logged().then(Vec::new))
     }
 
-    /// Answers `member`.
+    /// Writes `member` to the reply.
     #[inline]
-    fn answer(&mut self, reply: &mut Reply, member: Value<'_>) {
+    fn write_member(&mut self, reply: &mut Reply, member: Value<'_>) {
         bulk(reply, member);
         if let Some(taken) = &mut self.0 {
             taken.push(match member {
@@ -121,9 +121,9 @@ impl Taken {
         }
     }
 
-    /// Logs that they were removed from `key`.
+    /// Logs their removal from `key`.
     fn log(self, ctx: &mut Ctx<'_>, key: &Key<'_>) {
-        for some in self.0.iter().flat_map(|taken| taken.chunks(LOGGED_AT_ONCE)) {
+        for some in self.0.iter().flat_map(|taken| taken.chunks(MEMBERS_PER_LOGGED_COMMAND)) {
             let mut words = vec![&b"SREM"[..], key.bytes];
             words.extend(some.iter().map(Vec::as_slice));
             ctx.log(&words);
@@ -131,8 +131,8 @@ impl Taken {
     }
 }
 
-/// Tells that members were taken from a set; `emptied`: the last ones.
-fn tell_popped(ctx: &mut Ctx<'_>, key: &Key<'_>, emptied: bool) {
+/// Notifies that members were popped. `emptied`: they were the last ones.
+fn notify_popped(ctx: &mut Ctx<'_>, key: &Key<'_>, emptied: bool) {
     ctx.notify(Classes::SET, "spop", key);
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
@@ -153,7 +153,7 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     }
     let is_table = matches!(members, Set::Table(_));
     let kept = size.saturating_sub(count);
-    let few = kept * MOST > count;
+    let few = kept * COPY_RATIO > count;
     ctx.weigh(if is_table && few { count } else { size })?;
     ctx.db.turn.tally.dirty += count.min(size) as u64;
     ctx.reply.set(count.min(size));
@@ -166,11 +166,11 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     } else {
         pop_some(ctx, &key, count);
     }
-    tell_popped(ctx, &key, kept == 0);
+    notify_popped(ctx, &key, kept == 0);
     Ok(())
 }
 
-/// Answers all members and removes the key.
+/// Replies with all members and removes the key.
 fn pop_all(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     if let Some(record) = ctx.db.remove(key) {
         if let Some(set) = Set::of(&record) {
@@ -180,14 +180,14 @@ fn pop_all(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     }
 }
 
-/// Answers all but `kept` members of a table, and puts a new set with those in its place.
+/// Replies with all but `kept` members of a table, and replaces it by a new set of the others.
 fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
     let mut rng = Rng::new(ctx.db.turn.random());
     let limits = &ctx.settings.limits;
-    let mut taken = Taken::new(ctx);
+    let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     let rest = ctx.db.peek(key).map(|record| {
-        let answer = |member: Value<'_>| taken.answer(reply, member);
+        let answer = |member: Value<'_>| taken.write_member(reply, member);
         split_most(&record, kept, limits, &mut || rng.next(), answer)
     });
     if let Some(rest) = rest {
@@ -196,16 +196,16 @@ fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
     taken.log(ctx, key);
 }
 
-/// Answers and removes `count` members, fewer than there are.
+/// Replies with and removes `count` members, fewer than the set has.
 fn pop_some(ctx: &mut Ctx<'_>, key: &Key<'_>, count: usize) {
     let mut rng = Rng::new(ctx.db.turn.random());
-    let mut taken = Taken::new(ctx);
+    let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     ctx.db.rework(key, |record, _| match record {
         None => (Rework::Absent, ()),
         Some(record) => {
             let draw = &mut || rng.next();
-            let record = pop_many(record, count, draw, |member| taken.answer(reply, member));
+            let record = pop_many(record, count, draw, |member| taken.write_member(reply, member));
             (Rework::Changed(record), ())
         }
     });
@@ -238,7 +238,8 @@ fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// A negative count asks for that many draws, a positive one for different members.
+/// A negative count asks for that many draws with repetition, a positive count for distinct
+/// members.
 fn random_many(ctx: &mut Ctx<'_>, count: i64) -> CmdResult {
     let key = ctx.key(1);
     let mut rng = Rng::new(ctx.db.turn.random());

@@ -1,22 +1,21 @@
-//! What commands tell in keyspace notifications: every event, in the order in which the reference
-//! tells them.
+//! Keyspace notifications of commands: every event, in the order of the reference.
 
 use crate::testing::Bench;
 use weft_keyspace::Classes;
 
-/// A bench on which everything is told.
+/// A bench with all notification classes enabled.
 fn bench() -> Bench {
     let mut bench = Bench::new(1_000_000);
     bench.turn.effects.want(Classes::wanted(|_| true));
     bench
 }
 
-/// Runs lines one after the other on an empty keyspace, and compares what each of them tells.
+/// Runs the lines in order on an empty keyspace and compares the notifications of each.
 fn expect(lines: &[(&str, &str)]) {
     let mut bench = bench();
-    for (line, told) in lines {
+    for (line, notifications) in lines {
         bench.run(line);
-        assert_eq!(bench.take_told(), *told, "{line}");
+        assert_eq!(bench.take_notifications(), *notifications, "{line}");
     }
 }
 
@@ -62,7 +61,7 @@ fn strings() {
 }
 
 #[test]
-fn any_keys() {
+fn keys_of_any_type() {
     expect(&[
         ("MSET a 1 b 2", "new a, set a, new b, set b"),
         ("DEL a m b a", "del a, del b"),
@@ -160,16 +159,16 @@ fn hashes() {
 }
 
 #[test]
-fn fields_whose_time_is_over() {
+fn expired_fields() {
     let mut bench = bench();
-    let mut all_expire = |line: &str, told: &str| {
+    let mut all_expire = |line: &str, notifications: &str| {
         bench.run("DEL h");
         bench.run("HSET h f 1 g 2");
         bench.run("HPEXPIRE h 5 FIELDS 2 f g");
         bench.turn.set_time(bench.turn.now_ms + 5);
-        bench.take_told();
+        bench.take_notifications();
         bench.run(line);
-        assert_eq!(bench.take_told(), told, "{line}");
+        assert_eq!(bench.take_notifications(), notifications, "{line}");
     };
     all_expire("HGETALL h", "");
     all_expire("HSET h f 1 g 1", "hexpired h, hset h");
@@ -204,13 +203,13 @@ fn sets() {
         ("SINTERSTORE d s m", "keymiss m, del d"),
         ("SINTERSTORE d s m", "keymiss m"),
         ("SET x 1", "new x, set x"),
-        // It fails at the first key of another type, and looks no further.
+        // SINTER fails at the first key of another type and reads no further keys.
         ("SINTER m x n", "keymiss m"),
     ]);
 }
 
 #[test]
-fn sorted_sets_and_places() {
+fn sorted_sets_and_geo() {
     expect(&[
         ("ZADD z 1 a 2 b 3 c 4 d 5 e 6 f", "new z, zadd z"),
         ("ZADD z 1 a", ""),
@@ -266,13 +265,13 @@ fn streams() {
         ("XREVRANGE m + -", "keymiss m"),
         ("XINFO STREAM m", "keymiss m"),
         ("XINFO CONSUMERS m g", "keymiss m"),
-        // It looks at its streams twice.
+        // XREAD reads its streams twice.
         ("XREAD STREAMS m s n 0 0 $", "keymiss m, keymiss n, keymiss m, keymiss n"),
         ("XREAD BLOCK 0 STREAMS m +", "keymiss m, keymiss m"),
         ("XADD s 10-1 f v", "xadd s"),
         ("XREAD STREAMS m s 0 0", "keymiss m, keymiss m"),
         ("XREAD STREAMS s $", ""),
-        // An id that can't be read ends the first look.
+        // An invalid id ends the first pass.
         ("XREAD STREAMS m n x 0", "keymiss m"),
         ("XREAD STREAMS m >", "keymiss m"),
     ]);
@@ -337,16 +336,16 @@ fn bits_and_hyperloglogs() {
 }
 
 #[test]
-fn keys_whose_time_is_over_go_first() {
+fn expired_keys_are_removed_first() {
     let mut bench = bench();
-    let mut expired = |line: &str, told: &str| {
+    let mut expired = |line: &str, notifications: &str| {
         bench.run("FLUSHALL");
         bench.run("MSET a 1 x 1");
         bench.run("SET k 1 PX 5");
         bench.turn.set_time(bench.turn.now_ms + 5);
-        bench.take_told();
+        bench.take_notifications();
         bench.run(line);
-        assert_eq!(bench.take_told(), told, "{line}");
+        assert_eq!(bench.take_notifications(), notifications, "{line}");
     };
     expired("GET k", "expired k, keymiss k");
     expired("EXISTS k", "expired k, keymiss k");
@@ -370,13 +369,13 @@ fn keys_whose_time_is_over_go_first() {
 }
 
 #[test]
-fn only_what_is_wanted_is_told() {
+fn only_enabled_classes_are_notified() {
     let mut bench = Bench::new(1000);
     bench.run("SET a 1");
-    assert_eq!(bench.take_told(), "");
+    assert_eq!(bench.take_notifications(), "");
     let classes =
         |letters: &'static str| Classes::wanted(move |letter| letters.as_bytes().contains(&letter));
-    for (letters, told) in [
+    for (letters, notifications) in [
         ("g$lshzxetnm", ""),
         ("Kg", "del k, del h"),
         ("E$", "set k"),
@@ -389,6 +388,6 @@ fn only_what_is_wanted_is_told() {
         for line in ["GET k", "SET k 1", "DEL k", "HSET h f v", "HDEL h f"] {
             bench.run(line);
         }
-        assert_eq!(bench.take_told(), told, "{letters}");
+        assert_eq!(bench.take_notifications(), notifications, "{letters}");
     }
 }

@@ -1,6 +1,6 @@
-//! LLEN, LINDEX, LRANGE, LPOS: a look at a list.
+//! LLEN, LINDEX, LRANGE, LPOS: read a list.
 
-use super::{answer, list, range};
+use super::{list, range, write_element};
 use crate::ctx::{Ctx, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -18,7 +18,7 @@ pub const LRANGE: Command = Command {
         acl: &[],
         group: Group::List,
         since: "1.0.0",
-        summary: "Answers a range of a list's elements.",
+        summary: "Returns a range of the elements of a list.",
         complexity: "O(S+N) for N elements at a distance of S, counted in chunks, from an end.",
         syntax: "key start:integer stop:integer",
         history: &[],
@@ -34,7 +34,7 @@ pub const LINDEX: Command = Command {
         name: "lindex",
         arity: 3,
         flags: LRANGE.spec.flags,
-        summary: "Answers an element of a list by its place.",
+        summary: "Returns the element at an index of a list.",
         complexity: "O(S) for a distance of S, counted in chunks, from the nearer end.",
         syntax: "key index:integer",
         ..LRANGE.spec
@@ -49,7 +49,7 @@ pub const LLEN: Command = Command {
         arity: 2,
         flags: Flags::READONLY.or(Flags::FAST),
         keys: &keys::one(&["RO"]),
-        summary: "Tells how many elements a list has.",
+        summary: "Returns the length of a list.",
         complexity: "O(1)",
         syntax: "key",
         ..LRANGE.spec
@@ -64,7 +64,7 @@ pub const LPOS: Command = Command {
         arity: -3,
         flags: LRANGE.spec.flags,
         since: "6.0.6",
-        summary: "Tells where a list has elements of this value.",
+        summary: "Returns the indexes of elements equal to a value.",
         complexity: "O(N) for N elements; less with MAXLEN, or when enough are found early.",
         syntax: "key element [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN len:integer]",
         ..LRANGE.spec
@@ -97,7 +97,7 @@ fn lindex(ctx: &mut Ctx<'_>) -> CmdResult {
         return Ok(());
     };
     ctx.lane.weigh(list.distance_work(index), &mut ctx.pause)?;
-    list.get(index, |value| answer(ctx.reply, value));
+    list.get(index, |value| write_element(ctx.reply, value));
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn lrange(ctx: &mut Ctx<'_>) -> CmdResult {
     if let Some(record) = ctx.db.peek(&key) {
         let mut left = count;
         list(&record)?.each_from(start, |value| {
-            answer(ctx.reply, value);
+            write_element(ctx.reply, value);
             left -= 1;
             left > 0
         });
@@ -136,16 +136,17 @@ const RANK_ZERO: Error = Error::new(
 const COUNT: Error = Error::new("ERR COUNT can't be negative");
 const MAXLEN: Error = Error::new("ERR MAXLEN can't be negative");
 
-/// What LPOS looks for.
+/// The search of an LPOS.
 struct Search<'a> {
     text: &'a [u8],
-    /// From the tail on.
+    /// Search from the tail.
     back: bool,
-    /// Matches to pass over.
+    /// Matches to skip.
     skip: u64,
-    /// Matches to answer, 0: all; `None`: one, as a number and not as an array.
+    /// The maximum number of matches to return, 0: all; `None`: one, returned as an integer instead
+    /// of an array.
     count: Option<usize>,
-    /// Elements to look at, 0: all.
+    /// The maximum number of elements to examine, 0: all.
     most: usize,
 }
 
@@ -178,8 +179,8 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Shows the places of the matches in `list` to `found`, which says whether to go on, while
-    /// `meter` lets it.
+    /// Passes the indexes of the matches in `list` to `found`, until it returns `false` or `meter`
+    /// runs out.
     fn run(&self, list: List<'_>, meter: &mut Meter, mut found: impl FnMut(usize) -> bool) {
         let len = list.len();
         let mut left = if self.most == 0 { len } else { self.most };
@@ -225,7 +226,7 @@ fn lpos(ctx: &mut Ctx<'_>) -> CmdResult {
             places.push(place);
             places.len() < wanted
         });
-        meter.settle(&mut ctx.pause)?;
+        meter.check(&mut ctx.pause)?;
     }
     match (search.count, places.first()) {
         (None, Some(place)) => ctx.reply.int(*place as i64),

@@ -1,6 +1,6 @@
-//! XLEN, XRANGE, XREVRANGE: a look at a stream.
+//! XLEN, XRANGE, XREVRANGE: read a stream.
 
-use super::{INVALID_ID, answer_entries, stream};
+use super::{INVALID_ID, stream, write_entries};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
@@ -16,10 +16,10 @@ pub const XRANGE: Command = Command {
         acl: &[],
         group: Group::Stream,
         since: "5.0.0",
-        summary: "Answers the entries of a stream between two ids.",
-        complexity: "O(log(M)+N) for N entries that are answered, of M.",
+        summary: "Returns the entries of a stream between two ids.",
+        complexity: "O(log(M)+N) for N of M entries returned.",
         syntax: "key start end [COUNT count:integer]",
-        history: &[("6.2.0", "Ends that are excluded.")],
+        history: &[("6.2.0", "Exclusive ends.")],
         tips: &[],
     },
     lock: Lock::Keys,
@@ -31,7 +31,7 @@ pub const XREVRANGE: Command = Command {
     spec: Spec {
         name: "xrevrange",
         flags: XRANGE.spec.flags,
-        summary: "Answers the entries of a stream between two ids, the last one first.",
+        summary: "Returns the entries of a stream between two ids in reverse order.",
         syntax: "key end start [COUNT count:integer]",
         ..XRANGE.spec
     },
@@ -45,7 +45,7 @@ pub const XLEN: Command = Command {
         arity: 2,
         flags: Flags::READONLY.or(Flags::FAST),
         keys: &keys::one(&["RO"]),
-        summary: "Tells how many entries a stream has.",
+        summary: "Returns the number of entries of a stream.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],
@@ -68,7 +68,7 @@ fn xlen(ctx: &mut Ctx<'_>) -> CmdResult {
 const NO_START: Error = Error::new("ERR invalid start ID for the interval");
 const NO_END: Error = Error::new("ERR invalid end ID for the interval");
 
-/// The end of a range, and whether it is excluded: `(` stands before it.
+/// An end of a range, and whether a leading `(` excludes it.
 fn end(text: &[u8], missing_seq: u64) -> Result<(StreamId, bool), Error> {
     let (id, excluded) = match text {
         [b'(', text @ ..] if !text.is_empty() => (StreamId::parse(text, missing_seq), true),
@@ -77,7 +77,7 @@ fn end(text: &[u8], missing_seq: u64) -> Result<(StreamId, bool), Error> {
     Ok((id.ok_or(INVALID_ID)?, excluded))
 }
 
-/// The ids from which and up to which entries are asked for, both included.
+/// The first and the last id of a range, both inclusive.
 pub(super) fn ends(start: &[u8], stop: &[u8]) -> Result<(StreamId, StreamId), Error> {
     let (mut from, excluded) = end(start, 0)?;
     if excluded {
@@ -120,8 +120,8 @@ fn xrange(ctx: &mut Ctx<'_>, backward: bool) -> CmdResult {
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     match backward {
-        false => answer_entries(ctx.reply, log.range(from, to), most),
-        true => answer_entries(ctx.reply, log.range_back(from, to), most),
+        false => write_entries(ctx.reply, log.range(from, to), most),
+        true => write_entries(ctx.reply, log.range_back(from, to), most),
     };
     Ok(())
 }

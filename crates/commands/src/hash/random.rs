@@ -1,6 +1,6 @@
 //! HRANDFIELD: random fields.
 //!
-//! Every field has the same chance, and so has every choice of several different ones.
+//! Every field is equally likely, and so is every set of distinct fields.
 
 use super::{bulk, hash};
 use crate::ctx::Ctx;
@@ -21,8 +21,8 @@ pub const HRANDFIELD: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "6.2.0",
-        summary: "Answers random fields of a hash.",
-        complexity: "O(N) where N is the number of fields asked for.",
+        summary: "Returns random fields of a hash.",
+        complexity: "O(N) where N is the number of fields requested.",
         syntax: "key [options=(count:integer [withvalues=WITHVALUES])]",
         history: &[],
         tips: &["nondeterministic_output"],
@@ -49,7 +49,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> CmdResult {
         [..] => return Err(SYNTAX),
     };
     let count = parse(count)?;
-    // Of so many fields, and as many values, the elements of a reply can't be counted.
+    // The number of reply elements (fields and values) would overflow.
     if with_values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
         return Err(OUT_OF_RANGE);
     }
@@ -78,7 +78,7 @@ fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// A negative count asks for that many draws, a positive one for different fields.
+/// A negative count asks for that many draws with repetition, a positive count for distinct fields.
 fn random_many(ctx: &mut Ctx<'_>, count: i64, with_values: bool) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let mut rng = Rng::new(ctx.db.turn.random());
@@ -92,26 +92,26 @@ fn random_many(ctx: &mut Ctx<'_>, count: i64, with_values: bool) -> CmdResult {
     if count < 0 {
         ctx.lane.weigh(hash.draw_work(wanted), &mut ctx.pause)?;
         let times = if hash.live() == 0 { 0 } else { wanted };
-        head(ctx.reply, times, with_values);
-        hash.draw(times, &mut draw, |pair| answer(ctx.reply, pair, with_values));
+        write_header(ctx.reply, times, with_values);
+        hash.draw(times, &mut draw, |pair| write_pair(ctx.reply, pair, with_values));
     } else {
         ctx.lane.weigh(hash.sample_work(wanted.min(hash.len())), &mut ctx.pause)?;
         let live = hash.live();
         let wanted = wanted.min(live);
-        head(ctx.reply, wanted, with_values);
-        hash.sample(wanted, live, &mut draw, |pair| answer(ctx.reply, pair, with_values));
+        write_header(ctx.reply, wanted, with_values);
+        hash.sample(wanted, live, &mut draw, |pair| write_pair(ctx.reply, pair, with_values));
     }
     Ok(())
 }
 
-/// The head of a reply with so many fields: with values, RESP3 clients get pairs, others one flat
-/// array.
-fn head(reply: &mut Reply, fields: usize, with_values: bool) {
+/// The header of a reply with `fields` fields. With values, RESP3 clients get pairs, and RESP2
+/// clients one flat array.
+fn write_header(reply: &mut Reply, fields: usize, with_values: bool) {
     let flat = with_values && !reply.is_resp3();
     reply.array(if flat { fields * 2 } else { fields });
 }
 
-fn answer(reply: &mut Reply, pair: Pair<'_>, with_values: bool) {
+fn write_pair(reply: &mut Reply, pair: Pair<'_>, with_values: bool) {
     if with_values && reply.is_resp3() {
         reply.array(2);
     }

@@ -1,4 +1,4 @@
-//! Looking at a sorted set: sizes, scores, ranks and counts.
+//! ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT: read a sorted set.
 
 use super::{double, ends, zset};
 use crate::ctx::Ctx;
@@ -16,7 +16,7 @@ pub const ZCARD: Command = Command {
         acl: &[],
         group: Group::SortedSet,
         since: "1.2.0",
-        summary: "Answers how many members a sorted set has.",
+        summary: "Returns the number of members of a sorted set.",
         complexity: "O(1)",
         syntax: "key",
         history: &[],
@@ -33,7 +33,7 @@ pub const ZSCORE: Command = Command {
         arity: 3,
         flags: ZCARD.spec.flags,
         keys: &keys::one(&["RO", "ACCESS"]),
-        summary: "Answers the score of a member of a sorted set.",
+        summary: "Returns the score of a member of a sorted set.",
         syntax: "key member",
         ..ZCARD.spec
     },
@@ -47,7 +47,7 @@ pub const ZMSCORE: Command = Command {
         arity: -3,
         flags: ZSCORE.spec.flags,
         since: "6.2.0",
-        summary: "Answers the scores of members of a sorted set.",
+        summary: "Returns the scores of members of a sorted set.",
         complexity: "O(N) for N members.",
         syntax: "key member...",
         ..ZSCORE.spec
@@ -62,7 +62,7 @@ pub const ZRANK: Command = Command {
         arity: -3,
         flags: ZSCORE.spec.flags,
         since: "2.0.0",
-        summary: "Answers how many members of a sorted set come before a member.",
+        summary: "Returns the rank of a member of a sorted set, by ascending score.",
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key member [withscore=WITHSCORE]",
         history: &[("7.2.0", "The option WITHSCORE.")],
@@ -76,7 +76,7 @@ pub const ZREVRANK: Command = Command {
     spec: Spec {
         name: "zrevrank",
         flags: ZRANK.spec.flags,
-        summary: "Answers how many members of a sorted set come behind a member.",
+        summary: "Returns the rank of a member of a sorted set, by descending score.",
         ..ZRANK.spec
     },
     run: |ctx| rank(ctx, true),
@@ -106,7 +106,7 @@ pub const ZLEXCOUNT: Command = Command {
         name: "zlexcount",
         flags: ZCOUNT.spec.flags,
         since: "2.8.9",
-        summary: "Counts the members between two strings, of a sorted set with one score.",
+        summary: "Counts the members between two strings in a sorted set with equal scores.",
         syntax: "key min max",
         ..ZCOUNT.spec
     },

@@ -1,4 +1,4 @@
-//! Looking at one hash: HGET, HMGET, HEXISTS, HSTRLEN, HLEN, HGETALL, HKEYS, HVALS.
+//! HGET, HMGET, HEXISTS, HSTRLEN, HLEN, HGETALL, HKEYS, HVALS: read one hash.
 
 use super::{bulk, bulk_or_null, hash};
 use crate::ctx::Ctx;
@@ -16,7 +16,7 @@ pub const HGET: Command = Command {
         acl: &[],
         group: Group::Hash,
         since: "2.0.0",
-        summary: "Answers the value of a field.",
+        summary: "Returns the value of a field.",
         complexity: "O(1)",
         syntax: "key field",
         history: &[],
@@ -32,8 +32,8 @@ pub const HMGET: Command = Command {
         name: "hmget",
         arity: -3,
         flags: HGET.spec.flags,
-        summary: "Answers the values of several fields, null for each that is missing.",
-        complexity: "O(N) where N is the number of fields asked for.",
+        summary: "Returns the values of several fields, null for each missing field.",
+        complexity: "O(N) where N is the number of fields given.",
         syntax: "key field...",
         ..HGET.spec
     },
@@ -46,7 +46,7 @@ pub const HEXISTS: Command = Command {
         name: "hexists",
         flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
-        summary: "Tells whether a hash has a field.",
+        summary: "Checks whether a hash has a field.",
         ..HGET.spec
     },
     run: hexists,
@@ -59,7 +59,7 @@ pub const HSTRLEN: Command = Command {
         flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
         since: "3.2.0",
-        summary: "Answers how many bytes the value of a field has, 0 if it is missing.",
+        summary: "Returns the length of a field's value in bytes, 0 if the field is missing.",
         ..HGET.spec
     },
     run: hstrlen,
@@ -72,7 +72,7 @@ pub const HLEN: Command = Command {
         arity: 2,
         flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
-        summary: "Answers how many fields a hash has.",
+        summary: "Returns the number of fields of a hash.",
         syntax: "key",
         ..HGET.spec
     },
@@ -85,7 +85,7 @@ pub const HGETALL: Command = Command {
         name: "hgetall",
         arity: 2,
         flags: Flags::READONLY,
-        summary: "Answers all fields of a hash with their values.",
+        summary: "Returns all fields of a hash with their values.",
         complexity: "O(N) where N is the number of fields.",
         syntax: "key",
         tips: &["nondeterministic_output_order"],
@@ -99,7 +99,7 @@ pub const HKEYS: Command = Command {
     spec: Spec {
         name: "hkeys",
         flags: HGETALL.spec.flags,
-        summary: "Answers all fields of a hash.",
+        summary: "Returns all fields of a hash.",
         ..HGETALL.spec
     },
     run: |ctx| all(ctx, Parts::Fields),
@@ -110,7 +110,7 @@ pub const HVALS: Command = Command {
     spec: Spec {
         name: "hvals",
         flags: HGETALL.spec.flags,
-        summary: "Answers the values of all fields.",
+        summary: "Returns all values of a hash.",
         ..HGETALL.spec
     },
     run: |ctx| all(ctx, Parts::Values),
@@ -138,8 +138,8 @@ fn hmget(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// Answers a number about the value of the field at argument 2, 0 if it is missing.
-fn about_value(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> CmdResult {
+/// Replies with `number` of the value of the field at argument 2, or 0 if the field is missing.
+fn reply_number(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
     let value = match ctx.db.read(&key) {
         Some(record) => hash(&record, now)?.get(ctx.args[2]).map(number),
@@ -150,11 +150,11 @@ fn about_value(ctx: &mut Ctx<'_>, number: impl FnOnce(Value<'_>) -> usize) -> Cm
 }
 
 fn hexists(ctx: &mut Ctx<'_>) -> CmdResult {
-    about_value(ctx, |_| 1)
+    reply_number(ctx, |_| 1)
 }
 
 fn hstrlen(ctx: &mut Ctx<'_>) -> CmdResult {
-    about_value(ctx, |value| value.len())
+    reply_number(ctx, |value| value.len())
 }
 
 fn hlen(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -167,7 +167,7 @@ fn hlen(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// What is answered of every field.
+/// The part of every field to return.
 #[derive(Clone, Copy)]
 enum Parts {
     Fields,
