@@ -78,7 +78,7 @@ impl Subject for Fields {
                 let old = self.record.take().expect("put back");
                 let (new, _) = hash::expire_some(old, draws.next(), now, &mut |_| {});
                 self.record = Some(new);
-                // The replies of the reader decide which fields expired.
+                // The model can't predict which fields expire, so read them from the record.
                 if hash::len(self.record()) != before {
                     let left = Fields::read(self.record());
                     self.model.retain(|field, (_, at)| {
