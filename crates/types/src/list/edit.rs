@@ -1,5 +1,5 @@
-//! Changes at a place of a long list: elements set and inserted; nodes cut and joined for them by
-//! the rules of the reference, and the parts of nodes kept to their size.
+//! Changes at a position of a long list: elements are set and inserted, nodes are split and joined
+//! by Valkey's rules, and the parts of nodes are kept within their size.
 
 use super::End;
 use super::chunk::Chunk;
@@ -10,7 +10,7 @@ use crate::packed::{Encoded, Entries, TwoWay};
 use std::ops::Range;
 
 impl Chunks {
-    /// Puts `text` in the place of the element at `place`.
+    /// Replaces the element at `place` with `text`.
     pub(super) fn set(&mut self, place: Place, text: &[u8], waste: &mut Waste) {
         let (at, before) = (place.chunk, self.row.len());
         let entry = Encoded::of(text);
@@ -32,8 +32,8 @@ impl Chunks {
         self.keep_depth_around(at, before);
     }
 
-    /// Puts a large element in the place of one that shares a node with others: the node is cut
-    /// there, and the new element stands between the parts.
+    /// Replaces an element that shares a node with others by a large one: splits the node there and
+    /// puts the new element between the parts.
     fn set_large(&mut self, place: Place, entry: &Encoded<'_>) {
         let Place { chunk, nth, at } = place;
         let first = nth == 0 && self.starts(chunk);
@@ -53,15 +53,15 @@ impl Chunks {
         if center > 0 {
             center = self.knit(center - 1) + 1;
         }
-        // A node that consisted of the element alone is gone, and nothing is joined for it.
+        // Where a node consisted of the element alone, Valkey joins nothing.
         if !first {
             self.join_around(center);
         }
     }
 
-    /// Inserts `text` before or after the element at `place`. A node that is full hands over to
-    /// its neighbour at the edge, or is cut, and the parts are joined with what is beside them
-    /// where that fits.
+    /// Inserts `text` before or after the element at `place`. If the node is full, an insertion at
+    /// its edge goes to its neighbour; otherwise the node is split, and the parts are joined with
+    /// their neighbours where they fit.
     pub(super) fn insert(&mut self, place: Place, text: &[u8], after: bool) {
         let before = self.row.len();
         self.len += 1;
@@ -70,7 +70,7 @@ impl Chunks {
         self.keep_depth_around(place.chunk, before);
     }
 
-    /// As [`Chunks::insert`], but that the length stays for the caller to count.
+    /// Like [`Chunks::insert`], but leaves `len` for the caller to update.
     fn insert_at(&mut self, place: Place, text: &[u8], after: bool) {
         let Place { chunk, nth, at } = place;
         let (len, entry) = (text.len(), Encoded::of(text));
@@ -104,8 +104,8 @@ impl Chunks {
         }
     }
 
-    /// Inserts an entry where a node was just cut in front of the chunk `right`: `after` the
-    /// element that the cut is made for, or before it.
+    /// Inserts an entry where a node was just split before the chunk `right`: `after` the element
+    /// at which it was split, or before it.
     fn insert_between(&mut self, right: usize, entry: &Encoded<'_>, large: bool, after: bool) {
         if large {
             self.row.insert(right, Chunk::of_one(entry, true));
@@ -124,12 +124,12 @@ impl Chunks {
         }
         self.knit(right);
         let left = self.knit(right - 1);
-        // Around the part that did not get the new element.
+        // Around the part that did not receive the new element.
         self.join_around(if after { left } else { left + 1 });
     }
 
-    /// Has a node end behind the first `count` entries of a chunk, `at` bytes long; answers the
-    /// chunk with which the next node begins, or what is behind the row.
+    /// Ends a node after the first `count` entries of a chunk, which have `at` bytes. Returns the
+    /// index of the first chunk of the next node, which may be the end of the row.
     fn cut(&mut self, chunk: usize, count: usize, at: usize) -> usize {
         let right = chunk + usize::from(count > 0);
         let behind = self.row[chunk].count() - count;
@@ -143,7 +143,7 @@ impl Chunks {
         right
     }
 
-    /// The chunks of the node that the chunk at `at` is of. O(parts).
+    /// The chunks of the node to which the chunk at `at` belongs. O(parts).
     fn node(&self, at: usize) -> Range<usize> {
         let (mut start, mut end) = (at, at + 1);
         while !self.starts(start) {
@@ -155,8 +155,8 @@ impl Chunks {
         start..end
     }
 
-    /// Joins the neighbours of the node that the chunk at `center` is of, and it with them, where
-    /// that fits.
+    /// Joins the neighbours of the node to which the chunk at `center` belongs with each other and
+    /// with it, where they fit.
     fn join_around(&mut self, center: usize) {
         let Range { mut start, mut end } = self.node(center);
         if start >= 2 && self.join(start - 2) {
@@ -173,8 +173,8 @@ impl Chunks {
         }
     }
 
-    /// Joins the node at `left` with the next one, if they are a chunk each and fit into one;
-    /// whether they did.
+    /// Joins the node at `left` with the next one, if each is a single chunk and they fit into one.
+    /// Returns whether they did.
     fn join(&mut self, left: usize) -> bool {
         let (a, b) = (&self.row[left], &self.row[left + 1]);
         let parts = a.follows || b.follows || !self.starts(left + 2);
@@ -192,9 +192,9 @@ impl Chunks {
         }
     }
 
-    /// Has the chunk at `at`, which was changed, be one chunk with its neighbours in its node as
-    /// long as two have no more bytes than a node is full with; answers where it is then. Nothing
-    /// happens if it is the only one of its node, or behind the row.
+    /// Joins the chunk at `at`, which was changed, with its neighbours in its node as long as two
+    /// have no more bytes than a full node. Returns its new index. Does nothing if it is the only
+    /// chunk of its node or beyond the row.
     #[inline]
     pub(super) fn knit(&mut self, at: usize) -> usize {
         match self.starts(at) && self.starts(at + 1) {
@@ -235,8 +235,7 @@ impl Chunks {
         }
     }
 
-    /// Divides a chunk that has become too large into parts; answers by how many chunks the row
-    /// has grown.
+    /// Divides a chunk that has become too large into parts. Returns how many chunks were added.
     #[inline]
     pub(super) fn divide(&mut self, at: usize) -> usize {
         let chunk = &self.row[at];
@@ -257,13 +256,13 @@ impl Chunks {
                 n => self.row.insert(at + n, part),
             }
         }
-        // The last one may be small, and so may what follows it.
+        // The last part may be small, and so may the chunk after it.
         self.knit(last);
         self.row.len() - before
     }
 
-    /// Keeps a chunk whose entries were changed to its size: neither too large nor with too much
-    /// slack, and joined with its neighbours in its node if that is possible.
+    /// Restores the size of a chunk whose entries were changed: divides it if it is too large,
+    /// joins it with its neighbours in its node if possible, and frees excess slack.
     fn keep_size(&mut self, at: usize) {
         if self.divide(at) == 0 {
             let at = self.knit(at);
@@ -273,8 +272,8 @@ impl Chunks {
         }
     }
 
-    /// Has the chunks around the one at `at` be pressed as they should be after a change there,
-    /// when there were `before`: it is cut, and each part joined with two neighbours at most.
+    /// Presses the right chunks after a change around the chunk at `at`, when the row had `before`
+    /// chunks: a change splits it and joins each part with two neighbours at most.
     fn keep_depth_around(&mut self, at: usize, before: usize) {
         let came = self.row.len().saturating_sub(before);
         self.keep_depth(at.saturating_sub(3)..at + came + 4, came);

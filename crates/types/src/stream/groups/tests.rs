@@ -114,7 +114,7 @@ proptest! {
 
     /// Phases of growth, in order or not, and of shrinking, from an end or anywhere.
     #[test]
-    fn sorted_map_matches_a_model(phases in prop::collection::vec((0..6u8, 1..900u64, any::<u64>()), 1..12)) {
+    fn sorted_maps(phases in prop::collection::vec((0..6u8, 1..900u64, any::<u64>()), 1..12)) {
         let mut sorted = Sorted::default();
         let mut model = Model::new();
         for (phase, n, seed) in phases {
@@ -149,7 +149,7 @@ proptest! {
 
     /// Deliveries, claims, acknowledgements and deletions of consumers.
     #[test]
-    fn groups_match_a_model(steps in prop::collection::vec((0..7u8, 0..5u8, 0..400u64, 0..1000i64), 1..1500)) {
+    fn groups(steps in prop::collection::vec((0..7u8, 0..5u8, 0..400u64, 0..1000i64), 1..1500)) {
         let mut group = Group::new(StreamId::MIN, None);
         let mut model: BTreeMap<StreamId, (u8, i64, i64)> = BTreeMap::new();
         let mut names = std::collections::BTreeSet::new();
