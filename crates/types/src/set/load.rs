@@ -1,7 +1,7 @@
-//! Making a set of members that were saved.
+//! Builds a set from saved members.
 //!
-//! As [`add`](super::add) for one after the other, but that a small set is put together first and
-//! becomes a record once, and that a member must not come twice.
+//! Like repeated [`add`](super::add), but a small set is collected first and becomes a record once,
+//! and a duplicate member is an error.
 
 use super::write::{ints_max, packed_max, table_record};
 use super::{Table, ints};
@@ -16,7 +16,7 @@ use crate::{Kind, Limits, Record};
 pub struct Load<'l> {
     form: Form,
     limits: &'l Limits,
-    /// Whether long members may be packed, too: they were where they come from.
+    /// Whether long members may be packed too, because they were in the source.
     any_length: bool,
     twins: bool,
 }
@@ -34,7 +34,7 @@ impl<'l> Load<'l> {
         Load { form, limits, any_length: false, twins: false }
     }
 
-    /// An empty one, for so many members to come.
+    /// An empty set for `announced` members.
     #[must_use]
     pub fn new(announced: usize, limits: &'l Limits) -> Self {
         match announced <= ints_max(limits) {
@@ -43,8 +43,8 @@ impl<'l> Load<'l> {
         }
     }
 
-    /// An empty one for so many members to come, which is packed, whatever they are, unless they
-    /// are too many.
+    /// An empty set for `announced` members, which is packed whatever they are, unless they are too
+    /// many.
     #[must_use]
     pub fn packed(announced: usize, limits: &'l Limits) -> Self {
         match announced <= packed_max(limits) {
@@ -79,7 +79,7 @@ impl<'l> Load<'l> {
         }
     }
 
-    /// A text of this length comes to the integers.
+    /// Leaves the form of integers for a text of this length.
     fn leave_ints(&mut self, text: usize) {
         let Form::Ints(ints) = &mut self.form else { return };
         let longest = ints.iter().map(|n| Value::Int(*n).len()).max().unwrap_or(0);
@@ -108,8 +108,8 @@ impl<'l> Load<'l> {
         self.form = Form::Table(table);
     }
 
-    /// The record of `key` with these members; `expiry` in Unix milliseconds, `clock` as
-    /// [`Record::clock`]. `None` if a member came twice.
+    /// The record of `key` with these members. `expiry` is in Unix milliseconds; `clock` is as in
+    /// [`Record::clock`]. `None` if there was a duplicate member.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
         if self.twins {
