@@ -351,7 +351,10 @@ pub fn splice(
     with: &[u8],
     change: impl FnOnce(&mut [u8]),
 ) -> Record {
-    debug_assert!(Form::of(&record).is_some_and(|form| form != Form::Int), "a string that is not an integer");
+    debug_assert!(
+        Form::of(&record).is_some_and(|form| form != Form::Int),
+        "a string that is not an integer"
+    );
     let old = Str::of(&record).map_or(0, Str::len);
     let (end, len) = (range.start + with.len(), old - range.len() + with.len());
     if Kind::of(record.kind()) == Kind::StrBlob || len > INLINE_MAX {

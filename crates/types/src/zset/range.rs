@@ -1,4 +1,4 @@
-//! Ranges of a sorted set: by score, or by member where all scores are equal.
+//! Ranges of a sorted set: by score, or by member if all scores are equal.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 pub struct ScoreEnd {
     /// Never NaN.
     pub score: f64,
-    /// Whether the score itself is outside.
+    /// Whether the score itself is excluded.
     pub exclusive: bool,
 }
 
@@ -16,23 +16,23 @@ pub struct ScoreEnd {
 pub enum LexEnd<'a> {
     /// Before all members.
     Lowest,
-    /// Behind all members.
+    /// After all members.
     Highest,
     Member {
         member: &'a [u8],
-        /// Whether the member itself is outside.
+        /// Whether the member itself is excluded.
         exclusive: bool,
     },
 }
 
-/// Which elements are meant.
+/// The elements that a command selects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range<'a> {
     Score { min: ScoreEnd, max: ScoreEnd },
     Lex { min: LexEnd<'a>, max: LexEnd<'a> },
 }
 
-/// Whether a member compared to an end stands on that side of it.
+/// Whether a member is on that side of an end, or equals an inclusive end.
 fn beyond(member: &[u8], end: LexEnd<'_>, side: Ordering) -> bool {
     match end {
         LexEnd::Lowest => side == Ordering::Greater,
@@ -45,7 +45,7 @@ fn beyond(member: &[u8], end: LexEnd<'_>, side: Ordering) -> bool {
 }
 
 impl Range<'_> {
-    /// Whether an element is not too low. `member` is asked only if it matters.
+    /// Whether an element is not too low. Calls `member` only if needed.
     #[inline]
     pub fn reaches<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self {
@@ -55,7 +55,7 @@ impl Range<'_> {
         }
     }
 
-    /// Whether an element is not too high. `member` is asked only if it matters.
+    /// Whether an element is not too high. Calls `member` only if needed.
     #[inline]
     pub fn allows<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl Range<'_> {
         }
     }
 
-    /// Whether no element at all can be in it.
+    /// Whether the range can contain no element.
     pub fn is_void(&self) -> bool {
         match self {
             Range::Score { min, max } => {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_in_or_out() {
+    fn score_ends_are_inclusive_or_exclusive() {
         let range = |min, a, max, b| Range::Score {
             min: ScoreEnd { score: min, exclusive: a },
             max: ScoreEnd { score: max, exclusive: b },
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn members_have_two_ends_beyond_all() {
+    fn member_ranges_may_be_open() {
         let open = LexEnd::Member { member: b"b", exclusive: true };
         let closed = LexEnd::Member { member: b"b", exclusive: false };
         for (min, max, want, void) in [

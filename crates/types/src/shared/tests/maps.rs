@@ -159,7 +159,10 @@ impl Subject for Members {
         let mut seen = BTreeSet::new();
         let set = Set::of(record).expect("a set");
         set.each(|member| {
-            assert!(seen.insert(member.bytes(&mut Digits::new()).to_vec()), "each member is read once");
+            assert!(
+                seen.insert(member.bytes(&mut Digits::new()).to_vec()),
+                "each member is read once"
+            );
         });
         assert_eq!(set.len(), seen.len());
         seen

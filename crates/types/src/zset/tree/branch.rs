@@ -1,4 +1,4 @@
-//! A branch: up to 64 children with what a search and a rank need to know of each.
+//! A branch: up to 64 children with the data of each that searches and ranks need.
 //!
 //! ```text
 //!  kids     numbers of leaves (height 1) or of branches
@@ -7,19 +7,19 @@
 //!  firsts   the leaf of that element, where its member is, for scores that are equal
 //! ```
 //!
-//! No member is copied into a branch. The arrays are separate because every pass over a branch
-//! reads one of them from end to end.
+//! Branches contain no members. The arrays are separate because every pass over a branch reads one
+//! of them from end to end.
 
 use super::arena::{Id, NONE};
 
-/// Children of a full branch. Few in tests, so that small trees are high.
+/// Children of a full branch. Low in tests, so that small trees are high.
 pub(super) const FULL: usize = if cfg!(test) { 8 } else { 64 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
     /// The branch above, or [`NONE`].
     pub(super) parent: Id,
-    /// 1 above leaves, 2 above those branches ...
+    /// 1 above leaves, 2 above such branches, and so on.
     pub(super) height: u32,
     kids: Vec<Id>,
     counts: Vec<u64>,
@@ -40,7 +40,7 @@ impl Default for Branch {
     }
 }
 
-/// What a branch knows of a child.
+/// The data that a branch stores for a child.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kid {
     pub(super) id: Id,
@@ -87,25 +87,25 @@ impl Branch {
         self.firsts[at]
     }
 
-    /// Where the child `id` is.
+    /// The index of the child `id`.
     #[inline]
     pub(super) fn position(&self, id: Id) -> usize {
-        self.kids.iter().position(|kid| *kid == id).expect("a child knows its parent")
+        self.kids.iter().position(|kid| *kid == id).expect("the child's parent contains it")
     }
 
-    /// Elements below the children before `at`.
+    /// The number of elements below the children before `at`.
     #[inline]
     pub(super) fn count_before(&self, at: usize) -> u64 {
         self.counts[..at].iter().sum()
     }
 
-    /// Elements below all children.
+    /// The number of elements below all children.
     pub(super) fn count(&self) -> u64 {
         self.count_before(self.len())
     }
 
-    /// The child with the `n`-th element below this branch, and which one of the child's it is.
-    /// There is such an element.
+    /// The child with the `n`-th element below this branch, and the index of the element below that
+    /// child. The element must exist.
     #[inline]
     pub(super) fn nth(&self, mut n: u64) -> (usize, u64) {
         let last = self.len() - 1;
@@ -128,7 +128,7 @@ impl Branch {
         self.counts[at] -= elements;
     }
 
-    /// Says what the first element below a child is now.
+    /// Sets the first element below a child.
     pub(super) fn set_first(&mut self, at: usize, score: f64, first: Id) {
         self.scores[at] = score;
         self.firsts[at] = first;

@@ -1,10 +1,10 @@
-//! Whether a tree is in order: for tests.
+//! Checks the invariants of a tree, for tests.
 
 use super::arena::{Id, NONE};
 use super::{Place, Tree};
 
 impl Tree {
-    /// Panics unless every rule of the structure holds. Returns the elements in order.
+    /// Panics unless all invariants hold. Returns the elements in order.
     pub(super) fn check(&self) -> Vec<(Vec<u8>, f64)> {
         let mut leaves = Vec::new();
         let total = self.check_node(self.root, self.height, NONE, &mut leaves);
@@ -39,7 +39,7 @@ impl Tree {
         elements
     }
 
-    /// Checks what is below a node; returns the number of elements.
+    /// Checks the subtree of a node. Returns its number of elements.
     fn check_node(&self, id: Id, height: u32, parent: Id, leaves: &mut Vec<Id>) -> u64 {
         if height == 0 {
             assert_eq!(self.leaves[id].parent, parent);

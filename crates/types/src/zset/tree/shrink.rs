@@ -1,8 +1,8 @@
-//! Taking elements away, and joining nodes that have become small.
+//! Removes elements, and joins nodes that have become small.
 //!
-//! A node is joined with a neighbour of the same parent when it is a quarter full or less and both
-//! together leave room: joining earlier would move elements, and have the index changed, back and
-//! forth. A node in between wastes little, since its arrays shrink with what is in them.
+//! A node is joined with a neighbour of the same parent when it is at most a quarter full and both
+//! together leave room. Joining earlier would repeatedly move elements and change the index. A
+//! half-full node wastes little, since its arrays shrink with their contents.
 
 use super::arena::{Id, NONE};
 use super::branch;
@@ -17,12 +17,12 @@ impl Tree {
         self.take(place);
     }
 
-    /// Removes the elements with these ranks. O(log n) for each leaf of them and O(1) expected
-    /// for each of them.
+    /// Removes the elements with these ranks. O(log n) for each of their leaves and expected O(1)
+    /// for each element.
     pub fn remove_ranks(&mut self, ranks: std::ops::Range<usize>) {
         let mut left = ranks.end.min(self.len).saturating_sub(ranks.start);
         while left > 0 {
-            let place = self.nth(ranks.start).expect("as many elements are left");
+            let place = self.nth(ranks.start).expect("ranks below the length");
             let end = self.leaves[place.leaf].len().min(place.at + left);
             (place.at..end).for_each(|at| self.forget(Place { at, ..place }));
             self.take_some(place, end);
@@ -30,7 +30,7 @@ impl Tree {
         }
     }
 
-    /// Takes an element out of the index, and its long text out of the tree.
+    /// Removes an element from the index, and its text if it is long.
     fn forget(&mut self, place: Place) {
         let hash = self.hash(self.member(place));
         self.index.remove(hash, place.leaf);
@@ -39,12 +39,12 @@ impl Tree {
         }
     }
 
-    /// Takes an element out of its leaf.
+    /// Removes an element from its leaf.
     pub(super) fn take(&mut self, place: Place) {
         self.take_some(place, place.at + 1);
     }
 
-    /// Takes the elements from `place` to `end` out of their leaf.
+    /// Removes the elements from `place` to `end` from their leaf.
     fn take_some(&mut self, place: Place, end: usize) {
         let gone = end - place.at;
         self.len -= gone;
@@ -82,7 +82,7 @@ impl Tree {
         self.drop_kid(parent, id);
     }
 
-    /// Removes a child that has no elements from a branch.
+    /// Removes a child without elements from a branch.
     fn drop_kid(&mut self, id: Id, kid: Id) {
         let branch = &mut self.branches[id];
         let at = branch.position(kid);
@@ -109,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// The last leaf is gone.
+    /// Makes an empty root after the last leaf was removed.
     fn start_over(&mut self) {
         debug_assert_eq!(self.len, 0);
         self.root = self.leaves.insert(Counted::new(Leaf::default()));
@@ -118,7 +118,7 @@ impl Tree {
         self.last = self.root;
     }
 
-    /// Makes the only child of the root the root.
+    /// Makes the root's only child the root.
     fn lower_root(&mut self) {
         while self.height > 0 && self.branches[self.root].len() == 1 {
             let old = self.branches.remove(self.root);
@@ -155,7 +155,7 @@ impl Tree {
         let had = self.leaves[to].len();
         let mut gone = std::mem::take::<Leaf>(&mut self.leaves[from]);
         gone.move_tail(0, &mut self.leaves[to]);
-        // Empty, but still in its place until it is unlinked.
+        // Empty, but still linked until `unlink`.
         *self.leaves[from] = gone;
         self.members_moved(to, had, from, to);
         self.unlink(from);
