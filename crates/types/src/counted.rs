@@ -72,7 +72,7 @@ fn allocate_copy<T>(layout: Layout, of: NonNull<T>) -> NonNull<u8> {
 }
 
 /// A copy of `bytes`, which must not be empty, in memory chosen as for copies of pieces.
-pub(crate) fn vec_beside(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn copy_bytes(bytes: &[u8]) -> Vec<u8> {
     assert!(!bytes.is_empty(), "bytes to copy");
     let layout = Layout::for_value(bytes);
     let memory = allocate_copy(layout, NonNull::from(bytes).cast::<u8>());
@@ -85,13 +85,13 @@ pub(crate) fn vec_beside(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A value that is copied on write while it is shared.
-pub(crate) trait Piece: Clone {
+pub(crate) trait CopyOnWrite: Clone {
     /// Approximate bytes that a copy takes in addition to the value itself.
-    fn outside(&self) -> usize;
+    fn owned_memory(&self) -> usize;
 }
 
-impl<T: Clone> Piece for Vec<T> {
-    fn outside(&self) -> usize {
+impl<T: Clone> CopyOnWrite for Vec<T> {
+    fn owned_memory(&self) -> usize {
         self.len() * size_of::<T>()
     }
 }
@@ -116,20 +116,20 @@ impl Holders {
     /// Whether the caller, a holder, is the only one. If so, that stays true until the caller
     /// shares its piece.
     #[inline]
-    fn is_one(&self) -> bool {
+    fn is_unique(&self) -> bool {
         self.0.load(Ordering::Acquire) == 1
     }
 
     /// Removes the caller as a holder. Returns whether it was the last one, which must free the
     /// piece.
     #[inline]
-    fn let_go(&self) -> bool {
-        self.is_one() || self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    fn release(&self) -> bool {
+        self.is_unique() || self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
 #[repr(C)]
-struct Held<T> {
+struct Inner<T> {
     holders: Holders,
     value: T,
 }
@@ -137,8 +137,8 @@ struct Held<T> {
 /// One value.
 pub(crate) struct Counted<T> {
     /// Allocated as by `Box`. It lives while a holder exists, and each `Counted` is a holder.
-    held: NonNull<Held<T>>,
-    owns: PhantomData<Held<T>>,
+    inner: NonNull<Inner<T>>,
+    owns: PhantomData<Inner<T>>,
 }
 
 // SAFETY: holders on several threads share `&T`, and the last one drops `T`.
@@ -148,15 +148,15 @@ unsafe impl<T: Send + Sync> Sync for Counted<T> {}
 
 impl<T> Counted<T> {
     pub(crate) fn new(value: T) -> Self {
-        let held = Box::new(Held { holders: Holders::one(), value });
-        Counted { held: NonNull::from(Box::leak(held)), owns: PhantomData }
+        let inner = Box::new(Inner { holders: Holders::one(), value });
+        Counted { inner: NonNull::from(Box::leak(inner)), owns: PhantomData }
     }
 
     #[inline]
-    fn held(&self) -> &Held<T> {
+    fn inner(&self) -> &Inner<T> {
         // SAFETY: `self` is a holder, so the piece lives. No `&mut` of it exists while others may
         // read it, since `deref_mut` takes an exclusive borrow of the only holder.
-        unsafe { self.held.as_ref() }
+        unsafe { self.inner.as_ref() }
     }
 
     /// A new `Counted` with a copy of the value.
@@ -164,17 +164,17 @@ impl<T> Counted<T> {
     where
         T: Clone,
     {
-        const { assert!(size_of::<Held<T>>() > 0) };
+        const { assert!(size_of::<Inner<T>>() > 0) };
         let value = T::clone(self);
-        let held = allocate_copy(Layout::new::<Held<T>>(), self.held).cast::<Held<T>>();
+        let inner = allocate_copy(Layout::new::<Inner<T>>(), self.inner).cast::<Inner<T>>();
         // SAFETY: the memory is new and has the layout of the box.
-        unsafe { held.write(Held { holders: Holders::one(), value }) };
-        Counted { held, owns: PhantomData }
+        unsafe { inner.write(Inner { holders: Holders::one(), value }) };
+        Counted { inner, owns: PhantomData }
     }
 
     /// Whether the value has other holders.
     pub(crate) fn is_shared(&self) -> bool {
-        !self.held().holders.is_one()
+        !self.inner().holders.is_unique()
     }
 
     /// The value, or a copy of it if it is shared.
@@ -182,29 +182,29 @@ impl<T> Counted<T> {
     where
         T: Clone,
     {
-        if !self.held().holders.is_one() {
+        if !self.inner().holders.is_unique() {
             return T::clone(&self);
         }
         let this = ManuallyDrop::new(self);
         // SAFETY: the pointer is from a box. `this` was the only holder, and no other can be added.
-        unsafe { Box::from_raw(this.held.as_ptr()) }.value
+        unsafe { Box::from_raw(this.inner.as_ptr()) }.value
     }
 }
 
 impl<T> Clone for Counted<T> {
     #[inline]
     fn clone(&self) -> Self {
-        self.held().holders.add();
-        Counted { held: self.held, owns: PhantomData }
+        self.inner().holders.add();
+        Counted { inner: self.inner, owns: PhantomData }
     }
 }
 
 impl<T> Drop for Counted<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.held().holders.let_go() {
+        if self.inner().holders.release() {
             // SAFETY: the pointer is from a box, and the last holder is gone.
-            drop(unsafe { Box::from_raw(self.held.as_ptr()) });
+            drop(unsafe { Box::from_raw(self.inner.as_ptr()) });
         }
     }
 }
@@ -214,24 +214,24 @@ impl<T> Deref for Counted<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        &self.held().value
+        &self.inner().value
     }
 }
 
 /// Copies the value first if it is shared.
-impl<T: Piece> DerefMut for Counted<T> {
+impl<T: CopyOnWrite> DerefMut for Counted<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         #[cold]
-        fn part<T: Piece>(counted: &mut Counted<T>) {
-            note_copy(size_of::<Held<T>>() + counted.outside());
+        fn unshare<T: CopyOnWrite>(counted: &mut Counted<T>) {
+            note_copy(size_of::<Inner<T>>() + counted.owned_memory());
             *counted = counted.copied();
         }
-        if !self.held().holders.is_one() {
-            part(self);
+        if !self.inner().holders.is_unique() {
+            unshare(self);
         }
         // SAFETY: `self` is the only holder and is borrowed exclusively.
-        unsafe { &mut self.held.as_mut().value }
+        unsafe { &mut self.inner.as_mut().value }
     }
 }
 
@@ -266,8 +266,8 @@ impl<T> CountedRow<T> {
     pub(crate) fn new() -> Self {
         const { Self::FITS };
         // SAFETY: one past the end of a static is in bounds for pointer arithmetic.
-        let behind = unsafe { NonNull::from(&EMPTY).add(1) };
-        CountedRow { first: behind.cast(), len: 0, owns: PhantomData }
+        let after = unsafe { NonNull::from(&EMPTY).add(1) };
+        CountedRow { first: after.cast(), len: 0, owns: PhantomData }
     }
 
     fn layout(len: usize) -> Layout {
@@ -284,7 +284,7 @@ impl<T> CountedRow<T> {
         let base = unsafe { alloc(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
         // SAFETY: the memory is new and has room for `len` elements.
-        unsafe { Self::begin(base) }
+        unsafe { Self::write_count(base) }
     }
 
     /// Writes the count at the beginning of memory for a row. Returns the address of the first
@@ -292,7 +292,7 @@ impl<T> CountedRow<T> {
     ///
     /// # Safety
     /// The caller owns the memory exclusively, and it has the layout of a row.
-    unsafe fn begin(base: NonNull<u8>) -> NonNull<T> {
+    unsafe fn write_count(base: NonNull<u8>) -> NonNull<T> {
         let base = base.cast::<Holders>();
         // SAFETY: the memory begins with room for a count, and is aligned for it. The address after
         // it is in bounds.
@@ -309,7 +309,7 @@ impl<T> CountedRow<T> {
     {
         let base = allocate_copy(Self::layout(self.len), self.first);
         // SAFETY: the memory is new and has room for `self.len` elements.
-        let first = unsafe { Self::begin(base) };
+        let first = unsafe { Self::write_count(base) };
         for (at, element) in self.iter().enumerate() {
             // SAFETY: the memory has room for all copies. If a clone panics, the copies before it
             // are leaked with the memory.
@@ -342,7 +342,7 @@ impl<T> CountedRow<T> {
     where
         T: Clone,
     {
-        if self.len == 0 || !self.holders().is_one() {
+        if self.len == 0 || !self.holders().is_unique() {
             return self.to_vec();
         }
         let mut this = ManuallyDrop::new(self);
@@ -369,7 +369,7 @@ impl CountedRow<u8> {
     /// # Panics
     /// If `len` is less than both lengths together.
     #[inline]
-    pub(crate) fn of_ends(len: usize, front: &[u8], back: &[u8]) -> Self {
+    pub(crate) fn from_ends(len: usize, front: &[u8], back: &[u8]) -> Self {
         let free = len.checked_sub(front.len() + back.len()).expect("room for both ends");
         if len == 0 {
             return CountedRow::new();
@@ -387,13 +387,13 @@ impl CountedRow<u8> {
 
     /// A row of `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        CountedRow::of_ends(len, &[], &[])
+        CountedRow::from_ends(len, &[], &[])
     }
 }
 
 impl From<&[u8]> for CountedRow<u8> {
     fn from(bytes: &[u8]) -> Self {
-        CountedRow::of_ends(bytes.len(), bytes, &[])
+        CountedRow::from_ends(bytes.len(), bytes, &[])
     }
 }
 
@@ -434,7 +434,7 @@ impl<T> Clone for CountedRow<T> {
 impl<T> Drop for CountedRow<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.len > 0 && self.holders().let_go() {
+        if self.len > 0 && self.holders().release() {
             // SAFETY: the last holder is gone: the elements are dropped once, then the memory is
             // freed.
             unsafe {
@@ -462,12 +462,12 @@ impl<T: Clone> DerefMut for CountedRow<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         #[cold]
-        fn part<T: Clone>(row: &mut CountedRow<T>) {
+        fn unshare<T: Clone>(row: &mut CountedRow<T>) {
             note_copy(row.memory());
             *row = row.copied();
         }
-        if !self.holders().is_one() {
-            part(self);
+        if !self.holders().is_unique() {
+            unshare(self);
         }
         // SAFETY: as in `deref`; `self` is the only holder and is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }

@@ -21,8 +21,8 @@ impl Clone for Witness {
     }
 }
 
-impl Piece for Witness {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Witness {
+    fn owned_memory(&self) -> usize {
         0
     }
 }
@@ -129,20 +129,20 @@ fn empty_rows_take_no_memory() {
 
 #[test]
 fn of_ends_fills_both_ends() {
-    assert_eq!(*CountedRow::of_ends(9, b"abc", b"yz"), *b"abc\0\0\0\0yz");
-    assert_eq!(*CountedRow::of_ends(3, b"abc", b""), *b"abc");
-    assert_eq!(*CountedRow::of_ends(2, b"", b"yz"), *b"yz");
+    assert_eq!(*CountedRow::from_ends(9, b"abc", b"yz"), *b"abc\0\0\0\0yz");
+    assert_eq!(*CountedRow::from_ends(3, b"abc", b""), *b"abc");
+    assert_eq!(*CountedRow::from_ends(2, b"", b"yz"), *b"yz");
     assert_eq!(*CountedRow::zeros(2), [0, 0]);
     assert_eq!(CountedRow::from(&b"abc"[..]).memory(), 3 + HEADER);
 }
 
 #[test]
 fn copied_bytes_are_an_ordinary_vector() {
-    let mut copy = vec_beside(b"abc");
+    let mut copy = copy_bytes(b"abc");
     assert_eq!((&copy[..], copy.capacity()), (&b"abc"[..], 3));
     copy.extend_from_slice(b"defgh");
     assert_eq!(copy, b"abcdefgh");
-    drop(vec_beside(&copy));
+    drop(copy_bytes(&copy));
 }
 
 /// One thread keeps changing a row that others read. Each reader sees the state at the time it

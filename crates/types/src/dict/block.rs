@@ -276,7 +276,7 @@ impl Packed {
         let len = len_in_block(new);
         self.expires |= new.expiry.is_some();
         if len == new.near_len() {
-            new.write(self.open(at, fragment, len));
+            new.write(self.insert_space(at, fragment, len));
         } else {
             let mut block = CountedRow::zeros(new.near_len());
             new.write(&mut block);
@@ -290,11 +290,11 @@ impl Packed {
         far.reserve_exact(1);
         far.push(block);
         let index = far.len() - 1;
-        entry::write_far(index, self.open(at, fragment, FAR_LEN));
+        entry::write_far(index, self.insert_space(at, fragment, FAR_LEN));
     }
 
     /// Makes room for an entry of `len` bytes, with its word at `at`. The caller writes the entry.
-    fn open(&mut self, at: usize, fragment: u16, len: usize) -> &mut [u8] {
+    fn insert_space(&mut self, at: usize, fragment: u16, len: usize) -> &mut [u8] {
         let used = usize::from(self.used) + len;
         let count = usize::from(self.count) + 1;
         self.reserve(WORD * count + used);
@@ -327,19 +327,19 @@ impl Packed {
     fn refit(&mut self, len: usize) {
         let words = &self.block[..WORD * usize::from(self.count)];
         let entries = &self.block[self.block.len() - usize::from(self.used)..];
-        self.block = CountedRow::of_ends(len, words, entries);
+        self.block = CountedRow::from_ends(len, words, entries);
     }
 
     /// Removes the entry at `at`. Returns whether it had an expiry.
     pub(super) fn remove(&mut self, at: usize) -> bool {
         let expired = self.expires && self.entry(at).expiry.is_some();
-        self.close(at);
+        self.remove_entry(at);
         self.shrink();
         expired
     }
 
     /// Removes the entry at `at` and closes its hole. Frees its block if it is far.
-    fn close(&mut self, at: usize) {
+    fn remove_entry(&mut self, at: usize) {
         let end = self.block.len();
         let distance = distance_of(self.words()[at]);
         let from = end - distance;
@@ -395,7 +395,7 @@ impl Packed {
             self.expires |= new.expiry.is_some();
             new.write(&mut self.block[from..from + len]);
         } else {
-            self.close(at);
+            self.remove_entry(at);
             self.add(at, fragment_of(word), new);
             self.shrink();
         }
@@ -422,19 +422,19 @@ impl Packed {
             let sorted = part.words();
             let place = sorted.len()
                 - sorted.iter().rev().take_while(|w| fragment_of(**w) > fragment).count();
-            part.adopt(place, fragment, self, distance);
+            part.copy_entry(place, fragment, self, distance);
         }
         part
     }
 
     /// Copies an entry from another segment, which will be dropped.
-    fn adopt(&mut self, at: usize, fragment: u16, from: &Packed, distance: usize) {
+    fn copy_entry(&mut self, at: usize, fragment: u16, from: &Packed, distance: usize) {
         let stored = &from.block[from.block.len() - distance..];
         match entry::far_index(stored) {
             Some(index) => self.add_far(at, fragment, from.far_blocks()[index].clone()),
             None => {
                 let len = entry::stored_len(stored);
-                self.open(at, fragment, len).copy_from_slice(&stored[..len]);
+                self.insert_space(at, fragment, len).copy_from_slice(&stored[..len]);
             }
         }
     }
@@ -451,7 +451,7 @@ impl Packed {
             for at in 0..usize::from(half.count) {
                 let word = half.words()[at];
                 let fragment = first | fragment_of(word) >> 1;
-                joined.adopt(usize::from(joined.count), fragment, half, distance_of(word));
+                joined.copy_entry(usize::from(joined.count), fragment, half, distance_of(word));
             }
         }
         joined

@@ -7,7 +7,7 @@
 use super::block::{Packed, Room};
 use super::directory::Ranged;
 use super::entry::{self, Entry};
-use crate::counted::{Counted, Piece};
+use crate::counted::{CopyOnWrite, Counted};
 use std::collections::BTreeMap;
 
 /// The entries of one range of hashes.
@@ -22,8 +22,8 @@ const _: () = assert!(size_of::<Option<Segment>>() == 32);
 
 type Entries = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
-impl Piece for Entries {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Entries {
+    fn owned_memory(&self) -> usize {
         let each = 2 * size_of::<Box<[u8]>>();
         self.iter().map(|(key, block)| each + key.len() + block.len()).sum()
     }
@@ -91,7 +91,7 @@ impl Segment {
     pub(super) fn memory(&self) -> usize {
         match self {
             Segment::Packed(packed) => packed.memory(),
-            Segment::Tree(tree) => tree.entries.outside(),
+            Segment::Tree(tree) => tree.entries.owned_memory(),
         }
     }
 
@@ -204,10 +204,10 @@ impl Segment {
             Segment::Tree(tree) => {
                 tree.entries.retain(|_, block| {
                     let found = entry::read(block);
-                    let goes = dead(found);
-                    removed += usize::from(goes);
-                    expired += usize::from(goes && found.expiry.is_some());
-                    !goes
+                    let is_dead = dead(found);
+                    removed += usize::from(is_dead);
+                    expired += usize::from(is_dead && found.expiry.is_some());
+                    !is_dead
                 });
                 if tree.entries.is_empty() {
                     *self = Segment::new(self.depth());

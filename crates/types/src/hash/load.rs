@@ -18,7 +18,7 @@ pub struct Load<'l> {
     limits: &'l Limits,
     /// Whether long texts may be packed too, because they were in the source.
     any_length: bool,
-    twins: bool,
+    duplicates: bool,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl<'l> Load<'l> {
         match announced <= packed_max(limits) {
             true => {
                 let form = Form::Packed(Collected::default());
-                Load { form, limits, any_length: false, twins: false }
+                Load { form, limits, any_length: false, duplicates: false }
             }
             false => Load::large(limits),
         }
@@ -49,7 +49,7 @@ impl<'l> Load<'l> {
     /// An empty hash that is a table, however few fields follow.
     #[must_use]
     pub fn large(limits: &'l Limits) -> Self {
-        Load { form: Form::Table(Table::new()), limits, any_length: false, twins: false }
+        Load { form: Form::Table(Table::new()), limits, any_length: false, duplicates: false }
     }
 
     /// Adds a field; `expiry` in Unix milliseconds. Amortized O(length).
@@ -69,7 +69,7 @@ impl<'l> Load<'l> {
             self.enlarge();
         }
         if let Form::Table(table) = &mut self.form {
-            self.twins |= !table.insert(field, value, expiry);
+            self.duplicates |= !table.insert(field, value, expiry);
         }
     }
 
@@ -79,7 +79,7 @@ impl<'l> Load<'l> {
         let mut all = packed.entries().iter();
         while let (Some((_, field)), Some((_, value))) = (all.next(), all.next()) {
             let (mut f, mut v) = (Digits::new(), Digits::new());
-            self.twins |= !table.insert(field.bytes(&mut f), value.bytes(&mut v), None);
+            self.duplicates |= !table.insert(field.bytes(&mut f), value.bytes(&mut v), None);
         }
         self.form = Form::Table(table);
     }
@@ -88,11 +88,11 @@ impl<'l> Load<'l> {
     /// [`Record::clock`]. `None` if there was a duplicate field.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
-        if self.twins {
+        if self.duplicates {
             return None;
         }
         match self.form {
-            Form::Packed(packed) if packed.has_twins(2) => None,
+            Form::Packed(packed) if packed.has_duplicates(2) => None,
             Form::Packed(packed) => {
                 let payload = payload(packed.entries().bytes(), packed.count());
                 Some(Record::from_bytes(key, expiry, Kind::HashPacked as u8, clock, &payload))

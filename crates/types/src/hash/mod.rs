@@ -107,7 +107,7 @@ pub fn is_hash(record: &Record) -> bool {
 
 /// Whether an entry that expires at `expiry` is still alive at `now_ms`.
 #[inline]
-fn lives(expiry: Option<i64>, now_ms: i64) -> bool {
+fn is_alive(expiry: Option<i64>, now_ms: i64) -> bool {
     expiry.is_none_or(|at| at > now_ms)
 }
 
@@ -172,7 +172,7 @@ impl<'a> Hash<'a> {
         match self.view {
             View::Packed { count, .. } => count,
             View::Table(table) if table.expiring() == 0 => table.len(),
-            View::Table(table) => table.iter().filter(|e| lives(e.expiry, self.now_ms)).count(),
+            View::Table(table) => table.iter().filter(|e| is_alive(e.expiry, self.now_ms)).count(),
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> Hash<'a> {
                 Some(Pair { field: entries.get(at), value, expiry: None })
             }
             View::Table(table) => {
-                table.get(field).filter(|e| lives(e.expiry, self.now_ms)).map(Pair::of)
+                table.get(field).filter(|e| is_alive(e.expiry, self.now_ms)).map(Pair::of)
             }
         }
     }
@@ -211,7 +211,7 @@ impl<'a> Hash<'a> {
             View::Packed { entries, .. } => pairs(entries).for_each(seen),
             View::Table(table) => table
                 .iter()
-                .filter(|e| lives(e.expiry, self.now_ms))
+                .filter(|e| is_alive(e.expiry, self.now_ms))
                 .for_each(|e| seen(Pair::of(e))),
         }
     }
@@ -230,7 +230,7 @@ impl<'a> Hash<'a> {
                 let mut looked_at = 0;
                 let next = table.scan(cursor, |e| {
                     looked_at += 1;
-                    if lives(e.expiry, self.now_ms) {
+                    if is_alive(e.expiry, self.now_ms) {
                         seen(Pair::of(e));
                     }
                 });
@@ -276,14 +276,14 @@ pub(crate) fn pieces(record: &Record, most: usize) -> usize {
 
 /// The fields alive at `now_ms`. If there are none, a copy of all: the copied fields expire later
 /// like the originals, while an empty hash would never be removed.
-fn living(table: &Table, now_ms: i64) -> Table {
-    let mut living = Table::new();
+fn live_fields(table: &Table, now_ms: i64) -> Table {
+    let mut live_fields = Table::new();
     if table.expiring() > 0 {
-        for entry in table.iter().filter(|entry| lives(entry.expiry, now_ms)) {
-            living.insert(entry.key, entry.value, entry.expiry);
+        for entry in table.iter().filter(|entry| is_alive(entry.expiry, now_ms)) {
+            live_fields.insert(entry.key, entry.value, entry.expiry);
         }
     }
-    if living.is_empty() { table.clone() } else { living }
+    if live_fields.is_empty() { table.clone() } else { live_fields }
 }
 
 /// See [`crate::value::duplicate`].
@@ -296,7 +296,9 @@ pub fn duplicate(
     now_ms: i64,
 ) -> Record {
     match Hash::of(record, now_ms).map(|hash| hash.view) {
-        Some(View::Table(table)) => write::table_record(key, living(table, now_ms), expiry, clock),
+        Some(View::Table(table)) => {
+            write::table_record(key, live_fields(table, now_ms), expiry, clock)
+        }
         Some(View::Packed { .. }) | None => {
             Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
         }

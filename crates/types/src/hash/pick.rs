@@ -15,7 +15,7 @@ fn below(n: usize, draw: &mut impl FnMut() -> u64) -> usize {
 
 impl<'a> Hash<'a> {
     /// The table, if none of its fields can have expired.
-    fn lasting(self) -> Option<&'a super::Table> {
+    fn unexpiring_table(self) -> Option<&'a super::Table> {
         match self.view {
             View::Table(table) if table.expiring() == 0 => Some(table),
             View::Table(_) | View::Packed { .. } => None,
@@ -25,7 +25,7 @@ impl<'a> Hash<'a> {
     /// A random live field; `None` when there is none. O(n), or expected O(1) in a table whose
     /// fields don't expire.
     pub fn random(self, draw: &mut impl FnMut() -> u64) -> Option<Pair<'a>> {
-        if let Some(table) = self.lasting() {
+        if let Some(table) = self.unexpiring_table() {
             return table.random(draw).map(Pair::of);
         }
         match self.view {
@@ -47,7 +47,7 @@ impl<'a> Hash<'a> {
     /// The approximate number of fields that [`Hash::draw`] examines.
     #[must_use]
     pub fn draw_work(self, times: usize) -> usize {
-        if self.lasting().is_some() { times } else { self.len().saturating_add(times) }
+        if self.unexpiring_table().is_some() { times } else { self.len().saturating_add(times) }
     }
 
     /// Passes `times` live fields to `seen`, each drawn from all; none if none is alive. O(n +
@@ -58,7 +58,7 @@ impl<'a> Hash<'a> {
         draw: &mut impl FnMut() -> u64,
         mut seen: impl FnMut(Pair<'a>),
     ) {
-        if let Some(table) = self.lasting() {
+        if let Some(table) = self.unexpiring_table() {
             for _ in 0..times {
                 table.random(draw).into_iter().for_each(|e| seen(Pair::of(e)));
             }
@@ -79,7 +79,7 @@ impl<'a> Hash<'a> {
     /// The approximate number of fields that [`Hash::sample`] examines.
     #[must_use]
     pub fn sample_work(self, wanted: usize) -> usize {
-        match self.lasting() {
+        match self.unexpiring_table() {
             Some(table) if Hash::is_few(table, wanted) => wanted,
             Some(_) | None => self.len(),
         }
@@ -95,7 +95,7 @@ impl<'a> Hash<'a> {
         draw: &mut impl FnMut() -> u64,
         mut seen: impl FnMut(Pair<'a>),
     ) {
-        if let Some(table) = self.lasting().filter(|table| Hash::is_few(table, wanted)) {
+        if let Some(table) = self.unexpiring_table().filter(|table| Hash::is_few(table, wanted)) {
             let mut met = HashSet::with_capacity(wanted);
             while met.len() < wanted {
                 let Some(entry) = table.random(draw) else {

@@ -49,14 +49,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn old(model: &Model, field: &[u8], now: i64) -> Old {
     match model.get(field) {
         None => Old::Absent,
-        Some((_, expiry)) if lives(*expiry, now) => Old::Live,
+        Some((_, expiry)) if is_alive(*expiry, now) => Old::Live,
         Some(_) => Old::Expired,
     }
 }
 
 /// The live fields according to the model.
 fn alive(model: &Model, now: i64) -> Vec<(Vec<u8>, Vec<u8>, Option<i64>)> {
-    let live = model.iter().filter(|(_, (_, expiry))| lives(*expiry, now));
+    let live = model.iter().filter(|(_, (_, expiry))| is_alive(*expiry, now));
     live.map(|(f, (v, e))| (f.clone(), v.clone(), *e)).collect()
 }
 
@@ -87,8 +87,8 @@ fn check(record: &Record, model: &Model, now: i64) {
     for (field, (value, expiry)) in model {
         let found = hash.find(field).map(listed);
         let wanted = (field.clone(), value.clone(), *expiry);
-        assert_eq!(found, lives(*expiry, now).then_some(wanted));
-        assert_eq!(hash.get(field).is_some(), lives(*expiry, now));
+        assert_eq!(found, is_alive(*expiry, now).then_some(wanted));
+        assert_eq!(hash.get(field).is_some(), is_alive(*expiry, now));
     }
 }
 
@@ -125,7 +125,7 @@ fn apply(
         Step::Wait(ms) => *now += ms,
         Step::Sweep => {
             let before = model.len();
-            model.retain(|_, (_, expiry)| lives(*expiry, *now));
+            model.retain(|_, (_, expiry)| is_alive(*expiry, *now));
             let (mut cursor, mut removed) = (0, 0);
             loop {
                 let step;
@@ -140,8 +140,8 @@ fn apply(
         }
         Step::Duplicate => {
             // Copies omit expired fields, unless there are no others.
-            if model.values().any(|(_, expiry)| lives(*expiry, *now)) {
-                model.retain(|_, (_, expiry)| lives(*expiry, *now));
+            if model.values().any(|(_, expiry)| is_alive(*expiry, *now)) {
+                model.retain(|_, (_, expiry)| is_alive(*expiry, *now));
             }
             record = duplicate(&record, b"key", None, 0, *now);
         }

@@ -4,10 +4,10 @@
 //! a small hash is in its record's payload. Only `create`, `announce`, `set` and `expire` choose
 //! the form.
 
-use super::{Form, Table, lives, pairs};
+use super::{Form, Table, is_alive, pairs};
 use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, Room, record::entries};
+use crate::packed::{COUNT_MAX, Encoded, EntryBuffer, record::entries};
 use crate::string::Digits;
 use crate::{Kind, Limits, Record, boxed};
 use weft_table::MARK;
@@ -100,11 +100,11 @@ pub fn set(
         Form::Table => {
             let table = table_mut(&mut record);
             // Only a table with expiring fields needs a lookup first.
-            let was_over =
-                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
+            let had_expired = table.expiring() > 0
+                && table.get(field).is_some_and(|e| !is_alive(e.expiry, now_ms));
             let old = match table.insert(field, value, expiry) {
                 true => Old::Absent,
-                false if was_over => Old::Expired,
+                false if had_expired => Old::Expired,
                 false => Old::Live,
             };
             let timed = table.expiring() > 0;
@@ -157,9 +157,9 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
         }
         Form::Table => {
             let table = table_mut(&mut record);
-            let was_over =
-                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
-            if was_over {
+            let had_expired = table.expiring() > 0
+                && table.get(field).is_some_and(|e| !is_alive(e.expiry, now_ms));
+            if had_expired {
                 return (record, Old::Expired);
             }
             let old = if table.remove(field) { Old::Live } else { Old::Absent };
@@ -215,7 +215,7 @@ pub fn expire_some(
             let table = table_mut(&mut record);
             if table.expiring() > 0 {
                 step.next = table.sweep(cursor, |e| {
-                    let over = !lives(e.expiry, now_ms);
+                    let over = !is_alive(e.expiry, now_ms);
                     step.examined += 1;
                     if over {
                         step.removed += 1;

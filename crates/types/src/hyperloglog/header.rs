@@ -59,7 +59,7 @@ pub fn outdate(bytes: &mut [u8]) {
 }
 
 /// A dense HyperLogLog with the header of `bytes` and all registers zero.
-pub fn dense_under(bytes: &[u8]) -> Vec<u8> {
+pub fn dense_with_header(bytes: &[u8]) -> Vec<u8> {
     let mut dense = vec![0; DENSE];
     dense[..HEADER].copy_from_slice(&bytes[..HEADER]);
     dense[ENCODING] = IS_DENSE;

@@ -1,7 +1,7 @@
 //! All registers with one byte each, for merging HyperLogLogs.
 
 use super::estimate::{Histogram, cardinality};
-use super::header::dense_under;
+use super::header::dense_with_header;
 use super::{Corrupted, HEADER, Place, View, sparse};
 use weft_base::sixbit::{self, Open, Packed, REGISTERS};
 
@@ -87,7 +87,7 @@ impl Registers {
 
     /// A dense HyperLogLog with these registers and the header of `bytes`.
     pub fn under(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut dense = dense_under(bytes);
+        let mut dense = dense_with_header(bytes);
         self.write(&mut dense);
         dense
     }

@@ -121,7 +121,7 @@ impl Cut {
 
     /// Pushes a part of the split run: `len` registers of its value.
     #[inline]
-    fn like(&mut self, run: Run, len: usize) {
+    fn push_like(&mut self, run: Run, len: usize) {
         match run.value {
             0 => self.zeros(len),
             value => self.values(value, len),
@@ -240,9 +240,9 @@ impl Patch {
             let run = Run::at(self.bytes(), at);
             let next = at + 1;
             if run.value > 0 && next < self.len {
-                let behind = Run::at(self.bytes(), next);
-                let len = run.len + behind.len;
-                if behind.value == run.value && len <= VALUES_MAX {
+                let after = Run::at(self.bytes(), next);
+                let len = run.len + after.len;
+                if after.value == run.value && len <= VALUES_MAX {
                     self.bytes[next] = values(run.value, len);
                     self.bytes.copy_within(next..self.len, at);
                     self.len -= 1;
@@ -274,9 +274,9 @@ impl Found {
             return Step::Nothing;
         }
         let mut cut = Cut::default();
-        cut.like(run, place.index - first);
+        cut.push_like(run, place.index - first);
         cut.values(place.rank, 1);
-        cut.like(run, first + run.len - 1 - place.index);
+        cut.push_like(run, first + run.len - 1 - place.index);
         let len = HEADER + runs.len();
         let new_len = len + cut.size - run.size;
         if new_len > len && new_len > limit {
@@ -302,7 +302,7 @@ impl Found {
             && place.index != first
             && place.index + 1 != first + run.len
             && before.is_some()
-            && runs.get(at + run.size..).is_some_and(|behind| !begins_with_values(behind))
+            && runs.get(at + run.size..).is_some_and(|after| !begins_with_values(after))
     }
 
     /// Replaces the run with `cut` and joins equal neighbours, starting at the run before it.
@@ -312,17 +312,17 @@ impl Found {
         let end = at + run.size;
         let missing = end.saturating_sub(runs.len());
         let from = before.map_or(0, |(at, _)| at);
-        let behind = end.min(runs.len());
-        let to = runs.len().min(behind + LOOKED_AT);
+        let after = end.min(runs.len());
+        let to = runs.len().min(after + LOOKED_AT);
         let range = HEADER + from..HEADER + to;
         let mut patch = Patch { range, bytes: [0; PATCH], len: 0 };
         for byte in &runs[from..at] {
             patch.push(*byte);
         }
         patch.push_some(&cut.bytes, cut.size - missing);
-        match runs[behind..].first_chunk::<LOOKED_AT>() {
+        match runs[after..].first_chunk::<LOOKED_AT>() {
             Some(whole) => patch.push_some(whole, LOOKED_AT),
-            None => runs[behind..].iter().for_each(|byte| patch.push(*byte)),
+            None => runs[after..].iter().for_each(|byte| patch.push(*byte)),
         }
         patch.join();
         patch
@@ -500,20 +500,20 @@ fn find_run_by_run(runs: &[u8], mut at: usize, mut first: usize, index: usize) -
             let word = u32::from_be_bytes(*four);
             if word & 0xc000_8000 == 0x4000_8000 {
                 let value = first + (word >> 16 & 0x3fff) as usize + 1;
-                let behind = value + values_len((word >> 8) as u8);
-                if behind <= index {
+                let after = value + values_len((word >> 8) as u8);
+                if after <= index {
                     before = Some((at + 2, value));
                     at += 3;
-                    first = behind;
+                    first = after;
                     continue;
                 }
             } else if word & 0xc080_0000 == 0x0080_0000 {
                 let value = first + (word >> 24) as usize + 1;
-                let behind = value + values_len((word >> 16) as u8);
-                if behind <= index {
+                let after = value + values_len((word >> 16) as u8);
+                if after <= index {
                     before = Some((at + 1, value));
                     at += 2;
-                    first = behind;
+                    first = after;
                     continue;
                 }
             }
@@ -578,7 +578,7 @@ mod tests {
     #[test]
     fn lone_value_needs_no_joining() {
         let mut rng = Rng::new(5);
-        let (mut alone, mut beside) = (0, 0);
+        let (mut alone, mut joined) = (0, 0);
         for round in 0..20_000 {
             let count = 1 + rng.below(12);
             let runs: Vec<u8> = (0..count)
@@ -599,7 +599,7 @@ mod tests {
             let place = Place { index: rng.below(registers as u64) as usize, rank: 3 };
             let found = find_from(&runs, 0, 0, place.index).expect("within");
             if !found.is_alone(&runs, place) {
-                beside += 1;
+                joined += 1;
                 continue;
             }
             alone += 1;
@@ -617,6 +617,6 @@ mod tests {
             };
             assert_eq!(result(patch), result(found.joined(&runs, &cut)), "{}", decode(&runs));
         }
-        assert!(alone > 1000 && beside > 1000, "{alone} {beside}");
+        assert!(alone > 1000 && joined > 1000, "{alone} {joined}");
     }
 }

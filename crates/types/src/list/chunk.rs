@@ -19,14 +19,14 @@
 //! which never takes another one. A chunk that *follows* belongs to the same node of Valkey's
 //! quicklist as the chunk before it; see `chunks`.
 //!
-//! An inner chunk may be *pressed*: its entries are compressed (with LZ4 for its speed, since each
-//! access to the chunk pays for it). Reading makes a decompressed copy; changing decompresses the
-//! chunk. `chunks` decides which chunks are pressed.
+//! An inner chunk may be *compressed* (with LZ4 for its speed, since each access to the chunk pays
+//! for it). Reading makes a decompressed copy; changing decompresses the chunk. `chunks` decides
+//! which chunks are compressed.
 //!
 //! Buffers are reference-counted: a clone shares them with its original until either is changed.
 
 use crate::counted::{CountedRow, HEADER};
-use crate::packed::{self, Encoded, Entries, Room, TwoWay};
+use crate::packed::{self, Encoded, Entries, EntryBuffer, TwoWay};
 use std::borrow::Cow;
 
 /// The smallest buffer of a chunk that grows (bytes).
@@ -34,8 +34,8 @@ const SMALLEST: usize = 128 - HEADER;
 
 /// The least bytes of entries that are compressed, and the least bytes that compression must save;
 /// as in Valkey.
-const PRESS_MIN: usize = 48;
-const PRESS_WIN: usize = 8;
+const COMPRESS_MIN: usize = 48;
+const COMPRESS_SAVING: usize = 8;
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Chunk {
 #[derive(Clone, Debug)]
 enum Body {
     Plain(Plain),
-    Pressed {
+    Compressed {
         block: CountedRow<u8>,
         /// Bytes of entries.
         len: usize,
@@ -87,8 +87,8 @@ impl Plain {
         let size = (need + need / 2).max(SMALLEST).min((most - HEADER).max(need));
         let entries = self.entries().bytes();
         let (start, buf) = match left > 0 {
-            true => (size - used, CountedRow::of_ends(size, &[], entries)),
-            false => (0, CountedRow::of_ends(size, entries, &[])),
+            true => (size - used, CountedRow::from_ends(size, &[], entries)),
+            false => (0, CountedRow::from_ends(size, entries, &[])),
         };
         *self = Plain { buf, start, end: start + used };
     }
@@ -101,26 +101,26 @@ impl Plain {
     /// Moves the entries into a buffer with `slack` bytes after them.
     #[cold]
     fn fit(&mut self, slack: usize) {
-        let buf = CountedRow::of_ends(self.len() + slack, self.entries().bytes(), &[]);
+        let buf = CountedRow::from_ends(self.len() + slack, self.entries().bytes(), &[]);
         *self = Plain { start: 0, end: self.len(), buf };
     }
 
     /// Frees most of the slack when there is much. It copies less than twice the bytes that were
     /// removed since the last time.
     #[inline]
-    fn ease(&mut self) {
+    fn shrink(&mut self) {
         if self.slack() > self.len() / 4 * 3 + 2 * SMALLEST {
             self.fit(self.len() / 8);
         }
     }
 
-    /// Calls [`Plain::ease`] after `count` entries of `bytes` bytes were removed at once. After a
+    /// Calls [`Plain::shrink`] after `count` entries of `bytes` bytes were removed at once. After a
     /// large removal, frees slack as after a change that costs O(bytes).
     #[inline]
-    fn ease_after(&mut self, count: usize, bytes: usize) {
+    fn shrink_after(&mut self, count: usize, bytes: usize) {
         match count > 1 && bytes >= self.len() / 4 {
             true => self.tighten(),
-            false => self.ease(),
+            false => self.shrink(),
         }
     }
 
@@ -164,12 +164,12 @@ impl Chunk {
         self.alone
     }
 
-    /// The bytes of the entries; decompressed, O(bytes), if the chunk is pressed.
+    /// The bytes of the entries; decompressed, O(bytes), if the chunk is compressed.
     #[inline]
     pub(super) fn text(&self) -> Cow<'_, [u8]> {
         match &self.body {
             Body::Plain(plain) => Cow::Borrowed(plain.entries().bytes()),
-            Body::Pressed { block, len } => Cow::Owned(unpressed(block, *len)),
+            Body::Compressed { block, len } => Cow::Owned(decompressed(block, *len)),
         }
     }
 
@@ -184,7 +184,7 @@ impl Chunk {
     pub(super) fn bytes(&self) -> usize {
         match &self.body {
             Body::Plain(plain) => plain.len(),
-            Body::Pressed { len, .. } => *len,
+            Body::Compressed { len, .. } => *len,
         }
     }
 
@@ -192,46 +192,46 @@ impl Chunk {
     pub(super) fn memory(&self) -> usize {
         match &self.body {
             Body::Plain(plain) => plain.buf.memory(),
-            Body::Pressed { block, .. } => block.memory(),
+            Body::Compressed { block, .. } => block.memory(),
         }
     }
 
     /// The buffer, decompressed if necessary, for a change.
     #[inline]
     fn plain(&mut self) -> &mut Plain {
-        if let Body::Pressed { .. } = self.body {
-            self.unpress();
+        if let Body::Compressed { .. } = self.body {
+            self.decompress();
         }
         match &mut self.body {
             Body::Plain(plain) => plain,
-            Body::Pressed { .. } => unreachable!("unpress leaves it plain"),
+            Body::Compressed { .. } => unreachable!("decompress leaves it plain"),
         }
     }
 
     /// Compresses the entries if that saves enough.
-    pub(super) fn press(&mut self) {
+    pub(super) fn compress(&mut self) {
         let Body::Plain(plain) = &self.body else { return };
         let entries = plain.entries();
         let len = entries.end();
-        if len < PRESS_MIN {
+        if len < COMPRESS_MIN {
             return;
         }
         let block = lz4_flex::block::compress(entries.bytes());
-        if block.len() + PRESS_WIN <= len {
-            self.body = Body::Pressed { block: block.into(), len };
+        if block.len() + COMPRESS_SAVING <= len {
+            self.body = Body::Compressed { block: block.into(), len };
         }
     }
 
-    /// Decompresses the entries if they are pressed.
-    pub(super) fn unpress(&mut self) {
-        if let Body::Pressed { block, len } = &self.body {
-            let plain = Plain { buf: unpressed(block, *len).into(), start: 0, end: *len };
+    /// Decompresses the entries if they are compressed.
+    pub(super) fn decompress(&mut self) {
+        if let Body::Compressed { block, len } = &self.body {
+            let plain = Plain { buf: decompressed(block, *len).into(), start: 0, end: *len };
             self.body = Body::Plain(plain);
         }
     }
 
-    pub(super) fn is_pressed(&self) -> bool {
-        matches!(self.body, Body::Pressed { .. })
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self.body, Body::Compressed { .. })
     }
 
     #[inline]
@@ -259,7 +259,7 @@ impl Chunk {
     }
 
     /// Frees all slack: no pushes are expected for now.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn drop_slack(&mut self) {
         if let Body::Plain(plain) = &mut self.body
             && plain.slack() > 0
         {
@@ -276,22 +276,22 @@ impl Chunk {
     }
 
     /// Drops `count` entries of `bytes` bytes from the left. Amortized O(1) for each byte unless
-    /// pressed.
+    /// compressed.
     #[inline]
     pub(super) fn drop_left(&mut self, count: usize, bytes: usize) {
         let plain = self.plain();
         plain.start += bytes;
-        plain.ease_after(count, bytes);
+        plain.shrink_after(count, bytes);
         self.count -= count as u32;
     }
 
     /// Drops `count` entries of `bytes` bytes from the right. Amortized O(1) for each byte unless
-    /// pressed.
+    /// compressed.
     #[inline]
     pub(super) fn drop_right(&mut self, count: usize, bytes: usize) {
         let plain = self.plain();
         plain.end -= bytes;
-        plain.ease_after(count, bytes);
+        plain.shrink_after(count, bytes);
         self.count -= count as u32;
     }
 
@@ -299,7 +299,7 @@ impl Chunk {
     pub(super) fn replace(&mut self, at: usize, old: usize, new: &[Encoded<'_>]) {
         let plain = self.plain();
         packed::replace(plain, at, old, new);
-        plain.ease();
+        plain.shrink();
         self.count = self.count + new.len() as u32 - old as u32;
     }
 
@@ -325,14 +325,14 @@ impl Chunk {
         let plain = self.plain();
         plain.end = plain.start + at;
         self.count -= count as u32;
-        self.settle();
+        self.drop_slack();
         right
     }
 
     /// Appends the entries of `other`.
     pub(super) fn join(&mut self, other: &Chunk) {
         let (left, right) = (self.text(), other.text());
-        let entries = CountedRow::of_ends(left.len() + right.len(), &left, &right);
+        let entries = CountedRow::from_ends(left.len() + right.len(), &left, &right);
         let joined = Chunk::new(entries, self.count() + other.count());
         *self = Chunk { follows: self.follows, ..joined };
     }
@@ -362,11 +362,11 @@ impl Chunk {
 }
 
 /// Decompresses `block`. Blocks are made here and never leave the process.
-fn unpressed(block: &[u8], len: usize) -> Vec<u8> {
+fn decompressed(block: &[u8], len: usize) -> Vec<u8> {
     lz4_flex::block::decompress(block, len).expect("a block that was compressed here")
 }
 
-impl Room for Plain {
+impl EntryBuffer for Plain {
     type Form = TwoWay;
 
     fn entries(&self) -> Entries<'_, TwoWay> {
@@ -376,7 +376,7 @@ impl Room for Plain {
     fn splice(&mut self, at: usize, old: usize, new: usize) -> &mut [u8] {
         let len = self.len();
         if self.buf.len() - self.end < new.saturating_sub(old) {
-            let buf = CountedRow::of_ends(len + new - old, self.entries().bytes(), &[]);
+            let buf = CountedRow::from_ends(len + new - old, self.entries().bytes(), &[]);
             *self = Plain { buf, start: 0, end: len };
         }
         let from = self.start + at;

@@ -36,8 +36,8 @@ pub struct Chunks {
     pub(super) row: Row,
     pub(super) len: usize,
     pub(super) fill: Fill,
-    /// `list-compress-depth`: chunks at either end that are never pressed, while all others are; 0:
-    /// none is pressed. Like `fill`, as it was when the list became long.
+    /// `list-compress-depth`: chunks at either end that are never compressed, while all others are;
+    /// 0: none is. Like `fill`, as it was when the list became long.
     pub(super) depth: usize,
 }
 
@@ -56,8 +56,8 @@ impl Chunks {
         let mut chunks = Chunks { row: Row::default(), len: count, fill, depth };
         if count > 0 {
             chunks.row.push_back(Chunk::of(entries, count));
-            let came = chunks.divide(0);
-            chunks.keep_depth(0..chunks.row.len(), came);
+            let added = chunks.divide(0);
+            chunks.update_compression(0..chunks.row.len(), added);
         }
         chunks
     }
@@ -113,12 +113,12 @@ impl Chunks {
         bytes
     }
 
-    /// Bytes of pressed entries, which reading every element would decompress. O(chunks) if chunks
-    /// are pressed at all, else O(1).
-    pub(super) fn pressed_bytes(&self) -> usize {
+    /// Bytes of compressed entries, which reading every element would decompress. O(chunks) if
+    /// chunks are compressed at all, else O(1).
+    pub(super) fn compressed_bytes(&self) -> usize {
         match self.depth {
             0 => 0,
-            _ => self.row.iter().filter(|c| c.is_pressed()).map(Chunk::bytes).sum(),
+            _ => self.row.iter().filter(|c| c.is_compressed()).map(Chunk::bytes).sum(),
         }
     }
 
@@ -147,17 +147,17 @@ impl Chunks {
         }
     }
 
-    /// Whether exactly the right chunks are pressed.
+    /// Whether exactly the right chunks are compressed.
     #[cfg(test)]
-    pub(super) fn keeps_depth(&self) -> bool {
+    pub(super) fn has_right_compression(&self) -> bool {
         let inner = self.depth..self.row.len().saturating_sub(self.depth);
         self.row.iter().enumerate().all(|(at, chunk)| {
             let mut wanted = chunk.clone();
             match self.depth > 0 && inner.contains(&at) {
-                true => wanted.press(),
-                false => wanted.unpress(),
+                true => wanted.compress(),
+                false => wanted.decompress(),
             }
-            chunk.is_pressed() == wanted.is_pressed()
+            chunk.is_compressed() == wanted.is_compressed()
         })
     }
 
@@ -168,7 +168,7 @@ impl Chunks {
         let most = self.fill.most_bytes();
         self.len += 1;
         if !self.end_takes(end, text.len()) {
-            return self.push_beyond(end, &entry, text.len());
+            return self.push_new_node(end, &entry, text.len());
         }
         let chunk = self.row.end_mut(end).expect("an end that takes the text");
         match end {
@@ -180,8 +180,8 @@ impl Chunks {
                 End::Left => 0,
                 End::Right => self.row.len() - 1,
             };
-            let came = self.divide(last);
-            self.keep_depth(0..0, came);
+            let added = self.divide(last);
+            self.update_compression(0..0, added);
         }
     }
 
@@ -197,12 +197,12 @@ impl Chunks {
 
     /// Adds an element in a new node.
     #[cold]
-    fn push_beyond(&mut self, end: End, entry: &Encoded<'_>, len: usize) {
+    fn push_new_node(&mut self, end: End, entry: &Encoded<'_>, len: usize) {
         // The previous end chunk becomes an inner one, unless it is the only chunk.
         if self.row.len() > 1
             && let Some(chunk) = self.row.end_mut(end)
         {
-            chunk.settle();
+            chunk.drop_slack();
         }
         let most = self.fill.most_bytes();
         let chunk = match self.fill.is_large(len) {
@@ -220,35 +220,35 @@ impl Chunks {
             End::Left => self.row.push_front(chunk),
             End::Right => self.row.push_back(chunk),
         }
-        self.keep_depth(0..0, 1);
+        self.update_compression(0..0, 1);
     }
 
-    /// Presses and decompresses chunks according to `list-compress-depth`. Call it after `came`
+    /// Compresses and decompresses chunks according to `list-compress-depth`. Call it after `added`
     /// chunks were added, or any number removed, at one position of the row, or after those in
     /// `touched` changed. O(depth), in addition to the compression itself.
     #[inline]
-    pub(super) fn keep_depth(&mut self, touched: Range<usize>, came: usize) {
+    pub(super) fn update_compression(&mut self, touched: Range<usize>, added: usize) {
         if self.depth > 0 {
-            self.press_inner(touched, came.max(1));
+            self.compress_inner(touched, added.max(1));
         }
     }
 
-    fn press_inner(&mut self, touched: Range<usize>, came: usize) {
+    fn compress_inner(&mut self, touched: Range<usize>, added: usize) {
         let (depth, end) = (self.depth, self.row.len());
-        let pressed = |(at, chunk): (usize, &Chunk)| chunk.is_pressed().then_some(at);
+        let compressed = |(at, chunk): (usize, &Chunk)| chunk.is_compressed().then_some(at);
         let outer: Vec<usize> = {
-            let left = self.row.iter().enumerate().take(depth).filter_map(pressed);
-            let right = self.row.iter().rev().enumerate().take(depth).filter_map(pressed);
+            let left = self.row.iter().enumerate().take(depth).filter_map(compressed);
+            let right = self.row.iter().rev().enumerate().take(depth).filter_map(compressed);
             left.chain(right.map(|at| end - 1 - at)).collect()
         };
-        outer.into_iter().for_each(|at| self.row[at].unpress());
+        outer.into_iter().for_each(|at| self.row[at].decompress());
         let inner = depth..end.saturating_sub(depth);
         let within = |range: Range<usize>| range.start.max(inner.start)..range.end.min(inner.end);
         // Chunks added at the ends have moved others inwards.
-        let left = within(inner.start..inner.start.saturating_add(came));
-        let right = within(inner.end.saturating_sub(came)..inner.end);
+        let left = within(inner.start..inner.start.saturating_add(added));
+        let right = within(inner.end.saturating_sub(added)..inner.end);
         for at in left.chain(right).chain(within(touched)) {
-            self.row[at].press();
+            self.row[at].compress();
         }
     }
 
@@ -275,7 +275,7 @@ impl Chunks {
                 End::Left => chunk.drop_left(taken, bytes),
                 End::Right => chunk.drop_right(taken, bytes),
             }
-            self.knit_end(end);
+            self.rejoin_end(end);
         }
     }
 
@@ -284,8 +284,8 @@ impl Chunks {
         if let Some(first) = self.row.front_mut() {
             first.follows = false;
         }
-        self.row.ease();
-        self.keep_depth(0..0, 0);
+        self.row.shrink();
+        self.update_compression(0..0, 0);
     }
 
     /// The chunk of the element at `index`, which must be less than the length, and its index in
@@ -300,12 +300,12 @@ impl Chunks {
             });
             (found.expect("less than the length"), index - before)
         } else {
-            let mut behind = self.len;
+            let mut after = self.len;
             let found = self.row.iter().rev().position(|chunk| {
-                behind -= chunk.count();
-                index >= behind
+                after -= chunk.count();
+                index >= after
             });
-            (self.row.len() - 1 - found.expect("less than the length"), index - behind)
+            (self.row.len() - 1 - found.expect("less than the length"), index - after)
         }
     }
 

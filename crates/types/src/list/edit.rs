@@ -29,7 +29,7 @@ impl Chunks {
                 self.keep_size(at);
             }
         }
-        self.keep_depth_around(at, before);
+        self.update_compression_around(at, before);
     }
 
     /// Replaces an element that shares a node with others by a large one: splits the node there and
@@ -37,21 +37,21 @@ impl Chunks {
     fn set_large(&mut self, place: Place, entry: &Encoded<'_>) {
         let Place { chunk, nth, at } = place;
         let first = nth == 0 && self.starts(chunk);
-        let behind = Entries::<TwoWay>::new(&self.row[chunk].text()).after(at);
-        self.cut(chunk, nth + 1, behind);
+        let after = Entries::<TwoWay>::new(&self.row[chunk].text()).after(at);
+        self.cut(chunk, nth + 1, after);
         let new = Chunk::of_one(entry, true);
         let mut center = chunk + 1;
         if nth == 0 {
             self.row[chunk] = new;
             center = chunk;
         } else {
-            self.row[chunk].drop_right(1, behind - at);
+            self.row[chunk].drop_right(1, after - at);
             self.row[chunk].tighten();
             self.row.insert(center, new);
         }
-        self.knit(center + 1);
+        self.rejoin(center + 1);
         if center > 0 {
-            center = self.knit(center - 1) + 1;
+            center = self.rejoin(center - 1) + 1;
         }
         // Where a node consisted of the element alone, Valkey joins nothing.
         if !first {
@@ -65,9 +65,9 @@ impl Chunks {
     pub(super) fn insert(&mut self, place: Place, text: &[u8], after: bool) {
         let before = self.row.len();
         self.len += 1;
-        self.row[place.chunk].unpress();
+        self.row[place.chunk].decompress();
         self.insert_at(place, text, after);
-        self.keep_depth_around(place.chunk, before);
+        self.update_compression_around(place.chunk, before);
     }
 
     /// Like [`Chunks::insert`], but leaves `len` for the caller to update.
@@ -109,8 +109,8 @@ impl Chunks {
     fn insert_between(&mut self, right: usize, entry: &Encoded<'_>, large: bool, after: bool) {
         if large {
             self.row.insert(right, Chunk::of_one(entry, true));
-            self.knit(right + 1);
-            self.knit(right - 1);
+            self.rejoin(right + 1);
+            self.rejoin(right - 1);
             return;
         }
         let (mut right, entry) = (right, std::slice::from_ref(entry));
@@ -122,8 +122,8 @@ impl Chunks {
             self.row[right - 1].replace(end, 0, entry);
             right += self.divide(right - 1);
         }
-        self.knit(right);
-        let left = self.knit(right - 1);
+        self.rejoin(right);
+        let left = self.rejoin(right - 1);
         // Around the part that did not receive the new element.
         self.join_around(if after { left } else { left + 1 });
     }
@@ -132,9 +132,9 @@ impl Chunks {
     /// index of the first chunk of the next node, which may be the end of the row.
     fn cut(&mut self, chunk: usize, count: usize, at: usize) -> usize {
         let right = chunk + usize::from(count > 0);
-        let behind = self.row[chunk].count() - count;
-        if count > 0 && behind > 0 {
-            let cut_off = self.row[chunk].split_off(at, behind);
+        let after = self.row[chunk].count() - count;
+        if count > 0 && after > 0 {
+            let cut_off = self.row[chunk].split_off(at, after);
             self.row.insert(right, cut_off);
         }
         if let Some(first) = self.row.get_mut(right) {
@@ -196,15 +196,15 @@ impl Chunks {
     /// have no more bytes than a full node. Returns its new index. Does nothing if it is the only
     /// chunk of its node or beyond the row.
     #[inline]
-    pub(super) fn knit(&mut self, at: usize) -> usize {
+    pub(super) fn rejoin(&mut self, at: usize) -> usize {
         match self.starts(at) && self.starts(at + 1) {
             true => at,
-            false => self.knit_parts(at),
+            false => self.rejoin_parts(at),
         }
     }
 
     #[cold]
-    fn knit_parts(&mut self, at: usize) -> usize {
+    fn rejoin_parts(&mut self, at: usize) -> usize {
         let (mut at, before) = (at, self.row.len());
         let most = self.fill.most_bytes();
         let fits = |a: &Chunk, b: &Chunk| a.bytes() + b.bytes() <= most;
@@ -216,20 +216,20 @@ impl Chunks {
             self.join_next(at);
         }
         if self.row.len() < before {
-            self.keep_depth(at..at + 1, 0);
+            self.update_compression(at..at + 1, 0);
         }
         at
     }
 
-    /// [`Chunks::knit`] for the chunk at one end of the row.
+    /// [`Chunks::rejoin`] for the chunk at one end of the row.
     #[inline]
-    pub(super) fn knit_end(&mut self, end: End) {
+    pub(super) fn rejoin_end(&mut self, end: End) {
         match end {
             End::Left if !self.starts(1) => {
-                self.knit_parts(0);
+                self.rejoin_parts(0);
             }
             End::Right if self.row.back().is_some_and(|last| last.follows) => {
-                self.knit_parts(self.row.len() - 1);
+                self.rejoin_parts(self.row.len() - 1);
             }
             End::Left | End::Right => {}
         }
@@ -257,7 +257,7 @@ impl Chunks {
             }
         }
         // The last part may be small, and so may the chunk after it.
-        self.knit(last);
+        self.rejoin(last);
         self.row.len() - before
     }
 
@@ -265,17 +265,17 @@ impl Chunks {
     /// joins it with its neighbours in its node if possible, and frees excess slack.
     fn keep_size(&mut self, at: usize) {
         if self.divide(at) == 0 {
-            let at = self.knit(at);
+            let at = self.rejoin(at);
             if at > 0 && at + 1 < self.row.len() {
                 self.row[at].tighten();
             }
         }
     }
 
-    /// Presses the right chunks after a change around the chunk at `at`, when the row had `before`
-    /// chunks: a change splits it and joins each part with two neighbours at most.
-    fn keep_depth_around(&mut self, at: usize, before: usize) {
-        let came = self.row.len().saturating_sub(before);
-        self.keep_depth(at.saturating_sub(3)..at + came + 4, came);
+    /// Compresses the right chunks after a change around the chunk at `at`, when the row had
+    /// `before` chunks: a change splits it and joins each part with two neighbours at most.
+    fn update_compression_around(&mut self, at: usize, before: usize) {
+        let added = self.row.len().saturating_sub(before);
+        self.update_compression(at.saturating_sub(3)..at + added + 4, added);
     }
 }

@@ -60,12 +60,12 @@ impl Load {
     fn add(&mut self, chunk: Chunk, count: usize) {
         let chunks = &mut self.chunks;
         if let Some(last) = chunks.row.back_mut() {
-            last.settle();
+            last.drop_slack();
         }
         chunks.row.push_back(chunk);
         chunks.len += count;
-        let came = 1 + chunks.divide(chunks.row.len() - 1);
-        chunks.keep_depth(0..0, came);
+        let added = 1 + chunks.divide(chunks.row.len() - 1);
+        chunks.update_compression(0..0, added);
     }
 
     /// The record of `key` with this list, which must not be empty. `expiry` is in Unix
@@ -97,7 +97,7 @@ impl Load {
                 return Record::from_bytes(key, expiry, kind as u8, clock, &payload);
             }
             if fits {
-                chunks.be_whole();
+                chunks.mark_whole();
             }
         }
         let payload = boxed::store(Box::new(chunks));

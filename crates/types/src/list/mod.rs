@@ -46,7 +46,7 @@ pub use waste::Waste;
 pub use write::{create, insert, make_room, pop, push, remove, rotate, set, trim};
 
 /// Decompressed bytes that count as much work as replying with one element.
-const PRESSED_UNIT: usize = 64;
+const DECOMPRESSED_UNIT: usize = 64;
 
 /// Bytes copied into a reply that count as much work as replying with one short element.
 const COPIED_UNIT: usize = 1024;
@@ -121,7 +121,9 @@ impl<'a> List<'a> {
         let n = n.min(self.len());
         let chunks = match self {
             List::Packed { .. } | List::TwoWay { .. } => 0,
-            List::Chunks(chunks) => n.min(chunks.row.len()) + chunks.pressed_bytes() / PRESSED_UNIT,
+            List::Chunks(chunks) => {
+                n.min(chunks.row.len()) + chunks.compressed_bytes() / DECOMPRESSED_UNIT
+            }
         };
         n / 10 + chunks
     }
@@ -159,10 +161,10 @@ impl<'a> List<'a> {
     pub fn each_from(self, index: usize, mut seen: impl FnMut(Value<'_>) -> bool) {
         match self {
             List::Packed { entries, count } => {
-                behind(entries, count, index).iter().all(|(_, value)| seen(value));
+                skip_first(entries, count, index).iter().all(|(_, value)| seen(value));
             }
             List::TwoWay { entries, count } => {
-                behind(entries, count, index).iter().all(|(_, value)| seen(value));
+                skip_first(entries, count, index).iter().all(|(_, value)| seen(value));
             }
             List::Chunks(chunks) => chunks.each_from(index, &mut seen),
         }
@@ -173,10 +175,10 @@ impl<'a> List<'a> {
     pub fn each_back_from(self, back: usize, mut seen: impl FnMut(Value<'_>) -> bool) {
         match self {
             List::Packed { entries, count } => {
-                in_front(entries, count, back).back().all(|(_, value)| seen(value));
+                skip_last(entries, count, back).back().all(|(_, value)| seen(value));
             }
             List::TwoWay { entries, count } => {
-                in_front(entries, count, back).back().all(|(_, value)| seen(value));
+                skip_last(entries, count, back).back().all(|(_, value)| seen(value));
             }
             List::Chunks(chunks) => chunks.each_back_from(back, &mut seen),
         }
@@ -184,12 +186,12 @@ impl<'a> List<'a> {
 }
 
 /// The entries from the `n`-th of `count` on; empty if there are fewer.
-fn behind<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
+fn skip_first<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
     entries.from(entries.offset_of(count, n.min(count)))
 }
 
 /// The entries without the last `n` of `count`; empty if there are fewer.
-fn in_front<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
+fn skip_last<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
     entries.until(entries.offset_of(count, count.saturating_sub(n)))
 }
 

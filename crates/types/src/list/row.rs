@@ -78,8 +78,8 @@ impl Rest {
         let answer = change(&mut chunks);
         self.paged += chunks.len();
         if chunks.len() > 2 * PAGE {
-            let behind = chunks.split_off(PAGE);
-            self.pages.insert(page + 1, behind.into());
+            let after = chunks.split_off(PAGE);
+            self.pages.insert(page + 1, after.into());
         } else if chunks.len() < PAGE / 2
             && self.pages.get(page + 1).is_some_and(|next| next.len() <= PAGE / 2)
         {
@@ -238,7 +238,7 @@ impl Row {
 
     /// Passes the chunks from one end on to `look`, and each for which it returns `Some` to
     /// `change`, until that returns `false`. Pages without such a chunk stay shared.
-    pub(super) fn change_some<T>(
+    pub(super) fn change_matching<T>(
         &mut self,
         end: End,
         mut look: impl FnMut(&Chunk) -> Option<T>,
@@ -379,11 +379,11 @@ impl Row {
     }
 
     /// Frees memory of the ends, and of the list of pages, if less than a quarter of it is used.
-    pub(super) fn ease(&mut self) {
-        ease(&mut self.front);
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.front);
         if let Some(rest) = &mut self.rest {
-            ease(&mut rest.back);
-            ease(&mut rest.pages);
+            shrink(&mut rest.back);
+            shrink(&mut rest.pages);
         }
     }
 
@@ -405,7 +405,7 @@ impl Row {
     }
 }
 
-fn ease<T>(row: &mut VecDeque<T>) {
+fn shrink<T>(row: &mut VecDeque<T>) {
     if row.capacity() > 4 * row.len() + 16 {
         row.shrink_to(2 * row.len());
     }

@@ -59,7 +59,7 @@ impl Chunks {
             End::Left => chunk.drop_left(n, gone),
             End::Right => chunk.drop_right(n, gone),
         }
-        self.knit_end(end);
+        self.rejoin_end(end);
     }
 
     /// Removes up to `most` elements that equal `text`, starting at one end. Returns how many.
@@ -74,7 +74,7 @@ impl Chunks {
         let wanted = Encoded::of(text);
         let removed = Cell::new(0);
         let mut gone = false;
-        self.row.change_some(
+        self.row.change_matching(
             end,
             |chunk| {
                 let text = chunk.text();
@@ -94,25 +94,25 @@ impl Chunks {
         let removed = removed.get();
         if removed > 0 {
             self.len -= removed;
-            self.close_ranks(gone, waste);
+            self.remove_gone(gone, waste);
         }
         removed
     }
 
     /// Removes chunks marked as gone, if any, and joins the parts of nodes, in one pass.
-    fn close_ranks(&mut self, gone: bool, waste: &mut Waste) {
+    fn remove_gone(&mut self, gone: bool, waste: &mut Waste) {
         if gone || self.row.iter().any(|chunk| chunk.follows) {
             let most = self.fill.most_bytes();
             let mut row = Row::default();
             // Whether the first part of the current node was removed.
-            let mut headless = false;
+            let mut lost_first = false;
             for mut chunk in std::mem::take(&mut self.row).into_chunks() {
                 if chunk.gone {
-                    headless |= !chunk.follows;
+                    lost_first |= !chunk.follows;
                     waste.add(chunk);
                     continue;
                 }
-                chunk.follows &= !std::mem::take(&mut headless);
+                chunk.follows &= !std::mem::take(&mut lost_first);
                 match row.back_mut() {
                     Some(last) if chunk.follows && last.bytes() + chunk.bytes() <= most => {
                         last.join(&chunk);
@@ -123,7 +123,7 @@ impl Chunks {
             self.row = row;
         }
         self.after_cut();
-        self.keep_depth(0..self.row.len(), 0);
+        self.update_compression(0..self.row.len(), 0);
     }
 
     /// The encoding that Valkey would use after the removal. Usually O(1).
@@ -179,7 +179,7 @@ impl Chunks {
     }
 
     /// Marks the list as one listpack in Valkey's view, whatever is pushed.
-    pub(super) fn be_whole(&mut self) {
+    pub(super) fn mark_whole(&mut self) {
         self.change_fill(Fill::Whole);
     }
 
@@ -193,10 +193,10 @@ impl Chunks {
         }
         let mut at = 0;
         while at < self.row.len() {
-            at = self.knit(at);
+            at = self.rejoin(at);
             at += 1 + self.divide(at);
         }
-        self.keep_depth(0..self.row.len(), 0);
+        self.update_compression(0..self.row.len(), 0);
     }
 
     /// Turns a list that is a listpack in Valkey's view into a row of nodes, starting with itself,
@@ -210,15 +210,15 @@ impl Chunks {
         self.change_fill(fill);
         if self.depth != limits.list_compress {
             self.depth = limits.list_compress;
-            self.row.change_some(
+            self.row.change_matching(
                 End::Left,
-                |chunk| chunk.is_pressed().then_some(()),
+                |chunk| chunk.is_compressed().then_some(()),
                 |chunk, ()| {
-                    chunk.unpress();
+                    chunk.decompress();
                     true
                 },
             );
-            self.keep_depth(0..self.row.len(), 0);
+            self.update_compression(0..self.row.len(), 0);
         }
     }
 }

@@ -19,7 +19,9 @@ use super::fill::{FRAME, Fill, framed};
 use super::shrink::{Size, hits};
 use super::{End, List, Waste};
 use crate::packed::record::{Packed, PackedIn, payload};
-use crate::packed::{COUNT_MAX, Encoded, Entries, Form, OneWay, Room, TwoWay, Value, back_len};
+use crate::packed::{
+    COUNT_MAX, Encoded, Entries, EntryBuffer, Form, OneWay, TwoWay, Value, back_len,
+};
 use crate::{Kind, Limits, Record, boxed};
 use std::borrow::Cow;
 
@@ -381,7 +383,7 @@ fn after_shrinking(record: Record, limits: &Limits) -> Record {
             Size::Long => return record,
             Size::Whole => {
                 let mut record = record;
-                chunks_mut(&mut record).be_whole();
+                chunks_mut(&mut record).mark_whole();
                 return record;
             }
         },

@@ -52,7 +52,7 @@ impl<F: Form> Collected<F> {
 
     /// Whether two of the entries at multiples of `step` are equal. O(n log n).
     #[must_use]
-    pub fn has_twins(&self, step: usize) -> bool {
+    pub fn has_duplicates(&self, step: usize) -> bool {
         let entries = self.entries();
         let mut all: Vec<&[u8]> = entries
             .offsets()

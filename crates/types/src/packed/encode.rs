@@ -131,9 +131,9 @@ impl<'a> Encoded<'a> {
     pub fn write<'t, F: Form>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
         let front = self.front();
         let (entry, rest) = to.split_at_mut(self.len::<F>());
-        let (head, behind) = entry.split_at_mut(usize::from(self.head_len));
+        let (head, after) = entry.split_at_mut(usize::from(self.head_len));
         head.copy_from_slice(self.head());
-        let (text, back) = behind.split_at_mut(self.text.len());
+        let (text, back) = after.split_at_mut(self.text.len());
         text.copy_from_slice(self.text);
         write_back(front, back);
         rest

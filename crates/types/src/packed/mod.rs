@@ -41,7 +41,7 @@ pub use encode::{Encoded, write_all};
 pub use entries::{Entries, Iter};
 pub use form::{Form, OneWay, TwoWay, back_len};
 pub use record::COUNT_MAX;
-pub use room::{Room, replace};
+pub use room::{EntryBuffer, replace};
 
 use crate::string::{Digits, canonical_int};
 

@@ -7,7 +7,7 @@
 //! The payload grows and shrinks with its entries, so key, metadata and all entries of a small
 //! collection are one allocation. [`COUNT_MAX`] bounds their number, whatever the directives say.
 
-use super::{Encoded, Entries, Form, OneWay, Room, room};
+use super::{Encoded, Entries, EntryBuffer, Form, OneWay, room};
 use crate::{Kind, Record};
 use std::marker::PhantomData;
 
@@ -152,7 +152,7 @@ impl<F: Form> PackedIn<F> {
     }
 }
 
-impl<F: Form> Room for PackedIn<F> {
+impl<F: Form> EntryBuffer for PackedIn<F> {
     type Form = F;
 
     #[inline]

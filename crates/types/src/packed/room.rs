@@ -3,7 +3,7 @@
 use super::{Encoded, Entries, Form, write_all};
 
 /// Memory that holds packed entries of one form and supports splicing.
-pub trait Room {
+pub trait EntryBuffer {
     /// The form of the entries.
     type Form: Form;
 
@@ -15,7 +15,7 @@ pub trait Room {
 }
 
 /// Replaces the `count` entries from the offset `at` on with `new`.
-pub fn replace<R: Room>(room: &mut R, at: usize, count: usize, new: &[Encoded<'_>]) {
+pub fn replace<R: EntryBuffer>(room: &mut R, at: usize, count: usize, new: &[Encoded<'_>]) {
     let entries = room.entries();
     let end = (0..count).fold(at, |at, _| entries.after(at));
     let len = new.iter().map(Encoded::len::<R::Form>).sum();

@@ -24,7 +24,7 @@ fn texts() -> Vec<Vec<u8>> {
 /// Entries in a plain vector.
 struct Plain<F>(Vec<u8>, std::marker::PhantomData<F>);
 
-impl<F: Form> Room for Plain<F> {
+impl<F: Form> EntryBuffer for Plain<F> {
     type Form = F;
 
     fn entries(&self) -> Entries<'_, F> {
@@ -57,8 +57,8 @@ fn examine<F: Form>(entries: Entries<'_, F>, texts: &[Vec<u8>]) {
     assert!(entries.iter().map(|(at, _)| at).eq(offsets.iter().copied()));
     let back: Vec<_> = entries.back().map(|(at, v)| (at, v.to_vec())).collect();
     assert!(back.into_iter().rev().eq(offsets.iter().copied().zip(texts.iter().cloned())));
-    let behind = offsets.iter().copied().chain([entries.end()]);
-    for (n, at) in behind.enumerate() {
+    let after = offsets.iter().copied().chain([entries.end()]);
+    for (n, at) in after.enumerate() {
         assert_eq!(entries.offset_of(texts.len(), n), at);
         assert_eq!(unpack(entries.until(at)), texts[..n]);
         assert_eq!(unpack(entries.from(at)), texts[n..]);

@@ -18,7 +18,7 @@ pub struct Load<'l> {
     limits: &'l Limits,
     /// Whether long members may be packed too, because they were in the source.
     any_length: bool,
-    twins: bool,
+    duplicates: bool,
 }
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ enum Form {
 
 impl<'l> Load<'l> {
     fn of(form: Form, limits: &'l Limits) -> Self {
-        Load { form, limits, any_length: false, twins: false }
+        Load { form, limits, any_length: false, duplicates: false }
     }
 
     /// An empty set for `announced` members.
@@ -75,7 +75,7 @@ impl<'l> Load<'l> {
             self.enlarge();
         }
         if let Form::Table(table) = &mut self.form {
-            self.twins |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
+            self.duplicates |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
         }
     }
 
@@ -95,16 +95,16 @@ impl<'l> Load<'l> {
     }
 
     fn enlarge(&mut self) {
-        let (mut table, mut twins) = (Table::new(), false);
+        let (mut table, mut duplicates) = (Table::new(), false);
         let mut add = |member: Value<'_>| {
-            twins |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
+            duplicates |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
         };
         match &self.form {
             Form::Ints(ints) => ints.iter().for_each(|n| add(Value::Int(*n))),
             Form::Packed(packed) => packed.entries().iter().for_each(|(_, member)| add(member)),
             Form::Table(_) => return,
         }
-        self.twins |= twins;
+        self.duplicates |= duplicates;
         self.form = Form::Table(table);
     }
 
@@ -112,16 +112,16 @@ impl<'l> Load<'l> {
     /// [`Record::clock`]. `None` if there was a duplicate member.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
-        if self.twins {
+        if self.duplicates {
             return None;
         }
         match self.form {
             Form::Ints(mut all) => {
                 all.sort_unstable();
-                let twins = all.windows(2).any(|pair| pair[0] == pair[1]);
-                (!twins).then(|| ints::record(key, &all, expiry, clock))
+                let duplicates = all.windows(2).any(|pair| pair[0] == pair[1]);
+                (!duplicates).then(|| ints::record(key, &all, expiry, clock))
             }
-            Form::Packed(packed) if packed.has_twins(1) => None,
+            Form::Packed(packed) if packed.has_duplicates(1) => None,
             Form::Packed(packed) => {
                 let payload = payload(packed.entries().bytes(), packed.count());
                 Some(Record::from_bytes(key, expiry, Kind::SetPacked as u8, clock, &payload))

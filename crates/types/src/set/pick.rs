@@ -8,7 +8,7 @@
 use super::write::{Builder, Start};
 use super::{Form, Ints, Set, ints, table_mut};
 use crate::packed::record::Packed;
-use crate::packed::{Room, Value};
+use crate::packed::{EntryBuffer, Value};
 use crate::{Limits, Record};
 use std::collections::HashSet;
 
@@ -153,18 +153,18 @@ pub fn pop_many(
     mut seen: impl FnMut(Value<'_>),
 ) -> Record {
     let mut sample = Sample { wanted, total: super::len(&record), draw };
-    let mut goes = |member: Value<'_>| {
-        let goes = sample.next();
-        if goes {
+    let mut chosen = |member: Value<'_>| {
+        let chosen = sample.next();
+        if chosen {
             seen(member);
         }
-        goes
+        chosen
     };
     match Form::of_set(&record) {
-        Form::Ints => ints::retain(record, |n| !goes(Value::Int(n))),
+        Form::Ints => ints::retain(record, |n| !chosen(Value::Int(n))),
         Form::Packed => {
             let mut packed = Packed::of(record);
-            packed.retain(|value| !goes(value));
+            packed.retain(|value| !chosen(value));
             packed.finish()
         }
         Form::Table => {

@@ -6,7 +6,7 @@
 use super::{Form, Ints, Set, Table, ints, table_mut};
 use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, OneWay, Room, Value};
+use crate::packed::{COUNT_MAX, Encoded, EntryBuffer, OneWay, Value};
 use crate::string::{Digits, canonical_int};
 use crate::{Kind, Limits, Record, boxed};
 

@@ -206,7 +206,7 @@ impl Block {
         let at = bytes.len();
         // Placeholder for a length of one byte.
         bytes.push(0);
-        put_head(own_fields, seq != 0, ms, bytes);
+        write_head(own_fields, seq != 0, ms, bytes);
         if seq != 0 {
             varint::put(seq, bytes);
         }
@@ -383,7 +383,7 @@ impl Block {
             self.compact();
         } else {
             self.bytes.drain(at..next);
-            self.ease();
+            self.shrink();
         }
         self.last_gone |= id == self.last;
         self.live -= 1;
@@ -419,12 +419,12 @@ impl Block {
         if gone > left {
             self.bytes.drain(header..self.first as usize);
             self.first = header as u32;
-            self.ease();
+            self.shrink();
         }
     }
 
     /// Frees memory if less than half of it is used.
-    fn ease(&mut self) {
+    fn shrink(&mut self) {
         if self.bytes.capacity() > 64 && self.bytes.len() < self.bytes.capacity() / 2 {
             self.bytes.shrink_to_fit();
         }
@@ -440,7 +440,7 @@ impl Block {
 
 /// Writes an entry's head; see the module documentation.
 #[inline]
-fn put_head(own_fields: bool, seq: bool, ms: u64, to: &mut Vec<u8>) {
+fn write_head(own_fields: bool, seq: bool, ms: u64, to: &mut Vec<u8>) {
     let low = (ms as u8) & ((1 << HEAD_BITS) - 1);
     let mut first = low << 2;
     if own_fields {

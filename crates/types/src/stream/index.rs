@@ -40,16 +40,16 @@ pub(super) struct Blocks {
     full: VecDeque<CountedRow<Block>>,
     /// Empty only if there is no block at all.
     last: Vec<Block>,
-    nodes: Counted,
+    nodes: CachedCount,
 }
 
 /// A cached count over all blocks, valid until a block is added or removed; 0 if not computed.
 #[derive(Debug, Default)]
-struct Counted(AtomicUsize);
+struct CachedCount(AtomicUsize);
 
-impl Clone for Counted {
+impl Clone for CachedCount {
     fn clone(&self) -> Self {
-        Counted(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
+        CachedCount(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
@@ -164,7 +164,7 @@ impl Blocks {
 
     /// Appends a block.
     pub(super) fn push(&mut self, block: Block) {
-        self.nodes = Counted::default();
+        self.nodes = CachedCount::default();
         if self.last.len() == PAGE {
             let page = std::mem::replace(&mut self.last, Vec::with_capacity(PAGE));
             self.full.push_back(page.into());
@@ -177,7 +177,7 @@ impl Blocks {
 
     /// Removes the block at this position. O(page).
     pub(super) fn remove(&mut self, place: Place) -> Block {
-        self.nodes = Counted::default();
+        self.nodes = CachedCount::default();
         let Some(page) = self.full.get_mut(place.page) else {
             let block = self.last.remove(place.at);
             if self.last.is_empty() {

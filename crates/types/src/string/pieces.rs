@@ -21,7 +21,7 @@
 //! outgrows its buffer then. `docs/design/shared-values.md` has the figures.
 
 use super::{Blob, Text};
-use crate::counted::{Counted, Piece, note_copy, vec_beside};
+use crate::counted::{CopyOnWrite, Counted, copy_bytes, note_copy};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, OnceLock};
 
@@ -61,8 +61,8 @@ struct Page {
     own: usize,
 }
 
-impl Piece for Page {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Page {
+    fn owned_memory(&self) -> usize {
         0
     }
 }
@@ -242,14 +242,14 @@ impl Pieces {
         if i < self.base_pieces() {
             self.own_in_base += 1;
             if self.own_in_base == self.base_pieces() {
-                self.leave_base();
+                self.release_base();
             }
         }
     }
 
     /// No piece is read from the base any more. Releases a shared base. A long one without other
     /// holders is kept, since freeing it would take long: edits put the pieces back.
-    fn leave_base(&mut self) {
+    fn release_base(&mut self) {
         match self.base.take().and_then(Arc::into_inner) {
             Some(base) if base.len() > FREED_AT_ONCE => self.base = Some(Arc::new(base)),
             Some(_) | None => self.own_in_base = 0,
@@ -280,7 +280,7 @@ impl Pieces {
         let own = page.slots[i % PAGE].as_mut().expect("the slot holds the piece");
         if Arc::get_mut(own).is_none() {
             note_copy(PIECE);
-            *own = Arc::new(vec_beside(own));
+            *own = Arc::new(copy_bytes(own));
         }
         &mut Arc::get_mut(own).expect("the piece is not shared")[..end - start]
     }
@@ -319,14 +319,14 @@ impl Pieces {
 
     /// The number of own pieces that can be put back into the base: not the one that extends beyond
     /// the end of the base.
-    fn to_put_back(&self) -> usize {
+    fn pieces_to_put_back(&self) -> usize {
         let goes_on = self.len > self.base_len() && !self.base_len().is_multiple_of(PIECE);
         self.own_in_base - usize::from(goes_on)
     }
 
     /// Puts at most [`PUT_BACK`] own pieces back into the base, unless the base is shared.
     pub(crate) fn put_back(&mut self) {
-        if self.to_put_back() == 0 {
+        if self.pieces_to_put_back() == 0 {
             return;
         }
         let (len, count) = (self.len, self.base_pieces());
@@ -368,7 +368,7 @@ impl Pieces {
         // A holder of the string shares all pages except those edited since, so the ends show it.
         let ends = [self.pages.first(), self.pages.last()].into_iter().flatten().flatten();
         let copied = base_is_shared || ends.into_iter().any(Counted::is_shared);
-        let put_back = if base_is_shared { 0 } else { self.to_put_back().min(PUT_BACK) };
+        let put_back = if base_is_shared { 0 } else { self.pieces_to_put_back().min(PUT_BACK) };
         let cleared = len.div_ceil(PIECE).saturating_sub(self.len.div_ceil(PIECE)).min(1);
         PIECE * (usize::from(copied) + put_back + cleared)
     }

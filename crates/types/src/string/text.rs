@@ -65,8 +65,8 @@ impl<'a> Text<'a> {
                 let mut rest = other;
                 pieces.len() == other.len()
                     && pieces.slices(0..pieces.len()).all(|slice| {
-                        let (part, behind) = rest.split_at(slice.len());
-                        rest = behind;
+                        let (part, after) = rest.split_at(slice.len());
+                        rest = after;
                         slice == part
                     })
             }

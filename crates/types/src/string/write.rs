@@ -177,7 +177,7 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
         unsafe {
             blob::edit(record.payload_mut(), size_class(len), |bytes| {
-                if is_far(len, bytes.capacity()) {
+                if needs_fresh_zeros(len, bytes.capacity()) {
                     *bytes = zero_extended(bytes, len);
                 } else {
                     reserve(bytes, len);
@@ -199,7 +199,7 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
 /// [pieces](super::pieces), and its holders keep the old bytes. O(1) for growth and for each
 /// written place, even if it is shared.
 pub fn edit_text(record: Record, len: usize, change: impl FnOnce(TextMut<'_>)) -> Record {
-    let mut record = match in_pieces(record, len) {
+    let mut record = match try_into_pieces(record, len) {
         Ok(record) => record,
         Err(record) => return edit(record, len, |bytes| change(TextMut::Whole(bytes))),
     };
@@ -207,12 +207,12 @@ pub fn edit_text(record: Record, len: usize, change: impl FnOnce(TextMut<'_>)) -
     pieces.grow(len);
     change(TextMut::Pieces(&mut *pieces));
     pieces.put_back();
-    settled(record)
+    restore_blob(record)
 }
 
 /// Puts the string in pieces if an edit that makes it `len` bytes long needs that. Otherwise
 /// returns the record unchanged as `Err`.
-fn in_pieces(record: Record, len: usize) -> Result<Record, Record> {
+fn try_into_pieces(record: Record, len: usize) -> Result<Record, Record> {
     let pieces = match Form::of(&record) {
         Some(Form::Pieces) => return Ok(record),
         Some(Form::Inline) if len > PIECED_FROM => Pieces::beginning_with(record.payload(), len),
@@ -249,7 +249,7 @@ pub(super) fn pieces_mut(record: &mut Record) -> &mut Pieces {
 }
 
 /// The record, with its string in one place again if all pieces were put back.
-fn settled(mut record: Record) -> Record {
+fn restore_blob(mut record: Record) -> Record {
     match pieces_mut(&mut record).whole_base().cloned() {
         Some(base) => record.replace_payload(Kind::StrBlob as u8, &blob::store(base)),
         None => record,
@@ -416,7 +416,7 @@ pub fn edit_work(record: &Record, len: usize) -> usize {
             // SAFETY: as above.
             let shared = unsafe { blob::is_shared(record.payload()) };
             let copied = if shared || len > bytes.capacity() { bytes.len() } else { 0 };
-            let far = is_far(len, bytes.capacity());
+            let far = needs_fresh_zeros(len, bytes.capacity());
             copied + if far { 0 } else { len.saturating_sub(bytes.len()) }
         }
     }
@@ -434,7 +434,7 @@ pub fn place_work(record: &Record) -> usize {
 
 /// Whether extending a string with capacity for `capacity` bytes to `len` should allocate fresh
 /// zeros instead.
-fn is_far(len: usize, capacity: usize) -> bool {
+fn needs_fresh_zeros(len: usize, capacity: usize) -> bool {
     len > 2 * capacity
 }
 

@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::view::{Span, View};
 use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, Room, Value};
+use crate::packed::{COUNT_MAX, Encoded, EntryBuffer, Value};
 use crate::{Kind, Limits, Record, boxed};
 
 /// The result of changing an element.
@@ -33,7 +33,7 @@ enum Form {
     /// A record of kind `ZsetTree`.
     Tree(Record),
     /// Only inside [`Edit::enlarge`].
-    Between,
+    Taken,
 }
 
 /// Whether an element with a member of `member` bytes may join `len` others of `bytes` bytes in the
@@ -71,7 +71,7 @@ impl Edit {
         match self.0 {
             Form::Packed(packed) => packed.finish(),
             Form::Tree(record) => record,
-            Form::Between => unreachable!("enlarge replaces it"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -90,7 +90,7 @@ impl Edit {
         match &self.0 {
             Form::Packed(packed) => View::Packed(Pairs(packed.entries()), packed.count() / 2),
             Form::Tree(record) => View::of(record).expect("the record of a large set"),
-            Form::Between => unreachable!("enlarge replaces it"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -113,7 +113,7 @@ impl Edit {
 
     /// Converts a small set to a large one. O(n), and n is small.
     fn enlarge(&mut self) {
-        self.0 = match std::mem::replace(&mut self.0, Form::Between) {
+        self.0 = match std::mem::replace(&mut self.0, Form::Taken) {
             Form::Packed(packed) => {
                 let mut tree = Tree::new();
                 let bytes = Pairs(packed.entries());
@@ -176,7 +176,7 @@ impl Edit {
                     }
                 }
             }
-            Form::Between => unreachable!("enlarge replaces it"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -199,7 +199,7 @@ impl Edit {
                 let found = Pairs(packed.entries()).find(member).map(|pair| pair.at);
                 found.map(|at| packed.remove(at, 2)).is_some()
             }
-            Form::Between => unreachable!("enlarge replaces it"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -217,7 +217,7 @@ impl Edit {
                 let at = Pairs(packed.entries()).offset_of(len, ranks.start);
                 packed.remove(at, 2 * ranks.len());
             }
-            Form::Between => unreachable!("enlarge replaces it"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -232,7 +232,7 @@ impl Edit {
                 let at = Pairs(packed.entries()).walk(len, span, reverse, seen);
                 packed.remove(at, 2 * span.ranks(len, reverse).len());
             }
-            Form::Tree(_) | Form::Between => {
+            Form::Tree(_) | Form::Taken => {
                 self.view().walk(span, reverse, seen);
                 self.remove_span(span, reverse);
             }

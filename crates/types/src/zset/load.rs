@@ -11,7 +11,7 @@ use crate::{Limits, Record};
 pub struct Load {
     form: Form,
     limits: Limits,
-    twins: bool,
+    duplicates: bool,
 }
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Load {
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let form = Form::Few { all: Vec::new(), bytes: 0 };
-        Load { form, limits: *limits, twins: false }
+        Load { form, limits: *limits, duplicates: false }
     }
 
     /// An empty set that stays small however long the members are, because they were packed in the
@@ -53,7 +53,7 @@ impl Load {
         }
         if let Form::Tree(tree) = &mut self.form {
             match tree.find(member) {
-                Some(_) => self.twins = true,
+                Some(_) => self.duplicates = true,
                 None => tree.insert(member, score),
             }
         }
@@ -63,7 +63,7 @@ impl Load {
     /// [`Record::clock`]. `None` if there was a duplicate member.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
-        if self.twins {
+        if self.duplicates {
             return None;
         }
         match self.form {

@@ -45,24 +45,24 @@ impl Pair<'_> {
         }
     }
 
-    fn reaches(&self, range: &Range<'_>) -> bool {
+    fn is_above_min(&self, range: &Range<'_>) -> bool {
         match range {
-            Range::Score { .. } => range.reaches(self.score(), || b""),
+            Range::Score { .. } => range.is_above_min(self.score(), || b""),
             Range::Lex { .. } => {
                 let mut room = Digits::new();
                 let member = self.member.bytes(&mut room);
-                range.reaches(0.0, || member)
+                range.is_above_min(0.0, || member)
             }
         }
     }
 
-    fn allows(&self, range: &Range<'_>) -> bool {
+    fn is_below_max(&self, range: &Range<'_>) -> bool {
         match range {
-            Range::Score { .. } => range.allows(self.score(), || b""),
+            Range::Score { .. } => range.is_below_max(self.score(), || b""),
             Range::Lex { .. } => {
                 let mut room = Digits::new();
                 let member = self.member.bytes(&mut room);
-                range.allows(0.0, || member)
+                range.is_below_max(0.0, || member)
             }
         }
     }
@@ -181,34 +181,46 @@ impl<'a> Pairs<'a> {
         let mut all = self.iter();
         let first = all.next();
         let touches = match (first, all.last().or(first)) {
-            (Some(first), Some(last)) => last.reaches(range) && first.allows(range),
+            (Some(first), Some(last)) => last.is_above_min(range) && first.is_below_max(range),
             _ => false,
         };
         let Ok(offset) = usize::try_from(offset) else {
             return Span::NOTHING;
         };
-        if range.is_void() || !touches {
+        if range.is_empty() || !touches {
             return Span::NOTHING;
         }
         match reverse {
-            false => cut(self.iter(), offset, limit, |p| p.reaches(range), |p| p.allows(range)),
-            true => cut(self.back(), offset, limit, |p| p.allows(range), |p| p.reaches(range)),
+            false => cut(
+                self.iter(),
+                offset,
+                limit,
+                |p| p.is_above_min(range),
+                |p| p.is_below_max(range),
+            ),
+            true => cut(
+                self.back(),
+                offset,
+                limit,
+                |p| p.is_below_max(range),
+                |p| p.is_above_min(range),
+            ),
         }
     }
 }
 
-/// The span from the first element that has `come` to the range, if it has not passed the range as
-/// well. Skips `offset` elements and continues while elements are `inside`.
+/// The span that begins `offset` elements after the first one that `has_reached` the range, and
+/// continues while elements are `inside`. Empty if that first one is not `inside`.
 fn cut<'a>(
     mut pairs: impl Iterator<Item = Pair<'a>>,
     offset: usize,
     limit: Option<usize>,
-    come: impl Fn(&Pair<'a>) -> bool,
+    has_reached: impl Fn(&Pair<'a>) -> bool,
     inside: impl Fn(&Pair<'a>) -> bool,
 ) -> Span {
     let mut skip = 0;
     let first = pairs.find(|pair| {
-        let found = come(pair);
+        let found = has_reached(pair);
         skip += usize::from(!found);
         found
     });

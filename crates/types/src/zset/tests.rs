@@ -236,7 +236,7 @@ proptest! {
         };
         let mut inside: Elements = elements
             .iter()
-            .filter(|(m, s)| range.reaches(*s, || m) && range.allows(*s, || m))
+            .filter(|(m, s)| range.is_above_min(*s, || m) && range.is_below_max(*s, || m))
             .cloned()
             .collect();
         let count = inside.len();

@@ -164,10 +164,10 @@ fn select(
     offset: i64,
     limit: Option<usize>,
 ) -> Span {
-    let low = tree.count_before(|score, lazy| !range.reaches(score, || lazy.bytes()));
-    let high = tree.count_before(|score, lazy| range.allows(score, || lazy.bytes()));
+    let low = tree.count_before(|score, lazy| !range.is_above_min(score, || lazy.bytes()));
+    let high = tree.count_before(|score, lazy| range.is_below_max(score, || lazy.bytes()));
     let inside = high.saturating_sub(low);
-    if range.is_void() {
+    if range.is_empty() {
         return Span::NOTHING;
     }
     // The position of the first element in the range, counted from the beginning of the walk.

@@ -153,7 +153,7 @@ fn check(record: &Record, model: &VecDeque<String>) {
 
 /// Checks the invariants of a row of chunks.
 fn check_chunks(chunks: &Chunks) {
-    assert!(chunks.keeps_depth(), "{chunks:?}");
+    assert!(chunks.has_right_compression(), "{chunks:?}");
     chunks.row.check();
     assert_eq!(chunks.row.iter().map(|chunk| chunk.count()).sum::<usize>(), chunks.len);
     assert!(chunks.starts(0));
@@ -297,10 +297,10 @@ fn long_list_is_chunked_and_packed_again() {
 #[test]
 fn compresses_inner_chunks() {
     let plain = Limits::default();
-    let pressed = Limits { list_compress: 1, ..plain };
+    let compressed = Limits { list_compress: 1, ..plain };
     let texts: Vec<String> =
         (0..20_000).map(|n| format!("a text that is like others {n}")).collect();
-    let (large, small) = (of_texts(&texts, &plain), of_texts(&texts, &pressed));
+    let (large, small) = (of_texts(&texts, &plain), of_texts(&texts, &compressed));
     let (small_size, large_size) = (memory(&small, 0), memory(&large, 0));
     assert!(small_size * 2 < large_size, "{small_size} of {large_size}");
     check(&small, &texts.clone().into());

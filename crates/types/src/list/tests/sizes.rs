@@ -198,9 +198,9 @@ fn large_element_goes_to_waste() {
 fn work_includes_decompression() {
     let texts: Vec<String> = (0..1000).map(|n| format!("{n:0>2000}")).collect();
     let plain = of_texts(&texts, &Limits::default());
-    let pressed = of_texts(&texts, &Limits { list_compress: 1, ..Limits::default() });
+    let compressed = of_texts(&texts, &Limits { list_compress: 1, ..Limits::default() });
     let work = |record: &Record| List::of(record).unwrap().search_work(usize::MAX);
-    assert!(work(&pressed) > 10 * work(&plain), "{} to {}", work(&pressed), work(&plain));
+    assert!(work(&compressed) > 10 * work(&plain), "{} to {}", work(&compressed), work(&plain));
     let range = |n| List::of(&plain).unwrap().range_work(10, n);
     assert!(range(900) > 900 + 900 && range(1) < 20, "{} and {}", range(900), range(1));
 }

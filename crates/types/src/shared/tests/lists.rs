@@ -1,7 +1,7 @@
 //! Lists: pushes, pops and edits at all positions, with chunks of a few elements, some of them
 //! large.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::list::{self, End, List, Waste};
 use crate::{Limits, Record};
 use std::collections::VecDeque;
@@ -136,6 +136,6 @@ fn list_snapshots_are_stable() {
         let compress = [0, 0, 1, 3][draws.below(4)];
         let elements = 30 + draws.below(if cfg!(miri) { 10 } else { 600 });
         let subject = Subjected::new(&mut draws, size, compress, elements);
-        go_on(subject, &mut draws, rounds(120), 25);
+        run_changes(subject, &mut draws, rounds(120), 25);
     }
 }

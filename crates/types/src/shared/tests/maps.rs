@@ -1,7 +1,7 @@
 //! Hashes and sets: fields and members are added, changed and removed. Some values have blocks of
 //! their own, and the number of elements needs several pages.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::hash::{self, Hash};
 use crate::packed::Value;
 use crate::set::{self, Set};
@@ -189,7 +189,7 @@ fn hash_snapshots_are_stable() {
         let mut draws = Draws(seed);
         let names = if cfg!(miri) { names.min(400) } else { names };
         let rounds = rounds(if names > 10_000 { 12 } else { 120 });
-        go_on(Fields::new(names), &mut draws, rounds, 60);
+        run_changes(Fields::new(names), &mut draws, rounds, 60);
         if cfg!(miri) {
             break;
         }
@@ -202,7 +202,7 @@ fn set_snapshots_are_stable() {
         let mut draws = Draws(seed);
         let names = if cfg!(miri) { names.min(300) } else { names };
         let rounds = rounds(if names > 10_000 { 12 } else { 120 });
-        go_on(Members::new(names), &mut draws, rounds, 200);
+        run_changes(Members::new(names), &mut draws, rounds, 200);
         if cfg!(miri) {
             break;
         }

@@ -49,19 +49,19 @@ trait Subject: Send {
 }
 
 /// A snapshot with its expected content.
-type Held<S> = (Shared, <S as Subject>::Model);
+type Snapshot<S> = (Shared, <S as Subject>::Model);
 
 /// Changes `subject` in `rounds` rounds of up to `steps` steps each and shares it in between. Other
 /// threads compare their snapshots now and then and drop them in any order.
-fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: usize) {
+fn run_changes<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: usize) {
     let seeds = [draws.next(), draws.next()];
     std::thread::scope(|scope| {
         let holders = seeds.map(|seed| {
             let (send, receive) = mpsc::channel();
-            scope.spawn(move || hold::<S>(&receive, Draws(seed)));
+            scope.spawn(move || hold_snapshots::<S>(&receive, Draws(seed)));
             send
         });
-        let mut mine: Vec<Held<S>> = Vec::new();
+        let mut mine: Vec<Snapshot<S>> = Vec::new();
         for round in 0..rounds {
             for _ in 0..=draws.below(steps) {
                 subject.step(draws);
@@ -78,10 +78,10 @@ fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: us
             }
             if round % 8 == 0 {
                 assert!(&S::read(subject.record()) == subject.model(), "the owner's value");
-                mine.iter().for_each(look::<S>);
+                mine.iter().for_each(check_snapshot::<S>);
             }
         }
-        mine.iter().for_each(look::<S>);
+        mine.iter().for_each(check_snapshot::<S>);
         assert!(&S::read(subject.record()) == subject.model(), "the owner's value");
         // Half of the time the value is dropped first, else the snapshots are.
         if draws.once_in(2) {
@@ -91,15 +91,15 @@ fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: us
     });
 }
 
-fn look<S: Subject>((shared, model): &Held<S>) {
+fn check_snapshot<S: Subject>((shared, model): &Snapshot<S>) {
     // Not `assert_eq`, which would print both.
     assert!(&S::read(shared) == model, "the snapshot");
     assert!(value::memory_about(shared) > 0 && value::pieces(shared, 10) < usize::MAX);
 }
 
 /// A thread that holds a few values at a time.
-fn hold<S: Subject>(receive: &mpsc::Receiver<Held<S>>, mut draws: Draws) {
-    let mut held: Vec<Held<S>> = Vec::new();
+fn hold_snapshots<S: Subject>(receive: &mpsc::Receiver<Snapshot<S>>, mut draws: Draws) {
+    let mut held: Vec<Snapshot<S>> = Vec::new();
     loop {
         match receive.recv_timeout(Duration::from_millis(1)) {
             Ok(one) => held.push(one),
@@ -107,14 +107,14 @@ fn hold<S: Subject>(receive: &mpsc::Receiver<Held<S>>, mut draws: Draws) {
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
         if !held.is_empty() && draws.once_in(3) {
-            look::<S>(&held[draws.below(held.len())]);
+            check_snapshot::<S>(&held[draws.below(held.len())]);
         }
         while held.len() > 4 {
             let gone = held.swap_remove(draws.below(5));
-            look::<S>(&gone);
+            check_snapshot::<S>(&gone);
         }
     }
-    held.iter().for_each(look::<S>);
+    held.iter().for_each(check_snapshot::<S>);
 }
 
 /// Fewer rounds under Miri, which interprets each instruction.

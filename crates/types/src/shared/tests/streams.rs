@@ -1,7 +1,7 @@
 //! Streams: entries are added, deleted and trimmed; consumers of groups read, claim and acknowledge
 //! them.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::stream::groups::{Group, Pending};
 use crate::stream::{Keep, Stream, StreamId, Trim, Waste};
 use crate::string::Digits;
@@ -206,7 +206,7 @@ fn stream_snapshots_are_stable() {
         let mut draws = Draws(seed);
         let entries = if cfg!(miri) { entries.min(40) } else { entries };
         let rounds = rounds(if entries > 10_000 { 20 } else { 100 });
-        go_on(Entries::new(entries, block), &mut draws, rounds, 60);
+        run_changes(Entries::new(entries, block), &mut draws, rounds, 60);
     }
 }
 
@@ -228,5 +228,5 @@ fn groups_with_many_pending_entries() {
     }
     stream(&mut subject.record).groups.get_or_insert_default().create(b"group-0", group);
     subject.model.groups.insert(b"group-0".to_vec(), model);
-    go_on(subject, &mut draws, 30, 200);
+    run_changes(subject, &mut draws, 30, 200);
 }

@@ -1,6 +1,6 @@
 //! Sorted sets: members are added, removed and get other scores; some are too long for a leaf.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::string::Digits;
 use crate::zset::{Edit, Span, View, build};
 use crate::{Limits, Record};
@@ -95,7 +95,7 @@ fn sorted_set_snapshots_are_stable() {
         let mut draws = Draws(seed);
         let names = if cfg!(miri) { names.min(150) } else { names };
         let rounds = rounds(if names > 10_000 { 20 } else { 120 });
-        go_on(Scores::new(names), &mut draws, rounds, 60);
+        run_changes(Scores::new(names), &mut draws, rounds, 60);
     }
 }
 

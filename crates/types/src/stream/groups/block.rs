@@ -9,8 +9,8 @@
 //! Entries are usually acknowledged from the front. Removing one there only increments `gone` and
 //! moves nothing. The room is reclaimed when the block is full or few entries are left.
 
-use super::Dated;
-use crate::counted::Piece;
+use super::Timed;
+use crate::counted::CopyOnWrite;
 use crate::stream::StreamId;
 
 /// Entries of a full block: a power of two, so that vectors that grew to it have no spare capacity.
@@ -29,13 +29,13 @@ pub(super) struct Block<V> {
     pub(super) oldest_ms: i64,
 }
 
-impl<V: Dated> Piece for Block<V> {
-    fn outside(&self) -> usize {
+impl<V: Timed> CopyOnWrite for Block<V> {
+    fn owned_memory(&self) -> usize {
         self.memory()
     }
 }
 
-impl<V: Dated> Block<V> {
+impl<V: Timed> Block<V> {
     pub(super) fn new() -> Self {
         Block { ids: Vec::new(), values: Vec::new(), gone: 0, oldest_ms: i64::MAX }
     }
@@ -124,7 +124,7 @@ impl<V: Dated> Block<V> {
     }
 
     /// Reclaims the room of removed entries.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.gone > 0 {
             self.ids.drain(..self.gone);
             self.values.drain(..self.gone);
@@ -136,29 +136,29 @@ impl<V: Dated> Block<V> {
     /// splits the block and returns the upper half, which belongs after this block.
     pub(super) fn make_room(&mut self) -> Option<Block<V>> {
         if self.gone > 0 {
-            self.tidy();
+            self.compact();
             return None;
         }
         let middle = self.ids.len() / 2;
         let mut right = Block::new();
         right.ids = self.ids.split_off(middle);
         right.values = self.values.split_off(middle);
-        self.look_again();
-        right.look_again();
+        self.recompute_oldest();
+        right.recompute_oldest();
         Some(right)
     }
 
     /// Appends all entries of the next block. Together they must fit into one block.
-    pub(super) fn join(&mut self, behind: Block<V>) {
-        debug_assert!(self.len() + behind.len() <= FULL);
-        self.tidy();
-        self.ids.extend_from_slice(behind.ids());
-        self.values.extend_from_slice(behind.values());
-        self.look_again();
+    pub(super) fn join(&mut self, after: Block<V>) {
+        debug_assert!(self.len() + after.len() <= FULL);
+        self.compact();
+        self.ids.extend_from_slice(after.ids());
+        self.values.extend_from_slice(after.values());
+        self.recompute_oldest();
     }
 
-    fn look_again(&mut self) {
-        let times = self.values().iter().map(Dated::time_ms);
+    fn recompute_oldest(&mut self) {
+        let times = self.values().iter().map(Timed::time_ms);
         self.oldest_ms = times.min().unwrap_or(i64::MAX);
     }
 

@@ -9,7 +9,7 @@
 //! shared block copies its page, which is 128 ids and pointers, and the block. Most blocks are
 //! appended, so pages are full.
 
-use super::Dated;
+use super::Timed;
 use super::block::Block;
 use crate::counted::{Counted, HEADER};
 use crate::stream::StreamId;
@@ -38,7 +38,7 @@ pub(super) struct Blocks<V> {
     len: usize,
 }
 
-impl<V: Dated> Blocks<V> {
+impl<V: Timed> Blocks<V> {
     /// A map of one block, to which every id belongs.
     pub(super) fn of(block: Block<V>) -> Self {
         let page = vec![(StreamId::MIN, Counted::new(block))];
@@ -107,7 +107,7 @@ impl<V: Dated> Blocks<V> {
     }
 
     /// Lowers the least id of the first block to `least`.
-    pub(super) fn begin_at(&mut self, least: StreamId) {
+    pub(super) fn lower_first(&mut self, least: StreamId) {
         if let Some((first, _)) = self.pages.front_mut().and_then(|page| page.first_mut()) {
             *first = least;
         }
@@ -126,12 +126,12 @@ impl<V: Dated> Blocks<V> {
         } else if before.page + 1 == pages && before.at + 1 == page.len() {
             self.pages.push_back(Counted::new(vec![entry]));
         } else {
-            let mut behind = page.split_off(PAGE / 2);
+            let mut after = page.split_off(PAGE / 2);
             match (before.at + 1).checked_sub(PAGE / 2) {
-                Some(at) if at > 0 => behind.insert(at, entry),
+                Some(at) if at > 0 => after.insert(at, entry),
                 Some(_) | None => page.insert(before.at + 1, entry),
             }
-            self.pages.insert(before.page + 1, Counted::new(behind));
+            self.pages.insert(before.page + 1, Counted::new(after));
         }
     }
 

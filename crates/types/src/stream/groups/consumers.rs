@@ -2,7 +2,7 @@
 //! by a number of four bytes in each pending entry.
 
 use super::sorted::Sorted;
-use crate::counted::{Counted, HEADER, Piece};
+use crate::counted::{CopyOnWrite, Counted, HEADER};
 use crate::stream::StreamId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub struct Consumer {
     pub(super) pending: Sorted<()>,
 }
 
-impl Piece for Consumer {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Consumer {
+    fn owned_memory(&self) -> usize {
         self.pending.own()
     }
 }

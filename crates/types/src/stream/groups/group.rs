@@ -12,9 +12,9 @@
 use super::consumers::{Consumer, Consumers, Owner};
 use super::lag::Counts;
 use super::sorted::{Sorted, Walk};
-use super::{Dated, Groups};
+use super::{Groups, Timed};
 use crate::Record;
-use crate::counted::Piece;
+use crate::counted::CopyOnWrite;
 use crate::stream::{Stream, StreamId};
 
 /// State of an entry that was delivered and not acknowledged.
@@ -36,11 +36,11 @@ pub(super) struct Packed {
     deliveries: [u32; 2],
 }
 
-fn halves(n: i64) -> [u32; 2] {
+fn split_i64(n: i64) -> [u32; 2] {
     [n as u32, (n >> 32) as u32]
 }
 
-fn whole([low, high]: [u32; 2]) -> i64 {
+fn join_i64([low, high]: [u32; 2]) -> i64 {
     i64::from(low) | i64::from(high as i32) << 32
 }
 
@@ -48,23 +48,23 @@ impl Packed {
     fn new(pending: Pending) -> Self {
         Packed {
             owner: pending.owner,
-            delivered_ms: halves(pending.delivered_ms),
-            deliveries: halves(pending.deliveries),
+            delivered_ms: split_i64(pending.delivered_ms),
+            deliveries: split_i64(pending.deliveries),
         }
     }
 
     fn get(self) -> Pending {
         Pending {
             owner: self.owner,
-            delivered_ms: whole(self.delivered_ms),
-            deliveries: whole(self.deliveries),
+            delivered_ms: join_i64(self.delivered_ms),
+            deliveries: join_i64(self.deliveries),
         }
     }
 }
 
-impl Dated for Packed {
+impl Timed for Packed {
     fn time_ms(&self) -> i64 {
-        whole(self.delivered_ms)
+        join_i64(self.delivered_ms)
     }
 }
 
@@ -80,8 +80,8 @@ pub struct Group {
     consumers: Consumers,
 }
 
-impl Piece for Group {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Group {
+    fn owned_memory(&self) -> usize {
         self.consumers.list()
     }
 }
@@ -108,13 +108,13 @@ impl Group {
 
     /// The pending entries from `from` on, in order.
     pub fn pending_from(&self, from: StreamId) -> impl Iterator<Item = (StreamId, Pending)> {
-        self.pending.onward(from).map(|(id, packed)| (id, packed.get()))
+        self.pending.iter_from(from).map(|(id, packed)| (id, packed.get()))
     }
 
     /// The pending entries from `from` on that were last delivered at `until_ms` or before. The
     /// iterator counts its work and ends when it exceeds `enough`.
     pub fn old_from(&self, from: StreamId, until_ms: i64, enough: usize) -> Old<'_> {
-        Old(self.pending.onward_old(from, until_ms, enough))
+        Old(self.pending.iter_old_from(from, until_ms, enough))
     }
 
     /// The pending entries of a consumer from `from` on, in order. O(log n) each.
@@ -129,7 +129,7 @@ impl Group {
 
     /// The ids of the pending entries of a consumer from `from` on.
     pub fn ids_of(&self, owner: Owner, from: StreamId) -> impl Iterator<Item = StreamId> {
-        self.consumers.get(owner).pending.onward(from).map(|(id, ())| id)
+        self.consumers.get(owner).pending.iter_from(from).map(|(id, ())| id)
     }
 
     pub fn consumers_len(&self) -> usize {
@@ -171,7 +171,7 @@ impl Group {
     /// Deletes a consumer with its pending entries. Returns how many those were. O(entries log n).
     pub fn delete_consumer(&mut self, name: &[u8]) -> usize {
         let Some(consumer) = self.consumers.remove(name) else { return 0 };
-        for (id, ()) in consumer.pending.onward(StreamId::MIN) {
+        for (id, ()) in consumer.pending.iter_from(StreamId::MIN) {
             self.pending.remove(id);
         }
         consumer.pending.len()
@@ -192,8 +192,8 @@ impl Group {
     /// Records another delivery of `id`, which must be pending, to its owner.
     pub fn delivered_again(&mut self, id: StreamId, now_ms: i64) {
         self.pending.change(id, |packed| {
-            packed.delivered_ms = halves(now_ms);
-            packed.deliveries = halves(whole(packed.deliveries).wrapping_add(1));
+            packed.delivered_ms = split_i64(now_ms);
+            packed.deliveries = split_i64(join_i64(packed.deliveries).wrapping_add(1));
         });
     }
 

@@ -27,12 +27,12 @@ pub use lag::Counts;
 use std::collections::BTreeMap;
 
 /// A value of a [`sorted::Sorted`].
-trait Dated: Copy {
+trait Timed: Copy {
     /// The time that walks filter by (Unix milliseconds).
     fn time_ms(&self) -> i64;
 }
 
-impl Dated for () {
+impl Timed for () {
     fn time_ms(&self) -> i64 {
         0
     }

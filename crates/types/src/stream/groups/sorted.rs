@@ -15,7 +15,7 @@
 //! A clone copies one block or the list of pages, and shares the rest until it is changed: see
 //! [`blocks`](super::blocks).
 
-use super::Dated;
+use super::Timed;
 use super::block::{Block, FEW, FULL};
 use super::blocks::{Blocks, Place};
 use crate::stream::StreamId;
@@ -35,13 +35,13 @@ enum Shape<V> {
     Many(Blocks<V>),
 }
 
-impl<V: Dated> Default for Sorted<V> {
+impl<V: Timed> Default for Sorted<V> {
     fn default() -> Self {
         Sorted { shape: Shape::One(Block::new()), len: 0 }
     }
 }
 
-impl<V: Dated> Sorted<V> {
+impl<V: Timed> Sorted<V> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -89,7 +89,7 @@ impl<V: Dated> Sorted<V> {
         if let Shape::Many(blocks) = &mut self.shape
             && blocks.first().is_some_and(|first| id < blocks.least(first))
         {
-            blocks.begin_at(id);
+            blocks.lower_first(id);
         }
         let block = self.block_mut(id)?;
         let at = match block.find(id) {
@@ -99,15 +99,15 @@ impl<V: Dated> Sorted<V> {
             }
             Err(at) => at,
         };
-        let behind = if block.is_full() { block.make_room() } else { None };
-        match behind {
+        let after = if block.is_full() { block.make_room() } else { None };
+        match after {
             None => block.insert(at, id, value),
-            Some(mut behind) => {
+            Some(mut after) => {
                 match at.checked_sub(block.len()) {
-                    Some(at) if at > 0 => behind.insert(at, id, value),
+                    Some(at) if at > 0 => after.insert(at, id, value),
                     Some(_) | None => block.insert(at, id, value),
                 }
-                self.add_block(behind);
+                self.add_block(after);
             }
         }
         self.len += 1;
@@ -131,7 +131,7 @@ impl<V: Dated> Sorted<V> {
         } else if !block.is_full() {
             block.push(id, value);
         } else if block.len() < FULL / 2 {
-            block.tidy();
+            block.compact();
             block.push(id, value);
         } else {
             self.add_block(Block::with(id, value));
@@ -181,8 +181,8 @@ impl<V: Dated> Sorted<V> {
         let fits = |other: &Place| left + blocks.get(*other).len() <= FULL / 2;
         if left == 0 {
             blocks.remove(place);
-        } else if let Some(behind) = blocks.next(place).filter(fits) {
-            join(blocks, place, behind);
+        } else if let Some(after) = blocks.next(place).filter(fits) {
+            join(blocks, place, after);
         } else if let Some(before) = blocks.before(place).filter(fits) {
             join(blocks, before, place);
         }
@@ -191,7 +191,7 @@ impl<V: Dated> Sorted<V> {
                 Some(place) => blocks.remove(place),
                 None => Block::new(),
             };
-            last.tidy();
+            last.compact();
             self.shape = Shape::One(last);
         }
     }
@@ -211,14 +211,19 @@ impl<V: Dated> Sorted<V> {
     }
 
     /// The entries from `from` on, in order. The first takes O(log n).
-    pub(super) fn onward(&self, from: StreamId) -> Walk<'_, V> {
-        self.onward_old(from, i64::MAX, usize::MAX)
+    pub(super) fn iter_from(&self, from: StreamId) -> Walk<'_, V> {
+        self.iter_old_from(from, i64::MAX, usize::MAX)
     }
 
     /// The entries from `from` on whose time is not after `until_ms`. Blocks with only younger
     /// entries are skipped in O(1). The walk ends when it has examined more than `enough` entries
     /// and blocks, even if it has returned none.
-    pub(super) fn onward_old(&self, from: StreamId, until_ms: i64, enough: usize) -> Walk<'_, V> {
+    pub(super) fn iter_old_from(
+        &self,
+        from: StreamId,
+        until_ms: i64,
+        enough: usize,
+    ) -> Walk<'_, V> {
         let (block, rest) = match &self.shape {
             Shape::One(block) => (Some(block), None),
             Shape::Many(blocks) => {
@@ -305,12 +310,12 @@ impl<V: Dated> Sorted<V> {
 }
 
 /// Joins the block at `behind` to the previous one, at `before`.
-fn join<V: Dated>(blocks: &mut Blocks<V>, before: Place, behind: Place) {
-    let behind = blocks.remove(behind);
-    blocks.get_mut(before).join(behind);
+fn join<V: Timed>(blocks: &mut Blocks<V>, before: Place, after: Place) {
+    let after = blocks.remove(after);
+    blocks.get_mut(before).join(after);
 }
 
-/// An iterator over entries: see [`Sorted::onward`].
+/// An iterator over entries: see [`Sorted::iter_from`].
 #[derive(Clone, Debug)]
 pub(super) struct Walk<'a, V> {
     block: Option<&'a Block<V>>,
@@ -323,7 +328,7 @@ pub(super) struct Walk<'a, V> {
     pub(super) looked_at: usize,
 }
 
-impl<'a, V: Dated> Iterator for Walk<'a, V> {
+impl<'a, V: Timed> Iterator for Walk<'a, V> {
     type Item = (StreamId, V);
 
     #[inline]

@@ -11,7 +11,7 @@ fn id(n: u64) -> StreamId {
 }
 
 /// A time as a value, unlike `()`.
-impl super::Dated for i64 {
+impl super::Timed for i64 {
     fn time_ms(&self) -> i64 {
         *self
     }
@@ -26,11 +26,11 @@ fn same(sorted: &Sorted<i64>, model: &Model, from: u64, until_ms: i64) {
     assert_eq!(sorted.last(), model.keys().next_back().copied());
     let all = |id: &StreamId, time: &i64| (*id, *time);
     let expected = model.range(id(from)..).map(|(id, time)| all(id, time));
-    assert!(sorted.onward(id(from)).eq(expected));
+    assert!(sorted.iter_from(id(from)).eq(expected));
     let expected = model.range(id(from)..).filter(|(_, time)| **time <= until_ms);
     assert!(
         sorted
-            .onward_old(id(from), until_ms, usize::MAX)
+            .iter_old_from(id(from), until_ms, usize::MAX)
             .eq(expected.map(|(id, time)| all(id, time)))
     );
 }
@@ -80,7 +80,7 @@ fn skips_blocks_of_young_values() {
     for i in 0..128_000 {
         sorted.insert(id(i), i as i64);
     }
-    let mut walk = sorted.onward_old(id(0), 200, usize::MAX);
+    let mut walk = sorted.iter_old_from(id(0), 200, usize::MAX);
     assert_eq!(walk.by_ref().count(), 201);
     assert!(walk.looked_at < 256 + 2000, "{}", walk.looked_at);
 }
@@ -94,7 +94,7 @@ fn walk_without_results_stops_at_its_limit() {
         sorted.insert(id(i), 500);
     }
     let looked_at = |sorted: &Sorted<i64>| {
-        let mut walk = sorted.onward_old(id(0), 200, 300);
+        let mut walk = sorted.iter_old_from(id(0), 200, 300);
         assert_eq!(walk.by_ref().count(), 0);
         walk.looked_at
     };
@@ -105,7 +105,7 @@ fn walk_without_results_stops_at_its_limit() {
     }
     assert!(looked_at(&sorted) <= 301);
     // Blocks count as work, too.
-    let found = sorted.onward_old(id(0), 500, 300).count();
+    let found = sorted.iter_old_from(id(0), 500, 300).count();
     assert!((250..=301).contains(&found), "{found}");
 }
 

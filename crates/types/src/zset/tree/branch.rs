@@ -1,7 +1,7 @@
 //! A branch: up to 64 children with the data of each that searches and ranks need.
 //!
 //! ```text
-//!  kids     numbers of leaves (height 1) or of branches
+//!  children numbers of leaves (height 1) or of branches
 //!  counts   elements below each: a rank is a sum of these on the way down or up
 //!  scores   score of the first element below each
 //!  firsts   the leaf of that element, where its member is, for scores that are equal
@@ -21,7 +21,7 @@ pub(super) struct Branch {
     pub(super) parent: Id,
     /// 1 above leaves, 2 above such branches, and so on.
     pub(super) height: u32,
-    kids: Vec<Id>,
+    children: Vec<Id>,
     counts: Vec<u64>,
     scores: Vec<f64>,
     firsts: Vec<Id>,
@@ -32,7 +32,7 @@ impl Default for Branch {
         Branch {
             parent: NONE,
             height: 0,
-            kids: Vec::new(),
+            children: Vec::new(),
             counts: Vec::new(),
             scores: Vec::new(),
             firsts: Vec::new(),
@@ -42,7 +42,7 @@ impl Default for Branch {
 
 /// The data that a branch stores for a child.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kid {
+pub(super) struct Child {
     pub(super) id: Id,
     pub(super) count: u64,
     pub(super) score: f64,
@@ -56,16 +56,16 @@ impl Branch {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.kids.len()
+        self.children.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.len() >= FULL
     }
 
-    pub(super) fn kid(&self, at: usize) -> Kid {
-        Kid {
-            id: self.kids[at],
+    pub(super) fn child(&self, at: usize) -> Child {
+        Child {
+            id: self.children[at],
             count: self.counts[at],
             score: self.scores[at],
             first: self.firsts[at],
@@ -74,7 +74,7 @@ impl Branch {
 
     #[inline]
     pub(super) fn id(&self, at: usize) -> Id {
-        self.kids[at]
+        self.children[at]
     }
 
     #[inline]
@@ -90,7 +90,7 @@ impl Branch {
     /// The index of the child `id`.
     #[inline]
     pub(super) fn position(&self, id: Id) -> usize {
-        self.kids.iter().position(|kid| *kid == id).expect("the child's parent contains it")
+        self.children.iter().position(|child| *child == id).expect("the child's parent contains it")
     }
 
     /// The number of elements below the children before `at`.
@@ -134,15 +134,15 @@ impl Branch {
         self.firsts[at] = first;
     }
 
-    pub(super) fn insert(&mut self, at: usize, kid: Kid) {
-        self.kids.insert(at, kid.id);
-        self.counts.insert(at, kid.count);
-        self.scores.insert(at, kid.score);
-        self.firsts.insert(at, kid.first);
+    pub(super) fn insert(&mut self, at: usize, child: Child) {
+        self.children.insert(at, child.id);
+        self.counts.insert(at, child.count);
+        self.scores.insert(at, child.score);
+        self.firsts.insert(at, child.first);
     }
 
     pub(super) fn remove(&mut self, at: usize) {
-        self.kids.remove(at);
+        self.children.remove(at);
         self.counts.remove(at);
         self.scores.remove(at);
         self.firsts.remove(at);
@@ -150,7 +150,7 @@ impl Branch {
 
     /// Moves the children from `at` on to the end of `to`.
     pub(super) fn move_tail(&mut self, at: usize, to: &mut Branch) {
-        to.kids.extend(self.kids.drain(at..));
+        to.children.extend(self.children.drain(at..));
         to.counts.extend(self.counts.drain(at..));
         to.scores.extend(self.scores.drain(at..));
         to.firsts.extend(self.firsts.drain(at..));
@@ -158,7 +158,7 @@ impl Branch {
 
     /// Bytes of memory of the arrays.
     pub(super) fn memory(&self) -> usize {
-        (self.kids.capacity() + self.firsts.capacity()) * 4
+        (self.children.capacity() + self.firsts.capacity()) * 4
             + (self.counts.capacity() + self.scores.capacity()) * 8
     }
 }

@@ -14,8 +14,8 @@ impl Tree {
         let mut elements = Vec::new();
         for (n, id) in leaves.iter().enumerate() {
             let leaf = &self.leaves[*id];
-            assert_eq!(leaf.before, before);
-            assert_eq!(leaf.behind, leaves.get(n + 1).copied().unwrap_or(NONE));
+            assert_eq!(leaf.previous, before);
+            assert_eq!(leaf.next, leaves.get(n + 1).copied().unwrap_or(NONE));
             assert!(!leaf.is_empty() || self.height == 0, "an empty leaf");
             before = *id;
             for at in 0..leaf.len() {
@@ -51,7 +51,7 @@ impl Tree {
         assert!(branch.len() > usize::from(parent == NONE), "a branch with too few children");
         for at in 0..branch.len() {
             let first = leaves.len();
-            let known = branch.kid(at);
+            let known = branch.child(at);
             let count = self.check_node(known.id, height - 1, id, leaves);
             assert_eq!((known.count, known.first), (count, leaves[first]));
             assert_eq!(known.score, self.leaves[leaves[first]].score(0));

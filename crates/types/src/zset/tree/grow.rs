@@ -1,7 +1,7 @@
 //! Adds elements: insertion, splitting of nodes, and moving an element.
 
 use super::arena::{Id, NONE};
-use super::branch::{self, Branch, Kid};
+use super::branch::{self, Branch, Child};
 use super::leaf::{self, LONG, Leaf, Text};
 use super::{Place, Tree};
 use crate::counted::Counted;
@@ -45,7 +45,7 @@ impl Tree {
     /// it stays between its neighbours.
     pub fn set_score(&mut self, place: Place, member: &[u8], score: f64) {
         debug_assert_eq!(self.member(place), member);
-        if self.stays(place, member, score) {
+        if self.keeps_position(place, member, score) {
             self.leaves[place.leaf].set_score(place.at, score);
             if place.at == 0 {
                 self.refresh_first(place.leaf);
@@ -58,14 +58,14 @@ impl Tree {
             Text::Elsewhere(id) => Member::Long(id, member),
         };
         // Between these two steps the index has the old leaf of the member, but no lookup happens.
-        self.take(place);
+        self.remove_from_leaf(place);
         let leaf = self.put(moved, score, hash);
         self.index.relocate(hash, place.leaf, leaf);
     }
 
     /// Whether `member` stays at the same position with another score. May return false if only the
     /// next leaf could decide it.
-    fn stays(&self, place: Place, member: &[u8], score: f64) -> bool {
+    fn keeps_position(&self, place: Place, member: &[u8], score: f64) -> bool {
         let leaf: &Leaf = &self.leaves[place.leaf];
         let text = |at| self.member_in(leaf, at);
         if score > leaf.score(place.at) {
@@ -75,7 +75,7 @@ impl Tree {
                     let other = leaf.score(next);
                     score < other || (score == other && member < text(next))
                 }
-                false => leaf.behind == NONE,
+                false => leaf.next == NONE,
             };
         }
         match place.at.checked_sub(1) {
@@ -83,7 +83,7 @@ impl Tree {
                 let other = leaf.score(previous);
                 score > other || (score == other && member > text(previous))
             }
-            None => leaf.before == NONE,
+            None => leaf.previous == NONE,
         }
     }
 
@@ -111,8 +111,8 @@ impl Tree {
         };
         let leaf = &self.leaves[place.leaf];
         if !leaf.has_room(len) {
-            let at_end = place.at == leaf.len() && leaf.behind == NONE;
-            let at_start = place.at == 0 && leaf.before == NONE;
+            let at_end = place.at == leaf.len() && leaf.next == NONE;
+            let at_start = place.at == 0 && leaf.previous == NONE;
             if at_end || at_start {
                 let mut alone = Leaf::default();
                 alone.insert(0, score, tag, text);
@@ -151,35 +151,39 @@ impl Tree {
         }
     }
 
-    /// Links a new leaf, which must have elements, after or before the leaf `beside`. Returns its
-    /// number.
-    fn link(&mut self, beside: Id, behind: bool, new: Leaf) -> Id {
+    /// Links a new leaf, which must have elements, after or before the leaf `neighbour`. Returns
+    /// its number.
+    fn link(&mut self, neighbour: Id, is_after: bool, new: Leaf) -> Id {
         let (count, score) = (new.len() as u64, new.score(0));
         let id = self.leaves.insert(Counted::new(new));
-        let (before, after) = match behind {
-            true => (beside, self.leaves[beside].behind),
-            false => (self.leaves[beside].before, beside),
+        let (before, after) = match is_after {
+            true => (neighbour, self.leaves[neighbour].next),
+            false => (self.leaves[neighbour].previous, neighbour),
         };
-        self.leaves[id].before = before;
-        self.leaves[id].behind = after;
+        self.leaves[id].previous = before;
+        self.leaves[id].next = after;
         match before {
             NONE => self.first = id,
-            before => self.leaves[before].behind = id,
+            before => self.leaves[before].next = id,
         }
         match after {
             NONE => self.last = id,
-            after => self.leaves[after].before = id,
+            after => self.leaves[after].previous = id,
         }
-        if self.leaves[beside].parent == NONE {
-            let leaf = &self.leaves[beside];
-            let only =
-                Kid { id: beside, count: leaf.len() as u64, score: leaf.score(0), first: beside };
-            self.leaves[beside].parent = self.raise_root(only);
+        if self.leaves[neighbour].parent == NONE {
+            let leaf = &self.leaves[neighbour];
+            let only = Child {
+                id: neighbour,
+                count: leaf.len() as u64,
+                score: leaf.score(0),
+                first: neighbour,
+            };
+            self.leaves[neighbour].parent = self.raise_root(only);
         }
-        let parent = self.leaves[beside].parent;
-        let at = self.branches[parent].position(beside) + usize::from(behind);
+        let parent = self.leaves[neighbour].parent;
+        let at = self.branches[parent].position(neighbour) + usize::from(is_after);
         // Count its elements once it is linked, wherever splits of branches have put it.
-        self.add_kid(parent, at, Kid { id, count: 0, score, first: id });
+        self.add_child(parent, at, Child { id, count: 0, score, first: id });
         self.climb(id, |branch, at| branch.add(at, count));
         if at == 0 {
             self.refresh_first(id);
@@ -188,7 +192,7 @@ impl Tree {
     }
 
     /// Adds a branch above the root. Returns its number.
-    fn raise_root(&mut self, only: Kid) -> Id {
+    fn raise_root(&mut self, only: Child) -> Id {
         self.height += 1;
         let mut root = Branch::at_height(self.height);
         root.insert(0, only);
@@ -197,7 +201,7 @@ impl Tree {
     }
 
     /// Inserts a child before the child `at` of a branch, and splits the branch if it is full.
-    fn add_kid(&mut self, mut parent: Id, mut at: usize, kid: Kid) {
+    fn add_child(&mut self, mut parent: Id, mut at: usize, child: Child) {
         if self.branches[parent].is_full() {
             // Children added in order result in full branches, as elements result in full leaves.
             let middle = match at {
@@ -211,9 +215,9 @@ impl Tree {
                 at -= middle;
             }
         }
-        self.branches[parent].insert(at, kid);
+        self.branches[parent].insert(at, child);
         let height = self.branches[parent].height;
-        self.set_parent(kid.id, height - 1, parent);
+        self.set_parent(child.id, height - 1, parent);
     }
 
     /// Moves the children of a branch from `middle` on to a new branch after it.
@@ -223,10 +227,11 @@ impl Tree {
         self.branches[id].move_tail(middle, &mut right);
         let (count, score, first) = (right.count(), right.score(0), right.first(0));
         let right_id = self.branches.insert(right);
-        self.adopt(right_id, 0);
+        self.set_parents(right_id, 0);
         if self.branches[id].parent == NONE {
             let left = &self.branches[id];
-            let only = Kid { id, count: left.count(), score: left.score(0), first: left.first(0) };
+            let only =
+                Child { id, count: left.count(), score: left.score(0), first: left.first(0) };
             self.branches[id].parent = self.raise_root(only);
         } else {
             let parent = self.branches[id].parent;
@@ -234,14 +239,14 @@ impl Tree {
         }
         let parent = self.branches[id].parent;
         let at = self.branches[parent].position(id) + 1;
-        self.add_kid(parent, at, Kid { id: right_id, count: 0, score, first });
+        self.add_child(parent, at, Child { id: right_id, count: 0, score, first });
         let parent = self.branches[right_id].parent;
         self.climb_from(right_id, parent, |branch, at| branch.add(at, count));
         right_id
     }
 
     /// Sets the parent of the children of a branch from `at` on.
-    pub(super) fn adopt(&mut self, id: Id, at: usize) {
+    pub(super) fn set_parents(&mut self, id: Id, at: usize) {
         let height = self.branches[id].height;
         for at in at..self.branches[id].len() {
             self.set_parent(self.branches[id].id(at), height - 1, id);
@@ -267,15 +272,15 @@ impl Tree {
     #[inline]
     pub(super) fn climb_from(
         &mut self,
-        mut kid: Id,
+        mut child: Id,
         mut parent: Id,
         mut change: impl FnMut(&mut Branch, usize),
     ) {
         while parent != NONE {
             let branch = &mut self.branches[parent];
-            let at = branch.position(kid);
+            let at = branch.position(child);
             change(branch, at);
-            kid = parent;
+            child = parent;
             parent = branch.parent;
         }
     }
@@ -289,15 +294,15 @@ impl Tree {
 
     /// Like [`Tree::refresh_first`], for any node: the first element below it is that of the leaf
     /// `first`.
-    pub(super) fn refresh_from(&mut self, mut kid: Id, mut parent: Id, score: f64, first: Id) {
+    pub(super) fn refresh_from(&mut self, mut child: Id, mut parent: Id, score: f64, first: Id) {
         while parent != NONE {
             let branch = &mut self.branches[parent];
-            let at = branch.position(kid);
+            let at = branch.position(child);
             branch.set_first(at, score, first);
             if at > 0 {
                 break;
             }
-            kid = parent;
+            child = parent;
             parent = branch.parent;
         }
     }

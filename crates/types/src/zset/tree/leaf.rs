@@ -13,7 +13,7 @@
 //! the tree's list of long members. So moving elements never moves many bytes.
 
 use super::arena::{Id, NONE};
-use crate::counted::Piece;
+use crate::counted::CopyOnWrite;
 
 /// Elements of a full leaf. Low in tests, so that small trees are high.
 pub(super) const FULL: usize = if cfg!(test) { 16 } else { 64 };
@@ -69,8 +69,8 @@ pub(super) enum Text<'a> {
 pub(super) struct Leaf {
     /// The branch above, and the previous and next leaf; [`NONE`] if there is none.
     pub(super) parent: Id,
-    pub(super) before: Id,
-    pub(super) behind: Id,
+    pub(super) previous: Id,
+    pub(super) next: Id,
     scores: Vec<f64>,
     heads: Vec<Head>,
     text: Vec<u8>,
@@ -80,8 +80,8 @@ impl Default for Leaf {
     fn default() -> Self {
         Leaf {
             parent: NONE,
-            before: NONE,
-            behind: NONE,
+            previous: NONE,
+            next: NONE,
             scores: Vec::new(),
             heads: Vec::new(),
             text: Vec::new(),
@@ -89,8 +89,8 @@ impl Default for Leaf {
     }
 }
 
-impl Piece for Leaf {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Leaf {
+    fn owned_memory(&self) -> usize {
         self.memory()
     }
 }

@@ -45,17 +45,17 @@ use arena::{Arena, Id, NONE};
 use branch::Branch;
 use index::Index;
 use leaf::{Leaf, Text};
-use shelf::Shelf;
+use shelf::SharedArena;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::ControlFlow;
 
 /// A large sorted set.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    leaves: Shelf<Counted<Leaf>>,
+    leaves: SharedArena<Counted<Leaf>>,
     branches: Arena<Branch>,
     /// Members too long for a leaf.
-    long: Shelf<CountedRow<u8>>,
+    long: SharedArena<CountedRow<u8>>,
     index: Index,
     seed: foldhash::quality::RandomState,
     /// A leaf if `height` is 0, else a branch of that height.
@@ -75,12 +75,12 @@ pub struct Place {
 
 /// The member of an element that a search compares, fetched only when scores are equal.
 #[derive(Clone, Copy, Debug)]
-pub struct Lazy<'a> {
+pub struct LazyMember<'a> {
     tree: &'a Tree,
     place: Place,
 }
 
-impl<'a> Lazy<'a> {
+impl<'a> LazyMember<'a> {
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.tree.member(self.place)
@@ -111,12 +111,12 @@ impl Tree {
     /// An empty set.
     #[must_use]
     pub fn new() -> Self {
-        let mut leaves = Shelf::new();
+        let mut leaves = SharedArena::new();
         let root = leaves.insert(Counted::new(Leaf::default()));
         Tree {
             leaves,
             branches: Arena::new(),
-            long: Shelf::new(),
+            long: SharedArena::new(),
             index: Index::new(),
             seed: foldhash::quality::RandomState::default(),
             root,
@@ -216,12 +216,12 @@ impl Tree {
     #[must_use]
     pub fn rank(&self, place: Place) -> usize {
         let mut rank = place.at as u64;
-        let mut kid = place.leaf;
+        let mut child = place.leaf;
         let mut parent = self.leaves[place.leaf].parent;
         while parent != NONE {
             let branch = &self.branches[parent];
-            rank += branch.count_before(branch.position(kid));
-            kid = parent;
+            rank += branch.count_before(branch.position(child));
+            child = parent;
             parent = branch.parent;
         }
         rank as usize
@@ -248,14 +248,17 @@ impl Tree {
     /// The position may be after the last element of a leaf. With `RANK` also returns their number,
     /// which is meaningless otherwise.
     #[inline]
-    fn descend<const RANK: bool>(&self, before: impl Fn(f64, Lazy<'_>) -> bool) -> (Place, u64) {
+    fn descend<const RANK: bool>(
+        &self,
+        before: impl Fn(f64, LazyMember<'_>) -> bool,
+    ) -> (Place, u64) {
         let mut id = self.root;
         let mut rank = 0;
         for _ in 0..self.height {
             let branch = &self.branches[id];
             let at = partition(1, branch.len(), |at| {
                 let place = Place { leaf: branch.first(at), at: 0 };
-                before(branch.score(at), Lazy { tree: self, place })
+                before(branch.score(at), LazyMember { tree: self, place })
             }) - 1;
             if RANK {
                 rank += branch.count_before(at);
@@ -264,14 +267,14 @@ impl Tree {
         }
         let scores = self.leaves[id].scores();
         let at = partition(0, scores.len(), |at| {
-            before(scores[at], Lazy { tree: self, place: Place { leaf: id, at } })
+            before(scores[at], LazyMember { tree: self, place: Place { leaf: id, at } })
         });
         (Place { leaf: id, at }, rank + at as u64)
     }
 
     /// The number of elements for which `before` holds; they must be the first ones. O(log n).
     #[inline]
-    pub fn count_before(&self, before: impl Fn(f64, Lazy<'_>) -> bool) -> usize {
+    pub fn count_before(&self, before: impl Fn(f64, LazyMember<'_>) -> bool) -> usize {
         self.descend::<true>(before).1 as usize
     }
 
@@ -287,7 +290,7 @@ impl Tree {
             place = if here.at + 1 < leaf.len() {
                 Some(Place { at: here.at + 1, ..here })
             } else {
-                (leaf.behind != NONE).then_some(Place { leaf: leaf.behind, at: 0 })
+                (leaf.next != NONE).then_some(Place { leaf: leaf.next, at: 0 })
             };
             Some((self.member(here), leaf.score(here.at)))
         })
@@ -307,7 +310,7 @@ impl Tree {
             place = if here.at > 0 {
                 Some(Place { at: here.at - 1, ..here })
             } else {
-                let before = leaf.before;
+                let before = leaf.previous;
                 (before != NONE).then(|| Place { leaf: before, at: self.leaves[before].len() - 1 })
             };
             Some((self.member(here), leaf.score(here.at)))
@@ -367,7 +370,7 @@ impl Tree {
                     bytes += self.long[id].memory();
                 }
             }
-            id = leaf.behind;
+            id = leaf.next;
         }
         if elements < self.len {
             bytes = (bytes as f64 / elements as f64 * self.len as f64) as usize;

@@ -26,21 +26,21 @@ struct Page<S> {
     used: u16,
     /// No place before this one is vacant.
     vacant: u16,
-    /// Whether `Shelf::partial` contains this page.
+    /// Whether `SharedArena::partial` contains this page.
     listed: bool,
 }
 
 /// Nodes of one type. `S` is a counted pointer.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf<S> {
+pub(super) struct SharedArena<S> {
     pages: Vec<Page<S>>,
     /// The pages with vacant places.
     partial: Vec<u32>,
 }
 
-impl<S: Clone> Shelf<S> {
+impl<S: Clone> SharedArena<S> {
     pub(super) fn new() -> Self {
-        Shelf { pages: Vec::new(), partial: Vec::new() }
+        SharedArena { pages: Vec::new(), partial: Vec::new() }
     }
 
     /// Stores `node`. Returns its number. O(places of a page) at worst.
@@ -59,7 +59,7 @@ impl<S: Clone> Shelf<S> {
         let page = &mut self.pages[at as usize];
         let from = usize::from(page.vacant);
         let place = match page.places[from..].iter().position(Option::is_none) {
-            Some(behind) => from + behind,
+            Some(offset) => from + offset,
             None => page.grow(),
         };
         page.places[place] = Some(node);
@@ -123,7 +123,7 @@ impl<S: Clone> Page<S> {
     }
 }
 
-impl<S> std::ops::Index<Id> for Shelf<S> {
+impl<S> std::ops::Index<Id> for SharedArena<S> {
     type Output = S;
 
     #[inline]
@@ -133,7 +133,7 @@ impl<S> std::ops::Index<Id> for Shelf<S> {
     }
 }
 
-impl<S: Clone> std::ops::IndexMut<Id> for Shelf<S> {
+impl<S: Clone> std::ops::IndexMut<Id> for SharedArena<S> {
     #[inline]
     fn index_mut(&mut self, id: Id) -> &mut S {
         let place = &mut self.pages[id as usize / PAGE].places[id as usize % PAGE];
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn nodes_keep_their_numbers_and_clones_are_stable() {
-        let mut shelf = Shelf::new();
+        let mut shelf = SharedArena::new();
         let mut model = BTreeMap::new();
         let mut kept = Vec::new();
         for n in 0..1000u64 {

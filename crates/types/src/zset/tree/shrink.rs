@@ -13,8 +13,8 @@ use crate::counted::Counted;
 impl Tree {
     /// Removes the element at `place`. O(log n).
     pub fn remove(&mut self, place: Place) {
-        self.forget(place);
-        self.take(place);
+        self.unindex(place);
+        self.remove_from_leaf(place);
     }
 
     /// Removes the elements with these ranks. O(log n) for each of their leaves and expected O(1)
@@ -24,14 +24,14 @@ impl Tree {
         while left > 0 {
             let place = self.nth(ranks.start).expect("ranks below the length");
             let end = self.leaves[place.leaf].len().min(place.at + left);
-            (place.at..end).for_each(|at| self.forget(Place { at, ..place }));
-            self.take_some(place, end);
+            (place.at..end).for_each(|at| self.unindex(Place { at, ..place }));
+            self.remove_range_from_leaf(place, end);
             left -= end - place.at;
         }
     }
 
     /// Removes an element from the index, and its text if it is long.
-    fn forget(&mut self, place: Place) {
+    fn unindex(&mut self, place: Place) {
         let hash = self.hash(self.member(place));
         self.index.remove(hash, place.leaf);
         if let Text::Elsewhere(id) = self.leaves[place.leaf].text(place.at) {
@@ -40,12 +40,12 @@ impl Tree {
     }
 
     /// Removes an element from its leaf.
-    pub(super) fn take(&mut self, place: Place) {
-        self.take_some(place, place.at + 1);
+    pub(super) fn remove_from_leaf(&mut self, place: Place) {
+        self.remove_range_from_leaf(place, place.at + 1);
     }
 
     /// Removes the elements from `place` to `end` from their leaf.
-    fn take_some(&mut self, place: Place, end: usize) {
+    fn remove_range_from_leaf(&mut self, place: Place, end: usize) {
         let gone = end - place.at;
         self.len -= gone;
         let leaf = &mut self.leaves[place.leaf];
@@ -66,34 +66,34 @@ impl Tree {
 
     /// Removes an empty leaf, unless it is the only one.
     fn unlink(&mut self, id: Id) {
-        let Leaf { parent, before, behind, .. } = *self.leaves[id];
+        let Leaf { parent, previous, next, .. } = *self.leaves[id];
         if parent == NONE {
             return;
         }
-        match before {
-            NONE => self.first = behind,
-            before => self.leaves[before].behind = behind,
+        match previous {
+            NONE => self.first = next,
+            previous => self.leaves[previous].next = next,
         }
-        match behind {
-            NONE => self.last = before,
-            behind => self.leaves[behind].before = before,
+        match next {
+            NONE => self.last = previous,
+            next => self.leaves[next].previous = previous,
         }
         self.leaves.remove(id);
-        self.drop_kid(parent, id);
+        self.remove_child(parent, id);
     }
 
     /// Removes a child without elements from a branch.
-    fn drop_kid(&mut self, id: Id, kid: Id) {
+    fn remove_child(&mut self, id: Id, child: Id) {
         let branch = &mut self.branches[id];
-        let at = branch.position(kid);
+        let at = branch.position(child);
         branch.remove(at);
         let parent = branch.parent;
         match branch.len() {
             0 => {
                 self.branches.remove(id);
                 match parent {
-                    NONE => self.start_over(),
-                    parent => self.drop_kid(parent, id),
+                    NONE => self.reset_root(),
+                    parent => self.remove_child(parent, id),
                 }
             }
             1 if parent == NONE => self.lower_root(),
@@ -110,7 +110,7 @@ impl Tree {
     }
 
     /// Makes an empty root after the last leaf was removed.
-    fn start_over(&mut self) {
+    fn reset_root(&mut self) {
         debug_assert_eq!(self.len, 0);
         self.root = self.leaves.insert(Counted::new(Leaf::default()));
         self.height = 0;
@@ -149,7 +149,7 @@ impl Tree {
             return;
         };
         let (to, from) = (branch.id(left), branch.id(right));
-        let moved = branch.kid(right).count;
+        let moved = branch.child(right).count;
         self.branches[parent].subtract(right, moved);
         self.branches[parent].add(left, moved);
         let had = self.leaves[to].len();
@@ -180,13 +180,13 @@ impl Tree {
             return;
         };
         let (to, from) = (above.id(left), above.id(right));
-        let moved = above.kid(right).count;
+        let moved = above.child(right).count;
         self.branches[parent].subtract(right, moved);
         self.branches[parent].add(left, moved);
         let had = self.branches[to].len();
         let mut gone = self.branches.remove(from);
         gone.move_tail(0, &mut self.branches[to]);
-        self.adopt(to, had);
-        self.drop_kid(parent, from);
+        self.set_parents(to, had);
+        self.remove_child(parent, from);
     }
 }
