@@ -1,14 +1,14 @@
-//! Bits of long byte strings: how many are set, and where a run of equal bytes ends.
+//! Bits of long byte strings: the number of set bits, and the end of a run of equal bytes.
 //!
-//! Counting is what BITCOUNT does with megabytes, so it uses the widest instructions that the
-//! processor has, found out at run time. All variants are one loop, compiled for different
-//! processors: the compiler turns `count_ones` over words into what each of them has for it. The
-//! search for a byte needs no more than what every x86-64 and ARM processor can do.
+//! BITCOUNT counts megabytes, so counting uses the widest instructions that the processor has,
+//! detected at run time. All variants are one loop, compiled for different processors: the compiler
+//! translates `count_ones` over words to the best instructions of each. Searching a byte only needs
+//! instructions that every x86-64 and ARM processor has.
 
-/// Counting fewer bytes takes less time than asking for the processor's features.
+/// For fewer bytes, counting takes less time than querying the processor's features.
 const SHORT: usize = 128;
 
-/// The bits of `bytes` that are set. O(length).
+/// The number of set bits of `bytes`. O(length).
 #[inline]
 pub fn count_ones(bytes: &[u8]) -> usize {
     if bytes.len() < SHORT {
@@ -20,7 +20,7 @@ pub fn count_ones(bytes: &[u8]) -> usize {
 #[cfg(target_arch = "x86_64")]
 fn widest(bytes: &[u8]) -> usize {
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq") {
-        // SAFETY: the processor has what the function is compiled for, as was just asked.
+        // SAFETY: the check above found the features that the function is compiled for.
         return unsafe { with_avx512(bytes) };
     }
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
@@ -51,12 +51,12 @@ fn portable(bytes: &[u8]) -> usize {
     count(bytes)
 }
 
-/// The loop, to become part of functions that are compiled for different processors.
+/// The loop, inlined into functions that are compiled for different processors.
 #[inline(always)]
 fn count(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<{ size_of::<u64>() }>();
-    // One plain sum: the compiler takes as many words at a time as the processor can. Sums kept
-    // side by side by hand made it gather the words one by one, at four times the cost.
+    // One plain sum: the compiler processes as many words at a time as the processor can. With
+    // several sums written by hand it gathered the words one by one, at four times the cost.
     let of_words: u64 = words.iter().map(|w| u64::from(u64::from_ne_bytes(*w).count_ones())).sum();
     let of_rest: u32 = rest.iter().map(|byte| byte.count_ones()).sum();
     of_words as usize + of_rest as usize
@@ -81,7 +81,7 @@ mod tests {
         (0..bytes.len() * 8).filter(|at| bytes[at / 8] >> (at % 8) & 1 == 1).count()
     }
 
-    /// All paths that this processor can take, on lengths and places that fit no block.
+    /// All paths that this processor can take, at lengths and offsets that fit no block.
     #[test]
     fn every_path_counts_the_same() {
         let mut rng = Rng::new(1);
@@ -95,7 +95,7 @@ mod tests {
                 assert_eq!(widest(part), want, "{from} {len}");
                 #[cfg(target_arch = "x86_64")]
                 if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-                    // SAFETY: the processor has what the function is compiled for.
+                    // SAFETY: the processor has the features that the function is compiled for.
                     assert_eq!(unsafe { with_avx2(part) }, want, "{from} {len}");
                 }
             }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn another_byte_is_found_wherever_it_is() {
+    fn finds_another_byte_at_every_position() {
         for len in [0, 1, 8, 255, 256, 257, 1000] {
             let mut bytes = vec![0xff; len];
             assert_eq!(first_other_than(&bytes, 0xff), None, "{len}");

@@ -1,11 +1,11 @@
 //! How much CPU time the control group allows.
 //!
-//! A container with `--cpus=2` on a 64-core machine still sees 64 CPUs in its
-//! affinity mask. The limit is a bandwidth: so many microseconds of CPU per period,
-//! and a process that starts 64 threads there spends most periods throttled. So the
-//! default number of I/O threads must look here.
+//! A container with `--cpus=2` on a 64-core machine still sees 64 CPUs in its affinity mask. The
+//! limit is a bandwidth: microseconds of CPU time per period. A process that starts 64 threads
+//! there is throttled in most periods. So the default number of I/O threads must take the limit
+//! into account.
 //!
-//! Where the limit stands depends on the generation of cgroups:
+//! The location of the limit depends on the generation of cgroups:
 //!
 //! | | version 1, `cpu` controller | version 2 |
 //! |---|---|---|
@@ -13,15 +13,14 @@
 //! | mounted at | a `cgroup` line with option `cpu` in `/proc/self/mountinfo` | a `cgroup2` line |
 //! | limit | `cpu.cfs_quota_us` (-1: none) over `cpu.cfs_period_us` | `cpu.max`: `quota period` or `max period` |
 //!
-//! Both may be present (a "hybrid" machine). Every ancestor's limit binds as well,
-//! so the walk goes from the own group up to the mount point and takes the
-//! tightest. Inside a container the mount often shows only a part of the tree, whose
-//! name is the mount's root field and must be taken off the path; where the two do
-//! not fit, the mount point itself is the best that can be seen.
+//! Both may be present (a "hybrid" machine). The limits of all ancestors apply too, so the walk
+//! goes from the process's group up to the mount point and takes the tightest. Inside a container
+//! the mount often shows only a part of the tree, whose name is the mount's root field and must be
+//! removed from the path. If the two do not match, the mount point itself is used.
 //!
-//! Everything is read below a root folder that callers choose, so that tests can lay
-//! out machines that they do not have. Anything missing or unreadable means "no
-//! limit known": a server must start on a machine without `/sys`.
+//! Everything is read below a root folder that callers choose, so that tests can describe other
+//! machines. Anything missing or unreadable means "no limit known": a server must start on a
+//! machine without `/sys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// The number of CPUs this is worth, rounded up, at least 1.
+    /// The number of CPUs that this limit allows, rounded up, at least 1.
     pub fn cpus(self) -> usize {
         usize::try_from(self.quota_us.div_ceil(self.period_us).max(1)).unwrap_or(usize::MAX)
     }
@@ -48,8 +47,8 @@ impl CpuQuota {
     }
 }
 
-/// The tightest CPU limit over this process and all its visible ancestors, both
-/// generations, or `None` where nothing limits it.
+/// The tightest CPU limit of this process and all its visible ancestors, of both generations, or
+/// `None` if there is none.
 ///
 /// `root` is prefixed to every path that is read; `/` on a real machine.
 pub fn cpu_quota(root: &Path) -> Option<CpuQuota> {
@@ -61,7 +60,7 @@ pub fn cpu_quota(root: &Path) -> Option<CpuQuota> {
         .reduce(|a, b| if b.is_tighter_than(a) { b } else { a })
 }
 
-/// The two designs of control groups, which have their limits in different files.
+/// The two generations of control groups, which have their limits in different files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// A tree for each controller.
@@ -73,14 +72,14 @@ pub enum Generation {
 /// The groups that limit this process in one tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Which files there are.
+    /// The generation, which determines the files.
     pub generation: Generation,
-    /// The folder of the own group first, then those of its ancestors as far as they can be
-    /// seen. Each one's limits hold.
+    /// The folder of the process's group first, then those of its visible ancestors. The limits of
+    /// all of them apply.
     pub folders: Vec<PathBuf>,
 }
 
-/// Where the limits of a controller (`cpu`, `cpuset`, `memory`) stand for this process: at
+/// The folders with the limits of a controller (`cpu`, `cpuset`, `memory`) for this process: at
 /// most one chain of each generation. `root` is as for [`cpu_quota`], and part of the folders.
 pub fn chains(root: &Path, controller: &str) -> Vec<Chain> {
     let read = |name| fs::read_to_string(root.join(name)).unwrap_or_default();
@@ -113,12 +112,12 @@ impl<'a> Membership<'a> {
     }
 }
 
-/// One line of `/proc/self/mountinfo` where the controller's limits can be read.
+/// One line of `/proc/self/mountinfo` with a mount of the controller's limits.
 struct Mount {
     generation: Generation,
-    /// Which part of the group tree is mounted.
+    /// The part of the group tree that is mounted.
     root: String,
-    /// Where.
+    /// The mount point.
     point: String,
 }
 
@@ -175,7 +174,7 @@ fn chain_upwards(root: &Path, group: &Membership<'_>, mounts: &[Mount]) -> Optio
 fn path_below_mount(path: &str, mount_root: &str) -> PathBuf {
     let below = match mount_root {
         "/" => Some(path),
-        // Only whole components count: `/a` is no ancestor of `/ab`.
+        // Only whole components count: `/a` is not an ancestor of `/ab`.
         root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')),
     };
     let below = below.unwrap_or("").trim_start_matches('/');
@@ -196,7 +195,7 @@ fn read_quota(folder: &Path, generation: Generation) -> Option<CpuQuota> {
         }
         Generation::V1 => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
     };
-    // "max" and "-1" are not unsigned numbers, which is just what they mean here.
+    // "max" and "-1" are not unsigned numbers, so they correctly parse as no limit.
     let quota_us = quota.trim().parse().ok()?;
     let period_us = period.trim().parse().ok().filter(|&p| p > 0)?;
     Some(CpuQuota { quota_us, period_us })
@@ -206,7 +205,7 @@ fn read_quota(folder: &Path, generation: Generation) -> Option<CpuQuota> {
 mod tests {
     use super::*;
 
-    /// A machine that exists only as a few files.
+    /// A machine simulated by a few files.
     struct Machine(tempfile::TempDir);
 
     impl Machine {

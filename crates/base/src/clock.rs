@@ -1,20 +1,19 @@
-//! Time, injected.
+//! Injected time.
 //!
-//! Code that expires keys, ages clients or rotates counters must be testable
-//! without sleeping, so nothing below the server calls the operating system for
-//! the time: it is handed a [`Clock`]. A clock is an enum rather than a trait
-//! object because the real one is read on every turn of every event loop and the
-//! branch predicts perfectly.
+//! Code that expires keys, ages clients or rotates counters must be testable without sleeping. So
+//! code below the server never asks the operating system for the time: it is passed a [`Clock`]. A
+//! clock is an enum rather than a trait object because the real one is read in every iteration of
+//! every event loop, and the branch predicts perfectly.
 //!
-//! Two kinds of time exist and must not be mixed. *Monotonic* time counts
-//! nanoseconds from an arbitrary origin, never steps, and is what durations and
-//! timers use. *Wall* time counts from the Unix epoch, may step when an
-//! administrator or NTP says so, and is what `EXPIREAT` and friends mean.
+//! Two kinds of time exist and must not be mixed. *Monotonic* time counts nanoseconds from an
+//! arbitrary origin, never steps, and is for durations and timers. *Wall* time counts from the Unix
+//! epoch, may step when an administrator or NTP sets it, and is what `EXPIREAT` and similar
+//! commands use.
 //!
-//! Even a vDSO call costs some 20 ns, a visible part of a GET. A thread therefore
-//! reads the clock once per batch into its own [`CachedClock`] and every command
-//! of the batch sees the same instant. Within one command this is not only cheap
-//! but required: two looks at one key must agree on whether it has expired.
+//! Even a vDSO call costs some 20 ns, a visible part of a GET. So a thread reads the clock once per
+//! batch into its own [`CachedClock`], and every command of the batch sees the same instant. Within
+//! one command this is also required for correctness: two checks of one key must agree on whether
+//! it has expired.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A source of time: the machine's, or one that a test moves by hand.
 ///
-/// Clones of a manual clock share its hands.
+/// Clones of a manual clock share its time.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The machine's clocks.
@@ -52,7 +51,7 @@ impl Clock {
         }
     }
 
-    /// Microseconds since the Unix epoch; 0 if the machine believes in a time before it.
+    /// Microseconds since the Unix epoch; 0 if the machine's clock is before it.
     pub fn wall_us(&self) -> u64 {
         match self {
             Clock::System(_) => SystemTime::now()
@@ -68,13 +67,13 @@ impl Clock {
     }
 }
 
-/// The machine's monotonic clock, read relative to the moment it was made.
+/// The machine's monotonic clock, read relative to its creation.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     origin: Instant,
 }
 
-/// The hands of a clock that only a test moves.
+/// The time of a clock that only a test advances.
 #[derive(Debug)]
 pub struct ManualClock {
     mono_ns: AtomicU64,
@@ -86,8 +85,8 @@ impl ManualClock {
         Self { mono_ns: AtomicU64::new(0), wall_us: AtomicU64::new(wall_us) }
     }
 
-    /// Lets `by` pass on both clocks. Wall time counts whole microseconds, as the
-    /// protocol does; the rest of a microsecond is seen by monotonic time alone.
+    /// Advances both clocks by `by`. Wall time counts whole microseconds, as the protocol does;
+    /// only monotonic time keeps the remainder.
     pub fn advance(&self, by: Duration) {
         let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         self.mono_ns.fetch_add(saturating_ns(by), Ordering::AcqRel);
@@ -100,7 +99,7 @@ impl ManualClock {
     }
 }
 
-/// One thread's copy of the time, refreshed when its owner says so.
+/// One thread's copy of the time, refreshed by its owner.
 ///
 /// Reading costs one load. Not `Sync`: every thread owns its own.
 #[derive(Debug)]
@@ -118,7 +117,7 @@ impl CachedClock {
         cached
     }
 
-    /// Reads both clocks anew; an event loop calls it once per turn.
+    /// Reads both clocks. An event loop calls it once per iteration.
     pub fn refresh(&self) {
         self.mono_ns.set(self.clock.mono_ns());
         self.wall_us.set(self.clock.wall_us());
@@ -139,13 +138,13 @@ impl CachedClock {
         self.wall_us.get() / 1_000
     }
 
-    /// The uncached clock, for callers that need the time of this very moment.
+    /// The uncached clock, for callers that need the current time.
     pub fn source(&self) -> &Clock {
         &self.clock
     }
 }
 
-/// `u64` nanoseconds last 584 years; a longer duration is a bug, not a reason to wrap.
+/// `u64` nanoseconds last 584 years. A longer duration is a bug, so saturate instead of wrapping.
 fn saturating_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn system_clock_is_monotonic_and_of_this_century() {
+    fn system_clock_is_monotonic_and_plausible() {
         let clock = Clock::system();
         let mut last = clock.mono_ns();
         for _ in 0..1_000 {

@@ -1,4 +1,4 @@
-//! Sets of CPUs and the text in which Linux people write them.
+//! Sets of CPUs, and their text format in Linux.
 //!
 //! `server-cpulist 0-7:2`, `bio-cpulist 1,3`, `aof-rewrite-cpulist 8-11`: items
 //! separated by commas, each one CPU, a range, or a range with a stride.
@@ -9,14 +9,14 @@
 //! item  = number [ "-" number [ ":" stride ] ]
 //! ```
 //!
-//! A [`CpuSet`] is a bitmap that grows with its largest member. The C library's
-//! `cpu_set_t` stops at 1024 CPUs, which machines have passed; the kernel takes a
-//! mask of any length, and so does this type. Numbers beyond [`MAX_CPUS`] are
-//! refused, so that a slip of the pen cannot ask for gigabytes of bitmap.
+//! A [`CpuSet`] is a bitmap that grows with its largest member. The C library's `cpu_set_t` stops
+//! at 1024 CPUs, which some machines exceed; the kernel takes a mask of any length, and so does
+//! this type. Numbers beyond [`MAX_CPUS`] are refused, so that a typing error cannot allocate
+//! gigabytes of bitmap.
 
 use std::fmt;
 
-/// One past the largest CPU number that a list may name.
+/// One past the largest CPU number in a list.
 pub const MAX_CPUS: usize = 1 << 16;
 
 const WORD_BITS: usize = u64::BITS as usize;
@@ -51,7 +51,7 @@ impl CpuSet {
     /// Adds a CPU.
     ///
     /// # Panics
-    /// If `cpu >= MAX_CPUS`: a number from outside must be checked where it enters.
+    /// If `cpu >= MAX_CPUS`: callers must check numbers from outside.
     pub fn insert(&mut self, cpu: usize) {
         assert!(cpu < MAX_CPUS, "CPU number {cpu} out of range");
         let word = cpu / WORD_BITS;
@@ -66,7 +66,7 @@ impl CpuSet {
         self.words.get(cpu / WORD_BITS).is_some_and(|word| word >> (cpu % WORD_BITS) & 1 == 1)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
@@ -166,11 +166,11 @@ impl fmt::Display for CpuListError {
 
 impl std::error::Error for CpuListError {}
 
-/// Reads a CPU list. White space around items is ignored; the empty text is the
-/// empty set, which callers take to mean "leave the affinity alone".
+/// Parses a CPU list. White space around items is ignored. The empty text is the empty set, which
+/// callers take to mean "leave the affinity alone".
 ///
 /// # Errors
-/// [`CpuListError`] with the first item that makes no sense.
+/// [`CpuListError`] with the first invalid item.
 pub fn parse(text: &str) -> Result<CpuSet, CpuListError> {
     let mut set = CpuSet::new();
     if text.trim().is_empty() {
@@ -207,7 +207,7 @@ fn parse_number(digits: &str, item: &str) -> Result<usize, CpuListError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(CpuListError::Syntax(item.to_owned()));
     }
-    // Only digits are left, so a failure to parse can only mean "too many of them".
+    // Only digits are left, so parsing can only fail because there are too many.
     match digits.parse::<usize>() {
         Ok(number) if number < MAX_CPUS => Ok(number),
         Ok(_) | Err(_) => Err(CpuListError::TooLarge(item.to_owned())),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_makes_no_sense() {
+    fn refuses_invalid_lists() {
         for text in ["x", "1,", ",1", "1-", "-1", "1-2:", "1-2:x", "1:2", "1-2-3", "+1", "1 2"] {
             assert!(matches!(parse(text), Err(CpuListError::Syntax(_))), "{text}");
         }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_members_are_equal_sets_whatever_their_history() {
+    fn sets_with_equal_members_are_equal() {
         let set = CpuSet::from_words(vec![0b110, 0, 0]);
         assert_eq!(set, parse("1-2").unwrap());
         assert_eq!(set.words(), [0b110]);

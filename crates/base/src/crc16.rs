@@ -1,19 +1,19 @@
-//! CRC-16/XMODEM (polynomial 0x1021, start 0, most significant bit first), and whether a `{` was
-//! seen on the way.
+//! CRC-16/XMODEM (polynomial 0x1021, start 0, most significant bit first), and whether the bytes
+//! contain a `{`.
 //!
 //! The bytes are a polynomial over GF(2), the first one highest, and the CRC is the remainder of it
 //! times x^16, divided by P = x^16 + x^12 + x^5 + 1.
 //!
 //! * Processors with a carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
-//!   Polynomials Using PCLMULQDQ Instruction", Intel, 2009): each eight bytes are multiplied by
-//!   what x^k leaves for their place, the products are added, and the sum of 79 bits is divided by
-//!   P by two more multiplications (Barrett). None of the products waits for another. For keys of
-//!   up to [`AT_ONCE`] bytes: nearly all.
+//!   Polynomials Using PCLMULQDQ Instruction", Intel, 2009): each eight bytes are multiplied by the
+//!   remainder of x^k for their position, the products are added, and the sum of 79 bits is divided
+//!   by P by two more multiplications (Barrett). The products are independent of each other. For
+//!   keys of up to [`AT_ONCE`] bytes: nearly all.
 //! * Others, and longer keys: slicing by eight (Kounavis and Berry, "A Systematic Approach to
 //!   Building High Performance Software-based CRC Generators", 2005): eight tables of 256 entries,
 //!   4 KiB, turn eight bytes into one step whose loads do not wait for each other.
 //!
-//! `unsafe` is here for the instruction alone.
+//! `unsafe` is only used for the instruction.
 
 const POLYNOMIAL: u16 = 0x1021;
 
@@ -28,18 +28,18 @@ pub fn crc16_and_brace(bytes: &[u8]) -> (u16, bool) {
     narrow::crc16_and_brace(bytes)
 }
 
-/// Bytes that are multiplied at once.
+/// The most bytes that are multiplied at once.
 #[cfg(target_arch = "x86_64")]
 const AT_ONCE: usize = 64;
 
-/// Not zero exactly if some byte of `word` is a `{`.
+/// Nonzero exactly if some byte of `word` is a `{`.
 #[inline]
 fn brace_bits(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
     const BRACES: u64 = ONES * b'{' as u64;
-    // A zero byte where a brace was. The lowest zero byte always shows its high bit;
-    // bytes that are not zero can show theirs only above one that is.
+    // A byte is zero where a brace was. The lowest zero byte always sets its high bit; bytes that
+    // are not zero can only do so above one that is.
     let difference = word ^ BRACES;
     difference.wrapping_sub(ONES) & !difference & HIGHS
 }
@@ -58,7 +58,7 @@ const fn times_x(left: u16) -> u16 {
     if left & 0x8000 != 0 { left << 1 ^ POLYNOMIAL } else { left << 1 }
 }
 
-/// All of the words at once.
+/// All words at once.
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use super::{AT_ONCE, POLYNOMIAL, brace_bits, left_of_power};
@@ -66,7 +66,7 @@ mod wide {
 
     const WORDS: usize = AT_ONCE / 8;
 
-    /// The remainder of x^(64 n + 16): for the word that `n` words follow.
+    /// The remainder of x^(64 n + 16), for the word followed by `n` words.
     static PLACES: [u64; WORDS + 1] = {
         let mut places = [0; WORDS + 1];
         let mut n = 0;
@@ -80,7 +80,8 @@ mod wide {
     /// The remainder of x^64.
     const OVER: i64 = left_of_power(64) as i64;
 
-    /// The quotient of x^64 by P, which has 49 bits: without the first of them, 16 places higher.
+    /// The quotient of x^64 by P, which has 49 bits: without the first of them, and 16 positions
+    /// higher.
     const QUOTIENT: i64 = (quotient_of_x64() << 16) as i64;
 
     /// Without its first bit, which stands for x^48.
@@ -116,7 +117,7 @@ mod wide {
     #[inline]
     fn first_bytes(bytes: &[u8], head: &[u8]) -> u64 {
         if let Some(word) = bytes.first_chunk() {
-            // In two steps, since none may be all of the 64.
+            // Two shifts, since the shift may be 64.
             return u64::from_be_bytes(*word) >> 1 >> (63 - 8 * head.len());
         }
         if let (Some(front), Some(back)) = (head.first_chunk(), head.last_chunk()) {
@@ -141,7 +142,7 @@ mod wide {
         // The bits above 64 become their remainder: 64 bits in all.
         let over = _mm_clmulepi64_si128::<0x01>(sum, _mm_cvtsi64_si128(OVER));
         let sum = _mm_xor_si128(sum, over);
-        // The quotient of its upper 48 bits, of which only the whole part counts.
+        // The quotient of its upper 48 bits, of which only the integer part counts.
         let upper = _mm_srli_epi64::<16>(sum);
         let part = _mm_clmulepi64_si128::<0>(upper, _mm_cvtsi64_si128(QUOTIENT));
         let quotient = _mm_xor_si128(upper, _mm_unpackhi_epi64(part, part));
@@ -150,7 +151,7 @@ mod wide {
     }
 }
 
-/// A word at a time, by tables.
+/// A word at a time, with tables.
 mod narrow {
     use super::{brace_bits, left_of_power, times_x};
 
@@ -187,7 +188,7 @@ mod narrow {
             braces |= brace_bits(word);
             crc = fold(word ^ (u64::from(crc) << 48), 8);
         }
-        // Typical keys are not multiples of eight long, so half a word is worth a step.
+        // Typical keys are not multiples of eight long, so a step for half a word pays off.
         let (half, tail) = match rest.split_first_chunk::<4>() {
             Some((half, tail)) => (Some(u32::from_be_bytes(*half)), tail),
             None => (None, rest),
@@ -246,9 +247,9 @@ mod tests {
         }
     }
 
-    /// Sums of bits are sums of CRCs: with one bit each, all of them are shown right.
+    /// Sums of bits are sums of CRCs: testing one bit each proves all.
     #[test]
-    fn every_bit_in_every_place() {
+    fn every_bit_at_every_position() {
         for length in 0..=80 {
             for bit in 0..8 * length {
                 let mut bytes = vec![0; length];
@@ -259,10 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn a_brace_in_every_place() {
+    fn finds_a_brace_at_every_position() {
         for length in 1..=80 {
             for at in 0..length {
-                // A byte that differs from a brace in one bit is no brace.
+                // A byte that differs from a brace in one bit is not a brace.
                 for other in (0..8).map(|bit| b'{' ^ 1 << bit).chain([0, 0xff]) {
                     let mut bytes = vec![other; length];
                     assert_eq!(crc16_and_brace(&bytes), by_bits(&bytes));

@@ -8,39 +8,37 @@
 //! | `[abc]`, `[a-z]`, `[^a]` | one byte of the class, or not of it |
 //! | `\x` | the byte `x` itself |
 //!
-//! The language has corners that were not designed but that clients see, and they are kept:
+//! The language has accidental corner cases that clients see, and they are kept:
 //!
-//! * An empty text is matched only by the empty pattern, not even by `*`. (`KEYS *`
-//!   has a shortcut of its own.)
-//! * A class that is never closed ends with the pattern. `[` alone matches nothing,
-//!   `[^` any byte.
-//! * `[z-a]` is `[a-z]`. Inside a class a backslash quotes the next byte, which is
-//!   then compared exactly even when case is ignored; as the last byte of the
-//!   pattern it is an ordinary backslash, and so it is outside a class.
-//! * `]` ends a class wherever it stands, so `[]` matches nothing; but `[a-]` is an
-//!   unclosed class with the range `]` to `a`.
+//! * An empty text is matched only by the empty pattern, not even by `*`. (`KEYS *` has its own
+//!   shortcut.)
+//! * An unclosed class ends with the pattern. `[` alone matches nothing, `[^` any byte.
+//! * `[z-a]` is `[a-z]`. Inside a class a backslash quotes the next byte, which is then compared
+//!   exactly even when case is ignored. As the last byte of the pattern it is an ordinary
+//!   backslash, also outside a class.
+//! * `]` ends a class at any position, so `[]` matches nothing; but `[a-]` is an unclosed class
+//!   with the range `]` to `a`.
 //! * The ends of a range are compared as signed bytes, so `[a-\xff]` is the range from
 //!   -1 to `a`.
-//! * Beyond [`MAX_STARS`] groups of stars nothing matches.
+//! * With more than [`MAX_STARS`] groups of stars nothing matches.
 //!
-//! **Cost.** Only `*` consumes a varying amount, and if a later star is reached, the
-//! earlier ones never need to be tried again: extending an earlier star can only
-//! make the later one start further right, where it can get by itself. So one
-//! remembered position suffices instead of recursion, and matching takes at most
-//! `pattern length * text length` steps however hostile the pattern; exponential
-//! patterns do not exist. The stack does not grow either.
+//! **Cost.** Only `*` matches a variable number of bytes. Once a later star is reached, earlier
+//! ones need not be retried: extending an earlier star can only make the later one start further
+//! right, which that one can do itself. So one saved position suffices instead of recursion, and
+//! matching takes at most `pattern length * text length` steps even for a hostile pattern. The
+//! stack does not grow either.
 
 /// Groups of adjacent stars that a pattern may have before its last one.
 pub const MAX_STARS: usize = 1_000;
 
-/// A pattern that many texts are matched with, case counting: most texts differ from most patterns
-/// in the leading plain bytes, and most patterns are such bytes and a star.
+/// A pattern for matching many texts, case-sensitively. Most texts differ from most patterns in the
+/// leading plain bytes, and most patterns are such bytes and a star.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
     whole: &'a [u8],
     /// The leading plain bytes.
     prefix: &'a [u8],
-    /// Only one star follows them, and there is at least one.
+    /// Whether only stars follow them, at least one.
     is_prefix: bool,
 }
 
@@ -52,7 +50,7 @@ impl<'a> Pattern<'a> {
         Pattern { whole, prefix, is_prefix: !prefix.is_empty() && rest == b"*" }
     }
 
-    /// As [`matches`].
+    /// Like [`matches`].
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {
         text.starts_with(self.prefix) && (self.is_prefix || matches(self.whole, text, false))
@@ -71,8 +69,8 @@ pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     let mut stars = 0;
     loop {
         if t == text.len() {
-            // Only stars may be left. If not, a retry would leave even less text for
-            // the same rest of the pattern, so there is no point in one.
+            // Only stars may be left. Otherwise a retry would leave even less text for the same
+            // rest of the pattern, so it cannot succeed.
             return pattern[p..].iter().all(|&b| b == b'*');
         }
         if pattern.get(p) == Some(&b'*') {
@@ -112,7 +110,7 @@ pub fn is_literal(pattern: &[u8]) -> bool {
 /// The outcome of one pattern item against one byte.
 struct Step {
     matched: bool,
-    /// How many bytes of the pattern the item takes; only meaningful after a match.
+    /// The number of pattern bytes of the item; only meaningful after a match.
     length: usize,
 }
 
@@ -120,7 +118,7 @@ impl Step {
     const MISMATCH: Step = Step { matched: false, length: 0 };
 }
 
-/// Matches the item at the start of `pattern`, which is not empty and not a star.
+/// Matches the item at the beginning of `pattern`, which must not be empty or a star.
 fn match_one(pattern: &[u8], byte: u8, nocase: bool) -> Step {
     match (pattern[0], pattern.get(1)) {
         (b'?', _) => Step { matched: true, length: 1 },
@@ -164,7 +162,7 @@ fn same(a: u8, b: u8, nocase: bool) -> bool {
     a == b || (nocase && a.eq_ignore_ascii_case(&b))
 }
 
-/// The ends are put in order first and made lower case afterwards.
+/// The ends are ordered first and converted to lower case afterwards.
 fn in_range(first: u8, last: u8, byte: u8, nocase: bool) -> bool {
     let (low, high) = if first as i8 > last as i8 { (last, first) } else { (first, last) };
     let fold = |b: u8| (if nocase { b.to_ascii_lowercase() } else { b }) as i8;
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_for_many_texts_is_the_same() {
+    fn prepared_pattern_matches_like_the_function() {
         let patterns: [&[u8]; 14] = [
             b"", b"*", b"a", b"a*", b"ab*", b"a**", b"a*b", b"a?", b"a[b]", b"a\\*", b"*a", b"a*?",
             b"[", b"\\a*",
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ordinary() {
+    fn ordinary_patterns() {
         for (pattern, text) in [
             ("hello", "hello"),
             ("h?llo", "hallo"),
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corners() {
+    fn corner_cases() {
         assert!(m("", ""));
         assert!(!m("*", "") && !m("**", "") && !m("[^a]", ""));
         assert!(!m("[", "[") && !m("[]", "]") && !m("[]", "x"));
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_patterns_end() {
+    fn hostile_patterns_terminate() {
         let text = "a".repeat(5_000);
         let pattern = format!("{}b", "a*".repeat(900));
         assert!(!m(&pattern, &text));

@@ -1,7 +1,7 @@
-//! The foundation of all other crates, without anything that needs a server.
+//! The foundation of all other crates, independent of the server.
 //!
-//! There are no sockets here, no configuration and no global state. Each module is
-//! one small fact about the machine or about the protocol family:
+//! There are no sockets here, no configuration and no global state. Each module covers one small
+//! fact about the machine or about the protocol:
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,12 +16,12 @@
 //! | [`num`], [`num_format`], [`long_double`] | numbers as text, exactly as clients expect them |
 //! | [`sixbit`] | packed arrays of six-bit registers, with wide instructions where there are any |
 //! | [`slot`], [`crc16`] | hash slots, and the checksum that they are made from |
-//! | [`share`] | where man pages and completions lie |
+//! | [`share`] | the paths of man pages and completions |
 //! | [`words`] | the words of an inline command or a configuration line |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
 //! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], [`crc16`],
-//! [`runs`] and [`sixbit`], which call functions compiled for the present processor.
+//! [`runs`] and [`sixbit`], which call functions compiled for the detected processor.
 
 pub mod bits;
 pub mod cgroup;

@@ -1,4 +1,4 @@
-//! Numbers on which several crates must agree, and how they relate.
+//! Constants on which several crates must agree, and their relations.
 //!
 //! A constant is here when two crates would otherwise each define it. Derived constants are
 //! computed, and relations between constants are asserted at compile time, so that a change that
@@ -38,7 +38,7 @@ pub const MAX_BULK_UNAUTHENTICATED: usize = 16 * 1024;
 /// Length of the ids of servers, replication histories and cluster nodes, in hex digits.
 pub const RUN_ID_LEN: usize = 40;
 
-/// File descriptors kept back from `maxclients`: listeners, logs, snapshot files.
+/// File descriptors reserved from `maxclients`: listeners, logs, snapshot files.
 pub const RESERVED_FDS: u64 = 32;
 
 const _: () = assert!(SLOTS.is_power_of_two() && SHARDS.is_power_of_two());
@@ -52,8 +52,8 @@ const _: () = assert!(INLINE_MAX < MAX_STRING);
 const _: () = assert!(MAX_ARGUMENTS_UNAUTHENTICATED * MAX_BULK_UNAUTHENTICATED < 1024 * 1024);
 const _: () = assert!(MAX_BULK_UNAUTHENTICATED <= INLINE_MAX);
 
-/// The shard of a hash slot: the slot modulo the number of shards, so that even a
-/// node which owns one narrow range of slots spreads over all its shards.
+/// The shard of a hash slot: the slot modulo the number of shards, so that even a node that owns
+/// one narrow range of slots uses all its shards.
 pub const fn shard_of_slot(slot: u16) -> usize {
     slot as usize % SHARDS
 }

@@ -1,10 +1,9 @@
 //! The 80-bit floating point arithmetic of `INCRBYFLOAT` and `HINCRBYFLOAT`, in software.
 //!
-//! Those commands are defined by what a C compiler for x86 does with `long double`:
-//! read a decimal with `strtold`, add, print with `%.17Lf`, drop trailing zeros. The
-//! digits that come out are stored, replicated and shown to clients, so "nearly the
-//! same" is a different database. Rust has no such type, and neither do most other
-//! processors; but the format is simple, so here it is.
+//! Those commands are defined by a C compiler's `long double` on x86: parse a decimal with
+//! `strtold`, add, print with `%.17Lf`, drop trailing zeros. The digits are stored, replicated and
+//! shown to clients, so they must be exactly equal. Rust has no such type, and neither do most
+//! other processors, but the format is simple.
 //!
 //! # The format
 //!
@@ -22,22 +21,21 @@
 //!
 //! # Exactness
 //!
-//! Reading, adding and printing are each correctly rounded, to nearest with ties to
-//! even, which is what the hardware and the C library do. Each has a path in 128-bit
-//! integers for the numbers that people use, and reading and printing have one in
-//! [`Natural`]s for the rest:
+//! Parsing, adding and printing are each correctly rounded, to nearest with ties to even, as the
+//! hardware and the C library do. Each has a fast path in 128-bit integers for ordinary numbers.
+//! Parsing and printing use [`Natural`]s for the rest:
 //!
 //! * Reading `d * 10^-e` with at most 19 digits and `e <= 18`: one 128-bit division
 //!   leaves at least 65 quotient bits, the remainder is the sticky bit.
-//! * Adding: the larger significand is moved to the top of 128 bits; what the
-//!   smaller one loses below them is kept as one sticky bit.
+//! * Adding: the larger significand is moved to the top of 128 bits; bits of the smaller one that
+//!   are lost below them are kept as one sticky bit.
 //! * Printing below 2^64: 17 digits need `significand * 10^17 < 2^121`.
 
 use crate::natural::Natural;
 use crate::num::is_c_space;
 use std::fmt;
 
-/// Longer texts are not numbers, whatever they say: the size of a fixed buffer that
+/// Longer texts are not numbers, whatever they contain: the size of a fixed buffer in Valkey that
 /// became behaviour.
 const MAX_TEXT: usize = 5 * 1024;
 
@@ -89,7 +87,7 @@ pub struct LongDouble {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// `significand * 2^exponent`; see the module's text for the normal form.
+    /// `significand * 2^exponent`; see the module documentation for the normal form.
     Finite {
         significand: u64,
         exponent: i32,
@@ -211,10 +209,10 @@ type Parts = (bool, u64, i32);
 
 fn add_finite(a: Parts, b: Parts) -> LongDouble {
     // The one with the larger exponent first, for a shift to the right of the other.
-    // Zero has the lowest exponent of all.
+    // Zero has the lowest exponent.
     let ((a_negative, a, a_exponent), (b_negative, b, b_exponent)) =
         if a.2 >= b.2 { (a, b) } else { (b, a) };
-    // `a` in bits 62 to 125: room for a carry above, and for what moves out of `b`.
+    // `a` in bits 62 to 125: room for a carry above, and for bits shifted out of `b`.
     const UP: u32 = 62;
     let distance = a_exponent.abs_diff(b_exponent);
     let a = u128::from(a) << UP;
@@ -226,8 +224,8 @@ fn add_finite(a: Parts, b: Parts) -> LongDouble {
     let (negative, sum) = if a_negative == b_negative {
         (a_negative, a + b)
     } else if a >= b {
-        // The lost bits of `b` must still be subtracted: one unit, and the sticky bit says that
-        // this was too much.
+        // The lost bits of `b` must still be subtracted: subtract one unit; the sticky bit records
+        // that this was too much.
         (a_negative, a - b - u128::from(lost))
     } else {
         // `b` is larger only if the exponents are equal, and then nothing was lost.
@@ -246,12 +244,11 @@ fn add_finite(a: Parts, b: Parts) -> LongDouble {
 /// even. `bits` must not be zero.
 fn round(bits: u128, sticky: bool, exponent: i32) -> Kind {
     let length = 128 - bits.leading_zeros() as i32;
-    // Drop so much that 64 bits remain, or more if the exponent would be too low.
+    // Drop bits until 64 remain, or fewer if the exponent would be too low.
     let drop = (length - 64).max(MIN_EXPONENT - exponent);
     let exponent = exponent + drop;
     if drop <= 0 {
-        // Exact, unless a sticky bit were left hanging without the bits above it;
-        // callers with a sticky bit always bring more than 64 bits.
+        // Exact, since callers with a sticky bit always pass more than 64 bits.
         let significand = (bits << -drop) as u64;
         return finish(significand, exponent);
     }
@@ -295,16 +292,16 @@ impl Radix {
     }
 }
 
-/// An unsigned number as written, cut into its parts.
+/// An unsigned number as written, split into its parts.
 struct Literal<'a> {
     whole: &'a [u8],
     fraction: &'a [u8],
-    /// As written, saturated far beyond everything that matters.
+    /// As written, saturated far outside the relevant range.
     exponent: i32,
 }
 
 impl<'a> Literal<'a> {
-    /// Takes the text apart; every byte must be accounted for.
+    /// Splits the text into parts. Every byte must belong to one.
     fn parse(text: &'a [u8], radix: Radix) -> Option<Self> {
         let digits =
             |text: &'a [u8]| text.split_at(text.iter().take_while(|&&b| radix.is_digit(b)).count());
@@ -326,9 +323,8 @@ impl<'a> Literal<'a> {
         Some(Self { whole, fraction, exponent })
     }
 
-    /// All digits from the first that is not zero to the last that is not zero, and
-    /// the exponent that belongs to them if they are read as an integer.
-    /// `step` is how much one digit weighs in the exponent.
+    /// All digits from the first to the last nonzero one, and the exponent if they are read as an
+    /// integer. `step` is the weight of one digit in the exponent.
     fn significant(&self, step: i32) -> (impl Iterator<Item = u8> + Clone + use<'a>, usize, i32) {
         let (whole, fraction) = (self.whole, self.fraction);
         let all = whole.len() + fraction.len();
@@ -337,7 +333,7 @@ impl<'a> Literal<'a> {
         };
         let first = (0..all).find(|&i| digit(i) != b'0').unwrap_or(all);
         let last = (first..all).rfind(|&i| digit(i) != b'0').map_or(first, |i| i + 1);
-        // At most 5 KiB of digits, so none of this comes near the limits of `i32`.
+        // At most 5 KiB of digits, so nothing here comes near the limits of `i32`.
         let scale = whole.len() as i32 - last as i32;
         ((first..last).map(digit), last - first, self.exponent + step * scale)
     }
@@ -347,8 +343,8 @@ impl<'a> Literal<'a> {
         if count == 0 {
             return Some(ZERO);
         }
-        // 31 digits fill 124 bits; of the others only the fact of being there matters,
-        // because the last significant digit is not zero.
+        // 31 digits fill 124 bits. Of further digits only their existence matters, because the last
+        // significant digit is not zero.
         const FIT: usize = 31;
         let bits = digits.take(FIT).fold(0u128, |bits, digit| {
             bits << 4 | u128::from((digit as char).to_digit(16).unwrap_or(0))
@@ -391,15 +387,15 @@ fn small_decimal(integer: u64, exponent: i32) -> Kind {
     if exponent >= 0 {
         return round(u128::from(integer) * power, false, 0);
     }
-    // The dividend fills 128 bits and the divisor fewer than 60, so the quotient has
-    // more than 65 bits: all that rounding needs, with the remainder below them.
+    // The dividend fills 128 bits and the divisor fewer than 60, so the quotient has more than 65
+    // bits: enough for rounding, together with the remainder.
     let up = integer.leading_zeros() + 64;
     let dividend = u128::from(integer) << up;
     round(dividend / power, !dividend.is_multiple_of(power), -(up as i32))
 }
 
-/// `number / divisor` as at least 66 quotient bits, whether a remainder is left, and
-/// the exponent of two that belongs to the quotient.
+/// `number / divisor` as at least 66 quotient bits, whether a remainder is left, and the exponent
+/// of two of the quotient.
 fn divide(mut number: Natural, mut divisor: Natural) -> (u128, bool, i32) {
     // Align, so that the first quotient bit is the highest or the one after it.
     let shift = number.bits() as i32 - divisor.bits() as i32;
@@ -423,7 +419,7 @@ fn divide(mut number: Natural, mut divisor: Natural) -> (u128, bool, i32) {
 
 const ZERO: Kind = Kind::Finite { significand: 0, exponent: MIN_EXPONENT };
 
-/// A number that was written as neither zero nor infinite must not become so.
+/// Rejects a rounding to zero or infinity of a number that was written as neither.
 fn nonzero(kind: Kind) -> Option<Kind> {
     match kind {
         Kind::Finite { significand: 0, .. } | Kind::Infinite | Kind::NotANumber => None,

@@ -1,10 +1,10 @@
 //! Natural numbers of any size, with just the operations that [`crate::long_double`]
 //! needs to convert exactly: build from digits, scale, compare, subtract, print.
 //!
-//! Sizes stay small, some 550 limbs for the most extreme input that the protocol
-//! lets through, and such inputs are rare; so the schoolbook methods are right. The
-//! one division that conversion needs yields only 65 bits and is done bit by bit,
-//! which is both shorter and quicker here than general long division.
+//! Sizes stay small, some 550 limbs for the most extreme input that the protocol allows, and such
+//! inputs are rare. So the schoolbook methods suffice. The one division that conversion needs
+//! yields only 65 bits and is done bit by bit, which is both shorter and faster here than general
+//! long division.
 
 use std::cmp::Ordering;
 
@@ -98,8 +98,8 @@ impl Natural {
         }
     }
 
-    /// The 128 bits from the highest one down, that one in the top position, and
-    /// whether any bit below was set. Zero gives zero.
+    /// The 128 bits from the highest set bit down, with that one at the top, and whether any lower
+    /// bit is set. Zero gives zero.
     pub(crate) fn leading_bits(&self) -> (u128, bool) {
         let mut limbs = self.limbs.iter().rev().copied();
         let mut next = || limbs.next().unwrap_or(0);
@@ -111,7 +111,7 @@ impl Natural {
         (top << shift | fill, beyond)
     }
 
-    /// `self /= divisor`; the remainder is returned.
+    /// `self /= divisor`. Returns the remainder.
     fn divide_small(&mut self, divisor: u64) -> u64 {
         let mut remainder = 0u64;
         for limb in self.limbs.iter_mut().rev() {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_go_in_and_come_out() {
+    fn digits_round_trip() {
         for digits in [
             "0",
             "7",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn leading_bits_know_what_they_leave_out() {
+    fn leading_bits_report_omitted_bits() {
         assert_eq!(natural("0").leading_bits(), (0, false));
         assert_eq!(natural("1").leading_bits(), (1 << 127, false));
         let mut number = natural("3");
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(number.leading_bits(), (3 << 126, false));
         number.mul_add(1, 1);
         assert_eq!(number.leading_bits(), (3 << 126, true));
-        // 129 bits: the lowest one is left out.
+        // 129 bits: the lowest one is omitted.
         let mut number = natural("340282366920938463463374607431768211455");
         number.mul_add(2, 1);
         assert_eq!(number.leading_bits(), (u128::MAX, true));

@@ -1,9 +1,9 @@
-//! Numbers as clients write them, read as strictly as they are elsewhere.
+//! Strict parsing of numbers in the forms that clients send.
 //!
-//! The protocol has no numbers, only strings, and which strings count as numbers is
-//! visible behaviour: `INCR` on `" 7"`, `"+7"` or `"07"` is an error, and a value is
-//! stored as an integer only if writing it back gives the same bytes. Every
-//! function here takes bytes, needs no UTF-8, never allocates and never panics.
+//! The protocol has only strings. Which strings count as numbers is visible behaviour: `INCR` on
+//! `" 7"`, `"+7"` or `"07"` is an error, and a value is stored as an integer only if formatting it
+//! gives the same bytes. Every function here takes bytes, needs no UTF-8, never allocates and never
+//! panics.
 //!
 //! | function | for | accepts |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | [`parse_u64`] | the same, without a sign | canonical decimals only |
 //! | [`parse_u64_loose`] | halves of stream ids | also blanks, signs, leading zeros |
 //! | [`parse_f64`] | scores, coordinates | decimals, exponents, infinities |
-//! | [`parse_f64_bound`] | the ends of score ranges | the same and some sloppiness |
+//! | [`parse_f64_bound`] | the ends of score ranges | the same, more leniently |
 //! | [`parse_memory`] | configuration | digits and a unit |
 //!
 //! The 80-bit numbers of `INCRBYFLOAT` are in [`crate::long_double`].
@@ -38,7 +38,7 @@ pub fn parse_u64(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// The sum of decimal digits; `None` for no digits, other bytes, or beyond 64 bits.
+/// The value of decimal digits; `None` for no digits, other bytes, or more than 64 bits.
 fn digits_to_u64(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
@@ -52,9 +52,9 @@ fn digits_to_u64(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// An unsigned integer as C's `strtoull` reads it, which is how both halves of a
-/// stream id have always been read: blanks before it, a sign, leading zeros. A
-/// canonical negative number is refused; any other negative wraps around.
+/// An unsigned integer as C's `strtoull` reads it, which Redis and Valkey use for both halves of a
+/// stream id: blanks before it, a sign, leading zeros. A canonical negative number is refused; any
+/// other negative wraps around.
 pub fn parse_u64_loose(bytes: &[u8]) -> Option<u64> {
     if let Some(canonical) = parse_i64(bytes) {
         return u64::try_from(canonical).ok();
@@ -86,8 +86,8 @@ pub fn parse_f64(bytes: &[u8]) -> Option<f64> {
 
 /// A double as the end of a score range, as in `ZRANGEBYSCORE` after any `(`.
 ///
-/// The same grammar as [`parse_f64`], but out of range means infinity or zero, the
-/// empty text means zero, and whatever follows a NUL byte is ignored. NaN is `None`.
+/// The same grammar as [`parse_f64`], but out of range means infinity or zero, the empty text means
+/// zero, and bytes after a NUL are ignored. NaN is `None`.
 pub fn parse_f64_bound(bytes: &[u8]) -> Option<f64> {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     if end == 0 {
@@ -96,14 +96,14 @@ pub fn parse_f64_bound(bytes: &[u8]) -> Option<f64> {
     read_f64(&bytes[..end]).filter(|value| !value.is_nan())
 }
 
-/// The standard library's grammar is the wanted one; only bytes must become text.
+/// The standard library has the right grammar; only the bytes must become text.
 fn read_f64(bytes: &[u8]) -> Option<f64> {
     read_short_decimal(bytes).or_else(|| std::str::from_utf8(bytes).ok()?.parse().ok())
 }
 
-/// A decimal of up to 15 digits without sign and exponent, which most scores are. Number and
-/// power of ten are exact, so that their quotient is rounded once, as it should be (Clinger, "How
-/// to Read Floating Point Numbers Accurately", PLDI 1990). `None`: not such a one.
+/// A decimal of up to 15 digits without sign and exponent, as most scores are; `None` for others.
+/// Number and power of ten are exact, so their quotient is correctly rounded (Clinger, "How to Read
+/// Floating Point Numbers Accurately", PLDI 1990).
 #[inline]
 fn read_short_decimal(bytes: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =
@@ -136,8 +136,8 @@ fn has_nonzero_mantissa(bytes: &[u8]) -> bool {
 /// An amount of memory: digits and a unit in any case. `k`, `m`, `g` are powers of
 /// 1000, `kb`, `mb`, `gb` powers of 1024, `b` and no unit are bytes.
 ///
-/// No digits at all are 0, as they have always been (`maxmemory ""`). Signs, blanks,
-/// other units, and amounts beyond 64 bits are `None`.
+/// No digits mean 0, as in Valkey (`maxmemory ""`). Signs, blanks, other units, and amounts beyond
+/// 64 bits are `None`.
 pub fn parse_memory(bytes: &[u8]) -> Option<u64> {
     let digits = bytes.iter().take_while(|b| b.is_ascii_digit()).count();
     let (digits, unit) = bytes.split_at(digits);
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_decimals_are_read_as_long_ones() {
+    fn short_decimals_parse_like_long_ones() {
         let mut rng = crate::rng::Rng::new(1);
         for _ in 0..200_000 {
             let digits = 1 + rng.next_u64() % 15;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_ranges_are_sloppier() {
+    fn range_bounds_are_parsed_leniently() {
         for (text, value) in [
             ("1e400", f64::INFINITY),
             ("-1e400", f64::NEG_INFINITY),

@@ -1,13 +1,12 @@
-//! Doubles as text, digit for digit as the reference server prints them.
+//! Doubles as text, digit for digit as Valkey prints them.
 //!
-//! A double in a reply (`ZSCORE`, `GEODIST`, RESP3 `,1.5`) should be the shortest
-//! decimal that reads back as the same double, and the reference server gets it
-//! from Grisu2 (Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with
-//! Integers", PLDI 2010). Grisu2 always reads back, but in about one case in a thousand
-//! it is not the shortest or not the closest: 1e23 prints as
-//! `99999999999999990000000`. Clients compare and store these strings, and a
-//! sorted set replicated or dumped through text must not change, so a better
-//! algorithm would be a worse one here, and this module is Grisu2 too.
+//! A double in a reply (`ZSCORE`, `GEODIST`, RESP3 `,1.5`) should be the shortest decimal that
+//! parses to the same double. Valkey uses Grisu2 (Loitsch, "Printing Floating-Point Numbers Quickly
+//! and Accurately with Integers", PLDI 2010). The result of Grisu2 always parses to the same
+//! double, but in about one case in a thousand it is not the shortest or not the closest: 1e23
+//! prints as `99999999999999990000000`. Clients compare and store these strings, and a sorted set
+//! replicated or dumped through text must not change. So this module uses Grisu2 too, although
+//! better algorithms exist.
 //!
 //! # The idea
 //!
@@ -20,10 +19,9 @@
 //!
 //! # The shape of the text
 //!
-//! With `n` digits and the value `digits * 10^k`: integers are written out while that
-//! costs fewer than seven zeros beyond the digits, small fractions down to about
-//! 1e-6; everything else as `d.ddde+xx`. Integers of up to 2^62 never get here, they
-//! are printed as integers.
+//! With `n` digits and the value `digits * 10^k`: integers are written out while that takes fewer
+//! than seven zeros after the digits, small fractions down to about 1e-6, and everything else as
+//! `d.ddde+xx`. Integers of up to 2^62 are printed as integers before this.
 
 mod powers;
 
@@ -60,8 +58,8 @@ pub fn fmt_f64(value: f64) -> Vec<u8> {
     out
 }
 
-/// As [`fmt_f64`], but without the exception for integers: 1e18 is `1e+18`. Only the digests of
-/// DEBUG want this.
+/// Like [`fmt_f64`], but without the exception for integers: 1e18 is `1e+18`. Only the digests of
+/// DEBUG use it.
 pub fn fmt_f64_shortest(value: f64) -> Vec<u8> {
     if value.is_finite() && value != 0.0 {
         let mut out = Vec::with_capacity(MAX_F64_TEXT);
@@ -104,7 +102,7 @@ impl Digits {
     fn write(&self, out: &mut Vec<u8>) {
         let digits = &self.digits[..self.count];
         let count = self.count as i32;
-        // Where the first digit stands: the exponent of scientific notation.
+        // The position of the first digit: the exponent of scientific notation.
         let leading = self.exponent + count - 1;
         if self.exponent >= 0 && leading < count + 7 {
             out.extend_from_slice(digits);
@@ -131,9 +129,9 @@ impl Digits {
         }
     }
 
-    /// Of a number below 1000 with up to three decimals, which most scores with a fraction are;
-    /// `None`: not such a one. A division that is rounded once says which decimal a double is, and
-    /// a test says that Grisu2 agrees on all of them.
+    /// The digits of a number below 1000 with up to three decimals, as most scores with a fraction
+    /// are; `None` for others. A division that rounds once finds the decimal. A test checks that
+    /// Grisu2 agrees on all of them.
     fn of_short(value: f64) -> Option<Self> {
         if value >= 1000.0 {
             return None;
@@ -163,7 +161,7 @@ impl Digits {
         let upper = upper.times(power);
         let lower = lower.times(power);
         let mut digits = Self { digits: [0; 18], count: 0, exponent: -decimal_exponent };
-        // One unit inwards at both ends makes up for the rounding of the products.
+        // Moving both ends inwards by one unit compensates the rounding of the products.
         let top = upper.significand - 1;
         digits.generate(
             top,
@@ -194,7 +192,7 @@ impl Digits {
                 return;
             }
         }
-        // After the point everything is scaled by ten per digit, the distance too.
+        // After the point every digit scales the values by ten, including the distance.
         let mut scale = 1u64;
         loop {
             fraction *= 10;
@@ -217,8 +215,8 @@ impl Digits {
         }
     }
 
-    /// Lowers the last digit, worth `unit`, while the result stays inside and comes
-    /// closer to the value. `rest` is how far the digits so far lie below the top.
+    /// Lowers the last digit, worth `unit`, while the result stays within the bounds and comes
+    /// closer to the value. `rest` is the distance of the digits so far below the top.
     fn round_last(&mut self, width: u64, mut rest: u64, unit: u64, distance: u64) {
         while rest < distance
             && width - rest >= unit
@@ -281,8 +279,8 @@ fn neighbourhood(value: f64) -> (Float, Float, Float) {
 /// A power of ten that brings a normalized number with this exponent to an exponent
 /// from -60 to -32, and the power's decimal exponent.
 ///
-/// Often two entries would do. Which one is taken shows in the last digit of some
-/// results, so the estimate from which the search starts is part of the behaviour.
+/// Often two entries would do. The choice affects the last digit of some results, so the estimate
+/// at which the search starts is part of the behaviour.
 fn cached_power(exponent: i32) -> (Float, i32) {
     const LOG10_OF_2: f64 = 0.301_029_995_663_981_14;
     let estimate = (-f64::from(exponent + POWERS.len() as i32) * LOG10_OF_2) as i32;
@@ -311,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_leads_to_the_same_place() {
+    fn short_path_matches_grisu2() {
         let written = |digits: Digits| {
             let mut out = Vec::new();
             digits.write(&mut out);
@@ -327,9 +325,9 @@ mod tests {
         }
     }
 
-    /// Recorded from the reference server.
+    /// Recorded from Valkey.
     #[test]
-    fn as_the_reference_server_prints() {
+    fn prints_like_valkey() {
         for (value, expected) in [
             (3.0, "3"),
             (0.0, "0"),
@@ -367,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_reads_back_and_fits() {
+    fn every_text_round_trips_and_fits() {
         let mut rng = Rng::new(6);
         for _ in 0..300_000 {
             let value = f64::from_bits(rng.next_u64());
@@ -377,7 +375,7 @@ mod tests {
                 assert!(text.len() <= MAX_F64_TEXT, "{text}");
             }
         }
-        // All powers of two, where the interval is lopsided, and their neighbours.
+        // All powers of two, where the interval is asymmetric, and their neighbours.
         for exponent in 0..0x7ffu64 {
             for nearby in [0, 1, (1 << 52) - 1] {
                 let value = f64::from_bits(exponent << 52 | nearby);
@@ -386,9 +384,9 @@ mod tests {
         }
     }
 
-    /// The table is data; this derives it again. A power `10^k` is right if its distance
-    /// to `significand * 2^exponent` is at most half a unit, which is compared exactly
-    /// after both sides are made integers.
+    /// Derives the table again. A power `10^k` is right if its distance to
+    /// `significand * 2^exponent` is at most half a unit. The comparison is exact, after both sides
+    /// are made integers.
     #[test]
     fn the_table_is_correctly_rounded() {
         for (index, &(significand, exponent)) in POWERS.iter().enumerate() {

@@ -1,9 +1,8 @@
-//! Randomness: a fast generator with a seed, and bytes that cannot be guessed.
+//! Random numbers: a fast seeded generator, and unpredictable bytes.
 //!
-//! The two must not be confused. [`Rng`] picks victims for eviction, members for
-//! `SPOP`, levels and samples; it is reproducible from its seed so that a failing
-//! simulation can be run again, and it is not secret. [`os_random`] is for run ids,
-//! hash seeds and generated passwords.
+//! The two must not be confused. [`Rng`] picks victims for eviction, members for `SPOP`, levels and
+//! samples. It is reproducible from its seed, so that a failing simulation can be run again, and it
+//! is not secret. [`os_random`] is for run ids, hash seeds and generated passwords.
 //!
 //! [`Rng`] is xoshiro256++ (Blackman and Vigna, "Scrambled Linear Pseudorandom
 //! Number Generators", 2019): 32 bytes of state, about 1 ns a number, passes the
@@ -20,13 +19,13 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The stream that belongs to `seed`; the same on every machine.
+    /// The generator of `seed`; the same on every machine.
     pub fn new(seed: u64) -> Self {
         let mut mix = seed;
         Self { state: std::array::from_fn(|_| split_mix(&mut mix)) }
     }
 
-    /// A generator with a seed of its own from the operating system.
+    /// A generator with a seed from the operating system.
     pub fn from_os() -> Self {
         Self::new(seed_from_os())
     }
@@ -47,7 +46,7 @@ impl Rng {
         if bound == 0 {
             return 0;
         }
-        // Numbers below this remainder would be reached once more often than others.
+        // Without this rejection, small results would be slightly more frequent.
         let unfair = bound.wrapping_neg() % bound;
         loop {
             let wide = u128::from(self.next_u64()) * u128::from(bound);
@@ -82,7 +81,7 @@ pub fn seed_from_os() -> u64 {
 /// Fills `out` with unpredictable bytes from the operating system.
 ///
 /// # Errors
-/// Those of opening and reading `/dev/urandom`, as in a chroot without devices.
+/// Those of opening and reading `/dev/urandom`, for example in a chroot without devices.
 pub fn os_random(out: &mut [u8]) -> io::Result<()> {
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, out)
 }
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn below_is_in_range_and_reaches_everything_evenly() {
+    fn below_is_uniform_within_its_range() {
         let mut rng = Rng::new(42);
         assert_eq!(rng.below(0), 0);
         assert_eq!(rng.below(1), 0);
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_gives_different_answers() {
+    fn os_random_differs_between_calls() {
         assert_ne!(seed_from_os(), seed_from_os());
         let (mut a, mut b) = ([0u8; 20], [0u8; 20]);
         os_random(&mut a).unwrap();

@@ -1,4 +1,4 @@
-//! Runs of equal registers, as sparse HyperLogLogs have them: passed a block of bytes at a time.
+//! Runs of equal registers of sparse HyperLogLogs, skipped a block of bytes at a time.
 //!
 //! ```text
 //!  00nnnnnn            n+1 registers     a run in one byte
@@ -6,61 +6,61 @@
 //!  1.....nn            n+1 registers     in one
 //! ```
 //!
-//! Finding a register takes the sum of all runs before it. Run by run that is a chain of guesses,
-//! of which half are wrong where the lengths are mixed. With AVX2 the registers of 32 bytes are
-//! added up without a guess. Processors that do not have it pass nothing here: the caller goes from
-//! run to run anyway. In the block where the sum is reached, sums up to each byte show the run,
-//! without a guess as well; only a run at the edge of a block is left to the caller.
+//! Finding a register needs the sum of all runs before it. Run by run that is a chain of
+//! predictions, half of which are wrong if lengths are mixed. AVX2 sums the registers of 32 bytes
+//! without branches. Without AVX2 nothing is skipped here, and the caller walks run by run. In the
+//! block that reaches the sum, prefix sums locate the run, again without branches. Only a run at
+//! the edge of a block is left to the caller.
 //!
-//! `unsafe` is here for the instructions alone.
+//! `unsafe` is only used for the instructions.
 
 use crate::sixbit::is_wide;
 
-/// A place between two runs: bytes before it, and registers.
+/// A position between two runs: the bytes and the registers before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
     pub at: usize,
     pub registers: usize,
 }
 
-/// The passed part.
+/// The skipped part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// The run that covers the register begins here or later. It may be one byte after the last
-    /// one, where the second byte of a run is missing.
+    /// one, if the second byte of a run is missing.
     pub to: Between,
-    /// The last run before `to` begins here or later; the beginning, if nothing was passed.
+    /// The last run before `to` begins here or later; the beginning if nothing was skipped.
     pub before: Between,
 }
 
 /// The run that covers a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covering {
-    /// Where it begins, and its first register.
+    /// The offset where it begins, and its first register.
     pub begin: Between,
-    /// Bytes.
+    /// Its length in bytes.
     pub size: usize,
-    /// Registers.
+    /// Its length in registers.
     pub len: usize,
-    /// Where the run before it begins.
+    /// The offset where the run before it begins.
     pub before: Between,
 }
 
-/// How far [`find`] has come.
+/// The result of [`find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Found(Covering),
-    /// The caller must take the rest run by run.
+    /// The caller must walk the rest run by run.
     Passed(Passed),
 }
 
-/// Looks for the run that covers the register at `index`, as far as that can be done quickly. A
-/// byte that is missing at the end counts as zero. O(bytes).
+/// Searches the run that covers the register at `index`, as far as that can be done quickly. A
+/// missing byte at the end counts as zero. O(bytes).
 #[inline]
 pub fn find(runs: &[u8], index: usize) -> Way {
     #[cfg(target_arch = "x86_64")]
     if runs.len() >= wide::BLOCK && is_wide() && is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor has POPCNT, and AVX2: `is_wide` has asked.
+        // SAFETY: `is_wide` has checked that the processor has POPCNT and AVX2.
         return unsafe { wide::find(runs, index) };
     }
     let _ = (runs, index);
@@ -98,7 +98,7 @@ mod wide {
             passed = Passed { to, before: passed.to };
             (from, begins_inside) = (end, taken.ends_inside);
         }
-        // The last few bytes are looked at together with passed bytes before them.
+        // The last few bytes are processed together with already skipped bytes before them.
         if !rest.is_empty()
             && let Some(block) = runs.last_chunk()
         {
@@ -116,15 +116,15 @@ mod wide {
     struct Taken {
         skip: usize,
         begins_inside: bool,
-        /// Of each byte what counts once: two bits of values, six of few zeros, all of a second
-        /// byte.
+        /// The part of each byte that counts once: two bits of values, six of few zeros, all of a
+        /// second byte.
         once: __m256i,
-        /// The part that counts 256 times: six bits of the first of two.
+        /// The part that counts 256 times: six bits of the first byte of two.
         often: __m256i,
-        /// The first bytes of two, and the second ones.
+        /// The first bytes of two-byte runs, and the second ones.
         twos: u32,
         seconds: u32,
-        /// The last run has its second byte in the next block.
+        /// Whether the last run has its second byte in the next block.
         ends_inside: bool,
     }
 
@@ -133,7 +133,7 @@ mod wide {
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn apart(block: &[u8; BLOCK], skip: usize, begins_inside: bool) -> Taken {
-            // SAFETY: the array has the 32 bytes that are read; there is no alignment to keep.
+            // SAFETY: the array has the 32 bytes that are read. No alignment is required.
             let bytes = unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
             // As signed numbers, those that begin with 01 are above 63 and those that begin with 1
             // below 0.
@@ -158,7 +158,7 @@ mod wide {
             }
         }
 
-        /// How many registers they mean, each byte for itself, if none is skipped.
+        /// The number of registers of all bytes, if none is skipped.
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn registers(&self) -> usize {
@@ -167,18 +167,18 @@ mod wide {
             let halves =
                 _mm_add_epi64(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
             let sum = _mm_cvtsi128_si64(halves) + _mm_extract_epi64::<1>(halves);
-            // And one for each run.
+            // Plus one for each run.
             let runs = BLOCK as u32 - self.seconds.count_ones();
             sum.cast_unsigned() as usize + runs as usize
         }
 
-        /// The run that covers the register at `index`, if it and the run before it are wholly in
-        /// this block. The block begins at `from.at`, and `from.registers` precede its part that is
+        /// The run that covers the register at `index`, if it and the run before it are entirely in
+        /// this block. The block begins at `from.at`, and `from.registers` precede the part that is
         /// not skipped.
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn covering(&self, from: Between, index: usize) -> Option<Covering> {
-            // So that a run more is still less than what sums stop at.
+            // The limit keeps a sum with one more run below the saturation of sums.
             let index =
                 u16::try_from(index - from.registers).ok().filter(|index| *index < 1 << 15)?;
             let sums = self.sums();
@@ -198,12 +198,12 @@ mod wide {
             Some(Covering { begin: between(begin), size, len, before: between(before) })
         }
 
-        /// The registers up to each byte that is not skipped.
+        /// The number of registers up to each byte that is not skipped.
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn sums(&self) -> Sums {
             let skipped = spread(!(u32::MAX << self.skip));
-            // A byte less 255 is one more: all but second bytes have one of these.
+            // A byte minus 255 is one more: all but second bytes have one of these.
             let less = _mm256_andnot_si256(spread(self.seconds), _mm256_set1_epi8(-1));
             let once = _mm256_andnot_si256(skipped, _mm256_sub_epi8(self.once, less));
             let often = _mm256_andnot_si256(skipped, self.often);
@@ -218,8 +218,7 @@ mod wide {
             let high = _mm256_adds_epu16(high, last);
             let mut before = [0; BLOCK + 1];
             let (first, second) = before[1..].split_at_mut(BLOCK / 2);
-            // SAFETY: both halves have the 32 bytes that are written; there is no alignment to
-            // keep.
+            // SAFETY: both halves have the 32 bytes that are written. No alignment is required.
             unsafe {
                 _mm256_storeu_si256(first.as_mut_ptr().cast(), low);
                 _mm256_storeu_si256(second.as_mut_ptr().cast(), high);
@@ -228,8 +227,8 @@ mod wide {
         }
     }
 
-    /// The registers up to each byte of a block, with it and before it. Sums that do not fit stop
-    /// at the highest.
+    /// The numbers of registers up to each byte of a block, including and excluding it. Sums
+    /// saturate at the maximum.
     struct Sums {
         low: __m256i,
         high: __m256i,
@@ -237,7 +236,7 @@ mod wide {
     }
 
     impl Sums {
-        /// The first byte with which there are more than `registers`.
+        /// The first byte at which the sum exceeds `registers`.
         #[inline]
         #[target_feature(enable = "avx2,popcnt")]
         fn first_above(&self, registers: u16) -> Option<usize> {
@@ -245,40 +244,41 @@ mod wide {
             let zero = _mm256_setzero_si256();
             let below = |sums| _mm256_cmpeq_epi16(_mm256_subs_epu16(sums, registers), zero);
             let both = _mm256_packs_epi16(below(self.low), below(self.high));
-            // Packing takes from both by turns, eight bytes at a time.
+            // Packing takes eight bytes from each in turn.
             let both = _mm256_permute4x64_epi64::<0b11_01_10_00>(both);
             let below = _mm256_movemask_epi8(both).cast_unsigned();
             (below != u32::MAX).then_some(below.trailing_ones() as usize)
         }
     }
 
-    /// The sums of these sixteen up to each of them.
+    /// The prefix sums of these sixteen.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn up_to(each: __m256i) -> __m256i {
         let two = _mm256_adds_epu16(each, _mm256_slli_si256::<2>(each));
         let four = _mm256_adds_epu16(two, _mm256_slli_si256::<4>(two));
         let eight = _mm256_adds_epu16(four, _mm256_slli_si256::<8>(four));
-        // So far the upper eight don't know of the lower ones.
+        // So far the upper eight exclude the lower ones.
         let lower = last_of_eight(_mm256_permute2x128_si256::<0x08>(eight, eight));
         _mm256_adds_epu16(eight, lower)
     }
 
-    /// Replaces the lower eight by the last of them, and likewise the upper ones.
+    /// Replaces the lower eight with the last of them, and likewise the upper ones.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn last_of_eight(each: __m256i) -> __m256i {
         _mm256_shuffle_epi8(each, _mm256_set1_epi16(0x0f0e))
     }
 
-    /// Which bytes are the second ones of runs, if these `look` like the first of two, as a second
-    /// one may itself, and the one at `begins_inside`, if any, is one whose first is not seen.
-    /// Returns whether the next block begins with one.
+    /// Which bytes are the second ones of runs. `look` marks the bytes that look like the first of
+    /// two, which a second one may do as well. The one at `begins_inside`, if any, is a second byte
+    /// whose first is not in the block. Returns whether the next block begins with a second byte.
     ///
-    /// In a row of several, every other one is a first byte, from the first on. Adding the
-    /// beginning of a row of ones to the row carries past its end, so that rows that begin at odd
-    /// places leave another mark than those at even ones, without a look at any of them (Langdale
-    /// and Lemire, "Parsing Gigabytes of JSON per Second", 2019, section 3.1.1, of backslashes).
+    /// In a row of several, every other one is a first byte, starting with the first. Adding the
+    /// beginning of a row of ones to the row carries past its end, so rows that begin at odd
+    /// positions leave another mark than those at even ones, without examining any of them
+    /// (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019, section 3.1.1, for
+    /// backslashes).
     #[inline]
     fn second_bytes(look: u32, begins_inside: u32) -> (u32, bool) {
         const EVEN: u32 = 0x5555_5555;
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// From one place between runs to the next.
+    /// From one position between runs to the next.
     fn next(runs: &[u8], from: Between) -> Between {
         let byte = runs[from.at];
         let (size, len) = match byte >> 6 {
@@ -334,7 +334,8 @@ mod tests {
         let (mut far, mut found) = (0, 0);
         for round in 0..4000 {
             let len = below(&mut rng, 200);
-            // Any bytes, bytes that all look like the first of two, and such as HyperLogLogs have.
+            // Random bytes, bytes that all look like the first of two, and bytes as in
+            // HyperLogLogs.
             let runs: Vec<u8> = (0..len)
                 .map(|at| match round % 4 {
                     0 => rng.below(256) as u8,
@@ -367,7 +368,7 @@ mod tests {
                 let nth = nth.unwrap_or_else(|| panic!("{passed:?} is inside of a run: {runs:?}"));
                 assert!(all.contains(&passed.before));
                 assert!(passed.to.at == 0 || passed.before.at < passed.to.at);
-                // No more than a block is left to pass run by run.
+                // At most a block is left to walk run by run.
                 let left = all[nth..].iter().take_while(|between| between.registers <= index);
                 let left = left.last().map_or(0, |last| last.at - passed.to.at);
                 assert!(left <= 33 || !is_wide(), "{left} bytes left before {index} of {runs:?}");

@@ -1,11 +1,11 @@
-//! Where man pages and shell completions lie below a folder like `/usr/local/share`, where shells
-//! and `man` look for them by themselves.
+//! The paths of man pages and shell completions below a folder like `/usr/local/share`, where `man`
+//! and shells find them.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A shell that completes words.
+/// A shell that supports completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     Bash,
@@ -13,12 +13,12 @@ pub enum Completion {
     Fish,
 }
 
-/// The place of the manual page `name` in `section`.
+/// The path of the manual page `name` in `section`.
 pub fn man_page(section: u8, name: &str) -> PathBuf {
     PathBuf::from(format!("man/man{section}/{name}.{section}"))
 }
 
-/// The place of the completions of the program `name`.
+/// The path of the completions of the program `name`.
 pub fn completion(shell: Completion, name: &str) -> PathBuf {
     match shell {
         Completion::Bash => format!("bash-completion/completions/{name}"),
@@ -28,10 +28,10 @@ pub fn completion(shell: Completion, name: &str) -> PathBuf {
     .into()
 }
 
-/// Writes files at their places below `root` and answers their paths.
+/// Writes files to their paths below `root`. Returns the paths.
 ///
 /// # Errors
-/// Those of creating folders and writing files; those before it are written then.
+/// Those of creating folders and writing files. Earlier files are already written then.
 pub fn write(root: &Path, files: &[(PathBuf, String)]) -> io::Result<Vec<PathBuf>> {
     let one = |(place, text): &(PathBuf, String)| {
         let path = root.join(place);

@@ -6,17 +6,17 @@
 //!  open     00......  11......  22......  33......     one byte each, below 64
 //! ```
 //!
-//! This is what the dense form of a HyperLogLog is made of. Merging and storing many of them means
-//! opening and packing 16384 registers each time, so both are done in two ways that give the same
-//! bytes: with AVX2 32 registers at a time where the processor has it, and eight at a time in a
-//! 64-bit word everywhere. [`set_wide`] takes the wide way out of use, so that a test can compare.
+//! The dense form of a HyperLogLog is such an array. Merging and storing many of them opens and
+//! packs 16384 registers each time, so both have two implementations with the same result: with
+//! AVX2 32 registers at a time, if the processor has it, and eight at a time in a 64-bit word
+//! everywhere. [`set_wide`] disables the wide one, so that a test can compare.
 //!
-//! `unsafe` is here for the instructions alone; every access to memory goes through a slice whose
-//! length was checked.
+//! `unsafe` is only used for the instructions. Every memory access goes through a slice of checked
+//! length.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Registers of an array.
+/// The number of registers of an array.
 pub const REGISTERS: usize = 1 << 14;
 
 /// Bytes of a packed array.
@@ -28,7 +28,7 @@ pub type Packed = [u8; PACKED];
 /// An array with a byte for each register.
 pub type Open = [u8; REGISTERS];
 
-/// Whether the wide instructions may be used where there are any.
+/// Whether the wide instructions may be used if the processor has them.
 static ALLOWED: AtomicBool = AtomicBool::new(true);
 
 /// Whether the wide instructions are in use.
@@ -40,7 +40,7 @@ pub fn is_wide() -> bool {
     there && ALLOWED.load(Relaxed)
 }
 
-/// Allows or forbids the wide instructions, for the whole process. Results are the same.
+/// Allows or forbids the wide instructions for the whole process. Results are the same.
 pub fn set_wide(allowed: bool) {
     ALLOWED.store(allowed, Relaxed);
 }
@@ -70,23 +70,23 @@ pub fn set(packed: &mut Packed, at: usize, value: u8) {
     packed[byte..byte + 3].copy_from_slice(&three.to_le_bytes()[..3]);
 }
 
-/// Raises each register of `open` to the highest of those of `all` where it is lower. O(arrays);
-/// cheaper than with one after the other, since `open` is gone through once.
+/// Raises each register of `open` to the maximum of those of `all`. O(arrays). Cheaper than one
+/// call for each array, since `open` is written once.
 pub fn raise(open: &mut Open, all: &[&Packed]) {
     #[cfg(target_arch = "x86_64")]
     if is_wide() {
-        // SAFETY: `is_wide` has seen that the processor has AVX2.
+        // SAFETY: `is_wide` has checked that the processor has AVX2.
         unsafe { wide::raise(open, all) };
         return;
     }
     narrow::raise(open, all);
 }
 
-/// Packs `open`, of which each register is below 64.
+/// Packs `open`, whose registers must be below 64.
 pub fn pack(open: &Open, packed: &mut Packed) {
     #[cfg(target_arch = "x86_64")]
     if is_wide() {
-        // SAFETY: `is_wide` has seen that the processor has AVX2.
+        // SAFETY: `is_wide` has checked that the processor has AVX2.
         unsafe { wide::pack(open, packed) };
         return;
     }
@@ -103,7 +103,7 @@ mod narrow {
         }
     }
 
-    /// As [`raise`], for parts of one array.
+    /// Like [`raise`], for parts of one array.
     pub fn raise_parts(open: &mut [u8], packed: &[u8]) {
         for (to, from) in open.chunks_exact_mut(8).zip(packed.chunks_exact(6)) {
             let mut word = [0; 8];
@@ -118,7 +118,7 @@ mod narrow {
         pack_parts(open, packed);
     }
 
-    /// As [`pack`], for parts of arrays.
+    /// Like [`pack`], for parts of arrays.
     pub fn pack_parts(open: &[u8], packed: &mut [u8]) {
         for (from, to) in open.chunks_exact(8).zip(packed.chunks_exact_mut(6)) {
             let word = u64::from_le_bytes(from.try_into().expect("eight bytes"));
@@ -133,7 +133,7 @@ mod narrow {
         (x & 0x003f_003f_003f_003f) | (x & 0x0fc0_0fc0_0fc0_0fc0) << 2
     }
 
-    /// The opposite of [`spread`].
+    /// The inverse of [`spread`].
     fn gather(x: u64) -> u64 {
         let x = (x & 0x003f_003f_003f_003f) | (x & 0x3f00_3f00_3f00_3f00) >> 2;
         let x = (x & 0x0000_0fff_0000_0fff) | (x & 0x0fff_0000_0fff_0000) >> 4;
@@ -150,11 +150,11 @@ mod wide {
     /// Registers of a step, and their packed bytes.
     const STEP: usize = 32;
     const BYTES: usize = STEP / 4 * 3;
-    /// A half of a step is read and written as 16 bytes, of which 12 are meant: the last step would
-    /// go over the end by four bytes and is left to the narrow way.
+    /// A half of a step is read and written as 16 bytes, of which 12 are used. The last step would
+    /// exceed the end by four bytes and is left to the narrow code.
     const STEPS: usize = REGISTERS / STEP - 1;
 
-    /// Steps that are raised together, so that the arrays are changed less often.
+    /// Steps that are raised together, so that the array is written less often.
     const GROUP: usize = 2;
 
     const _: () = assert!(STEPS * BYTES + 4 <= PACKED && PACKED.is_multiple_of(BYTES));
@@ -163,14 +163,14 @@ mod wide {
     #[target_feature(enable = "avx2")]
     fn load(from: &[u8]) -> __m128i {
         let from: &[u8; 16] = from.try_into().expect("sixteen bytes");
-        // SAFETY: the array has the 16 bytes that are read; there is no alignment to keep.
+        // SAFETY: the array has the 16 bytes that are read. No alignment is required.
         unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
     }
 
     #[target_feature(enable = "avx2")]
     fn store(to: &mut [u8], value: __m128i) {
         let to: &mut [u8; 16] = to.try_into().expect("sixteen bytes");
-        // SAFETY: the array has the 16 bytes that are written; there is no alignment to keep.
+        // SAFETY: the array has the 16 bytes that are written. No alignment is required.
         unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
     }
 
@@ -179,15 +179,15 @@ mod wide {
         _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
     }
 
-    /// The highest of each register is found before they are moved apart to a byte each. A half of
-    /// a lane of 32 bits holds two registers, and a part of a third:
+    /// The maximum of each register is computed before they are spread to a byte each. A half of a
+    /// lane of 32 bits holds two registers and a part of a third:
     ///
     /// ```text
     ///   33333322 2222....   high half, from the second and third byte
     ///   ....1111 11000000   low half, from the first and second byte
     /// ```
     ///
-    /// With the even ones alone, or the odd ones alone, halves compare as the registers do.
+    /// With only the even ones, or only the odd ones, halves compare like the registers.
     #[target_feature(enable = "avx2")]
     pub fn raise(open: &mut Open, all: &[&Packed]) {
         let halves = _mm_setr_epi8(0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11);
@@ -195,7 +195,7 @@ mod wide {
         let evens = _mm256_set1_epi32(0x03f0_003f);
         let odds = _mm256_set1_epi32(0xfc00_0fc0_u32.cast_signed());
         for group in 0..STEPS.div_ceil(GROUP) {
-            // The last group begins early enough to be whole: to raise twice does no harm.
+            // The last group begins early enough to be complete: raising twice is harmless.
             let first = (group * GROUP).min(STEPS - GROUP);
             let mut even = [_mm256_setzero_si256(); GROUP];
             let mut odd = even;
@@ -284,9 +284,9 @@ mod tests {
         assert_eq!(packed, all);
     }
 
-    /// Both ways against the plain definition, and so against each other.
+    /// Compares both implementations with the plain definition.
     #[test]
-    fn both_ways_are_the_same() {
+    fn wide_and_narrow_code_agree() {
         let mut rng = Rng::new(2);
         for _ in 0..20 {
             let (open, other) = (random(&mut rng), random(&mut rng));

@@ -1,13 +1,13 @@
-//! From a key to its hash slot.
+//! Maps a key to its hash slot.
 //!
 //! The slot of a key is `CRC16(key) mod 16384`, except that a key with a *hash tag*, a non-empty
 //! `{...}`, is hashed by the bytes between its first `{` and the first `}` after it, so that
 //! clients can force keys together. The CRC is the XMODEM one: polynomial 0x1021, start 0, most
 //! significant bit first.
 //!
-//! The shard of a key comes from its slot, so this runs for every key of every
-//! command. Whether there is any `{` at all is found in the same pass as the CRC; only
-//! the rare key with a brace is looked at again.
+//! A key's shard follows from its slot, so this runs for every key of every command. The same pass
+//! computes the CRC and finds whether there is any `{`. Only the rare key with a brace needs a
+//! second pass.
 
 use crate::crc16::crc16_and_brace;
 use crate::limits::SLOTS;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_as_the_reference_server_gives_them() {
+    fn slots_match_valkey() {
         for (key, slot) in [
             ("foo", 12_182),
             ("", 0),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_wherever_they_stand() {
+    fn finds_tags_at_every_position() {
         for (key, tag) in [
             ("{a}", "a"),
             ("{}a", "{}a"),
@@ -69,12 +69,12 @@ mod tests {
         ] {
             assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
         }
-        // A brace is noticed at every offset of a word and of the tail.
+        // A brace is found at every offset of a word and of the tail.
         for offset in 0..24 {
             let key = format!("{}{{tag}}{}", "x".repeat(offset), "y".repeat(24 - offset));
             assert_eq!(key_slot(key.as_bytes()), key_slot(b"tag"), "offset {offset}");
         }
-        // Bytes that differ from a brace only in the top bit are no braces.
+        // Bytes that differ from a brace only in the top bit are not braces.
         assert_eq!(key_slot(&[0xfb; 9]), crc16(&[0xfb; 9]) % 16_384);
     }
 }

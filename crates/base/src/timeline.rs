@@ -1,41 +1,40 @@
 //! Unix time that never goes back, the same for all threads.
 //!
-//! Keys expire by wall time, and wall time may step: an administrator sets the clock, or NTP does.
-//! Were it read as it is, a key that was seen to have expired could be back for the next command.
-//! A [`Timeline`] is the monotonic clock moved by an *offset*, which follows the wall:
+//! Keys expire by wall time, which may step when an administrator or NTP sets the clock. Read
+//! directly, it could let a key reappear after a command has seen it expired. A [`Timeline`] is the
+//! monotonic clock shifted by an *offset*, which follows the wall clock:
 //!
 //! ```text
-//!  wall ahead of us    the offset jumps there at once: time goes on from the later moment
-//!  wall behind us      the offset shrinks by an eighth of the time that passes: time goes on, more
-//!                      slowly, until the two agree
+//!  wall ahead of us    the offset jumps there at once: time continues from the later moment
+//!  wall is earlier     the offset shrinks by an eighth of the elapsed time: time continues more
+//!                      slowly until the two agree
 //! ```
 //!
-//! Shrinking in steps is still a step back, by a few milliseconds at a time, so a *floor* that all
+//! Shrinking in steps is still a step back, by a few milliseconds at a time. So a *floor* that all
 //! threads share keeps the latest moment that any thread has seen. The first thread writes it about
 //! once in a millisecond; the others read it.
 //!
-//! How long something has lasted is none of its business: that is what monotonic time is for. Both
-//! clocks are handed in, in microseconds, so that a test need not sleep and a server reads the
-//! cheapest clock.
+//! Durations must be measured with monotonic time instead. Both clocks are parameters, in
+//! microseconds, so a test need not sleep and a server reads the cheapest clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Of the time that passes, the part that the offset may shrink.
+/// The part of the elapsed time by which the offset may shrink.
 const SLEW: i64 = 8;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Timeline {
     /// Microseconds from monotonic to Unix time.
     offset_us: AtomicI64,
-    /// When the offset was renewed last, in monotonic microseconds.
+    /// The last update of the offset, in monotonic microseconds.
     renewed_us: AtomicI64,
-    /// The latest moment that was seen, in Unix milliseconds.
+    /// The latest moment seen, in Unix milliseconds.
     floor_ms: AtomicI64,
 }
 
 impl Timeline {
-    /// A time line that says `wall_us` when monotonic time is `mono_us`.
+    /// A timeline that is at `wall_us` when monotonic time is `mono_us`.
     pub fn new(mono_us: i64, wall_us: i64) -> Self {
         Timeline {
             offset_us: AtomicI64::new(wall_us - mono_us),
@@ -44,7 +43,7 @@ impl Timeline {
         }
     }
 
-    /// Unix time in milliseconds at the monotonic time `mono_us`; never less than any thread got
+    /// Unix time in milliseconds at the monotonic time `mono_us`. Never less than any thread got
     /// before.
     #[inline]
     pub fn at(&self, mono_us: i64) -> i64 {
@@ -56,8 +55,8 @@ impl Timeline {
         now.max(self.floor_ms.fetch_max(now, Ordering::Relaxed))
     }
 
-    /// Compares with the wall; to be called some ten times a second, by one thread. Returns how
-    /// many milliseconds the wall lags, or 0.
+    /// Follows the wall clock. One thread must call it some ten times a second. Returns how many
+    /// milliseconds the wall clock lags, or 0.
     pub fn follow(&self, mono_us: i64, wall_us: i64) -> i64 {
         let passed = mono_us - self.renewed_us.swap(mono_us, Ordering::Relaxed);
         let (have, want) = (self.offset_us.load(Ordering::Relaxed), wall_us - mono_us);
@@ -83,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_forward_is_followed_at_once() {
+    fn follows_a_step_forward_at_once() {
         let line = Timeline::new(0, 5_000 * SECOND);
         assert_eq!(line.follow(SECOND, 9_000 * SECOND), 0);
         assert_eq!(line.at(SECOND), 9_000_000);
     }
 
     #[test]
-    fn a_step_back_is_made_good_slowly_and_time_never_goes_back() {
+    fn follows_a_step_back_slowly_without_going_back() {
         let line = Timeline::new(0, 5_000 * SECOND);
         let mut last = line.at(0);
         let (mut behind, mut steps) = (i64::MAX, 0);
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_sees_less_than_another_has_seen() {
+    fn time_is_monotonic_across_threads() {
         let line = Timeline::new(0, 0);
         let seen = AtomicI64::new(0);
         std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
 //! The CPUs that this process may use, and two settings of a thread: where it runs and its name.
 //!
-//! Two limits hold at once. The affinity mask says *which* CPUs (`taskset`,
-//! cpusets, Kubernetes' static policy); the control group says *how much* CPU time
-//! (`--cpus=2`). The number of threads that can run at the same time is the smaller
-//! of the two, and that is what sizes the default thread pool.
+//! Two limits apply. The affinity mask determines *which* CPUs (`taskset`, cpusets, Kubernetes'
+//! static policy). The control group determines *how much* CPU time (`--cpus=2`). The number of
+//! threads that can run at the same time is the smaller of the two, and sizes the default thread
+//! pool.
 //!
 //! The C library's fixed `cpu_set_t` ends at 1024 CPUs and the kernel refuses a mask
 //! shorter than its own, so the mask grows until the kernel accepts it.
@@ -20,7 +20,7 @@ const CALLER: i32 = 0;
 /// The calling thread's affinity mask.
 ///
 /// # Errors
-/// The kernel's, as where a sandbox forbids the call.
+/// The kernel's, for example where a sandbox forbids the call.
 pub fn affinity() -> io::Result<CpuSet> {
     affinity_of(CALLER)
 }
@@ -28,14 +28,14 @@ pub fn affinity() -> io::Result<CpuSet> {
 /// The affinity mask of any thread on the machine, by its id.
 ///
 /// # Errors
-/// `ESRCH` where there is no such thread (any more), else the kernel's.
+/// `ESRCH` if there is no such thread (any more), else the kernel's.
 pub fn affinity_of(thread: i32) -> io::Result<CpuSet> {
     let mut words = vec![0u64; 16];
     loop {
         let bytes = size_of_val(words.as_slice());
-        // SAFETY: `words` is writable for exactly `bytes` bytes, the kernel writes at
-        // most that many, and any bit pattern is a valid `u64`. The thread's id is only
-        // a number to the kernel, which refuses those that it does not know.
+        // SAFETY: `words` is writable for exactly `bytes` bytes, the kernel writes at most that
+        // many, and any bit pattern is a valid `u64`. The thread's id is only a number to the
+        // kernel, which refuses unknown ones.
         let status = unsafe { libc::sched_getaffinity(thread, bytes, words.as_mut_ptr().cast()) };
         if status == 0 {
             return Ok(CpuSet::from_words(words));
@@ -50,8 +50,8 @@ pub fn affinity_of(thread: i32) -> io::Result<CpuSet> {
     }
 }
 
-/// The CPUs this thread may run on. Where the kernel will not say, as many as the
-/// standard library believes in, counted from 0; never empty.
+/// The CPUs this thread may run on. If the kernel does not report them, as many as the standard
+/// library assumes, counted from 0; never empty.
 pub fn allowed_cpus() -> CpuSet {
     match affinity() {
         Ok(set) if !set.is_empty() => set,
@@ -62,16 +62,16 @@ pub fn allowed_cpus() -> CpuSet {
     }
 }
 
-/// How many threads can usefully run at once: the affinity mask's size or the
-/// control group's allowance rounded up, whichever is smaller; at least 1.
+/// The number of threads that can usefully run at once: the affinity mask's size or the control
+/// group's allowance rounded up, whichever is smaller; at least 1.
 ///
 /// Reads a handful of files; meant for start-up.
 pub fn usable_cpus() -> usize {
     usable_cpus_under(Path::new("/"), allowed_cpus().len())
 }
 
-/// [`usable_cpus`] with the files of another machine: control groups are read below
-/// `root`, and `allowed` stands for the size of the affinity mask.
+/// Like [`usable_cpus`] with the files of another machine: control groups are read below `root`,
+/// and `allowed` replaces the size of the affinity mask.
 pub fn usable_cpus_under(root: &Path, allowed: usize) -> usize {
     let quota = cgroup::cpu_quota(root).map_or(usize::MAX, cgroup::CpuQuota::cpus);
     allowed.min(quota).max(1)
@@ -80,19 +80,19 @@ pub fn usable_cpus_under(root: &Path, allowed: usize) -> usize {
 /// Confines the calling thread to `cpus`. An empty set changes nothing.
 ///
 /// # Errors
-/// `EINVAL` where none of the CPUs exists or is allowed, `EPERM` in some sandboxes.
+/// `EINVAL` if none of the CPUs exists or is allowed, `EPERM` in some sandboxes.
 pub fn set_thread_affinity(cpus: &CpuSet) -> io::Result<()> {
     set_affinity_of(CALLER, cpus)
 }
 
 /// Confines any thread on the machine, by its id. An empty set changes nothing.
 ///
-/// The kernel leaves out without a word what the thread's cpuset does not allow, as long
-/// as something remains; who must know reads [`affinity_of`] afterwards.
+/// The kernel silently drops CPUs that the thread's cpuset does not allow, as long as some remain;
+/// callers can check with [`affinity_of`] afterwards.
 ///
 /// # Errors
-/// `ESRCH` where there is no such thread (any more), `EPERM` where it belongs to another user,
-/// `EINVAL` where none of the CPUs exists or is allowed.
+/// `ESRCH` if there is no such thread (any more), `EPERM` if it belongs to another user, `EINVAL`
+/// if none of the CPUs exists or is allowed.
 pub fn set_affinity_of(thread: i32, cpus: &CpuSet) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -105,11 +105,11 @@ pub fn set_affinity_of(thread: i32, cpus: &CpuSet) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The longest thread name that Linux keeps, in bytes.
+/// The longest thread name that Linux stores, in bytes.
 pub const THREAD_NAME_MAX: usize = 15;
 
-/// Names the calling thread, for `top -H` and crash reports. Longer names are cut at
-/// [`THREAD_NAME_MAX`] bytes, and anything from a NUL on is dropped.
+/// Names the calling thread, for `top -H` and crash reports. Longer names are truncated to
+/// [`THREAD_NAME_MAX`] bytes, and also at a NUL.
 pub fn set_thread_name(name: &str) {
     let mut buffer = [0u8; THREAD_NAME_MAX + 1];
     let length =
@@ -135,10 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_can_be_confined_and_sees_it() {
+    fn confines_the_calling_thread() {
         let all = allowed_cpus();
         assert!(!all.is_empty());
-        // In a thread of its own, so that other tests keep their CPUs.
+        // In a separate thread, so that other tests keep their CPUs.
         std::thread::spawn(move || {
             let first: CpuSet = all.iter().take(1).collect();
             set_thread_affinity(&first).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_can_be_confined_by_its_id() {
+    fn confines_another_thread_by_its_id() {
         let (tell, told) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cut_to_what_the_kernel_keeps() {
+    fn names_are_truncated_to_the_kernels_limit() {
         std::thread::spawn(|| {
             for (name, kept) in [
                 ("io-3", "io-3"),

@@ -7,7 +7,7 @@
 //!
 //! These are the rules of Valkey 9.1. Older servers refuse a closing quote inside a word.
 
-/// The words of `line`. `None` if a quote has no end. O(length of the line).
+/// The words of `line`; `None` if a quote is not closed. O(length of the line).
 pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -19,7 +19,7 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
-/// Reads the word at the start of `rest`; returns it and the rest.
+/// Reads the word at the beginning of `rest`. Returns it and the rest.
 fn one_word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut word = Vec::new();
     while let Some((&byte, after)) = rest.split_first() {
@@ -46,7 +46,7 @@ fn is_leading_space(byte: u8) -> bool {
     ends_word(byte) || matches!(byte, 0x0b | 0x0c)
 }
 
-/// Appends the text after an opening double quote; returns the rest after the closing one.
+/// Appends the text after an opening double quote. Returns the rest after the closing one.
 fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         rest = match rest {
@@ -70,7 +70,7 @@ fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]>
     }
 }
 
-/// As [`double_quoted`], for single quotes.
+/// Like [`double_quoted`], for single quotes.
 fn single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         rest = match rest {
@@ -147,7 +147,7 @@ mod tests {
         check("a#b #c", &["a#b", "#c"]);
     }
 
-    /// The words of these lines in Valkey 9.1; Redis refuses them.
+    /// The words of these lines in Valkey 9.1. Redis refuses the lines.
     #[test]
     fn quotes_may_open_and_close_inside_a_word() {
         check(r#"foo"bar"baz"#, &["foobarbaz"]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_without_end_is_refused() {
+    fn unclosed_quote_is_refused() {
         for line in [r#""a"#, "'a", r#"a""#, "a'", r#""a"b"c"#, r#"a "\"#, r#""a\""#, r"'a\'", "'"]
         {
             assert_eq!(words(line), None, "{line}");

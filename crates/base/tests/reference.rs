@@ -1,8 +1,7 @@
-//! Differential tests: our number and pattern code against a live reference server.
+//! Differential tests: our number and pattern code against a running Valkey server.
 //!
-//! The unit tests hold recorded answers; these ask anew, with tens of thousands of
-//! random inputs each. They need a Valkey 9.1 that may be emptied, so they are ignored
-//! by default:
+//! The unit tests contain recorded results; these compare tens of thousands of random inputs each.
+//! They need a Valkey 9.1 that may be emptied, so they are ignored by default:
 //!
 //! ```text
 //! valkey-server --port 7777 --save "" &
@@ -15,7 +14,7 @@ use weft_base::long_double::add_and_format_long_double;
 use weft_base::rng::Rng;
 use weft_base::{glob, num, num_format, slot};
 
-/// How many random inputs each test tries; the seed is printed on failure by `assert`.
+/// The number of random inputs of each test. `assert` prints the seed on failure.
 const ROUNDS: usize = 60_000;
 
 /// Requests in flight at once.
@@ -29,7 +28,7 @@ struct Reference {
 impl Reference {
     fn connect() -> Self {
         let address = std::env::var("WEFT_REFERENCE").expect("set WEFT_REFERENCE=host:port");
-        let writer = TcpStream::connect(address).expect("the reference server must be running");
+        let writer = TcpStream::connect(address).expect("Valkey must be running");
         let reader = BufReader::new(writer.try_clone().unwrap());
         Self { writer, reader }
     }
@@ -82,7 +81,7 @@ fn pick<'a>(rng: &mut Rng, from: &'a [u8]) -> &'a u8 {
     &from[rng.below(from.len() as u64) as usize]
 }
 
-/// Number-like texts: from ordinary ones to junk, with the extremes well represented.
+/// Texts similar to numbers, from ordinary to invalid, including many extremes.
 fn float_text(rng: &mut Rng) -> Vec<u8> {
     let digits = |rng: &mut Rng, most: u64| -> String {
         let count = 1 + rng.below(most);
@@ -165,7 +164,7 @@ fn scores_agree() {
         for (theirs, text) in reference.ask(&commands).chunks(3).zip(&texts) {
             let shown = text.escape_ascii();
             match (num::parse_f64(text), &theirs[1]) {
-                // A small sorted set keeps zero as an integer, without its sign.
+                // A small sorted set stores zero as an integer, without its sign.
                 (Some(0.0), Reply::Text(_)) => {}
                 (Some(value), Reply::Text(_)) => {
                     assert_eq!(Reply::Text(num_format::fmt_f64(value)), theirs[2], "{shown}");
@@ -235,8 +234,8 @@ fn patterns_agree() {
     }
 }
 
-/// The only command that matches without case and over names we can choose lists
-/// commands, so the texts are limited to command names.
+/// The only command that matches names of our choice without case lists commands, so the texts are
+/// limited to command names.
 #[test]
 #[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn patterns_without_case_agree() {

@@ -1,11 +1,10 @@
-//! The system's allocator, counted: in the place of jemalloc where a sanitizer watches.
+//! The system's allocator with counters: replaces jemalloc under sanitizers.
 //!
-//! A sanitizer sees only what goes through its own allocator, but without an account of memory
-//! there would be no limit to keep and no eviction to watch. So each thread counts what it asks
-//! for and gives back. The names are those of `tikv_jemalloc_ctl`, as far as [`crate::usage`]
-//! uses them.
+//! A sanitizer only checks memory of its own allocator. Without counters, memory limits and
+//! eviction could not be tested there. So each thread counts the bytes that it allocates and frees.
+//! The names are those of `tikv_jemalloc_ctl`, as far as [`crate::usage`] uses them.
 //!
-//! Compiled with `--cfg weft_sanitizer` only (`.ci/sanitize`).
+//! Compiled only with `--cfg weft_sanitizer` (`.ci/sanitize`).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,22 +16,22 @@ thread_local! {
     static DEALLOCATED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What all threads have now, in bytes. Part of the allocator, of which a process has one.
+/// Bytes in use by all threads. Part of the allocator, which is unique in a process.
 static IN_USE: AtomicI64 = AtomicI64::new(0);
 
-/// The allocator itself.
+/// The allocator.
 #[derive(Debug)]
 pub struct Counted;
 
 fn count(taken: usize, given: usize) {
     let add = |cell: &Cell<u64>, n: usize| cell.set(cell.get().wrapping_add(n as u64));
-    // A thread that has ended its variables counts no more.
+    // Skipped once the thread has destroyed its variables.
     let _ = ALLOCATED.try_with(|cell| add(cell, taken));
     let _ = DEALLOCATED.try_with(|cell| add(cell, given));
     IN_USE.fetch_add(taken as i64 - given as i64, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to `System` unchanged, which keeps the contract; counting neither
+// SAFETY: every call goes to `System` unchanged, which keeps the contract. Counting neither
 // allocates nor panics.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -60,14 +59,14 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// As `tikv_jemalloc_ctl::epoch`: these figures are always new.
+/// Like `tikv_jemalloc_ctl::epoch`, but these figures are always current.
 pub mod epoch {
     pub fn advance() -> Result<u64, std::convert::Infallible> {
         Ok(0)
     }
 }
 
-/// As `tikv_jemalloc_ctl::stats`; what is not counted here is as large as what is.
+/// Like `tikv_jemalloc_ctl::stats`. All figures are the bytes in use, since others are not counted.
 pub mod stats {
     macro_rules! figures {
         ($($name:ident),*) => {$(
@@ -82,13 +81,13 @@ pub mod stats {
     figures!(allocated, active, resident, retained, metadata);
 }
 
-/// As `tikv_jemalloc_ctl::thread`.
+/// Like `tikv_jemalloc_ctl::thread`.
 pub mod thread {
     use std::cell::Cell;
     use std::marker::PhantomData;
     use std::thread::LocalKey;
 
-    /// A counter of the thread that asks. As the other it must not leave its thread.
+    /// A counter of the calling thread. Like the original it must not leave its thread.
     #[derive(Clone, Copy, Debug)]
     pub struct ThreadLocal<T: 'static>(&'static LocalKey<Cell<T>>, PhantomData<*const T>);
 

@@ -1,25 +1,26 @@
-//! What a client makes the server hold, beside its connection's buffers: one account for each client.
+//! Memory that a client uses in addition to its connection's buffers: one account for each client.
 //!
 //! ```text
 //!  names, queue of MULTI, watches, waits, subscriptions, prefixes, arguments
-//!        │ set, or a charge that ends with what it is for
+//!        │ set, or a charge that ends with its owner
 //!        ▼
 //!  Holdings: one counter for each kind ─► CLIENT LIST tot-mem, INFO mem_clients_normal,
 //!                                         maxmemory-clients
 //! ```
 //!
-//! Whoever shows or limits a client's memory reads [`Holdings::total`], so a new kind of state is a variant of
-//! [`Holding`] and nothing else. State that the client's session alone changes is *set*, with a plain store.
-//! State that outlives the command that made it, or that another thread drops, carries a [`Charge`], which takes
-//! itself off. The account belongs to the client and not to a thread: it goes along when the connection moves.
+//! CLIENT LIST, INFO and `maxmemory-clients` read [`Holdings::total`], so a new kind of state is
+//! only a variant of [`Holding`]. State that only the client's session changes is *set*, with a
+//! plain store. State that outlives its command, or that another thread drops, has a [`Charge`],
+//! which ends when it is dropped. The account belongs to the client, not to a thread: it moves with
+//! the connection.
 //!
-//! What takes long to take apart is taken apart by the freeing thread (`Bio::release` in the server): a client that
-//! closes with a million watched keys holds nobody up.
+//! The freeing thread (`Bio::release` in the server) drops large state, so closing a client with a
+//! million watched keys delays no other client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of state that a client makes the server hold.
+/// A kind of state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// CLIENT SETNAME and SETINFO.
@@ -28,7 +29,7 @@ pub enum Holding {
     Queue,
     /// WATCH.
     Watches,
-    /// The command of a client that waits, and the lines in which it stands.
+    /// The command of a blocked client, and its entries in wait queues.
     Wait,
     /// Channels, shard channels and patterns.
     Subscriptions,
@@ -42,25 +43,25 @@ impl Holding {
     const COUNT: usize = Holding::Arguments as usize + 1;
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Holdings {
     bytes: [AtomicU64; Holding::COUNT],
 }
 
 impl Holdings {
-    /// What the client holds of one kind, in bytes.
+    /// The client's memory of one kind (bytes).
     pub fn of(&self, kind: Holding) -> u64 {
         self.bytes[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// What the client holds of all kinds, in bytes.
+    /// The client's memory of all kinds (bytes).
     pub fn total(&self) -> u64 {
         self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Sets what the client holds of a kind that has no charges. Called by whoever has the session, or holds
-    /// the lock of that state.
+    /// Sets the memory of a kind without charges. The caller must own the session, or hold the lock
+    /// of that state.
     #[inline]
     pub fn set(&self, kind: Holding, bytes: usize) {
         self.bytes[kind as usize].store(bytes as u64, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl Charge {
         charge
     }
 
-    /// Charges `bytes` in the place of what was charged.
+    /// Replaces the charged bytes with `bytes`.
     pub fn set(&self, bytes: usize) {
         let bytes = bytes as u64;
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
@@ -90,7 +91,7 @@ impl Charge {
         counter.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Takes the charge off before what it is for is gone: the client has given it up.
+    /// Ends the charge before its object is dropped, once the client no longer uses that.
     pub fn release(&self) {
         self.set(0);
     }
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_end_with_what_they_are_for() {
+    fn charges_end_when_dropped() {
         let account = Arc::new(Holdings::default());
         account.set(Holding::Names, 7);
         let one = Charge::new(&account, Holding::Wait, 100);
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(account.of(Holding::Wait), 10);
         drop(one);
         assert_eq!(account.of(Holding::Wait), 10);
-        std::thread::spawn(move || drop(two)).join().expect("it only drops");
+        std::thread::spawn(move || drop(two)).join().expect("drop doesn't panic");
         assert_eq!((account.of(Holding::Wait), account.total()), (0, 7));
     }
 }

@@ -1,14 +1,14 @@
-//! How much memory is used, exactly, at the price of two loads.
+//! The exact memory use of the process, for the price of two loads.
 //!
-//! jemalloc counts, for each thread, the bytes it has handed out and taken back (usable sizes,
-//! so that what is counted is what is held). A thread's net is the difference of the two; what
-//! the process uses is the sum of all nets, whichever thread frees what another allocated.
-//! Threads that execute commands publish their net once per batch, or at once when it has moved
-//! far, and compare against the limit with their own latest figures.
+//! jemalloc counts the bytes that each thread has allocated and freed (usable sizes, so the counts
+//! include rounding). A thread's net is the difference of the two. The process uses the sum of all
+//! nets, whichever thread frees memory of another. Threads that execute commands publish their net
+//! once per batch, or at once when it has changed much, and compare their limit with the sum plus
+//! their own latest change.
 //!
-//! What a thread has published is the thread's own, not that of who counts it. So a part of its work may
-//! count itself (the walk of a snapshot, a piece that is loaded) inside of something that is counted as a
-//! whole, and nothing is counted twice or left out in between.
+//! The published net belongs to the thread, not to a [`ThreadMemory`]. So a part of its work may
+//! count itself (the walk of a snapshot, a loaded piece) inside a larger counted part, and nothing
+//! is counted twice or omitted.
 
 #[cfg(weft_sanitizer)]
 pub mod counted;
@@ -25,26 +25,26 @@ use crate::counted::{epoch, stats, thread};
 #[cfg(not(weft_sanitizer))]
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 
-/// A thread tells the others when its net has moved by this many bytes.
+/// A thread publishes its net when it has changed by this many bytes.
 const STEP: i64 = 16 * 1024;
 
 /// The memory of the process.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Sum of the published nets of all threads that publish, and what was there at start.
+    /// The sum of the published nets of all threads that publish, and the bytes in use at start.
     used: AtomicI64,
     peak: AtomicUsize,
     startup: AtomicUsize,
     peak_time: AtomicI64,
-    /// Bytes of statistics, which grow with what commands are used and are no data: `maxmemory` is
-    /// not about them.
+    /// Bytes of statistics. They grow with the set of used commands and are not data, so
+    /// `maxmemory` excludes them.
     statistics: AtomicUsize,
-    /// What was seen of pages last, and when (monotonic milliseconds).
+    /// The last figures of pages, and their time (monotonic milliseconds).
     pages: Mutex<Option<(i64, Pages)>>,
 }
 
-/// Pages, as the allocator and the kernel count them. To ask costs tens of microseconds and more, with
-/// every arena that there is.
+/// Pages, as the allocator and the kernel count them. Reading them costs tens of microseconds or
+/// more, depending on the number of arenas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pages {
     pub allocator: AllocatorStats,
@@ -52,11 +52,11 @@ pub struct Pages {
     pub resident: u64,
 }
 
-/// Milliseconds for which pages are not counted again: that is how often the reference's cron does.
+/// Milliseconds for which figures of pages are reused: the period of Valkey's cron.
 const PAGES_MS: i64 = 100;
 
 impl Memory {
-    /// Pages as they were at most [`PAGES_MS`] before `now_ms`.
+    /// Figures of pages that are at most [`PAGES_MS`] old at `now_ms`.
     pub fn pages(&self, now_ms: i64) -> Pages {
         let mut seen = self.pages.lock().unwrap_or_else(|p| p.into_inner());
         match *seen {
@@ -70,13 +70,13 @@ impl Memory {
         }
     }
 
-    /// Has the next look at pages count them anew.
+    /// Makes the next call of [`Memory::pages`] read new figures.
     pub fn forget_pages(&self) {
         *self.pages.lock().unwrap_or_else(|p| p.into_inner()) = None;
     }
 
-    /// Remembers what the process uses before it serves, with all that its threads have allocated
-    /// to begin with: the threads' nets count from here.
+    /// Records the bytes in use before the server accepts clients, including the first allocations
+    /// of its threads. The nets of threads count from here.
     pub fn begin(&self) {
         let used = allocated();
         self.startup.store(used, Ordering::Relaxed);
@@ -89,23 +89,22 @@ impl Memory {
         self.used.load(Ordering::Relaxed).max(0) as usize
     }
 
-    /// Another `bytes` are taken by statistics, for as long as the server runs.
+    /// Adds `bytes` of statistics, which stay until the server ends.
     pub fn add_statistics(&self, bytes: usize) {
         self.statistics.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes taken by statistics.
+    /// Bytes of statistics.
     pub fn statistics(&self) -> usize {
         self.statistics.load(Ordering::Relaxed)
     }
 
-    /// Bytes in use before the first client came.
+    /// Bytes in use before the first client connected.
     pub fn startup(&self) -> usize {
         self.startup.load(Ordering::Relaxed)
     }
 
-    /// The most that was ever in use, as far as it was looked at (each cron tick), and when
-    /// (Unix seconds).
+    /// The most bytes ever seen in use (sampled each cron tick), and when (Unix seconds).
     pub fn peak(&self, now_s: i64) -> (usize, i64) {
         let used = self.used();
         if used > self.peak.load(Ordering::Relaxed) {
@@ -120,7 +119,7 @@ impl Memory {
     }
 }
 
-/// Bytes handed out by the allocator, asked of the allocator itself.
+/// Allocated bytes, read from the allocator.
 pub fn allocated() -> usize {
     let _ = epoch::advance();
     stats::allocated::read().unwrap_or(0)
@@ -147,7 +146,7 @@ pub fn allocator_stats() -> AllocatorStats {
     }
 }
 
-/// Counts the rest of this thread's life when it ends: what its variables free is in it.
+/// Publishes the rest of a thread's net when it ends, including memory that its variables free.
 struct Rest(&'static Memory);
 
 impl Drop for Rest {
@@ -156,8 +155,8 @@ impl Drop for Rest {
     }
 }
 
-/// Counts all that this thread does, from here to its end: for threads that come and go, to be called before
-/// anything else, as thread variables are dropped in the opposite order.
+/// Counts all work of this thread until it ends: for short-lived threads. Call it first, since
+/// thread variables are dropped in the opposite order.
 pub fn count_thread(memory: &'static Memory) {
     thread_local! {
         static REST: Cell<Option<Rest>> = const { Cell::new(None) };
@@ -167,7 +166,7 @@ pub fn count_thread(memory: &'static Memory) {
 }
 
 thread_local! {
-    /// The net of this thread that is in the account, or was left out of it; `None`: nobody has begun to count.
+    /// The net of this thread that was published or excluded; `None`: counting has not begun.
     static PUBLISHED: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
@@ -179,7 +178,7 @@ pub struct ThreadMemory {
 }
 
 impl ThreadMemory {
-    /// Counts from here on, or goes on with what has not been published of this thread yet.
+    /// Counts from here on, or continues with the unpublished net of this thread.
     pub fn new() -> Self {
         let memory = ThreadMemory {
             allocated: thread::allocatedp::read().expect("jemalloc counts allocations"),
@@ -190,7 +189,7 @@ impl ThreadMemory {
         memory
     }
 
-    /// Counts from here on: what this thread has allocated before is in the account otherwise.
+    /// Counts from here on: the account includes the earlier allocations of this thread otherwise.
     pub fn from_here() -> Self {
         PUBLISHED.set(None);
         ThreadMemory::new()
@@ -201,19 +200,19 @@ impl ThreadMemory {
         self.allocated.get().wrapping_sub(self.deallocated.get()) as i64
     }
 
-    /// What was not published yet.
+    /// The net that was not published yet.
     #[inline]
     fn moved(&self) -> i64 {
         self.net() - PUBLISHED.get().unwrap_or(0)
     }
 
-    /// Bytes in use, this thread's latest included.
+    /// Bytes in use, including the unpublished net of this thread.
     #[inline]
     pub fn used(&self, memory: &Memory) -> usize {
         (memory.used.load(Ordering::Relaxed) + self.moved()).max(0) as usize
     }
 
-    /// Tells the others of this thread's net. Answers what this has added to the account so far.
+    /// Publishes the net of this thread. Returns the bytes that this value has published so far.
     pub fn publish(&mut self, memory: &Memory) -> i64 {
         let moved = self.moved();
         if moved != 0 {
@@ -224,7 +223,7 @@ impl ThreadMemory {
         self.total
     }
 
-    /// As [`ThreadMemory::publish`], when there is much to tell.
+    /// Like [`ThreadMemory::publish`], if the net has changed much.
     #[inline]
     pub fn publish_if_far(&mut self, memory: &Memory) {
         if self.moved().abs() >= STEP {

@@ -1,9 +1,8 @@
-//! The allocator's switches by name, for MEMORY PURGE and DEBUG MALLCTL.
+//! The allocator's settings by name, for MEMORY PURGE and DEBUG MALLCTL.
 //!
-//! jemalloc's interface is untyped: a name and two buffers. A name may be given a pointer to
-//! call or to write through, and then anybody who may say DEBUG could make the server execute
-//! anything. So numbers are read from every name, but written only to those of a list, and
-//! strings are read only from a list.
+//! jemalloc's interface is untyped: a name and two buffers. Some names take a pointer to call or to
+//! write through, which would let any client with DEBUG execute code. So numbers can be read from
+//! every name, but written only to listed ones, and strings can be read only from listed names.
 
 use std::alloc::Layout;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -11,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use tikv_jemalloc_sys::MALLOCX_TCACHE_NONE;
 
-/// A number of the C library that says why the allocator refused.
+/// An error number of the C library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(c_int);
 
@@ -24,7 +23,7 @@ impl std::fmt::Display for Errno {
 
 impl std::error::Error for Errno {}
 
-/// Names whose value is a number or a switch, all digits in them replaced by `0`.
+/// Names whose value is a number or a switch. Digits in names are replaced by `0`.
 const WRITABLE: [&str; 12] = [
     "arena.0.dirty_decay_ms",
     "arena.0.muzzy_decay_ms",
@@ -53,7 +52,7 @@ const STRINGS: [&str; 9] = [
     "version",
 ];
 
-/// Whether `name` is one of `names`, whatever numbers stand in it.
+/// Whether `name` is one of `names`, whatever numbers it contains.
 fn is_among(name: &[u8], names: &[&str]) -> bool {
     let mut shape = Vec::with_capacity(name.len());
     for byte in name {
@@ -66,19 +65,19 @@ fn is_among(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|known| known.as_bytes() == shape)
 }
 
-/// The sizes that a number or a switch may have, in bytes.
+/// The possible sizes of a number or a switch, in bytes.
 const SIZES: [usize; 3] = [8, 4, 1];
 
-/// Reads the number `name`, and sets it to `new` if one is given. Answers the old value.
+/// Reads the number `name`, and sets it to `new` if given. Returns the old value.
 ///
 /// # Errors
-/// `ENOENT` when there is no such name, or it may not be written; what jemalloc says otherwise.
+/// `ENOENT` when there is no such name, or it must not be written; otherwise jemalloc's error.
 pub fn number(name: &[u8], new: Option<i64>) -> Result<i64, Errno> {
     let c_name = c_name(name)?;
     if new.is_some() && !is_among(name, &WRITABLE) {
         return Err(Errno(libc::ENOENT));
     }
-    // The size is not known: jemalloc says EINVAL to a wrong one.
+    // The size is unknown: jemalloc returns EINVAL for a wrong one.
     for size in SIZES {
         match number_of_size(&c_name, new, size) {
             Err(Errno(libc::EINVAL)) => {}
@@ -94,17 +93,17 @@ fn number_of_size(name: &CStr, new: Option<i64>, size: usize) -> Result<i64, Err
     let mut old_len = size;
     let mut bytes = new.unwrap_or(0).to_le_bytes();
     if size == 1 {
-        // A switch: other bytes than 0 and 1 are no value of C's bool.
+        // A switch: only the bytes 0 and 1 are valid for C's bool.
         bytes[0] = u8::from(new.unwrap_or(0) != 0);
     }
     let (new_at, new_len): (*mut c_void, usize) = match new {
         Some(_) => (bytes.as_mut_ptr().cast(), size),
         None => (ptr::null_mut(), 0),
     };
-    // SAFETY: `name` ends with NUL. `old` is writable for `old_len <= 8` bytes and `bytes`
-    // readable for `new_len <= 8`, which is the most that jemalloc copies. A name that is
-    // written is one of WRITABLE: a number or a switch, and never an address that jemalloc
-    // would follow. Little-endian layout puts the low bytes first, as all supported targets do.
+    // SAFETY: `name` ends with NUL. `old` is writable for `old_len <= 8` bytes and `bytes` is
+    // readable for `new_len <= 8`, the most that jemalloc copies. A written name is one of
+    // WRITABLE: a number or a switch, never an address that jemalloc would follow. The low bytes
+    // come first, since all supported targets are little-endian.
     let status = unsafe {
         tikv_jemalloc_sys::mallctl(
             name.as_ptr(),
@@ -133,8 +132,8 @@ pub fn text(name: &[u8]) -> Result<&'static str, Errno> {
     }
     let mut value: *const c_char = ptr::null();
     let mut len = size_of_val(&value);
-    // SAFETY: `c_name` ends with NUL; `value` is writable for the size of a pointer, which is
-    // what the names of STRINGS have as their value; nothing is written to jemalloc.
+    // SAFETY: `c_name` ends with NUL. `value` is writable for the size of a pointer, which is the
+    // type of the names in STRINGS. Nothing is written to jemalloc.
     let status = unsafe {
         tikv_jemalloc_sys::mallctl(
             c_name.as_ptr(),
@@ -147,25 +146,25 @@ pub fn text(name: &[u8]) -> Result<&'static str, Errno> {
     if status != 0 || value.is_null() {
         return Err(Errno(if status == 0 { libc::ENOENT } else { status }));
     }
-    // SAFETY: the value of every name of STRINGS is a NUL-terminated literal of jemalloc's, or
-    // its copy of the options, neither of which is ever freed.
+    // SAFETY: the value of every name in STRINGS is a NUL-terminated literal of jemalloc or its
+    // copy of the options. Neither is ever freed.
     let value = unsafe { CStr::from_ptr(value) };
     value.to_str().map_err(|_| Errno(libc::EILSEQ))
 }
 
-/// The slab in which an allocation lies, and all slabs of its kind (the same size of allocation, the
-/// same arena) together. Counts are of places for allocations.
+/// The slab of an allocation, and the totals of all slabs of its kind (the same size class and
+/// arena). Counts are places for allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slab {
     pub free: usize,
     pub places: usize,
     pub kind_free: usize,
     pub kind_places: usize,
-    /// The next allocation of its kind goes here.
+    /// Whether the next allocation of its kind comes from this slab.
     pub is_filled_next: bool,
 }
 
-/// What jemalloc's `experimental.utilization.query` writes; see `inspect.h` there.
+/// The result of jemalloc's `experimental.utilization.query`; see `inspect.h` there.
 #[repr(C)]
 #[derive(Default)]
 struct Utilization {
@@ -177,8 +176,8 @@ struct Utilization {
     kind_places: usize,
 }
 
-/// Looks up the slab of an allocation. `None` for one of pages of its own, and where another
-/// allocator than jemalloc is in use. Takes a lock of jemalloc's for a moment.
+/// Finds the slab of an allocation. `None` for an allocation with its own pages, and with another
+/// allocator than jemalloc. Briefly takes a lock of jemalloc.
 pub fn slab_of(at: *const u8) -> Option<Slab> {
     if cfg!(weft_sanitizer) {
         return None;
@@ -186,9 +185,9 @@ pub fn slab_of(at: *const u8) -> Option<Slab> {
     let mut found = Utilization::default();
     let mut len = size_of::<Utilization>();
     let mut address = at;
-    // SAFETY: the name ends with NUL and stands for a question about one address, which is read
-    // from `address`; the answer is six words, for which `found` has room. The address itself is
-    // only looked up: that of memory which jemalloc does not know is answered by zeros.
+    // SAFETY: the name ends with NUL and queries one address, which is read from `address`. The
+    // result is six words, for which `found` has room. The address is only looked up: jemalloc
+    // returns zeros for unknown memory.
     let status = unsafe {
         tikv_jemalloc_sys::mallctl(
             c"experimental.utilization.query".as_ptr(),
@@ -208,26 +207,26 @@ pub fn slab_of(at: *const u8) -> Option<Slab> {
     })
 }
 
-/// To so many bytes all memory is aligned that is not smaller.
+/// Every allocation of at least this many bytes is aligned to it.
 const QUANTUM: usize = 16;
 
-/// Memory of the arena in which the address lies; null if there is none. As the global allocator would give
-/// it, which can free it. Takes locks of jemalloc's for a moment, and does without the thread's cache.
+/// Allocates memory from the arena of the address; null if there is none left. The global allocator
+/// can free it. Briefly takes locks of jemalloc, and bypasses the thread's cache.
 pub fn allocate_beside(layout: Layout, beside: NonNull<u8>) -> *mut u8 {
     let place = match arena_of(beside) {
         Some(arena) => tikv_jemalloc_sys::MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE,
         None => 0,
     };
-    // As the global allocator does, which tells the size alone when it frees what needs no more.
+    // As in the global allocator, which frees by size alone unless a larger alignment is needed.
     let needs_more = layout.align() > QUANTUM || layout.align() > layout.size();
     let aligned = if needs_more { tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align()) } else { 0 };
     let flags = place | aligned;
-    // SAFETY: the size is not 0; the alignment is a power of two; the arena exists, and arenas are never
-    // destroyed here.
+    // SAFETY: the size is not 0. The alignment is a power of two. The arena exists, and arenas are
+    // never destroyed here.
     unsafe { tikv_jemalloc_sys::mallocx(layout.size().max(1), flags).cast() }
 }
 
-/// The arena that gave the memory at an address.
+/// The arena of the memory at an address.
 fn arena_of(at: NonNull<u8>) -> Option<usize> {
     static NAME: OnceLock<Option<[usize; 2]>> = OnceLock::new();
     let name = (*NAME.get_or_init(|| {
@@ -245,8 +244,8 @@ fn arena_of(at: NonNull<u8>) -> Option<usize> {
     let mut arena: c_uint = 0;
     let mut len = size_of_val(&arena);
     let mut address = at.as_ptr();
-    // SAFETY: the name stands for a question about one address, which is read from `address`, and only
-    // looked up; the answer is an unsigned int.
+    // SAFETY: the name queries one address, which is read from `address` and only looked up. The
+    // result is an unsigned int.
     let status = unsafe {
         tikv_jemalloc_sys::mallctlbymib(
             name.as_ptr(),
@@ -260,15 +259,15 @@ fn arena_of(at: NonNull<u8>) -> Option<usize> {
     (status == 0).then_some(arena as usize)
 }
 
-/// Gives all pages without allocations back to the system, in every arena. Takes milliseconds
-/// for each gigabyte given back.
+/// Returns all pages without allocations to the system, in every arena. Takes milliseconds for each
+/// returned gigabyte.
 ///
 /// # Errors
 /// Those of jemalloc; none are known.
 pub fn purge() -> Result<(), Errno> {
     // 4096 is MALLCTL_ARENAS_ALL of jemalloc's header.
     let name = c"arena.4096.purge";
-    // SAFETY: `name` ends with NUL, and this name takes and gives nothing.
+    // SAFETY: `name` ends with NUL, and this name has neither input nor output.
     let status = unsafe {
         tikv_jemalloc_sys::mallctl(
             name.as_ptr(),
@@ -291,7 +290,7 @@ mod tests {
     use std::sync::atomic::AtomicPtr;
 
     #[test]
-    fn numbers_of_all_sizes() {
+    fn reads_and_writes_numbers_of_all_sizes() {
         assert!(number(b"arenas.narenas", None).unwrap() > 0);
         assert_eq!(number(b"opt.retain", None).map(|n| n & !1), Ok(0));
         assert_eq!(number(b"nosuch", None), Err(Errno(libc::ENOENT)));
@@ -301,24 +300,24 @@ mod tests {
     }
 
     #[test]
-    fn addresses_can_not_be_written() {
+    fn addresses_cannot_be_written() {
         for name in [&b"arena.0.extent_hooks"[..], b"prof.dump", b"thread.prof.name"] {
             assert_eq!(number(name, Some(1)), Err(Errno(libc::ENOENT)));
         }
     }
 
     #[test]
-    fn strings() {
+    fn reads_only_listed_strings() {
         assert!(text(b"version").unwrap().starts_with("5."));
         assert_eq!(text(b"arenas.narenas"), Err(Errno(libc::ENOENT)));
         assert_eq!(text(b"nosuch").unwrap_err().to_string(), "No such file or directory");
     }
 
     #[test]
-    fn slabs_of_small_allocations() {
+    fn finds_slabs_of_small_allocations() {
         let small: Vec<Box<[u8; 48]>> = (0..1000).map(|_| Box::new([1; 48])).collect();
         for one in &small {
-            let slab = slab_of(one.as_ptr()).expect("it lies in a slab");
+            let slab = slab_of(one.as_ptr()).expect("small allocations are in slabs");
             assert!(slab.free < slab.places && slab.kind_free < slab.kind_places);
             assert!(slab.places <= slab.kind_places);
         }
@@ -327,25 +326,26 @@ mod tests {
     }
 
     #[test]
-    fn copies_lie_in_the_arena_of_the_original() {
+    fn copies_are_in_the_arena_of_the_original() {
         let beside = |size, align, at| {
             let layout = Layout::from_size_align(size, align).unwrap();
-            let new = NonNull::new(allocate_beside(layout, at)).expect("there is memory");
+            let new = NonNull::new(allocate_beside(layout, at)).expect("memory is left");
             assert!(new.addr().get().is_multiple_of(align));
-            // SAFETY: it is new, and has that size.
+            // SAFETY: the memory is new, and has that size.
             unsafe { new.write_bytes(1, size) };
             new
         };
         let free = |at: NonNull<u8>| {
-            // SAFETY: from mallocx, and not used again.
+            // SAFETY: the memory is from mallocx, and not used again.
             unsafe { tikv_jemalloc_sys::free(at.as_ptr().cast()) };
         };
-        // Threads have arenas of their own.
+        // Each thread has its own arena.
         let first = std::thread::spawn(|| {
-            // SAFETY: a size, and no flags.
+            // SAFETY: the size is not 0, and there are no flags.
             AtomicPtr::new(unsafe { tikv_jemalloc_sys::mallocx(2048, 0) }.cast::<u8>())
         });
-        let first = NonNull::new(first.join().expect("it ends").into_inner()).expect("memory");
+        let first = NonNull::new(first.join().expect("the thread doesn't panic").into_inner())
+            .expect("memory");
         let arena = arena_of(first);
         for (size, align) in [(1, 1), (24, 8), (2048, 8), (64, 64), (1 << 20, 8)] {
             let copy = beside(size, align, first);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn purging_works() {
+    fn purges_without_error() {
         assert_eq!(purge(), Ok(()));
     }
 }

@@ -1,6 +1,6 @@
-//! Sizes as the allocator rounds them, for accounts of memory that are kept without asking it.
+//! The allocator's rounding of sizes, for accounts of memory that don't query it.
 
-/// Bytes that the allocator hands out for an allocation of so many: its classes, about.
+/// Approximate bytes that the allocator uses for an allocation of `bytes`: its size classes.
 pub const fn heap(bytes: usize) -> usize {
     match bytes {
         0 => 0,
@@ -14,9 +14,10 @@ pub const fn heap(bytes: usize) -> usize {
     }
 }
 
-/// Bytes of an entry in a hash map beside its key and value: the share of places that are free, about.
+/// Approximate bytes of an entry in a hash map with `bytes` of key and value, including its share
+/// of free places.
 pub const fn map_entry(bytes: usize) -> usize {
-    // Between 7/16 and 7/8 of the places are taken, each with a byte of its own.
+    // Between 7/16 and 7/8 of the places are in use, each with a control byte.
     (bytes + 1) * 5 / 3
 }
 
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_of_the_allocator() {
+    fn matches_the_allocators_size_classes() {
         let classes = [(0, 0), (1, 8), (9, 16), (17, 32), (33, 48), (128, 128), (129, 160)];
         for (bytes, class) in classes {
             assert_eq!(heap(bytes), class, "{bytes}");

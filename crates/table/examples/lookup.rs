@@ -1,4 +1,4 @@
-//! How long a lookup takes, and how much memory the table adds per key.
+//! Measures the time of a lookup, and the memory that the table adds per key.
 //!
 //! ```text
 //! cargo run --profile quick -p weft-table --example lookup [keys]
@@ -34,7 +34,7 @@ impl KeyHasher for Fold {
 
 type Keys = Table<Plain, Fold>;
 
-/// xorshift64*: good enough to draw keys with.
+/// xorshift64*: good enough for drawing keys.
 struct Rng(u64);
 
 impl Rng {
@@ -59,8 +59,8 @@ fn key(i: u64) -> [u8; 16] {
     key
 }
 
-/// Time that this thread has spent on a processor, where Linux reports it, so that a busy machine
-/// spoils the figures less; else the time of day.
+/// CPU time of this thread, where Linux reports it, so that a busy machine affects the figures
+/// less; else wall time.
 fn cpu_time(start: Instant) -> u64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let on_cpu = schedstat.as_deref().and_then(|line| line.split(' ').next());

@@ -1,9 +1,8 @@
 //! Borrows of records that live in a table.
 //!
-//! The table keeps records as tagged words, so there is no `Record` in memory
-//! that a `&Record` with the table's lifetime could point to. [`RecordRef`] and
-//! [`RecordMut`] stand for `&Record` and `&mut Record`: the address of the
-//! block, and the lifetime of the borrow. Both dereference to [`Record`].
+//! The table stores records as tagged words, so there is no `Record` in memory for a `&Record` with
+//! the table's lifetime. [`RecordRef`] and [`RecordMut`] stand for `&Record` and `&mut Record`: the
+//! address of the block, and the lifetime of the borrow. Both dereference to [`Record`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,15 +11,15 @@ use std::ptr::NonNull;
 
 use crate::record::{Owner, Record};
 
-/// A shared borrow of a record in a table. Dereferences to [`Record`]; its own
-/// methods return borrows that live as long as the table is borrowed.
+/// A shared borrow of a record in a table. Dereferences to [`Record`]. Its own methods return
+/// borrows that live as long as the table is borrowed.
 #[repr(transparent)]
 pub struct RecordRef<'a, O: Owner> {
     at: NonNull<u8>,
     borrow: PhantomData<&'a Record<O>>,
 }
 
-// SAFETY: it is a `&Record<O>`, which is Send when the record is Sync.
+// SAFETY: it stands for a `&Record<O>`, which is Send when the record is Sync.
 unsafe impl<O: Owner + Sync> Send for RecordRef<'_, O> {}
 // SAFETY: likewise.
 unsafe impl<O: Owner + Sync> Sync for RecordRef<'_, O> {}
@@ -40,7 +39,7 @@ impl<'a, O: Owner> RecordRef<'a, O> {
         RecordRef { at: record.address(), borrow: PhantomData }
     }
 
-    /// Where its allocation begins: to ask the allocator about.
+    /// The address of the record's allocation, for queries of the allocator.
     #[must_use]
     pub fn as_ptr(self) -> *const u8 {
         self.at.as_ptr()
@@ -98,17 +97,17 @@ impl<O: Owner> fmt::Debug for RecordRef<'_, O> {
     }
 }
 
-/// An exclusive borrow of a record in a table. Not a `&mut Record`, since that would let a caller
-/// replace the record without the table's knowledge.
+/// An exclusive borrow of a record in a table. Not a `&mut Record`, which would let a caller
+/// replace the record without updating the table.
 #[repr(transparent)]
 pub struct RecordMut<'a, O: Owner> {
     at: NonNull<u8>,
     borrow: PhantomData<&'a mut Record<O>>,
 }
 
-// SAFETY: it is a `&mut Record<O>`, which is Send when the record is.
+// SAFETY: it stands for a `&mut Record<O>`, which is Send when the record is.
 unsafe impl<O: Owner + Send> Send for RecordMut<'_, O> {}
-// SAFETY: a shared reference to it gives `&Record<O>` and nothing more.
+// SAFETY: a shared reference to it only yields `&Record<O>`.
 unsafe impl<O: Owner + Sync> Sync for RecordMut<'_, O> {}
 
 impl<'a, O: Owner> RecordMut<'a, O> {
@@ -123,9 +122,8 @@ impl<'a, O: Owner> RecordMut<'a, O> {
 
     #[inline(always)]
     fn record(&mut self) -> &mut Record<O> {
-        // SAFETY: both types are a transparent `NonNull<u8>` to the block of a
-        // live record, borrowed exclusively. Private: the methods below do not
-        // replace the record.
+        // SAFETY: both types are a transparent `NonNull<u8>` to the block of a live record,
+        // borrowed exclusively. Private: the methods below do not replace the record.
         unsafe { &mut *std::ptr::from_mut(self).cast::<Record<O>>() }
     }
 
@@ -159,15 +157,15 @@ impl<'a, O: Owner> RecordMut<'a, O> {
     #[must_use]
     pub fn into_payload_mut(self) -> &'a mut [u8] {
         let form = self.form();
-        // SAFETY: initialised, in the block, and the exclusive borrow for 'a
-        // that `self` was goes over to the result.
+        // SAFETY: initialised, in the block, and `self` passes its exclusive borrow for 'a to the
+        // result.
         unsafe {
             let at = self.at.add(form.payload_at());
             NonNull::slice_from_raw_parts(at, form.payload_len).as_mut()
         }
     }
 
-    /// Turns into a shared borrow.
+    /// Converts to a shared borrow.
     #[inline]
     #[must_use]
     pub fn into_ref(self) -> RecordRef<'a, O> {

@@ -1,9 +1,8 @@
-//! From a hash to its segment.
+//! Maps a hash to its segment.
 //!
-//! The directory is an array of 2^g segment words, indexed by the top g bits
-//! of the hash; g is the *global depth*. A segment of local depth l holds the
-//! entries whose hashes share l leading bits and is entered 2^(g-l) times, in
-//! adjacent words:
+//! The directory is an array of 2^g segment words, indexed by the top g bits of the hash; g is the
+//! *global depth*. A segment of local depth l holds the entries whose hashes share l leading bits.
+//! It is in 2^(g-l) adjacent words:
 //!
 //! ```text
 //!   root: address of the directory, g = 3
@@ -41,7 +40,7 @@ const DEPTH_SHIFT: u32 = 58;
 const ADDRESS_MASK: usize = (1 << 47) - 1;
 const LINE: usize = 64;
 
-/// The value of a table's root; see the module's documentation.
+/// The value of a table's root; see the module documentation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root(*mut u8);
 
@@ -96,7 +95,7 @@ impl Root {
         Root(block.map_addr(|address| address | (depth as usize) << DEPTH_SHIFT))
     }
 
-    /// Index in the directory for a hash. Only for depths above zero.
+    /// The index in the directory for a hash. Only for depths above zero.
     #[inline(always)]
     pub(crate) fn index(self, hash: u64) -> usize {
         (hash >> (64 - self.depth())) as usize
@@ -114,8 +113,8 @@ impl Root {
             return &[];
         }
         let block = self.0.map_addr(|root| root & ADDRESS_MASK);
-        // SAFETY: with a depth above zero the address is that of a directory
-        // of 2^depth initialised words, which live (contract).
+        // SAFETY: with a depth above zero the address is that of a directory of 2^depth initialised
+        // words, which live (contract).
         unsafe { std::slice::from_raw_parts(block.cast(), 1 << depth) }
     }
 
@@ -135,8 +134,8 @@ impl Root {
         SegmentWord::from_raw(word.load(order))
     }
 
-    /// Every segment once, in the order of prefixes; none in an empty table.
-    /// Reads the words of the directory, and no segment.
+    /// Every segment once, in the order of prefixes; none in an empty table. Reads only the words
+    /// of the directory.
     ///
     /// # Safety
     ///
@@ -146,7 +145,7 @@ impl Root {
         // SAFETY: the caller's contract.
         let words = unsafe { self.words::<'a>() };
         let words = words.iter().map(|word| SegmentWord::from_raw(word.load(Ordering::Relaxed)));
-        // Null at first, so that the null of an empty table is no segment.
+        // Initially null, so that the null of an empty table is skipped.
         let mut last = SegmentWord::from_raw(std::ptr::null_mut());
         single.into_iter().chain(words).filter(move |&word| {
             let new = word != last;
@@ -160,18 +159,17 @@ impl Root {
         if self.depth() == 0 { 0 } else { layout(self.depth()).size() }
     }
 
-    /// Frees the directory, if there is one, when no planner can see it any
-    /// more. Segments are not touched.
+    /// Frees the directory, if there is one, once no planner can see it. Does not touch the
+    /// segments.
     ///
     /// # Safety
     ///
-    /// The root came from `directory` (or is at depth 0), is no longer the root
-    /// of any table, is retired only once and not used afterwards.
+    /// The root came from `directory` (or is at depth 0). It is no longer the root of any table, is
+    /// retired only once, and is not used afterwards.
     pub(crate) unsafe fn retire(self) {
         if self.depth() > 0 {
             let block = self.0.map_addr(|root| root & ADDRESS_MASK);
-            // SAFETY: block and layout are those of `directory`; the caller
-            // has unlinked it.
+            // SAFETY: block and layout are those of `directory`. The caller has unlinked it.
             unsafe { crate::epoch::retire(block, layout(self.depth())) };
         }
     }

@@ -1,9 +1,8 @@
 //! Records under construction.
 //!
-//! A [`Draft`] is a block of the right size with a header, into which key,
-//! expiry and payload are written before it becomes a [`Record`]. Dropped
-//! before that, it frees the block and does not call the owner, since there is
-//! no payload yet: this is what makes a panic on the way harmless.
+//! A [`Draft`] is a block of the right size with a header. Key, expiry and payload are written into
+//! it, then it becomes a [`Record`]. If dropped before that, it frees the block without calling the
+//! owner, since there is no payload yet. So a panic during construction is harmless.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -14,7 +13,7 @@ use std::sync::atomic::AtomicU32;
 use crate::layout::{Form, HEADER, Header, LONG_KEY, LONG_PAYLOAD, OWNER_SHIFT};
 use crate::record::{Owner, Record};
 
-/// A block that is not yet a record; see the module's documentation.
+/// A block that is not yet a record; see the module documentation.
 pub(crate) struct Draft<O: Owner> {
     at: NonNull<u8>,
     form: Form,
@@ -34,8 +33,8 @@ impl<O: Owner> Draft<O> {
             flags: form.flags() | owner_flags << OWNER_SHIFT,
             payload_len: 0,
         };
-        // SAFETY: the block is new, aligned to 8 and has room for the header;
-        // then it is as `write_lengths` wants it.
+        // SAFETY: the block is new, aligned to 8 and has room for the header. The header then meets
+        // the contract of `write_lengths`.
         unsafe {
             at.cast::<Header>().write(header);
             write_lengths(at, form);
@@ -46,8 +45,8 @@ impl<O: Owner> Draft<O> {
     #[inline(always)]
     pub(crate) fn write_key(&mut self, key: &[u8]) {
         assert_eq!(key.len(), self.form.key_len);
-        // SAFETY: the form has room for a key of this length here; the block
-        // is ours alone, so the source is elsewhere.
+        // SAFETY: the form has room for a key of this length here. The source is elsewhere, since
+        // only we have the block.
         unsafe {
             let to = self.at.add(self.form.key_at());
             to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
@@ -65,7 +64,7 @@ impl<O: Owner> Draft<O> {
     #[inline(always)]
     pub(crate) fn write_payload(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.form.payload_len);
-        // SAFETY: room for as many bytes is here; the source is elsewhere.
+        // SAFETY: the form has room for this many bytes here. The source is elsewhere.
         unsafe {
             let to = self.at.add(self.form.payload_at());
             to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -76,9 +75,8 @@ impl<O: Owner> Draft<O> {
     #[inline(always)]
     pub(crate) fn zero_payload(&mut self, from: usize) {
         let len = self.form.payload_len - from;
-        // SAFETY: from there to the end of the payload, in the block; the
-        // subtraction would have panicked or wrapped to a `from` beyond it,
-        // which no caller passes.
+        // SAFETY: the range ends at the end of the payload, in the block. A `from` beyond the
+        // payload would make the subtraction panic or wrap, and no caller passes one.
         unsafe { self.at.add(self.form.payload_at() + from).write_bytes(0, len) };
     }
 
@@ -87,7 +85,7 @@ impl<O: Owner> Draft<O> {
     /// All of the payload has been written.
     #[inline(always)]
     pub(crate) unsafe fn payload_mut(&mut self) -> &mut [u8] {
-        // SAFETY: initialised by the contract, in the block, ours alone.
+        // SAFETY: initialised by the contract, in the block, exclusively ours.
         unsafe {
             let at = self.at.add(self.form.payload_at());
             NonNull::slice_from_raw_parts(at, self.form.payload_len).as_mut()
@@ -112,8 +110,8 @@ impl<O: Owner> Drop for Draft<O> {
     }
 }
 
-/// Writes the length fields, short and long, of a record. The presence of an
-/// expiry and the owner's flags stay as they are.
+/// Writes the length fields of a record, short and long. The expiry flag and the owner's flags
+/// stay.
 ///
 /// # Safety
 ///
@@ -122,7 +120,7 @@ impl<O: Owner> Drop for Draft<O> {
 #[inline(always)]
 pub(crate) unsafe fn write_lengths(at: NonNull<u8>, form: Form) {
     let mut field = HEADER + 8 * usize::from(form.expiry);
-    // SAFETY: the header is there (contract) and not borrowed by anyone else.
+    // SAFETY: the header exists (contract) and is not borrowed otherwise.
     let header = unsafe { at.cast::<Header>().as_mut() };
     header.flags = (header.flags & !LONG_PAYLOAD) | form.flags();
     header.key_len = if form.long_key() { LONG_KEY } else { form.key_len as u8 };

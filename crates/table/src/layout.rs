@@ -1,4 +1,4 @@
-//! Where the parts of a record lie in its allocation.
+//! The layout of a record in its allocation.
 //!
 //! ```text
 //!   0        4     5       6          8
@@ -10,14 +10,14 @@
 //!   clock 24 bits                     of flags  is 255     of flags
 //! ```
 //!
-//! Short keys and payloads pay 8 bytes for all of kind, clock, lengths and flags; rare fields (an
-//! expiry, the length of a key of 255 bytes and more or of a payload of 64 KiB and more) cost extra
-//! bytes only where they are used. The form is a function of the two lengths and of the presence of
-//! an expiry, so the size of an allocation never needs to be stored. Sizes are rounded up as
-//! allocators do anyway, see [`size_class`]: this makes most small changes of length possible in
-//! place, without a call of the allocator.
+//! Short keys and payloads need 8 bytes for kind, clock, lengths and flags together. Rare fields
+//! (an expiry, the length of a key of 255 bytes or more, or of a payload of 64 KiB or more) cost
+//! extra bytes only where they are used. The form follows from the two lengths and the presence of
+//! an expiry, so the size of an allocation is never stored. Sizes are rounded up as allocators do
+//! anyway, see [`size_class`]. So most small changes of length happen in place, without a call of
+//! the allocator.
 //!
-//! The optional fields are aligned to their size since the bytes before them are a multiple of it.
+//! The optional fields are aligned to their size, since the bytes before them are a multiple of it.
 //! Key and payload have no alignment.
 
 use std::alloc::Layout;
@@ -25,16 +25,16 @@ use std::sync::atomic::AtomicU32;
 
 /// Length of the part that every record has.
 pub(crate) const HEADER: usize = 8;
-/// A key length byte of this value announces the long form.
+/// The value of the key length byte that selects the long form.
 pub(crate) const LONG_KEY: u8 = u8::MAX;
-/// From this length on a payload has the long form.
+/// Payloads of at least this length use the long form.
 const LONG_PAYLOAD_MIN: usize = 1 << 16;
 
 /// `flags`: the record has an expiry.
 pub(crate) const EXPIRY: u8 = 1 << 0;
 /// `flags`: the payload length is in the long form.
 pub(crate) const LONG_PAYLOAD: u8 = 1 << 1;
-/// `flags`: the bits from here up belong to the owner.
+/// `flags`: this bit and the higher ones belong to the owner.
 pub(crate) const OWNER_SHIFT: u32 = 4;
 
 /// The first 8 bytes of every record.
@@ -103,8 +103,8 @@ impl Form {
 
     #[inline(always)]
     pub(crate) fn layout(self) -> Layout {
-        // Two lengths below 2^32 and a few bytes: far below isize::MAX, and
-        // not zero. The check is cheap enough to stay.
+        // Two lengths below 2^32 and a few bytes: far below isize::MAX, and not zero. The check is
+        // cheap enough to keep.
         Layout::from_size_align(self.size(), 8).expect("a record is smaller than isize::MAX")
     }
 
@@ -117,7 +117,7 @@ impl Form {
 }
 
 /// jemalloc's size class of `len` bytes: 8, multiples of 16 up to 128, then four sizes per power of
-/// two (jemalloc's manual, "size classes"). With another allocator it is a size like any other.
+/// two (jemalloc's manual, "size classes"). Other allocators may round further.
 #[inline(always)]
 #[must_use]
 pub const fn size_class(len: usize) -> usize {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_what_the_design_promises() {
+    fn sizes_match_the_design() {
         assert_eq!(allocation_len(16, 64, true), 96);
         assert_eq!(allocation_len(16, 64, false), 96);
         assert_eq!(allocation_len(0, 0, false), 8);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn size_classes_are_those_of_the_manual() {
+    fn size_classes_match_the_manual() {
         let classes =
             [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640];
         for pair in classes.windows(2) {

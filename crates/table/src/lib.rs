@@ -1,8 +1,8 @@
 //! The hash table of Weft, and the records in it.
 //!
-//! A key with its metadata and a small value is one heap block, a [`Record`].
-//! A [`Table`] leads to it through one 8-byte slot. This crate is where the
-//! keyspace's unsafe code lives; everything above it is safe.
+//! A key with its metadata and a small value is one heap block, a [`Record`]. A [`Table`] finds it
+//! through one 8-byte slot. This crate contains the keyspace's unsafe code; everything above it is
+//! safe.
 //!
 //! ```text
 //!  Table (one cache line)
@@ -42,33 +42,29 @@
 //!
 //! Its properties, at any size:
 //!
-//! - A lookup is one directory word (in the caches as a rule: one for every
-//!   120 records), one bucket, one record. Of a hundred records about 93 are
-//!   in their home bucket.
-//! - The table adds 10.3 to 11.4 bytes per key, eight of which are the pointer
-//!   (measured with 100 thousand to 5 million keys).
-//! - Growth and shrinkage come in steps of a few hundred entries, done at once.
-//!   There is never a second table, nor a migration that lookups must know of.
+//! - A lookup reads one directory word (usually cached: there is one for every 120 records), one
+//!   bucket, one record. Of a hundred records about 93 are in their home bucket.
+//! - The table adds 10.3 to 11.4 bytes per key, eight of which are the pointer (measured with 100
+//!   thousand to 5 million keys).
+//! - Growth and shrinkage happen in steps of a few hundred entries, completed at once. There is
+//!   never a second table, nor a migration that lookups must consider.
 //! - An empty table has no memory but itself.
 //!
 //! # Why not chained buckets
 //!
-//! Valkey's table is one array of 64-byte buckets of 7 pointers and 7 bytes of
-//! hash, chained to further buckets when full. That too is one miss for the
-//! bucket in the common case. But it grows by a second array of twice the size,
-//! allocated at once, which the entries move to little by little: meanwhile
-//! both take memory, a lookup may have to see both, every operation does some
-//! of the moving, and each entry moved is a record read and hashed. Here only
-//! a split reads records, once in the life of a record for each doubling, and
-//! all the records of a step are prefetched together. A chained bucket is a
-//! pointer to be followed, one miss after the other, where the next bucket of
-//! a segment is the next line. And 16 bits of hash in the slot instead of 8
-//! make a look at a wrong record 256 times rarer.
+//! Valkey's table is one array of 64-byte buckets of 7 pointers and 7 bytes of hash, chained to
+//! further buckets when full. That too usually costs one miss for the bucket. But it grows by a
+//! second array of twice the size, allocated at once, to which the entries move gradually.
+//! Meanwhile both take memory, a lookup may have to search both, every operation moves some
+//! entries, and each moved entry is read and hashed. Here only a split reads records, once for each
+//! doubling, and prefetches all records of the step together. Following a chain of buckets costs
+//! one miss after the other, while the next bucket of a segment is the next line. And 16 bits of
+//! hash in the slot instead of 8 make reads of a wrong record 256 times rarer.
 //!
 //! # Threads
 //!
 //! A table has one user at a time, the holder of its shard's lock: see [`Table::exclusive`]. Other
-//! threads may *plan* meanwhile, which is to prefetch the memory that they will need:
+//! threads may *plan* meanwhile, that is, prefetch the memory that they will need:
 //! [`Table::plan_bucket`] and [`Table::plan_record`]. `table.rs` explains why that is sound.
 
 mod borrow;

@@ -1,12 +1,10 @@
-//! Operations of the lock's holder: look up, insert, change, remove.
+//! Operations of the lock holder: look up, insert, change, remove.
 //!
-//! All these are O(1): one bucket and one record in the usual case, and at
-//! worst one segment rebuilt. Walks over the table are in `scan.rs` and
-//! `random.rs`, changes of its shape in `resize.rs`.
+//! All of these are O(1): usually one bucket and one record, at worst one rebuilt segment. Walks
+//! over the table are in `scan.rs` and `random.rs`, changes of its shape in `resize.rs`.
 //!
-//! Where a key is given, so is its hash; the caller has it anyway, from
-//! planning. It must be what the table's hasher gives for the key. A wrong one
-//! makes the entry impossible to find and does no other harm.
+//! A key is always passed with its hash, which the caller has from planning. It must be the hash of
+//! the table's hasher. With a wrong one, the entry can't be found, but nothing else breaks.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
@@ -19,8 +17,8 @@ use crate::segment::{Place, Segment, SegmentWord, limit};
 use crate::slot::{Word, h16};
 use crate::table::{KeyHasher, Table};
 
-/// Exclusive access to a [`Table`] whose counters and buckets others may be
-/// reading at the same time. See [`Table::exclusive`].
+/// Exclusive access to a [`Table`]. Other threads may read its counters and buckets meanwhile. See
+/// [`Table::exclusive`].
 pub struct TableMut<'t, O: Owner, H: KeyHasher> {
     pub(crate) table: &'t Table<O, H>,
 }
@@ -28,50 +26,50 @@ pub struct TableMut<'t, O: Owner, H: KeyHasher> {
 impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
     #[inline(always)]
     pub(crate) fn root(&self) -> Root {
-        // Relaxed: only this thread writes it, and earlier holders of the lock.
+        // Relaxed: only this thread and earlier holders of the lock write it.
         self.table.root(Ordering::Relaxed)
     }
 
-    /// The segment of a hash with its word, `None` in an empty table.
+    /// The segment of a hash with its word; `None` in an empty table.
     ///
-    /// The view must not be used after a change of the table's shape
-    /// (`make_room`, `shrink`, `take`). Within this crate that is for callers
-    /// to see to; what they give out is tied to a borrow of `self`.
+    /// The view must not be used after a change of the table's shape (`make_room`, `shrink`,
+    /// `take`). Callers within this crate must ensure that; their results are tied to a borrow of
+    /// `self`.
     #[inline(always)]
     pub(crate) fn segment(&self, hash: u64) -> Option<(SegmentWord, Segment<'t>)> {
-        // SAFETY: only `resize` and `detach` replace a directory, and they
-        // need the exclusive access that `self` is.
+        // SAFETY: only `resize` and `detach` replace a directory, and they need the exclusive
+        // access that `self` has.
         let word = unsafe { self.root().locate(hash, Ordering::Relaxed) };
         if word.is_null() {
             return None;
         }
-        // SAFETY: what the root leads to is live; `self` is the only access to
-        // the table; slots hold live records. See above for the lifetime.
+        // SAFETY: the root leads to live memory. `self` is the only access to the table. Slots hold
+        // live records. See above for the lifetime.
         Some((word, unsafe { word.view() }))
     }
 
-    /// How many records there are.
+    /// The number of records.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// How many records have an expiry.
+    /// The number of records with an expiry.
     #[inline]
     #[must_use]
     pub fn expiring(&self) -> usize {
         self.table.expiring()
     }
 
-    /// How many records are marked ([`MARK`](crate::MARK)).
+    /// The number of marked records ([`MARK`](crate::MARK)).
     #[inline]
     #[must_use]
     pub fn marked(&self) -> usize {
@@ -98,7 +96,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         segment.find::<O>(h16(hash), key).map(|(_, record)| record)
     }
 
-    /// Looks a key up; the borrow lasts as long as this access would have.
+    /// Looks a key up. The borrow lasts for `'t`, the lifetime of this access.
     #[inline]
     #[must_use]
     pub fn into_found(self, hash: u64, key: &[u8]) -> Option<RecordRef<'t, O>> {
@@ -115,8 +113,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         Some(SlotMut { table: TableMut { table: self.table }, segment, place, hash })
     }
 
-    /// Inserts a record. Its key must not be in the table: there would be two
-    /// of it, of which `find` gives one.
+    /// Inserts a record. Its key must not be in the table: otherwise the table would have two, and
+    /// `find` would return either.
     #[inline]
     pub fn insert(&mut self, hash: u64, record: Record<O>) {
         debug_assert!(self.find(hash, record.key()).is_none(), "key inserted twice");
@@ -127,7 +125,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
             _ => self.make_room(hash),
         };
         segment.place(word);
-        // Now the slot owns it.
+        // The slot owns the record now.
         let _ = record.into_raw();
         self.table.len.add(1);
         self.table.expiring.add(usize::from(tags.expiring));
@@ -150,8 +148,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.find_mut(hash, key).map(SlotMut::remove)
     }
 
-    /// Empties a slot and corrects the counters. The shape stays as it is; who
-    /// calls this calls [`TableMut::shrink`] when done with the segment.
+    /// Empties a slot and updates the counters. Does not change the shape: the caller must call
+    /// [`TableMut::shrink`] when done with the segment.
     #[inline]
     pub(crate) fn vacate(&mut self, segment: Segment<'_>, place: Place) -> Option<Record<O>> {
         let word = segment.vacate(place);
@@ -159,8 +157,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.table.len.sub(1);
         self.table.expiring.sub(usize::from(word.expiring()));
         self.table.marked.sub(usize::from(word.marked()));
-        // SAFETY: the word came from a slot, so it owned a record of owner
-        // `O`; the slot is empty now and the ownership ours.
+        // SAFETY: the word came from a slot, so it owned a record of owner `O`. The slot is empty
+        // now and we own the record.
         Some(unsafe { Record::from_raw(record) })
     }
 
@@ -176,8 +174,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         drop(self.take());
     }
 
-    /// Exchanges the contents of two tables, in O(1). Their hashers stay where
-    /// they are and must agree.
+    /// Exchanges the contents of two tables, in O(1). Their hashers are not exchanged and must
+    /// agree.
     pub fn swap(&mut self, other: &mut TableMut<'_, O, H>) {
         let (a, b) = (self.table, other.table);
         let (root_a, root_b) = (self.root(), other.root());
@@ -198,7 +196,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
     }
 }
 
-/// A record found in the table, with the right to change or remove it.
+/// A record in the table, with the right to change or remove it.
 pub struct SlotMut<'t, O: Owner, H: KeyHasher> {
     table: TableMut<'t, O, H>,
     segment: Segment<'t>,
@@ -210,24 +208,24 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
     #[inline(always)]
     fn address(&self) -> std::ptr::NonNull<u8> {
         let record = self.segment.word(self.place).record();
-        record.expect("the slot of a SlotMut is taken")
+        record.expect("the slot of a SlotMut is occupied")
     }
 
     /// The record.
     #[inline]
     #[must_use]
     pub fn record(&self) -> RecordRef<'_, O> {
-        // SAFETY: the slot's record lives while it is there, and cannot be
-        // changed while `self` is borrowed.
+        // SAFETY: the slot's record lives while it is there, and cannot be changed while `self` is
+        // borrowed.
         unsafe { RecordRef::from_raw(self.address()) }
     }
 
-    /// The record, to be changed in place.
+    /// The record, for changes in place.
     #[inline]
     #[must_use]
     pub fn record_mut(&mut self) -> RecordMut<'_, O> {
-        // SAFETY: the slot's record lives while it is there; `self` is
-        // borrowed exclusively, and is the only way to the table.
+        // SAFETY: the slot's record lives while it is there. `self` is borrowed exclusively and is
+        // the only access to the table.
         unsafe { RecordMut::from_raw(self.address()) }
     }
 
@@ -239,21 +237,21 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
         unsafe { RecordMut::from_raw(self.address()) }
     }
 
-    /// Takes the record out, has `f` change it, and puts back what `f` gives,
-    /// which must have the same key. If `f` panics the entry is gone.
+    /// Takes the record out, passes it to `f`, and puts the result back, which must have the same
+    /// key. If `f` panics, the entry is removed.
     #[inline]
     pub fn update(self, f: impl FnOnce(Record<O>) -> Record<O>) -> RecordMut<'t, O> {
         let address = self.address();
         let hole = Hole(self);
-        // SAFETY: the slot owned the record. Its word is stale from here on;
-        // planners do not follow it, `f` has no access to the table, and the
-        // hole either gets a new word or is closed when `f` panics.
+        // SAFETY: the slot owned the record. Its word is stale from here on. Planners do not
+        // dereference it, and `f` has no access to the table. The slot gets a new word, or is
+        // emptied when `f` panics.
         let record = f(unsafe { Record::from_raw(address) });
         hole.fill(record)
     }
 
-    /// Like [`SlotMut::update`], but `f` may also say that the record shall go: with `Err` it is
-    /// removed and returned.
+    /// Like [`SlotMut::update`], but `f` may return `Err` to remove the record, which is then
+    /// returned.
     #[inline]
     pub fn update_or_remove(
         self,
@@ -285,7 +283,7 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
     pub fn replace(self, record: Record<O>) -> Record<O> {
         let address = self.address();
         Hole(self).fill(record);
-        // SAFETY: the slot owned the record and does so no longer.
+        // SAFETY: the slot owned the record and no longer does.
         unsafe { Record::from_raw(address) }
     }
 
@@ -297,12 +295,11 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
         if len * 4 < self.segment.slots() {
             self.table.shrink(self.hash);
         }
-        record.expect("the slot of a SlotMut is taken")
+        record.expect("the slot of a SlotMut is occupied")
     }
 }
 
-/// A slot whose word is stale since its record has been taken out. Dropped, it
-/// empties the slot.
+/// A slot whose word is stale because its record was taken out. Dropping this empties the slot.
 struct Hole<'t, O: Owner, H: KeyHasher>(SlotMut<'t, O, H>);
 
 impl<'t, O: Owner, H: KeyHasher> Hole<'t, O, H> {
@@ -316,7 +313,7 @@ impl<'t, O: Owner, H: KeyHasher> Hole<'t, O, H> {
         );
         let old = slot.segment.word(slot.place);
         let new = Word::new(old.h16(), record.address(), record.tags());
-        // A record that stays where it is, as most do, leaves all lines but its own clean.
+        // Most records stay at their address. Then only the record's own lines are written.
         if new != old {
             slot.segment.exchange(slot.place, new);
             let table = slot.table.table;
@@ -327,8 +324,8 @@ impl<'t, O: Owner, H: KeyHasher> Hole<'t, O, H> {
         }
         let _ = record.into_raw();
         let slot = ManuallyDrop::new(self);
-        // SAFETY: the slot owns the record; the table is borrowed for 't by
-        // the SlotMut, which is used no more (and has nothing to drop).
+        // SAFETY: the slot owns the record. The SlotMut, which is not used any more and has no
+        // destructor, borrows the table for 't.
         unsafe { RecordMut::from_raw(slot.0.address()) }
     }
 }
@@ -337,7 +334,7 @@ impl<O: Owner, H: KeyHasher> Drop for Hole<'_, O, H> {
     #[cold]
     fn drop(&mut self) {
         let record = self.0.table.vacate(self.0.segment, self.0.place);
-        // Not dropped: the record was taken out, the word is stale.
+        // Don't drop the result: the record was taken out, and the word is stale.
         let _ = record.map(ManuallyDrop::new);
     }
 }

@@ -1,11 +1,11 @@
-//! Picking records by chance: RANDOMKEY, and samples for eviction.
+//! Picks records at random: RANDOMKEY, and samples for eviction.
 //!
-//! A record is picked in two draws: a word of the directory, then a slot in its segment, until one
-//! is taken. A segment in more words is drawn more often, just as its share of the hash space is
-//! larger, so every record has nearly the same chance; there remains the difference between the
-//! number of entries a segment has and the number it ought to have, a few percent. (Drawing a new
-//! segment after every slot that is not there would be worse: it would halve the chance of every
-//! record in a segment just split.)
+//! Picking takes two draws, a word of the directory, then a slot in its segment, repeated until the
+//! slot is occupied. A segment in more words is drawn more often, in proportion to its share of the
+//! hash space. So every record has nearly the same probability; the bias is the difference between
+//! the actual and the expected number of entries of a segment, a few percent. (Drawing a new
+//! segment after every empty slot would be worse: it would halve the probability of every record in
+//! a newly split segment.)
 
 use crate::borrow::RecordRef;
 use crate::ops::TableMut;
@@ -14,15 +14,15 @@ use crate::segment::{Place, Segment};
 use crate::slot::{SLOTS, Word};
 use crate::table::KeyHasher;
 
-/// Draws of a segment before the walk to the next one that is not empty.
+/// Draws of a segment before walking to the next one that is not empty.
 const SEGMENT_TRIES: usize = 32;
-/// Draws of a slot before the walk to the next one that is taken. A segment is
-/// a quarter full or more unless it is tiny: one draw in 10^8 walks.
+/// Draws of a slot before walking to the next one that is occupied. A segment is at least a quarter
+/// full unless it is tiny: one draw in 10^8 walks.
 const SLOT_TRIES: usize = 64;
 /// A sample visits at most this many buckets for each record wanted.
 const SAMPLE_BUCKETS: usize = 16;
 
-/// A number below `n`, from 64 random bits.
+/// A number less than `n`, from 64 random bits.
 fn below(n: usize, random: u64) -> usize {
     // The high half of the product: uniform but for a part in 2^64 / n.
     ((u128::from(random) * n as u128) >> 64) as usize
@@ -36,8 +36,8 @@ fn after(hash: u64, depth: u32) -> u64 {
 }
 
 impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
-    /// A record picked by chance; `rng` gives 64 random bits per call. `None`
-    /// in an empty table only. O(1) unless the table is nearly empty.
+    /// A random record; `rng` returns 64 random bits per call. `None` only in an empty table. O(1)
+    /// unless the table is nearly empty.
     pub fn random(&self, rng: &mut impl FnMut() -> u64) -> Option<RecordRef<'_, O>> {
         if self.is_empty() {
             return None;
@@ -54,10 +54,9 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         (at..segment.slots()).chain(0..at).find_map(|at| self.record_at(segment, at))
     }
 
-    /// Calls `f` for up to `n` records that stand side by side from a random
-    /// bucket on: not independent of each other in where they stand, but the
-    /// hash put them there, so they are a fair sample. Fewer than `n` if the
-    /// table has no more, or is nearly empty. Each at most once. O(n).
+    /// Calls `f` for up to `n` neighbouring records, starting at a random bucket. Their positions
+    /// are not independent, but determined by the hash, so they are a fair sample. Fewer than `n`
+    /// if the table has no more, or is nearly empty. Each at most once. O(n).
     pub fn sample<'s>(
         &'s self,
         n: usize,

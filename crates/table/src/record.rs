@@ -1,17 +1,18 @@
 //! A key, its metadata and a small payload in one heap allocation.
 //!
 //! A [`Record`] is the owning handle: one pointer, 8 bytes. `layout.rs` shows the block that it
-//! points to. The [`Owner`] knows the meaning of the payload and what it owns: this crate moves its
-//! bytes about as a `Vec` moves its elements, and calls [`Owner::drop_payload`] when a record dies.
+//! points to. The [`Owner`] defines the meaning of the payload and what it owns. This crate moves
+//! the payload's bytes as a `Vec` moves its elements, and calls [`Owner::drop_payload`] when it
+//! drops a record.
 //!
-//! Operations that may move the record to another allocation take it by value
-//! and give it back. They never drop the payload unless they say so.
+//! Operations that may move the record to another allocation take and return it by value. They
+//! never drop the payload unless they say so.
 //!
 //! # Aliasing
 //!
-//! Everything but the clock is written through exclusive references only. The
-//! clock (when the key was last used, or how often) is touched by mere lookups:
-//! it shares a `u32` with the kind, and that word is accessed atomically.
+//! Everything except the clock is only written through exclusive references. Lookups also write the
+//! clock (the time of the last access, or its frequency). It shares a `u32` with the kind, and that
+//! word is accessed atomically.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::fmt;
@@ -26,36 +27,35 @@ use crate::draft::{Draft, write_lengths};
 use crate::layout::{EXPIRY, Form, HEADER, Header, LONG_KEY, LONG_PAYLOAD, OWNER_SHIFT};
 use crate::slot::Tags;
 
-/// Payloads from this size on come zeroed from the allocator, which may have
-/// zeroed pages at hand; smaller ones are cleared here.
+/// The allocator zeroes payloads of at least this size, since it may have zeroed pages. Smaller
+/// ones are zeroed here.
 const ALLOC_ZEROED_MIN: usize = 4096;
 
-/// The largest clock: it has 24 bits.
+/// The largest clock, which has 24 bits.
 pub const CLOCK_MAX: u32 = (1 << 24) - 1;
 
-/// The owner's bit of a *marked* record: a table counts those and finds them without a look at the
-/// others. It is for what must be attended to now and then, as the owner sees it.
+/// The owner's bit of a *marked* record. A table counts marked records and finds them without
+/// reading the others. The owner defines its meaning; it is for records that need periodic work.
 pub const MARK: u8 = 1;
 
-/// Gives meaning to the payloads of its records.
+/// Defines the meaning of the payloads of its records.
 ///
-/// A payload may own memory, by holding pointers as plain bytes. Methods of
-/// `Record<Self>` that write payload or kind are safe to call, so an owner
-/// with such payloads must be a type that only the module in charge of them can name or reach: the
-/// payload is that module's promise, and `drop_payload` relies on it.
+/// A payload may own memory by holding pointers as plain bytes. Methods of `Record<Self>` that
+/// write payload or kind are safe to call. So an owner with such payloads must be a type that only
+/// its module can name: that module guarantees the validity of payloads, and `drop_payload` relies
+/// on it.
 pub trait Owner {
-    /// Frees what the payload owns. Called once, when the record dies or its
+    /// Frees the memory that the payload owns. Called once, when the record is dropped or its
     /// payload is replaced. Must not panic: the record's memory would leak.
     ///
     /// # Safety
     ///
-    /// The caller passes kind and payload of a record of this owner, as last
-    /// written through the record, and uses the payload as a value no more.
-    /// The payload has no alignment.
+    /// The caller passes kind and payload of a record of this owner, as last written through the
+    /// record, and does not use the payload as a value afterwards. The payload has no alignment.
     unsafe fn drop_payload(kind: u8, payload: &mut [u8]);
 }
 
-/// An owned key with metadata and payload; see the module's documentation.
+/// An owned key with metadata and payload; see the module documentation.
 #[repr(transparent)]
 pub struct Record<O: Owner> {
     /// Points to an allocation of `form().layout()`, laid out as `form()` says
@@ -64,16 +64,16 @@ pub struct Record<O: Owner> {
     owner: PhantomData<O>,
 }
 
-// SAFETY: a record is the only owner of its allocation; what the payload owns
-// may move to another thread when the owner type says so by being Send.
+// SAFETY: a record is the only owner of its allocation. The memory that the payload owns may move
+// to another thread if the owner type is Send.
 unsafe impl<O: Owner + Send> Send for Record<O> {}
-// SAFETY: through a shared reference bytes are read and the clock is stored
-// atomically; the payload's meaning may be shared when the owner is Sync.
+// SAFETY: a shared reference can only read bytes and store the clock atomically. The payload may be
+// shared if the owner is Sync.
 unsafe impl<O: Owner + Sync> Sync for Record<O> {}
 
 impl<O: Owner> Record<O> {
-    /// A record whose payload of `payload_len` bytes is zeroed, then given to
-    /// `fill`. If `fill` panics, the memory is freed and the owner not called.
+    /// A record whose payload of `payload_len` bytes is zeroed, then passed to `fill`. If `fill`
+    /// panics, the memory is freed without calling the owner.
     ///
     /// `expiry` is a time in milliseconds since the epoch; `clock` is taken
     /// modulo 2^24.
@@ -134,8 +134,8 @@ impl<O: Owner> Record<O> {
 
     #[inline(always)]
     fn header(&self) -> &Header {
-        // SAFETY: every record starts with an initialised header, aligned to
-        // 8; it is written to through `&mut self` only, its atomic apart.
+        // SAFETY: every record starts with an initialised header, aligned to 8. Except for its
+        // atomic, it is only written through `&mut self`.
         unsafe { self.at.cast::<Header>().as_ref() }
     }
 
@@ -154,8 +154,8 @@ impl<O: Owner> Record<O> {
         let mut payload_len = usize::from(header.payload_len);
         let mut at = HEADER + 8 * usize::from(expiry);
         if header.key_len == LONG_KEY {
-            // SAFETY: this key length byte says that a u32 stands here, which
-            // is within the allocation and aligned to 4.
+            // SAFETY: the byte of the key length says that a u32 is here, within the allocation and
+            // aligned to 4.
             key_len = unsafe { self.at.add(at).cast::<u32>().read() } as usize;
             at += 4;
         }
@@ -173,7 +173,7 @@ impl<O: Owner> Record<O> {
         RecordRef::of(self).key()
     }
 
-    /// The kind given by the owner.
+    /// The kind, which the owner defines.
     #[inline]
     #[must_use]
     pub fn kind(&self) -> u8 {
@@ -194,16 +194,15 @@ impl<O: Owner> Record<O> {
         self.header().word.load(Ordering::Relaxed) >> 8
     }
 
-    /// Sets the access clock, modulo 2^24. Of two threads that do it at the
-    /// same time one wins.
+    /// Sets the access clock, modulo 2^24. With two concurrent calls, either value may win.
     #[inline]
     pub fn set_clock(&self, clock: u32) {
-        // A load and a store, not a read-modify-write: the kind in the same
-        // word changes under exclusive access only.
+        // A load and a store, not a read-modify-write: the kind in the same word only changes under
+        // exclusive access.
         self.header().word.store(word(self.kind(), clock), Ordering::Relaxed);
     }
 
-    /// Four bits for the owner's use. The first is [`MARK`].
+    /// Four bits for the owner. The first is [`MARK`].
     #[inline]
     #[must_use]
     pub fn owner_flags(&self) -> u8 {
@@ -247,8 +246,8 @@ impl<O: Owner> Record<O> {
         })
     }
 
-    /// Sets the expiry of a record that has one. Without one it does nothing
-    /// and returns false: there is no room, see [`Record::with_expiry`].
+    /// Sets the expiry of a record that has one. Otherwise changes nothing and returns false, since
+    /// there is no room: see [`Record::with_expiry`].
     #[inline]
     pub fn set_expiry_in_place(&mut self, at: i64) -> bool {
         let has = self.has_expiry();
@@ -259,8 +258,7 @@ impl<O: Owner> Record<O> {
         has
     }
 
-    /// Sets or removes the expiry. Moves the record when the field comes or
-    /// goes.
+    /// Sets or removes the expiry. Moves the record when the field is added or removed.
     #[must_use]
     pub fn with_expiry(mut self, expiry: Option<i64>) -> Self {
         match expiry {
@@ -273,7 +271,7 @@ impl<O: Owner> Record<O> {
         }
     }
 
-    /// Gives the record another key, as RENAME does; the payload moves along.
+    /// Changes the key of the record, as RENAME does, and keeps the payload.
     ///
     /// # Panics
     ///
@@ -302,7 +300,7 @@ impl<O: Owner> Record<O> {
         RecordRef::of(self).payload()
     }
 
-    /// The payload, to be written in place.
+    /// The payload, for writing in place.
     #[inline]
     #[must_use]
     pub fn payload_mut(&mut self) -> &mut [u8] {
@@ -315,9 +313,9 @@ impl<O: Owner> Record<O> {
         }
     }
 
-    /// Changes the length of the payload: its bytes stay as far as they fit,
-    /// new ones are zero. The owner is not called. In place when the sizes of
-    /// the allocations are equal; otherwise the allocator may move the record.
+    /// Changes the length of the payload: truncates it or appends zeros. Does not call the owner.
+    /// In place if the sizes of the allocations are equal; otherwise the allocator may move the
+    /// record.
     ///
     /// # Panics
     ///
@@ -348,21 +346,24 @@ impl<O: Owner> Record<O> {
         self
     }
 
-    /// Replaces the payload's bytes at `range` by `with`, if the record's allocation has the right
-    /// size; later bytes move. Returns whether it was done: if not, nothing has changed. The owner
-    /// is not called. O(bytes from the range on).
+    /// Replaces the payload's bytes at `range` with `with`, if the record's allocation has the
+    /// right size; later bytes move. Returns whether it did; if not, nothing has changed. Does not
+    /// call the owner. O(bytes from the range on).
     ///
     /// # Panics
     ///
-    /// If the range is not one of the payload, or the length becomes `u32::MAX` or more.
+    /// If the range is not within the payload, or the length becomes `u32::MAX` or more.
     #[inline]
     #[must_use]
     pub fn splice_in_place(&mut self, range: Range<usize>, with: &[u8]) -> bool {
         let old = self.form();
-        assert!(range.start <= range.end && range.end <= old.payload_len, "not in the payload");
+        assert!(
+            range.start <= range.end && range.end <= old.payload_len,
+            "the range must be in the payload"
+        );
         let len = old.payload_len - range.len() + with.len();
         let new = Form::new(old.key_len, len, old.expiry);
-        // A payload that grows and fits has the same size class.
+        // A grown payload that fits has the same size class.
         let fits = match new.payload_len >= old.payload_len {
             true => new.payload_at() + new.payload_len <= old.size(),
             false => new.size() == old.size(),
@@ -384,7 +385,7 @@ impl<O: Owner> Record<O> {
         true
     }
 
-    /// Has the owner drop the payload and puts another in its place.
+    /// Lets the owner drop the payload and replaces it.
     ///
     /// # Panics
     ///
@@ -392,15 +393,15 @@ impl<O: Owner> Record<O> {
     #[must_use]
     pub fn replace_payload(self, kind: u8, payload: &[u8]) -> Self {
         let mut old = ManuallyDrop::new(self);
-        // SAFETY: kind and payload are the record's. They are not used as a
-        // value again: until `exchange_payload` overwrites them the record is
-        // in a ManuallyDrop, and leaks if the owner panics.
+        // SAFETY: kind and payload are the record's. They are not used as a value again: until
+        // `exchange_payload` overwrites them the record is in a ManuallyDrop, and leaks if the
+        // owner panics.
         unsafe { O::drop_payload(old.kind(), old.payload_mut()) };
         ManuallyDrop::into_inner(old).exchange_payload(kind, payload)
     }
 
-    /// Replaces the payload by another; the old one is forgotten: the owner is not called. For an
-    /// owner that has moved out what the old payload owned.
+    /// Replaces the payload without calling the owner: for an owner that has moved out the memory
+    /// that the old payload owned.
     ///
     /// # Panics
     ///
@@ -443,10 +444,10 @@ impl<O: Owner> Record<O> {
         self.form().size()
     }
 
-    /// Moves the record to a new block with this key (or its own), this expiry
-    /// and as much of the payload as fits. All else stays.
+    /// Moves the record to a new block with this key (or its own), this expiry and as much of the
+    /// payload as fits. Everything else stays.
     ///
-    /// If a length is refused, the record leaks.
+    /// The record leaks if a length is too large.
     #[cold]
     fn moved(self, key: Option<&[u8]>, expiry: Option<i64>, payload_len: usize) -> Self {
         let old = ManuallyDrop::new(self);
@@ -462,14 +463,14 @@ impl<O: Owner> Record<O> {
         let kept = payload.len().min(payload_len);
         draft.write_payload(&payload[..kept]);
         draft.zero_payload(kept);
-        // SAFETY: `old` owns its block, nothing reads it after this; the
-        // payload's bytes, and with them what they own, are in the new block.
+        // SAFETY: `old` owns its block, and it is not read after this. The payload's bytes, and the
+        // memory that they own, are in the new block.
         unsafe { dealloc(old.at.as_ptr(), old.form().layout()) };
         // SAFETY: header, key, expiry and payload have been written.
         unsafe { draft.finish() }
     }
 
-    /// Moves it to another allocation of the same size; nothing else changes.
+    /// Moves the record to another allocation of the same size, without other changes.
     #[must_use]
     pub fn relocated(self) -> Self {
         let (expiry, payload_len) = (self.expiry(), self.payload().len());
@@ -484,8 +485,8 @@ impl<O: Owner> Record<O> {
 
     /// # Safety
     ///
-    /// `at` came from [`Record::into_raw`] of a record with the same owner,
-    /// and is turned back into a record only once.
+    /// `at` came from [`Record::into_raw`] of a record with the same owner, and is turned back into
+    /// a record only once.
     #[inline]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>) -> Self {
         Record { at, owner: PhantomData }
@@ -503,7 +504,7 @@ impl<O: Owner> Drop for Record<O> {
     fn drop(&mut self) {
         let kind = self.kind();
         let layout = self.form().layout();
-        // SAFETY: kind and payload are the record's, which ends here.
+        // SAFETY: kind and payload are the record's, which is not used after this.
         unsafe { O::drop_payload(kind, self.payload_mut()) };
         // SAFETY: the record owns the block; this is its layout.
         unsafe { dealloc(self.at.as_ptr(), layout) };
@@ -527,11 +528,11 @@ fn word(kind: u8, clock: u32) -> u32 {
     u32::from(kind) | clock << 8
 }
 
-/// The largest size that the allocator cuts out of pages that it has: jemalloc's small sizes.
+/// The largest size that the allocator takes from existing slabs: jemalloc's small sizes.
 const SMALL_MAX: usize = 14 << 10;
 
-/// Replaces this block by another with the same content, as far as both go, like [`realloc`]. A
-/// small block never grows in place, and `realloc` would look up the sizes that are known here.
+/// Reallocates a block like [`realloc`], with the common part of the content. A small block never
+/// grows in place, and `realloc` would look up the sizes that are known here.
 ///
 /// # Safety
 ///

@@ -1,20 +1,18 @@
-//! How the table takes the shape that its contents need.
+//! Adapts the shape of the table to its contents.
 //!
-//! Growth, in this order: an empty table gets a segment of one bucket; a full segment is rebuilt
-//! one size larger, from its words alone; a full segment of the largest size is split in two by the
-//! next bit of the hash, which the slots do not have, so keys are read and hashed again
-//! (prefetched, all of them). If the directory cannot separate the halves it is doubled first.
+//! Growth happens in this order. An empty table gets a segment of one bucket. A full segment is
+//! rebuilt one size larger, from its words alone. A full segment of the largest size is split in
+//! two by the next bit of the hash. Slots don't store that bit, so all keys are prefetched, read
+//! and hashed again. If the directory cannot separate the halves, it is doubled first.
 //!
-//! Shrinking is the reverse, and lazier, so that a table whose size goes up
-//! and down a little stays as it is. When a segment falls below a quarter of
-//! its slots it is merged with its buddy (the one that differs in the last bit
-//! of their prefix) if the two would fill half a segment at most; else it is
-//! rebuilt smaller. The directory is halved when no segment needs its depth
-//! and it has four words for every segment.
+//! Shrinking is the reverse with hysteresis, so that a table whose size varies a little keeps its
+//! shape. When a segment falls below a quarter of its slots, it is merged with its buddy (the one
+//! that differs in the last bit of their prefix) if both together fill at most half a segment.
+//! Otherwise it is rebuilt smaller. The directory is halved when no segment needs its depth and it
+//! has four words for every segment.
 //!
-//! Every step handles two segments at most, some 300 entries, a few
-//! microseconds; only the directory's doubling and halving copy more: 8 bytes
-//! for every 120 records or so, 16 KiB per million.
+//! Every step handles at most two segments, some 300 entries, in a few microseconds. Only doubling
+//! and halving the directory copy more: 8 bytes for every 120 records or so, 16 KiB per million.
 
 use std::sync::atomic::Ordering;
 
@@ -27,16 +25,16 @@ use crate::segment::{LINE, MAX_SLOTS, Segment, SegmentWord, limit, size_above, s
 use crate::slot::Word;
 use crate::table::KeyHasher;
 
-/// Buddies with more entries than this stay apart. They split again at 7/8 of
-/// [`MAX_SLOTS`], far enough away not to go back and forth.
+/// Buddies with more entries than this are not merged. They split again at 7/8 of [`MAX_SLOTS`],
+/// far enough away to avoid oscillation.
 const MERGE_MAX: usize = MAX_SLOTS / 2;
 
-/// The directory is halved when it has this many words per segment. It needs
-/// one to two for a good hash.
+/// The directory is halved when it has this many words per segment. With a good hash it needs one
+/// to two.
 const HALVE_RATIO: usize = 4;
 
 impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
-    /// Grows the table until the segment for `hash` takes another entry.
+    /// Grows the table until the segment for `hash` has room for another entry.
     #[cold]
     pub(crate) fn make_room(&mut self, hash: u64) -> Segment<'t> {
         loop {
@@ -56,7 +54,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         }
     }
 
-    /// Gives memory back after a removal from the segment for `hash`.
+    /// Frees memory after a removal from the segment for `hash`.
     #[cold]
     pub(crate) fn shrink(&mut self, hash: u64) {
         let mut merged = false;
@@ -87,11 +85,11 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         word
     }
 
-    /// Retires a segment that no root or directory word leads to any more.
+    /// Retires a segment to which no root or directory word leads any more.
     fn retire(&mut self, word: SegmentWord) {
         self.table.lines.sub(word.bytes() / LINE);
-        // SAFETY: the callers, all in this file, have put other words wherever
-        // this one stood, and do not use views of it afterwards.
+        // SAFETY: the callers, all in this file, have replaced every word that led to this segment,
+        // and do not use views of it afterwards.
         unsafe { word.retire() };
     }
 
@@ -111,7 +109,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         }
     }
 
-    /// Replaces a segment by one of another size with the same entries.
+    /// Replaces a segment with one of another size with the same entries.
     fn rebuild(&mut self, hash: u64, word: SegmentWord, old: Segment<'_>, buckets: usize) {
         let depth = old.depth();
         let new = self.allocate(buckets, depth);
@@ -120,7 +118,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.retire(word);
     }
 
-    /// Replaces a segment by two, of the next depth.
+    /// Replaces a segment with two of the next depth.
     fn split(&mut self, hash: u64, word: SegmentWord, old: Segment<'_>) {
         let depth = old.depth();
         let halves = self.partition(old, depth);
@@ -139,15 +137,14 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.table.deepest.add(if deepest { 2 } else { 0 });
     }
 
-    /// Sorts the words of a segment by the first bit of the hash that its
-    /// entries do not share. The table's hasher runs here, so nothing has been
-    /// changed yet if it panics.
+    /// Sorts the words of a segment by the first bit of the hash that its entries do not share.
+    /// Calls the table's hasher before anything changes, so that it may panic.
     fn partition(&self, segment: Segment<'_>, depth: u32) -> Halves {
         let mut all = [Word::EMPTY; MAX_SLOTS];
         let mut len = 0;
         for word in segment.words() {
             if let Some(record) = word.record() {
-                // Header, expiry and a short key: 32 bytes, often of two lines.
+                // Header, expiry and a short key: 32 bytes, often in two lines.
                 prefetch_read(record.as_ptr());
                 prefetch_read(record.as_ptr().cast_const().wrapping_add(32));
                 all[len] = word;
@@ -166,8 +163,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         halves
     }
 
-    /// Merges the segment for `hash` with its buddy, if both are small and of
-    /// the same depth. Says whether it did.
+    /// Merges the segment for `hash` with its buddy if both are small and of the same depth.
+    /// Returns whether it did.
     fn merge(&mut self, hash: u64) -> bool {
         let Some((word, segment)) = self.segment(hash) else {
             return false;
@@ -235,8 +232,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
     }
 }
 
-/// How many segments have the depth of the directory: they are in one word only, and so differ from
-/// the neighbour that shares all bits but one.
+/// The number of segments with the depth of the directory: such a segment is in one word only, so
+/// it differs from the neighbour that shares all bits but one.
 fn deepest(root: Root) -> usize {
     // SAFETY: the callers have just made this root.
     let words = unsafe { root.words() };
@@ -247,18 +244,18 @@ fn load(words: &[std::sync::atomic::AtomicPtr<u8>], i: usize) -> SegmentWord {
     SegmentWord::from_raw(words[i].load(Ordering::Relaxed))
 }
 
-/// Places words into a segment that has just been allocated.
+/// Places words into a newly allocated segment.
 fn fill(new: SegmentWord, words: impl Iterator<Item = Word>) {
-    // SAFETY: the segment is not published yet; the words come from slots of
-    // this table, and stand for live records.
+    // SAFETY: the segment is not published yet. The words come from slots of this table and stand
+    // for live records.
     let segment = unsafe { new.view() };
     for word in words {
         segment.place(word);
     }
 }
 
-/// Up to [`MAX_SLOTS`] words in two groups: one grows from the front of the
-/// array, the other from its back.
+/// Up to [`MAX_SLOTS`] words in two groups. One grows from the front of the array, the other from
+/// the back.
 struct Halves {
     words: [Word; MAX_SLOTS],
     zeros: usize,

@@ -2,14 +2,13 @@
 //!
 //! # Scan
 //!
-//! A client scans with a cursor and no other state, while the table grows,
-//! splits, shrinks and merges under it. The guarantee: **an entry that is
-//! there from the first step to the last is returned at least once.**
+//! A client scans with a cursor and no other state, while the table grows, splits, shrinks and
+//! merges. The guarantee: **an entry that exists from the first step to the last is returned at
+//! least once.**
 //!
-//! Every entry has a *position*, made of its hash alone: its stripe (the top 6
-//! bits of h16) and its prefix (the top 32 bits of the hash). Ordered by
-//! stripe, then prefix, positions are the numbers below 2^38, and a cursor is
-//! such a number.
+//! Every entry has a *position* that depends only on its hash: its stripe (the top 6 bits of h16)
+//! and its prefix (the top 32 bits of the hash). Ordered by stripe, then prefix, positions are the
+//! numbers below 2^38, and a cursor is such a number.
 //!
 //! ```text
 //!   cursor:    37        32 31                            0
@@ -20,30 +19,28 @@
 //!              of the hash
 //! ```
 //!
-//! A step from cursor (s, p) finds the one segment that covers the prefix p; it
-//! covers an interval of prefixes, up to q. The step returns all entries of the
-//! stripe s in this segment, wherever in it they stand, and leads to (s, q), or
-//! to the start of stripe s+1 if q is the end. So a step from c to d returns at
-//! least every entry with a position in c..d that is there at that time.
-//! Positions never change, and the steps cover the interval from 0 to 2^38
-//! without a gap: whatever the shape of the table at each step, an entry that
-//! is always there is there when the step over its position is made. QED.
+//! A step from cursor (s, p) finds the one segment that covers the prefix p; it covers an interval
+//! of prefixes, up to q. The step returns all entries of the stripe s in this segment, in any of
+//! its buckets. The next cursor is (s, q), or the start of stripe s+1 if q is the end. So a step
+//! from c to d returns at least every entry with a position in c..d that exists at that time.
+//! Positions never change, and the steps cover the interval from 0 to 2^38 without a gap. So an
+//! entry that exists throughout is returned by the step over its position, whatever the shape of
+//! the table at each step. QED.
 //!
 //! An entry is returned twice only if segments merge, so that a step covers
 //! prefixes below its cursor.
 //!
-//! Why stripes, when prefix order alone would do? Because a step would then
-//! return a whole segment of some 250 entries, and COUNT 10 would be ignored.
-//! A stripe of a segment is about four entries. The price is that a full scan
-//! visits each segment's header 64 times, in 64 passes over the table.
-//! Small tables are spared: where one segment covers all prefixes, a step takes
-//! as many stripes as a bucket has.
+//! Why stripes, if prefix order alone would suffice? A step would then return a whole segment of
+//! some 250 entries and ignore COUNT 10. A stripe of a segment is about four entries. The price is
+//! that a full scan visits each segment's header 64 times, in 64 passes over the table. Small
+//! tables avoid this: where one segment covers all prefixes, a step takes as many stripes as a
+//! bucket has.
 //!
 //! # Sweep
 //!
-//! The walks of the server itself do not need small steps. A sweep goes over
-//! positions by prefix alone and takes whole segments, each once: better for
-//! the caches, and the same guarantee by the same argument.
+//! The server's own walks do not need small steps. A sweep walks positions by prefix alone and
+//! takes whole segments, each once: better for the caches, with the same guarantee by the same
+//! argument.
 
 use crate::borrow::{RecordMut, RecordRef};
 use crate::ops::TableMut;
@@ -53,7 +50,7 @@ use crate::segment::{Place, Segment};
 use crate::slot::{Bucket, SLOTS, Word};
 use crate::table::KeyHasher;
 
-/// Which records a sweep shows.
+/// The records that a sweep passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     All,
@@ -64,7 +61,7 @@ pub enum Which {
 }
 
 impl Which {
-    /// How many there are of these.
+    /// The number of such records.
     fn count(self, all: usize, expiring: usize, marked: usize) -> usize {
         match self {
             Which::All => all,
@@ -89,33 +86,32 @@ const STRIPES: u64 = 64;
 const STRIPE: u64 = (1 << 16) / STRIPES;
 const PREFIX_BITS: u32 = 32;
 
-/// No cursor of [`TableMut::scan`] is this large.
+/// All cursors of [`TableMut::scan`] are less than this.
 pub const CURSOR_END: u64 = STRIPES << PREFIX_BITS;
 
-/// The fate of a record that a sweep has shown.
+/// The result of a sweep's decision about a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It stays.
+    /// Keep it.
     Keep,
-    /// It is removed.
+    /// Remove it.
     Remove,
 }
 
-/// The first prefix after those that a segment covers, 2^32 at the end.
+/// The first prefix after those of a segment; 2^32 at the end.
 fn end_of(segment: Segment<'_>, prefix: u64) -> u64 {
     let width = PREFIX_BITS - segment.depth();
     ((prefix >> width) + 1) << width
 }
 
 impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
-    /// One step of a scan: calls `f` for a few records and returns the next
-    /// cursor. Start at 0; the scan is complete when 0 is returned. Cursors
-    /// that no step returned are harmless, and large ones end the scan.
+    /// One step of a scan: calls `f` for a few records and returns the next cursor. Start at 0; the
+    /// scan is complete when 0 is returned. Cursors that no step returned are harmless, and large
+    /// ones end the scan.
     ///
-    /// Every record that is there from the first step to the last is shown at
-    /// least once, and more than once only if the table shrinks meanwhile.
-    /// O(entries of a stripe in a segment): about
-    /// 4 entries, sometimes none.
+    /// Every record that exists from the first step to the last is passed at least once, and more
+    /// than once only if the table shrinks meanwhile. O(entries of a stripe in a segment): about 4
+    /// entries, sometimes none.
     pub fn scan<'s>(&'s self, cursor: u64, mut f: impl FnMut(RecordRef<'s, O>)) -> u64 {
         if cursor >= CURSOR_END {
             return 0;
@@ -148,14 +144,12 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
         if next == CURSOR_END { 0 } else { next }
     }
 
-    /// One step of a walk by the server: shows the records of one segment and of the next ones
-    /// until `max_buckets` buckets have been visited, to the end of the segment. It shows those of
-    /// `which` and does not touch the others. `f` decides; records that it removes are passed to
-    /// `removed`.
+    /// One step of a walk by the server: passes the records of `which` in one segment and the next
+    /// ones until `max_buckets` buckets have been visited, to the end of the segment. Does not
+    /// touch other records. `f` decides; records that it removes are passed to `removed`.
     ///
-    /// Start at 0; the walk is complete when 0 is returned. Every record that
-    /// is there all the time is shown at least once. If a closure panics, the
-    /// table is as it was at that moment.
+    /// Start at 0; the walk is complete when 0 is returned. Every record that exists throughout is
+    /// passed at least once. If a closure panics, the table keeps its state at that moment.
     pub fn sweep(
         &mut self,
         cursor: u64,
@@ -212,8 +206,8 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
                 if !which.has(word) {
                     continue;
                 }
-                // SAFETY: a word in a slot stands for a live record; `self` is
-                // borrowed exclusively, and no other borrow of it is around.
+                // SAFETY: a word in a slot stands for a live record. `self` is borrowed
+                // exclusively, and no other borrow of the record exists.
                 match f(unsafe { RecordMut::from_raw(record) }) {
                     Verdict::Keep => {}
                     Verdict::Remove => {
@@ -242,8 +236,8 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
 
     /// All segments, in the order of prefixes.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
-        // SAFETY: the directory and the segments live while `self` is borrowed
-        // shared, as they are replaced through `&mut self` only.
+        // SAFETY: the directory and the segments live while `self` is borrowed shared, since they
+        // are only replaced through `&mut self`.
         unsafe { self.root().segments() }
             // SAFETY: likewise, and the slots hold live records.
             .map(|word| unsafe { word.view() })

@@ -1,4 +1,4 @@
-//! A segment: a small hash table of its own, in one block of cache lines.
+//! A segment: a small, self-contained hash table in one block of cache lines.
 //!
 //! ```text
 //!            ┌──────────────────────────────────────────────────┐
@@ -10,21 +10,21 @@
 //!            └──────┴──────┴──────┴──────┴──────┴──────┴─────┴──┘
 //! ```
 //!
-//! An entry belongs into its *home* bucket, `h16 * B / 65536`. If that is full it goes to the next
-//! bucket with room, round the end if need be, and every full bucket that it passes counts it in
+//! The *home* bucket of an entry is `h16 * B / 65536`. If it is full, the entry goes to the next
+//! bucket with room, wrapping around at the end, and every full bucket that it passes counts it in
 //! `displaced`. So a lookup may stop at the first bucket that no entry has passed, which is nearly
-//! always the home bucket. Removal uncounts the entry on the same path. The path follows from
-//! `h16` and the number of buckets, so no record is read for it, nor for
-//! building a segment of another size out of the same words.
+//! always the home bucket. Removal decrements the counters on the same path. The path follows from
+//! `h16` and the number of buckets. So records are not read for it, nor for rebuilding the words as
+//! a segment of another size.
 //!
-//! A counter that has reached 255 stays there, as it no longer knows: too
-//! large a counter costs time, never an entry. The next rebuild corrects it.
+//! A counter that has reached 255 stays there, since its value is lost. A counter that is too large
+//! costs time, never correctness. The next rebuild corrects it.
 //!
-//! The sizes are chosen so that header and buckets together are a size class
-//! of common allocators (128 bytes to 3 KiB): nothing is lost to rounding.
+//! The sizes are chosen so that header and buckets together are a size class of common allocators
+//! (128 bytes to 3 KiB): rounding wastes nothing.
 //!
-//! The header is the mutator's own: planners, who run without the lock, look
-//! at buckets only, and find the number of buckets in the [`SegmentWord`].
+//! Only the mutator uses the header. Planners, which run without the lock, read only buckets and
+//! get the number of buckets from the [`SegmentWord`].
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::Cell;
@@ -33,25 +33,24 @@ use crate::borrow::RecordRef;
 use crate::record::Owner;
 use crate::slot::{Bucket, SLOTS, Word};
 
-/// Numbers of buckets that a segment can have.
+/// The possible numbers of buckets of a segment.
 pub(crate) const SIZES: [usize; 11] = [1, 2, 3, 5, 7, 11, 15, 23, 31, 39, 47];
-/// The largest of them.
+/// The largest number of buckets.
 pub(crate) const MAX_BUCKETS: usize = SIZES[SIZES.len() - 1];
 /// Slots of the largest segment.
 pub(crate) const MAX_SLOTS: usize = MAX_BUCKETS * SLOTS;
 
-/// Bytes of a cache line; segments are made of these.
+/// Bytes of a cache line, the unit of segments.
 pub(crate) const LINE: usize = 64;
-/// Bits of a segment's address that are free for the number of buckets.
+/// Bits of a segment's address that are zero and hold the number of buckets.
 const BUCKETS_MASK: usize = LINE - 1;
 const _: () = assert!(MAX_BUCKETS <= BUCKETS_MASK);
 
-/// The value of a `displaced` counter that never changes again.
+/// The value of a `displaced` counter that stays until the next rebuild.
 const STICKY: u8 = u8::MAX;
 
-/// How many entries a segment may hold before it must grow: 7/8 of its slots,
-/// where displacement is still rare; but a single bucket may be full, as there
-/// is nowhere to be displaced to.
+/// How many entries a segment may hold before it must grow: 7/8 of its slots, where displacement is
+/// still rare. A single bucket may be full, since there is no bucket to be displaced to.
 pub(crate) const fn limit(buckets: usize) -> usize {
     if buckets == 1 { SLOTS } else { buckets * SLOTS * 7 / 8 }
 }
@@ -63,7 +62,7 @@ pub(crate) fn size_for(len: usize) -> usize {
     SIZES.iter().find(roomy).copied().unwrap_or(MAX_BUCKETS)
 }
 
-/// The size after `buckets`, `None` for the largest.
+/// The size after `buckets`; `None` for the largest.
 pub(crate) fn size_above(buckets: usize) -> Option<usize> {
     SIZES.iter().copied().find(|&size| size > buckets)
 }
@@ -74,7 +73,7 @@ pub(crate) fn home(h16: u16, buckets: usize) -> usize {
     (usize::from(h16) * buckets) >> 16
 }
 
-/// Cells, as one thread at a time has the header: the holder of the lock.
+/// Cells, since only one thread at a time uses the header: the holder of the lock.
 #[repr(C, align(64))]
 struct Header {
     len: Cell<u16>,
@@ -87,8 +86,8 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == LINE);
 
-/// Address of a segment with its number of buckets in the low bits, as in a directory. Null stands
-/// for no segment.
+/// The address of a segment with its number of buckets in the low bits, as stored in a directory.
+/// Null means no segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentWord(*mut u8);
 
@@ -134,8 +133,7 @@ impl SegmentWord {
         self.0.map_addr(|word| word & !BUCKETS_MASK)
     }
 
-    /// Address of the home bucket of `h16`. Only computed: the segment need
-    /// not exist any more.
+    /// The address of the home bucket of `h16`. Only computed: the segment may no longer exist.
     #[inline(always)]
     pub(crate) fn home_bucket(self, h16: u16) -> *const Bucket {
         let line = 1 + home(h16, self.buckets());
@@ -149,15 +147,14 @@ impl SegmentWord {
 
     /// # Safety
     ///
-    /// The segment is not freed during `'a`; this thread alone may use it during `'a`, except that
-    /// others may load the words of its buckets; and every word in its slots stands for a record
-    /// that lives, for as long as it is there.
+    /// During `'a`, the segment is not freed, and only this thread uses it, except that others may
+    /// load the words of its buckets. Every word in its slots stands for a record that lives while
+    /// the word is there.
     #[inline(always)]
     pub(crate) unsafe fn view<'a>(self) -> Segment<'a> {
         let block = self.block();
-        // SAFETY: the block is that of `allocate`: one header, then as many
-        // buckets as the word says, initialised. The caller gives the rest:
-        // cells are used by this thread alone, slots are atomic.
+        // SAFETY: the block is that of `allocate`: one header, then as many buckets as the word
+        // says, initialised. By the contract only this thread uses the cells. Slots are atomic.
         unsafe {
             Segment {
                 header: &*block.cast::<Header>(),
@@ -166,16 +163,14 @@ impl SegmentWord {
         }
     }
 
-    /// Frees the segment when no planner can see it any more. Records that its
-    /// slots stand for are not touched.
+    /// Frees the segment once no planner can see it. Does not touch the records of its slots.
     ///
     /// # Safety
     ///
-    /// The segment came from `allocate` and is retired only once; no directory
-    /// or root word leads to it; no view of it is used after this.
+    /// The segment came from `allocate` and is retired only once. No directory or root word leads
+    /// to it, and no view of it is used after this.
     pub(crate) unsafe fn retire(self) {
-        // SAFETY: the block and layout are those of `allocate`; the caller has
-        // unlinked it.
+        // SAFETY: the block and layout are those of `allocate`. The caller has unlinked it.
         unsafe { crate::epoch::retire(self.block(), layout(self.buckets())) };
     }
 }
@@ -184,7 +179,7 @@ fn layout(buckets: usize) -> Layout {
     Layout::from_size_align((1 + buckets) * LINE, LINE).expect("a segment is at most 3 KiB")
 }
 
-/// The place of a word in a segment.
+/// The position of a word in a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) bucket: usize,
@@ -204,19 +199,19 @@ impl<'a> Segment<'a> {
         usize::from(self.header.len.get())
     }
 
-    /// Entries with an expiry.
+    /// The number of entries with an expiry.
     #[inline(always)]
     pub(crate) fn expiring(self) -> usize {
         usize::from(self.header.expiring.get())
     }
 
-    /// Marked entries.
+    /// The number of marked entries.
     #[inline(always)]
     pub(crate) fn marked(self) -> usize {
         usize::from(self.header.marked.get())
     }
 
-    /// Local depth: how many leading bits of the hash its entries share.
+    /// Local depth: the number of leading bits of the hash that its entries share.
     #[inline(always)]
     pub(crate) fn depth(self) -> u32 {
         u32::from(self.header.depth.get())
@@ -238,7 +233,7 @@ impl<'a> Segment<'a> {
         self.header.displaced[bucket].get() != 0
     }
 
-    /// How many entries were displaced over this bucket, or 255.
+    /// The number of entries that were displaced over this bucket; 255 means unknown.
     #[cfg(test)]
     pub(crate) fn displaced(self, bucket: usize) -> u8 {
         self.header.displaced[bucket].get()
@@ -255,8 +250,8 @@ impl<'a> Segment<'a> {
         let mut at = home(h16, self.buckets.len());
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            // SAFETY: only the holder of the lock writes slots, which is this
-            // thread (contract of `view`).
+            // SAFETY: only the holder of the lock, which is this thread, writes slots (contract of
+            // `view`).
             for slot in unsafe { bucket.matches(h16) } {
                 if let Some(record) = bucket.0[slot].load().record() {
                     // SAFETY: words in slots stand for live records (contract
@@ -275,14 +270,14 @@ impl<'a> Segment<'a> {
         None
     }
 
-    /// Puts a word into the first vacancy on its path.
+    /// Puts a word into the first empty slot on its path.
     ///
     /// # Panics
     ///
-    /// If all slots are taken.
+    /// If all slots are occupied.
     #[inline]
     pub(crate) fn place(self, word: Word) -> Place {
-        assert!(self.len() < self.slots(), "no vacancy in this segment");
+        assert!(self.len() < self.slots(), "no empty slot in this segment");
         let mut at = home(word.h16(), self.buckets.len());
         let slot = loop {
             match self.buckets[at].vacancy() {
@@ -300,7 +295,7 @@ impl<'a> Segment<'a> {
         Place { bucket: at, slot }
     }
 
-    /// Empties a slot and returns its word. The record is the caller's.
+    /// Empties a slot and returns its word. The caller owns the record.
     #[inline]
     pub(crate) fn vacate(self, place: Place) -> Word {
         let word = self.word(place);
@@ -321,7 +316,7 @@ impl<'a> Segment<'a> {
         word
     }
 
-    /// Puts another word with the same h16 into a taken slot.
+    /// Replaces the word in an occupied slot with another one with the same h16.
     #[inline]
     pub(crate) fn exchange(self, place: Place, word: Word) {
         let old = self.word(place);
@@ -331,14 +326,14 @@ impl<'a> Segment<'a> {
         self.note(word);
     }
 
-    /// Counts the tags of a word that comes.
+    /// Counts the tags of an added word.
     #[inline(always)]
     fn note(self, word: Word) {
         self.header.expiring.set(self.header.expiring.get() + u16::from(word.expiring()));
         self.header.marked.set(self.header.marked.get() + u16::from(word.marked()));
     }
 
-    /// And of one that goes.
+    /// Uncounts the tags of a removed word.
     #[inline(always)]
     fn forget(self, word: Word) {
         self.header.expiring.set(self.header.expiring.get() - u16::from(word.expiring()));
@@ -352,11 +347,11 @@ impl<'a> Segment<'a> {
         words.filter(|word| !word.is_empty())
     }
 
-    /// Gives the words whose h16 is within `first..=last` to `f`, each once.
+    /// Passes the words whose h16 is within `first..=last` to `f`, each once.
     ///
-    /// They are in the home buckets of the range or, displaced, after them. An entry after the last
-    /// home bucket has passed it and all buckets between, so the walk can stop at a bucket that no
-    /// entry has passed.
+    /// They are in the home buckets of the range or, if displaced, after them. An entry after the
+    /// last home bucket has passed it and all buckets between, so the walk stops at a bucket that
+    /// no entry has passed.
     pub(crate) fn words_between(self, first: u16, last: u16, mut f: impl FnMut(Word)) {
         let count = self.buckets.len();
         let homes = home(last, count) - home(first, count) + 1;
@@ -374,7 +369,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// How many buckets from its home a word stands.
+    /// The number of buckets from the home bucket of a word to `bucket`.
     pub(crate) fn displacement(self, word: Word, bucket: usize) -> usize {
         let count = self.buckets.len();
         (bucket + count - home(word.h16(), count)) % count

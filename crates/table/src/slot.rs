@@ -10,17 +10,16 @@
 //!   the key's hash                                  expiry; M: it is marked
 //! ```
 //!
-//! A word of zero is an empty slot. `h16` does three things: it filters (a
-//! lookup follows a pointer to a wrong key once in 65 536 slots), it gives the
-//! home bucket, so that a segment can grow or lose an entry without a look at
-//! any record, and it gives the stripe of the entry in a scan. `E` and `M` let
-//! sweeps find their candidates without touching records.
+//! A word of zero is an empty slot. `h16` has three uses. It filters: a lookup follows a pointer to
+//! a wrong key once in 65 536 slots. It determines the home bucket, so a segment can grow or lose
+//! an entry without reading records. It determines the stripe of the entry in a scan. `E` and `M`
+//! let sweeps find their candidates without touching records.
 //!
-//! Addresses have 47 bits: that is what user space has on x86-64 and on
-//! aarch64 unless a program asks for more by name. [`Word::new`] asserts it.
+//! Addresses have 47 bits: all of user space on x86-64 and aarch64, unless a program explicitly
+//! asks for more. [`Word::new`] asserts it.
 //!
-//! The words are kept as tagged pointers and not as integers, so that a record
-//! pointer keeps its provenance on its way through the table.
+//! The words are stored as tagged pointers, not as integers, so that a record pointer keeps its
+//! provenance in the table.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -36,13 +35,13 @@ const ADDRESS_MASK: usize = ((1 << ADDRESS_BITS) - 1) & !0b111;
 const EXPIRING: usize = 1;
 const MARKED: usize = 2;
 
-/// The part of a hash that is kept in a slot.
+/// The part of a hash that is stored in a slot.
 #[inline(always)]
 pub(crate) fn h16(hash: u64) -> u16 {
     hash as u16
 }
 
-/// The facts of a record in a word, apart from its address.
+/// The properties of a record that its word includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tags {
     pub(crate) expiring: bool,
@@ -99,8 +98,8 @@ impl Word {
     }
 }
 
-/// One cell of a bucket. Written by the mutator only; planners read it
-/// meanwhile, so every write is atomic.
+/// One cell of a bucket. Only the mutator writes it. Planners read it concurrently, so every write
+/// is atomic.
 #[repr(transparent)]
 pub(crate) struct Slot(AtomicPtr<u8>);
 
@@ -112,8 +111,8 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn store(&self, word: Word) {
-        // Relaxed is enough: a planner uses the value as an address to prefetch and for nothing
-        // else; code that follows it holds the lock.
+        // Relaxed is enough: a planner uses the value only as an address to prefetch. Code that
+        // dereferences it holds the lock.
         self.0.store(word.0, Ordering::Relaxed);
     }
 }
@@ -125,8 +124,8 @@ pub(crate) struct Bucket(pub(crate) [Slot; SLOTS]);
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    /// The slots whose `h16` is the given one. An empty slot counts as one of
-    /// `h16` zero, so look at the word before following it.
+    /// The slots with this `h16`. An empty slot matches an `h16` of zero, so check the word before
+    /// following it.
     ///
     /// # Safety
     ///
@@ -140,10 +139,9 @@ impl Bucket {
                 _mm_set1_epi16,
             };
             let line: *const __m128i = std::ptr::from_ref(self).cast();
-            // SAFETY: SSE2 is part of x86-64. The four loads cover exactly the
-            // 64 bytes of the bucket, whose alignment is 64. They are not
-            // atomic; by the contract the bucket has no writer now, and
-            // concurrent reads are no race.
+            // SAFETY: SSE2 is part of x86-64. The four loads cover exactly the 64 bytes of the
+            // bucket, which is aligned to 64. They are not atomic; by the contract the bucket has
+            // no writer now, and concurrent reads are not a race.
             unsafe {
                 let wanted = _mm_set1_epi16(h16.cast_signed());
                 let a = _mm_cmpeq_epi16(_mm_load_si128(line), wanted);
@@ -159,8 +157,8 @@ impl Bucket {
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            // SAFETY: in bounds and aligned, as it is this very bucket; not
-            // atomic, but by the contract it has no writer now.
+            // SAFETY: in bounds and aligned, since it is this bucket. Not atomic, but by the
+            // contract it has no writer now.
             let words = unsafe { std::ptr::from_ref(self).cast::<[u64; SLOTS]>().read() };
             let mut mask = 0;
             for (i, word) in words.into_iter().enumerate() {
@@ -176,8 +174,7 @@ impl Bucket {
         self.0.iter().position(|slot| slot.load().is_empty())
     }
 
-    /// The words of the bucket, one after the other, for a planner: nothing is
-    /// assumed about writers.
+    /// The words of the bucket in order, for a planner: other threads may be writing them.
     #[inline(always)]
     pub(crate) fn words(&self) -> impl Iterator<Item = Word> + '_ {
         self.0.iter().map(Slot::load)
@@ -213,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_gives_back_what_it_was_made_of() {
+    fn words_round_trip() {
         let mut record = 0u64;
         let record = NonNull::from(&mut record).cast::<u8>();
         for h16 in [0, 1, 0x7fff, 0x8000, 0xffff] {
@@ -231,7 +228,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "below 2^47")]
-    fn an_address_beyond_47_bits_is_refused() {
+    fn address_beyond_47_bits_panics() {
         let far = std::ptr::without_provenance_mut::<u8>(1 << 47);
         let _ = Word::new(1, NonNull::new(far).unwrap(), NO_TAGS);
     }
@@ -254,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn vacancy_is_the_first_hole() {
+    fn vacancy_is_the_first_empty_slot() {
         let mut record = 0u64;
         let record = NonNull::from(&mut record).cast::<u8>();
         let bucket = bucket();

@@ -1,4 +1,4 @@
-//! The facts of DEBUG HTSTATS about a table.
+//! Figures about a table for DEBUG HTSTATS.
 
 use std::fmt;
 
@@ -7,8 +7,7 @@ use crate::record::Owner;
 use crate::slot::SLOTS;
 use crate::table::KeyHasher;
 
-/// Displacements are counted singly up to this one; the last counter has the
-/// rest.
+/// Displacements up to this one have separate counters. The last counter includes all larger ones.
 pub const DISPLACEMENTS: usize = 8;
 
 /// The shape of a table at one moment. Its `Display` is a few lines of text.
@@ -26,7 +25,7 @@ pub struct Stats {
     pub capacity: usize,
     /// Bytes of directory and segments.
     pub memory: usize,
-    /// How many records are 0, 1, 2 ... buckets after their home bucket.
+    /// The number of records 0, 1, 2 ... buckets after their home bucket.
     pub displaced: [usize; DISPLACEMENTS],
 }
 
@@ -47,7 +46,7 @@ impl fmt::Display for Stats {
 }
 
 impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
-    /// Looks at every slot, without touching records: O(capacity).
+    /// Reads every slot, but no records: O(capacity).
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {

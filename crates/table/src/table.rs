@@ -1,22 +1,19 @@
-//! The table: what it is made of, and what can be done without its lock.
+//! The table: its parts, and operations without its lock.
 //!
-//! A table belongs to a shard and is used by one thread at a time, the holder
-//! of the shard's lock, through [`TableMut`]. Any other thread may meanwhile
-//! *plan*: compute where the bucket of a hash is and prefetch it, then look
-//! into the bucket and prefetch the records that may be the wanted ones. That
-//! is what lets a thread prepare a batch of commands before it has taken a
-//! single lock.
+//! A table belongs to a shard, and one thread at a time uses it through [`TableMut`]: the holder of
+//! the shard's lock. Any other thread may meanwhile *plan*: compute the bucket of a hash and
+//! prefetch it, then read the bucket and prefetch the candidate records. So a thread can prepare a
+//! batch of commands before it takes a single lock.
 //!
-//! Planning is a race by design, and made harmless like this:
+//! Planning is a race by design, and made harmless as follows:
 //!
 //! - every word that a planner reads (root, directory, bucket slots) is atomic;
-//! - directories and segments that are replaced are retired through
-//!   [`crate::epoch`], and a planner holds a guard, so what it reads is memory
-//!   of this table, current or just outdated;
-//! - records are freed at once, so planners never follow a record's address:
-//!   they prefetch it, which is harmless whatever is there by now.
+//! - directories and segments that are replaced are retired through [`crate::epoch`], and a planner
+//!   holds a guard, so it only reads memory of this table, current or outdated;
+//! - records are freed at once, so planners never dereference a record's address: they prefetch it,
+//!   which is harmless for any address.
 //!
-//! A planner that loses the race prefetches the wrong line, and that is all.
+//! A planner that loses the race only prefetches the wrong line.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -30,24 +27,22 @@ use crate::record::Owner;
 use crate::segment::LINE;
 use crate::slot::h16;
 
-/// Cache lines of a record that are prefetched at least: of most records that is all.
+/// The least number of cache lines of a record that are prefetched: all of it for most records.
 pub const LINES: usize = 2;
 
-/// Hashes keys. The hash must be good in all its 64 bits: the top ones choose
-/// the segment, the low 16 the bucket. Keys that an enemy can choose need a
-/// keyed hash: a directory doubles for as long as more keys than fit into a
-/// segment share their top bits.
+/// Hashes keys. All 64 bits of the hash must be well distributed: the top ones choose the segment,
+/// the low 16 the bucket. If an attacker can choose keys, the hash must be keyed: a directory
+/// doubles for as long as more keys than fit into a segment share their top bits.
 ///
-/// Copies of a hasher must agree, now and for the table's life. A hasher that
-/// does not keep to this makes entries impossible to find, and does no other
-/// harm.
+/// Copies of a hasher must agree during the table's life. With a hasher that violates this, entries
+/// can't be found, but nothing else breaks.
 pub trait KeyHasher: Copy {
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> u64;
 }
 
-/// A counter that one thread writes and others may read. 32 bits are enough for what a table
-/// counts: its records alone would take more than 256 GiB.
+/// A counter that one thread writes and others may read. 32 bits suffice for all counts of a table:
+/// 2^32 records would take more than 256 GiB.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU32);
 
@@ -83,31 +78,30 @@ impl Counter {
     }
 }
 
-/// A hash table of [`Record`](crate::Record)s. An empty one has no memory but
-/// its own 64 bytes.
+/// A hash table of [`Record`](crate::Record)s. An empty one has no memory except its own 64 bytes.
 #[repr(align(64))]
 pub struct Table<O: Owner, H: KeyHasher> {
     root: AtomicPtr<u8>,
     pub(crate) len: Counter,
     pub(crate) expiring: Counter,
     pub(crate) marked: Counter,
-    /// How many segments there are, and how many cache lines they take.
+    /// The number of segments, and of their cache lines.
     pub(crate) segments: Counter,
     pub(crate) lines: Counter,
-    /// Segments whose local depth is the global depth. While there is one, the
-    /// directory cannot be halved. Without meaning at depth 0.
+    /// The number of segments whose local depth is the global depth. Unless it is 0, the directory
+    /// cannot be halved. Meaningless at depth 0.
     pub(crate) deepest: Counter,
     pub(crate) hasher: H,
     owner: PhantomData<fn(O) -> O>,
 }
 
-// SAFETY: the table owns its records, directory and segments, so it may move to
-// another thread if the records may and the hasher does.
+// SAFETY: the table owns its records, directory and segments, so it may move to another thread if
+// the records and the hasher may.
 unsafe impl<O: Owner + Send, H: KeyHasher + Send> Send for Table<O, H> {}
-// SAFETY: through `&Table` a thread can plan, which is made for concurrent use,
-// read counters, which are atomic, and call `exclusive`, whose caller promises
-// to be alone. With it records move between threads and are reached from many,
-// one after the other, hence Send and Sync for the owner.
+// SAFETY: through `&Table` a thread can plan, which is designed for concurrent use; read counters,
+// which are atomic; and call `exclusive`, whose caller guarantees exclusive access. Through that,
+// records move between threads and are used by many threads in turn, hence Send and Sync for the
+// owner.
 unsafe impl<O: Owner + Send + Sync, H: KeyHasher + Sync> Sync for Table<O, H> {}
 
 impl<O: Owner, H: KeyHasher> Table<O, H> {
@@ -127,36 +121,36 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
         }
     }
 
-    /// How many records there are. Without the lock: how many there were.
+    /// The number of records. May be outdated without the lock.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len.get()
     }
 
-    /// Whether there is no record, with the same restriction.
+    /// Whether there are no records. May be outdated without the lock.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many records have an expiry, with the same restriction.
+    /// The number of records with an expiry. May be outdated without the lock.
     #[inline]
     #[must_use]
     pub fn expiring(&self) -> usize {
         self.expiring.get()
     }
 
-    /// How many records are marked ([`MARK`](crate::MARK)), with the same restriction.
+    /// The number of marked records ([`MARK`](crate::MARK)). May be outdated without the lock.
     #[inline]
     #[must_use]
     pub fn marked(&self) -> usize {
         self.marked.get()
     }
 
-    /// Bytes allocated for directory and segments, without the records; with
-    /// the same restriction. O(1).
+    /// Bytes allocated for directory and segments, without the records. May be outdated without the
+    /// lock. O(1).
     #[must_use]
     pub fn memory_usage(&self) -> usize {
         self.root(Ordering::Relaxed).bytes() + self.lines.get() * LINE
@@ -191,9 +185,8 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
         }
     }
 
-    /// Second round: looks into that bucket and prefetches the first `lines`
-    /// cache lines, and no less than [`LINES`], of each record that may be the
-    /// one. Only as good as the first round: it waits for the bucket if that
+    /// Second round: reads that bucket and prefetches the first `lines` cache lines, and at least
+    /// [`LINES`], of each candidate record. Needs the first round: it waits for the bucket if that
     /// has not arrived.
     #[inline]
     pub fn plan_record(&self, hash: u64, lines: usize, _guard: &Guard) {
@@ -204,10 +197,9 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
         // SAFETY: as in `plan_bucket`.
         let segment = unsafe { root.locate(hash, Ordering::Acquire) };
         let h16 = h16(hash);
-        // SAFETY: the word was read from a root or directory while the guard
-        // was pinned, so the segment cannot be freed while the guard lives;
-        // Acquire made its content visible. The home bucket is one of its
-        // buckets, and all its words are atomic.
+        // SAFETY: the word was read from a root or directory while the guard was pinned, so the
+        // segment cannot be freed while the guard lives. Acquire made its content visible. The home
+        // bucket is one of its buckets, and all its words are atomic.
         let bucket = unsafe { &*segment.home_bucket(h16) };
         for word in bucket.words() {
             if word.h16() == h16
@@ -223,12 +215,12 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
         }
     }
 
-    /// The lock holder's access to the table.
+    /// Access for the holder of the table's lock.
     ///
     /// # Safety
     ///
-    /// While the result lives no other `TableMut` of this table is used, by any thread; and every
-    /// access through an earlier one happened before (a lock around the table gives both).
+    /// While the result lives, no thread uses another `TableMut` of this table. Every access
+    /// through an earlier one happened before (a lock around the table ensures both).
     #[inline(always)]
     pub unsafe fn exclusive(&self) -> TableMut<'_, O, H> {
         TableMut { table: self }
@@ -242,8 +234,8 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
 
     /// Takes everything out, in O(1). See [`TableMut::take`].
     pub(crate) fn detach(&self) -> Detached<O> {
-        // SAFETY: the root's contents go over to the result as a whole, and
-        // the table is empty after this.
+        // SAFETY: the contents of the root move to the result as a whole, and the table is empty
+        // after this.
         let detached =
             unsafe { Detached::new(self.root(Ordering::Relaxed), self.len(), self.memory_usage()) };
         self.set_root(Root::EMPTY);
@@ -258,8 +250,8 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
 
 impl<O: Owner, H: KeyHasher> Drop for Table<O, H> {
     fn drop(&mut self) {
-        // Not freed directly: `TableMut::swap` may have brought in what a
-        // planner of another table is looking at.
+        // Not freed directly: through `TableMut::swap` this may hold memory that a planner of
+        // another table is reading.
         drop(self.detach());
     }
 }

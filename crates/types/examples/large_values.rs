@@ -1,4 +1,4 @@
-//! What large values cost: bytes for each element, instructions and time of a write, time of a share.
+//! Measures large values: bytes per element, instructions and time of a write, time of a snapshot.
 //!
 //! ```text
 //!  cargo run --release -p weft-types --example large_values -- TYPE ELEMENTS WRITES [share]
@@ -6,9 +6,9 @@
 //!  valgrind --tool=callgrind --toggle-collect='*::writes' target/release/examples/large_values ...
 //! ```
 //!
-//! TYPE is list, set, hash, zset or stream. With `share` the value is shared before the writes, and
-//! what is held is dropped behind them. Without it this is what a write costs while nobody holds
-//! anything; `docs/design/shared-values.md` has figures.
+//! TYPE is list, set, hash, zset or stream. With `share`, a snapshot is taken before the writes and
+//! dropped after them. Without it, this measures writes without a snapshot.
+//! `docs/design/shared-values.md` has figures.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -43,7 +43,8 @@ fn text(n: u64) -> [u8; 19] {
     text
 }
 
-/// A write to a value: `n` counts them, `draw` is random, and there are `elements` to choose from.
+/// Writes to a value. `n` numbers the writes, `draw` is random, and there are `elements` to choose
+/// from.
 fn write(record: Record, what: &str, n: u64, draw: u64, elements: u64) -> Record {
     let limits = Limits::default();
     let name = text(draw % (2 * elements));

@@ -1,4 +1,4 @@
-//! Pieces of large values that a writer and readers on other threads can hold together.
+//! Reference-counted pieces of large values, shared by a writer and readers on other threads.
 //!
 //! ```text
 //!  Counted<T>      ──► [ holders | value ]
@@ -6,20 +6,19 @@
 //!                      [ holders | element, element ... ]
 //! ```
 //!
-//! A clone is one more holder. Whoever is the only holder may change the piece where it is; whoever
-//! is not gets a copy of its own first, and the others keep what they have. Both happen behind
-//! `DerefMut`, so the code of a collection reads as if its pieces were boxes, and a clone of the
-//! collection is a snapshot of it: see `docs/design/shared-values.md`.
+//! A clone adds a holder. A sole holder may change the piece in place. Any other holder copies the
+//! piece first, and the other holders keep the original. `DerefMut` does both, so the code of a
+//! collection reads as if its pieces were boxes, and a clone of the collection is a snapshot of it:
+//! see `docs/design/shared-values.md`.
 //!
-//! While nobody shares, a change costs one look at the count and a branch that is always taken the
-//! same way. That is why this is not `Arc`: asking an `Arc` whether it is the only one takes an
-//! atomic exchange, since weak references could be made of it, and its two counts take twice the
-//! memory.
+//! While a piece is not shared, a change costs one load of the count and a predictable branch. That
+//! is why this is not `Arc`: `Arc::get_mut` takes an atomic exchange, since weak references may
+//! exist, and the second count doubles the header.
 //!
-//! **The protocol** is that of every counted pointer. A holder is added by somebody who is one, so
-//! that the count can't have been 0. Letting go releases what the holder has read or written; who
-//! finds the count at 1 acquires that, and is alone from then on: there is nobody else who could
-//! add a holder. This file is the only one that knows of it.
+//! **The protocol** is that of every counted pointer. Only a holder adds a holder, so the count is
+//! never 0 then. A holder that leaves releases its reads and writes. A holder that finds the count
+//! at 1 acquires them and is alone from then on, since no other holder exists that could add one.
+//! Only this file knows the protocol.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -30,10 +29,10 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many hold a piece; 1 at least as long as somebody can look.
+/// The number of holders of a piece; at least 1 while the piece is reachable.
 struct Holders(AtomicUsize);
 
-/// Bytes that writers have copied since others held them, since the process began.
+/// Bytes that writers copied because the piece was shared, since the process began.
 static COPIED: AtomicU64 = AtomicU64::new(0);
 
 /// See [`Shared::copied_bytes`](crate::Shared::copied_bytes).
@@ -45,23 +44,24 @@ pub(crate) fn note_copy(bytes: usize) {
     COPIED.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// Memory of that layout for a copy of what stands at the address, or null.
+/// Allocates memory of that layout for a copy of the object at the address; null on failure.
 pub type AllocateCopy = fn(Layout, NonNull<u8>) -> *mut u8;
 
 static ALLOCATE_COPY: OnceLock<AllocateCopy> = OnceLock::new();
 
-/// Has copies of pieces be made in memory that `allocate` gives, in the place of the allocator's own choice.
-/// A copy takes over from its piece, which is freed soon. An allocator that gives every thread an arena
-/// of its own would move the value from one arena to the others so, and leave holes that nobody fills: a fifth of
-/// a large hash after a few saves. Only the first call has an effect.
+/// Makes `allocate` choose the memory of copies of pieces, instead of the global allocator. A copy
+/// replaces its piece, which is freed soon. With an arena per thread, the allocator would thus move
+/// the value from one arena to another and leave holes that are never filled: a fifth of a large
+/// hash after a few saves. Only the first call has an effect.
 ///
 /// # Safety
-/// What `allocate` gives is as the global allocator gives it, and the global allocator can free it.
+/// `allocate` must return memory as the global allocator does, and the global allocator must be
+/// able to free it.
 pub unsafe fn allocate_copies_by(allocate: AllocateCopy) {
     let _ = ALLOCATE_COPY.set(allocate);
 }
 
-/// Memory for a copy of what stands at `of`; `layout` is not of size 0.
+/// Memory for a copy of the object at `of`. The size of `layout` must not be 0.
 fn allocate_copy<T>(layout: Layout, of: NonNull<T>) -> NonNull<u8> {
     let memory = match ALLOCATE_COPY.get() {
         Some(allocate) => allocate(layout, of.cast()),
@@ -71,32 +71,32 @@ fn allocate_copy<T>(layout: Layout, of: NonNull<T>) -> NonNull<u8> {
     NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// A copy of `bytes`, which are some, in memory that is chosen as for copies of pieces.
-pub(crate) fn vec_beside(bytes: &[u8]) -> Vec<u8> {
-    assert!(!bytes.is_empty(), "some bytes");
+/// A copy of `bytes`, which must not be empty, in memory chosen as for copies of pieces.
+pub(crate) fn copy_bytes(bytes: &[u8]) -> Vec<u8> {
+    assert!(!bytes.is_empty(), "bytes to copy");
     let layout = Layout::for_value(bytes);
     let memory = allocate_copy(layout, NonNull::from(bytes).cast::<u8>());
-    // SAFETY: the memory is new, as the global allocator gives it for that layout, which is a
-    // vector's of that capacity; all of its bytes are written before the vector has them.
+    // SAFETY: the memory is new and comes from the global allocator with the layout of a vector of
+    // that capacity. All of its bytes are written before the vector owns them.
     unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len());
         Vec::from_raw_parts(memory.as_ptr(), bytes.len(), bytes.len())
     }
 }
 
-/// A value that is copied when somebody else holds it.
-pub(crate) trait Piece: Clone {
-    /// Bytes that a copy takes beside the value itself, about.
-    fn outside(&self) -> usize;
+/// A value that is copied on write while it is shared.
+pub(crate) trait CopyOnWrite: Clone {
+    /// Approximate bytes that a copy takes in addition to the value itself.
+    fn owned_memory(&self) -> usize;
 }
 
-impl<T: Clone> Piece for Vec<T> {
-    fn outside(&self) -> usize {
+impl<T: Clone> CopyOnWrite for Vec<T> {
+    fn owned_memory(&self) -> usize {
         self.len() * size_of::<T>()
     }
 }
 
-/// Bytes in front of a piece.
+/// Bytes before a piece.
 pub(crate) const HEADER: usize = size_of::<Holders>();
 
 impl Holders {
@@ -104,106 +104,107 @@ impl Holders {
         Holders(AtomicUsize::new(1))
     }
 
-    /// For somebody who is a holder.
+    /// The caller must be a holder.
     #[inline]
     fn add(&self) {
-        // More holders than half the address space has bytes: some were forgotten, on purpose.
+        // More holders than half the address space has bytes: some were leaked on purpose.
         if self.0.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
             std::process::abort();
         }
     }
 
-    /// Whether the caller, who is a holder, is the only one. If so it stays that way as long as the
-    /// caller does not let others look at its piece.
+    /// Whether the caller, a holder, is the only one. If so, that stays true until the caller
+    /// shares its piece.
     #[inline]
-    fn is_one(&self) -> bool {
+    fn is_unique(&self) -> bool {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// The caller is no holder any more; whether it was the last one, who frees the piece.
+    /// Removes the caller as a holder. Returns whether it was the last one, which must free the
+    /// piece.
     #[inline]
-    fn let_go(&self) -> bool {
-        self.is_one() || self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    fn release(&self) -> bool {
+        self.is_unique() || self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
 #[repr(C)]
-struct Held<T> {
+struct Inner<T> {
     holders: Holders,
     value: T,
 }
 
 /// One value.
 pub(crate) struct Counted<T> {
-    /// From a box, or as if; lives as long as there is a holder, and each `Counted` is one.
-    held: NonNull<Held<T>>,
-    owns: PhantomData<Held<T>>,
+    /// Allocated as by `Box`. It lives while a holder exists, and each `Counted` is a holder.
+    inner: NonNull<Inner<T>>,
+    owns: PhantomData<Inner<T>>,
 }
 
 // SAFETY: holders on several threads share `&T`, and the last one drops `T`.
 unsafe impl<T: Send + Sync> Send for Counted<T> {}
-// SAFETY: as above; with `&Counted<T>` another thread can look at `T` and make itself a holder.
+// SAFETY: as above. Through `&Counted<T>` another thread can read `T` and become a holder.
 unsafe impl<T: Send + Sync> Sync for Counted<T> {}
 
 impl<T> Counted<T> {
     pub(crate) fn new(value: T) -> Self {
-        let held = Box::new(Held { holders: Holders::one(), value });
-        Counted { held: NonNull::from(Box::leak(held)), owns: PhantomData }
+        let inner = Box::new(Inner { holders: Holders::one(), value });
+        Counted { inner: NonNull::from(Box::leak(inner)), owns: PhantomData }
     }
 
     #[inline]
-    fn held(&self) -> &Held<T> {
-        // SAFETY: `self` is a holder, so the piece lives; nobody has `&mut` of it while others may
-        // look, since `deref_mut` takes an exclusive borrow of the only holder.
-        unsafe { self.held.as_ref() }
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: `self` is a holder, so the piece lives. No `&mut` of it exists while others may
+        // read it, since `deref_mut` takes an exclusive borrow of the only holder.
+        unsafe { self.inner.as_ref() }
     }
 
-    /// One with a copy of the value.
+    /// A new `Counted` with a copy of the value.
     fn copied(&self) -> Self
     where
         T: Clone,
     {
-        const { assert!(size_of::<Held<T>>() > 0) };
+        const { assert!(size_of::<Inner<T>>() > 0) };
         let value = T::clone(self);
-        let held = allocate_copy(Layout::new::<Held<T>>(), self.held).cast::<Held<T>>();
-        // SAFETY: the memory is new and has that layout, which is a box's.
-        unsafe { held.write(Held { holders: Holders::one(), value }) };
-        Counted { held, owns: PhantomData }
+        let inner = allocate_copy(Layout::new::<Inner<T>>(), self.inner).cast::<Inner<T>>();
+        // SAFETY: the memory is new and has the layout of the box.
+        unsafe { inner.write(Inner { holders: Holders::one(), value }) };
+        Counted { inner, owns: PhantomData }
     }
 
-    /// Whether others hold the value.
+    /// Whether the value has other holders.
     pub(crate) fn is_shared(&self) -> bool {
-        !self.held().holders.is_one()
+        !self.inner().holders.is_unique()
     }
 
-    /// The value, or a copy of it if others hold it.
+    /// The value, or a copy of it if it is shared.
     pub(crate) fn into_inner(self) -> T
     where
         T: Clone,
     {
-        if !self.held().holders.is_one() {
+        if !self.inner().holders.is_unique() {
             return T::clone(&self);
         }
         let this = ManuallyDrop::new(self);
-        // SAFETY: the pointer is from a box, `this` was the only holder and lets nobody else be one.
-        unsafe { Box::from_raw(this.held.as_ptr()) }.value
+        // SAFETY: the pointer is from a box. `this` was the only holder, and no other can be added.
+        unsafe { Box::from_raw(this.inner.as_ptr()) }.value
     }
 }
 
 impl<T> Clone for Counted<T> {
     #[inline]
     fn clone(&self) -> Self {
-        self.held().holders.add();
-        Counted { held: self.held, owns: PhantomData }
+        self.inner().holders.add();
+        Counted { inner: self.inner, owns: PhantomData }
     }
 }
 
 impl<T> Drop for Counted<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.held().holders.let_go() {
+        if self.inner().holders.release() {
             // SAFETY: the pointer is from a box, and the last holder is gone.
-            drop(unsafe { Box::from_raw(self.held.as_ptr()) });
+            drop(unsafe { Box::from_raw(self.inner.as_ptr()) });
         }
     }
 }
@@ -213,24 +214,24 @@ impl<T> Deref for Counted<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        &self.held().value
+        &self.inner().value
     }
 }
 
-/// Copies the value first if others hold it.
-impl<T: Piece> DerefMut for Counted<T> {
+/// Copies the value first if it is shared.
+impl<T: CopyOnWrite> DerefMut for Counted<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         #[cold]
-        fn part<T: Piece>(counted: &mut Counted<T>) {
-            note_copy(size_of::<Held<T>>() + counted.outside());
+        fn unshare<T: CopyOnWrite>(counted: &mut Counted<T>) {
+            note_copy(size_of::<Inner<T>>() + counted.owned_memory());
             *counted = counted.copied();
         }
-        if !self.held().holders.is_one() {
-            part(self);
+        if !self.inner().holders.is_unique() {
+            unshare(self);
         }
         // SAFETY: `self` is the only holder and is borrowed exclusively.
-        unsafe { &mut self.held.as_mut().value }
+        unsafe { &mut self.inner.as_mut().value }
     }
 }
 
@@ -242,32 +243,31 @@ impl<T: fmt::Debug> fmt::Debug for Counted<T> {
 
 /// A row of values of a fixed length. An empty one takes no memory.
 pub(crate) struct CountedRow<T> {
-    /// Behind the count; the elements live as long as there is a holder. Behind [`EMPTY`] if there
-    /// are none.
+    /// Points after the count. The elements live while a holder exists. For an empty row, points
+    /// after [`EMPTY`].
     first: NonNull<T>,
     len: usize,
     owns: PhantomData<T>,
 }
 
-/// What stands in front of every empty row, so that nobody has to ask whether a row is empty before
-/// he looks at its count. Never written.
+/// The count before every empty row, so that `holders` needs no test for emptiness. Never written.
 static EMPTY: Holders = Holders::one();
 
 // SAFETY: holders on several threads share `&[T]`, and the last one drops the elements.
 unsafe impl<T: Send + Sync> Send for CountedRow<T> {}
-// SAFETY: as above; with `&CountedRow<T>` another thread can look at the elements and make itself a
+// SAFETY: as above. Through `&CountedRow<T>` another thread can read the elements and become a
 // holder.
 unsafe impl<T: Send + Sync> Sync for CountedRow<T> {}
 
 impl<T> CountedRow<T> {
-    /// The elements begin right behind the count, and the memory is aligned for it.
+    /// The elements begin right after the count, and the memory is aligned for both.
     const FITS: () = assert!(size_of::<T>() > 0 && align_of::<T>() <= align_of::<Holders>());
 
     pub(crate) fn new() -> Self {
         const { Self::FITS };
-        // SAFETY: behind a static is still within it, as far as pointers go.
-        let behind = unsafe { NonNull::from(&EMPTY).add(1) };
-        CountedRow { first: behind.cast(), len: 0, owns: PhantomData }
+        // SAFETY: one past the end of a static is in bounds for pointer arithmetic.
+        let after = unsafe { NonNull::from(&EMPTY).add(1) };
+        CountedRow { first: after.cast(), len: 0, owns: PhantomData }
     }
 
     fn layout(len: usize) -> Layout {
@@ -277,41 +277,42 @@ impl<T> CountedRow<T> {
         layout.and_then(Result::ok).expect("a row is not larger than memory")
     }
 
-    /// Memory for so many elements, which are not there yet, with its count; `len` is not 0.
+    /// Memory for `len` uninitialized elements, with its count. `len` must not be 0.
     fn allocate(len: usize) -> NonNull<T> {
         let layout = Self::layout(len);
-        // SAFETY: the layout has a size, that of the count at least.
+        // SAFETY: the size of the layout is not 0, since it includes the count.
         let base = unsafe { alloc(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        // SAFETY: it is new, and for so many elements.
-        unsafe { Self::begin(base) }
+        // SAFETY: the memory is new and has room for `len` elements.
+        unsafe { Self::write_count(base) }
     }
 
-    /// Puts the count at the beginning of memory for a row; answers where its first element belongs.
+    /// Writes the count at the beginning of memory for a row. Returns the address of the first
+    /// element.
     ///
     /// # Safety
-    /// Nobody else uses the memory, which has the layout of a row.
-    unsafe fn begin(base: NonNull<u8>) -> NonNull<T> {
+    /// The caller owns the memory exclusively, and it has the layout of a row.
+    unsafe fn write_count(base: NonNull<u8>) -> NonNull<T> {
         let base = base.cast::<Holders>();
-        // SAFETY: the memory begins with room for a count, for which it is aligned, and what
-        // follows is still within it.
+        // SAFETY: the memory begins with room for a count, and is aligned for it. The address after
+        // it is in bounds.
         unsafe {
             base.write(Holders::one());
             base.add(1).cast()
         }
     }
 
-    /// A row of copies of the elements, of which there are some.
+    /// A row of copies of the elements. The row must not be empty.
     fn copied(&self) -> Self
     where
         T: Clone,
     {
         let base = allocate_copy(Self::layout(self.len), self.first);
-        // SAFETY: it is new, and for so many elements.
-        let first = unsafe { Self::begin(base) };
+        // SAFETY: the memory is new and has room for `self.len` elements.
+        let first = unsafe { Self::write_count(base) };
         for (at, element) in self.iter().enumerate() {
-            // SAFETY: there is room for as many as are copied. If one can't be, those before it are
-            // forgotten with the memory.
+            // SAFETY: the memory has room for all copies. If a clone panics, the copies before it
+            // are leaked with the memory.
             unsafe { first.add(at).write(element.clone()) };
         }
         CountedRow { first, len: self.len, owns: PhantomData }
@@ -319,34 +320,34 @@ impl<T> CountedRow<T> {
 
     #[inline]
     fn holders(&self) -> &Holders {
-        // SAFETY: a count stands in front of the first element, by `allocate`, or by `EMPTY`; it
-        // lives while `self` does.
+        // SAFETY: a count precedes the first element, by `allocate` or `EMPTY`. It lives while
+        // `self` does.
         unsafe { self.first.cast::<Holders>().sub(1).as_ref() }
     }
 
-    /// Gives the memory back without dropping the elements.
+    /// Frees the memory without dropping the elements.
     ///
     /// # Safety
-    /// The row is not empty, its last holder is gone, and nobody uses it again.
+    /// The row is not empty, its last holder is gone, and the caller doesn't use it again.
     unsafe fn free(&mut self) {
-        // SAFETY: the count stands at the beginning of the memory, which `allocate` got with this
+        // SAFETY: the count is at the beginning of the memory, which `allocate` allocated with this
         // layout.
         unsafe {
             dealloc(self.first.cast::<Holders>().sub(1).as_ptr().cast(), Self::layout(self.len));
         }
     }
 
-    /// The elements, or copies of them if others hold the row. O(elements).
+    /// The elements, or copies of them if the row is shared. O(elements).
     pub(crate) fn into_vec(self) -> Vec<T>
     where
         T: Clone,
     {
-        if self.len == 0 || !self.holders().is_one() {
+        if self.len == 0 || !self.holders().is_unique() {
             return self.to_vec();
         }
         let mut this = ManuallyDrop::new(self);
         let mut vec = Vec::with_capacity(this.len);
-        // SAFETY: the vector has room for the elements, which move there, and are not dropped here.
+        // SAFETY: the vector has room for the elements, which move there and are not dropped here.
         // `this` was the only holder and is not used again.
         unsafe {
             ptr::copy_nonoverlapping(this.first.as_ptr(), vec.as_mut_ptr(), this.len);
@@ -356,7 +357,7 @@ impl<T> CountedRow<T> {
         vec
     }
 
-    /// Bytes of memory, without what the elements own.
+    /// Bytes of memory, without the memory that the elements own.
     pub(crate) fn memory(&self) -> usize {
         if self.len == 0 { 0 } else { HEADER + size_of_val(&**self) }
     }
@@ -366,15 +367,15 @@ impl CountedRow<u8> {
     /// A row of `len` bytes that begins with `front`, ends with `back`, and has zeros between.
     ///
     /// # Panics
-    /// If it is too short for both.
+    /// If `len` is less than both lengths together.
     #[inline]
-    pub(crate) fn of_ends(len: usize, front: &[u8], back: &[u8]) -> Self {
+    pub(crate) fn from_ends(len: usize, front: &[u8], back: &[u8]) -> Self {
         let free = len.checked_sub(front.len() + back.len()).expect("room for both ends");
         if len == 0 {
             return CountedRow::new();
         }
         let first = Self::allocate(len);
-        // SAFETY: the three parts together have the length of the memory, which is new.
+        // SAFETY: the three parts together are as long as the memory, which is new.
         unsafe {
             let to = first.as_ptr();
             ptr::copy_nonoverlapping(front.as_ptr(), to, front.len());
@@ -384,15 +385,15 @@ impl CountedRow<u8> {
         CountedRow { first, len, owns: PhantomData }
     }
 
-    /// So many zeros.
+    /// A row of `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        CountedRow::of_ends(len, &[], &[])
+        CountedRow::from_ends(len, &[], &[])
     }
 }
 
 impl From<&[u8]> for CountedRow<u8> {
     fn from(bytes: &[u8]) -> Self {
-        CountedRow::of_ends(bytes.len(), bytes, &[])
+        CountedRow::from_ends(bytes.len(), bytes, &[])
     }
 }
 
@@ -403,7 +404,8 @@ impl<T> From<Vec<T>> for CountedRow<T> {
             return CountedRow::new();
         }
         let first = Self::allocate(len);
-        // SAFETY: there is room for the elements, which move; the vector has none from now on.
+        // SAFETY: the memory has room for the elements. They move, and the vector is empty
+        // afterwards.
         unsafe {
             ptr::copy_nonoverlapping(vec.as_ptr(), first.as_ptr(), len);
             vec.set_len(0);
@@ -432,8 +434,9 @@ impl<T> Clone for CountedRow<T> {
 impl<T> Drop for CountedRow<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.len > 0 && self.holders().let_go() {
-            // SAFETY: the last holder is gone: its elements are dropped once, then the memory goes.
+        if self.len > 0 && self.holders().release() {
+            // SAFETY: the last holder is gone: the elements are dropped once, then the memory is
+            // freed.
             unsafe {
                 ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.len).drop_in_place();
                 self.free();
@@ -447,24 +450,24 @@ impl<T> Deref for CountedRow<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many elements stand there while there is a holder, which `self` is; nobody has
-        // `&mut` of them while others may look, since `deref_mut` takes an exclusive borrow of the
-        // only holder.
+        // SAFETY: `len` elements are there while a holder exists, and `self` is one. No `&mut` of
+        // them exists while others may read them, since `deref_mut` takes an exclusive borrow of
+        // the only holder.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
 
-/// Copies the elements first if others hold the row.
+/// Copies the elements first if the row is shared.
 impl<T: Clone> DerefMut for CountedRow<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         #[cold]
-        fn part<T: Clone>(row: &mut CountedRow<T>) {
+        fn unshare<T: Clone>(row: &mut CountedRow<T>) {
             note_copy(row.memory());
             *row = row.copied();
         }
-        if !self.holders().is_one() {
-            part(self);
+        if !self.holders().is_unique() {
+            unshare(self);
         }
         // SAFETY: as in `deref`; `self` is the only holder and is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }

@@ -4,7 +4,7 @@ use crate::string::blob;
 use crate::{boxed, hash, list, set, stream, string, zset};
 use weft_table::Owner;
 
-/// What TYPE answers.
+/// A type, as TYPE reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     String,
@@ -19,7 +19,7 @@ impl Type {
     pub const ALL: [Type; 6] =
         [Type::String, Type::List, Type::Set, Type::Zset, Type::Hash, Type::Stream];
 
-    /// The name that TYPE answers and that SCAN's TYPE option takes.
+    /// The name in replies of TYPE and in SCAN's TYPE option.
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -31,7 +31,7 @@ impl Type {
         }
     }
 
-    /// The type of that name, in any case.
+    /// The type with that name, ignoring case.
     pub fn by_name(name: &[u8]) -> Option<Type> {
         Type::ALL.into_iter().find(|t| t.name().as_bytes().eq_ignore_ascii_case(name))
     }
@@ -43,8 +43,8 @@ impl Type {
 pub enum Kind {
     /// A string whose bytes are the payload, as it was first written.
     StrEmbedded = 0,
-    /// A string whose bytes are the payload and that was modified since, or is not short:
-    /// stored as the former, but the encoding that clients see is `raw`.
+    /// A string whose bytes are the payload and that was modified since or is not short. Stored
+    /// like `StrEmbedded`, but clients see the encoding `raw`.
     StrRaw = 1,
     /// A string that is the decimal form of an `i64`; the payload is its 8 bytes.
     StrInt = 2,
@@ -52,7 +52,7 @@ pub enum Kind {
     StrBlob = 3,
     /// A list of few elements, [packed](crate::packed).
     ListPacked = 4,
-    /// A list of some more elements, packed with [backward lengths](crate::packed::TwoWay).
+    /// A longer list, packed with [backward lengths](crate::packed::TwoWay).
     ListTwoWay = 5,
     /// A long list; the payload is a pointer to [`list::Chunks`].
     ListChunks = 6,
@@ -77,7 +77,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, each at the place of its byte.
+    /// Every kind, at the index of its byte.
     pub const ALL: [Kind; 16] = [
         Kind::StrEmbedded,
         Kind::StrRaw,
@@ -97,8 +97,7 @@ impl Kind {
         Kind::StrPieces,
     ];
 
-    /// The kind of a record's kind byte. Panics on a byte that no kind has: records are only
-    /// made by this crate.
+    /// The kind of a record's kind byte. Panics on an unknown byte: only this crate makes records.
     #[inline]
     pub fn of(byte: u8) -> Kind {
         Kind::ALL[usize::from(byte)]
@@ -117,7 +116,7 @@ impl Kind {
         }
     }
 
-    /// What OBJECT ENCODING answers.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding_name(self) -> &'static str {
         match self {
             Kind::StrEmbedded => "embstr",
@@ -142,7 +141,7 @@ const _: () = {
     }
 };
 
-/// Frees what payloads point to: the owner of all records of the keyspace.
+/// Owner of all records of the keyspace: frees the objects that payloads point to.
 #[derive(Debug)]
 pub struct Values;
 
@@ -153,11 +152,11 @@ impl Owner for Values {
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => {}
             Kind::ListPacked | Kind::ListTwoWay | Kind::SetInts | Kind::SetPacked => {}
             Kind::ZsetPacked | Kind::HashPacked => {}
-            // SAFETY: a StrBlob payload holds the one reference that `blob::store` leaked into
-            // it, and the table calls this once, when the record dies.
+            // SAFETY: a StrBlob payload holds the one reference that `blob::store` leaked into it,
+            // and the table calls this once, when it drops the record.
             Kind::StrBlob => unsafe { blob::release(payload) },
-            // SAFETY: a ListChunks payload was made by `boxed::store` of a box of that type, and
-            // the table calls this once, when the record dies. The same holds for the others.
+            // SAFETY: a ListChunks payload was made by `boxed::store` from a box of that type, and
+            // the table calls this once, when it drops the record. The same holds for the others.
             Kind::ListChunks => drop(unsafe { boxed::take::<list::Chunks>(payload) }),
             // SAFETY: see above.
             Kind::SetTable => drop(unsafe { boxed::take::<set::Table>(payload) }),

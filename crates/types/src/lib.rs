@@ -1,14 +1,14 @@
 //! The value types and their encodings.
 //!
-//! A [`Record`] (see `weft-table`) carries a one-byte kind and an opaque payload; this crate
-//! says what the kinds mean, frees what a payload points to, and gives each type its
-//! operations. The kind names both the type and the encoding, so one exhaustive match over
-//! [`Kind`] is the complete list of what a value can be; no other crate looks at payloads.
+//! A [`Record`] (see `weft-table`) has a one-byte kind and an opaque payload. This crate defines
+//! the kinds, frees the objects that payloads point to, and implements the operations of each type.
+//! The kind names both type and encoding, so an exhaustive match over [`Kind`] covers every
+//! possible value. No other crate reads payloads.
 //!
-//! A small collection is *packed* in its key's record ([`packed`]); a large one is a structure of
-//! its own behind a pointer, made of chunks of bounded size, so that no step of its growth, and
-//! no step of a snapshot, is proportional to the whole. When it moves from one to the other is
-//! told by [`Limits`].
+//! A small collection is *packed* in its key's record ([`packed`]). A large one is a separate
+//! structure that the record points to, made of chunks of bounded size. So no step of its growth or
+//! of a snapshot is proportional to its size. [`Limits`] decide when a collection changes from one
+//! to the other.
 
 mod boxed;
 mod counted;

@@ -1,15 +1,15 @@
-//! Up to where collections stay packed: the directives `*-max-listpack-*` and their kin.
+//! Size limits of packed collections: the directives `*-max-listpack-*` and similar ones.
 
-/// The longest key, and the longest element, member, field or value of a collection (bytes): their
-/// lengths are kept in 32 bits. Strings may be longer.
+/// The longest key, element, member, field or value of a collection (bytes), since their lengths
+/// are stored in 32 bits. Strings may be longer.
 pub const TEXT_MAX: usize = u32::MAX as usize - 1;
 
-/// The most bytes of a collection that is packed in its record, whatever the directives say: what
-/// the reference calls safe, and far below what a record can hold. Less in this crate's tests,
-/// which go beyond it.
+/// The most bytes of a collection that is packed in its record, whatever the directives say: the
+/// size that Valkey considers safe, far below the maximum size of a record. Lower in this crate's
+/// tests, which exceed it.
 pub(crate) const PACKED_MAX: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
-/// Sizes from which collections leave the packed form; each is named after its directive.
+/// The sizes at which collections leave the packed form. Each is named after its directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `hash-max-listpack-entries`: fields.
@@ -28,10 +28,10 @@ pub struct Limits {
     pub zset_value: usize,
     /// `list-max-listpack-size`: elements of a chunk, or -1 to -5 for 4 to 64 KiB.
     pub list_size: i64,
-    /// `list-compress-depth`: chunks at either end that are never compressed; 0: none is.
+    /// `list-compress-depth`: chunks at either end that are never compressed. 0 disables
+    /// compression.
     pub list_compress: usize,
-    /// `stream-node-max-bytes`: bytes of a node of a stream, as the reference counts them; 0: no
-    /// limit.
+    /// `stream-node-max-bytes`: bytes of a node of a stream, as Valkey counts them; 0: no limit.
     pub stream_node_bytes: usize,
     /// `stream-node-max-entries`: entries of a node, deleted ones included; 0: no limit.
     pub stream_node_entries: usize,

@@ -1,29 +1,27 @@
-//! A value that is kept as it is, on any thread, while its key goes on changing.
+//! A snapshot of a value, readable on any thread, while the value of its key keeps changing.
 //!
-//! Small values are copied. Large ones share their pieces with the record: blocks of hashes and sets,
-//! chunks of lists, leaves of sorted sets, blocks of streams, and pages of pointers to them. Who
-//! changes such a piece first, copies it if somebody else holds it: see
-//! `docs/design/shared-values.md`, and [`counted`](crate::counted) for how.
+//! Small values are copied. Large ones share their pieces with the record: blocks of hashes and
+//! sets, chunks of lists, leaves of sorted sets, blocks of streams, and pages of pointers to them.
+//! The first side that changes a shared piece copies it: see `docs/design/shared-values.md`, and
+//! [`counted`](crate::counted) for the protocol.
 
 use crate::packed::Value;
 use crate::{Kind, Record, Type, counted, hash, list, set, stream, string, value, zset};
 use std::ops::{ControlFlow, Deref};
 
-/// A record with the key, the expiry and the value that another one had at a moment. It can be sent
-/// to another thread and be read there, element after element; it can't be changed, nor be put into
-/// a table.
+/// A record with the key, expiry and value that another one had at one moment. It can be sent to
+/// another thread and read there, element by element. It can't be changed or inserted into a table.
 ///
-/// A large sorted set can be walked from either end, and nothing else: to look for one of its
-/// members or ranks panics.
+/// A large sorted set can only be walked, from either end. Looking up a member or a rank panics.
 ///
-/// Dropping one costs what the pieces cost that nobody else holds any more, which may be all:
-/// [`is_long_to_free`](crate::value::is_long_to_free) tells.
+/// Dropping it frees the pieces that have no other holder, which may be all of them:
+/// [`is_long_to_free`](crate::value::is_long_to_free) estimates the cost.
 #[derive(Debug)]
 pub struct Shared(Record);
 
 impl Shared {
-    /// The value of `record`, now. O(1) for strings, O(bytes) for small collections; O(pages) for
-    /// large ones, of which there is one for some 30,000 elements, and of streams O(groups), too.
+    /// Takes a snapshot of the value of `record`. O(1) for strings, O(bytes) for small collections,
+    /// O(pages) for large ones, with one page for some 30,000 elements. For streams also O(groups).
     #[must_use]
     pub fn of(record: &Record) -> Shared {
         let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
@@ -43,12 +41,12 @@ impl Shared {
         })
     }
 
-    /// Shows the fields of a hash, those included whose time is over, until `seen` breaks. What was
-    /// shown is let go, page by page, so that whoever changes it need not copy it for this.
+    /// Passes the fields of a hash to `seen`, including expired ones, until `seen` breaks. Releases
+    /// each page once it is passed, so a writer that changes it need not copy it for this snapshot.
     ///
     /// # Panics
     ///
-    /// If it is no hash; and so on for the next two.
+    /// If the value is not a hash. The next two panic likewise.
     pub fn pass_fields<B>(
         mut self,
         seen: impl FnMut(hash::Pair<'_>) -> ControlFlow<B>,
@@ -56,7 +54,7 @@ impl Shared {
         hash::pass(&mut self.0, seen)
     }
 
-    /// The same for the members of a set.
+    /// Like [`Shared::pass_fields`], for the members of a set.
     pub fn pass_members<B>(
         mut self,
         seen: impl FnMut(Value<'_>) -> ControlFlow<B>,
@@ -64,7 +62,7 @@ impl Shared {
         set::pass(&mut self.0, seen)
     }
 
-    /// The same for the nodes of a list.
+    /// Like [`Shared::pass_fields`], for the nodes of a list.
     pub fn pass_nodes<B>(
         mut self,
         seen: impl FnMut(list::Node<'_>) -> ControlFlow<B>,
@@ -72,30 +70,30 @@ impl Shared {
         list::pass(&mut self.0, seen)
     }
 
-    /// The same for the bytes of a string, in parts.
+    /// Like [`Shared::pass_fields`], for the bytes of a string, in parts.
     pub fn pass_text<B>(mut self, seen: impl FnMut(&[u8]) -> ControlFlow<B>) -> ControlFlow<B> {
         string::pass(&mut self.0, seen)
     }
 
-    /// About how much work [`Shared::of`] is, in steps of some ten nanoseconds, beside the bytes of the
-    /// record itself. O(1).
+    /// Approximate work of [`Shared::of`] in steps of some ten nanoseconds, without copying the
+    /// bytes of the record itself. O(1).
     #[must_use]
     pub fn work(record: &Record) -> usize {
-        /// A page has at least so many elements, as a rule.
+        /// The usual least number of elements in a page.
         const PAGE: usize = 8 * 1024;
         match value::pieces(record, 1) {
             0 => 1,
-            // Its ends, or its last page, which are copied, and its pages.
+            // The copied pieces (ends, or last page) and the pages.
             pieces => pieces.min(512) + value::elements(record) / PAGE,
         }
     }
 
-    /// About how many bytes it takes that the record it was made of does not have, as long as nobody
-    /// changes that; see [`Shared::copied_bytes`] for what comes then. A string that is changed as a
-    /// whole counts as a whole. O(1).
+    /// Approximate bytes that the snapshot takes in addition to the source record while that is
+    /// unchanged. [`Shared::copied_bytes`] counts what later changes add. A string that is replaced
+    /// as a whole counts as a whole. O(1).
     #[must_use]
     pub fn own_memory(&self) -> usize {
-        /// What stands for a chunk or a block at the ends, and for a page.
+        /// Estimated bytes for each end chunk or block and for each page.
         const EACH: usize = 40;
         match Kind::of(self.0.kind()).type_of() {
             Type::String => match string::is_shared_in_pieces(&self.0) {
@@ -108,16 +106,16 @@ impl Shared {
         }
     }
 
-    /// Bytes of large values that writers have copied since somebody else held them, since the
-    /// process began. Who shares values can tell from what came since then how much memory that
-    /// costs at most: what is let go is not subtracted.
+    /// Bytes of large values that writers copied because they were shared, since the process began.
+    /// The increase since a snapshot bounds the memory that the snapshot costs. Freed copies are
+    /// not subtracted.
     #[must_use]
     pub fn copied_bytes() -> u64 {
         counted::copied_bytes()
     }
 
-    /// Counts the bytes of a string that a key does not hold any more, if somebody else does: from now
-    /// on they are theirs alone. To be called for what is removed or replaced. O(1).
+    /// Counts the bytes of a string that its key no longer holds, if a snapshot does: from now on
+    /// they are the snapshot's alone. Call it for each removed or replaced record. O(1).
     #[inline]
     pub fn note_removed(record: &Record) {
         if matches!(Kind::of(record.kind()), Kind::StrBlob | Kind::StrPieces) {
@@ -125,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// The record, for who drops it where that may take its time. It is to be used for nothing else.
+    /// The record, only for dropping it where that may take long.
     #[must_use]
     pub fn into_waste(self) -> Record {
         self.0
@@ -140,7 +138,7 @@ impl Deref for Shared {
     }
 }
 
-/// What payloads point to is read on other threads, and dropped there.
+/// Other threads read and drop the objects that payloads point to.
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<list::Chunks>();

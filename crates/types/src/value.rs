@@ -1,8 +1,8 @@
-//! What holds for values of every type: how large they are, and a copy of one.
+//! Operations on values of any type: sizes and copies.
 
 use crate::{Kind, Record, Type, hash, list, set, stream, string, zset};
 
-/// How many elements the value of `record` has: 1 for a string. O(1).
+/// The number of elements of the value of `record`; 1 for a string. O(1).
 #[must_use]
 pub fn elements(record: &Record) -> usize {
     match Kind::of(record.kind()).type_of() {
@@ -15,7 +15,7 @@ pub fn elements(record: &Record) -> usize {
     }
 }
 
-/// What OBJECT ENCODING answers for the value of `record`.
+/// The encoding of the value of `record` that OBJECT ENCODING reports.
 #[must_use]
 pub fn encoding_name(record: &Record) -> &'static str {
     let kind = Kind::of(record.kind());
@@ -25,8 +25,8 @@ pub fn encoding_name(record: &Record) -> &'static str {
     }
 }
 
-/// Bytes of memory of `record` with all that it owns. Large collections are estimated from up to
-/// `samples` of their elements; 0: all of them are looked at.
+/// Bytes of `record` and of all memory that it owns. For a large collection this is an estimate
+/// from up to `samples` elements; 0 examines all of them.
 #[must_use]
 pub fn memory(record: &Record, samples: usize) -> usize {
     match Kind::of(record.kind()).type_of() {
@@ -39,8 +39,8 @@ pub fn memory(record: &Record, samples: usize) -> usize {
     }
 }
 
-/// About the bytes of [`memory`], whatever the value: for who can't wait for an exact answer. O(1)
-/// for strings, O(chunks) for lists, which are in a row; else a few samples, and a fraction of a
+/// An estimate of [`memory`] for callers that can't wait for the exact result. O(1) for strings,
+/// O(chunks) for lists, whose chunks are contiguous. Otherwise a few samples and less than a
 /// thousandth of the elements.
 #[must_use]
 pub fn memory_about(record: &Record) -> usize {
@@ -55,8 +55,8 @@ pub fn memory_about(record: &Record) -> usize {
     }
 }
 
-/// How many allocations the value of `record` is made of, beside the record itself, counted up to
-/// `most` or a little beyond. O(most).
+/// The number of allocations of the value of `record`, without the record itself. Stops counting at
+/// `most` or slightly later. O(most).
 #[must_use]
 pub fn pieces(record: &Record, most: usize) -> usize {
     match Kind::of(record.kind()) {
@@ -73,16 +73,16 @@ pub fn pieces(record: &Record, most: usize) -> usize {
     }
 }
 
-/// Whether dropping `record` takes so long that a thread which serves clients should leave it to
-/// another: some ten microseconds and more. Handing a record over is not free either: it costs a
-/// few microseconds of two threads, and memory that comes back on another thread than the one
-/// that wants it next. O(1) for strings and small collections.
+/// Whether dropping `record` takes some ten microseconds or more, so that a thread that serves
+/// clients should pass it to another one. Passing a record on also has a cost: a few microseconds
+/// on two threads, and the memory is freed on another thread than the one that allocates next. O(1)
+/// for strings and small collections.
 #[must_use]
 pub fn is_long_to_free(record: &Record) -> bool {
-    /// Calls of the allocator, each some tens of nanoseconds, and a cache miss or two.
+    /// Calls of the allocator; each takes some tens of nanoseconds and a cache miss or two.
     const PIECES: usize = 128;
-    /// Pieces of memory that the allocator gives back to the system at once, on the thread that
-    /// frees them (jemalloc: `oversize_threshold`), with some distance.
+    /// Allocations from jemalloc's `oversize_threshold` on are returned to the system at once, on
+    /// the thread that frees them. This is a safe distance below it.
     const BYTES: usize = 4 << 20;
     match Kind::of(record.kind()).type_of() {
         Type::String => {
@@ -95,12 +95,12 @@ pub fn is_long_to_free(record: &Record) -> bool {
     }
 }
 
-/// About how much work [`duplicate`] is, in elements looked at: those that there are, and for each
-/// kilobyte one, since they may be long. O(1) for strings, else as [`memory_about`].
+/// Approximate work of [`duplicate`]: one for each element and one for each kilobyte, since
+/// elements may be long. O(1) for strings, else like [`memory_about`].
 #[must_use]
 pub fn duplicate_work(record: &Record) -> usize {
     match Kind::of(record.kind()).type_of() {
-        // Short, or shared.
+        // Short, or shared with the original.
         Type::String => 1,
         Type::List | Type::Set | Type::Zset | Type::Hash | Type::Stream => {
             elements(record).max(memory_about(record) / 1024)
@@ -108,9 +108,9 @@ pub fn duplicate_work(record: &Record) -> usize {
     }
 }
 
-/// A record of `key` with the value and the encoding of `record`; `expiry` in Unix milliseconds,
-/// `clock` as [`Record::clock`]. Fields of hashes that have expired at `now_ms` are left out. O(1)
-/// for strings, O(elements) for collections.
+/// A record of `key` with the value and the encoding of `record`. `expiry` is in Unix milliseconds;
+/// `clock` is as in [`Record::clock`]. Fields of hashes that have expired at `now_ms` are left out.
+/// O(1) for strings, O(elements) for collections.
 #[must_use]
 pub fn duplicate(
     record: &Record,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_to_free() {
+    fn large_values_take_long_to_free() {
         for record in large(200) {
             assert!(!is_long_to_free(&record), "{record:?}: few allocations");
         }
@@ -168,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_about_right() {
+    fn memory_about_is_near_memory() {
         for record in large(100_000) {
             let (about, exactly) = (memory_about(&record), memory(&record, 0));
             assert!(about > exactly * 3 / 4 && about < exactly * 4 / 3, "{about} {exactly}");
         }
     }
 
-    /// The directives may ask for more than a record can hold.
+    /// The directives may allow more than a record can hold.
     #[test]
-    fn no_packed_collection_outgrows_its_record() {
+    fn packed_collections_stay_below_packed_max() {
         let all = usize::MAX;
         let limits = Limits {
             hash_entries: all,
@@ -200,7 +200,7 @@ mod tests {
         }
         let built: Vec<(Vec<u8>, f64)> = (0..4).map(|n| (third(n), 1.0)).collect();
         let built = zset::build(b"k", None, 0, &built, &limits);
-        // Longer by as much as the first three hold already.
+        // The added bytes are as many as the first three entries have together.
         let (hash, old) = hash::set(hash, &[1], &[b'x'; PACKED_MAX / 2], None, 0, &limits);
         assert_eq!(old, hash::Old::Live);
         let (set, _) = set::add(set, crate::packed::Value::Bytes(&third(4)), &limits);

@@ -1,4 +1,4 @@
-//! Answers recorded from the reference server on x86-64, and properties that need none.
+//! Results recorded from Valkey on x86-64, and properties that need no recordings.
 
 use super::*;
 use crate::rng::Rng;
@@ -13,7 +13,7 @@ fn shown(text: &str) -> Option<String> {
 }
 
 #[test]
-fn everyday_sums() {
+fn ordinary_sums() {
     for (a, b, expected) in [
         ("10.50", "0.1", "10.6"),
         ("5.0e3", "2.0e2", "5200"),
@@ -109,12 +109,12 @@ fn length_limit() {
 }
 
 #[test]
-fn the_edges_of_the_range() {
+fn limits_of_the_range() {
     let largest = "1.18973149535723176502e4932";
     let printed = shown(largest).unwrap();
     assert_eq!(printed.len(), 4_933);
     assert!(printed.starts_with("11897314953572317650212638530309702051690633222946"));
-    // The digits are exact, so reading them gives the same number again.
+    // The digits are exact, so parsing them gives the same number again.
     assert_eq!(LongDouble::parse(printed.as_bytes()), LongDouble::parse(largest.as_bytes()));
     assert_eq!(LongDouble::parse(b"1.18973149535723176506e+4932"), None);
     assert_eq!(sum(largest, largest), Err(FloatError::NanOrInfinity));
@@ -154,9 +154,9 @@ fn rounding_is_to_nearest_even() {
     assert_eq!(sum("18446744073709551616", "-0.25").unwrap(), "18446744073709551616");
 }
 
-/// The quick paths and the general ones must agree where both apply.
+/// The fast paths and the general ones must agree where both apply.
 #[test]
-fn quick_and_general_reading_agree() {
+fn fast_and_general_parsing_agree() {
     let mut rng = Rng::new(3);
     for _ in 0..20_000 {
         let integer = rng.next_u64() >> rng.below(64);
@@ -164,8 +164,8 @@ fn quick_and_general_reading_agree() {
         let digits = format!("{:0width$}", integer.max(1), width = places + 1);
         let (whole, fraction) = digits.split_at(digits.len() - places);
         let text = format!("{whole}.{fraction}");
-        // A digit far beyond keeps the value but forces the general path. It breaks
-        // ties, but only numbers of more than 64 bits can be ties.
+        // A digit far to the right keeps the value but forces the general path. It breaks ties, but
+        // only numbers of more than 64 bits can be ties.
         let general = format!("{text}{}e0", "0".repeat(30));
         let with_tail = format!("{text}{}1", "0".repeat(60));
         assert_eq!(LongDouble::parse(text.as_bytes()), LongDouble::parse(general.as_bytes()));
@@ -177,10 +177,10 @@ fn quick_and_general_reading_agree() {
     }
 }
 
-/// Printed numbers have 17 decimals, so numbers on that grid survive a round trip, and addition
+/// Printed numbers have 17 decimals, so numbers on that grid survive a round trip. Addition
 /// commutes.
 #[test]
-fn printing_reads_back_and_addition_commutes() {
+fn printing_round_trips_and_addition_commutes() {
     let mut rng = Rng::new(4);
     for _ in 0..20_000 {
         let mut number = || {
@@ -197,7 +197,7 @@ fn printing_reads_back_and_addition_commutes() {
 }
 
 #[test]
-fn junk_never_panics() {
+fn invalid_input_never_panics() {
     let alphabet = b"0123456789.eExXpPabf+-infyNA \0";
     let mut rng = Rng::new(5);
     for _ in 0..100_000 {

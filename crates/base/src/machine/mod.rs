@@ -1,21 +1,21 @@
-//! A machine as the kernel describes it: CPUs, cores, sockets, memory nodes, and what of it
+//! A machine as the kernel describes it: CPUs, cores, sockets and memory nodes, and the part that
 //! this process may use.
 //!
 //! Placing threads needs to know which CPUs share a core (each slows the other down) and which
-//! share a memory node (crossing it costs time on every cache miss). The kernel says so in a few
-//! hundred small files; [`Machine::read`] turns them into one value, and [`Machine::preferred`]
-//! turns that into the order in which threads should take CPUs. The server places its threads by
-//! it, and `weft-tune` plans with the same code, so that its plans match the server.
+//! share a memory node (crossing it costs time on every cache miss). The kernel has this in a few
+//! hundred small files. [`Machine::read`] turns them into one value, and [`Machine::preferred`]
+//! derives the order in which threads should take CPUs. The server places its threads in this
+//! order, and `weft-tune` plans with the same code, so its plans match the server.
 //!
 //! ```text
 //! machine ── node 0 (memory) ── socket ── core ── CPU, CPU     what the kernel calls a CPU is
 //!         └─ node 1 (memory) ── socket ── core ── CPU, CPU     a hardware thread of a core
 //! ```
 //!
-//! Everything is read below a root folder, so that tests can lay out machines that they do not
-//! have, and nothing fails: containers hide parts of `/sys`, virtual machines leave others out, and
-//! a server must start on all of them. Missing and invalid facts become the plain case: one node,
-//! and each CPU a core of its own.
+//! Everything is read below a root folder, so that tests can describe other machines. Nothing
+//! fails: containers hide parts of `/sys`, virtual machines omit others, and a server must start on
+//! all of them. Missing and invalid facts become the plain case: one node, and each CPU its own
+//! core.
 //!
 //! | file below `/sys/devices/system` | says |
 //! |---|---|
@@ -37,29 +37,29 @@ mod tests;
 use crate::cgroup::CpuQuota;
 use crate::cpulist::CpuSet;
 
-/// A machine, or the part of it that can be seen.
+/// A machine, or its visible part.
 ///
-/// However little could be read, this holds: there is at least one CPU and one node, each CPU
-/// is in exactly one node, namely the one that it names, and siblings name each other.
+/// However little could be read: there is at least one CPU and one node, each CPU is in exactly the
+/// node that it names, and siblings name each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The CPUs that run, in ascending order of their numbers.
+    /// The CPUs that are online, in ascending order of their numbers.
     pub cpus: Vec<Cpu>,
-    /// CPUs that are there but switched off.
+    /// CPUs that are present but offline.
     pub offline: CpuSet,
     /// The memory nodes, in ascending order of their numbers; some may have no CPUs.
     pub nodes: Vec<Node>,
-    /// Where this process may run: the affinity that it was started with, which the kernel
-    /// keeps within the control group's cpuset.
+    /// The CPUs on which this process may run: the affinity at its start, which the kernel keeps
+    /// within the control group's cpuset.
     pub allowed: CpuSet,
-    /// How much CPU time the control group leaves, where it limits it.
+    /// The control group's limit of CPU time, if any.
     pub quota: Option<CpuQuota>,
 }
 
 /// A CPU in the kernel's sense: one hardware thread of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// The kernel's number of it.
+    /// The kernel's number of the CPU.
     pub id: usize,
     /// The [`Node::id`] of its memory node.
     pub node: usize,
@@ -68,7 +68,7 @@ pub struct Cpu {
     /// The physical core, counted over the whole machine from 0 in the order of first CPUs.
     /// This is not the kernel's `core_id`, which starts anew in each socket and has gaps.
     pub core: usize,
-    /// The CPUs of this core that run, itself included.
+    /// The online CPUs of this core, including itself.
     pub siblings: CpuSet,
     /// The highest frequency, in kHz.
     pub max_khz: Option<u64>,
@@ -76,15 +76,15 @@ pub struct Cpu {
     pub capacity: Option<u32>,
 }
 
-/// A memory node: CPUs and the memory near to them.
+/// A memory node: a memory and the CPUs near it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The kernel's number of it. There may be gaps.
+    /// The kernel's number of the node. There may be gaps.
     pub id: usize,
-    /// Its CPUs that run.
+    /// Its online CPUs.
     pub cpus: CpuSet,
-    /// The cost of reaching each node's memory, by position in [`Machine::nodes`]; 10 is what
-    /// the own memory costs. (As firmware says, which is no measurement.)
+    /// The cost of reaching each node's memory, by position in [`Machine::nodes`]; 10 is the cost
+    /// of the node's own memory. Reported by firmware, not measured.
     pub distances: Vec<u32>,
     /// Size of its memory.
     pub memory_kib: Option<u64>,
@@ -93,19 +93,19 @@ pub struct Node {
 }
 
 impl Machine {
-    /// The CPUs that run and that this process may use; never empty.
+    /// The online CPUs that this process may use; never empty.
     pub fn usable(&self) -> CpuSet {
         let online = self.online();
         let usable = online.intersection(&self.allowed);
         if usable.is_empty() { online } else { usable }
     }
 
-    /// The CPUs that run.
+    /// The online CPUs.
     pub fn online(&self) -> CpuSet {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// A CPU by its number, where it runs. O(log CPUs).
+    /// A CPU by its number, if it is online. O(log CPUs).
     pub fn cpu(&self, id: usize) -> Option<&Cpu> {
         self.cpus.binary_search_by_key(&id, |cpu| cpu.id).ok().map(|at| &self.cpus[at])
     }
@@ -115,7 +115,7 @@ impl Machine {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// How many physical cores `cpus` are on.
+    /// The number of physical cores of `cpus`.
     pub fn cores(&self, cpus: &CpuSet) -> usize {
         let mut cores: Vec<usize> =
             self.cpus.iter().filter(|cpu| cpus.contains(cpu.id)).map(|cpu| cpu.core).collect();

@@ -5,36 +5,35 @@ use crate::cpulist::CpuSet;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A core counts as slow when it has less than this part of the fastest one's speed: 4/5.
-/// Efficiency cores have 40 to 70 %; cores that differ only by the silicon's luck, or by their
-/// turbo steps, have more than 90 % and must not be torn out of their order.
+/// A core counts as slow if its speed is less than this part of the fastest one's: 4/5. Efficiency
+/// cores have 40 to 70 %. Cores that differ only by silicon quality or turbo steps have more than
+/// 90 % and must keep their order.
 const SLOW: (u64, u64) = (4, 5);
 
 impl Machine {
-    /// The CPUs of `from` that `threads` threads should take, in the order in which they should
-    /// take them: as many as there are threads, or all of `from` where that is less. CPUs that
-    /// are not online are left out.
+    /// The CPUs of `from` that `threads` threads should take, in this order: as many as there are
+    /// threads, or all of `from` if it has fewer. CPUs that are not online are left out.
     ///
-    /// 1. Distinct cores of one node: the one with the most cores in `from`, so that it holds
-    ///    all threads if any node does; among equals the one with the lowest number.
-    /// 2. Cores of further nodes, by their distance from the first; at the same distance the
-    ///    one with the most cores.
+    /// 1. Distinct cores of one node: the one with the most cores in `from`, so that it holds all
+    ///    threads if any node does; among equals the one with the lowest number.
+    /// 2. Cores of further nodes, by their distance from the first; at the same distance the one
+    ///    with the most cores.
     /// 3. Siblings of cores already taken, node by node in the same order, when no core is left.
     ///
-    /// That another node's core comes before a sibling: a thread in another node was measured
-    /// to cost the server 13 % of its throughput (Redis 6 with four threads on two nodes,
-    /// 249,000 requests per second against 284,000), while two siblings share the execution
-    /// units of one core, and a busy pair does little more than one thread would alone.
+    /// Another node's core precedes a sibling. A thread in another node was measured to cost the
+    /// server 13 % of its throughput (Redis 6 with four threads on two nodes, 249,000 requests per
+    /// second against 284,000). Two siblings share the execution units of one core, and a busy pair
+    /// does little more than one thread alone.
     ///
-    /// Within a node the lowest numbers come first, but slow cores (where a machine has two
-    /// sorts) after all others. O(CPUs log CPUs).
+    /// Within a node the lowest numbers come first, but slow cores (if a machine has two kinds)
+    /// after all others. O(CPUs log CPUs).
     pub fn preferred(&self, from: &CpuSet, threads: usize) -> Vec<usize> {
         self.preferred_beside(from, threads, &CpuSet::new())
     }
 
-    /// [`Machine::preferred`] on a machine where others have `taken` some CPUs: those are never
-    /// chosen, and a core with a CPU among them is no free core but half of one, to be used
-    /// only when no free core is left.
+    /// Like [`Machine::preferred`], when other threads have `taken` some CPUs. Those are never
+    /// chosen. A core with a taken CPU is not free: its other CPUs are only used when no free core
+    /// is left.
     pub fn preferred_beside(&self, from: &CpuSet, threads: usize, taken: &CpuSet) -> Vec<usize> {
         let free: Vec<&Cpu> = self
             .cpus
@@ -45,7 +44,7 @@ impl Machine {
         for cpu in self.cpus.iter().filter(|cpu| taken.contains(cpu.id)) {
             *in_core.entry(cpu.core).or_default() += 1;
         }
-        // How many of its core's CPUs are used before each CPU.
+        // For each CPU, the number of its core's CPUs before it that are used.
         let before: Vec<usize> = free
             .iter()
             .map(|cpu| {
@@ -73,7 +72,7 @@ impl Machine {
         order.into_iter().take(threads).map(|(.., id)| id).collect()
     }
 
-    /// The place of each node in the order, given how many free cores each has.
+    /// The rank of each node in the order, given its number of free cores.
     fn rank_nodes(&self, cores_of: &BTreeMap<usize, usize>) -> BTreeMap<usize, usize> {
         let first = cores_of.iter().max_by_key(|&(&id, &cores)| (cores, Reverse(id)));
         let distances = first
@@ -87,7 +86,7 @@ impl Machine {
         let mut nodes: Vec<_> = cores_of
             .iter()
             .map(|(&id, &cores)| {
-                // Firmware has been seen to call another node nearer than the own one.
+                // Some firmware reports another node as nearer than the node itself.
                 let is_first = first.is_some_and(|(&first, _)| first == id);
                 (!is_first, distance(id), Reverse(cores), id)
             })
@@ -97,8 +96,8 @@ impl Machine {
     }
 }
 
-/// How fast each CPU is, in whatever unit is known of all of them: the kernel's estimate before
-/// the frequency, which does not compare cores of different make. All 0 where none is.
+/// The speed of each CPU, in a unit that is known for all of them: the kernel's estimate, else the
+/// frequency, which does not compare cores of different types. All 0 if neither is known.
 fn speeds(cpus: &[&Cpu]) -> Vec<u64> {
     let all = |of: fn(&Cpu) -> Option<u64>| cpus.iter().map(|cpu| of(cpu)).collect();
     let known: Option<Vec<u64>> = all(|cpu| cpu.capacity.map(u64::from));

@@ -1,9 +1,9 @@
-//! Reading a machine from the files of the kernel.
+//! Reads a machine from the files of the kernel.
 //!
-//! Two things are not taken as the files say. A core is what shares a list of siblings, not
-//! what shares a `core_id`: that number is the hardware's, repeats over sockets and dies, and
-//! is -1 or 0 for every CPU on some virtual machines. And a CPU belongs to the first node that
-//! lists it, or to the first node where none does, so that nodes never overlap.
+//! Two facts are not taken from the files directly. A core is the set of CPUs with the same list of
+//! siblings, not the same `core_id`: that number is the hardware's, repeats over sockets and dies,
+//! and is -1 or 0 for every CPU on some virtual machines. And a CPU belongs to the first node that
+//! lists it, or to the first node if none does, so that nodes never overlap.
 
 use super::{Cpu, Machine, Node};
 use crate::cgroup;
@@ -14,18 +14,18 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Distance to the own memory, in the kernel's units, where no file says it.
+/// Distance of a node to its own memory, in the kernel's units, if no file has it.
 const LOCAL_DISTANCE: u32 = 10;
 
-/// Distance to the memory of another node, where no file says it.
+/// Distance to the memory of another node, if no file has it.
 const REMOTE_DISTANCE: u32 = 20;
 
 impl Machine {
-    /// Reads the machine whose `/proc` and `/sys` are below `root`; `/` is this machine, seen
-    /// by the calling thread.
+    /// Reads the machine whose `/proc` and `/sys` are below `root`. `/` is this machine, as the
+    /// calling thread sees it.
     ///
-    /// Nothing fails; see the [module](super) for the defaults of unreadable facts. About seven
-    /// small files for each CPU are opened: meant for start-up.
+    /// Never fails; see the [module](super) for the defaults of unreadable facts. Opens about seven
+    /// small files for each CPU, so it is meant for start-up.
     pub fn read(root: &Path) -> Self {
         let files = Files(root);
         let this = root == Path::new("/");
@@ -44,16 +44,16 @@ impl Machine {
     }
 }
 
-/// The most nodes a kernel can be built for. More in a file is no list of nodes, and each node
+/// The most nodes that a kernel supports. A file with more is not a list of nodes, and each node
 /// has a distance to each other.
 const MAX_NODES: usize = 1024;
 
-/// The mark that CPUs of one core share.
+/// The identity of a core, equal for all its CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CoreKey {
-    /// The lowest of the CPUs that list each other as siblings.
+    /// The lowest CPU of those that list each other as siblings.
     First(usize),
-    /// The hardware's numbers of socket, die and core, where there is no such list.
+    /// The hardware's numbers of socket, die and core, if there is no such list.
     Numbers(usize, usize, usize),
 }
 
@@ -81,7 +81,7 @@ impl Files<'_> {
     }
 
     fn nodes(&self, online: &CpuSet) -> Vec<Node> {
-        // Node numbers are written in the same form as CPU numbers.
+        // Node numbers have the same format as CPU numbers.
         let ids: Vec<usize> = self
             .list("sys/devices/system/node/online")
             .filter(|ids| (1..=MAX_NODES).contains(&ids.len()))
@@ -118,7 +118,7 @@ impl Files<'_> {
         let memory = match self.text(&format!("{folder}/meminfo")) {
             // `Node 0 MemTotal:       32143 kB`
             Some(text) => Memory::parse(&text, &format!("Node {id} ")),
-            // One node is the whole machine.
+            // A single node is the whole machine.
             None if ids.len() == 1 => {
                 Memory::parse(&self.text("proc/meminfo").unwrap_or_default(), "")
             }
@@ -183,7 +183,7 @@ impl Files<'_> {
     }
 }
 
-/// The two lines of a `meminfo` that matter, in KiB.
+/// The two relevant lines of a `meminfo`, in KiB.
 #[derive(Default)]
 struct Memory {
     total: Option<u64>,

@@ -1,4 +1,4 @@
-//! Machines read from files, and the order of their CPUs.
+//! Tests reading machines from files, and the order of their CPUs.
 
 use super::{Cpu, Machine};
 use crate::cgroup::CpuQuota;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use weft_testkit::machines::{self, Layout, known};
 
 fn read(layout: &Layout) -> Machine {
-    // Caches are most of the files and not looked at here.
+    // Caches are most of the files and not used here.
     let layout = Layout { cache_kib: 0, ..layout.clone() };
     Machine::read(layout.build().root())
 }
@@ -19,7 +19,7 @@ fn list(text: &str) -> CpuSet {
     cpulist::parse(text).unwrap()
 }
 
-/// The promises of [`Machine`] for every value.
+/// Checks the invariants of [`Machine`].
 fn check(machine: &Machine) {
     assert!(!machine.cpus.is_empty() && !machine.nodes.is_empty() && !machine.usable().is_empty());
     assert!(machine.cpus.is_sorted_by(|a, b| a.id < b.id));
@@ -43,7 +43,7 @@ fn check(machine: &Machine) {
 }
 
 #[test]
-fn machine_keeps_its_promises() {
+fn machine_satisfies_its_invariants() {
     for (name, layout) in known::all() {
         println!("{name}");
         let machine = read(&layout);
@@ -72,7 +72,7 @@ fn the_published_machine_of_two_interleaved_nodes() {
     // The published list of the faster runs is 0,2,4,6.
     assert_eq!(machine.preferred(&machine.usable(), 4), [0, 2, 4, 6]);
     assert_eq!(machine.preferred(&list("0-7"), 5), [0, 2, 4, 6, 1]);
-    // The node that holds more of the given CPUs, whichever it is.
+    // The node with more of the given CPUs.
     assert_eq!(machine.preferred(&list("0-5,7,9"), 4), [1, 3, 5, 7]);
 }
 
@@ -85,18 +85,18 @@ fn siblings_come_last() {
     let expected: Vec<usize> = (0..48).collect();
     assert_eq!(order, expected, "cores of node 0, cores of node 1, their siblings");
     assert_eq!(machine.preferred(&list("0-3,24-27"), 5), [0, 1, 2, 3, 24]);
-    // Where only the second CPUs of cores are given, those are distinct cores too.
+    // If only the second CPUs of cores are given, those are distinct cores too.
     assert_eq!(machine.preferred(&list("24-27"), 4), [24, 25, 26, 27]);
-    // Four cores of node 1 against two of node 0 with both their CPUs.
+    // Four cores of node 1 are better than two of node 0 with both their CPUs.
     assert_eq!(machine.preferred(&list("0-1,12-15,24-25"), 8), [12, 13, 14, 15, 0, 1, 24, 25]);
     assert_eq!(read(&known::two_sockets(false)).preferred(&list("0-23"), 13).pop(), Some(12));
 }
 
 #[test]
-fn cores_that_others_use_are_not_free() {
+fn cores_with_a_taken_cpu_are_not_free() {
     let machine = read(&known::two_sockets(true));
     let all = machine.online();
-    // Both CPUs of node 0's cores are left alone while node 1 has whole ones.
+    // Node 0's cores are avoided while node 1 has free ones.
     let taken = list("0-5");
     let order = machine.preferred_beside(&all, 48, &taken);
     assert_eq!(order.len(), 42);
@@ -107,11 +107,11 @@ fn cores_that_others_use_are_not_free() {
 }
 
 #[test]
-fn further_nodes_come_by_distance() {
+fn further_nodes_are_ordered_by_distance() {
     let machine = read(&known::over_64());
     let order = machine.preferred(&list("24-47"), 24);
     assert_eq!(order, (24..48).collect::<Vec<_>>(), "nodes 2 and 3 of the second socket");
-    // Most cores on node 3; node 2 is near to it, and 0 and 1 are equally far.
+    // Most cores are on node 3. Node 2 is near to it, and 0 and 1 are equally far.
     let order = machine.preferred(&list("0-1,12-14,24,36-40"), 99);
     assert_eq!(order, [36, 37, 38, 39, 40, 24, 12, 13, 14, 0, 1]);
 }
@@ -122,7 +122,7 @@ fn fast_cores_come_first() {
     let order = machine.preferred(&machine.online(), 12);
     assert_eq!(order, [4, 6, 8, 10, 0, 1, 2, 3, 5, 7, 9, 11]);
     let fixture = known::hybrid().build();
-    // The kernel's own estimate counts for more, when it has one for all.
+    // The kernel's own estimate takes precedence if it exists for all CPUs.
     for cpu in 0..12 {
         let capacity = if cpu < 4 { 1024 } else { 1000 };
         fixture
@@ -166,7 +166,7 @@ fn more_cpus_than_a_fixed_mask_holds() {
 }
 
 #[test]
-fn nothing_to_read_is_one_cpu() {
+fn unreadable_machine_has_one_cpu() {
     let machine = Machine::read(machines::Machine::empty().root());
     check(&machine);
     let only = Cpu {
@@ -180,7 +180,7 @@ fn nothing_to_read_is_one_cpu() {
     };
     assert_eq!(machine.cpus, [only]);
     assert_eq!((machine.usable(), machine.nodes[0].distances.as_slice()), (list("0"), &[10][..]));
-    // An affinity alone is as many CPUs.
+    // With only an affinity, its CPUs are assumed.
     let fixture = machines::Machine::empty();
     fixture.write("proc/self/status", "Cpus_allowed_list:\t2-3\n");
     fixture.write("proc/meminfo", "MemTotal:        1000 kB\nMemFree: 10 kB\n");
@@ -202,12 +202,12 @@ fn numbers_of_the_hardware_stand_in_for_lists_of_siblings() {
     let machine = Machine::read(fixture.root());
     check(&machine);
     assert_eq!(machine.cpu(13).unwrap().siblings, list("13,37"));
-    // Dies have numbers of their own.
+    // Core numbers repeat in each die.
     for cpu in 0..24 {
         fixture.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/die_id"), "1\n");
     }
     assert_eq!(Machine::read(fixture.root()).cores(&machine.online()), 48);
-    // A CPU without a core number is a core of its own.
+    // A CPU without a core number is its own core.
     for cpu in 0..48 {
         fixture.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_id"), "-1\n");
     }
@@ -215,7 +215,7 @@ fn numbers_of_the_hardware_stand_in_for_lists_of_siblings() {
 }
 
 #[test]
-fn nodes_that_make_no_sense() {
+fn invalid_node_files_use_defaults() {
     let fixture = known::two_sockets(false).build();
     let node = |file: &str, text: &str| {
         fixture.write(&format!("sys/devices/system/node/{file}"), text);
@@ -239,16 +239,16 @@ fn nodes_that_make_no_sense() {
 }
 
 #[test]
-fn this_machine_is_read_too() {
+fn reads_this_machine() {
     let machine = Machine::read(Path::new("/"));
     check(&machine);
-    // Another thread may be confined by a test of its own, this one is not.
+    // Another test may confine another thread, but not this one.
     assert_eq!(machine.allowed, crate::topology::allowed_cpus());
     let order = machine.preferred(&machine.usable(), usize::MAX);
     assert_eq!(order.iter().copied().collect::<CpuSet>(), machine.usable());
 }
 
-/// Texts that are nearly what the files hold.
+/// Texts similar to the contents of the files.
 fn near_miss() -> impl Strategy<Value = String> {
     prop_oneof![
         "[0-9,:x \n-]{0,12}",
@@ -269,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn no_text_in_a_file_breaks_it(
+    fn any_file_content_is_accepted(
         texts in prop::collection::vec((0..14usize, 0..3usize, near_miss()), 1..12),
         threads in 0..20usize,
     ) {
@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn an_order_names_each_cpu_once_and_prefers_free_cores(
+    fn order_has_each_cpu_once_and_prefers_free_cores(
         which in 0..MACHINES.len(),
         from in prop::collection::btree_set(0..96usize, 0..60),
         taken in prop::collection::btree_set(0..96usize, 0..20),
@@ -305,7 +305,7 @@ proptest! {
             .filter(|&cpu| machine.cpu(cpu).unwrap().siblings.intersection(&taken).is_empty())
             .collect();
         prop_assert!(machine.cores(&chosen.intersection(&whole)) == order.len().min(machine.cores(&whole)));
-        // All on one node when one has as many free cores.
+        // All on one node if one has enough free cores.
         let nodes_hold = machine.nodes.iter().map(|n| machine.cores(&n.cpus.intersection(&whole))).max();
         if nodes_hold >= Some(order.len()) {
             let homes: BTreeSet<usize> = order.iter().map(|&cpu| machine.cpu(cpu).unwrap().node).collect();
@@ -314,7 +314,7 @@ proptest! {
     }
 }
 
-/// One of the files that are read.
+/// The path of one of the files that are read.
 fn path(file: usize, number: usize) -> String {
     let cpu = format!("sys/devices/system/cpu/cpu{number}");
     let node = format!("sys/devices/system/node/node{number}");

@@ -1,18 +1,17 @@
-//! Tests that look inside: owners and hashers to test with, and a check of
-//! everything that must hold between two operations on a table.
+//! White-box tests: owners and hashers for testing, and a check of all invariants that hold between
+//! two operations on a table.
 //!
-//! The sizes are smaller under Miri, which finds undefined behaviour in a few
-//! minutes:
+//! Sizes are smaller under Miri, which finds undefined behaviour within a few minutes:
 //!
 //! ```text
 //! MIRIFLAGS="-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-ignore-leaks" \
 //!     cargo +nightly miri test -p weft-table --lib
 //! ```
 //!
-//! Tree borrows, since the list of threads in `crossbeam-epoch` does not keep to stacked borrows;
-//! permissive provenance, since that crate and [`Token`] turn integers into pointers; no check for
-//! leaks, as the last retired blocks are never collected (that records do not leak, [`Token`] sees
-//! to). The threads also run under ThreadSanitizer:
+//! Tree borrows, since the list of threads in `crossbeam-epoch` violates stacked borrows.
+//! Permissive provenance, since that crate and [`Token`] turn integers into pointers. No leak
+//! check, since the last retired blocks are never collected ([`Token`] detects leaked records). The
+//! threads also run under ThreadSanitizer:
 //!
 //! ```text
 //! RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std \
@@ -41,13 +40,13 @@ use crate::segment::{Place, SegmentWord, home};
 use crate::slot::{SLOTS, h16};
 use crate::table::{KeyHasher, Table};
 
-/// Payloads of this kind own what [`Token::payload`] put there.
+/// Payloads of this kind own the reference that [`Token::payload`] put there.
 pub(crate) const TOKEN: u8 = 1;
 /// Payloads of this kind own nothing.
 pub(crate) const PLAIN: u8 = 0;
 
-/// An owner whose payloads of kind [`TOKEN`] hold a counted reference, so that
-/// a payload dropped twice or never shows in the count.
+/// An owner whose payloads of kind [`TOKEN`] hold a counted reference. A payload dropped twice or
+/// never shows in the count.
 pub(crate) struct Counted;
 
 impl Owner for Counted {
@@ -59,7 +58,7 @@ impl Owner for Counted {
     }
 }
 
-/// Counts its copies, those in payloads included.
+/// Counts its copies, including those in payloads.
 #[derive(Clone, Default)]
 pub(crate) struct Token(Arc<()>);
 
@@ -75,12 +74,12 @@ impl Token {
     /// The bytes came from `payload` and are used only once.
     unsafe fn from_payload(payload: &[u8]) -> Token {
         let address = usize::from_ne_bytes(payload[..8].try_into().unwrap());
-        // SAFETY: the address is that of an Arc that `payload` gave up, whose
-        // provenance it exposed.
+        // SAFETY: the address is that of an Arc that `payload` leaked and whose provenance it
+        // exposed.
         Token(unsafe { Arc::from_raw(std::ptr::with_exposed_provenance(address)) })
     }
 
-    /// How many payloads own a copy.
+    /// The number of payloads that own a copy.
     pub(crate) fn owned(&self) -> usize {
         Arc::strong_count(&self.0) - 1
     }
@@ -91,12 +90,12 @@ impl Token {
     }
 }
 
-/// Whether records of this key and this expiry are marked in these tests.
+/// Whether records with this key and this expiry are marked in these tests.
 pub(crate) fn is_marked(n: u32, expiry: Option<i64>) -> bool {
     (n + u32::from(expiry.is_some())).is_multiple_of(3)
 }
 
-/// Whether a sweep of these shows a record of this key and this expiry.
+/// Whether a sweep of `which` passes a record with this key and this expiry.
 pub(crate) fn shown(which: Which, n: u32, expiry: Option<i64>) -> bool {
     match which {
         Which::All => true,
@@ -109,7 +108,7 @@ pub(crate) fn which() -> impl Strategy<Value = Which> {
     prop::sample::select(vec![Which::All, Which::Expiring, Which::Marked])
 }
 
-/// The record with the mark that it should have if its key is a number.
+/// The record with the mark for its key, if the key is a number.
 pub(crate) fn marked(mut record: Record<Counted>) -> Record<Counted> {
     if let Ok(n) = record.key().try_into() {
         let n = u32::from_le_bytes(n);
@@ -127,7 +126,7 @@ pub(crate) enum Hasher {
     FewHomes,
     /// h16 is always zero, as in an empty slot.
     ZeroHome,
-    /// The first 7 bits are zero: a deep directory with most of it in one word.
+    /// The first 7 bits are zero: a deep directory, most of whose entries are below one word.
     Deep,
 }
 
@@ -157,7 +156,7 @@ pub(crate) fn key(n: u32) -> [u8; 4] {
     n.to_le_bytes()
 }
 
-/// Random numbers that are the same in every run.
+/// Random numbers, the same in every run.
 pub(crate) fn rng(seed: u64) -> impl FnMut() -> u64 {
     let mut n = seed << 32;
     move || {
@@ -177,7 +176,7 @@ pub(crate) fn number(record: RecordRef<'_, Counted>) -> u32 {
     u32::from_le_bytes(record.key().try_into().unwrap())
 }
 
-/// Panics unless everything that the code relies on is so.
+/// Panics unless all invariants hold.
 pub(crate) fn check<H: KeyHasher>(table: &TableMut<'_, Counted, H>) {
     let root = table.root();
     // SAFETY: the table is borrowed, so its directory lives.
@@ -261,7 +260,7 @@ fn check_segment<H: KeyHasher>(
 }
 
 thread_local! {
-    /// Set to have [`Touchy`] panic after so many calls.
+    /// If set, [`Touchy`] panics after this many calls.
     pub(crate) static FUSE: Cell<Option<u32>> = const { Cell::new(None) };
 }
 

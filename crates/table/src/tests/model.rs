@@ -1,4 +1,4 @@
-//! The table against `std::collections::HashMap`, with good hashes and bad.
+//! Compares the table with `std::collections::HashMap`, with good and bad hashes.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::table::KeyHasher;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Inserts or replaces so many keys from this one on.
+    /// Inserts or replaces this many consecutive keys, starting at this one.
     Put(u32, u32, Option<i64>),
-    /// Removes so many keys from this one on.
+    /// Removes this many consecutive keys, starting at this one.
     Remove(u32, u32),
-    /// Gives so many keys another expiry, through `update`.
+    /// Changes the expiry of this many consecutive keys, through `update`.
     Expire(u32, u32, Option<i64>),
     /// Removes by a sweep all keys with this remainder modulo 3.
     Sweep(u32, Which),
-    /// Takes everything out.
+    /// Takes all records out.
     Take,
     /// Exchanges the contents with another table.
     Swap,
@@ -51,7 +51,7 @@ fn hasher() -> impl Strategy<Value = Hasher> {
     ]
 }
 
-/// A table and what ought to be in it: key and expiry.
+/// A table and its expected contents: key and expiry.
 struct Pair {
     table: TestTable,
     model: HashMap<u32, Option<i64>>,
@@ -115,11 +115,11 @@ impl Pair {
             }
         }
         for n in removed {
-            assert!(self.model.remove(&n).is_some(), "removed twice or never there");
+            assert!(self.model.remove(&n).is_some(), "removed twice or never inserted");
         }
         let left =
             self.model.iter().find(|&(&n, &expiry)| n % 3 == rest && shown(which, n, expiry));
-        assert_eq!(left, None, "the sweep has missed a record");
+        assert_eq!(left, None, "the sweep missed a record");
     }
 
     fn verify(&mut self) {
@@ -171,7 +171,7 @@ proptest! {
     })]
 
     #[test]
-    fn the_table_does_what_a_hash_map_does(
+    fn table_matches_a_hash_map(
         hasher in hasher(),
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 5 } else { 14 }),
     ) {
@@ -212,8 +212,8 @@ proptest! {
 }
 
 #[test]
-fn a_table_that_was_full_and_is_empty_has_no_memory() {
-    // Under Miri one of them has to do.
+fn emptied_table_has_no_memory() {
+    // Under Miri one hasher must suffice.
     let hashers = [Hasher::Deep, Hasher::Good, Hasher::FewHomes, Hasher::ZeroHome];
     for hasher in hashers.into_iter().take(if cfg!(miri) { 1 } else { 4 }) {
         let mut pair = Pair::new(hasher);
@@ -250,13 +250,13 @@ fn overhead_is_bounded_at_all_sizes() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many keys")]
-fn a_table_that_has_shrunk_has_the_memory_of_a_small_one() {
+fn shrunk_table_takes_the_memory_of_a_small_one() {
     let mut pair = Pair::new(Hasher::Good);
     (0..60_000).for_each(|n| pair.put(n, None));
     for (from, to) in [(200, 60_000), (20, 200)] {
         (from..to).for_each(|n| pair.remove(n));
-        // A quarter full at least, with its headers: 48 bytes for a key. And
-        // four words of directory for a segment, of which each has its share.
+        // Segments are at least a quarter full: 48 bytes for a key, with headers. Each also has a
+        // share of four words of directory per segment.
         let bytes = pair.table.memory_usage();
         assert!(bytes <= 48 * from as usize + 512, "{bytes} bytes for {from} keys");
         pair.verify();
@@ -264,7 +264,7 @@ fn a_table_that_has_shrunk_has_the_memory_of_a_small_one() {
 }
 
 #[test]
-fn every_record_is_picked_about_as_often() {
+fn random_picks_are_nearly_uniform() {
     let mut pair = Pair::new(Hasher::Good);
     let len = if cfg!(miri) { 12 } else { 2000 };
     (0..len).for_each(|n| pair.put(n, None));
@@ -275,12 +275,12 @@ fn every_record_is_picked_about_as_often() {
     for _ in 0..rounds * len {
         picked[number(table.random(&mut rng).unwrap()) as usize] += 1;
     }
-    // Ten standard deviations for each, with a few percent of unfairness.
+    // Ten standard deviations for each, plus a few percent of bias.
     assert!(picked.iter().all(|&n| n > 5 && n < 230), "{picked:?}");
 }
 
 #[test]
-fn a_sample_has_as_many_as_wanted_and_none_twice() {
+fn sample_has_the_requested_number_of_distinct_records() {
     let mut pair = Pair::new(Hasher::Good);
     let sizes: &[u32] = if cfg!(miri) { &[1, 9, 40] } else { &[1, 5, 9, 100, 900] };
     for &len in sizes {
@@ -318,7 +318,7 @@ fn stats_add_up() {
 }
 
 #[test]
-fn a_slot_gives_and_changes_its_record() {
+fn slot_reads_and_changes_its_record() {
     let mut pair = Pair::new(Hasher::Good);
     pair.put(1, Some(10));
     let key = key(1);

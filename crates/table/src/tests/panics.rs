@@ -1,4 +1,4 @@
-//! Closures and hashers that panic must leave a table that is whole.
+//! The table stays consistent when closures and hashers panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use crate::segment::{MAX_BUCKETS, limit};
 use crate::table::{KeyHasher, Table};
 
 fn fails(f: impl FnOnce()) {
-    assert!(catch_unwind(AssertUnwindSafe(f)).is_err(), "this ought to have panicked");
+    assert!(catch_unwind(AssertUnwindSafe(f)).is_err(), "this must panic");
 }
 
 fn table_of(len: u32, token: &Token) -> TestTable {
@@ -21,7 +21,7 @@ fn table_of(len: u32, token: &Token) -> TestTable {
 }
 
 #[test]
-fn an_update_that_panics_loses_its_entry_only() {
+fn panicking_update_only_loses_its_entry() {
     let token = Token::default();
     let mut table = table_of(50, &token);
     let mut table = table.get_mut();
@@ -40,7 +40,7 @@ fn an_update_that_panics_loses_its_entry_only() {
 }
 
 #[test]
-fn a_sweep_that_panics_stops_between_two_records() {
+fn panicking_sweep_stops_between_two_records() {
     let token = Token::default();
     let len = 100;
     let mut table = table_of(len, &token);
@@ -70,7 +70,7 @@ fn a_sweep_that_panics_stops_between_two_records() {
 }
 
 #[test]
-fn walks_that_panic_change_nothing() {
+fn panicking_walks_change_nothing() {
     let token = Token::default();
     let mut table = table_of(30, &token);
     let table = table.get_mut();
@@ -87,13 +87,13 @@ fn walks_that_panic_change_nothing() {
 }
 
 #[test]
-fn a_hasher_that_panics_in_a_split_changes_nothing() {
+fn hasher_panicking_in_a_split_changes_nothing() {
     let token = Token::default();
     let mut table = Table::<Counted, Touchy>::new(Touchy);
     let full = limit(MAX_BUCKETS) as u32;
     let insert = |table: &mut Table<Counted, Touchy>, n: u32| {
         let key = key(n);
-        // Not through the table's hasher, which is called in splits only.
+        // Not through the table's hasher, which only splits call.
         table.get_mut().insert(Hasher::Good.hash(&key), token.record(&key, None));
     };
     (0..full).for_each(|n| insert(&mut table, n));

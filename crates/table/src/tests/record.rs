@@ -1,4 +1,4 @@
-//! Records: every field, form and move, with payloads that own something.
+//! Tests records: every field, form and move, with payloads that own memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -60,7 +60,7 @@ fn bytes(limit: usize) -> impl Strategy<Value = Vec<u8>> {
 const LONG: usize = if cfg!(miri) { 256 } else { 70_000 };
 
 fn change() -> impl Strategy<Value = Change> {
-    // Kinds from 2 on, as these payloads own nothing.
+    // Kinds from 2 on: payloads of those own nothing.
     prop_oneof![
         (2..=u8::MAX).prop_map(Change::Kind),
         (0..=CLOCK_MAX).prop_map(Change::Clock),
@@ -146,7 +146,7 @@ proptest! {
     })]
 
     #[test]
-    fn record_holds_its_parts(
+    fn record_stores_its_parts(
         key in bytes(LONG),
         expiry: Option<i64>,
         kind in 2..=u8::MAX,
@@ -173,7 +173,7 @@ proptest! {
 }
 
 #[test]
-fn a_payload_is_dropped_exactly_once() {
+fn drops_payload_exactly_once() {
     let token = Token::default();
     let record = token.record(b"a key", None);
     assert_eq!(token.owned(), 1);
@@ -188,8 +188,8 @@ fn a_payload_is_dropped_exactly_once() {
     let record = record.exchange_payload(TOKEN, &token.payload());
     assert_eq!(token.owned(), 1);
 
-    // The payload's property moves out, so the payload must be forgotten. SAFETY: the bytes came
-    // from `payload`; `exchange_payload` forgets them.
+    // SAFETY: the bytes came from `payload`. Ownership moves out of them, and `exchange_payload`
+    // replaces them without dropping.
     let moved_out = unsafe { Token::from_payload(record.payload()) };
     let record = record.exchange_payload(PLAIN, b"");
     drop(moved_out);
@@ -202,7 +202,7 @@ fn a_payload_is_dropped_exactly_once() {
 }
 
 #[test]
-fn equal_sizes_are_changed_in_place() {
+fn changes_equal_sizes_in_place() {
     let record = Record::<Counted>::from_bytes(b"12345678", None, 7, 9, &[1; 17]);
     let at = record.address();
     let record = record.resize_payload(24);
@@ -216,7 +216,7 @@ fn equal_sizes_are_changed_in_place() {
 }
 
 #[test]
-fn a_clock_is_taken_modulo_its_width() {
+fn clock_is_taken_modulo_its_width() {
     let record = Record::<Counted>::from_bytes(b"k", None, 200, u32::MAX, b"");
     assert_eq!((record.kind(), record.clock()), (200, CLOCK_MAX));
     record.set_clock(CLOCK_MAX + 2);
@@ -224,7 +224,7 @@ fn a_clock_is_taken_modulo_its_width() {
 }
 
 #[test]
-fn a_panic_while_filling_calls_no_owner() {
+fn panic_while_filling_does_not_call_the_owner() {
     struct Strict;
     impl Owner for Strict {
         unsafe fn drop_payload(_: u8, _: &mut [u8]) {
@@ -236,7 +236,7 @@ fn a_panic_while_filling_calls_no_owner() {
 }
 
 #[test]
-fn an_owner_that_panics_is_not_called_again() {
+fn panicking_owner_is_not_called_again() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     struct Fussy;
@@ -246,8 +246,7 @@ fn an_owner_that_panics_is_not_called_again() {
             panic!("no");
         }
     }
-    // The memory of this record leaks, as documented: not under Miri, which
-    // takes offence.
+    // The memory of this record leaks, as documented. Miri would report it, so skip it there.
     if !cfg!(miri) {
         let record = Record::<Fussy>::from_bytes(b"key", None, 1, 0, b"payload");
         let replaced = catch_unwind(AssertUnwindSafe(|| record.replace_payload(2, b"other")));

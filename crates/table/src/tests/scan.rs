@@ -1,4 +1,4 @@
-//! The guarantee of scans and sweeps, while the table changes its shape.
+//! Tests the guarantee of scans and sweeps while the table changes its shape.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::{Hasher, TestTable, Token, check, key, number, shown, which};
 use crate::scan::{CURSOR_END, Verdict, Which};
 use crate::table::KeyHasher;
 
-/// Keys from here on come and go during a scan; those below stay.
+/// Keys from here on are added and removed during a scan; lower ones stay.
 const PASSING: u32 = 1_000_000;
 
 /// The expiry of a key in these tests.
@@ -29,7 +29,7 @@ fn remove(table: &mut TestTable, n: u32) {
 }
 
 #[test]
-fn a_scan_of_a_table_at_rest_returns_everything_once() {
+fn scan_of_an_unchanging_table_returns_each_record_once() {
     let token = Token::default();
     let sizes: &[u32] = if cfg!(miri) { &[0, 1, 9, 40] } else { &[0, 1, 8, 9, 100, 330, 5000] };
     for hasher in [Hasher::Good, Hasher::FewHomes, Hasher::ZeroHome, Hasher::Deep] {
@@ -60,7 +60,7 @@ fn a_scan_of_a_table_at_rest_returns_everything_once() {
 }
 
 #[test]
-fn cursors_from_nowhere_are_harmless() {
+fn invalid_cursors_are_harmless() {
     let token = Token::default();
     let mut table = TestTable::new(Hasher::Good);
     let len = if cfg!(miri) { 40 } else { 5000 };
@@ -81,7 +81,7 @@ fn cursors_from_nowhere_are_harmless() {
     }
 }
 
-/// The changes between two steps: so many keys come, then so many go.
+/// The changes between two steps: how many keys are added, then how many are removed.
 type Churn = (u32, u32);
 
 fn churn() -> impl Strategy<Value = Vec<Churn>> {
@@ -93,10 +93,10 @@ fn churn() -> impl Strategy<Value = Vec<Churn>> {
     )
 }
 
-/// At most so many keys are passing through, lest a scan never catch up.
+/// The most changing keys at a time; with more, a scan might never end.
 const CROWD: u32 = 6000;
 
-/// Keys that come and go, as a queue.
+/// Changing keys, as a queue.
 #[derive(Default)]
 struct Passing {
     first: u32,
@@ -128,7 +128,7 @@ proptest! {
     })]
 
     #[test]
-    fn scan_returns_staying_keys_while_others_come_and_go(
+    fn scan_returns_lasting_keys_while_others_change(
         hasher in prop::sample::select(vec![Hasher::Good, Hasher::FewHomes, Hasher::Deep]),
         staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
         first in 0..if cfg!(miri) { 200u32 } else { 3000 },
@@ -142,7 +142,7 @@ proptest! {
         let mut seen = HashSet::new();
         let mut cursor = 0;
         for &churn in churns.iter().cycle() {
-            // Several steps, so that the changes come at all stages of a scan.
+            // Several steps, so that changes happen at all stages of a scan.
             for _ in 0..11 {
                 cursor = table.get_mut().scan(cursor, |record| {
                     seen.insert(number(record));
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn sweep_shows_staying_keys_while_others_come_and_go(
+    fn sweep_passes_lasting_keys_while_others_change(
         staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
         first in 0..if cfg!(miri) { 200u32 } else { 3000 },
         which in which(),

@@ -1,6 +1,6 @@
-//! Threads that plan without the lock while others, with it, turn the table inside out. By itself
-//! this can show that nothing crashes and that nothing gets lost; under Miri and the thread
-//! sanitizer, also that there is no data race and no use after free.
+//! Threads plan without the lock while others change the table's shape under the lock. Alone, this
+//! shows that nothing crashes and no key is lost. Under Miri and the thread sanitizer, it also
+//! shows that there is no data race and no use after free.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn plan_until(stop: &AtomicBool, tables: &[TestTable], seed: u64) -> u64 {
             for n in first..first + 16 {
                 table.plan_record(Hasher::Good.hash(&key(mix(n) as u32 % KEYS)), LINES, &guard);
             }
-            // Any value will do: others are writing it.
+            // Any value is acceptable: other threads are writing it.
             assert!(table.len() <= KEYS as usize && table.expiring() <= KEYS as usize);
         }
         n += 16;
@@ -48,7 +48,7 @@ fn planners_may_run_while_the_table_changes() {
                 })
             })
             .collect();
-        // Two threads change the table by turns: each has its own keys.
+        // Two threads change the table in turn, each with its own keys.
         let mutators: Vec<_> = (0..2)
             .map(|own| {
                 let (lock, tables, token) = (&lock, &tables, &token);
@@ -59,7 +59,7 @@ fn planners_may_run_while_the_table_changes() {
                 })
             })
             .collect();
-        // Stop the planners before passing a panic on, or they would never end.
+        // Stop the planners before propagating a panic; otherwise they would never end.
         let mutated: Vec<_> = mutators.into_iter().map(|thread| thread.join()).collect();
         stop.store(true, Ordering::Relaxed);
         let planned: u64 = planners.into_iter().map(|thread| thread.join().unwrap()).sum();
@@ -76,18 +76,18 @@ fn planners_may_run_while_the_table_changes() {
     let expected: Vec<_> = (0..KEYS).filter(|n| n / 2 % 3 == 0).collect();
     assert_eq!(keys, expected);
     assert_eq!(token.owned(), expected.len());
-    // The rest leaves on another thread, as in FLUSHALL ASYNC.
+    // Drop the rest on another thread, as in FLUSHALL ASYNC.
     let detached = b.take();
     thread::spawn(move || drop(detached)).join().unwrap();
     assert_eq!(token.owned(), a.len());
 }
 
-/// Inserts all own keys, exchanges the tables, removes two thirds of the keys.
+/// Inserts all keys of this thread, exchanges the tables, and removes two thirds of the keys.
 fn mutate(lock: &Mutex<()>, tables: &[TestTable; 2], token: &Token, own: u32, round: u32) {
     let keys = || (0..KEYS).filter(move |n| n % 2 == own);
     for n in keys() {
         let _held = lock.lock().unwrap();
-        // SAFETY: both tables are used under the lock only, planning apart.
+        // SAFETY: except for planning, both tables are used only under the lock.
         let (mut a, mut b) = unsafe { (tables[0].exclusive(), tables[1].exclusive()) };
         let key = key(n);
         let hash = Hasher::Good.hash(&key);

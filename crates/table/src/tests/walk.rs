@@ -1,5 +1,5 @@
-//! A walk shows every record that is there all the time exactly once, whatever the table's shape
-//! becomes between its pieces.
+//! A walk passes every record that exists throughout it exactly once, whatever the table's shape is
+//! between its pieces.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::{Hasher, TestTable, Token, key, number};
 use crate::table::KeyHasher;
 use crate::walk::{POSITIONS, position};
 
-/// Keys from here on come and go during a walk; those below stay.
+/// Keys from here on are added and removed during a walk; lower ones stay.
 const PASSING: u32 = 1_000_000;
 
 fn insert(table: &mut TestTable, token: &Token, n: u32) {
@@ -41,13 +41,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 40 }))]
 
     #[test]
-    fn walk_shows_staying_keys_once_and_in_order(
+    fn walk_passes_lasting_keys_once_and_in_order(
         stay in 0u32..if cfg!(miri) { 30 } else { 2500 },
         acts in acts(),
         halves in any::<u64>(),
         hasher in prop_oneof![Just(Hasher::Good), Just(Hasher::FewHomes), Just(Hasher::ZeroHome)],
     ) {
-        // Where keys share their homes each of them costs as much as there are.
+        // If keys share their home buckets, each lookup is O(keys).
         let share = if hasher == Hasher::Good { 1 } else { 10 };
         let stay = stay / share;
         let token = Token::default();
@@ -70,7 +70,7 @@ proptest! {
             }
             let Some(piece) = table.get_mut().piece(at) else { break };
             prop_assert!(piece.contains(&at));
-            // Now and then a piece ends in the middle of a segment.
+            // Sometimes a piece ends in the middle of a segment.
             let cut = halves >> (turn % 64) & 1 == 1 && piece.end - at > 1;
             let to = if cut { at + (piece.end - at) / 2 } else { piece.end };
             table.get_mut().between(at, to, |record| {
@@ -83,7 +83,7 @@ proptest! {
         for n in 0..stay {
             prop_assert_eq!(shown.get(&n), Some(&1), "key {}", n);
         }
-        // A walk over the whole range shows each record once.
+        // A walk over the whole range passes each record once.
         let contents = table.get_mut().take();
         let mut left = 0;
         contents.between(hasher, 0, POSITIONS, |_| left += 1);

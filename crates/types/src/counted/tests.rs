@@ -1,10 +1,11 @@
-//! Counted pieces: who copies, who frees. Under Miri these tests check the `unsafe` blocks, too.
+//! Counted pieces: which holder copies and which one frees. Under Miri these tests also check the
+//! `unsafe` blocks.
 
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::AtomicIsize;
 
-/// Counts how many of it there are.
+/// Counts its live instances.
 struct Witness(Arc<AtomicIsize>, u32);
 
 impl Witness {
@@ -20,8 +21,8 @@ impl Clone for Witness {
     }
 }
 
-impl Piece for Witness {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Witness {
+    fn owned_memory(&self) -> usize {
         0
     }
 }
@@ -33,18 +34,18 @@ impl Drop for Witness {
 }
 
 #[test]
-fn the_only_holder_changes_in_place_and_others_keep_what_they_have() {
+fn sole_holder_changes_in_place_and_shared_pieces_are_copied() {
     let mut one = Counted::new(vec![1, 2]);
     let place = ptr::from_ref(&*one);
     one.push(3);
-    assert_eq!(ptr::from_ref(&*one), place, "nobody else held it");
+    assert_eq!(ptr::from_ref(&*one), place, "it was not shared");
     let kept = one.clone();
     one.push(4);
     assert_eq!((&kept[..], &one[..]), (&[1, 2, 3][..], &[1, 2, 3, 4][..]));
     let place = ptr::from_ref(&*kept);
     let mut kept = kept;
     kept.clear();
-    assert_eq!(ptr::from_ref(&*kept), place, "the other one has its own");
+    assert_eq!(ptr::from_ref(&*kept), place, "the writer has its own copy");
 
     let mut row = CountedRow::from(vec![1u16, 2, 3]);
     let place = row.as_ptr();
@@ -60,7 +61,7 @@ fn the_only_holder_changes_in_place_and_others_keep_what_they_have() {
 }
 
 #[test]
-fn every_element_is_dropped_once() {
+fn drops_every_element_once() {
     let alive = Arc::new(AtomicIsize::new(0));
     let left = || alive.load(Ordering::SeqCst);
     let row: CountedRow<Witness> =
@@ -70,10 +71,10 @@ fn every_element_is_dropped_once() {
     other[0].1 = 7;
     assert_eq!(left(), 10);
     let vec = row.into_vec();
-    assert_eq!((vec[0].1, left()), (0, 10), "they moved");
+    assert_eq!((vec[0].1, left()), (0, 10), "the elements moved");
     let again = other.clone();
     let copies = other.into_vec();
-    assert_eq!((copies[0].1, left()), (7, 15), "they were copied");
+    assert_eq!((copies[0].1, left()), (7, 15), "the elements were copied");
     drop((vec, copies));
     assert_eq!(left(), 5);
     drop(again);
@@ -90,24 +91,24 @@ fn every_element_is_dropped_once() {
 }
 
 thread_local! {
-    /// Bytes of copies that the hook was asked for.
+    /// Bytes of copies that the hook allocated.
     static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[test]
-fn copies_are_made_where_the_hook_says() {
+fn copies_use_memory_of_the_hook() {
     fn counted(layout: Layout, _: NonNull<u8>) -> *mut u8 {
         ASKED.set(ASKED.get() + layout.size());
-        // SAFETY: a copy has a count, and so a size.
+        // SAFETY: the layout of a copy includes a count, so its size is not 0.
         unsafe { alloc(layout) }
     }
-    // SAFETY: it asks the global allocator.
+    // SAFETY: `counted` allocates with the global allocator.
     unsafe { allocate_copies_by(counted) };
     let mut row = CountedRow::from(vec![7u8; 100]);
     let mut one = Counted::new(vec![1u8]);
     row[0] = 1;
     one.push(2);
-    assert_eq!(ASKED.get(), 0, "nobody else holds them");
+    assert_eq!(ASKED.get(), 0, "they are not shared");
     let kept = (row.clone(), one.clone());
     row[0] = 2;
     one.push(3);
@@ -117,7 +118,7 @@ fn copies_are_made_where_the_hook_says() {
 }
 
 #[test]
-fn empty_rows_are_no_memory() {
+fn empty_rows_take_no_memory() {
     let mut empty: CountedRow<u64> = CountedRow::new();
     let mut other = empty.clone();
     assert!(empty.is_empty() && other.iter_mut().next().is_none() && empty.first_mut().is_none());
@@ -127,27 +128,27 @@ fn empty_rows_are_no_memory() {
 }
 
 #[test]
-fn bytes_at_both_ends() {
-    assert_eq!(*CountedRow::of_ends(9, b"abc", b"yz"), *b"abc\0\0\0\0yz");
-    assert_eq!(*CountedRow::of_ends(3, b"abc", b""), *b"abc");
-    assert_eq!(*CountedRow::of_ends(2, b"", b"yz"), *b"yz");
+fn of_ends_fills_both_ends() {
+    assert_eq!(*CountedRow::from_ends(9, b"abc", b"yz"), *b"abc\0\0\0\0yz");
+    assert_eq!(*CountedRow::from_ends(3, b"abc", b""), *b"abc");
+    assert_eq!(*CountedRow::from_ends(2, b"", b"yz"), *b"yz");
     assert_eq!(*CountedRow::zeros(2), [0, 0]);
     assert_eq!(CountedRow::from(&b"abc"[..]).memory(), 3 + HEADER);
 }
 
 #[test]
-fn a_copy_of_bytes_is_a_vector_like_any_other() {
-    let mut copy = vec_beside(b"abc");
+fn copied_bytes_are_an_ordinary_vector() {
+    let mut copy = copy_bytes(b"abc");
     assert_eq!((&copy[..], copy.capacity()), (&b"abc"[..], 3));
     copy.extend_from_slice(b"defgh");
     assert_eq!(copy, b"abcdefgh");
-    drop(vec_beside(&copy));
+    drop(copy_bytes(&copy));
 }
 
-/// One thread goes on changing what others look at, and everybody sees what was there when he got
-/// it.
+/// One thread keeps changing a row that others read. Each reader sees the state at the time it
+/// received the row.
 #[test]
-fn threads_let_go_in_any_order() {
+fn threads_release_in_any_order() {
     let rounds = if cfg!(miri) { 20 } else { 2000 };
     let alive = Arc::new(AtomicIsize::new(0));
     std::thread::scope(|scope| {
@@ -171,7 +172,7 @@ fn threads_let_go_in_any_order() {
             (0..4).map(|_| Counted::new(Witness::new(&alive, 0))).collect::<Vec<_>>().into();
         for round in 1..=rounds {
             row.iter_mut().for_each(|witness| witness.1 = round);
-            send.send((round, row.clone())).expect("somebody listens");
+            send.send((round, row.clone())).expect("a thread receives");
         }
         drop(send);
     });

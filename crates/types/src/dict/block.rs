@@ -1,38 +1,37 @@
-//! The block of a segment: its entries one behind the other, and where they are.
+//! The block of a segment: its entries, and sorted words that locate them.
 //!
 //! ```text
 //!  block = | words, sorted | free ... | entries, the newest first |
 //!                                     |<--------- used ---------->|
-//!  word  = 16 bits of the hash behind the range's prefix, 16 bits of distance from the end of
-//!          the block to the entry (u32 LE, the hash on top)
+//!  word  = 16 bits of the hash after the range's prefix, 16 bits of distance from the end of
+//!          the block to the entry (u32 LE, with the hash in the high half)
 //! ```
 //!
-//! The words are sorted, and the hashes of a range uniform: where a word must be is told by its
-//! hash and the count to within a few words (interpolation search; W. W. Peterson: Addressing for
-//! Random-Access Storage, IBM J. 1(2), 1957). So a lookup reads one cache line of words, seldom
-//! two, and the entry's. Sixteen bits of hash leave next to no false matches.
+//! The words are sorted, and the hashes of a range are uniform. So the hash and the count predict
+//! the position of a word to within a few words (interpolation search; W. W. Peterson: Addressing
+//! for Random-Access Storage, IBM J. 1(2), 1957). A lookup thus reads one cache line of words,
+//! rarely two, and that of the entry. Sixteen bits of hash leave next to no false matches.
 //!
-//! Both words and entries grow towards the middle, so one free gap serves both; distances from
-//! the end stay true when the block grows. A removal closes its hole at once: a move of some
-//! hundred bytes. There is no garbage, and the block is never more than a size class larger than
-//! its contents.
+//! Words and entries grow towards each other, so one free gap serves both. Distances from the end
+//! stay valid when the block grows. A removal closes its hole at once, by moving some hundred
+//! bytes. There is no garbage, and the block is at most one size class larger than its contents.
 //!
-//! An entry of more than [`NEAR_MAX`] bytes is kept in a block of its own and leaves its index
+//! An entry of more than [`NEAR_MAX`] bytes is kept in a block of its own, and its index is stored
 //! here.
 //!
-//! Blocks are counted: a clone shares them with its original until either is changed.
+//! Blocks are reference-counted: a clone shares them with its original until either is changed.
 
 use super::entry::{self, Entry, FAR_LEN};
 use super::segment::Put;
 use crate::counted::{Counted, CountedRow, HEADER};
 
-/// From how many entries on a segment is split.
+/// A segment with more entries is split.
 pub(super) const COUNT_SPLIT: usize = 128;
 
-/// From how many bytes on a segment is split.
+/// A segment with more bytes is split.
 const BYTES_SPLIT: usize = 4096;
 
-/// The longest entry that is kept among the others (bytes).
+/// The longest entry that is stored in the block itself (bytes).
 const NEAR_MAX: usize = 1024;
 
 /// The most entries of a segment that can't be split.
@@ -44,31 +43,32 @@ const USED_MAX: usize = 60_000;
 /// Bytes of a word.
 const WORD: usize = 4;
 
-/// The entries of a segment as long as hashes tell them apart: see above.
+/// The entries of a segment as long as their hashes distinguish them: see above.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
     block: CountedRow<u8>,
-    /// The blocks of far entries, in no order. Rare, and segments are to be small.
+    /// The blocks of far entries, in no order. Boxed because they are rare and segments must be
+    /// small.
     far: Option<Counted<Vec<CountedRow<u8>>>>,
     count: u16,
     /// Bytes of entries.
     used: u16,
     depth: u8,
-    /// Whether an entry may have an expiry: once one had.
+    /// Whether an entry may have an expiry: true once one had.
     expires: bool,
 }
 
-/// Whether another entry can be added.
+/// Whether there is room for another entry.
 pub(super) enum Room {
     Enough,
-    /// Not before the segment is split.
+    /// Only after the segment is split.
     SplitFirst,
     /// No, and splitting would not help.
     Crowded,
 }
 
-/// The length of a block for `needed` bytes: with what stands in front of it, four to a doubling, as
-/// allocators have them.
+/// The length of a block for `needed` bytes. Together with the count before it, it is one of the
+/// allocator's size classes, four to a doubling.
 fn block_len(needed: usize) -> usize {
     let class = match needed + HEADER {
         HEADER => return 0,
@@ -78,7 +78,7 @@ fn block_len(needed: usize) -> usize {
     class - HEADER
 }
 
-/// What an entry takes in a block.
+/// Bytes of an entry in a block.
 #[inline]
 fn len_in_block(entry: &Entry<'_>) -> usize {
     match entry.near_len() {
@@ -103,12 +103,12 @@ fn distance_of(word: [u8; WORD]) -> usize {
 }
 
 impl Packed {
-    /// An empty block for a prefix of `depth` bits; allocates nothing.
+    /// An empty block for a prefix of `depth` bits. Allocates nothing.
     pub(super) fn new(depth: u32) -> Self {
         Packed { depth: depth as u8, ..Packed::default() }
     }
 
-    /// How many bits the prefix of the range has.
+    /// The number of bits of the range's prefix.
     #[inline]
     pub(super) fn depth(&self) -> u32 {
         u32::from(self.depth)
@@ -124,7 +124,7 @@ impl Packed {
         self.expires
     }
 
-    /// How many allocations it has.
+    /// The number of allocations.
     pub(super) fn pieces(&self) -> usize {
         1 + self.far.as_ref().map_or(0, |far| 2 + far.len())
     }
@@ -139,7 +139,7 @@ impl Packed {
         self.block.memory() + far
     }
 
-    /// Whether the contents and those of `other` fill at most half of a segment together.
+    /// Whether the contents and those of `other` together fill at most half of a segment.
     pub(super) fn may_merge(&self, other: &Packed) -> bool {
         self.count() + other.count() <= COUNT_SPLIT / 2
             && self.needed() + other.needed() <= BYTES_SPLIT / 2
@@ -160,19 +160,19 @@ impl Packed {
         self.block[..WORD * usize::from(self.count)].as_chunks_mut().0
     }
 
-    /// The part of a hash that stands in a word.
+    /// The part of a hash that is stored in a word.
     #[inline]
     fn fragment(&self, hash: u64) -> u16 {
         ((hash << self.depth) >> 48) as u16
     }
 
-    /// Bytes that the contents take.
+    /// Bytes of the contents.
     #[inline]
     fn needed(&self) -> usize {
         WORD * usize::from(self.count) + usize::from(self.used)
     }
 
-    /// The place of `key`, or the place for it.
+    /// The index of `key`, or where it would be inserted.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Result<usize, usize> {
         let words = self.words();
@@ -194,7 +194,7 @@ impl Packed {
         Err(place)
     }
 
-    /// The near form at a distance from the end, and what is behind it.
+    /// The near form of the entry at a distance from the end, and the bytes after it.
     #[inline]
     fn near(&self, distance: usize) -> &[u8] {
         let bytes = &self.block[self.block.len() - distance..];
@@ -204,21 +204,21 @@ impl Packed {
         }
     }
 
-    /// The blocks of far entries, of which there is one.
+    /// The blocks of far entries. There must be one.
     fn far_blocks(&self) -> &[CountedRow<u8>] {
-        self.far.as_ref().expect("far entries have blocks")
+        self.far.as_ref().expect("a far entry exists")
     }
 
-    /// The near form of the entry at `at`, to be patched.
+    /// The near form of the entry at `at`, mutable.
     pub(super) fn near_mut(&mut self, at: usize) -> &mut [u8] {
         let from = self.block.len() - distance_of(self.words()[at]);
         match entry::far_index(&self.block[from..]) {
             None => &mut self.block[from..],
-            Some(index) => &mut self.far.as_mut().expect("far entries have blocks")[index],
+            Some(index) => &mut self.far.as_mut().expect("a far entry exists")[index],
         }
     }
 
-    /// The entry at `at` below the count.
+    /// The entry at `at`, which must be less than the count.
     #[inline]
     pub(super) fn entry(&self, at: usize) -> Entry<'_> {
         entry::read(self.near(distance_of(self.words()[at])))
@@ -229,7 +229,7 @@ impl Packed {
         self.words().iter().map(|word| entry::read(self.near(distance_of(*word))))
     }
 
-    /// Whether `new` fits, in the place of the entry at `old` or beside all others.
+    /// Whether there is room for `new`, instead of the entry at `old` or in addition to all others.
     #[inline]
     pub(super) fn check_room(&self, old: Option<usize>, new: &Entry<'_>, deepest: u32) -> Room {
         let (count, freed) = match old {
@@ -254,7 +254,7 @@ impl Packed {
         entry::stored_len(&self.block[from..])
     }
 
-    /// Puts `new` where [`Packed::find`] has found its key, or the place for it.
+    /// Stores `new` at the result of [`Packed::find`] for its key.
     #[inline]
     pub(super) fn put_at(
         &mut self,
@@ -271,12 +271,12 @@ impl Packed {
         }
     }
 
-    /// Adds an entry whose word comes to stand at `at`.
+    /// Adds an entry whose word will be at `at`.
     fn add(&mut self, at: usize, fragment: u16, new: &Entry<'_>) {
         let len = len_in_block(new);
         self.expires |= new.expiry.is_some();
         if len == new.near_len() {
-            new.write(self.open(at, fragment, len));
+            new.write(self.insert_space(at, fragment, len));
         } else {
             let mut block = CountedRow::zeros(new.near_len());
             new.write(&mut block);
@@ -286,20 +286,20 @@ impl Packed {
 
     fn add_far(&mut self, at: usize, fragment: u16, block: CountedRow<u8>) {
         let far = self.far.get_or_insert_with(|| Counted::new(Vec::new()));
-        // One at a time: a far entry is large, and most segments have none or one.
+        // Grow by one: a far entry is large, and most segments have none or one.
         far.reserve_exact(1);
         far.push(block);
         let index = far.len() - 1;
-        entry::write_far(index, self.open(at, fragment, FAR_LEN));
+        entry::write_far(index, self.insert_space(at, fragment, FAR_LEN));
     }
 
-    /// Makes an entry of `len` bytes, for the caller to write, whose word stands at `at`.
-    fn open(&mut self, at: usize, fragment: u16, len: usize) -> &mut [u8] {
+    /// Makes room for an entry of `len` bytes, with its word at `at`. The caller writes the entry.
+    fn insert_space(&mut self, at: usize, fragment: u16, len: usize) -> &mut [u8] {
         let used = usize::from(self.used) + len;
         let count = usize::from(self.count) + 1;
         self.reserve(WORD * count + used);
         self.count = count as u16;
-        self.used = u16::try_from(used).expect("check_room keeps to USED_MAX");
+        self.used = u16::try_from(used).expect("check_room checks USED_MAX");
         let block = &mut *self.block;
         block.copy_within(WORD * at..WORD * (count - 1), WORD * (at + 1));
         block[WORD * at..WORD * (at + 1)].copy_from_slice(&word_of(fragment, used));
@@ -307,14 +307,14 @@ impl Packed {
         &mut block[from..from + len]
     }
 
-    /// Gives the block the length for `needed` bytes, if it is shorter.
+    /// Grows the block for `needed` bytes if it is shorter.
     fn reserve(&mut self, needed: usize) {
         if needed > self.block.len() {
             self.refit(block_len(needed));
         }
     }
 
-    /// Gives memory back once more than a quarter of the block is free.
+    /// Shrinks the block once more than a quarter of it is free.
     fn shrink(&mut self) {
         let old = self.block.len();
         let new = block_len(self.needed());
@@ -327,19 +327,19 @@ impl Packed {
     fn refit(&mut self, len: usize) {
         let words = &self.block[..WORD * usize::from(self.count)];
         let entries = &self.block[self.block.len() - usize::from(self.used)..];
-        self.block = CountedRow::of_ends(len, words, entries);
+        self.block = CountedRow::from_ends(len, words, entries);
     }
 
-    /// Removes the entry at `at`; whether it had an expiry.
+    /// Removes the entry at `at`. Returns whether it had an expiry.
     pub(super) fn remove(&mut self, at: usize) -> bool {
         let expired = self.expires && self.entry(at).expiry.is_some();
-        self.close(at);
+        self.remove_entry(at);
         self.shrink();
         expired
     }
 
-    /// Closes the hole that the entry at `at` leaves, and frees its block if it is far.
-    fn close(&mut self, at: usize) {
+    /// Removes the entry at `at` and closes its hole. Frees its block if it is far.
+    fn remove_entry(&mut self, at: usize) {
         let end = self.block.len();
         let distance = distance_of(self.words()[at]);
         let from = end - distance;
@@ -355,16 +355,16 @@ impl Packed {
         self.count -= 1;
         self.used -= len as u16;
         for word in self.words_mut() {
-            // What stood before the hole has moved; its distance is larger than the hole.
+            // Entries before the hole have moved; their distances are larger than that of the hole.
             if distance_of(*word) > distance {
                 *word = (u32::from_le_bytes(*word) - len as u32).to_le_bytes();
             }
         }
     }
 
-    /// Drops a far block; the last one takes its index.
+    /// Frees a far block. The last one takes its index.
     fn free_far(&mut self, index: usize) {
-        let far = self.far.as_mut().expect("far entries have blocks");
+        let far = self.far.as_mut().expect("a far entry exists");
         far.swap_remove(index);
         let moved = far.len();
         if far.is_empty() {
@@ -383,7 +383,7 @@ impl Packed {
         }
     }
 
-    /// Puts `new` in the place of the entry at `at`; whether that had an expiry.
+    /// Replaces the entry at `at` with `new`. Returns whether the old one had an expiry.
     fn replace(&mut self, at: usize, new: &Entry<'_>) -> bool {
         let word = self.words()[at];
         let from = self.block.len() - distance_of(word);
@@ -395,14 +395,14 @@ impl Packed {
             self.expires |= new.expiry.is_some();
             new.write(&mut self.block[from..from + len]);
         } else {
-            self.close(at);
+            self.remove_entry(at);
             self.add(at, fragment_of(word), new);
             self.shrink();
         }
         expired
     }
 
-    /// The blocks of the two halves of the range. O(count).
+    /// Splits the block into those for the two halves of the range. O(count).
     pub(super) fn split(self, hash: impl Fn(&[u8]) -> u64) -> (Packed, Packed) {
         let words = self.words();
         let half = words.partition_point(|word| fragment_of(*word) < 0x8000);
@@ -410,7 +410,7 @@ impl Packed {
         (self.part(0..half, &hash), self.part(half..count, &hash))
     }
 
-    /// The entries of some words, for a range of half the size.
+    /// The entries of some words, as a block for half of the range.
     fn part(&self, words: std::ops::Range<usize>, hash: impl Fn(&[u8]) -> u64) -> Packed {
         let mut part = Packed { depth: self.depth + 1, expires: self.expires, ..Packed::default() };
         let entries: usize = words.clone().map(|at| self.stored_len(at)).sum();
@@ -418,28 +418,28 @@ impl Packed {
         for at in words {
             let distance = distance_of(self.words()[at]);
             let fragment = part.fragment(hash(entry::read(self.near(distance)).key));
-            // The order is that of before but for words that differ only in the bit that is new.
+            // The order stays, except for words that differ only in the new bit.
             let sorted = part.words();
             let place = sorted.len()
                 - sorted.iter().rev().take_while(|w| fragment_of(**w) > fragment).count();
-            part.adopt(place, fragment, self, distance);
+            part.copy_entry(place, fragment, self, distance);
         }
         part
     }
 
-    /// Takes over an entry of another segment, which is going to be dropped.
-    fn adopt(&mut self, at: usize, fragment: u16, from: &Packed, distance: usize) {
+    /// Copies an entry from another segment, which will be dropped.
+    fn copy_entry(&mut self, at: usize, fragment: u16, from: &Packed, distance: usize) {
         let stored = &from.block[from.block.len() - distance..];
         match entry::far_index(stored) {
             Some(index) => self.add_far(at, fragment, from.far_blocks()[index].clone()),
             None => {
                 let len = entry::stored_len(stored);
-                self.open(at, fragment, len).copy_from_slice(&stored[..len]);
+                self.insert_space(at, fragment, len).copy_from_slice(&stored[..len]);
             }
         }
     }
 
-    /// The block of the range of which these have the halves. O(count).
+    /// Joins the blocks of the two halves of a range. O(count).
     pub(super) fn join(low: Packed, high: Packed) -> Packed {
         let mut joined = Packed {
             depth: low.depth - 1,
@@ -451,7 +451,7 @@ impl Packed {
             for at in 0..usize::from(half.count) {
                 let word = half.words()[at];
                 let fragment = first | fragment_of(word) >> 1;
-                joined.adopt(usize::from(joined.count), fragment, half, distance_of(word));
+                joined.copy_entry(usize::from(joined.count), fragment, half, distance_of(word));
             }
         }
         joined
@@ -460,7 +460,7 @@ impl Packed {
 
 #[cfg(test)]
 impl Packed {
-    /// Checks what the parts of a block promise each other.
+    /// Checks the invariants between the parts of a block.
     pub(super) fn check(&self) {
         assert!(self.words().is_sorted_by_key(|w| fragment_of(*w)));
         let mut distances: Vec<_> = self.words().iter().map(|w| distance_of(*w)).collect();
@@ -470,14 +470,14 @@ impl Packed {
         for distance in distances {
             let stored = &self.block[self.block.len() - distance..];
             end += entry::stored_len(stored);
-            assert_eq!(end, distance, "a hole between entries, or an overlap");
+            assert_eq!(end, distance, "entries must be contiguous");
             far.extend(entry::far_index(stored));
         }
         assert_eq!(end, usize::from(self.used));
         far.sort_unstable();
         let blocks = self.far.as_ref().map_or(0, |far| far.len());
-        assert!(far.into_iter().eq(0..blocks), "far entries and blocks don't match");
+        assert!(far.into_iter().eq(0..blocks), "far entries must match blocks");
         let (len, snug) = (self.block.len(), block_len(self.needed()));
-        assert!(len - snug <= len / 4, "{len} bytes where {snug} would do");
+        assert!(len - snug <= len / 4, "{len} bytes, but {snug} suffice");
     }
 }

@@ -1,35 +1,35 @@
-//! Which item is responsible for a hash: extendible hashing on the top bits.
+//! Maps a hash to the item that owns it: extendible hashing on the top bits.
 //!
 //! ```text
-//!  base bits of the hash led here; the next `bits` of it are the slot
+//!  base bits of the hash selected this directory; the next `bits` select the slot
 //!
 //!  bits = 3     slot 000  001  010  011  100  101  110  111
 //!               [ A ][    ][    ][    ][ B ][    ][ C ][ D ]
-//!               A is responsible for 0.., B for 10., C for 110, D for 111
+//!               A owns 0.., B owns 10., C owns 110, D owns 111
 //! ```
 //!
-//! An item of depth d is responsible for the hashes that share its first d bits: an aligned run
-//! of slots. It stands in the first slot of the run and the others are empty; the owner of a slot
-//! is found by clearing low bits of its number until something stands there, two looks as a rule
-//! and in one cache line. (The textbook form repeats a pointer in every slot of the run; so there
-//! would be two ways to the same item.) Splitting an item of full depth doubles the slots first.
+//! An item of depth d owns the hashes that share its first d bits: an aligned run of slots. It is
+//! stored in the first slot of the run, and the others are empty. The owner of a slot is found by
+//! clearing low bits of its number until a slot is not empty, usually with two reads in one cache
+//! line. (The textbook form repeats a pointer in every slot of the run, which would give several
+//! references to one item.) Splitting an item of full depth doubles the slots first.
 //!
 //! R. Fagin, J. Nievergelt, N. Pippenger, H. R. Strong: Extendible Hashing — a Fast Access Method
 //! for Dynamic Files. ACM TODS 4(3), 1979.
 
 use crate::counted::CountedRow;
 
-/// Something that is responsible for all hashes with certain first bits.
+/// An item that owns all hashes with certain first bits.
 pub(super) trait Ranged {
-    /// How many bits.
+    /// The number of these bits.
     fn depth(&self) -> u32;
 }
 
-/// The items responsible for all hashes whose first `base` bits led here. A clone shares the slots
-/// until either is changed.
+/// The items that own all hashes whose first `base` bits selected this directory. A clone shares
+/// the slots until either is changed.
 #[derive(Clone, Debug)]
 pub(super) struct Directory<T> {
-    /// The first is never empty, and every item is at a multiple of its run's length.
+    /// The first slot is never empty. Every item is at a multiple of its run's length.
     slots: CountedRow<Option<T>>,
     base: u8,
     bits: u8,
@@ -42,19 +42,19 @@ impl<T> Ranged for Directory<T> {
 }
 
 impl<T: Ranged + Clone> Directory<T> {
-    /// A directory behind `base` bits, all of which is `item`'s.
+    /// A directory after `base` bits with a single item.
     pub(super) fn new(base: u32, item: T) -> Self {
         debug_assert_eq!(item.depth(), base);
         Directory { slots: vec![Some(item)].into(), base: base as u8, bits: 0 }
     }
 
-    /// How many bits of the hash choose a slot.
+    /// The number of bits of the hash that select a slot.
     #[inline]
     pub(super) fn bits(&self) -> u32 {
         u32::from(self.bits)
     }
 
-    /// How many bits of the hash are used up to the slot.
+    /// The number of bits of the hash used up to the slot.
     #[inline]
     pub(super) fn full_depth(&self) -> u32 {
         u32::from(self.base) + u32::from(self.bits)
@@ -62,7 +62,7 @@ impl<T: Ranged + Clone> Directory<T> {
 
     #[inline]
     fn slot(&self, hash: u64) -> usize {
-        // In two steps, for `bits` may be 0.
+        // Two shifts, since `bits` may be 0.
         (((hash << self.base) >> 1) >> (63 - self.bits)) as usize
     }
 
@@ -75,19 +75,19 @@ impl<T: Ranged + Clone> Directory<T> {
         at
     }
 
-    /// The item responsible for `hash`.
+    /// The item that owns `hash`.
     #[inline]
     pub(super) fn get(&self, hash: u64) -> &T {
-        self.slots[self.owner(hash)].as_ref().expect("an owner is there")
+        self.slots[self.owner(hash)].as_ref().expect("the owner's slot is not empty")
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, hash: u64) -> &mut T {
         let at = self.owner(hash);
-        self.slots[at].as_mut().expect("an owner is there")
+        self.slots[at].as_mut().expect("the owner's slot is not empty")
     }
 
-    /// What stands in the very slot of `hash`.
+    /// The item in the slot of `hash` itself, if that is not empty.
     pub(super) fn exact(&self, hash: u64) -> Option<&T> {
         self.slots[self.slot(hash)].as_ref()
     }
@@ -97,24 +97,24 @@ impl<T: Ranged + Clone> Directory<T> {
         self.slots.iter().flatten()
     }
 
-    /// All items, in the order of their hashes, one after the other out of the slots.
+    /// All items by value, in the order of their hashes.
     pub(super) fn into_items(self) -> impl Iterator<Item = T> {
         self.slots.into_vec().into_iter().flatten()
     }
 
-    /// Bytes of the slots.
+    /// Bytes of memory of the slots.
     pub(super) fn memory(&self) -> usize {
         self.slots.memory()
     }
 
-    /// How many slots the item at `at` is responsible for.
+    /// The number of slots that the item at `at` owns.
     fn run(&self, at: usize) -> usize {
-        let item = self.slots[at].as_ref().expect("an item is there");
+        let item = self.slots[at].as_ref().expect("the slot holds an item");
         1 << (self.full_depth() - item.depth())
     }
 
-    /// Cuts the item responsible for `hash` into those for the two halves of its range. O(slots)
-    /// at worst.
+    /// Splits the item that owns `hash` into those for the two halves of its range. O(slots) at
+    /// worst.
     pub(super) fn split(&mut self, hash: u64, cut: impl FnOnce(T) -> (T, T)) {
         if self.get(hash).depth() == self.full_depth() {
             self.double();
@@ -122,13 +122,13 @@ impl<T: Ranged + Clone> Directory<T> {
         let at = self.owner(hash);
         let run = self.run(at);
         let slots = &mut *self.slots;
-        let (low, high) = cut(slots[at].take().expect("an owner is there"));
+        let (low, high) = cut(slots[at].take().expect("the owner's slot is not empty"));
         slots[at] = Some(low);
         slots[at + run / 2] = Some(high);
     }
 
-    /// Joins the item responsible for `hash` with the one that has the other half of their common
-    /// range, if that is one item and they `may`; whether so. O(slots) at worst.
+    /// Joins the item that owns `hash` with the one for the other half of their common range, if
+    /// that is a single item and `may` agrees. Returns whether it did. O(slots) at worst.
     pub(super) fn merge(
         &mut self,
         hash: u64,
@@ -148,8 +148,8 @@ impl<T: Ranged + Clone> Directory<T> {
             return false;
         }
         let slots = &mut *self.slots;
-        let a = slots[low].take().expect("it was just looked at");
-        let b = slots[high].take().expect("it was just looked at");
+        let a = slots[low].take().expect("both slots hold an item");
+        let b = slots[high].take().expect("both slots hold an item");
         slots[low] = Some(join(a, b));
         if run == 1 && self.slots.iter().skip(1).step_by(2).all(Option::is_none) {
             self.halve();
@@ -171,7 +171,7 @@ impl<T: Ranged + Clone> Directory<T> {
         self.bits -= 1;
     }
 
-    /// Cuts the directory itself in two. It must have more than one item.
+    /// Splits the directory itself. It must have more than one item.
     pub(super) fn divide(self) -> (Self, Self) {
         let mut low = self.slots.into_vec();
         let high = low.split_off(low.len() / 2);

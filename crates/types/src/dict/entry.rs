@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  near:  head | key length | value length | expiry | key | value
-//!  far:   head | index (u32 LE) of a block of its own that holds the near form
+//!  far:   head | index (u32 LE) of a separate block with the near form
 //!
 //!  head   bits 0..=4  key length up to 30; 31: the rest of it follows as a varint
 //!         bit  5      a value follows, its length is a varint; else the value is empty
@@ -10,17 +10,16 @@
 //!         bit  7      far
 //! ```
 //!
-//! Varints are LEB128. An entry of a set with a short member is one byte more than the member; a
-//! field and value of a hash, two. An entry knows its length, so entries stand one behind the
-//! other without a gap.
+//! Varints are LEB128. A short member of a set takes one byte more than the member; a field with
+//! its value two. An entry knows its length, so entries are stored without gaps.
 
-/// Key, value and expiry, as stored or about to be.
+/// Key, value and expiry, stored or to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     pub key: &'a [u8],
     /// Empty in a set.
     pub value: &'a [u8],
-    /// Unix milliseconds, as a rule; this structure only keeps it.
+    /// Usually Unix milliseconds; this structure only stores it.
     pub expiry: Option<i64>,
 }
 
@@ -36,7 +35,7 @@ fn varint_len(n: usize) -> usize {
     (n | 1).ilog2() as usize / 7 + 1
 }
 
-/// Writes `n` to the front of `to`; returns the bytes written.
+/// Writes `n` at the beginning of `to`. Returns the number of bytes written.
 fn put_varint(mut n: usize, to: &mut [u8]) -> usize {
     let mut at = 0;
     while n >= 0x80 {
@@ -48,7 +47,7 @@ fn put_varint(mut n: usize, to: &mut [u8]) -> usize {
     at + 1
 }
 
-/// The varint at `at`, and where it ends.
+/// The varint at `at`, and the offset after it.
 #[inline]
 fn varint(bytes: &[u8], mut at: usize) -> (usize, usize) {
     let mut n = 0;
@@ -64,9 +63,9 @@ fn varint(bytes: &[u8], mut at: usize) -> (usize, usize) {
     }
 }
 
-/// Where the parts of a near entry are.
+/// The offsets of the parts of a near entry.
 struct Parts {
-    /// Of the expiry, when there is one.
+    /// Of the expiry, if there is one.
     expiry: usize,
     key: usize,
     value: usize,
@@ -95,7 +94,7 @@ impl Parts {
     }
 }
 
-/// The near entry at the front of `bytes`.
+/// The near entry at the beginning of `bytes`.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Entry<'_> {
     let parts = Parts::of(bytes);
@@ -106,16 +105,16 @@ pub(super) fn read(bytes: &[u8]) -> Entry<'_> {
     Entry { key: &bytes[parts.key..parts.value], value: &bytes[parts.value..parts.end], expiry }
 }
 
-/// Bytes of the entry, near or far, at the front of `bytes`.
+/// Bytes of the entry, near or far, at the beginning of `bytes`.
 #[inline]
 pub(super) fn stored_len(bytes: &[u8]) -> usize {
     if bytes[0] & FAR != 0 { FAR_LEN } else { Parts::of(bytes).end }
 }
 
-/// Whether the near entry at the front of `bytes` has this key.
+/// Whether the near entry at the beginning of `bytes` has this key.
 #[inline]
 pub(super) fn has_key(bytes: &[u8], key: &[u8]) -> bool {
-    // Most comparisons are of a short key with itself: one look at the head tells the length.
+    // Most comparisons find a short key, and the head alone contains its length.
     let short = usize::from(bytes[0] & KEY);
     if short != usize::from(KEY) && short != key.len() {
         return false;
@@ -124,7 +123,7 @@ pub(super) fn has_key(bytes: &[u8], key: &[u8]) -> bool {
     bytes[parts.key..parts.value] == *key
 }
 
-/// The index of the block, when the entry at the front of `bytes` is far.
+/// The index of the block, if the entry at the beginning of `bytes` is far.
 #[inline]
 pub(super) fn far_index(bytes: &[u8]) -> Option<usize> {
     (bytes[0] & FAR != 0).then(|| {
@@ -140,7 +139,7 @@ pub(super) fn write_far(index: usize, to: &mut [u8]) {
     to[1..FAR_LEN].copy_from_slice(&index.to_le_bytes());
 }
 
-/// Overwrites the expiry of a near entry that has one; whether it has.
+/// Overwrites the expiry of a near entry that has one. Returns whether it has.
 pub(super) fn patch_expiry(bytes: &mut [u8], expiry: i64) -> bool {
     let has = bytes[0] & EXPIRY != 0;
     if has {
@@ -167,7 +166,7 @@ impl Entry<'_> {
         len
     }
 
-    /// Writes the near form into `to`, which has just its length.
+    /// Writes the near form into `to`, which must have exactly its length.
     #[inline]
     pub(super) fn write(&self, to: &mut [u8]) {
         let mut head = 0;
@@ -193,7 +192,7 @@ impl Entry<'_> {
         value.copy_from_slice(self.value);
     }
 
-    /// The near form in a block of its own.
+    /// The near form in a separate block.
     pub(super) fn to_block(self) -> Box<[u8]> {
         let mut block = vec![0; self.near_len()].into_boxed_slice();
         self.write(&mut block);
@@ -206,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_around_every_limit_of_the_lengths_come_back() {
+    fn entries_round_trip_around_every_length_limit() {
         for key_len in [0, 1, 30, 31, 32, 157, 158, 159, 16_414, 16_415, 70_000] {
             for value_len in [0, 1, 127, 128, 16_383, 16_384, 70_000] {
                 for expiry in [None, Some(0), Some(-1), Some(i64::MAX)] {
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_entry_is_an_index() {
+    fn far_entry_stores_an_index() {
         let mut bytes = [0; FAR_LEN + 1];
         write_far(70_000, &mut bytes);
         assert_eq!((stored_len(&bytes), far_index(&bytes)), (FAR_LEN, Some(70_000)));

@@ -1,9 +1,9 @@
-//! A map from byte strings to byte strings for large sets and hashes: packed, and in pieces.
+//! A map from byte strings to byte strings for large sets and hashes: packed and incremental.
 //!
-//! A general hash map spends an allocation, a pointer and a third of empty slots on every entry,
-//! and doubles all at once or keeps two tables meanwhile. Here entries stand as bytes one behind
-//! the other in *segments* of up to 128 entries and 4 KiB; an entry of a set takes its member
-//! and some six bytes, growth splits one segment, and nothing is ever moved as a whole.
+//! A general hash map spends an allocation and a pointer on every entry, leaves a third of its slots
+//! empty, and doubles at once or keeps two tables meanwhile. Here entries are contiguous bytes in
+//! *segments* of up to 128 entries and 4 KiB. An entry of a set takes its member and some six
+//! bytes. Growth splits one segment, and the map is never moved as a whole.
 //!
 //! ```text
 //!  hash = | page ........ | segment ...... | place in the segment | not used |
@@ -11,27 +11,26 @@
 //!  Dict ──► pages: Directory ──► page: Directory of up to 512 slots ──► Segment ──► block
 //! ```
 //!
-//! A [`Directory`] says which segment is responsible for a hash (extendible hashing). A page that
-//! would have more than 512 slots is cut in two, and the directory of pages is itself of that
-//! kind; so the largest step of any growth is a copy of 16 KiB. A lookup touches the slot, a line
-//! of the segment's words and the entry's: the pages above them are small and hot.
+//! A [`Directory`] maps a hash to its segment (extendible hashing). A page that would have more
+//! than 512 slots is split, and the pages are in a directory of the same kind. So the largest step
+//! of any growth copies 16 KiB. A lookup reads the slot, a line of the segment's words and that of
+//! the entry. The pages above are few and cached.
 //!
 //! **Scanning.** A segment is a contiguous range of hash space, and splits and merges keep the
-//! order of that space. So a cursor is just a place in it, given to clients with its bits
-//! reversed to be a short number: an element that is there throughout a scan is passed exactly
-//! where its hash says, whatever is added, removed, split or merged in between.
+//! order of that space. So a cursor is just a place in it, whose bits are reversed to give clients
+//! a short number. An element that exists throughout a scan is passed exactly when the cursor
+//! reaches its hash, whatever is added, removed, split or merged in between.
 //!
-//! **No waves.** With uniform hashes all segments would be equally full at any time: they would
+//! **No waves.** With uniform hashes all segments would be equally full at any time. They would
 //! outgrow their blocks together, leave holes of that size all over the heap, and split together.
-//! So hashes are not used as they are, but mapped to places that lie twice as dense at one end as
-//! at the other. Then a whole cycle from half full to full is spread over the segments, however
-//! many entries there are, and blocks of every size are always being freed and wanted. (The idea
-//! is that of spiral storage: G. N. N. Martin, University of Warwick, 1979; J. K. Mullin, The
-//! Computer Journal 28(3), 1985.)
+//! So hashes are mapped to places that are twice as dense at one end as at the other. Then the
+//! segments cover a whole cycle from half full to full, for any number of entries, and blocks of
+//! every size are always being freed and allocated. (The idea is that of spiral storage: G. N. N.
+//! Martin, University of Warwick, 1979; J. K. Mullin, The Computer Journal 28(3), 1985.)
 //!
 //! **Hashes** are seeded per dictionary, so that a copy made in the order of a scan doesn't fill
-//! the ranges of the copy from one end, each to the brim. What happens when hashes collide on
-//! purpose is said in `segment.rs`; the directories never grow beyond two slots for an entry.
+//! the ranges of the copy one by one. `segment.rs` handles keys whose hashes collide on purpose;
+//! the directories never exceed two slots for an entry.
 
 mod block;
 mod directory;
@@ -47,29 +46,30 @@ use segment::{Put, Segment};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::ControlFlow;
 
-/// Bits of the hash that choose a slot in a page, at most.
+/// The most bits of the hash that select a slot in a page.
 const PAGE_BITS: u32 = 9;
 
-/// The most bits of the hash that choose a segment, which leaves 16 for the place in it.
+/// The most bits of the hash that select a segment, which leaves 16 for the place in it.
 const DEPTH_MAX: u32 = 48;
 
-/// How often [`Dict::random`] draws before it counts.
+/// The number of draws of [`Dict::random`] before it counts entries instead.
 const DRAWS: usize = 64;
 
 type Page = Directory<Segment>;
 
-/// A map from byte strings to byte strings; each entry can have an expiry, which is only kept.
+/// A map from byte strings to byte strings. Each entry can have an expiry, which the map only
+/// stores.
 ///
-/// A clone takes O(1) and shares all memory. Whoever changes something first then gets his own copy
-/// of the pages' row, of the page and of the block that the change is in.
+/// A clone takes O(1) and shares all memory. The first change after that copies the row of pages,
+/// the page and the block that it changes.
 #[derive(Clone, Debug)]
 pub struct Dict<S = RandomState> {
     pages: Directory<Page>,
     len: usize,
     expiring: usize,
-    /// An upper limit of the bits that lead to a slot of any page.
+    /// An upper bound of the bits that lead to a slot of any page.
     deepest: u32,
-    /// An upper limit of the count of any segment.
+    /// An upper bound of the count of any segment.
     widest: usize,
     hasher: S,
 }
@@ -81,7 +81,7 @@ impl Default for Dict {
 }
 
 impl Dict {
-    /// An empty map with a seed of its own.
+    /// An empty map with its own seed.
     #[must_use]
     pub fn new() -> Self {
         Dict::with_hasher(RandomState::default())
@@ -89,7 +89,7 @@ impl Dict {
 }
 
 impl<S: BuildHasher> Dict<S> {
-    /// An empty map with this hash, all of whose bits must be good.
+    /// An empty map with this hash, all of whose bits must be well distributed.
     pub fn with_hasher(hasher: S) -> Self {
         let pages = Directory::new(0, Page::new(0, Segment::new(0)));
         Dict { pages, len: 0, expiring: 0, deepest: 0, widest: COUNT_SPLIT, hasher }
@@ -100,7 +100,7 @@ impl<S: BuildHasher> Dict<S> {
         hash(&self.hasher, key)
     }
 
-    /// How many entries there are. O(1).
+    /// The number of entries. O(1).
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -112,20 +112,20 @@ impl<S: BuildHasher> Dict<S> {
         self.len == 0
     }
 
-    /// How many entries have an expiry. O(1).
+    /// The number of entries with an expiry. O(1).
     #[must_use]
     pub fn expiring(&self) -> usize {
         self.expiring
     }
 
-    /// Bytes on the heap and of the map itself. O(n) with a factor of a hundredth.
+    /// Bytes on the heap and of the map itself. O(n / 100).
     #[must_use]
     pub fn memory(&self) -> usize {
         let page = |page: &Page| page.memory() + page.items().map(Segment::memory).sum::<usize>();
         size_of::<Self>() + self.pages.memory() + self.pages.items().map(page).sum::<usize>()
     }
 
-    /// About the bytes of [`Dict::memory`], told from segments with some `samples` entries. Expected
+    /// An estimate of [`Dict::memory`] from segments with about `samples` entries. Expected
     /// O(samples + pages).
     #[must_use]
     pub fn memory_about(&self, samples: usize) -> usize {
@@ -145,7 +145,7 @@ impl<S: BuildHasher> Dict<S> {
         size_of::<Self>() + self.pages.memory() + pages + segments
     }
 
-    /// Of how many allocations it is made, counted up to `most` or a little beyond. O(most).
+    /// The number of allocations. Stops counting at `most` or slightly later. O(most).
     #[must_use]
     pub fn pieces(&self, most: usize) -> usize {
         let mut pieces = 1;
@@ -172,9 +172,9 @@ impl<S: BuildHasher> Dict<S> {
         self.get(key).is_some()
     }
 
-    /// Puts an entry in the place of the one with this key, or adds it; whether it is new. A
-    /// value of the same length is overwritten where it is. Expected O(1) amortized, and never
-    /// more than some 16 KiB to copy (beside the entry).
+    /// Replaces the entry with this key or adds one. Returns whether it is new. A value of the same
+    /// length is overwritten in place. Expected amortized O(1); copies at most some 16 KiB, in
+    /// addition to the entry.
     #[inline]
     pub fn insert(&mut self, key: &[u8], value: &[u8], expiry: Option<i64>) -> bool {
         let hash = self.hash(key);
@@ -199,14 +199,14 @@ impl<S: BuildHasher> Dict<S> {
         }
     }
 
-    /// How deep segments may be split: to where there is less than one entry to expect in a
-    /// range. So keys with equal hashes can't make the directories large.
+    /// The greatest depth to which segments may be split: until the expected number of entries in a
+    /// range is less than one. So keys with equal hashes can't make the directories large.
     #[inline]
     fn depth_allowed(&self) -> u32 {
         ((self.len | 1).ilog2() + 1).min(DEPTH_MAX)
     }
 
-    /// Splits the segment responsible for `hash`.
+    /// Splits the segment that owns `hash`.
     #[cold]
     fn split(&mut self, hash: u64) {
         let page = self.pages.get(hash);
@@ -219,7 +219,7 @@ impl<S: BuildHasher> Dict<S> {
         self.deepest = self.deepest.max(page.full_depth());
     }
 
-    /// Removes the entry of `key`; whether there was one. Expected O(1) amortized.
+    /// Removes the entry of `key`. Returns whether there was one. Expected amortized O(1).
     #[inline]
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
@@ -235,8 +235,7 @@ impl<S: BuildHasher> Dict<S> {
         true
     }
 
-    /// Joins the segment responsible for `hash` with its neighbour if both are sparse, and so on
-    /// upwards.
+    /// Joins the segment that owns `hash` with its neighbour if both are sparse, and so on upwards.
     fn merge(&mut self, hash: u64) {
         let page = self.pages.get_mut(hash);
         let bits = page.bits();
@@ -244,14 +243,14 @@ impl<S: BuildHasher> Dict<S> {
         if page.bits() == bits {
             return;
         }
-        // Two pages become one when that will have half the slots of a full one.
+        // Two pages are joined if the result has at most half the slots of a full one.
         let sparse = |page: &Page| page.bits() + 2 <= PAGE_BITS;
         let may = |a: &Page, b: &Page| sparse(a) && sparse(b);
         while self.pages.merge(hash, may, Page::join) {}
         self.deepest = self.pages.items().map(Page::full_depth).max().unwrap_or(0);
     }
 
-    /// Gives the entry of `key` an expiry or takes it away; whether the key is there.
+    /// Sets or removes the expiry of the entry of `key`. Returns whether there is such an entry.
     pub fn set_expiry(&mut self, key: &[u8], expiry: Option<i64>) -> bool {
         let Some(found) = self.get(key) else {
             return false;
@@ -261,7 +260,7 @@ impl<S: BuildHasher> Dict<S> {
             (Some(_), Some(at)) => {
                 let hash = self.hash(key);
                 let patched = self.pages.get_mut(hash).get_mut(hash).patch_expiry(hash, key, at);
-                debug_assert!(patched, "it was just found");
+                debug_assert!(patched, "get found an expiry");
             }
             (None, Some(_)) | (Some(_), None) => {
                 let value = found.value.to_vec();
@@ -271,10 +270,10 @@ impl<S: BuildHasher> Dict<S> {
         true
     }
 
-    /// Shows the entries of one step of a scan; returns the cursor of the next step, 0 after the
-    /// last. A step is a segment, so up to some 128 entries, or a few of them when large; it can
-    /// be empty. A scan begins with cursor 0, and any number is a cursor. What is in the map from
-    /// the beginning of a scan to its end is shown, at least once.
+    /// Passes the entries of one step of a scan to `seen`. Returns the cursor of the next step, 0
+    /// after the last. A step is a segment: up to some 128 entries, or a few large ones, or none. A
+    /// scan begins with cursor 0, and any number is a valid cursor. An entry that is in the map
+    /// throughout a scan is passed at least once.
     pub fn scan<'a>(&'a self, cursor: u64, mut seen: impl FnMut(Entry<'a>)) -> u64 {
         let place = cursor.reverse_bits();
         let segment = self.pages.get(place).get(place);
@@ -282,9 +281,9 @@ impl<S: BuildHasher> Dict<S> {
         after(place, segment.depth())
     }
 
-    /// A step as of [`Dict::scan`] that shows the entries with an expiry and removes those for
-    /// which `dead` says so; returns the cursor of the next step. Segments in which no entry has
-    /// an expiry cost nothing.
+    /// Like a step of [`Dict::scan`], but passes only entries with an expiry, to `dead`, and
+    /// removes those for which it returns true. Returns the cursor of the next step. Skips segments
+    /// in which no entry has an expiry.
     pub fn sweep(&mut self, cursor: u64, mut dead: impl FnMut(Entry<'_>) -> bool) -> u64 {
         let place = cursor.reverse_bits();
         let segment = self.pages.get(place).get(place);
@@ -306,9 +305,9 @@ impl<S: BuildHasher> Dict<S> {
         self.pages.items().flat_map(Page::items).flat_map(Segment::entries)
     }
 
-    /// Shows all entries in the order of a scan until `seen` breaks, and lets go of each page that
-    /// was shown: what somebody else changes in it from then on is not copied for this map, which is
-    /// empty behind it.
+    /// Passes all entries in the order of a scan to `seen` until it breaks, and releases each page
+    /// once it was passed: later changes of a page by another holder need not copy it for this map.
+    /// Leaves this map empty.
     pub(crate) fn pass<B>(
         &mut self,
         mut seen: impl FnMut(Entry<'_>) -> ControlFlow<B>,
@@ -322,16 +321,15 @@ impl<S: BuildHasher> Dict<S> {
         ControlFlow::Continue(())
     }
 
-    /// An entry, each with the same chance; `None` when there is none. `draw` gives uniform
-    /// numbers. Expected O(1); O(n) with a factor of a hundredth in a map that was made lopsided
-    /// on purpose.
+    /// A random entry, all with the same probability; `None` when there is none. `draw` returns
+    /// uniform numbers. Expected O(1); O(n / 100) in a map that was made lopsided on purpose.
     pub fn random(&self, draw: &mut impl FnMut() -> u64) -> Option<Entry<'_>> {
         let (place, nth) = self.choose(draw)?;
         Some(self.pages.get(place).get(place).nth(nth))
     }
 
-    /// Shows an entry that is chosen like [`Dict::random`]'s, and removes it; `None` when there
-    /// is none.
+    /// Passes a random entry, chosen like [`Dict::random`], to `seen`, and removes it; `None` when
+    /// there is none.
     pub fn pop<T>(
         &mut self,
         draw: &mut impl FnMut() -> u64,
@@ -349,13 +347,14 @@ impl<S: BuildHasher> Dict<S> {
         Some(answer)
     }
 
-    /// An entry, each with the same chance: a hash in its segment's range, and its number there.
+    /// Chooses a random entry, all with the same probability: a hash in its segment's range, and
+    /// its index there.
     fn choose(&self, draw: &mut impl FnMut() -> u64) -> Option<(u64, usize)> {
         if self.len == 0 {
             return None;
         }
-        // A slot of the finest grid, each with the same chance, then a place of the longest
-        // segment; when nothing stands there, all over again. So every entry has one ticket.
+        // Draws a slot of the finest grid, then an index below the longest segment's count,
+        // uniformly. If no entry is there, draws again. So each entry has the same probability.
         for _ in 0..DRAWS {
             let (place, ticket) = (draw(), draw());
             let page = self.pages.get(place);
@@ -372,7 +371,7 @@ impl<S: BuildHasher> Dict<S> {
         self.locate((draw() % self.len as u64) as usize)
     }
 
-    /// Where the `n`-th entry in the order of a scan is. O(n) with a factor of a hundredth.
+    /// The position of the `n`-th entry in the order of a scan. O(n / 100).
     fn locate(&self, mut n: usize) -> Option<(u64, usize)> {
         let mut place = 0u64;
         for segment in self.pages.items().flat_map(Page::items) {
@@ -380,7 +379,7 @@ impl<S: BuildHasher> Dict<S> {
                 return Some((place, n));
             }
             n -= segment.count();
-            // Behind the last one this wraps, and the loop ends.
+            // After the last segment this wraps, and the loop ends.
             place = place.wrapping_add(1u64.checked_shl(64 - segment.depth()).unwrap_or(0));
         }
         None
@@ -395,15 +394,15 @@ fn hash(hasher: &impl BuildHasher, key: &[u8]) -> u64 {
     spread(state.finish())
 }
 
-/// Maps hashes, in order, to places twice as dense at 0 as at the other end: (2h + h²) / 3 for h
-/// from 0 to 1.
+/// Maps hashes to places in the same order, but twice as dense at 0 as at the other end: (2h + h²)
+/// / 3 for h from 0 to 1.
 #[inline]
 fn spread(hash: u64) -> u64 {
     let square = ((u128::from(hash) * u128::from(hash)) >> 64) as u64;
     hash / 3 * 2 + square / 3
 }
 
-/// The cursor behind the range of `depth` bits in which `place` is.
+/// The cursor after the range of `depth` bits that contains `place`.
 fn after(place: u64, depth: u32) -> u64 {
     let Some(width) = 1u64.checked_shl(64 - depth) else {
         return 0;

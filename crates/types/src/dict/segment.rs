@@ -1,13 +1,13 @@
 //! The entries of one range of hashes.
 //!
-//! As a rule they are [`Packed`] in one block. Should so many keys have nearly equal hashes that
-//! splitting doesn't part them (nobody has the luck, but somebody may know how to attack the
-//! hash) the segment turns into a search tree, which needs no hash.
+//! They are usually [`Packed`] in one block. If so many keys have nearly equal hashes that
+//! splitting doesn't separate them, which happens only in an attack on the hash, the segment
+//! becomes a search tree, which needs no hash.
 
 use super::block::{Packed, Room};
 use super::directory::Ranged;
 use super::entry::{self, Entry};
-use crate::counted::{Counted, Piece};
+use crate::counted::{CopyOnWrite, Counted};
 use std::collections::BTreeMap;
 
 /// The entries of one range of hashes.
@@ -17,34 +17,34 @@ pub(super) enum Segment {
     Tree(Tree),
 }
 
-// As many as fit into a cache line twice: every slot of a directory has this size.
+// Each slot of a directory has this size, so two slots fill a cache line.
 const _: () = assert!(size_of::<Option<Segment>>() == 32);
 
 type Entries = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
-impl Piece for Entries {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Entries {
+    fn owned_memory(&self) -> usize {
         let each = 2 * size_of::<Box<[u8]>>();
         self.iter().map(|(key, block)| each + key.len() + block.len()).sum()
     }
 }
 
-/// What is left to do when hashes don't tell keys apart: near forms by key. A tree that is shared is
-/// copied as a whole when it is changed.
+/// The fallback when hashes don't distinguish keys: near forms by key. A change of a shared tree
+/// copies it as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     entries: Counted<Entries>,
     depth: u8,
 }
 
-/// What has become of an entry in [`Segment::put`].
+/// The result of [`Segment::put`].
 pub(super) enum Put {
     Added,
-    /// The key was there, with an expiry or without.
+    /// The key existed, with an expiry or without.
     Replaced {
         expired: bool,
     },
-    /// Nothing has happened: the segment is to be split first.
+    /// Nothing has changed: the segment must be split first.
     Full,
 }
 
@@ -66,7 +66,7 @@ impl Ranged for Segment {
 }
 
 impl Segment {
-    /// An empty segment for a prefix of `depth` bits; allocates nothing.
+    /// An empty segment for a prefix of `depth` bits. Allocates nothing.
     pub(super) fn new(depth: u32) -> Self {
         Segment::Packed(Packed::new(depth))
     }
@@ -79,7 +79,7 @@ impl Segment {
         }
     }
 
-    /// How many allocations it has.
+    /// The number of allocations.
     pub(super) fn pieces(&self) -> usize {
         match self {
             Segment::Packed(packed) => packed.pieces(),
@@ -87,11 +87,11 @@ impl Segment {
         }
     }
 
-    /// Bytes of what it has on the heap.
+    /// Bytes on the heap.
     pub(super) fn memory(&self) -> usize {
         match self {
             Segment::Packed(packed) => packed.memory(),
-            Segment::Tree(tree) => tree.entries.outside(),
+            Segment::Tree(tree) => tree.entries.owned_memory(),
         }
     }
 
@@ -103,12 +103,12 @@ impl Segment {
         }
     }
 
-    /// The entry at `n` below the count. O(1), O(count) in a tree.
+    /// The entry at `n`, which must be less than the count. O(1), or O(count) in a tree.
     pub(super) fn nth(&self, n: usize) -> Entry<'_> {
         match self {
             Segment::Packed(packed) => packed.entry(n),
             Segment::Tree(tree) => {
-                entry::read(tree.entries.values().nth(n).expect("n is below the count"))
+                entry::read(tree.entries.values().nth(n).expect("n is less than the count"))
             }
         }
     }
@@ -131,8 +131,8 @@ impl Segment {
         }
     }
 
-    /// Puts `new` in the place of the entry with its key, or adds it. A segment at `deepest` bits
-    /// is never full.
+    /// Replaces the entry with the key of `new`, or adds it. A segment at `deepest` bits is never
+    /// full.
     #[inline]
     pub(super) fn put(&mut self, hash: u64, new: &Entry<'_>, deepest: u32) -> Put {
         match self {
@@ -154,7 +154,8 @@ impl Segment {
         }
     }
 
-    /// Removes the entry of `key`; whether there was one, and with an expiry.
+    /// Removes the entry of `key`. Returns whether it had an expiry, or `None` if there was no
+    /// entry.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<bool> {
         match self {
@@ -172,13 +173,14 @@ impl Segment {
         }
     }
 
-    /// Removes the entry at `n` below the count; whether it had an expiry.
+    /// Removes the entry at `n`, which must be less than the count. Returns whether it had an
+    /// expiry.
     pub(super) fn remove_nth(&mut self, n: usize) -> bool {
         match self {
             Segment::Packed(packed) => packed.remove(n),
             Segment::Tree(tree) => {
-                let key = tree.entries.keys().nth(n).expect("n is below the count").clone();
-                let old = tree.entries.remove(&key).expect("it was just found");
+                let key = tree.entries.keys().nth(n).expect("n is less than the count").clone();
+                let old = tree.entries.remove(&key).expect("the key exists");
                 if tree.entries.is_empty() {
                     *self = Segment::new(self.depth());
                 }
@@ -187,7 +189,7 @@ impl Segment {
         }
     }
 
-    /// Removes the entries that are `dead`; how many, and how many of them had an expiry.
+    /// Removes the entries that are `dead`. Returns how many, and how many of them had an expiry.
     pub(super) fn remove_if(&mut self, mut dead: impl FnMut(Entry<'_>) -> bool) -> (usize, usize) {
         let (mut removed, mut expired) = (0, 0);
         match self {
@@ -202,10 +204,10 @@ impl Segment {
             Segment::Tree(tree) => {
                 tree.entries.retain(|_, block| {
                     let found = entry::read(block);
-                    let goes = dead(found);
-                    removed += usize::from(goes);
-                    expired += usize::from(goes && found.expiry.is_some());
-                    !goes
+                    let is_dead = dead(found);
+                    removed += usize::from(is_dead);
+                    expired += usize::from(is_dead && found.expiry.is_some());
+                    !is_dead
                 });
                 if tree.entries.is_empty() {
                     *self = Segment::new(self.depth());
@@ -215,12 +217,12 @@ impl Segment {
         (removed, expired)
     }
 
-    /// Overwrites the expiry of `key` if it is there and has one; whether so.
+    /// Overwrites the expiry of `key` if it exists and has one. Returns whether it did.
     pub(super) fn patch_expiry(&mut self, hash: u64, key: &[u8], expiry: i64) -> bool {
         self.near_mut(hash, key).is_some_and(|near| entry::patch_expiry(near, expiry))
     }
 
-    /// The near form of the entry of `key`, to be patched.
+    /// The near form of the entry of `key`, mutable.
     fn near_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut [u8]> {
         match self {
             Segment::Packed(packed) => {
@@ -231,7 +233,7 @@ impl Segment {
         }
     }
 
-    /// The segments of the two halves of the range. O(count).
+    /// Splits the segment into those for the two halves of its range. O(count).
     pub(super) fn split(self, hash: impl Fn(&[u8]) -> u64) -> (Segment, Segment) {
         match self {
             Segment::Packed(packed) => {
@@ -242,8 +244,7 @@ impl Segment {
         }
     }
 
-    /// Whether two segments are so sparse that one can have the entries of both, and as many
-    /// again until it is full.
+    /// Whether two segments are so sparse that joining them leaves the result at most half full.
     pub(super) fn may_merge(&self, other: &Segment) -> bool {
         match (self, other) {
             (Segment::Packed(a), Segment::Packed(b)) => a.may_merge(b),
@@ -251,7 +252,7 @@ impl Segment {
         }
     }
 
-    /// Whether it is worth asking for a merge.
+    /// Whether a merge may be possible.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
         match self {
@@ -260,7 +261,7 @@ impl Segment {
         }
     }
 
-    /// The segment of the range of which these have the halves. O(count).
+    /// Joins the segments of the two halves of a range. O(count).
     pub(super) fn join(low: Segment, high: Segment) -> Segment {
         match (low, high) {
             (Segment::Packed(low), Segment::Packed(high)) => {
@@ -275,7 +276,7 @@ impl Segment {
 
 #[cfg(test)]
 impl Segment {
-    /// Checks what the parts of a block promise each other.
+    /// Checks the invariants between the parts of a block.
     pub(super) fn check(&self) {
         match self {
             Segment::Packed(packed) => packed.check(),

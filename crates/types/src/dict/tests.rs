@@ -1,21 +1,22 @@
-//! The map against `BTreeMap`, with good hashes and with hashes that an attacker would choose.
+//! Compares the map with `BTreeMap`, with good hashes and with hashes that an attacker would
+//! choose.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
 
-/// A hash that tests can spoil.
+/// A hash that tests can weaken.
 #[derive(Clone, Copy, Debug)]
 enum Bad {
-    /// A good one, the same in every run.
+    /// A good hash, the same in every run.
     Mixed,
     /// Every key has the same hash.
     Constant,
-    /// All hashes begin with the same bits, so splitting long doesn't help.
+    /// All hashes begin with the same bits, so splitting rarely helps.
     SamePrefix,
     /// Only four hashes, spread over hash space.
     Few,
-    /// The key's number as it is: hashes come in order.
+    /// The number in the key: hashes are in order.
     Ordered,
 }
 
@@ -67,7 +68,7 @@ fn draws(mut seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// All entries by a scan from 0 to 0.
+/// All entries, by a full scan.
 fn scanned<S: BuildHasher>(dict: &Dict<S>) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut cursor = 0;
@@ -79,7 +80,7 @@ fn scanned<S: BuildHasher>(dict: &Dict<S>) -> Vec<Vec<u8>> {
     }
 }
 
-/// Compares everything that can be seen, and checks what the parts promise each other.
+/// Compares all results with the model, and checks invariants between the parts.
 fn check<S: BuildHasher>(dict: &Dict<S>, model: &Model) {
     assert_eq!(dict.len(), model.len());
     assert_eq!(dict.expiring(), model.values().filter(|v| v.1.is_some()).count());
@@ -108,12 +109,12 @@ enum Step {
     Put(u32, Vec<u8>, Option<i64>),
     Remove(u32),
     Expire(u32, Option<i64>),
-    /// Removes all keys that leave this rest.
+    /// Removes all keys with this remainder.
     Thin(u32),
-    /// Puts keys one behind the other.
+    /// Inserts consecutive keys.
     Fill(u32, u32, usize),
     Sweep(u64, i64),
-    /// Pops so many entries, with this seed.
+    /// Pops this many entries, with this seed.
     Pop(u64, usize),
 }
 
@@ -179,7 +180,7 @@ fn apply(dict: &mut Dict<Bad>, model: &mut Model, step: Step) {
         Step::Sweep(from, now) => {
             let mut dead = Vec::new();
             dict.sweep(from, |e| {
-                let goes = e.expiry.expect("only entries with an expiry are shown") <= now;
+                let goes = e.expiry.expect("sweep passes only entries with an expiry") <= now;
                 dead.extend(goes.then(|| e.key.to_vec()));
                 goes
             });
@@ -194,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn it_is_a_map_whatever_the_hash(steps in steps(), bad in prop::sample::select(&BAD[..])) {
+    fn matches_a_map_with_any_hash(steps in steps(), bad in prop::sample::select(&BAD[..])) {
         let mut dict = Dict::with_hasher(bad);
         let mut model = Model::new();
         for step in steps {
@@ -209,10 +210,10 @@ proptest! {
         check(&copy, &model);
     }
 
-    /// What is there from the beginning of a scan to its end is seen, whatever happens to the
-    /// rest meanwhile.
+    /// A scan passes every entry that exists from its beginning to its end, whatever happens to
+    /// others.
     #[test]
-    fn a_scan_misses_nothing_that_stays(
+    fn scan_passes_every_lasting_entry(
         changes in prop::collection::vec((any::<bool>(), 0u32..40_000, 1u32..3000), 0..40),
         bad in prop::sample::select(&[Bad::Mixed, Bad::Ordered, Bad::Few][..]),
     ) {
@@ -246,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn any_number_is_a_cursor(cursor: u64, n in 0u32..2000) {
+    fn any_number_is_a_valid_cursor(cursor: u64, n in 0u32..2000) {
         let mut dict = Dict::new();
         for k in 0..n {
             dict.insert(&key(k), b"", None);
@@ -263,13 +264,13 @@ proptest! {
 }
 
 #[test]
-fn a_large_map_grows_into_pages_and_back() {
+fn large_map_gains_and_loses_pages() {
     let mut dict = Dict::with_hasher(Bad::Mixed);
     let mut model = Model::new();
     for k in 0..150_000 {
         put(&mut dict, &mut model, key(k), Vec::new(), None);
     }
-    assert!(dict.pages.items().count() > 1, "it never had several pages");
+    assert!(dict.pages.items().count() > 1, "several pages expected");
     check(&dict, &model);
     let full = dict.memory();
     assert!(full < 150_000 * 16, "{full} bytes");
@@ -278,16 +279,16 @@ fn a_large_map_grows_into_pages_and_back() {
         model.remove(&key(k));
     }
     check(&dict, &model);
-    assert_eq!(dict.pages.items().count(), 1, "pages stay cut");
+    assert_eq!(dict.pages.items().count(), 1, "pages must be joined again");
     assert!(dict.memory() < full / 40, "{} bytes of {full} for a hundredth", dict.memory());
     for k in (0..150_000).step_by(100) {
         assert!(dict.remove(&key(k)));
     }
-    assert!(dict.memory() < 1000, "{} bytes for nothing", dict.memory());
+    assert!(dict.memory() < 1000, "{} bytes when empty", dict.memory());
 }
 
 #[test]
-fn equal_hashes_make_a_tree_and_small_directories() {
+fn equal_hashes_use_a_tree_and_small_directories() {
     for bad in [Bad::Constant, Bad::SamePrefix, Bad::Few] {
         let mut dict = Dict::with_hasher(bad);
         let mut model = Model::new();
@@ -310,7 +311,7 @@ fn equal_hashes_make_a_tree_and_small_directories() {
 }
 
 #[test]
-fn entries_that_grow_where_they_are_split_their_segment() {
+fn entries_growing_in_place_split_their_segment() {
     let mut dict = Dict::with_hasher(Bad::Mixed);
     let mut model = Model::new();
     for len in [1, 1000, 3, 2000, 0] {
@@ -321,10 +322,10 @@ fn entries_that_grow_where_they_are_split_their_segment() {
     }
 }
 
-/// The chances of entries in maps of every shape: one segment, a lopsided one, several pages, one
-/// thinned out, one with trees.
+/// Random choices from maps of every shape: one segment, a lopsided map, several pages, a
+/// thinned-out map, and one with trees.
 #[test]
-fn every_entry_has_the_same_chance() {
+fn random_entries_are_uniform() {
     let mut thinned = Dict::with_hasher(Bad::Mixed);
     (0..60_000).for_each(|k| assert!(thinned.insert(&key(k), b"", None)));
     (100..60_000).for_each(|k| assert!(thinned.remove(&key(k))));
@@ -358,17 +359,17 @@ fn every_entry_has_the_same_chance() {
     assert_eq!(Dict::new().random(&mut draw), None);
 }
 
-/// Who has walked past a page does not make others copy it.
+/// After a walk has passed a page, changing that page copies nothing.
 #[test]
 #[cfg_attr(miri, ignore = "many entries")]
-fn what_was_passed_is_let_go() {
+fn pass_releases_pages() {
     let mut owner = Dict::with_hasher(Bad::Mixed);
     for n in 0..120_000 {
         owner.insert(&key(n), b"value", None);
     }
     let order: Vec<Vec<u8>> = owner.iter().map(|entry| entry.key.to_vec()).collect();
     let mut held = owner.clone();
-    // Overwrites a value in place; whether its block had to be copied for that.
+    // Overwrites a value in place. Returns whether its block had to be copied for that.
     let mut is_copied = |key: &[u8]| {
         let place = |owner: &Dict<Bad>| owner.get(key).map(|entry| entry.value.as_ptr());
         let before = place(&owner);
@@ -381,8 +382,8 @@ fn what_was_passed_is_let_go() {
         assert_eq!(entry.value, b"value");
         shown.push(entry.key.to_vec());
         if shown.len() == order.len() / 2 {
-            assert!(!is_copied(first), "its page was passed");
-            assert!(is_copied(last), "somebody will come by");
+            assert!(!is_copied(first), "its page was released");
+            assert!(is_copied(last), "the walk still needs it");
         }
         ControlFlow::Continue(())
     });

@@ -1,7 +1,7 @@
-//! Making a hash of fields that were saved.
+//! Builds a hash from saved fields.
 //!
-//! As [`set`](super::set) for one after the other, but that a small hash is put together first and
-//! becomes a record once, and that a field must not come twice.
+//! Like repeated [`set`](super::set), but a small hash is collected first and becomes a record
+//! once, and a duplicate field is an error.
 
 use super::Table;
 use super::write::{packed_max, table_record};
@@ -16,9 +16,9 @@ use crate::{Kind, Limits, Record};
 pub struct Load<'l> {
     form: Form,
     limits: &'l Limits,
-    /// Whether long texts may be packed, too: they were where they come from.
+    /// Whether long texts may be packed too, because they were in the source.
     any_length: bool,
-    twins: bool,
+    duplicates: bool,
 }
 
 #[derive(Debug)]
@@ -28,28 +28,28 @@ enum Form {
 }
 
 impl<'l> Load<'l> {
-    /// An empty one, for so many fields to come.
+    /// An empty hash for `announced` fields.
     #[must_use]
     pub fn new(announced: usize, limits: &'l Limits) -> Self {
         match announced <= packed_max(limits) {
             true => {
                 let form = Form::Packed(Collected::default());
-                Load { form, limits, any_length: false, twins: false }
+                Load { form, limits, any_length: false, duplicates: false }
             }
             false => Load::large(limits),
         }
     }
 
-    /// As [`Load::new`], and packed if so many are no more than may be, however long they are.
+    /// Like [`Load::new`], but packs texts of any length if the number of fields permits it.
     #[must_use]
     pub fn packed(announced: usize, limits: &'l Limits) -> Self {
         Load { any_length: true, ..Load::new(announced, limits) }
     }
 
-    /// One that is a table however few fields come.
+    /// An empty hash that is a table, however few fields follow.
     #[must_use]
     pub fn large(limits: &'l Limits) -> Self {
-        Load { form: Form::Table(Table::new()), limits, any_length: false, twins: false }
+        Load { form: Form::Table(Table::new()), limits, any_length: false, duplicates: false }
     }
 
     /// Adds a field; `expiry` in Unix milliseconds. Amortized O(length).
@@ -69,7 +69,7 @@ impl<'l> Load<'l> {
             self.enlarge();
         }
         if let Form::Table(table) = &mut self.form {
-            self.twins |= !table.insert(field, value, expiry);
+            self.duplicates |= !table.insert(field, value, expiry);
         }
     }
 
@@ -79,20 +79,20 @@ impl<'l> Load<'l> {
         let mut all = packed.entries().iter();
         while let (Some((_, field)), Some((_, value))) = (all.next(), all.next()) {
             let (mut f, mut v) = (Digits::new(), Digits::new());
-            self.twins |= !table.insert(field.bytes(&mut f), value.bytes(&mut v), None);
+            self.duplicates |= !table.insert(field.bytes(&mut f), value.bytes(&mut v), None);
         }
         self.form = Form::Table(table);
     }
 
-    /// The record of `key` with these fields; `expiry` in Unix milliseconds, `clock` as
-    /// [`Record::clock`]. `None` if a field came twice.
+    /// The record of `key` with these fields. `expiry` is in Unix milliseconds; `clock` is as in
+    /// [`Record::clock`]. `None` if there was a duplicate field.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
-        if self.twins {
+        if self.duplicates {
             return None;
         }
         match self.form {
-            Form::Packed(packed) if packed.has_twins(2) => None,
+            Form::Packed(packed) if packed.has_duplicates(2) => None,
             Form::Packed(packed) => {
                 let payload = payload(packed.entries().bytes(), packed.count());
                 Some(Record::from_bytes(key, expiry, Kind::HashPacked as u8, clock, &payload))

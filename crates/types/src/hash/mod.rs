@@ -6,16 +6,16 @@
 //!  HashTable    pointer to a [`Table`]                      else
 //! ```
 //!
-//! Clients see the encodings `listpack` and `hashtable`. A hash begins packed and becomes a table
-//! when a field too many or a text too long comes, or is announced, or when a field gets an
-//! expiry. It never becomes packed again.
+//! Clients see the encodings `listpack` and `hashtable`. A hash begins packed. It becomes a table
+//! when too many fields or too long a text are added or announced, or when a field gets an expiry.
+//! It never becomes packed again.
 //!
-//! **Fields that expire** stay in the table until somebody removes them. Until then they count in
-//! [`len`], as in the reference, but nobody can read them: a [`Hash`] is made for a moment and
-//! shows what is alive at that moment.
+//! **Fields that expire** stay in the table until they are removed. Until then they count in
+//! [`len`], as in Valkey, but reads don't return them: a [`Hash`] has a time and shows the fields
+//! alive at that time.
 //!
-//! This file is about reading; [`write`](self::write) makes and changes hashes, `pick` chooses
-//! fields at random.
+//! This file reads hashes; [`write`](self::write) makes and changes them, `pick` chooses fields at
+//! random.
 
 mod load;
 mod pick;
@@ -52,7 +52,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The hash of a record, to be looked at, as it is at a moment.
+/// The hash of a record at a point in time, for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash<'a> {
     view: View<'a>,
@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// Of a record that is known to hold a hash.
+    /// The form of a record, which must hold a hash.
     #[inline]
     fn of_hash(record: &Record) -> Form {
         Form::of(record).expect("the record holds a hash")
@@ -105,9 +105,9 @@ pub fn is_hash(record: &Record) -> bool {
     Kind::of(record.kind()).type_of() == Type::Hash
 }
 
-/// Whether an entry that expires at `expiry` is still there at `now_ms`.
+/// Whether an entry that expires at `expiry` is still alive at `now_ms`.
 #[inline]
-fn lives(expiry: Option<i64>, now_ms: i64) -> bool {
+fn is_alive(expiry: Option<i64>, now_ms: i64) -> bool {
     expiry.is_none_or(|at| at > now_ms)
 }
 
@@ -136,7 +136,7 @@ impl<'a> Hash<'a> {
         Some(Hash { view, now_ms })
     }
 
-    /// How many fields are stored, those included whose time is over. O(1).
+    /// The number of stored fields, including expired ones. O(1).
     #[inline]
     #[must_use]
     pub fn len(self) -> usize {
@@ -151,7 +151,7 @@ impl<'a> Hash<'a> {
         self.len() == 0
     }
 
-    /// Whether the hash is in its large form, whose scan goes in steps.
+    /// Whether the hash is in its large form, which is scanned in steps.
     #[must_use]
     pub fn is_large(self) -> bool {
         matches!(self.view, View::Table(_))
@@ -166,13 +166,13 @@ impl<'a> Hash<'a> {
         }
     }
 
-    /// How many fields are alive. O(1), O(n) if some have an expiry.
+    /// The number of live fields. O(1), or O(n) if some have an expiry.
     #[must_use]
     pub fn live(self) -> usize {
         match self.view {
             View::Packed { count, .. } => count,
             View::Table(table) if table.expiring() == 0 => table.len(),
-            View::Table(table) => table.iter().filter(|e| lives(e.expiry, self.now_ms)).count(),
+            View::Table(table) => table.iter().filter(|e| is_alive(e.expiry, self.now_ms)).count(),
         }
     }
 
@@ -199,25 +199,26 @@ impl<'a> Hash<'a> {
                 Some(Pair { field: entries.get(at), value, expiry: None })
             }
             View::Table(table) => {
-                table.get(field).filter(|e| lives(e.expiry, self.now_ms)).map(Pair::of)
+                table.get(field).filter(|e| is_alive(e.expiry, self.now_ms)).map(Pair::of)
             }
         }
     }
 
-    /// Shows every live field: packed ones as they were added, those of a table in no order. O(n).
+    /// Passes every live field to `seen`: packed ones in insertion order, those of a table in no
+    /// order. O(n).
     pub fn each(self, mut seen: impl FnMut(Pair<'a>)) {
         match self.view {
             View::Packed { entries, .. } => pairs(entries).for_each(seen),
             View::Table(table) => table
                 .iter()
-                .filter(|e| lives(e.expiry, self.now_ms))
+                .filter(|e| is_alive(e.expiry, self.now_ms))
                 .for_each(|e| seen(Pair::of(e))),
         }
     }
 
-    /// One step of a scan: shows some live fields and returns the cursor of the next step, 0 at
-    /// the end, and how many fields it has looked at. A small hash is one step whatever the
-    /// cursor, so what is in the hash from the first step (cursor 0) to the last is shown, even if
+    /// One step of a scan: passes some live fields to `seen`. Returns the cursor of the next step,
+    /// 0 at the end, and how many fields it examined. A small hash is one step, whatever the
+    /// cursor. So a field that exists from the first step (cursor 0) to the last is passed, even if
     /// the hash changes its form meanwhile.
     pub fn scan(self, cursor: u64, mut seen: impl FnMut(Pair<'a>)) -> (u64, usize) {
         match self.view {
@@ -229,7 +230,7 @@ impl<'a> Hash<'a> {
                 let mut looked_at = 0;
                 let next = table.scan(cursor, |e| {
                     looked_at += 1;
-                    if lives(e.expiry, self.now_ms) {
+                    if is_alive(e.expiry, self.now_ms) {
                         seen(Pair::of(e));
                     }
                 });
@@ -239,15 +240,14 @@ impl<'a> Hash<'a> {
     }
 }
 
-/// Fields of the hash of `record`, those included whose time is over. O(1).
+/// The number of fields of the hash of `record`, including expired ones. O(1).
 #[must_use]
 pub fn len(record: &Record) -> usize {
-    // Which moment it is doesn't matter for this.
+    // The result doesn't depend on the time.
     Hash::of(record, 0).map_or(0, Hash::len)
 }
 
-/// See [`crate::value::memory`]; exact whatever the number of samples. O(1) for a small hash, O(n)
-/// with a factor of a hundredth for a table.
+/// See [`crate::value::memory`]. Always exact. O(1) for a small hash, O(n / 100) for a table.
 #[must_use]
 pub fn memory(record: &Record, _samples: usize) -> usize {
     let large = match Hash::of(record, 0).map(|hash| hash.view) {
@@ -274,16 +274,16 @@ pub(crate) fn pieces(record: &Record, most: usize) -> usize {
     table(record).map_or(0, |table| table.pieces(most))
 }
 
-/// The fields that are alive at `now_ms`. When none is, a copy of the dead, which go like those
-/// that are copied: an empty hash would stay.
-fn living(table: &Table, now_ms: i64) -> Table {
-    let mut living = Table::new();
+/// The fields alive at `now_ms`. If there are none, a copy of all: the copied fields expire later
+/// like the originals, while an empty hash would never be removed.
+fn live_fields(table: &Table, now_ms: i64) -> Table {
+    let mut live_fields = Table::new();
     if table.expiring() > 0 {
-        for entry in table.iter().filter(|entry| lives(entry.expiry, now_ms)) {
-            living.insert(entry.key, entry.value, entry.expiry);
+        for entry in table.iter().filter(|entry| is_alive(entry.expiry, now_ms)) {
+            live_fields.insert(entry.key, entry.value, entry.expiry);
         }
     }
-    if living.is_empty() { table.clone() } else { living }
+    if live_fields.is_empty() { table.clone() } else { live_fields }
 }
 
 /// See [`crate::value::duplicate`].
@@ -296,14 +296,16 @@ pub fn duplicate(
     now_ms: i64,
 ) -> Record {
     match Hash::of(record, now_ms).map(|hash| hash.view) {
-        Some(View::Table(table)) => write::table_record(key, living(table, now_ms), expiry, clock),
+        Some(View::Table(table)) => {
+            write::table_record(key, live_fields(table, now_ms), expiry, clock)
+        }
         Some(View::Packed { .. }) | None => {
             Record::from_bytes(key, expiry, record.kind(), clock, record.payload())
         }
     }
 }
 
-/// A record like `record`, those fields included whose time is over.
+/// A copy of `record`, including expired fields.
 pub(crate) fn share(record: &Record) -> Record {
     let (key, expiry, clock) = (record.key(), record.expiry(), record.clock());
     match table(record) {
@@ -312,8 +314,8 @@ pub(crate) fn share(record: &Record) -> Record {
     }
 }
 
-/// Shows all fields, those included whose time is over, until `seen` breaks. Lets go of what was
-/// shown, page by page, if the hash is a large one: it is empty behind it.
+/// Passes all fields, including expired ones, to `seen` until it breaks. A large hash is left
+/// empty, and each page is released once it is passed.
 pub(crate) fn pass<B>(
     record: &mut Record,
     mut seen: impl FnMut(Pair<'_>) -> ControlFlow<B>,

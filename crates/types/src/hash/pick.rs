@@ -1,32 +1,31 @@
-//! Choosing fields at random, each with the same chance.
+//! Chooses fields at random, all with the same probability.
 //!
-//! `draw` gives uniform 64-bit numbers. One field of a packed hash is chosen by its number, one of
-//! a table by [`Dict::random`](crate::dict::Dict::random). Several different ones are chosen in one
-//! pass: with `k` still wanted and `n` still to come, the next one is taken with the chance k/n,
-//! so every choice of the size is equally likely. Where fields expire, those that are alive are
-//! listed first.
+//! `draw` returns uniform 64-bit numbers. One field of a packed hash is chosen by its index, one of
+//! a table by [`Dict::random`](crate::dict::Dict::random). Several distinct ones are chosen in one
+//! pass: with `k` still wanted and `n` remaining, the next one is taken with probability k/n, so
+//! every subset of that size is equally likely. If fields expire, the live ones are listed first.
 
 use super::{Hash, Pair, View, pairs};
 use std::collections::HashSet;
 
-/// A number below `n`, which is not 0.
+/// A uniform number less than `n`, which must not be 0.
 fn below(n: usize, draw: &mut impl FnMut() -> u64) -> usize {
     ((u128::from(draw()) * n as u128) >> 64) as usize
 }
 
 impl<'a> Hash<'a> {
-    /// The table, if all of its fields are alive for sure.
-    fn lasting(self) -> Option<&'a super::Table> {
+    /// The table, if none of its fields can have expired.
+    fn unexpiring_table(self) -> Option<&'a super::Table> {
         match self.view {
             View::Table(table) if table.expiring() == 0 => Some(table),
             View::Table(_) | View::Packed { .. } => None,
         }
     }
 
-    /// A live field; `None` when there is none. O(n); expected O(1) in a table whose fields don't
-    /// expire.
+    /// A random live field; `None` when there is none. O(n), or expected O(1) in a table whose
+    /// fields don't expire.
     pub fn random(self, draw: &mut impl FnMut() -> u64) -> Option<Pair<'a>> {
-        if let Some(table) = self.lasting() {
+        if let Some(table) = self.unexpiring_table() {
             return table.random(draw).map(Pair::of);
         }
         match self.view {
@@ -45,21 +44,21 @@ impl<'a> Hash<'a> {
         all
     }
 
-    /// How many fields [`Hash::draw`] looks at, about.
+    /// The approximate number of fields that [`Hash::draw`] examines.
     #[must_use]
     pub fn draw_work(self, times: usize) -> usize {
-        if self.lasting().is_some() { times } else { self.len().saturating_add(times) }
+        if self.unexpiring_table().is_some() { times } else { self.len().saturating_add(times) }
     }
 
-    /// Shows `times` live fields, each drawn from all; none when none is alive. O(n + times); if
-    /// the fields of a table don't expire, expected O(times).
+    /// Passes `times` live fields to `seen`, each drawn from all; none if none is alive. O(n +
+    /// times), or expected O(times) for a table whose fields don't expire.
     pub fn draw(
         self,
         times: usize,
         draw: &mut impl FnMut() -> u64,
         mut seen: impl FnMut(Pair<'a>),
     ) {
-        if let Some(table) = self.lasting() {
+        if let Some(table) = self.unexpiring_table() {
             for _ in 0..times {
                 table.random(draw).into_iter().for_each(|e| seen(Pair::of(e)));
             }
@@ -71,24 +70,24 @@ impl<'a> Hash<'a> {
         }
     }
 
-    /// Whether so few fields of a table are wanted that drawing until that many different ones
-    /// were met takes few draws in vain.
+    /// Whether `wanted` is so small that drawing until that many distinct fields are found rarely
+    /// draws one twice.
     fn is_few(table: &super::Table, wanted: usize) -> bool {
         wanted < table.len() / 3
     }
 
-    /// How many fields [`Hash::sample`] looks at, about.
+    /// The approximate number of fields that [`Hash::sample`] examines.
     #[must_use]
     pub fn sample_work(self, wanted: usize) -> usize {
-        match self.lasting() {
+        match self.unexpiring_table() {
             Some(table) if Hash::is_few(table, wanted) => wanted,
             Some(_) | None => self.len(),
         }
     }
 
-    /// Shows `wanted` different fields of the `live` ones (see [`Hash::live`]), or all if there
-    /// are not so many. O(n); if few are wanted of a table whose fields don't expire, expected
-    /// O(wanted).
+    /// Passes `wanted` distinct fields of the `live` ones (see [`Hash::live`]) to `seen`, or all if
+    /// there are fewer. O(n), or expected O(wanted) if few are wanted from a table whose fields
+    /// don't expire.
     pub fn sample(
         self,
         wanted: usize,
@@ -96,7 +95,7 @@ impl<'a> Hash<'a> {
         draw: &mut impl FnMut() -> u64,
         mut seen: impl FnMut(Pair<'a>),
     ) {
-        if let Some(table) = self.lasting().filter(|table| Hash::is_few(table, wanted)) {
+        if let Some(table) = self.unexpiring_table().filter(|table| Hash::is_few(table, wanted)) {
             let mut met = HashSet::with_capacity(wanted);
             while met.len() < wanted {
                 let Some(entry) = table.random(draw) else {

@@ -1,4 +1,4 @@
-//! Hashes in both forms, and the way from one to the other.
+//! Tests hashes in both forms, and conversions between them.
 
 use super::*;
 use crate::Limits;
@@ -8,7 +8,7 @@ use crate::string::Digits;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Fields with their values and when they expire.
+/// Fields with their values and expiries.
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
 
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ enum Step {
     Set(Vec<u8>, Vec<u8>, Option<i64>),
     Remove(Vec<u8>),
     Expire(Vec<u8>, Option<i64>),
-    /// Some time goes by.
+    /// Advances the time.
     Wait(i64),
-    /// All that is over is removed.
+    /// Removes all expired fields.
     Sweep,
     Duplicate,
 }
@@ -49,14 +49,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn old(model: &Model, field: &[u8], now: i64) -> Old {
     match model.get(field) {
         None => Old::Absent,
-        Some((_, expiry)) if lives(*expiry, now) => Old::Live,
+        Some((_, expiry)) if is_alive(*expiry, now) => Old::Live,
         Some(_) => Old::Expired,
     }
 }
 
-/// What the model says is alive.
+/// The live fields according to the model.
 fn alive(model: &Model, now: i64) -> Vec<(Vec<u8>, Vec<u8>, Option<i64>)> {
-    let live = model.iter().filter(|(_, (_, expiry))| lives(*expiry, now));
+    let live = model.iter().filter(|(_, (_, expiry))| is_alive(*expiry, now));
     live.map(|(f, (v, e))| (f.clone(), v.clone(), *e)).collect()
 }
 
@@ -64,7 +64,7 @@ fn listed(pair: Pair<'_>) -> (Vec<u8>, Vec<u8>, Option<i64>) {
     (pair.field.to_vec(), pair.value.to_vec(), pair.expiry)
 }
 
-/// Compares everything that can be seen.
+/// Compares all results with the model.
 fn check(record: &Record, model: &Model, now: i64) {
     let hash = Hash::of(record, now).expect("a hash");
     assert_eq!(len(record), model.len());
@@ -87,8 +87,8 @@ fn check(record: &Record, model: &Model, now: i64) {
     for (field, (value, expiry)) in model {
         let found = hash.find(field).map(listed);
         let wanted = (field.clone(), value.clone(), *expiry);
-        assert_eq!(found, lives(*expiry, now).then_some(wanted));
-        assert_eq!(hash.get(field).is_some(), lives(*expiry, now));
+        assert_eq!(found, is_alive(*expiry, now).then_some(wanted));
+        assert_eq!(hash.get(field).is_some(), is_alive(*expiry, now));
     }
 }
 
@@ -125,7 +125,7 @@ fn apply(
         Step::Wait(ms) => *now += ms,
         Step::Sweep => {
             let before = model.len();
-            model.retain(|_, (_, expiry)| lives(*expiry, *now));
+            model.retain(|_, (_, expiry)| is_alive(*expiry, *now));
             let (mut cursor, mut removed) = (0, 0);
             loop {
                 let step;
@@ -139,9 +139,9 @@ fn apply(
             assert_eq!(removed, before - model.len());
         }
         Step::Duplicate => {
-            // The dead stay behind, unless there is nobody else.
-            if model.values().any(|(_, expiry)| lives(*expiry, *now)) {
-                model.retain(|_, (_, expiry)| lives(*expiry, *now));
+            // Copies omit expired fields, unless there are no others.
+            if model.values().any(|(_, expiry)| is_alive(*expiry, *now)) {
+                model.retain(|_, (_, expiry)| is_alive(*expiry, *now));
             }
             record = duplicate(&record, b"key", None, 0, *now);
         }
@@ -151,7 +151,7 @@ fn apply(
 
 proptest! {
     #[test]
-    fn it_is_a_map_in_both_forms(
+    fn matches_a_map_in_both_forms(
         steps in steps(),
         entries in prop::sample::select(&[0usize, 3, 10, 512][..]),
         value in prop::sample::select(&[4usize, 64][..]),
@@ -189,7 +189,7 @@ fn filled(n: u32, limits: &Limits) -> Record {
 }
 
 #[test]
-fn random_choices_are_even_and_different() {
+fn random_choices_are_uniform_and_distinct() {
     let limits = Limits { hash_entries: 8, ..Limits::default() };
     let with_expiry = expire(filled(8, &limits), b"f0", Some(1000));
     for record in [filled(8, &limits), filled(12, &limits), with_expiry] {
@@ -219,10 +219,10 @@ fn random_choices_are_even_and_different() {
 }
 
 #[test]
-fn many_fields_fit_into_a_packed_hash_but_not_more_than_its_count_holds() {
+fn packed_hash_holds_at_most_its_count_limit() {
     let limits = Limits { hash_entries: usize::MAX, ..Limits::default() };
     let mut record = create(b"key", &[], 0, &limits);
-    // Filled from behind, so that the search for a field ends at once.
+    // Filled from the end, so that searching a field ends at once.
     let most = COUNT_MAX / 2;
     let fields: Vec<Vec<u8>> = (0..=most).map(|n| n.to_string().into_bytes()).collect();
     let mut entries = Vec::new();
@@ -240,7 +240,7 @@ fn many_fields_fit_into_a_packed_hash_but_not_more_than_its_count_holds() {
 }
 
 #[test]
-fn announced_fields_decide_the_form() {
+fn announced_fields_determine_the_form() {
     let limits = Limits { hash_entries: 2, hash_value: 4, ..Limits::default() };
     let form = |record: &Record| Form::of_hash(record);
     let many: [&[u8]; 6] = [b"a", b"1", b"a", b"2", b"a", b"3"];

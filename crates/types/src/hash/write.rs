@@ -1,13 +1,13 @@
-//! Making and changing hashes.
+//! Makes hashes and changes them.
 //!
-//! Each function takes a record that holds a hash and gives it back, perhaps as another one: a
-//! small hash lives in its record's payload. Which form a hash gets is decided in `create`,
-//! `announce`, `set` and `expire`, and nowhere else.
+//! Each function takes a record that holds a hash and returns it, possibly as another record, since
+//! a small hash is in its record's payload. Only `create`, `announce`, `set` and `expire` choose
+//! the form.
 
-use super::{Form, Table, lives, pairs};
+use super::{Form, Table, is_alive, pairs};
 use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, Room, record::entries};
+use crate::packed::{COUNT_MAX, Encoded, EntryBuffer, record::entries};
 use crate::string::Digits;
 use crate::{Kind, Limits, Record, boxed};
 use weft_table::MARK;
@@ -17,18 +17,18 @@ pub(super) fn packed_max(limits: &Limits) -> usize {
     limits.hash_entries.min(COUNT_MAX / 2)
 }
 
-/// What a field was before a change.
+/// The state of a field before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Old {
-    /// There was none.
+    /// There was no such field.
     Absent,
-    /// There was one, but its time was over.
+    /// The field existed, but had expired.
     Expired,
     Live,
 }
 
 impl Old {
-    /// Whether clients did not see the field.
+    /// Whether the field was invisible to clients.
     #[must_use]
     pub fn is_new(self) -> bool {
         match self {
@@ -46,7 +46,7 @@ pub(super) fn table_record(key: &[u8], table: Table, expiry: Option<i64>, clock:
     record
 }
 
-/// Whether fields and values, one behind the other, are few and short enough for a packed hash.
+/// Whether alternating fields and values are few and short enough for a packed hash.
 fn fit<'t>(count: usize, mut texts: impl Iterator<Item = &'t [u8]>, limits: &Limits) -> bool {
     let mut bytes = 0;
     count <= packed_max(limits)
@@ -56,8 +56,8 @@ fn fit<'t>(count: usize, mut texts: impl Iterator<Item = &'t [u8]>, limits: &Lim
         })
 }
 
-/// A record of `key` with an empty hash for `announced`: fields, each with its value behind it;
-/// `clock` as [`Record::clock`]. O(announced).
+/// A record of `key` with an empty hash in the form for `announced`: fields, each followed by its
+/// value. `clock` is as in [`Record::clock`]. O(announced).
 #[must_use]
 pub fn create(key: &[u8], announced: &[&[u8]], clock: u32, limits: &Limits) -> Record {
     if fit(announced.len() / 2, announced.iter().copied(), limits) {
@@ -67,8 +67,8 @@ pub fn create(key: &[u8], announced: &[&[u8]], clock: u32, limits: &Limits) -> R
     }
 }
 
-/// Gives the hash the form for `announced` to be set, which are fields, each with its value behind
-/// it: a table if a packed hash could not hold them. O(announced), O(n) when the form changes.
+/// Converts the hash to a table if a packed hash can't hold `announced`: fields that will be set,
+/// each followed by its value. O(announced), or O(n) when the form changes.
 #[inline]
 #[must_use]
 pub fn announce(record: Record, announced: &[&[u8]], limits: &Limits) -> Record {
@@ -80,7 +80,7 @@ pub fn announce(record: Record, announced: &[&[u8]], limits: &Limits) -> Record 
     }
 }
 
-/// Gives `field` this value and this expiry (Unix milliseconds); what it was before, seen at
+/// Sets the value and the expiry (Unix milliseconds) of `field`. Returns its previous state at
 /// `now_ms`. O(n) in packed form, else expected O(1).
 #[inline]
 #[must_use]
@@ -99,12 +99,12 @@ pub fn set(
         Form::Packed => set(to_table(record), field, value, expiry, now_ms, limits),
         Form::Table => {
             let table = table_mut(&mut record);
-            // Only a table with fields that expire has to be asked before.
-            let was_over =
-                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
+            // Only a table with expiring fields needs a lookup first.
+            let had_expired = table.expiring() > 0
+                && table.get(field).is_some_and(|e| !is_alive(e.expiry, now_ms));
             let old = match table.insert(field, value, expiry) {
                 true => Old::Absent,
-                false if was_over => Old::Expired,
+                false if had_expired => Old::Expired,
                 false => Old::Live,
             };
             let timed = table.expiring() > 0;
@@ -114,12 +114,12 @@ pub fn set(
     }
 }
 
-/// As [`set`], for a packed hash and texts that are short enough for it.
+/// Like [`set`], for a packed hash and texts that are short enough for it.
 fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (Record, Old) {
     let mut packed = Packed::of(record);
     let name = Encoded::of(field);
     let there = packed.entries().find(&name, 2);
-    // A value that is overwritten counts too: the directive may have changed.
+    // The limits also apply when a value is overwritten: the directive may have changed.
     let bytes = packed.entries().end() + field.len() + value.len();
     if packed.count() / 2 + usize::from(there.is_none()) > packed_max(limits) || bytes > PACKED_MAX
     {
@@ -141,8 +141,8 @@ fn set_packed(record: Record, field: &[u8], value: &[u8], limits: &Limits) -> (R
     }
 }
 
-/// Removes `field` if it is alive at `now_ms`; what it was. O(n) in packed form, else expected
-/// O(1). The last one leaves an empty hash behind.
+/// Removes `field` if it is alive at `now_ms`. Returns its previous state. O(n) in packed form,
+/// else expected O(1). Removing the last one results in an empty hash.
 #[inline]
 #[must_use]
 pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
@@ -157,9 +157,9 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
         }
         Form::Table => {
             let table = table_mut(&mut record);
-            let was_over =
-                table.expiring() > 0 && table.get(field).is_some_and(|e| !lives(e.expiry, now_ms));
-            if was_over {
+            let had_expired = table.expiring() > 0
+                && table.get(field).is_some_and(|e| !is_alive(e.expiry, now_ms));
+            if had_expired {
                 return (record, Old::Expired);
             }
             let old = if table.remove(field) { Old::Live } else { Old::Absent };
@@ -170,8 +170,8 @@ pub fn remove(mut record: Record, field: &[u8], now_ms: i64) -> (Record, Old) {
     }
 }
 
-/// Gives `field`, which must be there, an expiry (Unix milliseconds) or takes it away. A packed
-/// hash becomes a table for an expiry. Expected O(1), O(n) in packed form.
+/// Sets or removes the expiry (Unix milliseconds) of `field`, which must exist. An expiry converts
+/// a packed hash to a table. Expected O(1), or O(n) in packed form.
 #[must_use]
 pub fn expire(mut record: Record, field: &[u8], expiry: Option<i64>) -> Record {
     match (Form::of_hash(&record), expiry) {
@@ -187,20 +187,20 @@ pub fn expire(mut record: Record, field: &[u8], expiry: Option<i64>) -> Record {
     }
 }
 
-/// What [`expire_some`] has done.
+/// The result of [`expire_some`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The cursor of the next step; 0 after the last.
     pub next: u64,
-    /// Fields with an expiry that were looked at.
+    /// The number of examined fields with an expiry.
     pub examined: usize,
-    /// How many of them were over, and are gone now.
+    /// The number of them that had expired and were removed.
     pub removed: usize,
 }
 
-/// One step, from `cursor`, of the removal of fields whose time is over at `now_ms`: a piece of the
-/// hash of bounded size. Begins with 0. `gone` is shown the fields that are removed. The last field
-/// leaves an empty hash behind.
+/// One step of removing fields that have expired at `now_ms`: a part of the hash of bounded size,
+/// from `cursor`, which begins at 0. Passes the removed fields to `gone`. Removing the last one
+/// results in an empty hash.
 #[must_use]
 pub fn expire_some(
     mut record: Record,
@@ -215,7 +215,7 @@ pub fn expire_some(
             let table = table_mut(&mut record);
             if table.expiring() > 0 {
                 step.next = table.sweep(cursor, |e| {
-                    let over = !lives(e.expiry, now_ms);
+                    let over = !is_alive(e.expiry, now_ms);
                     step.examined += 1;
                     if over {
                         step.removed += 1;
@@ -231,7 +231,7 @@ pub fn expire_some(
     (record, step)
 }
 
-/// Marks the records of hashes in which fields expire, so that they are found when that is due.
+/// Marks records of hashes with expiring fields, so that the expiry cycle finds them.
 #[inline]
 fn mark(record: &mut Record, timed: bool) {
     if is_timed(record) != timed {

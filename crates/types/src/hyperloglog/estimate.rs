@@ -1,22 +1,22 @@
-//! From registers to a number of elements.
+//! Estimates the number of elements from the registers.
 //!
-//! The estimator is the "improved raw" one of Otmar Ertl, "New cardinality estimation algorithms for
-//! HyperLogLog sketches" (2017, arXiv:1702.01284, section 4): it looks only at how many registers
-//! have each value, corrects for those that are zero ([`sigma`]) and those that are full ([`tau`]),
-//! and needs neither tables nor a switch between formulas. The order of the operations matters to
-//! the last digit, which clients compare: the sum goes from the highest value down.
+//! The estimator is the "improved raw" one of Otmar Ertl, "New cardinality estimation algorithms
+//! for HyperLogLog sketches" (2017, arXiv:1702.01284, section 4). It uses only the number of
+//! registers of each value, corrects for registers that are zero ([`sigma`]) and full ([`tau`]),
+//! and needs neither tables nor a switch between formulas. The order of the operations affects the
+//! last digit, which clients compare: the sum runs from the highest value down.
 
 use super::hash::RANK_BITS;
 use weft_base::sixbit::REGISTERS;
 
-/// How many registers have each value. Six bits can say more than any hash can mean.
+/// The number of registers of each value. Six bits hold more values than hashes can produce.
 pub type Histogram = [u32; 64];
 
-/// The limit of the bias correction for many registers, 1 / (2 ln 2), in the reference's digits.
+/// The limit of the bias correction for many registers, 1 / (2 ln 2), in Valkey's digits.
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// The estimate, rounded. What does not fit, or is infinite, is what a conversion to a signed number
-/// makes of it on the processors that the reference runs on: the least one.
+/// The estimate, rounded. An infinite or too large estimate becomes `i64::MIN`, as the conversion
+/// to a signed integer gives on the processors that Valkey runs on.
 pub fn cardinality(histogram: &Histogram) -> u64 {
     let m = REGISTERS as f64;
     let full = RANK_BITS as usize + 1;
@@ -31,7 +31,7 @@ pub fn cardinality(histogram: &Histogram) -> u64 {
     if fits { estimate as i64 as u64 } else { i64::MIN as u64 }
 }
 
-/// x + x^2 + 2x^4 + 4x^8 + ..., as far as a double can tell.
+/// x + x^2 + 2x^4 + 4x^8 + ..., to the precision of a double.
 fn sigma(x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -48,7 +48,7 @@ fn sigma(x: f64) -> f64 {
     }
 }
 
-/// A third of 1 - x - (1-sqrt(x))^2/2 - (1-sqrt(sqrt(x)))^2/4 - ..., as far as a double can tell.
+/// A third of 1 - x - (1-sqrt(x))^2/2 - (1-sqrt(sqrt(x)))^2/4 - ..., to the precision of a double.
 fn tau(x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_and_too_much() {
+    fn estimates_empty_and_saturated_registers() {
         let all = |value: usize| {
             let mut histogram = [0; 64];
             histogram[value] = REGISTERS as u32;
             cardinality(&histogram)
         };
         assert_eq!(all(0), 0);
-        // Probed: all registers 1, 32, and a value that no hash gives.
+        // Observed in Valkey: all registers 1, 32, and a value that no hash gives.
         assert_eq!((all(1), all(32)), (23_637, 50_760_319_129_350));
         assert_eq!(all(63), i64::MIN as u64);
     }

@@ -1,29 +1,29 @@
-//! Which register an element raises, and how far.
+//! Maps an element to a register and a rank.
 
-/// Bits of the hash that name the register.
+/// Bits of the hash that select the register.
 const INDEX_BITS: u32 = 14;
 
-/// Bits that are left for the rank.
+/// Remaining bits, which give the rank.
 pub const RANK_BITS: u32 = 64 - INDEX_BITS;
 
-/// The seed of the reference.
+/// Valkey's seed.
 const SEED: u64 = 0xadc8_3b19;
 
 /// A register and a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Below 16384.
+    /// Less than 16384.
     pub index: usize,
     /// 1 to 51.
     pub rank: u8,
 }
 
 impl Place {
-    /// The place of an element. O(length).
+    /// The register and rank of an element. O(length).
     #[inline]
     pub fn of(element: &[u8]) -> Place {
         let hash = murmur64a(element);
-        // A bit beyond the last ends the search for one.
+        // An extra bit after the last one bounds the rank.
         let ranked = hash >> INDEX_BITS | 1 << RANK_BITS;
         Place {
             index: (hash & ((1 << INDEX_BITS) - 1)) as usize,
@@ -32,7 +32,7 @@ impl Place {
     }
 }
 
-/// MurmurHash64A (Austin Appleby, in the public domain), words read as little endian.
+/// MurmurHash64A (Austin Appleby, public domain), with words read as little endian.
 #[inline]
 fn murmur64a(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
@@ -46,7 +46,7 @@ fn murmur64a(bytes: &[u8]) -> u64 {
     }
     if !rest.is_empty() {
         let last = match bytes.last_chunk::<8>() {
-            // With what stands in front of the rest, which is shifted out.
+            // Includes bytes before the rest, which are shifted out.
             Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
             None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
         };
@@ -61,17 +61,17 @@ fn murmur64a(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// As the reference stores them: PFADD of the element alone, PFDEBUG DECODE.
+    /// As Valkey stores them: PFADD of the element alone, then PFDEBUG DECODE.
     #[test]
-    fn places_are_those_of_the_reference() {
+    fn places_match_valkey() {
         for (element, index, rank) in PROBED {
             assert_eq!(Place::of(element), Place { index: *index, rank: *rank }, "{element:?}");
         }
     }
 
-    /// The end of an element is read in one piece where it is long enough.
+    /// The last bytes of an element are read as one word if the element has at least eight bytes.
     #[test]
-    fn ends_count_byte_by_byte() {
+    fn hash_matches_byte_by_byte_version() {
         let text: Vec<u8> = (0..40).map(|n: u8| n.wrapping_mul(37) ^ 0x80).collect();
         for len in 0..text.len() {
             let bytes = &text[..len];

@@ -1,12 +1,13 @@
-//! HyperLogLogs: how many different elements were seen, in 12 KB at most, within a percent or so.
+//! HyperLogLogs: estimate the number of distinct elements within about a percent, in 12 KB at most.
 //!
-//! An element's hash names one of 16384 registers by its lower 14 bits; the register keeps the
-//! highest *rank* seen, the place of the lowest bit set among the other 50 (Flajolet, Fusy,
+//! The lower 14 bits of an element's hash select one of 16384 registers. The register keeps the
+//! highest *rank* seen, the position of the lowest bit set among the other 50 bits (Flajolet, Fusy,
 //! Gandouet, Meunier, "HyperLogLog", 2007, with the 64-bit hash and the two representations of
-//! Heule, Nunkesser, Hall, "HyperLogLog in practice", 2013). [`estimate`] makes a number of it.
+//! Heule, Nunkesser, Hall, "HyperLogLog in practice", 2013). [`estimate`] computes the number of
+//! elements.
 //!
-//! A HyperLogLog is a string, which clients may read, copy to another server and write back, so its
-//! bytes are those of the reference, and any string may claim to be one:
+//! A HyperLogLog is a string, which clients may read, copy to another server and write back. So its
+//! bytes are those of Valkey, and any string may claim to be one:
 //!
 //! ```text
 //!  bytes  0..4     4          5..8     8..16                         16..
@@ -15,8 +16,8 @@
 //!                  1 sparse                                          runs: see sparse.rs
 //! ```
 //!
-//! [`View::of`] looks at the header alone. That the runs of a sparse one cover exactly all
-//! registers is seen, or not, by who walks over all of them.
+//! [`View::of`] checks only the header. Whether the runs of a sparse HyperLogLog cover exactly all
+//! registers is checked only by functions that walk all runs.
 
 mod dense;
 mod estimate;
@@ -35,18 +36,18 @@ pub use sparse::{Added, Growing, Patch, Step, decode, step};
 
 use weft_base::sixbit::PACKED;
 
-/// A sparse one whose runs don't cover all registers, or more than all.
+/// The runs of a sparse HyperLogLog don't cover exactly all registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupted;
 
-/// Bytes of a dense one.
+/// Bytes of a dense HyperLogLog.
 pub const DENSE: usize = HEADER + PACKED;
 
-/// How many different elements have been seen. O(registers).
+/// The estimated number of distinct elements. O(registers).
 ///
 /// # Errors
 ///
-/// [`Corrupted`], by a sparse one.
+/// [`Corrupted`] if the runs of a sparse one don't cover exactly all registers.
 pub fn count(view: View<'_>) -> Result<u64, Corrupted> {
     match view {
         View::Dense(packed) => {
@@ -58,11 +59,11 @@ pub fn count(view: View<'_>) -> Result<u64, Corrupted> {
     }
 }
 
-/// The dense form of the sparse one that `bytes` are; the header stays but for the encoding.
+/// The dense form of a sparse HyperLogLog. The header is copied except for the encoding.
 ///
 /// # Errors
 ///
-/// [`Corrupted`].
+/// [`Corrupted`] if the runs don't cover exactly all registers.
 pub fn to_dense(bytes: &[u8]) -> Result<Vec<u8>, Corrupted> {
     let mut registers = Registers::new();
     registers.raise_sparse(&bytes[HEADER..])?;

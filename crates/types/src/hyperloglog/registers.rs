@@ -1,11 +1,11 @@
-//! All registers with a byte for each: where HyperLogLogs are merged.
+//! All registers with one byte each, for merging HyperLogLogs.
 
 use super::estimate::{Histogram, cardinality};
-use super::header::dense_under;
+use super::header::dense_with_header;
 use super::{Corrupted, HEADER, Place, View, sparse};
 use weft_base::sixbit::{self, Open, Packed, REGISTERS};
 
-/// The highest of the registers that were merged.
+/// The maximum of each register over the merged HyperLogLogs.
 #[derive(Debug)]
 pub struct Registers(Box<Open>);
 
@@ -21,11 +21,11 @@ impl Registers {
         Registers(Box::new([0; REGISTERS]))
     }
 
-    /// Takes the registers of `view` where they are higher. O(registers).
+    /// Raises each register to that of `view` if it is lower. O(registers).
     ///
     /// # Errors
     ///
-    /// [`Corrupted`]; some registers may have been taken then.
+    /// [`Corrupted`]; some registers may already be raised then.
     pub fn raise(&mut self, view: View<'_>) -> Result<(), Corrupted> {
         match view {
             View::Dense(packed) => {
@@ -36,7 +36,7 @@ impl Registers {
         }
     }
 
-    /// Takes the registers of all these; cheaper than of one after the other.
+    /// Raises the registers to those of all of `all`. Cheaper than one call for each.
     pub fn raise_dense(&mut self, all: &[&Packed]) {
         sixbit::raise(&mut self.0, all);
     }
@@ -51,13 +51,14 @@ impl Registers {
         })
     }
 
-    /// How many different elements these registers have seen.
+    /// The estimated number of distinct elements.
     pub fn count(&self) -> u64 {
         cardinality(&self.histogram())
     }
 
     fn histogram(&self) -> Histogram {
-        // Neighbours are often equal. Counted in one array, each would wait for the one before.
+        // Neighbouring registers are often equal. With one array, each increment would wait for the
+        // last.
         let mut counts: [Histogram; 4] = [[0; 64]; 4];
         for four in self.0.as_chunks::<4>().0 {
             for (counts, value) in counts.iter_mut().zip(four) {
@@ -79,24 +80,24 @@ impl Registers {
         })
     }
 
-    /// All of them, in order.
+    /// All registers, in order.
     pub fn each(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.iter().copied()
     }
 
-    /// A dense one with these registers and the header of `bytes`.
+    /// A dense HyperLogLog with these registers and the header of `bytes`.
     pub fn under(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut dense = dense_under(bytes);
+        let mut dense = dense_with_header(bytes);
         self.write(&mut dense);
         dense
     }
 
-    /// Puts these registers into the dense one that `bytes` are.
+    /// Writes these registers into the dense HyperLogLog in `bytes`.
     ///
     /// # Panics
     ///
-    /// If they are none.
+    /// If `bytes` are not a dense HyperLogLog.
     pub fn write(&self, bytes: &mut [u8]) {
-        sixbit::pack(&self.0, (&mut bytes[HEADER..]).try_into().expect("a dense one"));
+        sixbit::pack(&self.0, (&mut bytes[HEADER..]).try_into().expect("a dense HyperLogLog"));
     }
 }

@@ -6,16 +6,17 @@
 //!  1vvvvvnn            n+1 registers of value v+1
 //! ```
 //!
-//! One that has seen little is a few runs of zeros with values between. A value above 32 can't be
-//! said, so it makes the whole dense, as does growth beyond a limit. To add an element is to cut the
-//! run that covers its register in up to three, and then to join neighbours that have become equal.
+//! A HyperLogLog that has seen few elements is a few runs of zeros with values between. A value
+//! above 32 has no sparse form, so it makes the HyperLogLog dense, as does growth beyond a limit.
+//! Adding an element splits the run that covers its register into up to three, then joins equal
+//! neighbours.
 //!
-//! How exactly it is cut and joined is visible in the bytes, so it follows the reference: zeros are
-//! cut to the short form up to 64 of them, and joining begins at the run in front of the changed one
-//! and looks at five runs; it joins what fits one run, which is four registers.
+//! The bytes show how runs are split and joined, so both follow Valkey. Up to 64 zeros use the
+//! short form. Joining begins at the run before the changed one, looks at five runs, and joins what
+//! fits one run, which is four registers.
 //!
-//! A long run of zeros whose second byte is missing, at the end of a corrupted one, is read as if
-//! that byte were zero, which is what the reference finds there.
+//! If a corrupted HyperLogLog ends with a long run of zeros whose second byte is missing, that byte
+//! is read as zero, as in Valkey.
 
 use super::estimate::Histogram;
 use super::{Corrupted, HEADER, Place};
@@ -26,9 +27,9 @@ use weft_base::sixbit::REGISTERS;
 /// The highest value of a run, and the most registers of a run of values.
 const VALUE_MAX: u8 = 32;
 const VALUES_MAX: usize = 4;
-/// The most zeros in a byte.
+/// The most zeros of a one-byte run.
 const ZEROS_MAX: usize = 64;
-/// Runs that are looked at when neighbours are joined.
+/// The number of runs that joining looks at.
 const JOINING: usize = 5;
 
 /// One run.
@@ -62,19 +63,19 @@ impl Run {
     }
 }
 
-/// The value that the first byte of a run says: 0 for zeros.
+/// The value of a run by its first byte; 0 for zeros.
 #[inline]
 fn value_of(byte: u8) -> u8 {
     if byte & 0x80 == 0 { 0 } else { (byte >> 2 & 31) + 1 }
 }
 
-/// How many zeros two bytes mean.
+/// The length of a two-byte run of zeros.
 #[inline]
 fn long_zeros(high: u8, low: u8) -> usize {
     (usize::from(high & 63) << 8 | usize::from(low)) + 1
 }
 
-/// How many registers the byte of a run of values means.
+/// The length of a run of values.
 #[inline]
 fn values_len(byte: u8) -> usize {
     usize::from(byte & 3) + 1
@@ -85,13 +86,13 @@ fn values(value: u8, len: usize) -> u8 {
     0x80 | (value - 1) << 2 | (len - 1) as u8
 }
 
-/// The most bytes of three runs of which the middle one is of values.
+/// The most bytes of three runs if the middle one is a run of values.
 const CUT: usize = 5;
 
 /// Bytes of up to three runs.
 #[derive(Default)]
 struct Cut {
-    /// One more, which may be written and does not count.
+    /// The last byte may be written but does not count.
     bytes: [u8; CUT + 1],
     size: usize,
 }
@@ -108,7 +109,7 @@ impl Cut {
         }
     }
 
-    /// Which form it takes is as good as random, so nothing here is a guess.
+    /// Branch-free: the form is as good as random, so a branch would be mispredicted.
     #[inline]
     fn zeros(&mut self, len: usize) {
         let (some, long) = (len > 0, len > ZEROS_MAX);
@@ -118,9 +119,9 @@ impl Cut {
         self.size += usize::from(some) + usize::from(long);
     }
 
-    /// As the run that is cut: of its value.
+    /// Pushes a part of the split run: `len` registers of its value.
     #[inline]
-    fn like(&mut self, run: Run, len: usize) {
+    fn push_like(&mut self, run: Run, len: usize) {
         match run.value {
             0 => self.zeros(len),
             value => self.values(value, len),
@@ -128,12 +129,12 @@ impl Cut {
     }
 }
 
-/// Shows each run: its first register, how many there are, and their value. What is behind 16384
-/// registers is not shown. O(runs).
+/// Passes each run to `seen`: its first register, length and value. Runs after 16384 registers are
+/// not passed. O(runs).
 ///
 /// # Errors
 ///
-/// When the runs do not cover exactly all registers.
+/// [`Corrupted`] if the runs do not cover exactly all registers.
 pub fn each_run(runs: &[u8], mut seen: impl FnMut(usize, usize, u8)) -> Result<(), Corrupted> {
     let (mut at, mut first) = (0, 0);
     while at < runs.len() {
@@ -148,15 +149,15 @@ pub fn each_run(runs: &[u8], mut seen: impl FnMut(usize, usize, u8)) -> Result<(
     if first == REGISTERS { Ok(()) } else { Err(Corrupted) }
 }
 
-/// How many registers have each value.
+/// The number of registers of each value.
 pub fn histogram(runs: &[u8]) -> Result<Histogram, Corrupted> {
     let mut histogram = [0; 64];
     each_run(runs, |_, len, value| histogram[usize::from(value)] += len as u32)?;
     Ok(histogram)
 }
 
-/// The runs as people read them: `z:` and `Z:` are short and long runs of zeros, `v:` a value and
-/// how often. O(runs).
+/// The runs as text: `z:` and `Z:` are short and long runs of zeros, `v:` a value and its length.
+/// O(runs).
 pub fn decode(runs: &[u8]) -> String {
     let mut text = String::new();
     let mut at = 0;
@@ -175,45 +176,45 @@ pub fn decode(runs: &[u8]) -> String {
     text
 }
 
-/// What adding has done.
+/// The result of adding an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// The register was as high before.
+    /// The register was at least as high already.
     Nothing,
     Raised,
-    /// Nothing, since it must become dense for this.
+    /// Nothing changed: the HyperLogLog must become dense first.
     TooMuch,
 }
 
-/// What adding would do.
+/// The change that adding an element needs.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// The register is as high already.
+    /// The register is at least as high already.
     Nothing,
     Raise(Patch),
-    /// It must become dense for this.
+    /// The HyperLogLog must become dense first.
     TooMuch,
 }
 
-/// A few bytes that take the place of others.
+/// A few bytes that replace others.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// What is replaced, from the beginning of the header.
+    /// The replaced bytes, counted from the beginning of the header.
     pub range: Range<usize>,
-    /// What is behind `len` means nothing.
+    /// Bytes after `len` are meaningless.
     bytes: [u8; PATCH],
     len: usize,
 }
 
-/// The most bytes of a patch: a run, the three that another is cut into, and what may be looked at
-/// behind them.
+/// The most bytes of a patch: one run, the parts of a split run, and the bytes after them that
+/// joining may read.
 const PATCH: usize = 2 + CUT + LOOKED_AT;
 
-/// Bytes at which joining looks at most: two for each run, and the beginning of the next.
+/// The most bytes that joining reads: two for each run, and the first of the next.
 const LOOKED_AT: usize = 2 * JOINING + 1;
 
 impl Patch {
-    /// What is put there.
+    /// The new bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -223,13 +224,13 @@ impl Patch {
         self.len += 1;
     }
 
-    /// The first `count` of `bytes`; a copy of so many as the compiler knows is no call.
+    /// Pushes the first `count` of `bytes`. Copying the constant `N` bytes avoids a call of memcpy.
     fn push_some<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
         self.bytes[self.len..][..N].copy_from_slice(bytes);
         self.len += count;
     }
 
-    /// Joins equal neighbours, from the first run on.
+    /// Joins equal neighbours, starting at the first run.
     fn join(&mut self) {
         let mut at = 0;
         for _ in 0..JOINING {
@@ -239,9 +240,9 @@ impl Patch {
             let run = Run::at(self.bytes(), at);
             let next = at + 1;
             if run.value > 0 && next < self.len {
-                let behind = Run::at(self.bytes(), next);
-                let len = run.len + behind.len;
-                if behind.value == run.value && len <= VALUES_MAX {
+                let after = Run::at(self.bytes(), next);
+                let len = run.len + after.len;
+                if after.value == run.value && len <= VALUES_MAX {
                     self.bytes[next] = values(run.value, len);
                     self.bytes.copy_within(next..self.len, at);
                     self.len -= 1;
@@ -253,19 +254,19 @@ impl Patch {
     }
 }
 
-/// Where a run is that was looked for.
+/// The run that covers a register.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     at: usize,
     /// Its first register.
     first: usize,
     run: Run,
-    /// The run in front of it, and its first register; none in front of the first run.
+    /// The run before it, and that run's first register; `None` for the first run.
     before: Option<(usize, usize)>,
 }
 
 impl Found {
-    /// What raises the register of `place`, which the run of `runs` that was found covers.
+    /// The patch that raises the register of `place`, which this run of `runs` covers.
     #[inline]
     fn raise(self, runs: &[u8], place: Place, limit: usize) -> Step {
         let Found { at, first, run, .. } = self;
@@ -273,9 +274,9 @@ impl Found {
             return Step::Nothing;
         }
         let mut cut = Cut::default();
-        cut.like(run, place.index - first);
+        cut.push_like(run, place.index - first);
         cut.values(place.rank, 1);
-        cut.like(run, first + run.len - 1 - place.index);
+        cut.push_like(run, first + run.len - 1 - place.index);
         let len = HEADER + runs.len();
         let new_len = len + cut.size - run.size;
         if new_len > len && new_len > limit {
@@ -291,9 +292,9 @@ impl Found {
         })
     }
 
-    /// Whether the value of `place` comes to stand between zeros, and nothing that would be looked at
-    /// for equal neighbours has one: what is looked at ends with the run behind the zeros. False also
-    /// where that would take a longer look.
+    /// Whether the value of `place` ends up between zeros with nothing to join: none of the runs
+    /// that joining looks at, up to the one after the zeros, has an equal neighbour. May also
+    /// return false where finding out would take longer.
     #[inline]
     fn is_alone(self, runs: &[u8], place: Place) -> bool {
         let Found { at, first, run, before } = self;
@@ -301,48 +302,48 @@ impl Found {
             && place.index != first
             && place.index + 1 != first + run.len
             && before.is_some()
-            && runs.get(at + run.size..).is_some_and(|behind| !begins_with_values(behind))
+            && runs.get(at + run.size..).is_some_and(|after| !begins_with_values(after))
     }
 
-    /// Puts `cut` in the place of the run, and joins equal neighbours from the run in front of it on.
+    /// Replaces the run with `cut` and joins equal neighbours, starting at the run before it.
     fn joined(self, runs: &[u8], cut: &Cut) -> Patch {
         let Found { at, run, before, .. } = self;
-        // The reference counts the missing byte of a corrupted run as there.
+        // As in Valkey, the missing byte of a corrupted HyperLogLog counts as present.
         let end = at + run.size;
         let missing = end.saturating_sub(runs.len());
         let from = before.map_or(0, |(at, _)| at);
-        let behind = end.min(runs.len());
-        let to = runs.len().min(behind + LOOKED_AT);
+        let after = end.min(runs.len());
+        let to = runs.len().min(after + LOOKED_AT);
         let range = HEADER + from..HEADER + to;
         let mut patch = Patch { range, bytes: [0; PATCH], len: 0 };
         for byte in &runs[from..at] {
             patch.push(*byte);
         }
         patch.push_some(&cut.bytes, cut.size - missing);
-        match runs[behind..].first_chunk::<LOOKED_AT>() {
+        match runs[after..].first_chunk::<LOOKED_AT>() {
             Some(whole) => patch.push_some(whole, LOOKED_AT),
-            None => runs[behind..].iter().for_each(|byte| patch.push(*byte)),
+            None => runs[after..].iter().for_each(|byte| patch.push(*byte)),
         }
         patch.join();
         patch
     }
 }
 
-/// Whether two runs of values may stand at the beginning.
+/// Whether `runs` may begin with two runs of values.
 #[inline]
 fn begins_with_values(runs: &[u8]) -> bool {
     matches!(runs, [one, two, ..] if one & two & 0x80 != 0)
 }
 
-/// What raises the register of `place` in the sparse one that `bytes` are, if the result has no more
-/// than `limit` bytes or the whole does not grow. O(runs).
+/// The change that raises the register of `place` in a sparse HyperLogLog. The result must have at
+/// most `limit` bytes, or must not grow. O(runs).
 ///
 /// # Errors
 ///
-/// [`Corrupted`], when no run covers the register.
+/// [`Corrupted`] when no run covers the register.
 #[inline]
 pub fn step(bytes: &[u8], place: Place, limit: usize) -> Result<Step, Corrupted> {
-    // What can't be said is not looked for.
+    // A higher value has no sparse form, so skip the search.
     if place.rank > VALUE_MAX {
         return Ok(Step::TooMuch);
     }
@@ -351,17 +352,17 @@ pub fn step(bytes: &[u8], place: Place, limit: usize) -> Result<Step, Corrupted>
     Ok(found.raise(runs, place, limit))
 }
 
-/// A sparse one that many elements are added to. It is copied when the first of them changes it.
+/// A sparse HyperLogLog that many elements are added to. The first change copies it.
 #[derive(Debug)]
 pub struct Growing<'a> {
     original: &'a [u8],
     copy: Option<Vec<u8>>,
-    /// A run, and its first register, that is not behind any register looked for last.
+    /// The offset and first register of a run at or before the last register searched.
     known: (usize, usize),
 }
 
 impl<'a> Growing<'a> {
-    /// From a header and what follows it.
+    /// From a header and the runs after it.
     pub fn new(bytes: &'a [u8]) -> Growing<'a> {
         Growing { original: bytes, copy: None, known: (0, 0) }
     }
@@ -371,7 +372,7 @@ impl<'a> Growing<'a> {
         self.copy.as_deref().unwrap_or(self.original)
     }
 
-    /// Header and runs, if anything has changed.
+    /// Header and runs, or `None` if nothing has changed.
     pub fn into_changed(self) -> Option<Vec<u8>> {
         self.copy
     }
@@ -380,11 +381,11 @@ impl<'a> Growing<'a> {
         &self.bytes()[HEADER..]
     }
 
-    /// As [`step`], and does it. A run or so when places come in ascending order.
+    /// Like [`step`], but applies the change. O(1) when places come in ascending order.
     ///
     /// # Errors
     ///
-    /// [`Corrupted`], when no run covers the register.
+    /// [`Corrupted`] when no run covers the register.
     pub fn add(&mut self, place: Place, limit: usize) -> Result<Added, Corrupted> {
         if place.rank > VALUE_MAX {
             return Ok(Added::TooMuch);
@@ -415,7 +416,7 @@ impl<'a> Growing<'a> {
         let (at, first) = self.known;
         if first <= index {
             let found = find_from(self.runs(), at, first, index)?;
-            // Which run is in front of the first that was looked at is not known.
+            // The run before the first one searched is unknown.
             if found.at > at || at == 0 {
                 return Some(found);
             }
@@ -424,13 +425,13 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// Which bits of eight bytes tell, and how, that they are four times up to 64 zeros and a run of values.
+/// Mask and value that match eight bytes: four pairs of up to 64 zeros and a run of values.
 const SHORT_PAIRS: (u64, u64) = (0xc080_c080_c080_c080, 0x0080_0080_0080_0080);
-/// That the first six are twice zeros in two bytes and a run of values.
+/// Mask and value whose first six bytes match two pairs of long zeros and a run of values.
 const LONG_PAIRS: (u64, u64) = (0xc000_80c0_0080_0000, 0x4000_8040_0080_0000);
 
-/// The run that covers the register at `index`, looked for from the run at `at` on, whose first
-/// register is `first` and not behind it.
+/// Searches the run that covers the register at `index`, from the run at `at`. That run's first
+/// register, `first`, is not after `index`.
 #[inline]
 fn find_from(runs: &[u8], at: usize, first: usize, index: usize) -> Option<Found> {
     let Passed { to, before } = match find(runs.get(at..).unwrap_or_default(), index - first) {
@@ -453,7 +454,8 @@ fn find_from(runs: &[u8], at: usize, first: usize, index: usize) -> Option<Found
     Some(Found { before: Some(before), ..found })
 }
 
-/// The run in front of the one at `end`, with its first register; looked for from that at `at` on.
+/// Searches the run before the one at `end`, from the run at `at`. Returns it and its first
+/// register.
 #[cold]
 fn last_before(runs: &[u8], mut at: usize, mut first: usize, end: usize) -> (usize, usize) {
     loop {
@@ -466,14 +468,14 @@ fn last_before(runs: &[u8], mut at: usize, mut first: usize, end: usize) -> (usi
     }
 }
 
-/// As [`find_from`].
+/// Like [`find_from`].
 #[inline]
 fn find_run_by_run(runs: &[u8], mut at: usize, mut first: usize, index: usize) -> Option<Found> {
     let mut before = None;
     while at < runs.len() {
-        // Zeros and a value, which is what most of them are made of, are passed together, and where the next
-        // ones are of the same lengths several at once. In ways of their own for few zeros and for many, since
-        // who follows a guess of the length need not wait for the byte that tells.
+        // Most HyperLogLogs alternate between zeros and a value. Skip such a pair at once, and
+        // several pairs if they have the same lengths. Short and long zeros have separate branches:
+        // with a predicted length, the processor need not wait for the byte that decides it.
         if let Some(eight) = runs[at..].first_chunk() {
             let word = u64::from_be_bytes(*eight);
             let passed = if word & SHORT_PAIRS.0 == SHORT_PAIRS.1 {
@@ -498,20 +500,20 @@ fn find_run_by_run(runs: &[u8], mut at: usize, mut first: usize, index: usize) -
             let word = u32::from_be_bytes(*four);
             if word & 0xc000_8000 == 0x4000_8000 {
                 let value = first + (word >> 16 & 0x3fff) as usize + 1;
-                let behind = value + values_len((word >> 8) as u8);
-                if behind <= index {
+                let after = value + values_len((word >> 8) as u8);
+                if after <= index {
                     before = Some((at + 2, value));
                     at += 3;
-                    first = behind;
+                    first = after;
                     continue;
                 }
             } else if word & 0xc080_0000 == 0x0080_0000 {
                 let value = first + (word >> 24) as usize + 1;
-                let behind = value + values_len((word >> 16) as u8);
-                if behind <= index {
+                let after = value + values_len((word >> 16) as u8);
+                if after <= index {
                     before = Some((at + 1, value));
                     at += 2;
-                    first = behind;
+                    first = after;
                     continue;
                 }
             }
@@ -532,9 +534,9 @@ mod tests {
     use super::*;
     use weft_base::rng::Rng;
 
-    /// Whatever is passed together: the run, and the one in front of it, are those that one finds run by run.
+    /// The fast search finds the same run, and the same run before it, as a search run by run.
     #[test]
-    fn what_is_found_is_what_is_found_run_by_run() {
+    fn fast_search_matches_run_by_run_search() {
         let mut rng = Rng::new(6);
         let mut together = 0;
         for round in 0..3000 {
@@ -572,11 +574,11 @@ mod tests {
         assert!(together > 1000);
     }
 
-    /// Where a value stands alone, joining finds nothing to join, whatever the other runs are.
+    /// If `is_alone` says so, joining changes nothing, whatever the other runs are.
     #[test]
-    fn who_is_alone_has_nothing_to_join() {
+    fn lone_value_needs_no_joining() {
         let mut rng = Rng::new(5);
-        let (mut alone, mut beside) = (0, 0);
+        let (mut alone, mut joined) = (0, 0);
         for round in 0..20_000 {
             let count = 1 + rng.below(12);
             let runs: Vec<u8> = (0..count)
@@ -597,12 +599,12 @@ mod tests {
             let place = Place { index: rng.below(registers as u64) as usize, rank: 3 };
             let found = find_from(&runs, 0, 0, place.index).expect("within");
             if !found.is_alone(&runs, place) {
-                beside += 1;
+                joined += 1;
                 continue;
             }
             alone += 1;
             let Step::Raise(patch) = found.raise(&runs, place, usize::MAX) else {
-                unreachable!("zeros are lower")
+                unreachable!("a zero register is lower")
             };
             let mut cut = Cut::default();
             cut.zeros(place.index - found.first);
@@ -615,6 +617,6 @@ mod tests {
             };
             assert_eq!(result(patch), result(found.joined(&runs, &cut)), "{}", decode(&runs));
         }
-        assert!(alone > 1000 && beside > 1000, "{alone} {beside}");
+        assert!(alone > 1000 && joined > 1000, "{alone} {joined}");
     }
 }

@@ -1,11 +1,11 @@
-//! Sparse and dense against each other, and against a plain array of registers.
+//! Compares sparse, dense and a plain array of registers.
 
 use super::*;
 use crate::hyperloglog::sparse::Growing;
 use weft_base::rng::Rng;
 use weft_base::sixbit::REGISTERS;
 
-/// Registers as they are, from the runs.
+/// The value of each register.
 fn registers(bytes: &[u8]) -> Vec<u8> {
     let mut registers = Registers::new();
     registers.raise(View::of(bytes).expect("a HyperLogLog")).expect("whole");
@@ -20,7 +20,7 @@ fn added(bytes: &[u8], places: &[Place], limit: usize) -> Vec<u8> {
     growing.bytes().to_vec()
 }
 
-/// As [`added`], for one place and without a copy that grows.
+/// Like [`added`] for one place, but by a patch and without `Growing`.
 fn patched(bytes: &[u8], place: Place, limit: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Step::Raise(patch) = step(&bytes, place, limit).expect("whole") {
@@ -38,7 +38,7 @@ fn decoded(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn runs_are_cut_and_joined() {
+fn splits_and_joins_runs() {
     let all = usize::MAX;
     let one = added(EMPTY, &[place(100, 2)], all);
     assert_eq!(decoded(&one), "Z:100 v:2,1 Z:16283");
@@ -52,20 +52,19 @@ fn runs_are_cut_and_joined() {
 }
 
 #[test]
-fn limits_make_it_dense() {
+fn exceeded_limits_require_dense_form() {
     let mut growing = Growing::new(EMPTY);
     assert_eq!(growing.add(place(5, 33), usize::MAX), Ok(Added::TooMuch));
     assert_eq!(growing.add(place(5, 1), EMPTY.len()), Ok(Added::TooMuch));
     assert_eq!(growing.into_changed(), None);
     let grown = added(EMPTY, &[place(5, 1), place(6, 2)], usize::MAX);
     let mut growing = Growing::new(&grown);
-    // What does not grow may stay, however long it is.
+    // A change that does not grow is allowed at any length.
     assert_eq!(growing.add(place(6, 3), 0), Ok(Added::Raised));
     assert_eq!(growing.add(place(9, 3), 0), Ok(Added::TooMuch));
 }
 
-/// The order in which places come matters to where the search begins, and to nothing else that
-/// registers tell.
+/// The order of the places only affects where searches begin, never the registers.
 #[test]
 fn sparse_dense_and_plain_agree() {
     let mut rng = Rng::new(7);
@@ -81,7 +80,7 @@ fn sparse_dense_and_plain_agree() {
             if rng.below(2) == 0 {
                 places.sort_by_key(|place| place.index);
             }
-            // Whoever looks from the beginning each time finds the same.
+            // A search from the beginning each time gives the same runs.
             let mut slowly = bytes.clone();
             for one in &places {
                 let patched = patched(&slowly, *one, usize::MAX);
@@ -103,7 +102,7 @@ fn sparse_dense_and_plain_agree() {
 }
 
 #[test]
-fn what_is_no_hyperloglog() {
+fn rejects_bytes_with_invalid_header() {
     let with = |change: fn(&mut Vec<u8>)| {
         let mut bytes = EMPTY.to_vec();
         change(&mut bytes);
@@ -127,7 +126,7 @@ fn what_is_no_hyperloglog() {
 }
 
 #[test]
-fn runs_that_cover_too_little_or_too_much() {
+fn rejects_runs_with_wrong_total_length() {
     for runs in [&b""[..], b"\x7f\xfe", b"\x7f", b"\x7f\xff\x00", b"\x7f\xff\xff", &[0x83; 4097]] {
         let bytes = [&EMPTY[..HEADER], runs].concat();
         assert_eq!(count(View::Sparse(runs)), Err(Corrupted), "{runs:?}");
@@ -137,7 +136,7 @@ fn runs_that_cover_too_little_or_too_much() {
     let short = [&EMPTY[..HEADER], b"\x7f\xfe"].concat();
     assert_eq!(Growing::new(&short).add(place(16383, 1), 3000), Err(Corrupted));
     assert_eq!(Growing::new(&short).add(place(16382, 1), 3000), Ok(Added::Raised));
-    // As the reference leaves it: it takes the second byte as there.
+    // As in Valkey: the missing second byte counts as present.
     let half = [&EMPTY[..HEADER], b"\x7f"].concat();
     assert_eq!(&added(&half, &[place(12711, 2)], 3000)[HEADER..], b"q\xa6\x84M");
     assert_eq!(&patched(&half, place(12711, 2), 3000)[HEADER..], b"q\xa6\x84M");
@@ -145,9 +144,9 @@ fn runs_that_cover_too_little_or_too_much() {
     assert_eq!(count(View::Sparse(&[0x83; 4096])), Ok(23_637));
 }
 
-/// The estimate stays within five standard errors of what was added.
+/// The estimate stays within five standard errors of the number of added elements.
 #[test]
-fn estimates_are_near() {
+fn estimates_are_within_error_bounds() {
     let mut dense = to_dense(EMPTY).expect("whole");
     let mut next = 1;
     for n in 1..=300_000_u64 {
@@ -162,7 +161,7 @@ fn estimates_are_near() {
 }
 
 #[test]
-fn the_estimate_is_kept_until_it_is_out_of_date() {
+fn estimate_is_cached_until_outdated() {
     let mut bytes = EMPTY.to_vec();
     assert_eq!(cached(&bytes), None);
     cache(&mut bytes, 77);

@@ -7,53 +7,52 @@
 //!  0     start                       end    buf.len()
 //! ```
 //!
-//! An entry that is pushed at an end goes into that end's slack. When the slack is used up, the
-//! buffer is made half as large again, with all of the new slack at the end that wants it, up to
-//! what a chunk may hold; so a push moves bytes rarely, and a chunk that grows at both ends alike
-//! is no worse.
+//! A pushed entry goes into the slack of its end. When that is used up, the buffer grows by half,
+//! up to the limit of a chunk, with all new slack at that end. So a push rarely moves bytes, even
+//! in a chunk that grows at both ends equally.
 //!
-//! What is taken away leaves slack too. It is given back when it is nearly as much as what is left,
-//! so that popping stays amortized O(1); or when it is an eighth of the entries, after a change
-//! that costs O(bytes) anyhow.
+//! Removing entries leaves slack too. It is freed when it is nearly as large as the remaining
+//! entries, so that popping stays amortized O(1). After a change that costs O(bytes) anyway, it is
+//! freed when it exceeds an eighth of the entries.
 //!
 //! An element that is large by the list's [`Fill`](super::fill::Fill) is *alone* in its chunk,
-//! which never takes another one. A chunk that *follows* belongs to the same node of the reference
-//! as the one before it; see `chunks`.
+//! which never takes another one. A chunk that *follows* belongs to the same node of Valkey's
+//! quicklist as the chunk before it; see `chunks`.
 //!
-//! An inner chunk may be *pressed*: its entries are compressed (LZ4, for its speed: what a chunk
-//! costs is paid whenever something in it is wanted). Whoever reads it gets a copy of the entries,
-//! whoever changes it has it plain again; which chunks are pressed is decided in `chunks`.
+//! An inner chunk may be *compressed* (with LZ4 for its speed, since each access to the chunk pays
+//! for it). Reading makes a decompressed copy; changing decompresses the chunk. `chunks` decides
+//! which chunks are compressed.
 //!
-//! Buffers are counted: a clone shares them with its original until either is changed.
+//! Buffers are reference-counted: a clone shares them with its original until either is changed.
 
 use crate::counted::{CountedRow, HEADER};
-use crate::packed::{self, Encoded, Entries, Room, TwoWay};
+use crate::packed::{self, Encoded, Entries, EntryBuffer, TwoWay};
 use std::borrow::Cow;
 
 /// The smallest buffer of a chunk that grows (bytes).
 const SMALLEST: usize = 128 - HEADER;
 
-/// The fewest bytes of entries that are compressed, and the fewest that must be won by it; as in
-/// the reference.
-const PRESS_MIN: usize = 48;
-const PRESS_WIN: usize = 8;
+/// The least bytes of entries that are compressed, and the least bytes that compression must save;
+/// as in Valkey.
+const COMPRESS_MIN: usize = 48;
+const COMPRESS_SAVING: usize = 8;
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     body: Body,
     count: u32,
     alone: bool,
-    /// Whether the node that the chunk before this one is of goes on here.
+    /// Whether this chunk belongs to the same node as the chunk before it.
     pub(super) follows: bool,
-    /// Whether all elements are to be removed, with the chunk.
+    /// Whether the chunk will be removed with all its elements.
     pub(super) gone: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Body {
     Plain(Plain),
-    Pressed {
+    Compressed {
         block: CountedRow<u8>,
         /// Bytes of entries.
         len: usize,
@@ -79,8 +78,8 @@ impl Plain {
         self.end - self.start
     }
 
-    /// Makes room for so many bytes at one of the ends. `most` is what the entries of a chunk may
-    /// take, beyond which no slack is kept.
+    /// Makes room for `right` and `left` bytes at the ends. `most` limits the entries of a chunk
+    /// with slack.
     #[cold]
     fn grow(&mut self, right: usize, left: usize, most: usize) {
         let used = self.len();
@@ -88,8 +87,8 @@ impl Plain {
         let size = (need + need / 2).max(SMALLEST).min((most - HEADER).max(need));
         let entries = self.entries().bytes();
         let (start, buf) = match left > 0 {
-            true => (size - used, CountedRow::of_ends(size, &[], entries)),
-            false => (0, CountedRow::of_ends(size, entries, &[])),
+            true => (size - used, CountedRow::from_ends(size, &[], entries)),
+            false => (0, CountedRow::from_ends(size, entries, &[])),
         };
         *self = Plain { buf, start, end: start + used };
     }
@@ -99,33 +98,33 @@ impl Plain {
         self.buf.len() - self.len()
     }
 
-    /// Moves the entries into a buffer that has `slack` bytes behind them.
+    /// Moves the entries into a buffer with `slack` bytes after them.
     #[cold]
     fn fit(&mut self, slack: usize) {
-        let buf = CountedRow::of_ends(self.len() + slack, self.entries().bytes(), &[]);
+        let buf = CountedRow::from_ends(self.len() + slack, self.entries().bytes(), &[]);
         *self = Plain { start: 0, end: self.len(), buf };
     }
 
-    /// Gives most of the slack back when there is much of it; so much that less is copied than
-    /// twice what was taken away since the last time.
+    /// Frees most of the slack when there is much. It copies less than twice the bytes that were
+    /// removed since the last time.
     #[inline]
-    fn ease(&mut self) {
+    fn shrink(&mut self) {
         if self.slack() > self.len() / 4 * 3 + 2 * SMALLEST {
             self.fit(self.len() / 8);
         }
     }
 
-    /// [`Plain::ease`] after `count` entries, `bytes` long, were dropped at once: if that was much,
-    /// slack is given back as after a change that costs O(bytes).
+    /// Calls [`Plain::shrink`] after `count` entries of `bytes` bytes were removed at once. After a
+    /// large removal, frees slack as after a change that costs O(bytes).
     #[inline]
-    fn ease_after(&mut self, count: usize, bytes: usize) {
+    fn shrink_after(&mut self, count: usize, bytes: usize) {
         match count > 1 && bytes >= self.len() / 4 {
             true => self.tighten(),
-            false => self.ease(),
+            false => self.shrink(),
         }
     }
 
-    /// Gives slack back that is more than an eighth of the entries.
+    /// Frees slack that exceeds an eighth of the entries.
     fn tighten(&mut self) {
         if self.slack() > self.len() / 8 + SMALLEST / 4 {
             self.fit(0);
@@ -145,36 +144,36 @@ impl Chunk {
         Chunk::new(entries.bytes().into(), count)
     }
 
-    /// A chunk of the entries that `buf` consists of, with backward lengths.
+    /// A chunk of the entries in `buf`, which must have backward lengths.
     pub(super) fn new(buf: CountedRow<u8>, count: usize) -> Self {
         let plain = Plain { start: 0, end: buf.len(), buf };
         let count = u32::try_from(count).expect("no more entries than a record or a node holds");
         Chunk { body: Body::Plain(plain), count, alone: false, follows: false, gone: false }
     }
 
-    /// A chunk of one entry, `alone` or with room for others by the rules of the reference.
+    /// A chunk of one entry: `alone`, or with room for others by Valkey's rules.
     pub(super) fn of_one(entry: &Encoded<'_>, alone: bool) -> Self {
         let mut buf = CountedRow::zeros(entry.len::<TwoWay>());
         entry.write::<TwoWay>(&mut buf);
         Chunk { alone, ..Chunk::new(buf, 1) }
     }
 
-    /// Whether the one element has this chunk to itself.
+    /// Whether the chunk's one element never shares it.
     #[inline]
     pub(super) fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// The bytes of the entries; decompressed, O(bytes), when the chunk is pressed.
+    /// The bytes of the entries; decompressed, O(bytes), if the chunk is compressed.
     #[inline]
     pub(super) fn text(&self) -> Cow<'_, [u8]> {
         match &self.body {
             Body::Plain(plain) => Cow::Borrowed(plain.entries().bytes()),
-            Body::Pressed { block, len } => Cow::Owned(unpressed(block, *len)),
+            Body::Compressed { block, len } => Cow::Owned(decompressed(block, *len)),
         }
     }
 
-    /// Elements.
+    /// The number of elements.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count as usize
@@ -185,7 +184,7 @@ impl Chunk {
     pub(super) fn bytes(&self) -> usize {
         match &self.body {
             Body::Plain(plain) => plain.len(),
-            Body::Pressed { len, .. } => *len,
+            Body::Compressed { len, .. } => *len,
         }
     }
 
@@ -193,46 +192,46 @@ impl Chunk {
     pub(super) fn memory(&self) -> usize {
         match &self.body {
             Body::Plain(plain) => plain.buf.memory(),
-            Body::Pressed { block, .. } => block.memory(),
+            Body::Compressed { block, .. } => block.memory(),
         }
     }
 
-    /// The buffer, for a change.
+    /// The buffer, decompressed if necessary, for a change.
     #[inline]
     fn plain(&mut self) -> &mut Plain {
-        if let Body::Pressed { .. } = self.body {
-            self.unpress();
+        if let Body::Compressed { .. } = self.body {
+            self.decompress();
         }
         match &mut self.body {
             Body::Plain(plain) => plain,
-            Body::Pressed { .. } => unreachable!("it was decompressed"),
+            Body::Compressed { .. } => unreachable!("decompress leaves it plain"),
         }
     }
 
-    /// Compresses the entries if that is worth it.
-    pub(super) fn press(&mut self) {
+    /// Compresses the entries if that saves enough.
+    pub(super) fn compress(&mut self) {
         let Body::Plain(plain) = &self.body else { return };
         let entries = plain.entries();
         let len = entries.end();
-        if len < PRESS_MIN {
+        if len < COMPRESS_MIN {
             return;
         }
         let block = lz4_flex::block::compress(entries.bytes());
-        if block.len() + PRESS_WIN <= len {
-            self.body = Body::Pressed { block: block.into(), len };
+        if block.len() + COMPRESS_SAVING <= len {
+            self.body = Body::Compressed { block: block.into(), len };
         }
     }
 
-    /// Decompresses the entries if they are pressed.
-    pub(super) fn unpress(&mut self) {
-        if let Body::Pressed { block, len } = &self.body {
-            let plain = Plain { buf: unpressed(block, *len).into(), start: 0, end: *len };
+    /// Decompresses the entries if they are compressed.
+    pub(super) fn decompress(&mut self) {
+        if let Body::Compressed { block, len } = &self.body {
+            let plain = Plain { buf: decompressed(block, *len).into(), start: 0, end: *len };
             self.body = Body::Plain(plain);
         }
     }
 
-    pub(super) fn is_pressed(&self) -> bool {
-        matches!(self.body, Body::Pressed { .. })
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self.body, Body::Compressed { .. })
     }
 
     #[inline]
@@ -259,8 +258,8 @@ impl Chunk {
         self.count += 1;
     }
 
-    /// Gives the slack back: nothing will be pushed here for now.
-    pub(super) fn settle(&mut self) {
+    /// Frees all slack: no pushes are expected for now.
+    pub(super) fn drop_slack(&mut self) {
         if let Body::Plain(plain) = &mut self.body
             && plain.slack() > 0
         {
@@ -268,43 +267,43 @@ impl Chunk {
         }
     }
 
-    /// Gives slack back that is more than an eighth of the entries; for a chunk in which each
-    /// change costs O(bytes) anyhow.
+    /// Frees slack that exceeds an eighth of the entries, for a chunk in which each change costs
+    /// O(bytes) anyway.
     pub(super) fn tighten(&mut self) {
         if let Body::Plain(plain) = &mut self.body {
             plain.tighten();
         }
     }
 
-    /// Drops `count` entries, `bytes` long, from the left. Amortized O(1) for each byte unless
-    /// pressed.
+    /// Drops `count` entries of `bytes` bytes from the left. Amortized O(1) for each byte unless
+    /// compressed.
     #[inline]
     pub(super) fn drop_left(&mut self, count: usize, bytes: usize) {
         let plain = self.plain();
         plain.start += bytes;
-        plain.ease_after(count, bytes);
+        plain.shrink_after(count, bytes);
         self.count -= count as u32;
     }
 
-    /// Drops `count` entries, `bytes` long, from the right. Amortized O(1) for each byte unless
-    /// pressed.
+    /// Drops `count` entries of `bytes` bytes from the right. Amortized O(1) for each byte unless
+    /// compressed.
     #[inline]
     pub(super) fn drop_right(&mut self, count: usize, bytes: usize) {
         let plain = self.plain();
         plain.end -= bytes;
-        plain.ease_after(count, bytes);
+        plain.shrink_after(count, bytes);
         self.count -= count as u32;
     }
 
-    /// Puts `new` in the place of the `old` entries from the offset `at` on.
+    /// Replaces the `old` entries from the offset `at` on with `new`.
     pub(super) fn replace(&mut self, at: usize, old: usize, new: &[Encoded<'_>]) {
         let plain = self.plain();
         packed::replace(plain, at, old, new);
-        plain.ease();
+        plain.shrink();
         self.count = self.count + new.len() as u32 - old as u32;
     }
 
-    /// Removes the entries at these offsets, which are in descending order. O(bytes).
+    /// Removes the entries at these offsets, which must be in descending order. O(bytes).
     pub(super) fn remove(&mut self, hits: &[usize]) {
         let entries = self.plain().entries();
         let gone: usize = hits.iter().map(|at| entries.after(*at) - at).sum();
@@ -319,27 +318,27 @@ impl Chunk {
         self.count -= hits.len() as u32;
     }
 
-    /// Cuts the entries from the offset `at` on, `count` in number, off into another chunk, which
-    /// does not follow this one.
+    /// Moves the `count` entries from the offset `at` on to a new chunk, which does not follow this
+    /// one.
     pub(super) fn split_off(&mut self, at: usize, count: usize) -> Chunk {
         let right = Chunk::of(self.plain().entries().from(at), count);
         let plain = self.plain();
         plain.end = plain.start + at;
         self.count -= count as u32;
-        self.settle();
+        self.drop_slack();
         right
     }
 
     /// Appends the entries of `other`.
     pub(super) fn join(&mut self, other: &Chunk) {
         let (left, right) = (self.text(), other.text());
-        let entries = CountedRow::of_ends(left.len() + right.len(), &left, &right);
+        let entries = CountedRow::from_ends(left.len() + right.len(), &left, &right);
         let joined = Chunk::new(entries, self.count() + other.count());
         *self = Chunk { follows: self.follows, ..joined };
     }
 
-    /// The same entries as chunks that follow one another, of `most` bytes or a little more each,
-    /// and never more than twice that in a chunk of several entries; only the last one may be
+    /// Divides the entries into chunks that follow one another, of `most` bytes or slightly more
+    /// each. A chunk of several entries never has more than twice that; only the last one may be
     /// smaller. O(bytes).
     pub(super) fn divide(&self, most: usize) -> Vec<Chunk> {
         let text = self.text();
@@ -362,12 +361,12 @@ impl Chunk {
     }
 }
 
-/// What was compressed into `block`. The blocks are our own and never leave the process.
-fn unpressed(block: &[u8], len: usize) -> Vec<u8> {
+/// Decompresses `block`. Blocks are made here and never leave the process.
+fn decompressed(block: &[u8], len: usize) -> Vec<u8> {
     lz4_flex::block::decompress(block, len).expect("a block that was compressed here")
 }
 
-impl Room for Plain {
+impl EntryBuffer for Plain {
     type Form = TwoWay;
 
     fn entries(&self) -> Entries<'_, TwoWay> {
@@ -377,7 +376,7 @@ impl Room for Plain {
     fn splice(&mut self, at: usize, old: usize, new: usize) -> &mut [u8] {
         let len = self.len();
         if self.buf.len() - self.end < new.saturating_sub(old) {
-            let buf = CountedRow::of_ends(len + new - old, self.entries().bytes(), &[]);
+            let buf = CountedRow::from_ends(len + new - old, self.entries().bytes(), &[]);
             *self = Plain { buf, start: 0, end: len };
         }
         let from = self.start + at;

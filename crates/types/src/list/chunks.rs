@@ -1,23 +1,23 @@
-//! A long list: the row of its chunks.
+//! A long list, as a row of chunks.
 //!
-//! To the reference such a list is a row of *nodes*, and which elements share one decides when
-//! OBJECT ENCODING changes. A node grows without bound when longer texts take the places of short
-//! ones, and then every change in it would move all of it. So a node is one chunk or several that
-//! follow each other ([`Chunk::follows`]), the *parts* of the node, none of which has more than
-//! twice the bytes for which a node is full ([`Fill::most_bytes`]), unless it is one element.
+//! To Valkey such a list is a row of *nodes*, and the elements of each node determine when OBJECT
+//! ENCODING changes. A node grows without bound when longer texts replace short ones, and then
+//! every change would move all of it. So a node is one or several chunks that follow each other
+//! ([`Chunk::follows`]), the *parts* of the node. A part has at most twice the bytes of a full node
+//! ([`Fill::most_bytes`]), unless it is one element.
 //!
-//! Any two neighbours of one node have more bytes than that together, or they are made one chunk.
-//! So a node of several parts is full, whatever is asked: nothing is pushed to it or joined with
-//! it, and nearly all rules look at one chunk only.
+//! Any two neighbours in a node have more bytes than that together; otherwise they are joined. So a
+//! node of several parts is always full: nothing is pushed to it or joined with it, and nearly all
+//! rules need only look at one chunk.
 //!
-//! `docs/design/list-nodes.md` tells why.
+//! `docs/design/list-nodes.md` gives the reasons.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `row` | chunks in a row, of which a clone shares pages |
+//! | `row` | the chunks in a row, whose pages clones share |
 //! | `chunks` | the list's ends, positions |
-//! | `edit` | changes at a place: elements set and inserted, nodes cut and joined |
-//! | `shrink` | ranges and equal elements removed, what becomes of a list that is short again |
+//! | `edit` | changes at a position: set and insert elements, split and join nodes |
+//! | `shrink` | removes ranges and equal elements, converts a list that is short again |
 
 use super::End;
 use super::chunk::Chunk;
@@ -29,19 +29,19 @@ use crate::packed::{Encoded, Entries, TwoWay, Value};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// See the module's description. A clone shares all chunks but copies a page of them at either end:
-/// see [`Row`].
+/// See the module documentation. A clone shares all chunks but copies the page of them at either
+/// end: see [`Row`].
 #[derive(Clone, Debug)]
 pub struct Chunks {
     pub(super) row: Row,
     pub(super) len: usize,
     pub(super) fill: Fill,
-    /// `list-compress-depth`: how many chunks at either end are never pressed, while all others
-    /// are; 0: none is pressed. Like `fill`, as it was when the list became a long one.
+    /// `list-compress-depth`: chunks at either end that are never compressed, while all others are;
+    /// 0: none is. Like `fill`, as it was when the list became long.
     pub(super) depth: usize,
 }
 
-/// Where an element is: chunk, place in it, offset of its entry.
+/// The position of an element: chunk, index in it, offset of its entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub chunk: usize,
@@ -50,35 +50,35 @@ pub(super) struct Place {
 }
 
 impl Chunks {
-    /// The list of these packed entries, as its one node.
+    /// The list of these packed entries, as a single node.
     pub(super) fn of(entries: Entries<'_, TwoWay>, count: usize, limits: &Limits) -> Self {
         let (fill, depth) = (Fill::of(limits), limits.list_compress);
         let mut chunks = Chunks { row: Row::default(), len: count, fill, depth };
         if count > 0 {
             chunks.row.push_back(Chunk::of(entries, count));
-            let came = chunks.divide(0);
-            chunks.keep_depth(0..chunks.row.len(), came);
+            let added = chunks.divide(0);
+            chunks.update_compression(0..chunks.row.len(), added);
         }
         chunks
     }
 
-    /// What is to be freed and nothing else. O(chunks).
+    /// A list only for freeing these chunks. O(chunks).
     pub(super) fn of_waste(row: Row) -> Self {
         let len = row.iter().map(Chunk::count).sum();
         Chunks { row, len, fill: Fill::Whole, depth: 0 }
     }
 
-    /// Elements. O(1).
+    /// The number of elements. O(1).
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Of how many allocations it is made. O(1).
+    /// The number of allocations. O(1).
     pub fn pieces(&self) -> usize {
         2 + self.row.len()
     }
@@ -93,13 +93,13 @@ impl Chunks {
         self.row.iter().map(Chunk::text)
     }
 
-    /// How many chunks are passed on the way to the element at `index`, at most. O(1).
+    /// The most chunks passed on the way to the element at `index`. O(1).
     pub(super) fn distance(&self, index: usize) -> usize {
         index.min(self.len.saturating_sub(index)).min(self.row.len() / 2)
     }
 
-    /// Bytes of the entries of the chunks that have `n` elements from `index`, which must be below
-    /// the length, on. O(chunks).
+    /// Bytes of the entries of the chunks that hold `n` elements from `index` on, which must be
+    /// less than the length. O(chunks).
     pub(super) fn bytes_of(&self, index: usize, n: usize) -> usize {
         let (first, nth) = self.locate(index);
         let (mut bytes, mut left) = (0, nth + n);
@@ -113,29 +113,30 @@ impl Chunks {
         bytes
     }
 
-    /// Bytes of entries that are pressed, decompressed when every element is looked at. O(chunks)
-    /// if chunks are pressed at all, else O(1).
-    pub(super) fn pressed_bytes(&self) -> usize {
+    /// Bytes of compressed entries, which reading every element would decompress. O(chunks) if
+    /// chunks are compressed at all, else O(1).
+    pub(super) fn compressed_bytes(&self) -> usize {
         match self.depth {
             0 => 0,
-            _ => self.row.iter().filter(|c| c.is_pressed()).map(Chunk::bytes).sum(),
+            _ => self.row.iter().filter(|c| c.is_compressed()).map(Chunk::bytes).sum(),
         }
     }
 
-    /// Whether a node begins at the chunk `at`, or the row ends in front of it.
+    /// Whether a node begins at the chunk `at`, or the row ends before it.
     #[inline]
     pub(super) fn starts(&self, at: usize) -> bool {
         self.row.get(at).is_none_or(|chunk| !chunk.follows)
     }
 
-    /// Whether the node of the chunk at `at`, if there is one, takes a text of this length.
+    /// Whether there is a chunk at `at` and its node has room for a text of this length.
     #[inline]
     pub(super) fn takes(&self, at: usize, text: usize) -> bool {
         let Some(chunk) = self.row.get(at) else { return false };
         self.node_takes(chunk, !chunk.follows && self.starts(at + 1), text)
     }
 
-    /// The same, of a chunk of which it is known whether it is `one` node.
+    /// Whether the node of `chunk` has room for the text. `one` says whether it is a node on its
+    /// own.
     #[inline]
     fn node_takes(&self, chunk: &Chunk, one: bool, text: usize) -> bool {
         match self.fill {
@@ -146,17 +147,17 @@ impl Chunks {
         }
     }
 
-    /// Whether chunks are pressed where they should be and nowhere else.
+    /// Whether exactly the right chunks are compressed.
     #[cfg(test)]
-    pub(super) fn keeps_depth(&self) -> bool {
+    pub(super) fn has_right_compression(&self) -> bool {
         let inner = self.depth..self.row.len().saturating_sub(self.depth);
         self.row.iter().enumerate().all(|(at, chunk)| {
             let mut wanted = chunk.clone();
             match self.depth > 0 && inner.contains(&at) {
-                true => wanted.press(),
-                false => wanted.unpress(),
+                true => wanted.compress(),
+                false => wanted.decompress(),
             }
-            chunk.is_pressed() == wanted.is_pressed()
+            chunk.is_compressed() == wanted.is_compressed()
         })
     }
 
@@ -167,9 +168,9 @@ impl Chunks {
         let most = self.fill.most_bytes();
         self.len += 1;
         if !self.end_takes(end, text.len()) {
-            return self.push_beyond(end, &entry, text.len());
+            return self.push_new_node(end, &entry, text.len());
         }
-        let chunk = self.row.end_mut(end).expect("it takes the text");
+        let chunk = self.row.end_mut(end).expect("an end that takes the text");
         match end {
             End::Left => chunk.push_left(&entry, most),
             End::Right => chunk.push_right(&entry, most),
@@ -179,8 +180,8 @@ impl Chunks {
                 End::Left => 0,
                 End::Right => self.row.len() - 1,
             };
-            let came = self.divide(last);
-            self.keep_depth(0..0, came);
+            let added = self.divide(last);
+            self.update_compression(0..0, added);
         }
     }
 
@@ -194,14 +195,14 @@ impl Chunks {
         last.is_some_and(|chunk| self.node_takes(chunk, one && !chunk.follows, text))
     }
 
-    /// Adds an element in a node of its own.
+    /// Adds an element in a new node.
     #[cold]
-    fn push_beyond(&mut self, end: End, entry: &Encoded<'_>, len: usize) {
-        // The one that was the last becomes an inner one, unless it is the only one.
+    fn push_new_node(&mut self, end: End, entry: &Encoded<'_>, len: usize) {
+        // The previous end chunk becomes an inner one, unless it is the only chunk.
         if self.row.len() > 1
             && let Some(chunk) = self.row.end_mut(end)
         {
-            chunk.settle();
+            chunk.drop_slack();
         }
         let most = self.fill.most_bytes();
         let chunk = match self.fill.is_large(len) {
@@ -219,39 +220,39 @@ impl Chunks {
             End::Left => self.row.push_front(chunk),
             End::Right => self.row.push_back(chunk),
         }
-        self.keep_depth(0..0, 1);
+        self.update_compression(0..0, 1);
     }
 
-    /// Presses and decompresses chunks as `list-compress-depth` says, after so many chunks have
-    /// come, or any number has gone, at one place of the row, or those in `touched` were changed.
-    /// O(depth) beside what is pressed.
+    /// Compresses and decompresses chunks according to `list-compress-depth`. Call it after `added`
+    /// chunks were added, or any number removed, at one position of the row, or after those in
+    /// `touched` changed. O(depth), in addition to the compression itself.
     #[inline]
-    pub(super) fn keep_depth(&mut self, touched: Range<usize>, came: usize) {
+    pub(super) fn update_compression(&mut self, touched: Range<usize>, added: usize) {
         if self.depth > 0 {
-            self.press_inner(touched, came.max(1));
+            self.compress_inner(touched, added.max(1));
         }
     }
 
-    fn press_inner(&mut self, touched: Range<usize>, came: usize) {
+    fn compress_inner(&mut self, touched: Range<usize>, added: usize) {
         let (depth, end) = (self.depth, self.row.len());
-        let pressed = |(at, chunk): (usize, &Chunk)| chunk.is_pressed().then_some(at);
+        let compressed = |(at, chunk): (usize, &Chunk)| chunk.is_compressed().then_some(at);
         let outer: Vec<usize> = {
-            let left = self.row.iter().enumerate().take(depth).filter_map(pressed);
-            let right = self.row.iter().rev().enumerate().take(depth).filter_map(pressed);
+            let left = self.row.iter().enumerate().take(depth).filter_map(compressed);
+            let right = self.row.iter().rev().enumerate().take(depth).filter_map(compressed);
             left.chain(right.map(|at| end - 1 - at)).collect()
         };
-        outer.into_iter().for_each(|at| self.row[at].unpress());
+        outer.into_iter().for_each(|at| self.row[at].decompress());
         let inner = depth..end.saturating_sub(depth);
         let within = |range: Range<usize>| range.start.max(inner.start)..range.end.min(inner.end);
-        // Chunks that came at the ends have moved others away from them.
-        let left = within(inner.start..inner.start.saturating_add(came));
-        let right = within(inner.end.saturating_sub(came)..inner.end);
+        // Chunks added at the ends have moved others inwards.
+        let left = within(inner.start..inner.start.saturating_add(added));
+        let right = within(inner.end.saturating_sub(added)..inner.end);
         for at in left.chain(right).chain(within(touched)) {
-            self.row[at].press();
+            self.row[at].compress();
         }
     }
 
-    /// Takes up to `n` elements from one end, shown to `seen` in the order of their going.
+    /// Takes up to `n` elements from one end and passes each to `seen`, in that order.
     pub(super) fn pop(
         &mut self,
         end: End,
@@ -274,21 +275,21 @@ impl Chunks {
                 End::Left => chunk.drop_left(taken, bytes),
                 End::Right => chunk.drop_right(taken, bytes),
             }
-            self.knit_end(end);
+            self.rejoin_end(end);
         }
     }
 
-    /// Puts the row in order after chunks have gone from its ends.
+    /// Restores the row's invariants after chunks were removed from its ends.
     pub(super) fn after_cut(&mut self) {
         if let Some(first) = self.row.front_mut() {
             first.follows = false;
         }
-        self.row.ease();
-        self.keep_depth(0..0, 0);
+        self.row.shrink();
+        self.update_compression(0..0, 0);
     }
 
-    /// The chunk of the element at `index`, which must be below the length, and its place in the
-    /// chunk; looked for from the nearer end.
+    /// The chunk of the element at `index`, which must be less than the length, and its index in
+    /// the chunk. Searches from the nearer end.
     pub(super) fn locate(&self, index: usize) -> (usize, usize) {
         if index < self.len / 2 {
             let mut before = 0;
@@ -297,18 +298,18 @@ impl Chunks {
                 before += if here { 0 } else { chunk.count() };
                 here
             });
-            (found.expect("below the length"), index - before)
+            (found.expect("less than the length"), index - before)
         } else {
-            let mut behind = self.len;
+            let mut after = self.len;
             let found = self.row.iter().rev().position(|chunk| {
-                behind -= chunk.count();
-                index >= behind
+                after -= chunk.count();
+                index >= after
             });
-            (self.row.len() - 1 - found.expect("below the length"), index - behind)
+            (self.row.len() - 1 - found.expect("less than the length"), index - after)
         }
     }
 
-    /// Finds the element at `index`, which must be below the length.
+    /// Finds the element at `index`, which must be less than the length.
     pub(super) fn find(&self, index: usize) -> Place {
         let (chunk, nth) = self.locate(index);
         let chunk_of = &self.row[chunk];
@@ -316,7 +317,7 @@ impl Chunks {
         Place { chunk, nth, at }
     }
 
-    /// Shows the elements from `index` to the tail to `seen`, until it says `false`.
+    /// Passes the elements from `index` to the tail to `seen`, until it returns `false`.
     pub(super) fn each_from(&self, index: usize, seen: &mut impl FnMut(Value<'_>) -> bool) {
         if index >= self.len {
             return;
@@ -336,8 +337,8 @@ impl Chunks {
         }
     }
 
-    /// Shows the elements from the one `back` places before the tail to the head to `seen`, until
-    /// it says `false`.
+    /// Passes the elements from the one `back` positions before the tail to the head to `seen`,
+    /// until it returns `false`.
     pub(super) fn each_back_from(&self, back: usize, seen: &mut impl FnMut(Value<'_>) -> bool) {
         if back >= self.len {
             return;
@@ -358,7 +359,7 @@ impl Chunks {
     }
 }
 
-/// Shows `n` entries from one end; answers their length in bytes.
+/// Passes `n` entries from one end to `seen`. Returns their length in bytes.
 fn show(
     entries: Entries<'_, TwoWay>,
     end: End,

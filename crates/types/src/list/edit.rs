@@ -1,5 +1,5 @@
-//! Changes at a place of a long list: elements set and inserted; nodes cut and joined for them by
-//! the rules of the reference, and the parts of nodes kept to their size.
+//! Changes at a position of a long list: elements are set and inserted, nodes are split and joined
+//! by Valkey's rules, and the parts of nodes are kept within their size.
 
 use super::End;
 use super::chunk::Chunk;
@@ -10,7 +10,7 @@ use crate::packed::{Encoded, Entries, TwoWay};
 use std::ops::Range;
 
 impl Chunks {
-    /// Puts `text` in the place of the element at `place`.
+    /// Replaces the element at `place` with `text`.
     pub(super) fn set(&mut self, place: Place, text: &[u8], waste: &mut Waste) {
         let (at, before) = (place.chunk, self.row.len());
         let entry = Encoded::of(text);
@@ -29,48 +29,48 @@ impl Chunks {
                 self.keep_size(at);
             }
         }
-        self.keep_depth_around(at, before);
+        self.update_compression_around(at, before);
     }
 
-    /// Puts a large element in the place of one that shares a node with others: the node is cut
-    /// there, and the new element stands between the parts.
+    /// Replaces an element that shares a node with others by a large one: splits the node there and
+    /// puts the new element between the parts.
     fn set_large(&mut self, place: Place, entry: &Encoded<'_>) {
         let Place { chunk, nth, at } = place;
         let first = nth == 0 && self.starts(chunk);
-        let behind = Entries::<TwoWay>::new(&self.row[chunk].text()).after(at);
-        self.cut(chunk, nth + 1, behind);
+        let after = Entries::<TwoWay>::new(&self.row[chunk].text()).after(at);
+        self.cut(chunk, nth + 1, after);
         let new = Chunk::of_one(entry, true);
         let mut center = chunk + 1;
         if nth == 0 {
             self.row[chunk] = new;
             center = chunk;
         } else {
-            self.row[chunk].drop_right(1, behind - at);
+            self.row[chunk].drop_right(1, after - at);
             self.row[chunk].tighten();
             self.row.insert(center, new);
         }
-        self.knit(center + 1);
+        self.rejoin(center + 1);
         if center > 0 {
-            center = self.knit(center - 1) + 1;
+            center = self.rejoin(center - 1) + 1;
         }
-        // A node that consisted of the element alone is gone, and nothing is joined for it.
+        // Where a node consisted of the element alone, Valkey joins nothing.
         if !first {
             self.join_around(center);
         }
     }
 
-    /// Inserts `text` before or after the element at `place`. A node that is full hands over to
-    /// its neighbour at the edge, or is cut, and the parts are joined with what is beside them
-    /// where that fits.
+    /// Inserts `text` before or after the element at `place`. If the node is full, an insertion at
+    /// its edge goes to its neighbour; otherwise the node is split, and the parts are joined with
+    /// their neighbours where they fit.
     pub(super) fn insert(&mut self, place: Place, text: &[u8], after: bool) {
         let before = self.row.len();
         self.len += 1;
-        self.row[place.chunk].unpress();
+        self.row[place.chunk].decompress();
         self.insert_at(place, text, after);
-        self.keep_depth_around(place.chunk, before);
+        self.update_compression_around(place.chunk, before);
     }
 
-    /// As [`Chunks::insert`], but that the length stays for the caller to count.
+    /// Like [`Chunks::insert`], but leaves `len` for the caller to update.
     fn insert_at(&mut self, place: Place, text: &[u8], after: bool) {
         let Place { chunk, nth, at } = place;
         let (len, entry) = (text.len(), Encoded::of(text));
@@ -104,13 +104,13 @@ impl Chunks {
         }
     }
 
-    /// Inserts an entry where a node was just cut in front of the chunk `right`: `after` the
-    /// element that the cut is made for, or before it.
+    /// Inserts an entry where a node was just split before the chunk `right`: `after` the element
+    /// at which it was split, or before it.
     fn insert_between(&mut self, right: usize, entry: &Encoded<'_>, large: bool, after: bool) {
         if large {
             self.row.insert(right, Chunk::of_one(entry, true));
-            self.knit(right + 1);
-            self.knit(right - 1);
+            self.rejoin(right + 1);
+            self.rejoin(right - 1);
             return;
         }
         let (mut right, entry) = (right, std::slice::from_ref(entry));
@@ -122,19 +122,19 @@ impl Chunks {
             self.row[right - 1].replace(end, 0, entry);
             right += self.divide(right - 1);
         }
-        self.knit(right);
-        let left = self.knit(right - 1);
-        // Around the part that did not get the new element.
+        self.rejoin(right);
+        let left = self.rejoin(right - 1);
+        // Around the part that did not receive the new element.
         self.join_around(if after { left } else { left + 1 });
     }
 
-    /// Has a node end behind the first `count` entries of a chunk, `at` bytes long; answers the
-    /// chunk with which the next node begins, or what is behind the row.
+    /// Ends a node after the first `count` entries of a chunk, which have `at` bytes. Returns the
+    /// index of the first chunk of the next node, which may be the end of the row.
     fn cut(&mut self, chunk: usize, count: usize, at: usize) -> usize {
         let right = chunk + usize::from(count > 0);
-        let behind = self.row[chunk].count() - count;
-        if count > 0 && behind > 0 {
-            let cut_off = self.row[chunk].split_off(at, behind);
+        let after = self.row[chunk].count() - count;
+        if count > 0 && after > 0 {
+            let cut_off = self.row[chunk].split_off(at, after);
             self.row.insert(right, cut_off);
         }
         if let Some(first) = self.row.get_mut(right) {
@@ -143,7 +143,7 @@ impl Chunks {
         right
     }
 
-    /// The chunks of the node that the chunk at `at` is of. O(parts).
+    /// The chunks of the node to which the chunk at `at` belongs. O(parts).
     fn node(&self, at: usize) -> Range<usize> {
         let (mut start, mut end) = (at, at + 1);
         while !self.starts(start) {
@@ -155,8 +155,8 @@ impl Chunks {
         start..end
     }
 
-    /// Joins the neighbours of the node that the chunk at `center` is of, and it with them, where
-    /// that fits.
+    /// Joins the neighbours of the node to which the chunk at `center` belongs with each other and
+    /// with it, where they fit.
     fn join_around(&mut self, center: usize) {
         let Range { mut start, mut end } = self.node(center);
         if start >= 2 && self.join(start - 2) {
@@ -173,8 +173,8 @@ impl Chunks {
         }
     }
 
-    /// Joins the node at `left` with the next one, if they are a chunk each and fit into one;
-    /// whether they did.
+    /// Joins the node at `left` with the next one, if each is a single chunk and they fit into one.
+    /// Returns whether they did.
     fn join(&mut self, left: usize) -> bool {
         let (a, b) = (&self.row[left], &self.row[left + 1]);
         let parts = a.follows || b.follows || !self.starts(left + 2);
@@ -192,19 +192,19 @@ impl Chunks {
         }
     }
 
-    /// Has the chunk at `at`, which was changed, be one chunk with its neighbours in its node as
-    /// long as two have no more bytes than a node is full with; answers where it is then. Nothing
-    /// happens if it is the only one of its node, or behind the row.
+    /// Joins the chunk at `at`, which was changed, with its neighbours in its node as long as two
+    /// have no more bytes than a full node. Returns its new index. Does nothing if it is the only
+    /// chunk of its node or beyond the row.
     #[inline]
-    pub(super) fn knit(&mut self, at: usize) -> usize {
+    pub(super) fn rejoin(&mut self, at: usize) -> usize {
         match self.starts(at) && self.starts(at + 1) {
             true => at,
-            false => self.knit_parts(at),
+            false => self.rejoin_parts(at),
         }
     }
 
     #[cold]
-    fn knit_parts(&mut self, at: usize) -> usize {
+    fn rejoin_parts(&mut self, at: usize) -> usize {
         let (mut at, before) = (at, self.row.len());
         let most = self.fill.most_bytes();
         let fits = |a: &Chunk, b: &Chunk| a.bytes() + b.bytes() <= most;
@@ -216,27 +216,26 @@ impl Chunks {
             self.join_next(at);
         }
         if self.row.len() < before {
-            self.keep_depth(at..at + 1, 0);
+            self.update_compression(at..at + 1, 0);
         }
         at
     }
 
-    /// [`Chunks::knit`] for the chunk at one end of the row.
+    /// [`Chunks::rejoin`] for the chunk at one end of the row.
     #[inline]
-    pub(super) fn knit_end(&mut self, end: End) {
+    pub(super) fn rejoin_end(&mut self, end: End) {
         match end {
             End::Left if !self.starts(1) => {
-                self.knit_parts(0);
+                self.rejoin_parts(0);
             }
             End::Right if self.row.back().is_some_and(|last| last.follows) => {
-                self.knit_parts(self.row.len() - 1);
+                self.rejoin_parts(self.row.len() - 1);
             }
             End::Left | End::Right => {}
         }
     }
 
-    /// Divides a chunk that has become too large into parts; answers by how many chunks the row
-    /// has grown.
+    /// Divides a chunk that has become too large into parts. Returns how many chunks were added.
     #[inline]
     pub(super) fn divide(&mut self, at: usize) -> usize {
         let chunk = &self.row[at];
@@ -257,26 +256,26 @@ impl Chunks {
                 n => self.row.insert(at + n, part),
             }
         }
-        // The last one may be small, and so may what follows it.
-        self.knit(last);
+        // The last part may be small, and so may the chunk after it.
+        self.rejoin(last);
         self.row.len() - before
     }
 
-    /// Keeps a chunk whose entries were changed to its size: neither too large nor with too much
-    /// slack, and joined with its neighbours in its node if that is possible.
+    /// Restores the size of a chunk whose entries were changed: divides it if it is too large,
+    /// joins it with its neighbours in its node if possible, and frees excess slack.
     fn keep_size(&mut self, at: usize) {
         if self.divide(at) == 0 {
-            let at = self.knit(at);
+            let at = self.rejoin(at);
             if at > 0 && at + 1 < self.row.len() {
                 self.row[at].tighten();
             }
         }
     }
 
-    /// Has the chunks around the one at `at` be pressed as they should be after a change there,
-    /// when there were `before`: it is cut, and each part joined with two neighbours at most.
-    fn keep_depth_around(&mut self, at: usize, before: usize) {
-        let came = self.row.len().saturating_sub(before);
-        self.keep_depth(at.saturating_sub(3)..at + came + 4, came);
+    /// Compresses the right chunks after a change around the chunk at `at`, when the row had
+    /// `before` chunks: a change splits it and joins each part with two neighbours at most.
+    fn update_compression_around(&mut self, at: usize, before: usize) {
+        let added = self.row.len().saturating_sub(before);
+        self.update_compression(at.saturating_sub(3)..at + added + 4, added);
     }
 }

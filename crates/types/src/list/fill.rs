@@ -1,32 +1,32 @@
-//! How much the pieces of a list may hold: what `list-max-listpack-size` says.
+//! The capacity of nodes: the directive `list-max-listpack-size`.
 //!
-//! The reference has a list as one listpack or as a row of nodes, and OBJECT ENCODING tells which;
-//! so what fits where is decided here by its sizes, not by those of our memory.
+//! Valkey stores a list as one listpack or as a row of nodes, and OBJECT ENCODING shows which. So
+//! limits here use Valkey's sizes, not those of our memory.
 
 use crate::Limits;
 use crate::packed::{Entries, Form, TwoWay};
 
-/// What the reference counts for the frame of each of its nodes (bytes). Here there is none, but
-/// where a node is full must be the same, since OBJECT ENCODING depends on it.
+/// The bytes that Valkey counts for the frame of each node. Our nodes have no frame, but must be
+/// full at the same size, since OBJECT ENCODING depends on it.
 pub(super) const FRAME: usize = 7;
 
-/// What the reference adds to the length of an element to guess the length of its entry.
+/// The bytes that Valkey adds to the length of an element to estimate the length of its entry.
 const GUESS: usize = 8;
 
 /// The most bytes of a node whose limit is a number of elements.
 const SAFE_BYTES: usize = 8192;
 
-/// How much a node may hold.
+/// The capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     Bytes(usize),
     Elements(usize),
-    /// Everything: the list is one listpack to the reference, but too large for a record.
+    /// Unlimited: Valkey would store the list as one listpack, but it is too large for a record.
     Whole,
 }
 
 impl Fill {
-    /// What `list-max-listpack-size` says.
+    /// The capacity according to `list-max-listpack-size`.
     pub(super) fn of(limits: &Limits) -> Fill {
         match limits.list_size {
             0 => Fill::Elements(1),
@@ -35,7 +35,7 @@ impl Fill {
         }
     }
 
-    /// Whether entries of so many bytes, frame included, and so many elements are too much.
+    /// Whether this many bytes, including the frame, and this many elements exceed the capacity.
     #[inline]
     pub(super) fn exceeds(self, bytes: usize, elements: usize) -> bool {
         match self {
@@ -45,14 +45,14 @@ impl Fill {
         }
     }
 
-    /// Whether a node of so many bytes of entries and so many elements takes a text of this
-    /// length besides.
+    /// Whether a node with this many bytes of entries and elements has room for a text of this
+    /// length.
     #[inline]
     pub(super) fn takes(self, bytes: usize, elements: usize, text: usize) -> bool {
         !self.exceeds(bytes + FRAME + text + GUESS, elements + 1)
     }
 
-    /// Whether an element of this length is kept in a node of its own, which nothing joins.
+    /// Whether an element of this length gets a node of its own, which is never joined.
     #[inline]
     pub(super) fn is_large(self, text: usize) -> bool {
         match self {
@@ -61,8 +61,8 @@ impl Fill {
         }
     }
 
-    /// Whether a list of one node of this size, frame included, is a listpack again to the
-    /// reference.
+    /// Whether Valkey would convert a list with one node of this size, including the frame, to a
+    /// listpack.
     pub(super) fn fits_half(self, bytes: usize, elements: usize) -> bool {
         match self {
             Fill::Bytes(most) => bytes <= most / 2,
@@ -71,15 +71,15 @@ impl Fill {
         }
     }
 
-    /// Whether a listpack of so many bytes, frame included, goes back into its record: half of
-    /// what makes it leave, so that as many bytes come or go between two conversions as a
-    /// conversion copies.
+    /// Whether a listpack of this many bytes, including the frame, moves back into its record. The
+    /// limit is half of that for leaving it, so that between two conversions at least as many bytes
+    /// are added or removed as a conversion copies.
     pub(super) fn fits_record(self, bytes: usize) -> bool {
         bytes <= self.most_bytes() / 2
     }
 
-    /// The most bytes of entries for which slack is kept, and of which neighbours in one node
-    /// make one chunk.
+    /// The most bytes of entries for which slack is kept, and up to which neighbours in one node
+    /// are joined.
     #[inline]
     pub(super) fn most_bytes(self) -> usize {
         match self {
@@ -89,7 +89,7 @@ impl Fill {
     }
 }
 
-/// Bytes of a packed list as the reference counts them. O(1) with backward lengths, else O(n).
+/// Bytes of a packed list as Valkey counts them. O(1) with backward lengths, else O(n).
 pub(super) fn framed<F: Form>(entries: Entries<'_, F>) -> usize {
     let bytes = if F::BACKWARD { entries.end() } else { entries.len_in::<TwoWay>() };
     bytes + FRAME

@@ -1,8 +1,8 @@
-//! Making a list of what was saved: node by node, or element by element.
+//! Builds a list from saved data: node by node, or element by element.
 //!
-//! A list that was saved as nodes gets just these nodes, since OBJECT ENCODING depends on them; what
-//! is too large for a chunk is divided into the parts of a node. At the end a list of one node that
-//! is no larger than a listpack may be goes into its record.
+//! A list that was saved as nodes gets exactly these nodes, since OBJECT ENCODING depends on them.
+//! A node too large for a chunk is divided into parts. Finally, a list of one node that is not
+//! larger than a listpack may be moves into its record.
 
 use super::chunk::Chunk;
 use super::chunks::Chunks;
@@ -18,13 +18,13 @@ pub struct Load {
 }
 
 impl Load {
-    /// An empty one, whose nodes are as large as `limits` says where nothing else does.
+    /// An empty list. `limits` sets the size of nodes for elements that are pushed.
     #[must_use]
     pub fn new(limits: &Limits) -> Load {
         Load { chunks: Chunks::of(Entries::new(&[]), 0, limits) }
     }
 
-    /// Elements so far.
+    /// The number of elements so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.chunks.len()
@@ -35,12 +35,12 @@ impl Load {
         self.len() == 0
     }
 
-    /// Adds an element behind the others. Amortized O(length).
+    /// Appends an element. Amortized O(length).
     pub fn push(&mut self, text: &[u8]) {
         self.chunks.push(End::Right, text);
     }
 
-    /// Adds a node of these elements; none of no elements.
+    /// Adds a node of these elements, unless there are none.
     ///
     /// # Panics
     ///
@@ -52,7 +52,7 @@ impl Load {
         }
     }
 
-    /// Adds an element that has its node to itself, and keeps it so.
+    /// Adds an element alone in its node, which stays so.
     pub fn alone(&mut self, text: &[u8]) {
         self.add(Chunk::of_one(&Encoded::of(text), true), 1);
     }
@@ -60,16 +60,17 @@ impl Load {
     fn add(&mut self, chunk: Chunk, count: usize) {
         let chunks = &mut self.chunks;
         if let Some(last) = chunks.row.back_mut() {
-            last.settle();
+            last.drop_slack();
         }
         chunks.row.push_back(chunk);
         chunks.len += count;
-        let came = 1 + chunks.divide(chunks.row.len() - 1);
-        chunks.keep_depth(0..0, came);
+        let added = 1 + chunks.divide(chunks.row.len() - 1);
+        chunks.update_compression(0..0, added);
     }
 
-    /// The record of `key` with this list, which has elements; `expiry` in Unix milliseconds, `clock`
-    /// as [`Record::clock`]. With `settle` a list that is short enough for it becomes a listpack.
+    /// The record of `key` with this list, which must not be empty. `expiry` is in Unix
+    /// milliseconds; `clock` is as in [`Record::clock`]. With `settle`, a list that is short enough
+    /// becomes a listpack.
     #[must_use]
     pub fn finish(
         self,
@@ -96,7 +97,7 @@ impl Load {
                 return Record::from_bytes(key, expiry, kind as u8, clock, &payload);
             }
             if fits {
-                chunks.be_whole();
+                chunks.mark_whole();
             }
         }
         let payload = boxed::store(Box::new(chunks));

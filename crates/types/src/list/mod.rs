@@ -7,19 +7,19 @@
 //!                                       each: slack | entries | slack
 //! ```
 //!
-//! The last elements of a ListPacked are found from the first one on, so it has
-//! few of them; `write` says how few. Clients see `listpack` for both packed forms.
+//! Finding the last elements of a ListPacked needs a walk from the first one, so it holds few
+//! elements; `write` has the limits. Clients see `listpack` for both packed forms.
 //!
 //! To clients, a list is a `listpack` or a `quicklist`; see [`List::encoding_name`].
 //!
 //! A chunk holds as much as `list-max-listpack-size` allows, 8 KiB by default. Pushing and popping
-//! happen at the ends of the row, in chunks that keep some slack at their own ends, so that they
-//! cost O(1) and move nothing; an inner chunk has no slack, and `list-compress-depth` can have it
-//! compressed. Positions are found by the counts of
-//! the chunks, from the nearer end. After Redis's quicklist (Matt Stancliff, 2014), from which the
-//! rules come by which OBJECT ENCODING changes and chunks are split and joined.
+//! happen at the ends of the row. The chunks there keep slack at their own ends, so both cost O(1)
+//! and move nothing. An inner chunk has no slack, and `list-compress-depth` can compress it.
+//! Positions are found by the counts of the chunks, from the nearer end. Based on Redis's quicklist
+//! (Matt Stancliff, 2014), whose rules determine when OBJECT ENCODING changes and how nodes are
+//! split and joined.
 //!
-//! This file is about reading; [`write`](self::write) changes lists.
+//! This file reads lists; [`write`](self::write) changes them.
 
 mod chunk;
 mod chunks;
@@ -45,10 +45,10 @@ pub(crate) use nodes::pass;
 pub use waste::Waste;
 pub use write::{create, insert, make_room, pop, push, remove, rotate, set, trim};
 
-/// Bytes that are decompressed while one element is answered.
-const PRESSED_UNIT: usize = 64;
+/// Decompressed bytes that count as much work as replying with one element.
+const DECOMPRESSED_UNIT: usize = 64;
 
-/// Bytes that are copied into a reply while one element of few bytes is answered.
+/// Bytes copied into a reply that count as much work as replying with one short element.
 const COPIED_UNIT: usize = 1024;
 
 /// One end of a list.
@@ -60,7 +60,7 @@ pub enum End {
     Right,
 }
 
-/// A list, to be read.
+/// A borrowed list.
 #[derive(Clone, Copy, Debug)]
 pub enum List<'a> {
     Packed { entries: Entries<'a, OneWay>, count: usize },
@@ -90,7 +90,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// How many elements. O(1).
+    /// The number of elements. O(1).
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -99,13 +99,13 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether there are none; a stored list always has some.
+    /// Whether there are no elements; a stored list always has some.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// What OBJECT ENCODING answers. The reference has a list that has become short by a limit of
-    /// elements as a listpack, of however many bytes.
+    /// The encoding that OBJECT ENCODING reports. In Valkey, a list that became short by a limit of
+    /// elements is a listpack, whatever its bytes.
     pub fn encoding_name(self) -> &'static str {
         match self {
             List::Packed { .. } | List::TwoWay { .. } => "listpack",
@@ -114,19 +114,21 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The work of looking at `n` elements from an end on, in elements that are answered: to look
-    /// at one costs a tenth of that, to come to a chunk as much, and to decompress one more.
-    /// O(1), or O(chunks) if chunks are compressed.
+    /// The work of examining `n` elements from an end, in replied elements: examining one element
+    /// or reaching a chunk costs a tenth of a unit, and decompression costs more. O(1), or
+    /// O(chunks) if chunks are compressed.
     pub fn search_work(self, n: usize) -> usize {
         let n = n.min(self.len());
         let chunks = match self {
             List::Packed { .. } | List::TwoWay { .. } => 0,
-            List::Chunks(chunks) => n.min(chunks.row.len()) + chunks.pressed_bytes() / PRESSED_UNIT,
+            List::Chunks(chunks) => {
+                n.min(chunks.row.len()) + chunks.compressed_bytes() / DECOMPRESSED_UNIT
+            }
         };
         n / 10 + chunks
     }
 
-    /// The work of finding the element at `index`, as [`List::search_work`]. O(1).
+    /// The work of finding the element at `index`, in the units of [`List::search_work`]. O(1).
     pub fn distance_work(self, index: usize) -> usize {
         match self {
             List::Packed { .. } | List::TwoWay { .. } => 0,
@@ -134,8 +136,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The work of answering `n` elements from `index`, which must be below the length, on, as
-    /// [`List::search_work`]: their number and their bytes. O(chunks).
+    /// The work of replying with `n` elements from `index` on, which must be less than the length,
+    /// in the units of [`List::search_work`]: their number and their bytes. O(chunks).
     pub fn range_work(self, index: usize, n: usize) -> usize {
         match self {
             List::Packed { .. } | List::TwoWay { .. } => n,
@@ -143,8 +145,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// What `show` makes of the element at `index`, if there is one. O(1) at the ends, O(chunks +
-    /// elements of a chunk) within.
+    /// Applies `show` to the element at `index`, if there is one. O(1) at the ends, O(chunks +
+    /// elements of a chunk) in between.
     pub fn get<T>(self, index: usize, show: impl FnOnce(Value<'_>) -> T) -> Option<T> {
         let (mut show, mut shown) = (Some(show), None);
         self.each_from(index, |value| {
@@ -154,46 +156,46 @@ impl<'a> List<'a> {
         shown
     }
 
-    /// Shows the elements from `index` to the tail to `seen`, until it says `false`.
+    /// Passes the elements from `index` to the tail to `seen`, until it returns `false`.
     #[inline]
     pub fn each_from(self, index: usize, mut seen: impl FnMut(Value<'_>) -> bool) {
         match self {
             List::Packed { entries, count } => {
-                behind(entries, count, index).iter().all(|(_, value)| seen(value));
+                skip_first(entries, count, index).iter().all(|(_, value)| seen(value));
             }
             List::TwoWay { entries, count } => {
-                behind(entries, count, index).iter().all(|(_, value)| seen(value));
+                skip_first(entries, count, index).iter().all(|(_, value)| seen(value));
             }
             List::Chunks(chunks) => chunks.each_from(index, &mut seen),
         }
     }
 
-    /// Shows the elements from the one `back` places before the tail (0: the last) to the head to
-    /// `seen`, until it says `false`.
+    /// Passes the elements from the one `back` positions before the tail (0: the last) to the head
+    /// to `seen`, until it returns `false`.
     pub fn each_back_from(self, back: usize, mut seen: impl FnMut(Value<'_>) -> bool) {
         match self {
             List::Packed { entries, count } => {
-                in_front(entries, count, back).back().all(|(_, value)| seen(value));
+                skip_last(entries, count, back).back().all(|(_, value)| seen(value));
             }
             List::TwoWay { entries, count } => {
-                in_front(entries, count, back).back().all(|(_, value)| seen(value));
+                skip_last(entries, count, back).back().all(|(_, value)| seen(value));
             }
             List::Chunks(chunks) => chunks.each_back_from(back, &mut seen),
         }
     }
 }
 
-/// The entries from the `n`-th of `count` on; none if there are not so many.
-fn behind<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
+/// The entries from the `n`-th of `count` on; empty if there are fewer.
+fn skip_first<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
     entries.from(entries.offset_of(count, n.min(count)))
 }
 
-/// The entries without the last `n` of `count`; none if there are not so many.
-fn in_front<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
+/// The entries without the last `n` of `count`; empty if there are fewer.
+fn skip_last<F: Form>(entries: Entries<'_, F>, count: usize, n: usize) -> Entries<'_, F> {
     entries.until(entries.offset_of(count, count.saturating_sub(n)))
 }
 
-/// Elements of the list of `record`, 0 if it is none. O(1).
+/// The number of elements of the list of `record`; 0 if it is not a list. O(1).
 pub fn len(record: &Record) -> usize {
     List::of(record).map_or(0, List::len)
 }
@@ -203,7 +205,7 @@ pub fn encoding_name(record: &Record) -> &'static str {
     List::of(record).map_or(Kind::of(record.kind()).encoding_name(), List::encoding_name)
 }
 
-/// See [`crate::value::memory`]. Exact whatever `samples` says: O(chunks).
+/// See [`crate::value::memory`]. Always exact: O(chunks).
 pub fn memory(record: &Record, _samples: usize) -> usize {
     let outside = match List::of(record) {
         Some(List::Chunks(chunks)) => chunks.memory(),

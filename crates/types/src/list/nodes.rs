@@ -1,4 +1,4 @@
-//! A list as the nodes that it is saved in.
+//! A list as the nodes that a snapshot saves.
 
 use super::chunk::Chunk;
 use super::{List, write};
@@ -9,14 +9,14 @@ use std::ops::ControlFlow;
 /// A node, or a part of a large one.
 #[derive(Clone, Copy, Debug)]
 pub enum Node<'a> {
-    /// An element that has its node to itself.
+    /// An element that never shares its node.
     Alone(Value<'a>),
-    /// Several, or one that others may join.
+    /// Several elements, or one that others may join.
     Packed { entries: Entries<'a, TwoWay>, count: usize },
 }
 
 impl List<'_> {
-    /// How many nodes [`List::try_each_node`] shows. O(1).
+    /// The number of nodes that [`List::try_each_node`] passes. O(1).
     #[must_use]
     pub fn nodes(self) -> usize {
         match self {
@@ -25,8 +25,8 @@ impl List<'_> {
         }
     }
 
-    /// Shows the nodes from the head to the tail until `seen` breaks. O(bytes); the memory of one
-    /// node beside the list.
+    /// Passes the nodes from the head to the tail to `seen` until it breaks. O(bytes). Uses extra
+    /// memory for one node.
     pub fn try_each_node<B>(
         self,
         mut seen: impl FnMut(Node<'_>) -> ControlFlow<B>,
@@ -51,8 +51,8 @@ fn show<B>(chunk: &Chunk, seen: &mut impl FnMut(Node<'_>) -> ControlFlow<B>) -> 
     }
 }
 
-/// As [`List::try_each_node`] for the list of `record`. Lets go of what was shown, node by node, if
-/// the list is a long one: it is empty behind it.
+/// Like [`List::try_each_node`] for the list of `record`. A long list is left empty, and each node
+/// is released once it is passed.
 pub(crate) fn pass<B>(
     record: &mut Record,
     mut seen: impl FnMut(Node<'_>) -> ControlFlow<B>,

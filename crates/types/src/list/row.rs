@@ -1,4 +1,4 @@
-//! The chunks of a long list in a row: its two ends, and pages between them.
+//! The chunks of a long list in a row: two ends, and pages between them.
 //!
 //! ```text
 //!  front           pages                              back
@@ -6,43 +6,43 @@
 //!                    counted, as the chunks' entries
 //! ```
 //!
-//! Elements come and go at the ends, whose chunks are at hand. A row with few chunks consists of its
-//! front alone. When an end has too many, those farthest from the end go into a page; when it has
-//! none, it takes a page over. Pages are counted: a clone of the row copies the ends and the list of
-//! pages, and shares each page until one side changes something in it.
+//! Elements are added and removed at the ends, whose chunks are directly accessible. A row of few
+//! chunks is only a front. An end with too many chunks moves the innermost ones into a page; an
+//! empty end takes over a page. Pages are reference-counted: a clone of the row copies the ends and
+//! the list of pages, and shares each page until one side changes a chunk in it.
 
 use super::End;
 use super::chunk::Chunk;
 use crate::counted::CountedRow;
 use std::collections::VecDeque;
 
-/// Chunks of a page, about: never more than twice as many.
+/// The approximate number of chunks of a page; never more than twice that.
 const PAGE: usize = if cfg!(test) { 4 } else { 128 };
 
-/// The most chunks of an end; of a row without pages one page more.
+/// The most chunks of an end. A row without pages may have this many, too.
 const END_MOST: usize = 2 * PAGE;
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
-    /// Only empty when there is no chunk at all.
+    /// Empty only if there is no chunk at all.
     front: VecDeque<Chunk>,
     rest: Option<Box<Rest>>,
 }
 
-/// What a row of many chunks has behind its front.
+/// The chunks of a long row after its front.
 #[derive(Clone, Debug, Default)]
 struct Rest {
-    /// None is empty.
+    /// No page is empty.
     pages: VecDeque<CountedRow<Chunk>>,
-    /// Chunks in pages.
+    /// The number of chunks in pages.
     paged: usize,
     /// Not empty.
     back: VecDeque<Chunk>,
 }
 
 impl Rest {
-    /// The page of the `at`-th chunk behind the front, which is in one, and its place there.
+    /// The page of the `at`-th chunk after the front, which must be in a page, and its index there.
     /// O(pages).
     fn page(&self, mut at: usize) -> (usize, usize) {
         for (page, chunks) in self.pages.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Rest {
             }
             at -= chunks.len();
         }
-        unreachable!("the pages have as many chunks as is noted")
+        unreachable!("paged counts the chunks of all pages")
     }
 
     fn get(&self, at: usize) -> Option<&Chunk> {
@@ -70,16 +70,16 @@ impl Rest {
         Some(&mut self.pages[page][at])
     }
 
-    /// Changes a page as a vector; the page goes when nothing is left in it, is divided when it has
-    /// become too long, and joined with the next one when both are short.
+    /// Changes a page as a vector. Removes an empty page, divides a page that is too long, and
+    /// joins two short neighbours.
     fn edit<T>(&mut self, page: usize, change: impl FnOnce(&mut Vec<Chunk>) -> T) -> T {
         let mut chunks = std::mem::take(&mut self.pages[page]).into_vec();
         self.paged -= chunks.len();
         let answer = change(&mut chunks);
         self.paged += chunks.len();
         if chunks.len() > 2 * PAGE {
-            let behind = chunks.split_off(PAGE);
-            self.pages.insert(page + 1, behind.into());
+            let after = chunks.split_off(PAGE);
+            self.pages.insert(page + 1, after.into());
         } else if chunks.len() < PAGE / 2
             && self.pages.get(page + 1).is_some_and(|next| next.len() <= PAGE / 2)
         {
@@ -92,7 +92,7 @@ impl Rest {
         answer
     }
 
-    /// Makes a page of chunks that come behind all others in pages.
+    /// Appends a page of these chunks to the pages.
     fn add_page(&mut self, chunks: VecDeque<Chunk>) {
         if !chunks.is_empty() {
             self.paged += chunks.len();
@@ -106,7 +106,7 @@ impl Rest {
 }
 
 impl Row {
-    /// How many chunks. O(1).
+    /// The number of chunks. O(1).
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.front.len() + self.rest.as_ref().map_or(0, |rest| rest.paged + rest.back.len())
@@ -117,7 +117,7 @@ impl Row {
         self.front.is_empty()
     }
 
-    /// The chunk at `at`. O(1) at the ends, as all below; O(pages) between them.
+    /// The chunk at `at`. O(1) at the ends, O(pages) between them; so for all below.
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<&Chunk> {
         match &self.rest {
@@ -194,7 +194,7 @@ impl Row {
         popped
     }
 
-    /// Puts a chunk in front of the one at `at`, or behind all.
+    /// Inserts a chunk before the one at `at`, or at the end.
     pub(super) fn insert(&mut self, at: usize, chunk: Chunk) {
         match (at.checked_sub(self.front.len()), &mut self.rest) {
             (Some(at), Some(rest)) if at >= rest.paged => rest.back.insert(at - rest.paged, chunk),
@@ -207,7 +207,7 @@ impl Row {
         self.spill();
     }
 
-    /// Takes the chunk at `at` out.
+    /// Removes the chunk at `at`.
     pub(super) fn remove(&mut self, at: usize) -> Option<Chunk> {
         let removed = match (at.checked_sub(self.front.len()), &mut self.rest) {
             (Some(at), Some(rest)) if at >= rest.paged => rest.back.remove(at - rest.paged),
@@ -226,7 +226,7 @@ impl Row {
         self.front.iter().chain(self.rest.iter().flat_map(|rest| rest.chunks()))
     }
 
-    /// All chunks in order, to be kept elsewhere.
+    /// All chunks in order, by value.
     pub(super) fn into_chunks(self) -> impl Iterator<Item = Chunk> {
         let (pages, back) = match self.rest {
             Some(rest) => (rest.pages, rest.back),
@@ -236,9 +236,9 @@ impl Row {
         self.front.into_iter().chain(paged).chain(back)
     }
 
-    /// Shows the chunks from one end on to `look`, and each for which that finds something to
-    /// `change` with it, until that says `false`. Pages in which nothing is found stay shared.
-    pub(super) fn change_some<T>(
+    /// Passes the chunks from one end on to `look`, and each for which it returns `Some` to
+    /// `change`, until that returns `false`. Pages without such a chunk stay shared.
+    pub(super) fn change_matching<T>(
         &mut self,
         end: End,
         mut look: impl FnMut(&Chunk) -> Option<T>,
@@ -268,7 +268,7 @@ impl Row {
         }
     }
 
-    /// Takes the chunks from `at` on out. O(pages + chunks of a page).
+    /// Removes and returns the chunks from `at` on. O(pages + chunks of a page).
     pub(super) fn split_off(&mut self, at: usize) -> Row {
         let mut right = Row::default();
         match (at.checked_sub(self.front.len()), &mut self.rest) {
@@ -300,7 +300,7 @@ impl Row {
         right
     }
 
-    /// Puts the chunks of another row behind these. O(pages + chunks of the ends).
+    /// Appends the chunks of another row. O(pages + chunks of the ends).
     pub(super) fn append(&mut self, other: Row) {
         if self.is_empty() {
             *self = other;
@@ -318,7 +318,7 @@ impl Row {
         self.fill_ends();
     }
 
-    /// Has the ends give a page to the middle when they have too many chunks.
+    /// Moves chunks of an end with too many of them into a page.
     #[inline]
     fn spill(&mut self) {
         let back = self.rest.as_ref().map_or(0, |rest| rest.back.len());
@@ -346,7 +346,7 @@ impl Row {
         }
     }
 
-    /// Has an end without chunks take a page over.
+    /// Moves a page into an empty end.
     #[inline]
     fn fill_ends(&mut self) {
         if let Some(rest) = &self.rest
@@ -372,29 +372,29 @@ impl Row {
             rest.back = page.into_vec().into();
         }
         if self.front.is_empty() || rest.back.is_empty() {
-            // And there are no pages.
+            // There are no pages left.
             self.front.append(&mut rest.back);
             self.rest = None;
         }
     }
 
-    /// Gives back memory of the ends, and of the list of pages, that is used by less than a quarter.
-    pub(super) fn ease(&mut self) {
-        ease(&mut self.front);
+    /// Frees memory of the ends, and of the list of pages, if less than a quarter of it is used.
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.front);
         if let Some(rest) = &mut self.rest {
-            ease(&mut rest.back);
-            ease(&mut rest.pages);
+            shrink(&mut rest.back);
+            shrink(&mut rest.pages);
         }
     }
 
-    /// Gives back all memory that is not used, if the row is a short one.
+    /// Frees all unused memory if the row is short.
     pub(super) fn fit(&mut self, short: usize) {
         if self.front.capacity() <= short {
             self.front.shrink_to_fit();
         }
     }
 
-    /// Bytes of memory, without what the chunks own. O(pages).
+    /// Bytes of memory, without the memory that chunks own. O(pages).
     pub(super) fn memory(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| {
             let list = rest.pages.capacity() * size_of::<CountedRow<Chunk>>();
@@ -405,7 +405,7 @@ impl Row {
     }
 }
 
-fn ease<T>(row: &mut VecDeque<T>) {
+fn shrink<T>(row: &mut VecDeque<T>) {
     if row.capacity() > 4 * row.len() + 16 {
         row.shrink_to(2 * row.len());
     }
@@ -445,20 +445,20 @@ impl std::ops::Index<usize> for Row {
 
     #[inline]
     fn index(&self, at: usize) -> &Chunk {
-        self.get(at).expect("a place in the row")
+        self.get(at).expect("an index in the row")
     }
 }
 
 impl std::ops::IndexMut<usize> for Row {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Chunk {
-        self.get_mut(at).expect("a place in the row")
+        self.get_mut(at).expect("an index in the row")
     }
 }
 
 #[cfg(test)]
 impl Row {
-    /// Panics unless everything is as the module says.
+    /// Panics unless the invariants of the module documentation hold.
     pub(super) fn check(&self) {
         let Some(rest) = &self.rest else { return };
         assert!(!self.front.is_empty() && self.front.len() <= END_MOST);

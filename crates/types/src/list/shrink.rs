@@ -1,5 +1,5 @@
-//! Much taken out of a long list at once: ranges, equal elements; and what becomes of a list that
-//! is short again.
+//! Removes many elements of a long list at once: ranges and equal elements. Converts a list that is
+//! short again.
 
 use super::End;
 use super::chunks::Chunks;
@@ -11,23 +11,23 @@ use crate::packed::{COUNT_MAX, Encoded, Entries, Form, TwoWay};
 use std::borrow::Cow;
 use std::cell::Cell;
 
-/// A row for so many chunks is brought to its length whenever its list is trimmed.
+/// A row with capacity for at most this many chunks is shrunk to its length by each trim.
 const SHORT_ROW: usize = 8;
 
-/// What a list that was made shorter is to the reference.
+/// The encoding that Valkey would use for a list after a removal.
 #[derive(Debug)]
 pub(super) enum Size<'a> {
     /// A row of nodes, as before.
     Long,
     /// A listpack that is too large for a record.
     Whole,
-    /// A listpack, of these entries and so many elements.
+    /// A listpack of these entries and this many elements.
     Small(Cow<'a, [u8]>, usize),
 }
 
 impl Chunks {
-    /// Keeps `count` elements, at least one, from `start` on. O(chunks) to find them, beside the
-    /// elements of the outermost chunks that are kept.
+    /// Keeps `count` elements, at least one, from `start` on. O(chunks + elements of the outermost
+    /// remaining chunks).
     pub(super) fn trim(&mut self, start: usize, count: usize, waste: &mut Waste) {
         let (first, skip) = self.locate(start);
         let (last, nth) = self.locate(start + count - 1);
@@ -42,7 +42,7 @@ impl Chunks {
         self.row.fit(SHORT_ROW);
     }
 
-    /// Drops `n` elements of the chunk at one end, which has more.
+    /// Drops `n` elements of the chunk at one end, which must have more.
     fn shorten(&mut self, end: End, n: usize) {
         let Some(chunk) = self.row.end_mut(end).filter(|_| n > 0) else { return };
         let kept = match end {
@@ -59,11 +59,11 @@ impl Chunks {
             End::Left => chunk.drop_left(n, gone),
             End::Right => chunk.drop_right(n, gone),
         }
-        self.knit_end(end);
+        self.rejoin_end(end);
     }
 
-    /// Removes up to `most` elements that equal `text`, from one end on; answers how many. O(n),
-    /// and each chunk is moved once at most.
+    /// Removes up to `most` elements that equal `text`, starting at one end. Returns how many.
+    /// O(n); each chunk is moved once at most.
     pub(super) fn remove(
         &mut self,
         end: End,
@@ -74,7 +74,7 @@ impl Chunks {
         let wanted = Encoded::of(text);
         let removed = Cell::new(0);
         let mut gone = false;
-        self.row.change_some(
+        self.row.change_matching(
             end,
             |chunk| {
                 let text = chunk.text();
@@ -94,25 +94,25 @@ impl Chunks {
         let removed = removed.get();
         if removed > 0 {
             self.len -= removed;
-            self.close_ranks(gone, waste);
+            self.remove_gone(gone, waste);
         }
         removed
     }
 
-    /// Takes chunks that are gone, if any are, out of the row, and knits the nodes, in one pass.
-    fn close_ranks(&mut self, gone: bool, waste: &mut Waste) {
+    /// Removes chunks marked as gone, if any, and joins the parts of nodes, in one pass.
+    fn remove_gone(&mut self, gone: bool, waste: &mut Waste) {
         if gone || self.row.iter().any(|chunk| chunk.follows) {
             let most = self.fill.most_bytes();
             let mut row = Row::default();
-            // Whether the first part of a node has gone.
-            let mut headless = false;
+            // Whether the first part of the current node was removed.
+            let mut lost_first = false;
             for mut chunk in std::mem::take(&mut self.row).into_chunks() {
                 if chunk.gone {
-                    headless |= !chunk.follows;
+                    lost_first |= !chunk.follows;
                     waste.add(chunk);
                     continue;
                 }
-                chunk.follows &= !std::mem::take(&mut headless);
+                chunk.follows &= !std::mem::take(&mut lost_first);
                 match row.back_mut() {
                     Some(last) if chunk.follows && last.bytes() + chunk.bytes() <= most => {
                         last.join(&chunk);
@@ -123,10 +123,10 @@ impl Chunks {
             self.row = row;
         }
         self.after_cut();
-        self.keep_depth(0..self.row.len(), 0);
+        self.update_compression(0..self.row.len(), 0);
     }
 
-    /// What the list is to the reference, now that something was taken away. As a rule O(1).
+    /// The encoding that Valkey would use after the removal. Usually O(1).
     #[inline]
     pub(super) fn size(&self, limits: &Limits) -> Size<'_> {
         match self.row.get(1).is_some_and(|second| !second.follows) {
@@ -135,7 +135,7 @@ impl Chunks {
         }
     }
 
-    /// [`Chunks::size`] of a list that may be one node.
+    /// Like [`Chunks::size`], for a list that may be one node.
     #[cold]
     fn size_of_node(&self, limits: &Limits) -> Size<'_> {
         if self.len == 0 {
@@ -165,8 +165,8 @@ impl Chunks {
         Size::Small(entries, self.len)
     }
 
-    /// Bytes of entries, frame included; any number above `most` when there are more. O(chunks)
-    /// up to there.
+    /// Bytes of entries, including the frame; any number greater than `most` when there are more.
+    /// O(chunks) up to that point.
     fn framed_up_to(&self, most: usize) -> usize {
         let mut bytes = FRAME;
         for chunk in self.row.iter() {
@@ -178,13 +178,13 @@ impl Chunks {
         bytes
     }
 
-    /// Has the list be one listpack to the reference, whatever is pushed.
-    pub(super) fn be_whole(&mut self) {
+    /// Marks the list as one listpack in Valkey's view, whatever is pushed.
+    pub(super) fn mark_whole(&mut self) {
         self.change_fill(Fill::Whole);
     }
 
-    /// Sets the fill, and the sizes of all parts by it. O(1) unless the bytes of a full node are
-    /// others: after CONFIG SET.
+    /// Sets the fill and adjusts the sizes of all parts. O(1) unless the bytes of a full node
+    /// change, after CONFIG SET.
     fn change_fill(&mut self, fill: Fill) {
         let most = self.fill.most_bytes();
         self.fill = fill;
@@ -193,14 +193,14 @@ impl Chunks {
         }
         let mut at = 0;
         while at < self.row.len() {
-            at = self.knit(at);
+            at = self.rejoin(at);
             at += 1 + self.divide(at);
         }
-        self.keep_depth(0..self.row.len(), 0);
+        self.update_compression(0..self.row.len(), 0);
     }
 
-    /// Has a list that was a listpack be a row of nodes, of which it is the first, when so many
-    /// bytes and elements more are too much for a listpack.
+    /// Turns a list that is a listpack in Valkey's view into a row of nodes, starting with itself,
+    /// if `bytes` and `elements` more would exceed a listpack.
     pub(super) fn before_growth(&mut self, bytes: usize, elements: usize, limits: &Limits) {
         let fill = Fill::of(limits);
         let framed = self.framed_up_to(fill.most_bytes()) + bytes;
@@ -210,21 +210,20 @@ impl Chunks {
         self.change_fill(fill);
         if self.depth != limits.list_compress {
             self.depth = limits.list_compress;
-            self.row.change_some(
+            self.row.change_matching(
                 End::Left,
-                |chunk| chunk.is_pressed().then_some(()),
+                |chunk| chunk.is_compressed().then_some(()),
                 |chunk, ()| {
-                    chunk.unpress();
+                    chunk.decompress();
                     true
                 },
             );
-            self.keep_depth(0..self.row.len(), 0);
+            self.update_compression(0..self.row.len(), 0);
         }
     }
 }
 
-/// Offsets of up to `most` entries that equal `wanted`, looked for from one end; in descending
-/// order.
+/// Offsets of up to `most` entries that equal `wanted`, searched from one end, in descending order.
 pub(super) fn hits<F: Form>(
     entries: Entries<'_, F>,
     wanted: &Encoded<'_>,

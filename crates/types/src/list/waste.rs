@@ -1,21 +1,21 @@
-//! What a change took out of a list and is not freed yet.
+//! Memory that a change removed from a list and that is not freed yet.
 //!
-//! A change of a list happens under the lock of its shard. The memory of a chunk or two is given
-//! back there; more than that, or a large element, is kept for whoever holds the lock to free
-//! after it, as the record of a list: nothing else knows how to free chunks.
+//! A change of a list runs under the lock of its shard. It frees one or a few small chunks there.
+//! More chunks, or a large element, are kept for the lock holder to free after unlock, as the
+//! record of a list, since only records can be freed elsewhere.
 
 use super::chunk::Chunk;
 use super::chunks::Chunks;
 use super::row::Row;
 use crate::{Kind, Record, boxed};
 
-/// A chunk of this many bytes is kept.
+/// A chunk of this many bytes is never freed at once.
 const LARGE: usize = 16 * 1024;
 
-/// So many smaller chunks are freed at once.
+/// The number of smaller chunks that are freed at once.
 const FEW: usize = 8;
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Waste {
     row: Row,
@@ -23,7 +23,7 @@ pub struct Waste {
 }
 
 impl Waste {
-    /// Takes a chunk that its list has no more use for.
+    /// Takes a chunk that its list no longer needs.
     #[inline]
     pub(super) fn add(&mut self, chunk: Chunk) {
         if self.freed < FEW && chunk.memory() < LARGE {
@@ -33,7 +33,7 @@ impl Waste {
         }
     }
 
-    /// Takes a row of chunks, which are freed elsewhere if they are many. O(pages).
+    /// Takes a row of chunks, which are freed later if they are many. O(pages).
     pub(super) fn add_row(&mut self, row: Row) {
         match row.len() > FEW {
             true => self.row.append(row),
@@ -41,7 +41,7 @@ impl Waste {
         }
     }
 
-    /// A record without a key whose value is all that is left to be freed, if anything is.
+    /// A record without a key that holds the remaining chunks to free, or `None` if there are none.
     /// O(chunks).
     #[inline]
     #[must_use]

@@ -1,17 +1,17 @@
-//! Making lists and changing them.
+//! Makes lists and changes them.
 //!
-//! Every function takes the record and gives it back; an emptied list is for the caller to see
-//! ([`super::len`] is 0) and to remove. When a list leaves its record, and when it returns there,
-//! is decided as the reference does: before something is added, by the lengths of the texts;
-//! after something was taken away, when what is left is one node that is half full at most. By a
-//! limit of elements such a node can have any number of bytes: if there are many, the list keeps
-//! its chunks, and is a listpack by name only ([`Fill::Whole`]).
+//! Every function takes the record and returns it. The caller must check for an empty list
+//! ([`super::len`] is 0) and remove it. A list leaves its record, and returns to it, by Valkey's
+//! rules: before an addition, the lengths of the texts decide; after a removal, the remaining
+//! elements must be one node that is at most half full. With a limit of elements such a node can
+//! have any number of bytes: if there are many, the list keeps its chunks and is a listpack by name
+//! only ([`Fill::Whole`]).
 //!
-//! What is cut off goes to a [`Waste`], to be freed when no lock is held.
+//! Removed chunks go to a [`Waste`], to be freed when no lock is held.
 //!
-//! Within the record, a list gets backward lengths when it goes beyond [`ONE_WAY_ENTRIES`] or
-//! [`ONE_WAY_BYTES`], and loses them when it is down to half of both: as many elements or bytes
-//! come or go between two conversions as a conversion has to copy. `docs/design/packed-entries.md`
+//! Within the record, a list gets backward lengths when it exceeds [`ONE_WAY_ENTRIES`] or
+//! [`ONE_WAY_BYTES`], and loses them at half of both: between two conversions at least as many
+//! elements or bytes are added or removed as a conversion copies. `docs/design/packed-entries.md`
 //! has the figures.
 
 use super::chunks::{Chunks, Place};
@@ -19,7 +19,9 @@ use super::fill::{FRAME, Fill, framed};
 use super::shrink::{Size, hits};
 use super::{End, List, Waste};
 use crate::packed::record::{Packed, PackedIn, payload};
-use crate::packed::{COUNT_MAX, Encoded, Entries, Form, OneWay, Room, TwoWay, Value, back_len};
+use crate::packed::{
+    COUNT_MAX, Encoded, Entries, EntryBuffer, Form, OneWay, TwoWay, Value, back_len,
+};
 use crate::{Kind, Limits, Record, boxed};
 use std::borrow::Cow;
 
@@ -29,18 +31,18 @@ pub(super) const ONE_WAY_ENTRIES: usize = 24;
 /// The most bytes of entries of a list without backward lengths.
 pub(super) const ONE_WAY_BYTES: usize = 512;
 
-/// The most bytes of an entry that stand in front of its text, for a text that could join a list
-/// without backward lengths.
+/// The most bytes before the text of an entry, for a text that could join a list without backward
+/// lengths.
 const HEAD_MOST: usize = 2;
 
-/// A list of `key` with these elements, pushed one after the other at `end`. `clock` as
+/// A list of `key` with these elements, pushed one after the other at `end`. `clock` is as in
 /// [`Record::clock`].
 pub fn create(key: &[u8], clock: u32, end: End, values: &[&[u8]], limits: &Limits) -> Record {
     let record = Packed::new(key, None, Kind::ListPacked, clock, &[]).finish();
     push(record, end, values, limits)
 }
 
-/// Where the elements are.
+/// The form of a stored list.
 enum Shape {
     OneWay,
     TwoWay,
@@ -48,7 +50,7 @@ enum Shape {
 }
 
 impl Shape {
-    /// Of a record that is known to hold a list.
+    /// The shape of a record, which must hold a list.
     #[inline]
     fn of(record: &Record) -> Shape {
         match Kind::of(record.kind()) {
@@ -69,8 +71,8 @@ fn not_a_list() -> ! {
     panic!("the record holds a list")
 }
 
-/// Pushes elements one after the other at `end`. Amortized O(1) each for a long list, O(bytes)
-/// for a short one.
+/// Pushes elements one after the other at `end`. Amortized O(1) each for a long list, O(bytes) for
+/// a short one.
 #[inline]
 pub fn push(record: Record, end: End, values: &[&[u8]], limits: &Limits) -> Record {
     let mut record = before_growth(record, values, limits);
@@ -104,7 +106,7 @@ fn push_packed<F: Form>(record: Record, end: End, values: &[&[u8]]) -> Record {
     packed.finish()
 }
 
-/// Takes up to `n` elements from `end`, shown to `seen` in the order of their going.
+/// Takes up to `n` elements from `end` and passes each to `seen`, in that order.
 pub fn pop(
     record: Record,
     end: End,
@@ -142,7 +144,7 @@ fn pop_packed<F: Form>(
             let from = entries.offset_of(count, count - n);
             match n {
                 0 => {}
-                // As a rule; there is nothing to be put in order.
+                // Fast path: a single element needs no reordering.
                 1 => seen(entries.get(from)),
                 _ => entries.from(from).back().for_each(|(_, value)| seen(value)),
             }
@@ -153,8 +155,8 @@ fn pop_packed<F: Form>(
     packed.finish()
 }
 
-/// Moves an element from one end to another of the same list, which never is shorter meanwhile;
-/// answers it.
+/// Moves an element from one end to the other of the same list, without changing the encoding in
+/// between. Returns the element.
 pub fn rotate(record: Record, from: End, to: End, limits: &Limits) -> (Record, Vec<u8>) {
     let mut record = record;
     let mut moved = Vec::new();
@@ -164,7 +166,7 @@ pub fn rotate(record: Record, from: End, to: End, limits: &Limits) -> (Record, V
         Shape::TwoWay => pop_packed::<TwoWay>(record, from, 1, take),
         Shape::Chunks => {
             let (mut take, mut waste) = (take, Waste::default());
-            // No more than one chunk, whose element is copied anyhow.
+            // At most one chunk, whose element is copied anyway.
             chunks_mut(&mut record).pop(from, 1, &mut waste, &mut take);
             let record = push(record, to, &[&moved], limits);
             return (after_shrinking(record, limits), moved);
@@ -173,13 +175,13 @@ pub fn rotate(record: Record, from: End, to: End, limits: &Limits) -> (Record, V
     (push(shrunk, to, &[&moved], limits), moved)
 }
 
-/// Gives a list the shape that it needs for an element more, as [`set`] and [`insert`] do first. To
-/// the reference a list stays a quicklist for which no place was found then.
+/// Converts a list to the shape that it needs for another element, as [`set`] and [`insert`] do
+/// first. In Valkey, a list stays a quicklist even if the command then finds no position.
 pub fn make_room(record: Record, text: &[u8], limits: &Limits) -> Record {
     before_growth(record, &[text], limits)
 }
 
-/// Puts `text` in the place of the element at `index`, which must be below the length.
+/// Replaces the element at `index`, which must be less than the length, with `text`.
 pub fn set(
     record: Record,
     index: usize,
@@ -207,7 +209,8 @@ fn set_packed<F: Form>(record: Record, index: usize, text: &[u8]) -> Record {
     packed.finish()
 }
 
-/// Inserts `text` before or after the first element that equals `pivot`; whether there is one.
+/// Inserts `text` before or after the first element that equals `pivot`. Returns whether there is
+/// one.
 pub fn insert(
     record: Record,
     pivot: &[u8],
@@ -254,7 +257,7 @@ fn find_text(chunks: &Chunks, text: &[u8]) -> Option<Place> {
     })
 }
 
-/// Removes up to `most` elements that equal `text`, looked for from `end` on; answers how many.
+/// Removes up to `most` elements that equal `text`, starting at `end`. Returns how many.
 pub fn remove(
     record: Record,
     end: End,
@@ -282,7 +285,8 @@ fn remove_packed<F: Form>(record: Record, end: End, text: &[u8], most: usize) ->
     (packed.finish(), found.len())
 }
 
-/// Keeps `count` elements, at least one, from `start` on. O(chunks) beside the elements of the outermost ones.
+/// Keeps `count` elements, at least one, from `start` on. O(chunks + elements of the outermost
+/// remaining chunks).
 pub fn trim(
     record: Record,
     start: usize,
@@ -312,14 +316,14 @@ fn trim_packed<F: Form>(record: Record, start: usize, count: usize) -> Record {
     packed.finish()
 }
 
-/// The chunks of a record that has some.
+/// The chunks of a record of kind `ListChunks`.
 pub(super) fn chunks_mut(record: &mut Record) -> &mut Chunks {
     debug_assert_eq!(Kind::of(record.kind()), Kind::ListChunks);
-    // SAFETY: the caller has seen the kind: the payload holds a box of Chunks, made below.
+    // SAFETY: the caller has checked the kind: the payload holds a box of Chunks, made below.
     unsafe { boxed::view_mut(record.payload_mut()) }
 }
 
-/// Gives a packed list the shape that it needs for these additions.
+/// Converts a packed list to the shape that it needs for these additions.
 #[inline]
 fn before_growth(record: Record, values: &[&[u8]], limits: &Limits) -> Record {
     match List::of(&record) {
@@ -361,12 +365,13 @@ fn before_growth(record: Record, values: &[&[u8]], limits: &Limits) -> Record {
     }
 }
 
-/// Whether a list of so many bytes, frame included, and so many elements leaves its record.
+/// Whether a list of this many bytes, including the frame, and this many elements leaves its
+/// record.
 fn too_much(fill: Fill, bytes: usize, elements: usize) -> bool {
     elements > COUNT_MAX || fill.exceeds(bytes, elements)
 }
 
-/// Gives a list that has become short enough the shape of a shorter one.
+/// Converts a list that has become short enough to a shorter form.
 #[inline]
 fn after_shrinking(record: Record, limits: &Limits) -> Record {
     let (text, count) = match List::of(&record) {
@@ -378,7 +383,7 @@ fn after_shrinking(record: Record, limits: &Limits) -> Record {
             Size::Long => return record,
             Size::Whole => {
                 let mut record = record;
-                chunks_mut(&mut record).be_whole();
+                chunks_mut(&mut record).mark_whole();
                 return record;
             }
         },
@@ -396,7 +401,7 @@ pub(super) fn in_record(entries: Entries<'_, TwoWay>, count: usize) -> (Kind, Ve
     }
 }
 
-/// Whether these elements do without backward lengths from now on.
+/// Whether a list of these elements loses its backward lengths.
 fn is_short(entries: Entries<'_, TwoWay>, count: usize) -> bool {
     count <= ONE_WAY_ENTRIES / 2 && entries.end() <= ONE_WAY_BYTES / 2
 }

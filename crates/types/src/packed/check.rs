@@ -1,11 +1,11 @@
-//! The test of entries that come from outside.
+//! Validates entries from outside.
 
 use super::form::{TwoWay, back_len};
 use super::{Encoded, front_len, get};
 use crate::string::Digits;
 
-/// How many entries `bytes` has, when it consists of well-formed entries with backward lengths in
-/// their shortest encoding: those of a listpack in an RDB file.
+/// The number of entries in `bytes`, or `None` unless all are well-formed entries with backward
+/// lengths in their shortest encoding: those of a listpack in an RDB file.
 #[must_use]
 pub fn check(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) -> Option<usize> {
     Some(n)
 }
 
-/// [`before`](super::form::before) for bytes that may not be entries.
+/// Like [`before`](super::form::before), for bytes that may not be entries.
 fn before_checked(bytes: &[u8], end: usize) -> Option<usize> {
     let mut front = 0usize;
     for (n, at) in (0..end).rev().enumerate().take(5) {

@@ -1,4 +1,4 @@
-//! Entries that come one by one and become a value as a whole: what is loaded.
+//! Collects entries one by one into a whole value, for loading.
 
 use super::Value;
 use super::encode::Encoded;
@@ -6,8 +6,8 @@ use super::entries::Entries;
 use super::form::Form;
 use std::marker::PhantomData;
 
-/// Entries of the form `F` that are being collected. All of them have their shortest encoding,
-/// whatever they had where they come from.
+/// Collected entries of the form `F`. Each gets its shortest encoding, whatever its encoding in the
+/// source.
 #[derive(Clone, Debug)]
 pub struct Collected<F: Form> {
     bytes: Vec<u8>,
@@ -22,7 +22,7 @@ impl<F: Form> Default for Collected<F> {
 }
 
 impl<F: Form> Collected<F> {
-    /// Adds an entry behind the others. Amortized O(length).
+    /// Appends an entry. Amortized O(length).
     pub fn push(&mut self, value: Value<'_>) {
         let entry = match value {
             Value::Bytes(text) => Encoded::of(text),
@@ -50,9 +50,9 @@ impl<F: Form> Collected<F> {
         self.bytes
     }
 
-    /// Whether, of the first of every `step` entries, two are the same. O(n log n).
+    /// Whether two of the entries at multiples of `step` are equal. O(n log n).
     #[must_use]
-    pub fn has_twins(&self, step: usize) -> bool {
+    pub fn has_duplicates(&self, step: usize) -> bool {
         let entries = self.entries();
         let mut all: Vec<&[u8]> = entries
             .offsets()

@@ -1,12 +1,12 @@
-//! Writing entries: which encoding a text gets, and its bytes.
+//! Writes entries: chooses the encoding of a text and produces its bytes.
 
 use super::form::{Form, back_len, write_back};
 use crate::string::canonical_int;
 
-/// A text with the encoding that it gets as an entry.
+/// A text with its encoding as an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'a> {
-    /// Head and whatever stands before the text: all of the entry for an integer.
+    /// The head and all bytes before the text: for an integer, the whole entry.
     head: [u8; 9],
     head_len: u8,
     text: &'a [u8],
@@ -17,11 +17,11 @@ impl<'a> Encoded<'a> {
     ///
     /// # Panics
     ///
-    /// If the text has 4 GiB or more; no request can hold one.
+    /// If the text has 4 GiB or more. No request can hold one.
     #[inline]
     #[must_use]
     pub fn of(text: &'a [u8]) -> Self {
-        // No canonical integer is longer than this.
+        // No canonical integer is longer.
         if text.len() <= 20
             && let Some(n) = canonical_int(text)
         {
@@ -98,8 +98,8 @@ impl<'a> Encoded<'a> {
     /// Whether the entry at `at` of `bytes` is this one.
     #[inline]
     pub(super) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
-        // The first byte tells many entries apart. The head has the length, so entries that begin
-        // with the same head and text are the same.
+        // The first byte differs for most entries. The head includes the length, so entries with
+        // the same head and text are equal.
         if bytes[at] != self.head[0] {
             return false;
         }
@@ -127,20 +127,20 @@ impl<'a> Encoded<'a> {
         to.extend_from_slice(self.text);
     }
 
-    /// Writes the entry in the form `F` to the front of `to`; returns what is left of it.
+    /// Writes the entry in the form `F` at the beginning of `to`. Returns the rest of `to`.
     pub fn write<'t, F: Form>(&self, to: &'t mut [u8]) -> &'t mut [u8] {
         let front = self.front();
         let (entry, rest) = to.split_at_mut(self.len::<F>());
-        let (head, behind) = entry.split_at_mut(usize::from(self.head_len));
+        let (head, after) = entry.split_at_mut(usize::from(self.head_len));
         head.copy_from_slice(self.head());
-        let (text, back) = behind.split_at_mut(self.text.len());
+        let (text, back) = after.split_at_mut(self.text.len());
         text.copy_from_slice(self.text);
         write_back(front, back);
         rest
     }
 }
 
-/// Writes entries of the form `F` one behind the other.
+/// Writes entries of the form `F` one after the other.
 ///
 /// # Panics
 ///
@@ -152,8 +152,8 @@ pub fn write_all<'t, F: Form>(entries: &[Encoded<'_>], mut to: &'t mut [u8]) -> 
     to
 }
 
-/// Whether two texts of the same length are equal. Texts of the same length in one collection
-/// often begin alike and end differently, so the ends are compared first.
+/// Whether two texts of the same length are equal. Texts of one collection often have a common
+/// prefix, so the ends are compared first.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
     match (a.last_chunk::<8>(), b.last_chunk::<8>()) {

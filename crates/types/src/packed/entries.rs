@@ -1,11 +1,11 @@
-//! Reading entries, by their offsets.
+//! Reads entries by their offsets.
 
 use super::encode::Encoded;
 use super::form::{Form, back_len, before, write_back};
 use super::{Value, front_len};
 use std::marker::PhantomData;
 
-/// Entries of one form, one behind the other.
+/// A sequence of entries of one form.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'a, F: Form> {
     bytes: &'a [u8],
@@ -13,7 +13,7 @@ pub struct Entries<'a, F: Form> {
 }
 
 impl<'a, F: Form> Entries<'a, F> {
-    /// The entries that `bytes` consist of. Only the owner of the bytes knows their form.
+    /// The entries in `bytes`. Only the owner of the bytes knows their form.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Entries { bytes, form: PhantomData }
@@ -25,7 +25,7 @@ impl<'a, F: Form> Entries<'a, F> {
         self.bytes
     }
 
-    /// The offset behind the last entry: bytes of all.
+    /// The offset after the last entry: the length of all entries in bytes.
     #[inline]
     #[must_use]
     pub fn end(self) -> usize {
@@ -39,7 +39,7 @@ impl<'a, F: Form> Entries<'a, F> {
         Entries::new(&self.bytes[at..])
     }
 
-    /// The entries in front of the offset `end`.
+    /// The entries before the offset `end`.
     #[inline]
     #[must_use]
     pub fn until(self, end: usize) -> Self {
@@ -53,11 +53,11 @@ impl<'a, F: Form> Entries<'a, F> {
         super::get(self.bytes, at)
     }
 
-    /// The offset behind the entry at `at`.
+    /// The offset after the entry at `at`.
     #[inline]
     #[must_use]
     pub fn after(self, at: usize) -> usize {
-        // Most entries are short texts and small integers.
+        // Fast path: most entries are short texts and small integers.
         match self.bytes[at] {
             0x00..=0x7f => at + 1 + back_len::<F>(1),
             head @ 0x80..=0xbf => at + 1 + usize::from(head & 0x3f) + back_len::<F>(1),
@@ -81,8 +81,8 @@ impl<'a, F: Form> Entries<'a, F> {
         Iter { entries: self, at: 0 }
     }
 
-    /// All entries with their offsets, from the last to the first. Before the first one comes, a
-    /// form without backward lengths takes O(n) steps and, beyond 32 entries, memory.
+    /// All entries with their offsets, from the last to the first. A form without backward lengths
+    /// needs O(n) steps before it yields the first one, and memory for more than 32 entries.
     #[inline]
     pub fn back(self) -> F::Back<'a> {
         F::back(self)
@@ -100,8 +100,8 @@ impl<'a, F: Form> Entries<'a, F> {
         })
     }
 
-    /// The offset of the `n`-th of `count` entries, looked for from the nearer end if the form
-    /// can; the end of all for `n == count`. O(distance).
+    /// The offset of the `n`-th of `count` entries; the end for `n == count`. Searches from the
+    /// nearer end if the form allows it. O(distance).
     #[must_use]
     pub fn offset_of(self, count: usize, n: usize) -> usize {
         if !F::BACKWARD || n <= count / 2 {
@@ -111,8 +111,8 @@ impl<'a, F: Form> Entries<'a, F> {
         }
     }
 
-    /// The offset of the first entry that is `wanted`, of every `step`-th entry, the first one
-    /// included. O(n), a comparison of lengths for most entries.
+    /// The offset of the first entry equal to `wanted` among those at multiples of `step`. O(n),
+    /// with one comparison of first bytes for most entries.
     #[inline]
     #[must_use]
     pub fn find(self, wanted: &Encoded<'_>, step: usize) -> Option<usize> {
@@ -134,7 +134,7 @@ impl<'a, F: Form> Entries<'a, F> {
         }
     }
 
-    /// Bytes that the entries have in the form `G`. O(n).
+    /// Bytes of the entries in the form `G`. O(n).
     #[must_use]
     pub fn len_in<G: Form>(self) -> usize {
         self.fronts().map(|front| front.len() + back_len::<G>(front.len())).sum()
@@ -180,7 +180,7 @@ impl<'a, F: Form> Iterator for Iter<'a, F> {
         if at == bytes.len() {
             return None;
         }
-        // Short entries, which most are, are decoded and passed over at once.
+        // Fast path: most entries are short, so decode and skip them in one step.
         let head = bytes[at];
         if head & 0x80 == 0 {
             self.at = at + 1 + back_len::<F>(1);

@@ -1,4 +1,4 @@
-//! Whether entries can be walked backwards: chosen by type, so that the two never mix.
+//! Whether entries can be walked backwards: a type parameter, so that the two forms never mix.
 
 use super::{Entries, Value};
 use smallvec::SmallVec;
@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 ///
 /// | | [`OneWay`] | [`TwoWay`] |
 /// |---|---|---|
-/// | behind an entry | nothing | its length, to be read backwards |
+/// | after an entry | nothing | its length, readable backwards |
 /// | from the last entry to the first | all are listed first | step by step |
 pub trait Form: Copy + std::fmt::Debug + 'static {
-    /// Whether a backward length stands behind each entry.
+    /// Whether each entry is followed by a backward length.
     const BACKWARD: bool;
 
     /// See [`Form::back`].
@@ -48,11 +48,11 @@ impl Form for TwoWay {
     }
 }
 
-/// Entries from the last to the first, whose offsets were found on a way forward.
+/// Entries from the last to the first, whose offsets a forward pass has listed.
 #[derive(Clone, Debug)]
 pub struct Listed<'a> {
     entries: Entries<'a, OneWay>,
-    /// Those still to come, in ascending order.
+    /// Offsets not yet returned, in ascending order.
     offsets: SmallVec<[u32; 32]>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Iterator for Steps<'a> {
     }
 }
 
-/// How many bytes of backward length stand behind an entry with `front` bytes of head and data.
+/// Bytes of the backward length that follows an entry with `front` bytes of head and data.
 #[inline]
 #[must_use]
 pub const fn back_len<F: Form>(front: usize) -> usize {
@@ -100,8 +100,8 @@ pub const fn back_len<F: Form>(front: usize) -> usize {
     }
 }
 
-/// Writes the backward length `front` into `to`, which has just its size: in groups of 7 bits, the
-/// lowest last; bit 7 says that another group stands before it.
+/// Writes the backward length `front` into `to`, which has exactly its size: groups of 7 bits, the
+/// lowest last. Bit 7 says that another group precedes.
 pub(super) fn write_back(front: usize, to: &mut [u8]) {
     let groups = to.len();
     for (n, byte) in to.iter_mut().rev().enumerate() {

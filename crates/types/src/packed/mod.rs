@@ -1,5 +1,4 @@
-//! Small collections and the chunks of large lists: entries one behind the other in one piece
-//! of memory.
+//! Small collections and the chunks of large lists: contiguous entries in one piece of memory.
 //!
 //! ```text
 //!  entry = head, data, in one of the two forms: length of the two read backwards
@@ -13,19 +12,18 @@
 //!  1111 0001 / 0010 / 0011 / 0100          16, 24, 32, 64-bit signed integers, LE
 //! ```
 //!
-//! With backward lengths ([`TwoWay`]) this is the encoding that the entries of a *listpack* have
-//! in RDB files (<https://github.com/antirez/listpack>); its frame (length, count and end mark) is
-//! left out here, the owner of the bytes knows those. Hashes, sets, sorted sets and the shortest
-//! lists have no use for the backward lengths, which are a tenth of their memory, and do without
-//! ([`OneWay`]). Heads and data are the same in both, on purpose: a small collection is saved by
-//! copying its bytes with the backward lengths put in, and loaded by leaving them out, one pass
-//! each ([`Entries::in_form`]). Which collection has which form, and why, is told in
-//! `docs/design/packed-entries.md`.
+//! With backward lengths ([`TwoWay`]) this is the encoding of *listpack* entries in RDB files
+//! (<https://github.com/antirez/listpack>), without the frame (length, count and end mark), which
+//! the owner of the bytes knows. Hashes, sets, sorted sets and the shortest lists don't need
+//! backward lengths, which are a tenth of the memory, so they omit them ([`OneWay`]). Heads and
+//! data are the same in both forms: saving a small collection copies its bytes and adds the
+//! backward lengths, and loading removes them, in one pass each ([`Entries::in_form`]).
+//! `docs/design/packed-entries.md` says which collection uses which form, and why.
 //!
-//! Every text has exactly one encoding, the shortest, so entries are equal when their bytes are:
-//! [`Entries::find`] compares without decoding. Reading is by offset and unchecked by types: an
-//! offset that is not at the start of an entry gives nonsense or a panic, never undefined
-//! behaviour. Bytes that come from outside (RDB, RESTORE) go through [`check`] first.
+//! Each text has exactly one encoding, the shortest, so two entries are equal if their bytes are:
+//! [`Entries::find`] compares without decoding. Offsets are not checked by types: an offset that is
+//! not at the beginning of an entry gives wrong values or a panic, never undefined behaviour. Bytes
+//! from outside (RDB, RESTORE) go through [`check`] first.
 
 mod check;
 mod collect;
@@ -43,11 +41,11 @@ pub use encode::{Encoded, write_all};
 pub use entries::{Entries, Iter};
 pub use form::{Form, OneWay, TwoWay, back_len};
 pub use record::COUNT_MAX;
-pub use room::{Room, replace};
+pub use room::{EntryBuffer, replace};
 
 use crate::string::{Digits, canonical_int};
 
-/// What an entry holds: a text, or one that is the decimal form of an integer.
+/// The content of an entry: a text, or an integer that stands for its decimal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     Bytes(&'a [u8]),
@@ -79,7 +77,7 @@ impl<'a> Value<'a> {
         self.len() == 0
     }
 
-    /// The integer of which the text is the canonical decimal form.
+    /// The integer that the text represents, if the text is its canonical decimal form.
     pub fn int(self) -> Option<i64> {
         match self {
             Value::Bytes(b) => canonical_int(b),
@@ -87,13 +85,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text as bytes of its own.
+    /// A copy of the text.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut Digits::new()).to_vec()
     }
 }
 
-/// Length of head and data of the entry at the front of `bytes`. `None` when cut off.
+/// Length of head and data of the entry at the beginning of `bytes`. `None` if it is truncated.
 #[inline]
 fn front_len(bytes: &[u8]) -> Option<usize> {
     let head = *bytes.first()?;

@@ -1,61 +1,61 @@
-//! Packed entries in a record's payload, behind a count of them.
+//! Packed entries in a record's payload, preceded by their count.
 //!
 //! ```text
 //!  payload = count (u16 LE), entries
 //! ```
 //!
 //! The payload grows and shrinks with its entries, so key, metadata and all entries of a small
-//! collection are one allocation. [`COUNT_MAX`] bounds it, whatever the directives say.
+//! collection are one allocation. [`COUNT_MAX`] bounds their number, whatever the directives say.
 
-use super::{Encoded, Entries, Form, OneWay, Room, room};
+use super::{Encoded, Entries, EntryBuffer, Form, OneWay, room};
 use crate::{Kind, Record};
 use std::marker::PhantomData;
 
 /// Bytes of the count.
 const COUNT: usize = 2;
 
-/// The most entries that a record can hold packed.
+/// The most packed entries of a record.
 pub const COUNT_MAX: usize = u16::MAX as usize;
 
-/// The packed entries of a payload that has them in the form `F`.
+/// The packed entries of a payload, which must be in the form `F`.
 #[inline]
 pub(crate) fn entries<F: Form>(payload: &[u8]) -> Entries<'_, F> {
     Entries::new(&payload[COUNT..])
 }
 
-/// How many entries a payload says it has. O(1).
+/// The number of entries that the payload states. O(1).
 #[inline]
 pub(crate) fn count(payload: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([payload[0], payload[1]]))
 }
 
-/// A payload of `count` entries, whose bytes these are.
+/// A payload of `count` entries with these bytes.
 pub(crate) fn payload(entries: &[u8], count: usize) -> Vec<u8> {
-    let count = u16::try_from(count).expect("the caller keeps to COUNT_MAX");
+    let count = u16::try_from(count).expect("the caller checks COUNT_MAX");
     [&count.to_le_bytes()[..], entries].concat()
 }
 
-/// A record of entries without backward lengths: as most have them.
+/// A record of entries without backward lengths, the form of most collections.
 pub(crate) type Packed = PackedIn<OneWay>;
 
-/// A record whose packed entries of the form `F` are being edited; every edit keeps the count.
+/// A record whose packed entries of the form `F` are being edited. Every edit updates the count.
 ///
-/// [`PackedIn::finish`] gives the record back. The caller says which kind it has.
+/// [`PackedIn::finish`] returns the record. The caller chooses its kind.
 #[derive(Debug)]
 pub(crate) struct PackedIn<F> {
-    /// `None` only inside of `splice`, while the record changes its size.
+    /// `None` only inside `splice`, while the record changes its size.
     record: Option<Record>,
     form: PhantomData<F>,
 }
 
 impl<F: Form> PackedIn<F> {
-    /// `record` holds packed entries in the form `F`.
+    /// Edits `record`, which must hold packed entries in the form `F`.
     pub(crate) fn of(record: Record) -> Self {
         debug_assert_eq!(F::BACKWARD, Kind::of(record.kind()) == Kind::ListTwoWay);
         PackedIn { record: Some(record), form: PhantomData }
     }
 
-    /// A record of `key` with these entries, of `kind`; `expiry` and `clock` as in
+    /// A record of `key` of kind `kind` with these entries. `expiry` and `clock` are as in
     /// [`Record::from_bytes`].
     pub(crate) fn new(
         key: &[u8],
@@ -75,7 +75,7 @@ impl<F: Form> PackedIn<F> {
 
     #[inline]
     fn record(&self) -> &Record {
-        self.record.as_ref().expect("there outside of splice")
+        self.record.as_ref().expect("set outside splice")
     }
 
     /// How many entries there are.
@@ -85,8 +85,8 @@ impl<F: Form> PackedIn<F> {
     }
 
     fn set_count(&mut self, n: usize) {
-        let n = u16::try_from(n).expect("the caller keeps to COUNT_MAX");
-        let record = self.record.as_mut().expect("there outside of splice");
+        let n = u16::try_from(n).expect("the caller checks COUNT_MAX");
+        let record = self.record.as_mut().expect("set outside splice");
         record.payload_mut()[..COUNT].copy_from_slice(&n.to_le_bytes());
     }
 
@@ -95,7 +95,7 @@ impl<F: Form> PackedIn<F> {
         self.replace(at, 0, new);
     }
 
-    /// Puts `new` in the place of the `old` entries from the offset `at` on.
+    /// Replaces the `old` entries from the offset `at` on with `new`.
     pub(crate) fn replace(&mut self, at: usize, old: usize, new: &[Encoded<'_>]) {
         let count = self.count() + new.len() - old;
         room::replace(self, at, old, new);
@@ -107,10 +107,10 @@ impl<F: Form> PackedIn<F> {
         self.replace(at, old, &[]);
     }
 
-    /// Removes the entries at these offsets, which are in descending order. O(bytes).
+    /// Removes the entries at these offsets, which must be in descending order. O(bytes).
     pub(crate) fn remove_all(&mut self, hits: &[usize]) {
         let Some(first) = hits.last() else { return };
-        let mut record = self.record.take().expect("there outside of splice");
+        let mut record = self.record.take().expect("set outside splice");
         let payload = record.payload_mut();
         let end_of_all = payload.len();
         let mut end = COUNT + first;
@@ -125,9 +125,9 @@ impl<F: Form> PackedIn<F> {
         self.set_count(left);
     }
 
-    /// Removes the entries that are not to be kept; `keep` is asked for each in order. O(n).
+    /// Removes the entries for which `keep` returns false. Calls `keep` for each in order. O(n).
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(super::Value<'_>) -> bool) {
-        let mut record = self.record.take().expect("there outside of splice");
+        let mut record = self.record.take().expect("set outside splice");
         let mut count = 0;
         let mut end = COUNT;
         let payload = record.payload_mut();
@@ -148,11 +148,11 @@ impl<F: Form> PackedIn<F> {
 
     /// The record with its new payload.
     pub(crate) fn finish(self) -> Record {
-        self.record.expect("there outside of splice")
+        self.record.expect("set outside splice")
     }
 }
 
-impl<F: Form> Room for PackedIn<F> {
+impl<F: Form> EntryBuffer for PackedIn<F> {
     type Form = F;
 
     #[inline]
@@ -161,7 +161,7 @@ impl<F: Form> Room for PackedIn<F> {
     }
 
     fn splice(&mut self, at: usize, old: usize, new: usize) -> &mut [u8] {
-        let mut record = self.record.take().expect("there outside of splice");
+        let mut record = self.record.take().expect("set outside splice");
         let at = COUNT + at;
         let len = record.payload().len();
         if new > old {

@@ -1,4 +1,4 @@
-//! Every limit of the encoding, and edits against a vector of texts.
+//! Tests every limit of the encoding, and compares edits with a vector of texts.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,10 +21,10 @@ fn texts() -> Vec<Vec<u8>> {
     texts
 }
 
-/// Memory of its own for entries.
+/// Entries in a plain vector.
 struct Plain<F>(Vec<u8>, std::marker::PhantomData<F>);
 
-impl<F: Form> Room for Plain<F> {
+impl<F: Form> EntryBuffer for Plain<F> {
     type Form = F;
 
     fn entries(&self) -> Entries<'_, F> {
@@ -50,15 +50,15 @@ fn unpack<F: Form>(entries: Entries<'_, F>) -> Vec<Vec<u8>> {
     entries.iter().map(|(_, v)| v.to_vec()).collect()
 }
 
-/// Everything that can be asked of entries that are these texts.
+/// Checks all queries on entries that must equal `texts`.
 fn examine<F: Form>(entries: Entries<'_, F>, texts: &[Vec<u8>]) {
     assert_eq!(unpack(entries), texts);
     let offsets: Vec<usize> = entries.offsets().collect();
     assert!(entries.iter().map(|(at, _)| at).eq(offsets.iter().copied()));
     let back: Vec<_> = entries.back().map(|(at, v)| (at, v.to_vec())).collect();
     assert!(back.into_iter().rev().eq(offsets.iter().copied().zip(texts.iter().cloned())));
-    let behind = offsets.iter().copied().chain([entries.end()]);
-    for (n, at) in behind.enumerate() {
+    let after = offsets.iter().copied().chain([entries.end()]);
+    for (n, at) in after.enumerate() {
         assert_eq!(entries.offset_of(texts.len(), n), at);
         assert_eq!(unpack(entries.until(at)), texts[..n]);
         assert_eq!(unpack(entries.from(at)), texts[n..]);
@@ -72,7 +72,7 @@ fn examine<F: Form>(entries: Entries<'_, F>, texts: &[Vec<u8>]) {
     assert_eq!(entries.end(), lengths.sum());
 }
 
-/// The two forms have the same texts and are made of each other.
+/// Both forms have the same texts and convert to each other.
 fn convert(texts: &[Vec<u8>]) {
     let (one, two) = (pack::<OneWay>(texts), pack::<TwoWay>(texts));
     assert_eq!(one.entries().in_form::<TwoWay>(), two.0);
@@ -83,7 +83,7 @@ fn convert(texts: &[Vec<u8>]) {
 }
 
 #[test]
-fn every_length_and_integer_comes_back_from_both_ends() {
+fn every_length_and_integer_is_read_in_both_directions() {
     let texts = texts();
     examine(pack::<OneWay>(&texts).entries(), &texts);
     examine(pack::<TwoWay>(&texts).entries(), &texts);
@@ -91,7 +91,7 @@ fn every_length_and_integer_comes_back_from_both_ends() {
 }
 
 #[test]
-fn a_difference_is_seen_wherever_it_is() {
+fn find_notices_a_difference_in_any_byte() {
     for len in 0..40 {
         let text = vec![b'x'; len];
         let room = pack::<OneWay>(std::slice::from_ref(&text));
@@ -106,7 +106,7 @@ fn a_difference_is_seen_wherever_it_is() {
 }
 
 #[test]
-fn only_every_so_many_entries_are_compared() {
+fn find_compares_only_multiples_of_step() {
     let texts: Vec<Vec<u8>> = [&b"a"[..], b"1", b"b", b"a", b"1", b"b"].map(Into::into).to_vec();
     let room = pack::<OneWay>(&texts);
     let find = |text, step| room.entries().find(&Encoded::of(text), step);
@@ -114,9 +114,9 @@ fn only_every_so_many_entries_are_compared() {
     assert_eq!((find(b"1", 3), find(b"a", 4), find(b"b", 4)), (None, Some(0), None));
 }
 
-/// Entries as they stand in the RDB format; its description gives these examples.
+/// Examples from the description of the format.
 #[test]
-fn the_bytes_are_those_of_a_listpack() {
+fn encodes_like_a_listpack() {
     assert_eq!(pack::<TwoWay>(&[b"0".to_vec()]).0, [0x00, 1]);
     assert_eq!(pack::<TwoWay>(&[b"127".to_vec()]).0, [0x7f, 1]);
     assert_eq!(pack::<TwoWay>(&[b"hello".to_vec()]).0, *b"\x85hello\x06");
@@ -127,20 +127,20 @@ fn the_bytes_are_those_of_a_listpack() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn check_rejects_malformed_entries() {
     let good = pack::<TwoWay>(&[b"hello".to_vec(), b"4096".to_vec(), vec![b'x'; 500]]).0;
     for cut in 1..good.len() {
         let known = [0, 7, 11, good.len()];
         assert_eq!(check(&good[..cut]).is_some(), known.contains(&cut), "{cut}");
     }
-    // Not the shortest encoding: 5 in two bytes, the text "5", a 64-bit 5.
+    // Longer than the shortest encoding: 5 in two bytes, the text "5", a 64-bit 5.
     for bytes in [&[0xc0, 5, 2][..], b"\x815\x02", &[0xf4, 5, 0, 0, 0, 0, 0, 0, 0, 9]] {
         assert_eq!(check(bytes), None);
     }
     assert_eq!(check(&[0xff; 16]), None);
 }
 
-/// Splices that are done to entries: where, how many go, what comes.
+/// Splices of entries: position, number of removed entries, new entries.
 type Edits = Vec<(usize, usize, Vec<Vec<u8>>)>;
 
 fn edited<F: Form>(start: &[Vec<u8>], edits: &Edits) {
@@ -169,7 +169,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn edits_are_those_of_a_vector(
+    fn edits_match_a_vector(
         start in prop::collection::vec(text(), 0..40),
         edits in prop::collection::vec(
             (0usize..50, 0usize..4, prop::collection::vec(text(), 0..4)), 0..12),
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn checking_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn check_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Some(n) = check(&bytes) {
             let entries = Entries::<TwoWay>::new(&bytes);
             prop_assert_eq!(entries.iter().count(), n);

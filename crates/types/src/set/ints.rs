@@ -1,16 +1,16 @@
-//! Small sets of integers: sorted, all of one width, searched by halving.
+//! Small sets of integers: sorted, all of one width, found by binary search.
 //!
 //! ```text
 //!  payload = width in bytes (2, 4 or 8), integers (LE) in ascending order
 //! ```
 //!
-//! The width is that of the widest integer that ever was in the set: one that doesn't fit widens
-//! all others first. A member of a set of small numbers takes two bytes.
+//! The width is that of the widest integer ever added. Adding a wider one first widens all others.
+//! A member of a set of small numbers takes two bytes.
 
 use crate::{Kind, Record};
 use std::cmp::Ordering;
 
-/// Bytes in front of the integers.
+/// Bytes before the integers.
 const HEAD: usize = 1;
 
 /// The bytes that `n` needs.
@@ -60,20 +60,20 @@ impl<'a> Ints<'a> {
         self.bytes.is_empty()
     }
 
-    /// The integer at `i` in ascending order. O(1).
+    /// The `i`-th integer in ascending order. O(1).
     #[inline]
     #[must_use]
     pub fn get(self, i: usize) -> i64 {
         read(&self.bytes[i * self.width..(i + 1) * self.width])
     }
 
-    /// Bytes of each of them: 2, 4 or 8.
+    /// Bytes of each integer: 2, 4 or 8.
     #[must_use]
     pub fn width(self) -> usize {
         self.width
     }
 
-    /// All of them as they are stored: of one width, little-endian, in ascending order.
+    /// All integers as stored: of one width, little-endian, in ascending order.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
@@ -84,11 +84,11 @@ impl<'a> Ints<'a> {
         self.bytes.chunks_exact(self.width).map(read)
     }
 
-    /// The place of `n`, or the place for it. O(log n).
+    /// The index of `n`, or where it would be inserted. O(log n).
     #[inline]
     pub(super) fn search(self, n: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
-        // Sets are often filled in ascending order.
+        // Fast path: sets are often filled in ascending order.
         if high > 0 && self.get(high - 1) < n {
             return Err(high);
         }
@@ -111,7 +111,7 @@ impl<'a> Ints<'a> {
     }
 }
 
-/// A record of `key` with these integers, which are in ascending order.
+/// A record of `key` with these integers, which must be in ascending order.
 pub(super) fn record(key: &[u8], ints: &[i64], expiry: Option<i64>, clock: u32) -> Record {
     let ends = [ints.first(), ints.last()];
     let width = ends.into_iter().flatten().map(|n| width_for(*n)).max().unwrap_or(2);
@@ -124,7 +124,7 @@ pub(super) fn record(key: &[u8], ints: &[i64], expiry: Option<i64>, clock: u32) 
     })
 }
 
-/// Adds `n`; whether it is new. O(n).
+/// Adds `n`. Returns whether it is new. O(n).
 pub(super) fn add(mut record: Record, n: i64) -> (Record, bool) {
     if usize::from(record.payload()[0]) < width_for(n) {
         record = widen(record, width_for(n));
@@ -143,14 +143,14 @@ pub(super) fn add(mut record: Record, n: i64) -> (Record, bool) {
     (record, true)
 }
 
-/// Gives every integer `width` bytes, which are more than it has.
+/// Widens every integer to `width` bytes, which must be more than before.
 fn widen(mut record: Record, width: usize) -> Record {
     let ints = Ints::of(record.payload());
     let (count, narrow) = (ints.len(), ints.width);
     record = record.resize_payload(HEAD + count * width);
     let payload = record.payload_mut();
     payload[0] = width as u8;
-    // From the last one on: none is overwritten before it has moved.
+    // From the last one on, so that none is overwritten before it has moved.
     for i in (0..count).rev() {
         let n = read(&payload[HEAD + i * narrow..HEAD + (i + 1) * narrow]);
         write(n, &mut payload[HEAD + i * width..HEAD + (i + 1) * width]);
@@ -167,7 +167,7 @@ pub(super) fn remove_at(mut record: Record, at: usize) -> Record {
     record.resize_payload(len - width)
 }
 
-/// Removes the integers that are not to be kept; `keep` is asked for each in ascending order.
+/// Removes the integers for which `keep` returns false. Calls `keep` for each in ascending order.
 /// O(n).
 pub(super) fn retain(mut record: Record, mut keep: impl FnMut(i64) -> bool) -> Record {
     let width = usize::from(record.payload()[0]);

@@ -1,7 +1,7 @@
-//! Making a set of members that were saved.
+//! Builds a set from saved members.
 //!
-//! As [`add`](super::add) for one after the other, but that a small set is put together first and
-//! becomes a record once, and that a member must not come twice.
+//! Like repeated [`add`](super::add), but a small set is collected first and becomes a record once,
+//! and a duplicate member is an error.
 
 use super::write::{ints_max, packed_max, table_record};
 use super::{Table, ints};
@@ -16,9 +16,9 @@ use crate::{Kind, Limits, Record};
 pub struct Load<'l> {
     form: Form,
     limits: &'l Limits,
-    /// Whether long members may be packed, too: they were where they come from.
+    /// Whether long members may be packed too, because they were in the source.
     any_length: bool,
-    twins: bool,
+    duplicates: bool,
 }
 
 #[derive(Debug)]
@@ -31,10 +31,10 @@ enum Form {
 
 impl<'l> Load<'l> {
     fn of(form: Form, limits: &'l Limits) -> Self {
-        Load { form, limits, any_length: false, twins: false }
+        Load { form, limits, any_length: false, duplicates: false }
     }
 
-    /// An empty one, for so many members to come.
+    /// An empty set for `announced` members.
     #[must_use]
     pub fn new(announced: usize, limits: &'l Limits) -> Self {
         match announced <= ints_max(limits) {
@@ -43,8 +43,8 @@ impl<'l> Load<'l> {
         }
     }
 
-    /// An empty one for so many members to come, which is packed, whatever they are, unless they
-    /// are too many.
+    /// An empty set for `announced` members, which is packed whatever they are, unless they are too
+    /// many.
     #[must_use]
     pub fn packed(announced: usize, limits: &'l Limits) -> Self {
         match announced <= packed_max(limits) {
@@ -75,11 +75,11 @@ impl<'l> Load<'l> {
             self.enlarge();
         }
         if let Form::Table(table) = &mut self.form {
-            self.twins |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
+            self.duplicates |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
         }
     }
 
-    /// A text of this length comes to the integers.
+    /// Leaves the form of integers for a text of this length.
     fn leave_ints(&mut self, text: usize) {
         let Form::Ints(ints) = &mut self.form else { return };
         let longest = ints.iter().map(|n| Value::Int(*n).len()).max().unwrap_or(0);
@@ -95,33 +95,33 @@ impl<'l> Load<'l> {
     }
 
     fn enlarge(&mut self) {
-        let (mut table, mut twins) = (Table::new(), false);
+        let (mut table, mut duplicates) = (Table::new(), false);
         let mut add = |member: Value<'_>| {
-            twins |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
+            duplicates |= !table.insert(member.bytes(&mut Digits::new()), b"", None);
         };
         match &self.form {
             Form::Ints(ints) => ints.iter().for_each(|n| add(Value::Int(*n))),
             Form::Packed(packed) => packed.entries().iter().for_each(|(_, member)| add(member)),
             Form::Table(_) => return,
         }
-        self.twins |= twins;
+        self.duplicates |= duplicates;
         self.form = Form::Table(table);
     }
 
-    /// The record of `key` with these members; `expiry` in Unix milliseconds, `clock` as
-    /// [`Record::clock`]. `None` if a member came twice.
+    /// The record of `key` with these members. `expiry` is in Unix milliseconds; `clock` is as in
+    /// [`Record::clock`]. `None` if there was a duplicate member.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
-        if self.twins {
+        if self.duplicates {
             return None;
         }
         match self.form {
             Form::Ints(mut all) => {
                 all.sort_unstable();
-                let twins = all.windows(2).any(|pair| pair[0] == pair[1]);
-                (!twins).then(|| ints::record(key, &all, expiry, clock))
+                let duplicates = all.windows(2).any(|pair| pair[0] == pair[1]);
+                (!duplicates).then(|| ints::record(key, &all, expiry, clock))
             }
-            Form::Packed(packed) if packed.has_twins(1) => None,
+            Form::Packed(packed) if packed.has_duplicates(1) => None,
             Form::Packed(packed) => {
                 let payload = payload(packed.entries().bytes(), packed.count());
                 Some(Record::from_bytes(key, expiry, Kind::SetPacked as u8, clock, &payload))

@@ -7,14 +7,14 @@
 //!  SetTable    pointer to a [`Table`]           else
 //! ```
 //!
-//! Clients see the encodings `intset`, `listpack` and `hashtable`, and expect each at the moments
-//! that the directives and the protocol's tradition tell. In short: a set begins as integers or
-//! packed, by its first member and by how many are announced; an integer too many makes a table
-//! of integers, another text makes them packed if they are few enough; a packed set becomes a
-//! table when a member too many or too long comes. Removing never changes the form.
+//! Clients see the encodings `intset`, `listpack` and `hashtable`, and expect changes exactly as in
+//! Valkey. A set begins as integers or packed, depending on its first member and the announced
+//! number. An integer too many converts the integers to a table. A text converts them to packed if
+//! they are few enough. A packed set becomes a table with a member too many or too long. Removing
+//! never changes the form.
 //!
-//! This file is about reading; [`write`](self::write) makes and changes sets, `pick` chooses
-//! members at random.
+//! This file reads sets; [`write`](self::write) makes and changes them, `pick` chooses members at
+//! random.
 
 mod ints;
 mod load;
@@ -39,7 +39,7 @@ use std::ops::ControlFlow;
 /// The large form: members with empty values.
 pub type Table = Dict;
 
-/// The set of a record, to be looked at.
+/// The set of a record, for reading.
 #[derive(Clone, Copy, Debug)]
 pub enum Set<'a> {
     Ints(Ints<'a>),
@@ -74,7 +74,7 @@ impl Form {
         }
     }
 
-    /// Of a record that is known to hold a set.
+    /// The form of a record, which must hold a set.
     #[inline]
     fn of_set(record: &Record) -> Form {
         Form::of(record).expect("the record holds a set")
@@ -103,7 +103,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// How many members there are. O(1).
+    /// The number of members. O(1).
     #[inline]
     #[must_use]
     pub fn len(self) -> usize {
@@ -119,7 +119,7 @@ impl<'a> Set<'a> {
         self.len() == 0
     }
 
-    /// Whether `member` is one. O(log n), O(n) and expected O(1) in the three forms.
+    /// Whether `member` is in the set. O(log n), O(n) and expected O(1) in the three forms.
     #[inline]
     #[must_use]
     pub fn contains(self, member: Value<'_>) -> bool {
@@ -136,8 +136,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Shows every member until `seen` breaks. Integers come in ascending order, packed members
-    /// as they were added, those of a table in no order. O(n).
+    /// Passes every member to `seen` until it breaks: integers in ascending order, packed members
+    /// in insertion order, those of a table in no order. O(n).
     pub fn try_each<B>(self, mut seen: impl FnMut(Value<'a>) -> ControlFlow<B>) -> ControlFlow<B> {
         match self {
             Set::Ints(ints) => ints.iter().map(Value::Int).try_for_each(seen),
@@ -146,7 +146,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Shows every member, as [`Set::try_each`]. O(n).
+    /// Passes every member to `seen`, as [`Set::try_each`]. O(n).
     pub fn each(self, mut seen: impl FnMut(Value<'a>)) {
         let _: ControlFlow<()> = self.try_each(|member| {
             seen(member);
@@ -154,9 +154,9 @@ impl<'a> Set<'a> {
         });
     }
 
-    /// One step of a scan: shows some members and returns the cursor of the next step, 0 at the
-    /// end. A small set is one step whatever the cursor, so what is in the set from the first
-    /// step (cursor 0) to the last is shown, even if the set changes its form meanwhile.
+    /// One step of a scan: passes some members to `seen`. Returns the cursor of the next step, 0 at
+    /// the end. A small set is one step, whatever the cursor. So a member that exists from the
+    /// first step (cursor 0) to the last is passed, even if the set changes its form meanwhile.
     pub fn scan(self, cursor: u64, mut seen: impl FnMut(Value<'a>)) -> u64 {
         match self {
             Set::Ints(_) | Set::Packed { .. } => {
@@ -177,14 +177,13 @@ fn table_mut(record: &mut Record) -> &mut Table {
     unsafe { boxed::view_mut(record.payload_mut()) }
 }
 
-/// Members of the set of `record`. O(1).
+/// The number of members of the set of `record`. O(1).
 #[must_use]
 pub fn len(record: &Record) -> usize {
     Set::of(record).map_or(0, Set::len)
 }
 
-/// See [`crate::value::memory`]; exact whatever the number of samples. O(1) for small sets, O(n)
-/// with a factor of a hundredth for a table.
+/// See [`crate::value::memory`]. Always exact. O(1) for small sets, O(n / 100) for a table.
 #[must_use]
 pub fn memory(record: &Record, _samples: usize) -> usize {
     let large = match Set::of(record) {
@@ -222,8 +221,8 @@ pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -
     }
 }
 
-/// Shows every member until `seen` breaks, as [`Set::try_each`]. Lets go of what was shown, page by
-/// page, if the set is a large one: it is empty behind it.
+/// Passes every member to `seen` until it breaks, as [`Set::try_each`]. A large set is left empty,
+/// and each page is released once it is passed.
 pub(crate) fn pass<B>(
     record: &mut Record,
     mut seen: impl FnMut(Value<'_>) -> ControlFlow<B>,

@@ -1,23 +1,23 @@
-//! Choosing members at random, each with the same chance.
+//! Chooses members at random, all with the same probability.
 //!
-//! `draw` gives uniform 64-bit numbers. One member of a small set is chosen by its number. Several
-//! different ones are chosen in one pass (selection sampling: D. E. Knuth, The Art of Computer
-//! Programming, vol. 2, 3.4.2, algorithm S): with `k` still wanted and `n` still to come, the
-//! next one is taken with the chance k/n, so every subset of the size is equally likely.
+//! `draw` returns uniform 64-bit numbers. One member of a small set is chosen by its index. Several
+//! distinct ones are chosen in one pass (selection sampling: D. E. Knuth, The Art of Computer
+//! Programming, vol. 2, 3.4.2, algorithm S): with `k` still wanted and `n` remaining, the next one
+//! is taken with probability k/n, so every subset of that size is equally likely.
 
 use super::write::{Builder, Start};
 use super::{Form, Ints, Set, ints, table_mut};
 use crate::packed::record::Packed;
-use crate::packed::{Room, Value};
+use crate::packed::{EntryBuffer, Value};
 use crate::{Limits, Record};
 use std::collections::HashSet;
 
-/// A number below `n`, which is not 0.
+/// A uniform number less than `n`, which must not be 0.
 fn below(n: usize, draw: &mut impl FnMut() -> u64) -> usize {
     ((u128::from(draw()) * n as u128) >> 64) as usize
 }
 
-/// Chooses `wanted` of `total` things that come one by one.
+/// Chooses `wanted` of `total` items of a sequence.
 struct Sample<'d, D> {
     wanted: usize,
     total: usize,
@@ -25,7 +25,7 @@ struct Sample<'d, D> {
 }
 
 impl<D: FnMut() -> u64> Sample<'_, D> {
-    /// Whether the next thing is among those chosen.
+    /// Whether the next item is chosen.
     fn next(&mut self) -> bool {
         let takes = self.wanted > 0 && below(self.total, self.draw) < self.wanted;
         self.total -= 1;
@@ -35,7 +35,7 @@ impl<D: FnMut() -> u64> Sample<'_, D> {
 }
 
 impl<'a> Set<'a> {
-    /// A member; `None` of an empty set. O(1), O(n) in packed form.
+    /// A random member; `None` for an empty set. O(1), or O(n) in packed form.
     pub fn random(self, draw: &mut impl FnMut() -> u64) -> Option<Value<'a>> {
         match self {
             Set::Ints(ints) => {
@@ -49,8 +49,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Shows `times` members, each drawn from all. O(times), and O(n) in packed form. The set must
-    /// not be empty.
+    /// Passes `times` members to `seen`, each drawn from all. O(times), plus O(n) in packed form.
+    /// The set must not be empty.
     pub fn draw(
         self,
         times: usize,
@@ -67,13 +67,13 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Whether so few members are wanted that drawing until that many different ones were met
-    /// takes few draws in vain.
+    /// Whether `wanted` is so small that drawing until that many distinct members are found rarely
+    /// draws one twice.
     fn few(self, wanted: usize) -> bool {
         wanted < self.len() / 3
     }
 
-    /// How many members [`Set::sample`] looks at, about.
+    /// The approximate number of members that [`Set::sample`] examines.
     #[must_use]
     pub fn sample_work(self, wanted: usize) -> usize {
         match self {
@@ -82,8 +82,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Shows `wanted` different members, or all if there are not so many. O(n); if few are wanted
-    /// of a table, expected O(wanted).
+    /// Passes `wanted` distinct members to `seen`, or all if there are fewer. O(n), or expected
+    /// O(wanted) if few are wanted from a table.
     pub fn sample(
         self,
         wanted: usize,
@@ -113,8 +113,8 @@ impl<'a> Set<'a> {
     }
 }
 
-/// Removes a member and shows it. The set must not be empty. O(n) in a small form, else expected
-/// O(1).
+/// Removes a random member and passes it to `seen`. The set must not be empty. O(n) in a small
+/// form, else expected O(1).
 #[must_use]
 pub fn pop(
     mut record: Record,
@@ -143,8 +143,8 @@ pub fn pop(
     }
 }
 
-/// Removes `wanted` members, of which there must be more, and shows them. O(n) in a small form,
-/// else expected O(wanted).
+/// Removes `wanted` random members, which must be fewer than all, and passes them to `seen`. O(n)
+/// in a small form, else expected O(wanted).
 #[must_use]
 pub fn pop_many(
     mut record: Record,
@@ -153,18 +153,18 @@ pub fn pop_many(
     mut seen: impl FnMut(Value<'_>),
 ) -> Record {
     let mut sample = Sample { wanted, total: super::len(&record), draw };
-    let mut goes = |member: Value<'_>| {
-        let goes = sample.next();
-        if goes {
+    let mut chosen = |member: Value<'_>| {
+        let chosen = sample.next();
+        if chosen {
             seen(member);
         }
-        goes
+        chosen
     };
     match Form::of_set(&record) {
-        Form::Ints => ints::retain(record, |n| !goes(Value::Int(n))),
+        Form::Ints => ints::retain(record, |n| !chosen(Value::Int(n))),
         Form::Packed => {
             let mut packed = Packed::of(record);
-            packed.retain(|value| !goes(value));
+            packed.retain(|value| !chosen(value));
             packed.finish()
         }
         Form::Table => {
@@ -177,9 +177,9 @@ pub fn pop_many(
     }
 }
 
-/// A record with `kept` random members of the set of `record`, fewer than there are; the others
-/// are shown. The new set begins as packed, so a table of which nearly all is taken becomes small
-/// again. O(n).
+/// A record with `kept` random members of the set of `record`, which must be fewer than all. Passes
+/// the others to `seen`. The new set begins packed, so a table that loses nearly all members
+/// becomes small again. O(n).
 #[must_use]
 pub fn split_most(
     record: &Record,

@@ -1,4 +1,5 @@
-//! Sets against `BTreeSet`, their forms against the directives, and chances against chi-squared.
+//! Compares sets with `BTreeSet`, their forms with the directives, and probabilities by
+//! chi-squared.
 
 use super::*;
 use crate::Limits;
@@ -37,7 +38,7 @@ fn encoding(record: &Record) -> &'static str {
 }
 
 #[test]
-fn the_form_follows_the_members() {
+fn form_depends_on_the_members() {
     let limits = limits(3, 4, 5);
     let of = |members: &[&str]| encoding(&with(members, &limits));
     assert_eq!(of(&["1", "-2", "70000"]), "intset");
@@ -46,7 +47,7 @@ fn the_form_follows_the_members() {
     assert_eq!(of(&["a", "1", "2", "3"]), "listpack");
     assert_eq!(of(&["a", "1", "2", "3", "4"]), "hashtable", "a member too many");
     assert_eq!(of(&["a", "abcdef"]), "hashtable", "a member too long");
-    assert_eq!(of(&["1", "abcdef"]), "hashtable", "a member too long beside integers");
+    assert_eq!(of(&["1", "abcdef"]), "hashtable", "a member too long after integers");
     assert_eq!(of(&["123456", "a"]), "hashtable", "an integer too long to be packed");
     assert_eq!(of(&["-12345", "1", "a"]), "hashtable", "the smallest counts too");
     assert_eq!(of(&["abcdef"]), "hashtable");
@@ -54,7 +55,7 @@ fn the_form_follows_the_members() {
 }
 
 #[test]
-fn announced_members_decide_before_they_come() {
+fn announced_members_determine_the_form() {
     let limits = limits(3, 4, 5);
     let created = |first: &[u8], n| encoding(&create(b"key", first, n, None, 0, &limits));
     assert_eq!(created(b"1", 3), "intset");
@@ -70,7 +71,7 @@ fn announced_members_decide_before_they_come() {
 }
 
 #[test]
-fn a_result_of_integers_settles_as_integers_if_they_are_few() {
+fn few_integers_settle_as_integers() {
     let strict = limits(3, 2, 5);
     for (members, after) in
         [(&["a", "3", "-7", "500000"][..], "intset"), (&["a", "1", "2", "3", "4"], "hashtable")]
@@ -84,7 +85,7 @@ fn a_result_of_integers_settles_as_integers_if_they_are_few() {
 }
 
 #[test]
-fn integers_of_every_width_are_kept_in_order() {
+fn keeps_integers_of_every_width_in_order() {
     let limits = Limits::default();
     let mut record = create(b"key", b"5", 1, Some(77), 3, &limits);
     let mut model = BTreeSet::from([5]);
@@ -115,7 +116,7 @@ fn copies_have_the_same_members_and_form() {
 }
 
 #[test]
-fn memory_counts_what_a_table_has() {
+fn memory_includes_the_table() {
     let strict = limits(0, 0, 0);
     let small = with(&["1", "2", "3"], &Limits::default());
     assert_eq!(memory(&small, 5), small.alloc_size());
@@ -128,7 +129,7 @@ fn memory_counts_what_a_table_has() {
     assert!((7..20).contains(&each), "{each} bytes for a member");
 }
 
-/// Counts how often each of the sets of members is chosen, and compares with equal chances.
+/// Counts how often each set of members is chosen, and compares with equal probabilities.
 fn equally(mut choose: impl FnMut() -> BTreeSet<Vec<u8>>, subsets: usize) {
     let mut times = std::collections::BTreeMap::new();
     let rounds = subsets * 200;
@@ -143,7 +144,7 @@ fn equally(mut choose: impl FnMut() -> BTreeSet<Vec<u8>>, subsets: usize) {
 }
 
 #[test]
-fn every_member_and_every_subset_has_the_same_chance() {
+fn random_members_and_subsets_are_uniform() {
     let mut draw = draws(7);
     let names = ["1", "2", "3", "4", "5", "6"];
     let texts = ["1", "b", "c", "4", "e", "f"];
@@ -208,7 +209,7 @@ fn every_member_and_every_subset_has_the_same_chance() {
 }
 
 #[test]
-fn a_table_of_which_most_is_taken_becomes_small() {
+fn split_most_makes_a_table_small() {
     let limits = Limits::default();
     let names: Vec<String> = (0..1000).map(|n| format!("m{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -225,7 +226,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn it_is_a_set(
+    fn matches_a_set(
         steps in prop::collection::vec((0u8..10, "([0-9]{1,6}|-?[0-9]{1,2}|[a-d]{1,3})"), 1..200),
         ints in 0usize..40, entries in 0usize..40, value in 0usize..6, seed: u64,
     ) {

@@ -1,13 +1,12 @@
-//! Making and changing sets.
+//! Makes sets and changes them.
 //!
-//! Each function takes a record that holds a set and gives it back, perhaps as another one: a
-//! small set lives in its record's payload. Which form a set gets is decided in `create`,
-//! `announce` and `add`, and nowhere else.
+//! Each function takes a record that holds a set and returns it, possibly as another record, since
+//! a small set is in its record's payload. Only `create`, `announce` and `add` choose the form.
 
 use super::{Form, Ints, Set, Table, ints, table_mut};
 use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, OneWay, Room, Value};
+use crate::packed::{COUNT_MAX, Encoded, EntryBuffer, OneWay, Value};
 use crate::string::{Digits, canonical_int};
 use crate::{Kind, Limits, Record, boxed};
 
@@ -33,9 +32,8 @@ pub(super) fn table_record(key: &[u8], table: Table, expiry: Option<i64>, clock:
     Record::from_bytes(key, expiry, Kind::SetTable as u8, clock, &payload)
 }
 
-/// A record of `key` with a set of the one member `first`, in the form for a set of which
-/// `announced` members are known to come; `expiry` in Unix milliseconds, `clock` as
-/// [`Record::clock`].
+/// A record of `key` with a set of the one member `first`, in the form for `announced` members.
+/// `expiry` is in Unix milliseconds; `clock` is as in [`Record::clock`].
 #[must_use]
 pub fn create(
     key: &[u8],
@@ -58,16 +56,16 @@ pub fn create(
     table_record(key, table, expiry, clock)
 }
 
-/// A set that is being computed, from nothing on.
+/// A set that a command computes, starting empty.
 #[derive(Debug)]
 pub struct Builder<'l> {
-    /// `None` only while `add` or `remove` has it.
+    /// `None` only inside `add` and `remove`.
     record: Option<Record>,
     limits: &'l Limits,
 }
 
 impl<'l> Builder<'l> {
-    /// An empty set of `key` in this form; the rest as for [`create`].
+    /// An empty set of `key` in this form. Otherwise like [`create`].
     #[must_use]
     pub fn new(
         key: &[u8],
@@ -98,7 +96,7 @@ impl<'l> Builder<'l> {
         self.change(|record| remove(record, member));
     }
 
-    /// How many members there are. O(1).
+    /// The number of members. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
         self.record.as_ref().map_or(0, super::len)
@@ -109,15 +107,15 @@ impl<'l> Builder<'l> {
         self.len() == 0
     }
 
-    /// The record, which may be of an empty set.
+    /// The record, which may hold an empty set.
     #[must_use]
     pub fn finish(self) -> Record {
-        self.record.expect("every change gives it back")
+        self.record.expect("every change returns it")
     }
 }
 
-/// Gives the set the form for `announced` more members to come: a table, if a small form could
-/// not hold so many. O(n) when the form changes.
+/// Converts the set to a table if its small form can't hold `announced` more members. O(n) when the
+/// form changes.
 #[inline]
 #[must_use]
 pub fn announce(record: Record, announced: usize, limits: &Limits) -> Record {
@@ -129,7 +127,7 @@ pub fn announce(record: Record, announced: usize, limits: &Limits) -> Record {
     if too_many { to_table(record) } else { record }
 }
 
-/// Adds `member`; whether it is new. O(n) in a small form, else expected O(1).
+/// Adds `member`. Returns whether it is new. O(n) in a small form, else expected O(1).
 #[inline]
 #[must_use]
 pub fn add(mut record: Record, member: Value<'_>, limits: &Limits) -> (Record, bool) {
@@ -152,7 +150,7 @@ fn add_int(record: Record, n: i64, limits: &Limits) -> (Record, bool) {
     (if too_many { to_table(record) } else { record }, new)
 }
 
-/// Adds a member that is no integer to integers.
+/// Adds a member that is not an integer to a set of integers.
 fn add_text_to_ints(record: Record, member: Value<'_>, limits: &Limits) -> Record {
     let ints = Ints::of(record.payload());
     let len = |n: i64| Digits::new().format(n).len();
@@ -164,7 +162,7 @@ fn add_text_to_ints(record: Record, member: Value<'_>, limits: &Limits) -> Recor
         && member.len().max(longest) <= limits.set_value.min(PACKED_MAX);
     let record = if fits { to_packed(record) } else { to_table(record) };
     let (record, new) = add(record, member, limits);
-    debug_assert!(new, "it is no integer");
+    debug_assert!(new, "the member is not an integer");
     record
 }
 
@@ -187,8 +185,8 @@ fn add_packed(record: Record, member: Value<'_>, limits: &Limits) -> (Record, bo
     (record, true)
 }
 
-/// Removes `member`; whether it was there. O(n) in a small form, else expected O(1). The last one
-/// leaves an empty set behind.
+/// Removes `member`. Returns whether it existed. O(n) in a small form, else expected O(1). Removing
+/// the last one results in an empty set.
 #[inline]
 #[must_use]
 pub fn remove(mut record: Record, member: Value<'_>) -> (Record, bool) {
@@ -215,8 +213,8 @@ pub fn remove(mut record: Record, member: Value<'_>) -> (Record, bool) {
     }
 }
 
-/// Gives a set of nothing but integers, of whatever form, the form of integers if they are few
-/// enough for it. O(n log n).
+/// Converts a set that has only integers to the form of integers, if they are few enough for it.
+/// O(n log n).
 #[must_use]
 pub fn settle_as_ints(record: Record, limits: &Limits) -> Record {
     let Some(set) = Set::of(&record) else {

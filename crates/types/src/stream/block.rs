@@ -1,27 +1,26 @@
-//! A run of neighbouring entries in one piece of memory: what a stream is made of.
+//! A run of neighbouring entries in one piece of memory. A stream consists of such blocks.
 //!
 //! ```text
 //!  bytes = number of fields, fields, entry, entry ...      the fields are those of the first entry
 //!
-//!  entry = length of what follows, head, [seq,] values                  with the block's fields
-//!        | length of what follows, head, [seq,] number, field, value ...    with fields of its own
+//!  entry = length of the rest, head, [seq,] values                      with the block's fields
+//!        | length of the rest, head, [seq,] number, field, value ...    with fields of its own
 //!
-//!  head  = a number whose lowest bit says whether the fields are its own, and the next one
-//!          whether a seq follows; the rest is how many ms the entry came after the block's first
-//!  seq   = how far behind the first one's, in the same ms; else as it is. Left out when it is 0
+//!  head  = a number: bit 0 says whether the entry has its own fields, bit 1 whether a seq follows;
+//!          the other bits are the ms after the block's first entry
+//!  seq   = if ms is 0, the difference to the first entry's seq; else the seq. Omitted when it is 0
 //! ```
 //!
-//! Fields and values are [packed](crate::packed) without backward lengths; numbers are
-//! [`varint`]s, though the head has its two flags in its first byte.
-//! Entries of a block that have the same fields, at about the same time, thus cost three or four
-//! bytes beside their values. After the listpacks in the nodes of Redis's streams (Salvatore
-//! Sanfilippo, 2017).
+//! Fields and values are [packed](crate::packed) without backward lengths. Numbers are [`varint`]s,
+//! but the head's first byte also holds the two flags. Entries of a block that have the same
+//! fields, at about the same time, thus need three or four bytes in addition to their values. Based
+//! on the listpacks in the nodes of Redis's streams (Salvatore Sanfilippo, 2017).
 //!
-//! An entry that is deleted gives its bytes back. What the reference would keep of it there, a mark,
-//! counts all the same: it decides when a block is full, and clients see that in what `XTRIM ~`
-//! leaves. So a block knows how many entries it lost, the id of the last one that it ever had, and
-//! how many bytes the node of the reference would have. A block in which nothing is left goes, but
-//! for one that trimming by id has emptied and the reference keeps.
+//! Deleting an entry frees its bytes. Valkey would keep a mark of it, and this code counts the
+//! mark: it decides when a block is full, and clients see that in what `XTRIM ~` leaves. So a block
+//! stores how many entries were deleted, the id of the last entry it ever had, and how many bytes
+//! Valkey's node would have. An empty block is removed, unless trimming by id emptied it, since
+//! Valkey keeps such a node.
 
 use super::entry::Entry;
 use super::{StreamId, varint};
@@ -30,11 +29,11 @@ use crate::counted::{Counted, HEADER};
 use crate::packed::{Encoded, Entries, OneWay, TwoWay};
 use smallvec::SmallVec;
 
-/// In an entry's head: it has fields of its own.
+/// Flag in an entry's head: the entry has its own fields.
 const OWN_FIELDS: u8 = 1;
-/// In an entry's head: a seq follows.
+/// Flag in an entry's head: a seq follows.
 const SEQ: u8 = 2;
-/// Bits of the time in the head's first byte, behind the flags.
+/// Bits of the time in the head's first byte, after the flags.
 const HEAD_BITS: u32 = 5;
 
 /// Bytes of a listpack without entries.
@@ -43,30 +42,31 @@ const LISTPACK: usize = 7;
 /// The most bytes of a node, whatever `stream-node-max-bytes` says.
 pub(super) const NODE_MAX: usize = 1 << 30;
 
-/// See the module's description. A clone shares the bytes until either is changed.
+/// See the module documentation. A clone shares the bytes until either is changed.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// The id of the first entry that was here; the others are told apart from it.
+    /// The id of the first entry that was here. The ids of the others are stored as differences to
+    /// it.
     pub(super) master: StreamId,
     /// The id of the last entry that was here.
     pub(super) last: StreamId,
     bytes: Counted<Vec<u8>>,
-    /// The offset of the first entry. What was deleted in front of it may still be there.
+    /// The offset of the first entry. Deleted entries before it may still have their bytes.
     first: u32,
-    /// Entries that are here.
+    /// The number of entries.
     live: u32,
-    /// Entries that were deleted.
+    /// The number of deleted entries.
     deleted: u32,
-    /// Bytes of the reference's node, without the two counts at its front.
+    /// Bytes of Valkey's node, without the two counts at its beginning.
     reference: u32,
-    /// The entry `last` was deleted.
+    /// Whether the entry `last` was deleted.
     last_gone: bool,
 }
 
 /// The offsets of entries of a block.
 pub(super) type Offsets = SmallVec<[u32; 128]>;
 
-/// Bytes that a listpack takes for `n`.
+/// Bytes of `n` in a listpack.
 #[inline]
 fn listpack_int(n: i64) -> usize {
     match n {
@@ -75,24 +75,24 @@ fn listpack_int(n: i64) -> usize {
     }
 }
 
-/// What stands in front of an entry's values.
+/// The part of an entry before its values.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     id: StreamId,
     own_fields: bool,
-    /// The offset behind it, and that of the next entry.
+    /// The offset after the head, and that of the next entry.
     body: usize,
     end: usize,
 }
 
 impl Block {
-    /// A block without entries, whose first one will have this id and these fields; `pairs` are
-    /// fields and values by turns.
+    /// A block without entries for a first entry with this id and these fields. `pairs` alternates
+    /// fields and values.
     pub(super) fn new(id: StreamId, pairs: &[&[u8]]) -> Block {
         let mut bytes = Vec::new();
         let count = pairs.len() / 2;
         let fields = || pairs.iter().step_by(2);
-        // For the fields, and for the first entry.
+        // Room for the fields and for the first entry.
         let all: usize = pairs.iter().map(|text| text.len() + 2).sum();
         let head: usize = fields().map(|text| text.len() + 2).sum();
         bytes.reserve_exact((head + all + 5 * varint::MOST).next_multiple_of(16));
@@ -115,33 +115,34 @@ impl Block {
         }
     }
 
-    /// Entries that are here. O(1), as all below unless they say otherwise.
+    /// The number of entries. O(1), as all below unless stated otherwise.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.live as usize
     }
 
-    /// Bytes of the entries, about.
+    /// Approximate bytes of the entries.
     #[inline]
     pub(super) fn text(&self) -> usize {
         self.bytes.len()
     }
 
-    /// How many fields most entries have, about.
+    /// The number of fields of most entries.
     #[inline]
     pub(super) fn fields(&self) -> usize {
         varint::get(&self.bytes, 0).0 as usize
     }
 
-    /// Whether it has more bytes than blocks have, as a rule: a few long entries, or many.
+    /// Whether the block has more bytes than usual: a few long entries, or many.
     #[inline]
     pub(super) fn is_heavy(&self) -> bool {
         const BYTES: usize = 8 << 10;
         self.text() > BYTES
     }
 
-    /// How many fields an entry has at most, about: those of the first entry in most blocks, since
-    /// others differ little as long as all are short. Not looked for further than `enough` entries.
+    /// The approximate maximum number of fields of an entry. In most blocks this is the number of
+    /// the first entry, since others differ little if all are short. Looks at no more than `enough`
+    /// entries.
     #[inline]
     pub(super) fn most_fields(&self, enough: usize) -> usize {
         if self.is_heavy() { self.longest(enough) } else { self.fields() }
@@ -160,12 +161,12 @@ impl Block {
         most
     }
 
-    /// Bytes of memory, beside the block itself.
+    /// Bytes of memory, without the block itself.
     pub(super) fn memory(&self) -> usize {
         HEADER + size_of::<Vec<u8>>() + self.bytes.capacity()
     }
 
-    /// Whether an entry with texts of so many bytes must begin another block.
+    /// Whether an entry with `text` bytes of fields and values must begin another block.
     #[inline]
     pub(super) fn is_full(&self, text: usize, limits: &Limits) -> bool {
         let most = match limits.stream_node_bytes {
@@ -180,12 +181,12 @@ impl Block {
             || (limits.stream_node_entries != 0 && live + deleted >= limits.stream_node_entries)
     }
 
-    /// Gives back the memory that more entries would need.
+    /// Frees the memory reserved for more entries.
     pub(super) fn close(&mut self) {
         self.bytes.shrink_to_fit();
     }
 
-    /// Adds an entry behind all others; `pairs` are fields and values by turns. O(bytes of it).
+    /// Appends an entry. `pairs` alternates fields and values. O(bytes of it).
     #[inline]
     pub(super) fn append(&mut self, id: StreamId, pairs: &[&[u8]]) {
         let count = pairs.len() / 2;
@@ -198,14 +199,14 @@ impl Block {
         let room = texts + 4 * varint::MOST;
         let bytes: &mut Vec<u8> = &mut self.bytes;
         if bytes.capacity() - bytes.len() < room {
-            // A block has a few kilobytes at most, as a rule, and a small stream has one block.
+            // Most blocks have a few kilobytes at most, and a small stream has one block.
             let grown = (bytes.len() / 2).max(room).next_multiple_of(32);
             bytes.reserve_exact(grown);
         }
         let at = bytes.len();
-        // The place of the length, for one of a single byte.
+        // Placeholder for a length of one byte.
         bytes.push(0);
-        put_head(own_fields, seq != 0, ms, bytes);
+        write_head(own_fields, seq != 0, ms, bytes);
         if seq != 0 {
             varint::put(seq, bytes);
         }
@@ -238,7 +239,7 @@ impl Block {
         self.reference += reference as u32;
     }
 
-    /// Whether these pairs have the block's fields, in its order.
+    /// Whether these pairs have the block's fields, in the same order.
     #[inline]
     fn has_fields(&self, pairs: &[&[u8]]) -> bool {
         let (count, mut at) = varint::get(&self.bytes, 0);
@@ -253,7 +254,7 @@ impl Block {
         })
     }
 
-    /// The offset of the first entry, of the end of all if there is none.
+    /// The offset of the first entry, or of the end if there is none.
     #[inline]
     pub(super) fn start(&self) -> usize {
         self.first as usize
@@ -264,7 +265,7 @@ impl Block {
         self.bytes.len()
     }
 
-    /// The offset of the entry behind the one at `at`.
+    /// The offset of the entry after the one at `at`.
     #[inline]
     fn after(&self, at: usize) -> usize {
         let (rest, body) = varint::get(&self.bytes, at);
@@ -314,8 +315,8 @@ impl Block {
         (entry, head.end)
     }
 
-    /// The offset of the first entry whose id is `id` or more; of the end if there is none. O(n), a
-    /// few instructions for each entry.
+    /// The offset of the first entry with an id of `id` or more, or of the end. O(n), a few
+    /// instructions for each entry.
     pub(super) fn seek(&self, id: StreamId) -> usize {
         let mut at = self.start();
         if id > self.last {
@@ -331,7 +332,7 @@ impl Block {
         at
     }
 
-    /// The offsets of all entries up to the one with `id`. O(n).
+    /// The offsets of all entries with ids up to `until`. O(n).
     pub(super) fn offsets(&self, until: StreamId) -> Offsets {
         let mut offsets = Offsets::new();
         let mut at = self.start();
@@ -353,7 +354,7 @@ impl Block {
         offsets
     }
 
-    /// The id of the last entry that is here. O(n) if one behind it was deleted.
+    /// The id of the last entry that was not deleted. O(n) if a later one was deleted.
     pub(super) fn last_live(&self) -> Option<StreamId> {
         if self.live == 0 {
             return None;
@@ -370,7 +371,7 @@ impl Block {
         at < self.end() && self.id_at(at) == id
     }
 
-    /// Deletes the entry with this id; whether there was one. O(bytes).
+    /// Deletes the entry with this id. Returns whether there was one. O(bytes).
     pub(super) fn delete(&mut self, id: StreamId) -> bool {
         let at = self.seek(id);
         if at >= self.end() || self.id_at(at) != id {
@@ -382,7 +383,7 @@ impl Block {
             self.compact();
         } else {
             self.bytes.drain(at..next);
-            self.ease();
+            self.shrink();
         }
         self.last_gone |= id == self.last;
         self.live -= 1;
@@ -390,8 +391,8 @@ impl Block {
         true
     }
 
-    /// Deletes entries from the front: at most `most`, and only such below `until`; how many.
-    /// O(entries deleted), amortized.
+    /// Deletes up to `most` entries from the front with ids less than `until`. Returns how many.
+    /// Amortized O(entries deleted).
     pub(super) fn delete_front(&mut self, most: usize, until: StreamId) -> usize {
         let (mut at, mut gone) = (self.start(), 0);
         while at < self.end() && gone < most {
@@ -410,25 +411,26 @@ impl Block {
         gone
     }
 
-    /// Gives back what was deleted at the front, once it is as much as what is left.
+    /// Frees the bytes of entries deleted from the front once they exceed those of the remaining
+    /// entries.
     fn compact(&mut self) {
         let header = self.header();
         let (gone, left) = (self.start() - header, self.end() - self.start());
         if gone > left {
             self.bytes.drain(header..self.first as usize);
             self.first = header as u32;
-            self.ease();
+            self.shrink();
         }
     }
 
-    /// Gives back memory of which half is not used.
-    fn ease(&mut self) {
+    /// Frees memory if less than half of it is used.
+    fn shrink(&mut self) {
         if self.bytes.capacity() > 64 && self.bytes.len() < self.bytes.capacity() / 2 {
             self.bytes.shrink_to_fit();
         }
     }
 
-    /// Bytes of the fields in front of all entries.
+    /// Bytes of the fields before all entries.
     fn header(&self) -> usize {
         let (count, at) = varint::get(&self.bytes, 0);
         let entries = Entries::<OneWay>::new(&self.bytes);
@@ -436,9 +438,9 @@ impl Block {
     }
 }
 
-/// Writes an entry's head; see the module's description.
+/// Writes an entry's head; see the module documentation.
 #[inline]
-fn put_head(own_fields: bool, seq: bool, ms: u64, to: &mut Vec<u8>) {
+fn write_head(own_fields: bool, seq: bool, ms: u64, to: &mut Vec<u8>) {
     let low = (ms as u8) & ((1 << HEAD_BITS) - 1);
     let mut first = low << 2;
     if own_fields {

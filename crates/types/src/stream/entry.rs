@@ -3,7 +3,7 @@
 use super::StreamId;
 use crate::packed::{self, Entries, OneWay, Value};
 
-/// An entry where it lies in its block.
+/// An entry in its block.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub id: StreamId,
@@ -17,19 +17,19 @@ pub struct Pairs<'a> {
     left: usize,
     fields: Entries<'a, OneWay>,
     field: usize,
-    /// `None`: a value stands behind each field.
+    /// `None`: each field is followed by its value.
     values: Option<(Entries<'a, OneWay>, usize)>,
 }
 
 impl<'a> Entry<'a> {
-    /// An entry whose `count` fields and values stand in `bytes` by turns.
+    /// An entry whose `count` fields and values alternate in `bytes`.
     #[inline]
     pub(super) fn with_fields(id: StreamId, count: usize, bytes: &'a [u8]) -> Self {
         let pairs = Pairs { left: count, fields: Entries::new(bytes), field: 0, values: None };
         Entry { id, count, pairs }
     }
 
-    /// An entry whose `count` fields and values each stand together.
+    /// An entry whose `count` fields are in `fields` and whose values are in `values`.
     #[inline]
     pub(super) fn with_values(
         id: StreamId,
@@ -42,14 +42,14 @@ impl<'a> Entry<'a> {
         Entry { id, count, pairs }
     }
 
-    /// How many fields it has.
+    /// The number of fields.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "an entry has at least one field")]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Its fields and values, in the order in which they were given.
+    /// The fields and values, in the order of insertion.
     #[inline]
     pub fn pairs(&self) -> Pairs<'a> {
         self.pairs
@@ -77,7 +77,7 @@ impl<'a> Iterator for Pairs<'a> {
 
 impl ExactSizeIterator for Pairs<'_> {}
 
-/// The packed entry at `at`, which goes on behind it.
+/// The packed entry at `at`. Advances `at` to the next one.
 #[inline]
 fn take<'a>(entries: Entries<'a, OneWay>, at: &mut usize) -> packed::Value<'a> {
     let value = entries.get(*at);

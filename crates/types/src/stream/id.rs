@@ -1,4 +1,4 @@
-//! The ids of a stream's entries: a time and a number, in order.
+//! Ids of stream entries: a time and a number, ordered.
 
 use std::fmt;
 use weft_base::num::parse_u64_loose;
@@ -6,16 +6,16 @@ use weft_base::num::parse_u64_loose;
 /// The id of an entry: `ms-seq` in its text form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Unix time in milliseconds, as a rule; any number that the client likes.
+    /// Usually Unix time in milliseconds, but clients may choose any number.
     pub ms: u64,
-    /// Tells entries of the same millisecond apart.
+    /// Distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
-/// Bytes of the longest text of an id.
+/// Bytes of the longest formatted id.
 const TEXT: usize = 41;
 
-/// The longest text that may be an id: the reference reads no more.
+/// The longest text that may be an id, as in Valkey.
 const LONGEST: usize = 127;
 
 /// The text of an id.
@@ -25,18 +25,18 @@ pub struct IdText {
     len: u8,
 }
 
-/// An id as XADD takes it.
+/// An id argument of XADD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// `*`: the time of now, or the one after the last.
+    /// `*`: the current time, or the id after the last one.
     Any,
-    /// `123-*`: this time, and the next number of it.
+    /// `123-*`: this time, and its next number.
     Millis(u64),
     This(StreamId),
 }
 
 impl StreamId {
-    /// The least one, which no entry has.
+    /// The least id, which no entry has.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
@@ -44,7 +44,7 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
-    /// The least id above this one; `None` for the greatest.
+    /// The next id; `None` for the greatest.
     #[inline]
     #[must_use]
     pub fn next(self) -> Option<StreamId> {
@@ -55,7 +55,7 @@ impl StreamId {
         }
     }
 
-    /// The greatest id below this one; `None` for the least.
+    /// The previous id; `None` for the least.
     #[inline]
     #[must_use]
     pub fn previous(self) -> Option<StreamId> {
@@ -66,8 +66,8 @@ impl StreamId {
         }
     }
 
-    /// An id in full, `ms-seq`, or `ms` alone, which means `ms-missing_seq`. The signs of
-    /// [`StreamId::parse_end`] are none.
+    /// Parses a full id, `ms-seq`, or `ms` alone, which means `ms-missing_seq`. Rejects the signs
+    /// that [`StreamId::parse_end`] accepts.
     #[inline]
     #[must_use]
     pub fn parse(text: &[u8], missing_seq: u64) -> Option<StreamId> {
@@ -79,7 +79,7 @@ impl StreamId {
         Some(StreamId { ms: parse_u64_loose(ms)?, seq })
     }
 
-    /// As [`StreamId::parse`], and `-` is the least and `+` the greatest id.
+    /// Like [`StreamId::parse`], but `-` is the least and `+` the greatest id.
     #[inline]
     #[must_use]
     pub fn parse_end(text: &[u8], missing_seq: u64) -> Option<StreamId> {
@@ -90,7 +90,7 @@ impl StreamId {
         }
     }
 
-    /// The 16 bytes of which the order is that of the ids.
+    /// The id as 16 bytes that sort like ids.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         ((u128::from(self.ms) << 64) | u128::from(self.seq)).to_be_bytes()
@@ -114,8 +114,7 @@ impl StreamId {
     }
 }
 
-/// What stands before and behind the first `-` of a text that may be an id; as C reads it, up to
-/// the first NUL.
+/// Splits a text that may be an id at the first `-`. As in C, the text ends at the first NUL.
 #[inline]
 fn halves(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     if text.len() > LONGEST {
@@ -129,7 +128,7 @@ fn halves(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 }
 
 impl Wanted {
-    /// What XADD's argument says.
+    /// Parses the id argument of XADD.
     #[inline]
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Wanted> {
@@ -142,8 +141,8 @@ impl Wanted {
         }
     }
 
-    /// The id that an entry gets in a stream whose last one was `last`, at `now_ms`; `None` when
-    /// it would not come behind it.
+    /// The id of a new entry in a stream with the last id `last`, at `now_ms`. `None` if it would
+    /// not be greater than `last`.
     #[inline]
     #[must_use]
     pub fn choose(self, last: StreamId, now_ms: u64) -> Option<StreamId> {
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_back() {
+    fn parses_and_formats_ids() {
         for id in [StreamId::MIN, StreamId::MAX, StreamId::new(1_700_000_000_000, 7)] {
             assert_eq!(StreamId::parse(id.text().as_bytes(), 9), Some(id));
             assert_eq!(id.text().as_bytes(), id.to_string().as_bytes());
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours() {
+    fn next_and_previous_are_neighbours() {
         assert_eq!(StreamId::MAX.next(), None);
         assert_eq!(StreamId::MIN.previous(), None);
         let edge = StreamId::new(4, u64::MAX);
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xadd_chooses() {
+    fn xadd_chooses_ids() {
         let last = StreamId::new(50, 7);
         let choose = |text: &[u8]| Wanted::parse(text).and_then(|w| w.choose(last, 40));
         assert_eq!(choose(b"*"), Some(StreamId::new(50, 8)));

@@ -1,16 +1,16 @@
-//! The blocks of a stream in order: pages of up to [`PAGE`] of them.
+//! The blocks of a stream in order, in pages of up to [`PAGE`] blocks.
 //!
 //! ```text
 //!  full: [page][page] ... [page]      each a row of blocks; none is empty
 //!  last: [block][block]               where blocks are added; all of a small stream
 //! ```
 //!
-//! Adding a block at the end and finding one by its id take O(log n) steps, removing one moves a page
-//! of others at most. Nothing that grows with the stream is moved as a whole but the row of pages,
-//! which is ten thousand times shorter than the stream.
+//! Appending a block and finding one by id take O(log n) steps. Removing one moves at most a page
+//! of blocks. Only the row of pages is moved as a whole, and it is ten thousand times shorter than
+//! the stream.
 //!
-//! Full pages are counted, as the bytes of the blocks are: a clone copies the row of pages and the
-//! last page, and shares the others until one side changes something in them.
+//! Full pages and the bytes of blocks are reference-counted. A clone copies the row of pages and
+//! the last page, and shares the other pages until one side changes a block in them.
 
 use super::block::Block;
 use super::{StreamId, nodes};
@@ -18,48 +18,48 @@ use crate::counted::{CountedRow, HEADER};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most blocks of a page: with what stands in front of them they fill a class of the allocator.
-/// Few in tests, so that small streams have several.
+/// The most blocks of a page. With the count before them they fill a size class of the allocator.
+/// Low in tests, so that small streams have several pages.
 pub(super) const PAGE: usize = if cfg!(test) { 16 } else { 127 };
 
 const _: () = assert!(cfg!(test) || PAGE * size_of::<Block>() + HEADER <= 8192);
 
-/// A page of fewer is joined with its neighbour, if they have room in one.
+/// A page with at most this many blocks is joined with the next one if half a page holds both.
 const FEW: usize = PAGE / 8;
 
-/// Where a block stands: it stays there until one is removed.
+/// The position of a block, valid until a block is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     page: usize,
     at: usize,
 }
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocks {
     full: VecDeque<CountedRow<Block>>,
-    /// Only empty when there is no block at all.
+    /// Empty only if there is no block at all.
     last: Vec<Block>,
-    nodes: Counted,
+    nodes: CachedCount,
 }
 
-/// A count of everything that was made once and holds until blocks come or go; 0: none.
+/// A cached count over all blocks, valid until a block is added or removed; 0 if not computed.
 #[derive(Debug, Default)]
-struct Counted(AtomicUsize);
+struct CachedCount(AtomicUsize);
 
-impl Clone for Counted {
+impl Clone for CachedCount {
     fn clone(&self) -> Self {
-        Counted(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
+        CachedCount(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
 impl Blocks {
-    /// How many blocks. O(pages).
+    /// The number of blocks. O(pages).
     pub(super) fn len(&self) -> usize {
         self.full.iter().map(|page| page.len()).sum::<usize>() + self.last.len()
     }
 
-    /// How many allocations of blocks and pages, about.
+    /// The approximate number of allocations of blocks and pages.
     pub(super) fn pieces(&self) -> usize {
         2 * (self.full.len() * PAGE + self.last.len()) + self.full.len() + 1
     }
@@ -82,26 +82,26 @@ impl Blocks {
         }
     }
 
-    /// The place of the first block.
+    /// The position of the first block.
     #[inline]
     pub(super) fn first(&self) -> Option<Place> {
         (!self.last.is_empty()).then_some(Place { page: 0, at: 0 })
     }
 
-    /// The place of the last block.
+    /// The position of the last block.
     #[inline]
     pub(super) fn last(&self) -> Option<Place> {
         let at = self.last.len().checked_sub(1)?;
         Some(Place { page: self.full.len(), at })
     }
 
-    /// The block at which new entries are added.
+    /// The block to which new entries are appended.
     #[inline]
     pub(super) fn last_mut(&mut self) -> Option<&mut Block> {
         self.last.last_mut()
     }
 
-    /// The place behind this one.
+    /// The position after this one.
     #[inline]
     pub(super) fn next(&self, place: Place) -> Option<Place> {
         let Place { page, at } = place;
@@ -112,7 +112,7 @@ impl Blocks {
         }
     }
 
-    /// The place in front of this one.
+    /// The position before this one.
     #[inline]
     pub(super) fn before(&self, place: Place) -> Option<Place> {
         let Place { page, at } = place;
@@ -125,7 +125,7 @@ impl Blocks {
         }
     }
 
-    /// The place of the last block that began at or before `id`. O(log n).
+    /// The position of the last block that begins at or before `id`. O(log n).
     #[inline]
     pub(super) fn find(&self, id: StreamId) -> Option<Place> {
         let begins = |page: &[Block]| page.first().is_some_and(|block| block.master <= id);
@@ -138,13 +138,13 @@ impl Blocks {
         Some(Place { page, at })
     }
 
-    /// How many blocks stand in front of this place. O(pages).
+    /// The number of blocks before this position. O(pages).
     pub(super) fn rank(&self, place: Place) -> usize {
         self.full.iter().take(place.page).map(|page| page.len()).sum::<usize>() + place.at
     }
 
-    /// How many nodes a tree over the ids of the blocks has; at least one. O(blocks) for the first
-    /// time after a block has come or gone.
+    /// The number of nodes of Valkey's tree over the ids of the blocks; at least one. O(blocks) for
+    /// the first call after a block was added or removed.
     pub(super) fn tree_nodes(&self) -> usize {
         match self.nodes.0.load(Ordering::Relaxed) {
             0 => {
@@ -157,14 +157,14 @@ impl Blocks {
         }
     }
 
-    /// Whether [`Blocks::tree_nodes`] is O(1).
+    /// Whether [`Blocks::tree_nodes`] is O(1) now.
     pub(super) fn knows_tree(&self) -> bool {
         self.nodes.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Adds a block behind all others.
+    /// Appends a block.
     pub(super) fn push(&mut self, block: Block) {
-        self.nodes = Counted::default();
+        self.nodes = CachedCount::default();
         if self.last.len() == PAGE {
             let page = std::mem::replace(&mut self.last, Vec::with_capacity(PAGE));
             self.full.push_back(page.into());
@@ -175,9 +175,9 @@ impl Blocks {
         self.last.push(block);
     }
 
-    /// Takes the block at this place out. O(page).
+    /// Removes the block at this position. O(page).
     pub(super) fn remove(&mut self, place: Place) -> Block {
-        self.nodes = Counted::default();
+        self.nodes = CachedCount::default();
         let Some(page) = self.full.get_mut(place.page) else {
             let block = self.last.remove(place.at);
             if self.last.is_empty() {
@@ -197,7 +197,7 @@ impl Blocks {
         block
     }
 
-    /// Joins a page, which is not the last, with the next one, if both have room in one.
+    /// Joins a page, which must not be the last, with the next one, if half a page holds both.
     fn join(&mut self, page: usize) {
         if self.full[page].len() + self.page(page + 1).len() > PAGE / 2 {
             return;
@@ -222,14 +222,14 @@ impl Blocks {
         self.full.iter().flat_map(|page| page.iter()).chain(&self.last)
     }
 
-    /// Bytes of memory of the rows, without what the blocks own. O(pages).
+    /// Bytes of memory of the rows, without the memory that blocks own. O(pages).
     pub(super) fn memory(&self) -> usize {
         let pages: usize = self.full.iter().map(CountedRow::memory).sum();
         let last = self.last.capacity() * size_of::<Block>();
         pages + last + self.full.capacity() * size_of::<CountedRow<Block>>()
     }
 
-    /// Panics unless everything is as the module says.
+    /// Panics unless the invariants of the module documentation hold.
     #[cfg(test)]
     pub(super) fn check(&self) {
         assert!(self.full.iter().all(|page| !page.is_empty() && page.len() <= PAGE));

@@ -1,4 +1,4 @@
-//! The entries of a stream, and what it remembers of those that are gone.
+//! The entries of a stream, and counts and ids that outlive deleted ones.
 
 use super::StreamId;
 use super::block::{Block, NODE_MAX, Offsets};
@@ -10,27 +10,27 @@ use crate::Limits;
 /// The most fields of an entry.
 const FIELDS_MAX: usize = 1 << 25;
 
-/// An entry that is longer than a block may ever be.
+/// The entry is longer than a block may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
-/// See the module's description.
+/// The entries of a stream, with the ids and counts that XSETID sets.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     pub(super) blocks: Blocks,
     pub(super) len: u64,
     /// 0-0 if there is no entry.
     pub(super) first_id: StreamId,
-    /// The id of the last entry that was ever added, or what XSETID said.
+    /// The id of the last entry ever added, or the one set by XSETID.
     pub last_id: StreamId,
-    /// The greatest id that XDEL has deleted, or what XSETID said.
+    /// The greatest id that XDEL has deleted, or the one set by XSETID.
     pub max_deleted_id: StreamId,
-    /// How many entries were ever added, or what XSETID said.
+    /// The number of entries ever added, or the one set by XSETID.
     pub entries_added: u64,
 }
 
 impl Log {
-    /// How many entries. O(1), as all below unless they say otherwise.
+    /// The number of entries. O(1), as all below unless stated otherwise.
     #[inline]
     pub fn len(&self) -> u64 {
         self.len
@@ -60,19 +60,19 @@ impl Log {
         None
     }
 
-    /// Adds an entry, whose id must be above the last one; `pairs` are its fields and values by
-    /// turns, one pair at least. Amortized O(bytes of it).
+    /// Appends an entry, whose id must be greater than the last one. `pairs` alternates fields and
+    /// values and has at least one pair. Amortized O(bytes of it).
     ///
     /// # Errors
     ///
-    /// The entry is too large; nothing has changed.
+    /// [`TooLarge`]; nothing has changed.
     pub fn append(
         &mut self,
         id: StreamId,
         pairs: &[&[u8]],
         limits: &Limits,
     ) -> Result<(), TooLarge> {
-        debug_assert!(id > self.last_id, "entries are added in order");
+        debug_assert!(id > self.last_id, "ids must ascend");
         let text: usize = pairs.iter().map(|text| text.len()).sum();
         if text > NODE_MAX || pairs.len() > 2 * FIELDS_MAX {
             return Err(TooLarge);
@@ -97,7 +97,7 @@ impl Log {
         Ok(())
     }
 
-    /// The entries of each block, in order; a block may have none.
+    /// The entries of each block, in order. A block may have none.
     pub fn runs(&self) -> impl Iterator<Item = Range<'_>> + Clone {
         let mut place = self.blocks.first();
         std::iter::from_fn(move || {
@@ -109,12 +109,12 @@ impl Log {
         })
     }
 
-    /// Where a walk forward from `id` on begins. O(log n).
+    /// The position where a forward walk from `id` begins. O(log n).
     fn place(&self, id: StreamId) -> Option<Place> {
         self.blocks.find(id).or_else(|| self.blocks.first())
     }
 
-    /// The entries from `from` to `to`, both included, in order. The first in O(log n + block).
+    /// The entries from `from` to `to` inclusive, in order. The first takes O(log n + block).
     #[inline]
     pub fn range(&self, from: StreamId, to: StreamId) -> Range<'_> {
         let place = if from <= to { self.place(from) } else { None };
@@ -122,7 +122,7 @@ impl Log {
         Range { blocks: &self.blocks, place, offset, to }
     }
 
-    /// The same entries, from the last to the first.
+    /// Like [`Log::range`], from the last to the first.
     pub fn range_back(&self, from: StreamId, to: StreamId) -> Back<'_> {
         let place = if from <= to { self.blocks.find(to) } else { None };
         let offsets = place.map_or_else(Offsets::new, |at| self.blocks.get(at).offsets(to));
@@ -139,8 +139,8 @@ impl Log {
         self.place(id).is_some_and(|place| self.blocks.get(place).has(id))
     }
 
-    /// Deletes the entry with this id; whether there was one. Leaves [`Log::max_deleted_id`] as it
-    /// is. O(log n + bytes of a block).
+    /// Deletes the entry with this id. Returns whether there was one. Doesn't change
+    /// [`Log::max_deleted_id`]. O(log n + bytes of a block).
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some(place) = self.place(id) else { return false };
         let block = self.blocks.get_mut(place);
@@ -157,14 +157,14 @@ impl Log {
         true
     }
 
-    /// Looks again for the first entry.
+    /// Updates the id of the first entry.
     fn find_first(&mut self) {
         self.first_id =
             self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |e| e.id);
     }
 
-    /// Deletes entries from the front as `trim` says; how many. What they were made of goes to
-    /// `waste`. O(blocks removed + entries removed from the last one).
+    /// Deletes entries from the front according to `trim`. Returns how many. Moves removed blocks
+    /// to `waste`. O(blocks removed + entries removed from the last one).
     pub fn trim(&mut self, trim: &Trim, waste: &mut Waste) -> u64 {
         let mut deleted = 0;
         while let Some(place) = self.blocks.first() {
@@ -202,10 +202,10 @@ impl Log {
         deleted
     }
 
-    /// About how much work [`Log::trim`] has, in elements: those that are looked at, and a few for
-    /// each block. O(log n + pages).
+    /// Approximate work of [`Log::trim`] in elements: the examined ones, and a few for each block.
+    /// O(log n + pages).
     pub fn trim_work(&self, trim: &Trim) -> usize {
-        /// For a block that is freed, with its cache misses.
+        /// The work of freeing a block, with its cache misses.
         const BLOCK: usize = 8;
         let blocks = match trim.keep {
             Keep::Newest(most) => {
@@ -220,9 +220,9 @@ impl Log {
         blocks.min(limited).saturating_mul(BLOCK) + first / 1024
     }
 
-    /// About how much work it is to answer up to `count` entries from `from` to `to`, or the other
-    /// way round: their fields and values, and their bytes. Not looked at further than `enough`.
-    /// O(log n + enough).
+    /// Approximate work of replying with up to `count` entries from `from` to `to`, forward or
+    /// backward: their fields and values, and their bytes. Stops estimating beyond `enough`. O(log
+    /// n + enough).
     pub fn range_work(
         &self,
         from: StreamId,
@@ -253,9 +253,9 @@ impl Log {
         answered * each + bytes / entries.max(1) * answered / 1024 + bytes / (64 * 1024)
     }
 
-    /// About how much work it is to answer the entries with these ids, as far as they are there, as
-    /// [`Log::range_work`] counts it; to look them up is not counted. Not looked at further than
-    /// `enough`. O(ids * log n) where entries are no longer than blocks are, as a rule.
+    /// Approximate work of replying with the entries with these ids, if they exist, in the units of
+    /// [`Log::range_work`]. Excludes looking them up. Stops estimating beyond `enough`. O(ids * log
+    /// n) if entries are not longer than an ordinary block.
     pub fn answer_work(&self, ids: impl Iterator<Item = StreamId>, enough: usize) -> usize {
         let mut work = 0;
         for id in ids {
@@ -272,32 +272,33 @@ impl Log {
         work
     }
 
-    /// Whether the work of looking one entry up, or of deleting one, is worth mentioning: blocks
-    /// have as many bytes as `stream-node-max-bytes` allows. In elements.
+    /// The work of looking up or deleting one entry, in elements. It depends on the size of blocks,
+    /// which `stream-node-max-bytes` allows to be large.
     pub fn look_up_work(&self) -> usize {
         let last = self.blocks.last().map_or(0, |place| self.blocks.get(place).text());
         let first = self.blocks.first().map_or(0, |place| self.blocks.get(place).text());
         2 + last.max(first) / 4096
     }
 
-    /// How many nodes the reference would have for these entries: XINFO's `radix-tree-keys`.
+    /// The number of nodes that Valkey would have for these entries: XINFO's `radix-tree-keys`.
     /// O(pages).
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// How many nodes the tree over them would have there: XINFO's `radix-tree-nodes`.
-    /// [`Log::tree_work`] tells what it takes.
+    /// The number of nodes of Valkey's tree over them: XINFO's `radix-tree-nodes`.
+    /// [`Log::tree_work`] returns the cost.
     pub fn tree_nodes(&self) -> usize {
         self.blocks.tree_nodes()
     }
 
-    /// The work of [`Log::tree_nodes`], in elements: it counts when a block has come or gone.
+    /// The work of [`Log::tree_nodes`], in elements: 0 unless a block was added or removed.
     pub fn tree_work(&self) -> usize {
         if self.blocks.knows_tree() { 0 } else { self.blocks.len() / 10 }
     }
 
-    /// Bytes of memory beside the log itself, from up to `samples` blocks; 0: all. O(samples).
+    /// Bytes of memory without the log itself, estimated from up to `samples` blocks; 0: all.
+    /// O(samples).
     pub(super) fn memory(&self, samples: usize) -> usize {
         let blocks = self.blocks.len();
         let samples = if samples == 0 { blocks } else { samples.min(blocks) };
@@ -306,7 +307,7 @@ impl Log {
         all + self.blocks.memory()
     }
 
-    /// Panics unless everything is as it should be.
+    /// Panics unless all invariants hold.
     #[cfg(test)]
     pub(super) fn check(&self) {
         self.blocks.check();
@@ -325,11 +326,11 @@ impl Log {
     }
 }
 
-/// Entries in order: see [`Log::range`].
+/// Iterator over entries in order: see [`Log::range`].
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
     blocks: &'a Blocks,
-    /// The next entry is in this block, or behind it.
+    /// The block of the next entry, or one before it.
     place: Option<Place>,
     offset: usize,
     to: StreamId,
@@ -358,12 +359,12 @@ impl<'a> Iterator for Range<'a> {
     }
 }
 
-/// Entries from the last to the first: see [`Log::range_back`].
+/// Iterator over entries from the last to the first: see [`Log::range_back`].
 #[derive(Clone, Debug)]
 pub struct Back<'a> {
     blocks: &'a Blocks,
     place: Option<Place>,
-    /// Of the entries still to come in this block.
+    /// The offsets of the entries in this block that were not returned yet.
     offsets: Offsets,
     from: StreamId,
 }

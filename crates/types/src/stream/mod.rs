@@ -1,4 +1,4 @@
-//! Streams: entries with ids that ascend, and groups of consumers that read them.
+//! Streams: entries with ascending ids, and groups of consumers that read them.
 //!
 //! ```text
 //!  Stream   payload ──► Stream { log, groups }
@@ -10,16 +10,16 @@
 //! | file | holds |
 //! |---|---|
 //! | [`id`] | ids, their texts and their order |
-//! | [`log`] | the entries as a whole: adding, walking, deleting, trimming |
+//! | [`log`] | all entries: adding, walking, deleting, trimming |
 //! | [`block`] | a run of entries in one piece of memory |
 //! | [`index`] | the blocks in order |
-//! | [`trim`] | what trimming keeps |
-//! | [`nodes`] | what XINFO tells of the reference's tree |
+//! | [`trim`] | options of trimming, and blocks to free |
+//! | [`nodes`] | the size of Valkey's tree, for XINFO |
 //! | [`groups`] | consumer groups |
 //!
-//! A block ends where a node of the reference's tree ends (`stream-node-max-bytes` and
-//! `stream-node-max-entries`): trimming with `~` removes whole nodes, and clients see which.
-//! A stream of a few entries is its record, this struct, and one block.
+//! A block ends where a node of Valkey's tree would end (`stream-node-max-bytes` and
+//! `stream-node-max-entries`): trimming with `~` removes whole nodes, and clients see which. A
+//! stream of a few entries is its record, this struct, and one block.
 
 mod block;
 mod entry;
@@ -44,7 +44,7 @@ pub use trim::{Keep, Trim, Waste};
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     pub log: Log,
-    /// `None`: there never was a group.
+    /// `None` if there never was a group.
     pub groups: Option<Box<Groups>>,
 }
 
@@ -57,7 +57,7 @@ impl Stream {
             .then(|| unsafe { boxed::view::<Stream>(record.payload()) })
     }
 
-    /// The stream of `record`, to be changed, or `None` when it holds another type.
+    /// The stream of `record`, mutable, or `None` when it holds another type.
     #[inline]
     pub fn of_mut(record: &mut Record) -> Option<&mut Stream> {
         is_stream(record)
@@ -65,7 +65,7 @@ impl Stream {
             .then(|| unsafe { boxed::view_mut::<Stream>(record.payload_mut()) })
     }
 
-    /// A record of `key` with this stream; `expiry` in Unix milliseconds, `clock` as
+    /// A record of `key` with this stream. `expiry` is in Unix milliseconds; `clock` is as in
     /// [`Record::clock`].
     pub fn into_record(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
         let payload = boxed::store(Box::new(self));
@@ -85,12 +85,12 @@ fn is_stream(record: &Record) -> bool {
     }
 }
 
-/// The stream of a record that the caller knows to hold one.
+/// The stream of a record, which must hold one.
 fn stream(record: &Record) -> &Stream {
     Stream::of(record).expect("a stream")
 }
 
-/// Entries of the stream of `record`. O(1).
+/// The number of entries of the stream of `record`. O(1).
 pub fn len(record: &Record) -> usize {
     usize::try_from(stream(record).log.len()).unwrap_or(usize::MAX)
 }

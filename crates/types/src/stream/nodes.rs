@@ -1,19 +1,20 @@
-//! How many nodes a radix tree over ids has: the reference keeps one, and XINFO tells.
+//! The number of nodes of a radix tree over ids: Valkey has such a tree, and XINFO reports its
+//! size.
 //!
-//! A tree of single bytes, in which a run of bytes without a branch is one node (Redis's *rax*). All
-//! keys have 16 bytes, so only leaves are keys: each leaf is a node, each place where keys part is
-//! one, and so is each run of bytes between those.
+//! The tree branches by bytes, and a run of bytes without a branch is one node (Redis's *rax*). All
+//! keys have 16 bytes, so only leaves are keys. Each leaf, each branch, and each run of bytes
+//! between them is a node.
 
 /// Bytes of a key.
 const KEY: u32 = 16;
 
-/// Nodes of the tree over `keys`, which are in order and different; the root of an empty tree is
-/// one. O(n).
+/// The number of nodes of the tree over `keys`, which must be sorted and distinct. The root of an
+/// empty tree counts. O(n).
 pub(super) fn count(keys: &[u128]) -> usize {
     if keys.is_empty() { 1 } else { below(keys, 0) }
 }
 
-/// Nodes of the tree over keys that agree in their first `depth` bytes.
+/// The number of nodes of the tree over keys with the same first `depth` bytes.
 fn below(keys: &[u128], depth: u32) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     if keys.len() == 1 {
@@ -37,12 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_branches_and_leaves() {
+    fn counts_runs_branches_and_leaves() {
         assert_eq!(count(&[]), 1);
         assert_eq!(count(&[5]), 2);
         // A run of 15 bytes, a branch, two leaves.
         assert_eq!(count(&[5, 6]), 4);
-        // A run, a branch; the second has a run of its own before its leaf.
+        // A run, a branch; each leaf has a run before it.
         assert_eq!(count(&[5 << 8, 6 << 8]), 6);
         assert_eq!(count(&[0, 1, 1 << 120]), 1 + (1 + 1 + 2) + 2);
     }

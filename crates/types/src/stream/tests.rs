@@ -1,4 +1,4 @@
-//! Tests of the whole type, most against a map in order.
+//! Tests of the whole type, most against an ordered map.
 
 use super::*;
 use crate::Limits;
@@ -47,20 +47,21 @@ fn trim(keep: Keep, approximate: bool, limit: Option<u64>) -> Trim {
 }
 
 #[test]
-fn blocks_end_by_their_entries_and_by_their_bytes() {
+fn blocks_end_by_entries_and_by_bytes() {
     assert_eq!(log_of(1000, &limits(0, 100)).blocks(), 10);
     assert_eq!(log_of(1000, &limits(0, 1)).blocks(), 1000);
     assert_eq!(log_of(1000, &limits(0, 0)).blocks(), 1);
     assert_eq!(log_of(100, &limits(1, 0)).blocks(), 100, "one entry always fits");
     let log = log_of(3000, &limits(4096, 0));
-    // 14 bytes for the values, 8 or 9 for the rest of an entry, and 4096 are not quite filled.
+    // 14 bytes for the values, 8 or 9 for the rest of an entry; the last entry doesn't fill 4096
+    // exactly.
     assert!((15..20).contains(&log.blocks()), "{}", log.blocks());
     log.check();
     assert_eq!(all(&log).len(), 3000);
 }
 
 #[test]
-fn entries_of_all_kinds_come_back() {
+fn reads_back_entries_of_all_kinds() {
     let long = vec![b'x'; 5000];
     let entries: Vec<(StreamId, Pairs)> = vec![
         (StreamId::new(5, 7), vec![pair("a", "1"), pair("b", "-17")]),
@@ -91,7 +92,7 @@ fn entries_of_all_kinds_come_back() {
 }
 
 #[test]
-fn what_was_deleted_fills_its_block() {
+fn deleted_entries_count_for_the_block_size() {
     let limits = limits(0, 10);
     let mut log = log_of(25, &limits);
     for n in 21..25 {
@@ -101,22 +102,22 @@ fn what_was_deleted_fills_its_block() {
     for n in 26..=30 {
         log.append(StreamId::new(n, 0), &[b"f", b"v"], &limits).expect("small");
     }
-    assert_eq!(log.blocks(), 3, "five are left of the ten, which five of it could not get in");
+    assert_eq!(log.blocks(), 3, "deleted entries still take room");
     log.append(StreamId::new(31, 0), &[b"f", b"v"], &limits).expect("small");
     assert_eq!((log.blocks(), log.len()), (4, 27));
-    // The last one of a block is gone, and still tells where it ends.
+    // The last entry of a block was deleted, and its id still marks the end of the block.
     assert!(log.delete(StreamId::new(10, 0)));
     let mut waste = Waste::default();
     assert_eq!(log.trim(&trim(Keep::From(StreamId::new(10, 0)), true, None), &mut waste), 0);
     assert_eq!(log.trim(&trim(Keep::From(StreamId::new(10, 0)), false, None), &mut waste), 9);
     assert_eq!((log.blocks(), log.first_id()), (4, StreamId::new(11, 0)));
     assert_eq!(log.trim(&trim(Keep::From(StreamId::new(10, 1)), true, None), &mut waste), 0);
-    assert_eq!(log.blocks(), 3, "nothing was left of it");
+    assert_eq!(log.blocks(), 3, "an empty block is removed");
     log.check();
 }
 
 #[test]
-fn trimming_takes_whole_blocks_or_not() {
+fn trims_whole_blocks_or_exactly() {
     let limits = limits(0, 10);
     let mut waste = Waste::default();
     let mut log = log_of(100, &limits);
@@ -144,7 +145,7 @@ fn trimming_takes_whole_blocks_or_not() {
 }
 
 #[test]
-fn ids_may_go_back_when_all_is_gone() {
+fn ids_may_restart_in_an_empty_stream() {
     let limits = limits(0, 10);
     let mut log = log_of(5, &limits);
     log.delete(StreamId::new(5, 0));
@@ -160,13 +161,13 @@ fn ids_may_go_back_when_all_is_gone() {
 }
 
 #[test]
-fn a_small_stream_is_small_and_a_large_one_dense() {
+fn small_and_large_streams_take_little_memory() {
     let small = Stream { log: log_of(10, &Limits::default()), groups: None };
     let record = small.into_record(b"key:000000000001", None, 0);
     assert!(memory(&record, 0) < 1000, "{}", memory(&record, 0));
     let large = Stream { log: log_of(100_000, &Limits::default()), groups: None };
     let record = large.into_record(b"k", None, 0);
-    // "some name" and a number of 3 bytes, with 6 or so for the rest.
+    // "some name" and a number of 3 bytes, and about 6 for the rest.
     let each = memory(&record, 0) as f64 / 100_000.0;
     assert!(each < 21.0, "{each}");
     let about = memory(&record, 5) as f64 / 100_000.0;
@@ -174,7 +175,7 @@ fn a_small_stream_is_small_and_a_large_one_dense() {
 }
 
 #[test]
-fn a_copy_is_a_value_of_its_own() {
+fn copy_is_independent() {
     let stream = Stream { log: log_of(300, &Limits::default()), groups: None };
     let record = stream.into_record(b"k", Some(9), 3);
     let mut copy = crate::value::duplicate(&record, b"other", None, 1, 0);
@@ -188,7 +189,7 @@ fn a_copy_is_a_value_of_its_own() {
 }
 
 #[test]
-fn work_is_in_proportion_to_what_is_answered() {
+fn work_is_proportional_to_the_reply() {
     let log = log_of(100_000, &Limits::default());
     let work = |from, to, count| {
         let forward = log.range_work(from, to, count, false, 2000);
@@ -206,17 +207,17 @@ fn work_is_in_proportion_to_what_is_answered() {
     assert!(log.trim_work(&trim(Keep::From(StreamId::new(90_000, 0)), true, None)) > 2000);
 }
 
-/// One change of a stream.
+/// A change of a stream.
 #[derive(Clone, Debug)]
 enum Op {
-    /// So much behind the last id, with these fields (of a few), and values of this length.
+    /// An id this far after the last one, with some of a few fields, and values of this length.
     Append {
         ms: u64,
         seq: u64,
         fields: Vec<u8>,
         len: usize,
     },
-    /// The entry at this place, if there is one; else an id that is none.
+    /// Deletes the entry at this index, or an unknown id if there is none.
     Delete(usize),
     Trim {
         newest: Option<u64>,
@@ -242,7 +243,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn as_a_map_in_order(
+    fn matches_an_ordered_map(
         ops in prop::collection::vec(op(), 1..400),
         bytes in prop::sample::select(vec![0usize, 1, 100, 400, 4096]),
         entries in prop::sample::select(vec![0usize, 1, 3, 10, 100]),

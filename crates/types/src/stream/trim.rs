@@ -1,33 +1,33 @@
-//! What trimming keeps, and what it throws away.
+//! Which entries trimming keeps, and the blocks that it removes.
 
 use super::block::Block;
 use super::{Stream, StreamId};
 use crate::{Kind, Record, boxed};
 
-/// What is to be left.
+/// The entries to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// MAXLEN: so many entries, the last ones.
+    /// MAXLEN: the last entries, up to this many.
     Newest(u64),
-    /// MINID: those with this id and later ones.
+    /// MINID: entries with this id or a greater one.
     From(StreamId),
 }
 
-/// How a stream is trimmed.
+/// Options of trimming a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
     pub keep: Keep,
-    /// Only whole blocks go: `~`.
+    /// `~`: removes only whole blocks.
     pub approximate: bool,
-    /// The most entries that may go; whole blocks, too.
+    /// The most entries to remove, in whole blocks too.
     pub limit: Option<u64>,
 }
 
-/// So many blocks are freed at once, by whoever removes them.
+/// The number of blocks that are freed at once, by the thread that removes them.
 const FEW: usize = 8;
 
-/// Blocks that were removed and are not freed yet: if they are many, whoever holds the lock frees
-/// them after it, as the record of a stream.
+/// Removed blocks that are not freed yet. If they are many, the holder of the lock releases it
+/// first, then frees them as the record of a stream.
 #[derive(Debug, Default)]
 pub struct Waste {
     blocks: Vec<Block>,
@@ -44,7 +44,7 @@ impl Waste {
         }
     }
 
-    /// A record without a key whose value is all that is left to be freed, if anything is.
+    /// A record without a key that holds the remaining blocks to free, or `None` if there are none.
     /// O(blocks).
     #[inline]
     #[must_use]

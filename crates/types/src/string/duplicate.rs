@@ -1,11 +1,11 @@
-//! A second record with the same string, as COPY makes it.
+//! Copies a string into a second record, for COPY.
 
 use super::{Str, record_blob, refit, share};
 use crate::{Kind, Record, boxed};
 
-/// A record of `key` with the string and the encoding of `record`; `expiry` in Unix
-/// milliseconds, `clock` as [`Record::clock`]. Bytes in the record are copied, a long string is
-/// shared until one of the two is changed: O(1) either way, and O(pages) for one in pieces.
+/// A record of `key` with the string and the encoding of `record`. `expiry` is in Unix
+/// milliseconds; `clock` is as in [`Record::clock`]. Bytes in the record are copied; a long string
+/// is shared until one of the two changes. O(1), or O(pages) for a string in pieces.
 pub fn duplicate(record: &Record, key: &[u8], expiry: Option<i64>, clock: u32) -> Record {
     if let Some(Str::Pieces(pieces)) = Str::of(record) {
         let payload = boxed::store(Box::new(pieces.clone()));

@@ -9,13 +9,12 @@
 //!  pointer to Pieces    longer than PIECED_FROM, edited since      raw
 //! ```
 //!
-//! Key, metadata and a short value are one allocation. A long value is a [`Blob`], so that
-//! replies and snapshots can hold it without a copy, and so that what was read from a socket
-//! never moves again. Strings that are canonical integers keep eight bytes, whatever their
-//! length in decimal. A large string that is edited while it is shared, or beyond its buffer, is
-//! kept in [`Pieces`] from then on.
+//! Key, metadata and a short value are one allocation. A long value is a [`Blob`], so replies and
+//! snapshots can hold it without a copy, and a value read from a socket never moves again. A string
+//! that is a canonical integer takes eight bytes, whatever its decimal length. A large string that
+//! is edited while it is shared, or beyond its buffer, is kept in [`Pieces`] from then on.
 //!
-//! This file is about reading strings; [`write`](self::write) makes and changes them.
+//! This file reads strings; [`write`](self::write) makes and changes them.
 
 pub(crate) mod blob;
 mod duplicate;
@@ -47,7 +46,7 @@ pub const INLINE_MAX: usize = 4096;
 pub enum Str<'a> {
     Bytes(&'a [u8]),
     Int(i64),
-    /// The record itself gives another reference: see [`share`].
+    /// [`share`] returns a new reference.
     Blob(&'a [u8]),
     /// Longer than [`PIECED_FROM`].
     Pieces(&'a Pieces),
@@ -111,7 +110,7 @@ impl<'a> Str<'a> {
         }
     }
 
-    /// The bytes in one place, which is a copy if they lie in several: see [`Text::to_whole`].
+    /// The bytes in one place, copied if they are in several: see [`Text::to_whole`].
     pub fn bytes<'b>(self, room: &'b mut Digits) -> Cow<'b, [u8]>
     where
         'a: 'b,
@@ -119,13 +118,13 @@ impl<'a> Str<'a> {
         self.text(room).to_whole()
     }
 
-    /// The integer of which the string is the canonical decimal form.
+    /// The integer that the string represents, if the string is its canonical decimal form.
     #[inline]
     pub fn int(self) -> Option<i64> {
         match self {
             Str::Int(n) => Some(n),
             Str::Bytes(b) | Str::Blob(b) => canonical_int(b),
-            // Far too long.
+            // Longer than any integer.
             Str::Pieces(_) => None,
         }
     }
@@ -149,7 +148,7 @@ pub fn is_string(record: &Record) -> bool {
     Kind::of(record.kind()).type_of() == Type::String
 }
 
-/// Another reference to the long string of `record` in one place; `None` for every other kind.
+/// A new reference to the long string of `record` if it is in one place; `None` for other kinds.
 pub fn share(record: &Record) -> Option<Blob> {
     match Form::of(record)? {
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
@@ -158,7 +157,7 @@ pub fn share(record: &Record) -> Option<Blob> {
     }
 }
 
-/// About how many allocations the string in pieces of `record` has.
+/// Approximate number of allocations of the string in pieces of `record`.
 pub(crate) fn pieces_of(record: &Record) -> usize {
     match Str::of(record) {
         Some(Str::Pieces(pieces)) => pieces.pieces(),
@@ -166,7 +165,7 @@ pub(crate) fn pieces_of(record: &Record) -> usize {
     }
 }
 
-/// Bytes that a clone of a large string takes at once, beside its record.
+/// Bytes that a clone of a large string takes immediately, in addition to its record.
 pub(crate) fn clone_memory(record: &Record) -> usize {
     match Str::of(record) {
         Some(Str::Pieces(pieces)) => pieces.clone_memory(),
@@ -183,7 +182,7 @@ pub(crate) fn note_removed(record: &Record) {
     }
 }
 
-/// Bytes of the large string of `record` that somebody else holds. O(pages).
+/// Bytes of the large string of `record` that are shared. O(pages).
 fn held_memory(record: &Record) -> usize {
     match Str::of(record) {
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
@@ -195,7 +194,7 @@ fn held_memory(record: &Record) -> usize {
     }
 }
 
-/// Whether an edit of the string of `record` copies no more than some of it, whoever else holds it.
+/// Whether an edit of the string of `record` copies only a part of it, even if it is shared.
 pub(crate) fn is_shared_in_pieces(record: &Record) -> bool {
     match Str::of(record) {
         Some(Str::Bytes(_) | Str::Int(_)) | None => false,
@@ -204,7 +203,8 @@ pub(crate) fn is_shared_in_pieces(record: &Record) -> bool {
     }
 }
 
-/// Shows the parts of the string of `record` until `seen` breaks, and lets go of pieces on the way.
+/// Passes the parts of the string of `record` to `seen` until `seen` breaks, and releases pieces
+/// while doing so.
 pub(crate) fn pass<B>(
     record: &mut Record,
     mut seen: impl FnMut(&[u8]) -> ControlFlow<B>,
@@ -220,12 +220,12 @@ fn read_int(payload: &[u8]) -> i64 {
     i64::from_ne_bytes(payload.try_into().expect("an integer payload is eight bytes"))
 }
 
-/// Whether OBJECT ENCODING says `embstr` of a string of `len` bytes that is stored, and not
-/// edited afterwards, under a key of `key_len` bytes, with or without an expiry.
+/// Whether OBJECT ENCODING reports `embstr` for a string of `len` bytes that was not edited. Its
+/// key has `key_len` bytes and may have an expiry.
 ///
-/// Clients and tests look at this, so the rule is Valkey 9's: it embeds a value beside its key
-/// while both fit two cache lines with a header of 8 bytes, an expiry of 8, the frame of the key
-/// (3 bytes, 5 from 32 bytes on) and that of the value (4). Nothing here is laid out that way.
+/// Clients and tests check this, so the rule is that of Valkey 9. It embeds a value next to its key
+/// if two cache lines hold both together with a header of 8 bytes, an expiry of 8, the frame of the
+/// key (3 bytes, 5 from 32 bytes on) and that of the value (4). Weft's layout differs.
 pub fn embeds(key_len: usize, len: usize, expiring: bool) -> bool {
     const LINES: usize = 128;
     let key_frame = if key_len < 32 { 3 } else { 5 };
@@ -233,14 +233,14 @@ pub fn embeds(key_len: usize, len: usize, expiring: bool) -> bool {
     key_len.saturating_add(len).saturating_add(around) <= LINES
 }
 
-/// Bytes of memory of `record`, long string included.
+/// Bytes of memory of `record`, including a long string.
 pub fn memory(record: &Record) -> usize {
     let outside = match Form::of(record) {
         None | Some(Form::Inline | Form::Int) => 0,
         Some(Form::Blob) => {
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
             let bytes = unsafe { blob::view(record.payload()) };
-            // The allocation of an Arc begins with its two counts.
+            // The allocation of an Arc begins with its two counters.
             bytes.capacity() + size_of_val(bytes) + 2 * size_of::<usize>()
         }
         // SAFETY: a StrPieces payload was made by boxed::store of that type, and the record keeps it.
@@ -251,7 +251,7 @@ pub fn memory(record: &Record) -> usize {
     record.alloc_size() + outside
 }
 
-/// The integer of which `bytes` is the one canonical decimal form.
+/// The integer that `bytes` represent, if they are its canonical decimal form.
 #[inline]
 pub fn canonical_int(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_are_canonical() {
+    fn parses_only_canonical_integers() {
         for n in [0, 7, -7, 10, i64::MAX, i64::MIN, i64::MAX - 1, i64::MIN + 1] {
             assert_eq!(canonical_int(n.to_string().as_bytes()), Some(n));
         }
@@ -307,8 +307,8 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_embed() {
-        // As probed: the longest embedded value by key length, without and with an expiry.
+    fn embeds_up_to_the_lengths_of_valkey() {
+        // Observed in Valkey: the longest embedded value by key length, without and with an expiry.
         for (key, plain, expiring) in
             [(1, 112, 104), (10, 103, 95), (31, 82, 74), (32, 79, 71), (60, 51, 43), (100, 11, 3)]
         {

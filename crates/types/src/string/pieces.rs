@@ -1,4 +1,4 @@
-//! Very large strings: pieces that are shared and copied one at a time.
+//! Very large strings: pieces that are shared and copied individually.
 //!
 //! ```text
 //!  len                                        bytes of the string
@@ -7,48 +7,48 @@
 //!               └─► [ own | none | own ... ]  128 slots, a slot for each 16 KiB of the string
 //! ```
 //!
-//! A slot that holds a blob is the piece. Behind an empty slot the piece lies in the base, at its own
-//! offset; after the end of the base it is zeros, which take no memory. A clone copies the list of
-//! pages, and shares the base and every piece with the original.
+//! A slot that holds a blob is the piece. If the slot is empty, the piece is in the base, at its
+//! own offset. After the end of the base it is zeros, which take no memory. A clone copies the list
+//! of pages and shares the base and every piece with the original.
 //!
-//! An edit of a piece in the base changes the base in place while nobody shares it. Otherwise the edit
-//! copies this one piece out. When the last other holder is gone, edits put pieces back into the base,
-//! a few each. When every piece of the base has been copied out, the base goes. So a string takes
-//! twice its size only while somebody else reads the old one. What is added after the end becomes
-//! pieces, and nothing that is there moves.
+//! An edit of a piece in the base changes the base in place while the base is not shared. Otherwise
+//! the edit copies this one piece out. Once the base is no longer shared, each edit puts a few
+//! pieces back into it. When every piece of the base has been copied out, the base is released. So
+//! a string takes twice its size only while a reader holds the old one. Bytes appended after the
+//! end become pieces, and existing bytes don't move.
 //!
-//! A string gets this form when it is edited beyond [`PIECED_FROM`]: while it is shared, or because it
-//! outgrows its buffer. `docs/design/shared-values.md` has the figures.
+//! A string gets this form when it is edited beyond [`PIECED_FROM`] while it is shared, or when it
+//! outgrows its buffer then. `docs/design/shared-values.md` has the figures.
 
 use super::{Blob, Text};
-use crate::counted::{Counted, Piece, note_copy, vec_beside};
+use crate::counted::{CopyOnWrite, Counted, copy_bytes, note_copy};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a piece; a size class of the allocator, and enough to be sent from where it is stored.
-/// Short ones: edits at random places beside a snapshot copy one each.
+/// Bytes of a piece: a size class of the allocator, and long enough to be sent from where it is
+/// stored. Short, since each edit at a random place copies one while a snapshot exists.
 pub const PIECE: usize = 16 << 10;
 
-/// The longest string that stays in one buffer whatever happens to it (bytes). Copying one takes
-/// some tens of microseconds.
+/// The longest string that always stays in one buffer (bytes). Copying it takes some tens of
+/// microseconds.
 pub const PIECED_FROM: usize = 16 * PIECE;
 
 /// Slots of a page.
 const PAGE: usize = 128;
 
-/// Pieces that an edit puts back into the base at most.
+/// The most pieces that an edit puts back into the base.
 const PUT_BACK: usize = 4;
 
-/// Slots that an edit looks at for pieces to put back.
+/// The most slots that an edit examines for pieces to put back.
 const LOOK_AT: usize = 256;
 
-/// A base that was copied out is freed at once up to this size (bytes): more takes its time, see
-/// [`is_long_to_free`](crate::value::is_long_to_free).
+/// A base that was copied out is freed at once up to this size (bytes). Freeing a larger one takes
+/// long, see [`is_long_to_free`](crate::value::is_long_to_free).
 const FREED_AT_ONCE: usize = 4 << 20;
 
 const _: () = assert!(PIECE.is_power_of_two() && PIECED_FROM.is_multiple_of(PIECE));
 
-/// What stands for pieces that were never written.
+/// The content of pieces that were never written.
 fn zeros() -> &'static Blob {
     static ZEROS: OnceLock<Blob> = OnceLock::new();
     ZEROS.get_or_init(|| Blob::new(vec![0; 16 * PIECE]))
@@ -57,28 +57,29 @@ fn zeros() -> &'static Blob {
 #[derive(Clone)]
 struct Page {
     slots: [Option<Blob>; PAGE],
-    /// Slots that hold a blob.
+    /// The number of slots that hold a blob.
     own: usize,
 }
 
-impl Piece for Page {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Page {
+    fn owned_memory(&self) -> usize {
         0
     }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone)]
 pub struct Pieces {
     len: usize,
-    /// Never longer than the string. A piece whose slot is empty lies in it as a whole or not at all.
+    /// Never longer than the string. A piece whose slot is empty is either entirely in the base or
+    /// not at all.
     base: Option<Blob>,
-    /// Own pieces, each of [`PIECE`] bytes; those after the end of the string are zeros.
+    /// Own pieces of [`PIECE`] bytes each; bytes after the end of the string are zeros.
     pages: Vec<Option<Counted<Page>>>,
     own: usize,
-    /// How many of them have a place in the base.
+    /// The number of own pieces that have a place in the base.
     own_in_base: usize,
-    /// The slot at which the next edit looks for pieces to put back.
+    /// The slot where the next edit starts to search pieces to put back.
     cursor: usize,
 }
 
@@ -93,7 +94,7 @@ impl std::fmt::Debug for Pieces {
 }
 
 impl Pieces {
-    /// A string of `len` bytes that begins with `head`, and is zeros after it. `head` is short.
+    /// A string of `len` bytes: `head`, then zeros. `head` must be short.
     pub(crate) fn beginning_with(head: &[u8], len: usize) -> Pieces {
         let mut pieces =
             Pieces { len: 0, base: None, pages: Vec::new(), own: 0, own_in_base: 0, cursor: 0 };
@@ -120,7 +121,7 @@ impl Pieces {
         self.len == 0
     }
 
-    /// Where piece `i` begins and ends in the string.
+    /// The offsets in the string where piece `i` begins and ends.
     fn bounds(&self, i: usize) -> (usize, usize) {
         (i * PIECE, ((i + 1) * PIECE).min(self.len))
     }
@@ -133,12 +134,12 @@ impl Pieces {
         self.base.as_ref().map_or(0, |base| base.len())
     }
 
-    /// Pieces that have a place in the base.
+    /// The number of pieces that have a place in the base.
     fn base_pieces(&self) -> usize {
         self.base_len().div_ceil(PIECE)
     }
 
-    /// The bytes from `at` on that lie in one place; none at the end of the string.
+    /// The contiguous bytes from `at` on; empty at the end of the string.
     #[inline]
     pub fn slice_from(&self, at: usize) -> &[u8] {
         if at >= self.len {
@@ -152,12 +153,12 @@ impl Pieces {
         }
     }
 
-    /// The parts of `range`, which lies in the string, in order.
+    /// The parts of `range`, which must be in the string, in order.
     pub fn slices(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         Text::Pieces(self).slices(range)
     }
 
-    /// Copies what stands at `at` into `to`; how many bytes there were.
+    /// Copies the bytes at `at` into `to`. Returns how many it copied.
     pub fn read(&self, at: usize, to: &mut [u8]) -> usize {
         let mut done = 0;
         for slice in self.slices(at..at.saturating_add(to.len()).min(self.len)) {
@@ -167,15 +168,15 @@ impl Pieces {
         done
     }
 
-    /// All bytes in one place. O(length).
+    /// All bytes in one vector. O(length).
     pub fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len);
         self.slices(0..self.len).for_each(|slice| all.extend_from_slice(slice));
         all
     }
 
-    /// Shows the whole string as parts of blobs, in order, each as long as it can be. Who keeps them
-    /// has the string as it is now.
+    /// Passes the whole string to `seen` as parts of blobs, in order, each as long as possible. A
+    /// caller that keeps the blobs keeps the string as it is now.
     pub fn share(&self, mut seen: impl FnMut(&Blob, Range<usize>)) {
         let mut at = 0;
         while at < self.len {
@@ -199,7 +200,7 @@ impl Pieces {
         }
     }
 
-    /// Shows all slices until `seen` breaks, and lets go of own pieces, page by page.
+    /// Passes all slices to `seen` until `seen` breaks, and releases own pieces page by page.
     pub(crate) fn pass<B>(
         &mut self,
         mut seen: impl FnMut(&[u8]) -> ControlFlow<B>,
@@ -212,7 +213,7 @@ impl Pieces {
         ControlFlow::Continue(())
     }
 
-    /// Makes the string longer, by zeros. O(pages), and a piece.
+    /// Extends the string with zeros. O(pages), and the copy of a piece.
     pub(crate) fn grow(&mut self, len: usize) {
         if len <= self.len {
             return;
@@ -220,15 +221,15 @@ impl Pieces {
         let last = self.len / PIECE;
         let in_base = self.base_len() == self.len && !self.len.is_multiple_of(PIECE);
         if in_base && self.own(last).is_none() {
-            // Its piece goes on after the end of the base.
+            // Its piece continues after the end of the base.
             let tail = self.base.as_ref().map(|base| fresh(&base[last * PIECE..]));
-            self.put(last, tail.expect("a base that is the string"));
+            self.put(last, tail.expect("the base is the whole string"));
         }
         self.len = len;
         self.pages.resize_with(len.div_ceil(PAGE * PIECE), || None);
     }
 
-    /// Has `blob` be piece `i`.
+    /// Makes `blob` piece `i`.
     fn put(&mut self, i: usize, blob: Blob) {
         let page = self.pages[i / PAGE]
             .get_or_insert_with(|| Counted::new(Page { slots: [const { None }; PAGE], own: 0 }));
@@ -241,21 +242,21 @@ impl Pieces {
         if i < self.base_pieces() {
             self.own_in_base += 1;
             if self.own_in_base == self.base_pieces() {
-                self.leave_base();
+                self.release_base();
             }
         }
     }
 
-    /// Nothing is read in the base any more. If somebody else holds it, it goes. The last holder
-    /// keeps a long one, since freeing it would take long: edits put the pieces back.
-    fn leave_base(&mut self) {
+    /// No piece is read from the base any more. Releases a shared base. A long one without other
+    /// holders is kept, since freeing it would take long: edits put the pieces back.
+    fn release_base(&mut self) {
         match self.base.take().and_then(Arc::into_inner) {
             Some(base) if base.len() > FREED_AT_ONCE => self.base = Some(Arc::new(base)),
             Some(_) | None => self.own_in_base = 0,
         }
     }
 
-    /// Piece `i`, to be changed.
+    /// Piece `i`, mutable.
     fn piece_mut(&mut self, i: usize) -> &mut [u8] {
         let (start, end) = self.bounds(i);
         if self.own(i).is_none() {
@@ -271,31 +272,31 @@ impl Pieces {
             };
             let Some(new) = new else {
                 let base = self.base.as_mut().and_then(Arc::get_mut);
-                return &mut base.expect("nobody else holds it")[start..end];
+                return &mut base.expect("the base is not shared")[start..end];
             };
             self.put(i, new);
         }
-        let page = self.pages[i / PAGE].as_mut().expect("a page with the piece");
-        let own = page.slots[i % PAGE].as_mut().expect("the piece is its own");
+        let page = self.pages[i / PAGE].as_mut().expect("a page for the piece");
+        let own = page.slots[i % PAGE].as_mut().expect("the slot holds the piece");
         if Arc::get_mut(own).is_none() {
             note_copy(PIECE);
-            *own = Arc::new(vec_beside(own));
+            *own = Arc::new(copy_bytes(own));
         }
-        &mut Arc::get_mut(own).expect("nobody else holds it")[..end - start]
+        &mut Arc::get_mut(own).expect("the piece is not shared")[..end - start]
     }
 
-    /// Writes `bytes` over what stands at `at`.
+    /// Overwrites the bytes at `at` with `bytes`.
     ///
     /// # Panics
     ///
-    /// If the string ends before them.
+    /// If `bytes` don't fit into the string.
     pub fn write(&mut self, mut at: usize, mut bytes: &[u8]) {
-        assert!(bytes.is_empty() || at + bytes.len() <= self.len, "in the string");
+        assert!(bytes.is_empty() || at + bytes.len() <= self.len, "writes within the string");
         while !bytes.is_empty() {
             let (start, end) = self.bounds(at / PIECE);
             let (part, rest) = bytes.split_at(bytes.len().min(end - at));
             if part.len() == PIECE && !self.is_alone(at / PIECE) {
-                // All of it is new.
+                // All bytes of the piece are replaced.
                 if self.own(at / PIECE).is_some() || start < self.base_len() {
                     note_copy(PIECE);
                 }
@@ -307,7 +308,7 @@ impl Pieces {
         }
     }
 
-    /// Whether piece `i` can be changed where it is.
+    /// Whether piece `i` can be changed in place.
     fn is_alone(&self, i: usize) -> bool {
         match (self.own(i), &self.base) {
             (Some(own), _) => Arc::strong_count(own) == 1,
@@ -316,15 +317,16 @@ impl Pieces {
         }
     }
 
-    /// Own pieces that can be put back into the base: not the one that goes on after its end.
-    fn to_put_back(&self) -> usize {
+    /// The number of own pieces that can be put back into the base: not the one that extends beyond
+    /// the end of the base.
+    fn pieces_to_put_back(&self) -> usize {
         let goes_on = self.len > self.base_len() && !self.base_len().is_multiple_of(PIECE);
         self.own_in_base - usize::from(goes_on)
     }
 
-    /// Puts own pieces back into the base, if nobody else holds that: at most [`PUT_BACK`].
+    /// Puts at most [`PUT_BACK`] own pieces back into the base, unless the base is shared.
     pub(crate) fn put_back(&mut self) {
-        if self.to_put_back() == 0 {
+        if self.pieces_to_put_back() == 0 {
             return;
         }
         let (len, count) = (self.len, self.base_pieces());
@@ -333,7 +335,7 @@ impl Pieces {
         while left > 0 && looked < LOOK_AT {
             let i = self.cursor;
             let is_there = self.pages[i / PAGE].as_ref().map(|page| page.slots[i % PAGE].is_some());
-            // A page without own pieces is passed at once.
+            // Skip a page without own pieces at once.
             let step = if is_there.is_none() { PAGE - i % PAGE } else { 1 };
             self.cursor = if i + step >= count { 0 } else { i + step };
             looked += 1;
@@ -341,7 +343,7 @@ impl Pieces {
             if is_there != Some(true) || end > base.len() {
                 continue;
             }
-            let page = self.pages[i / PAGE].as_mut().expect("it was seen");
+            let page = self.pages[i / PAGE].as_mut().expect("the page exists");
             let Some(own) = page.slots[i % PAGE].take() else { continue };
             base[start..end].copy_from_slice(&own[..end - start]);
             page.own -= 1;
@@ -359,27 +361,27 @@ impl Pieces {
         self.base.as_ref().filter(|base| self.own == 0 && base.len() == self.len)
     }
 
-    /// About how many bytes an edit at one place copies or clears that makes the string `len` bytes
-    /// long, beside what it writes. O(1).
+    /// Approximate bytes that an edit at one place copies or clears, in addition to its own bytes,
+    /// if the string is `len` bytes long afterwards. O(1).
     pub(crate) fn edit_work(&self, len: usize) -> usize {
         let base_is_shared = self.base.as_ref().is_some_and(|base| Arc::strong_count(base) > 1);
-        // Who holds the string holds all pages, but those that were edited since.
+        // A holder of the string shares all pages except those edited since, so the ends show it.
         let ends = [self.pages.first(), self.pages.last()].into_iter().flatten().flatten();
         let copied = base_is_shared || ends.into_iter().any(Counted::is_shared);
-        let put_back = if base_is_shared { 0 } else { self.to_put_back().min(PUT_BACK) };
+        let put_back = if base_is_shared { 0 } else { self.pieces_to_put_back().min(PUT_BACK) };
         let cleared = len.div_ceil(PIECE).saturating_sub(self.len.div_ceil(PIECE)).min(1);
         PIECE * (usize::from(copied) + put_back + cleared)
     }
 
-    /// Allocations, about.
+    /// Approximate number of allocations.
     pub(crate) fn pieces(&self) -> usize {
         const EACH: usize = 2;
         EACH * (self.own + 1) + self.pages.len()
     }
 
-    /// Bytes of memory without this struct. O(1).
+    /// Bytes of memory, without this struct. O(1).
     pub(crate) fn memory(&self) -> usize {
-        // The allocation of an Arc begins with its two counts.
+        // The allocation of an Arc begins with its two counters.
         let around = size_of::<Vec<u8>>() + 2 * size_of::<usize>();
         let base = self.base.as_ref().map_or(0, |base| base.capacity() + around);
         self.pages.capacity() * size_of::<Option<Counted<Page>>>()
@@ -388,7 +390,7 @@ impl Pieces {
             + base
     }
 
-    /// Bytes that somebody else keeps if this goes: those of a base and of pages that are shared.
+    /// Bytes that stay allocated if this is dropped: those of a shared base and shared pages.
     /// O(pages).
     pub(crate) fn held_memory(&self) -> usize {
         let is_held = |base: &&Blob| Arc::strong_count(base) > 1;
@@ -397,7 +399,7 @@ impl Pieces {
         base + pages.map(|page| page.own * PIECE).sum::<usize>()
     }
 
-    /// Bytes that a clone takes at once.
+    /// Bytes that a clone takes immediately.
     pub(crate) fn clone_memory(&self) -> usize {
         size_of::<Pieces>() + self.pages.len() * size_of::<Option<Counted<Page>>>()
     }

@@ -1,14 +1,14 @@
-//! Large strings against a vector, with holders that keep old images.
+//! Compares large strings with a vector, while holders keep old images.
 
 use super::pieces::PIECE;
 use super::*;
 use crate::{Shared, value};
 use weft_base::rng::Rng;
 
-/// What somebody holds, and what it must go on being.
+/// A holder of a string; its bytes must not change.
 enum Holder {
     Snapshot(Shared),
-    /// As a reply does.
+    /// As a reply holds it.
     Parts(Vec<(Blob, std::ops::Range<usize>)>),
     Copy(Record),
 }
@@ -46,7 +46,7 @@ fn large(len: usize, rng: &mut Rng) -> Vec<u8> {
     (0..len).map(|_| rng.next_u64() as u8).collect()
 }
 
-/// Near an end of a piece, as often as not.
+/// Half of the time near an end of a piece.
 fn place(rng: &mut Rng, len: usize) -> usize {
     let any = rng.below(len as u64 + 1) as usize;
     match rng.below(3) {
@@ -55,7 +55,7 @@ fn place(rng: &mut Rng, len: usize) -> usize {
     }
 }
 
-/// One edit of the string and of what it must be then.
+/// Makes one edit to the string and to its model.
 fn edit_both(record: Record, want: &mut Vec<u8>, rng: &mut Rng) -> Record {
     let (at, len) = (place(rng, want.len()), place(rng, 2 * PIECE));
     match rng.below(5) {
@@ -70,7 +70,7 @@ fn edit_both(record: Record, want: &mut Vec<u8>, rng: &mut Rng) -> Record {
         }
         3 => write_both(record, want, at, &large(len, rng)),
         _ if rng.below(8) == 0 => {
-            // Beyond the end.
+            // After the end.
             let far = want.len() + place(rng, 3 * PIECE);
             write_both(record, want, far, b"far")
         }
@@ -100,14 +100,14 @@ fn check(record: &Record, want: &[u8]) {
         "{:?}",
         text.all().zip(want.chunks(PIECE)).position(|(a, b)| a != b)
     );
-    assert!(Holder::Parts(parts(record)).bytes() == want, "as a reply sends it");
+    assert!(Holder::Parts(parts(record)).bytes() == want, "the parts for a reply");
     assert_eq!(text.get(want.len()), None);
 }
 
-/// Any sequence of edits, from any beginning, with holders that come and go.
+/// Random edits, starting from various strings, while holders are added and dropped.
 #[test]
 #[cfg_attr(miri, ignore = "no unsafe code of its own, and megabytes")]
-fn edits_are_those_of_a_vector_and_holders_keep_what_they_hold() {
+fn edits_match_a_vector_and_held_strings_are_stable() {
     let mut formed = [0; 2];
     for seed in 0..32 {
         let mut rng = Rng::new(seed);
@@ -133,7 +133,7 @@ fn edits_are_those_of_a_vector_and_holders_keep_what_they_hold() {
                 1 if !holders.is_empty() => {
                     let at = rng.below(holders.len() as u64) as usize;
                     match holders.swap_remove(at) {
-                        // A copy is edited, too, and the original is not.
+                        // The copy is edited and the original is kept.
                         (Holder::Copy(copy), mut old) => {
                             let copy = edit_both(copy, &mut old, &mut rng);
                             check(&copy, &old);
@@ -152,13 +152,13 @@ fn edits_are_those_of_a_vector_and_holders_keep_what_they_hold() {
         let all = gathered(record);
         check(&all, &want);
     }
-    assert!(formed.iter().all(|n| *n > 250), "both forms: {formed:?}");
+    assert!(formed.iter().all(|n| *n > 250), "both forms must occur: {formed:?}");
 }
 
-/// An edit of a held string copies a piece, whatever its size; the holder's bytes stay.
+/// An edit of a held string copies one piece, whatever its size. The holder's bytes stay.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes")]
-fn an_edit_of_a_held_string_copies_a_piece() {
+fn edit_of_shared_string_copies_one_piece() {
     let want = vec![b'a'; 64 * PIECE + 5];
     let mut record = super::record(b"k", New::Bytes(&want), None, 0);
     let held = share(&record).expect("a blob");
@@ -171,18 +171,18 @@ fn an_edit_of_a_held_string_copies_a_piece() {
     }
     let Some(Str::Pieces(pieces)) = Str::of(&record) else { panic!("in pieces") };
     let own = pieces.memory() - want.len();
-    assert!(own < 4 * PIECE, "two pieces of its own and a page: {own}");
+    assert!(own < 4 * PIECE, "two own pieces and a page: {own}");
     let mut from_base = 0;
     pieces.share(|blob, part| from_base += if blob.as_ptr() == address { part.len() } else { 0 });
     assert_eq!(from_base, 63 * PIECE);
     assert!(*held == want);
 }
 
-/// While a snapshot holds a string, all of it may be copied out; then it goes back, and the
+/// While a snapshot holds a string, all pieces may be copied out. Then they are put back, and the
 /// string is in its buffer again.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes")]
-fn pieces_go_back_into_their_buffer() {
+fn pieces_are_put_back_into_the_base() {
     let len = 40 * PIECE;
     let mut record = super::record(b"k", New::Bytes(&vec![b'a'; len]), None, 0);
     let address = share(&record).expect("a blob").as_ptr();
@@ -192,14 +192,14 @@ fn pieces_go_back_into_their_buffer() {
     for n in 0..20 {
         record = edit_text(record, 0, |mut text| text.write(2 * n * PIECE, b"b"));
     }
-    // Others copy at the same time, in other tests.
+    // Other tests copy at the same time.
     assert!(Shared::copied_bytes() - before >= 20 * PIECE as u64);
     assert!(value::memory(&record, 0) > len + 20 * PIECE);
     drop(shared);
     for n in 0..20 {
         record = edit_text(record, 0, |mut text| text.write(n, b"c"));
     }
-    let back = share(&record).expect("a blob again");
+    let back = share(&record).expect("a blob");
     assert_eq!(back.as_ptr(), address);
     let mut want = vec![b'a'; len];
     (0..20).for_each(|n| want[2 * n * PIECE] = b'b');
@@ -208,10 +208,10 @@ fn pieces_go_back_into_their_buffer() {
     assert!(value::memory(&record, 0) < len + 1000);
 }
 
-/// When every piece was copied out, the base goes with its last holder.
+/// When every piece was copied out, the last holder frees the base.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes")]
-fn a_base_of_which_nothing_is_left_goes() {
+fn fully_copied_base_is_released() {
     let len = 20 * PIECE;
     let mut record = super::record(b"k", New::Bytes(&vec![b'a'; len]), None, 0);
     let held = share(&record).expect("a blob");
@@ -222,7 +222,7 @@ fn a_base_of_which_nothing_is_left_goes() {
     assert!(value::memory(&record, 0) < len + 3000);
 }
 
-/// A write far beyond the end takes no memory for what lies between.
+/// A write far beyond the end takes no memory for the gap.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes")]
 fn zeros_take_no_memory() {
@@ -238,10 +238,10 @@ fn zeros_take_no_memory() {
     }
 }
 
-/// What is removed while somebody else holds it is theirs alone, and counts as copied.
+/// A string removed while it is shared counts as copied, since only its holder keeps it.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes")]
-fn what_goes_while_it_is_held_counts() {
+fn removed_shared_string_counts_as_copied() {
     let len = 32 * PIECE;
     for edited in [false, true] {
         let mut record = super::record(b"k", New::Bytes(&vec![b'a'; len]), None, 0);
@@ -256,10 +256,10 @@ fn what_goes_while_it_is_held_counts() {
     }
 }
 
-/// What is written to a file is let go on the way.
+/// Writing a string to a file releases its pieces during the walk.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes")]
-fn pieces_are_let_go_when_they_were_passed() {
+fn pass_releases_pieces() {
     let mut record = super::record(b"k", New::Bytes(b""), None, 0);
     let mut want = Vec::new();
     for n in 0..300u32 {

@@ -1,7 +1,7 @@
-//! The bytes of a string of any form: in one place, or in [pieces](Pieces).
+//! The bytes of a string of any form: in one place or in [pieces](Pieces).
 //!
-//! Whoever may meet a large string goes from slice to slice. [`Text::to_whole`] is for short strings
-//! and for commands that are rare and off the I/O threads.
+//! Code that may handle a large string walks its slices. [`Text::to_whole`] is for short strings
+//! and for rare commands outside the I/O threads.
 
 use super::Pieces;
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ impl<'a> Text<'a> {
         self.len() == 0
     }
 
-    /// The bytes from `at` on that lie in one place; none at or after the end.
+    /// The contiguous bytes from `at` on; empty at or after the end.
     #[inline]
     pub fn slice_from(self, at: usize) -> &'a [u8] {
         match self {
@@ -41,7 +41,7 @@ impl<'a> Text<'a> {
         self.slice_from(at).first().copied()
     }
 
-    /// The parts of `range`, which lies in the string, in order.
+    /// The parts of `range`, which must be in the string, in order.
     pub fn slices(self, range: Range<usize>) -> impl Iterator<Item = &'a [u8]> {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ impl<'a> Text<'a> {
         self.slices(0..self.len())
     }
 
-    /// Whether these are the bytes.
+    /// Whether the bytes equal `other`.
     pub fn equals(self, other: &[u8]) -> bool {
         match self {
             Text::Whole(bytes) => bytes == other,
@@ -65,15 +65,15 @@ impl<'a> Text<'a> {
                 let mut rest = other;
                 pieces.len() == other.len()
                     && pieces.slices(0..pieces.len()).all(|slice| {
-                        let (part, behind) = rest.split_at(slice.len());
-                        rest = behind;
+                        let (part, after) = rest.split_at(slice.len());
+                        rest = after;
                         slice == part
                     })
             }
         }
     }
 
-    /// The bytes in one place: a copy if they lie in several.
+    /// The bytes in one place, copied if they are in several.
     pub fn to_whole(self) -> Cow<'a, [u8]> {
         match self {
             Text::Whole(bytes) => Cow::Borrowed(bytes),
@@ -90,11 +90,11 @@ pub enum TextMut<'a> {
 }
 
 impl TextMut<'_> {
-    /// Writes `bytes` over what stands at `at`.
+    /// Overwrites the bytes at `at` with `bytes`.
     ///
     /// # Panics
     ///
-    /// If the string ends before them.
+    /// If `bytes` don't fit into the string.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         match self {
             TextMut::Whole(all) => all[at..at + bytes.len()].copy_from_slice(bytes),
@@ -102,7 +102,7 @@ impl TextMut<'_> {
         }
     }
 
-    /// The byte at `at`, which is in the string.
+    /// The byte at `at`, which must be in the string.
     pub fn byte(&self, at: usize) -> u8 {
         match self {
             TextMut::Whole(all) => all[at],

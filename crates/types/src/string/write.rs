@@ -1,16 +1,16 @@
-//! Making string records and changing them in place.
+//! Makes string records and changes them in place.
 //!
-//! A store goes from cheap to dear: [`overwrite`] writes over the old value when the new one
-//! has its shape, which costs no allocation; otherwise [`replacement`] makes a new record and
-//! the caller disposes of the old one, which may be of any type and size. [`edit_text`] is for
-//! SETRANGE and SETBIT, [`append`] for APPEND, which keep most of a value: the record grows where
-//! it is, and a long string is copied first only while a reply or a snapshot holds it too. A string of
-//! more than [`PIECED_FROM`] bytes is neither copied nor moved, but changed in [pieces](super::pieces).
+//! A caller tries the cheapest way first. [`overwrite`] writes over the old value if the new one
+//! has the same shape, which needs no allocation. Otherwise [`replacement`] makes a new record, and
+//! the caller disposes of the old one, which may have any type and size. [`edit_text`] (SETRANGE,
+//! SETBIT) and [`append`] keep most of a value: the record grows in place, and a long string is
+//! copied first only while a reply or a snapshot shares it. A string of more than [`PIECED_FROM`]
+//! bytes is neither copied nor moved, but changed in [pieces](super::pieces).
 //!
-//! A shorter one that grows gets the allocator's next [size class](size_class) and nothing beyond:
-//! memory that the allocator would keep for it anyway. There are four classes to a doubling, so that
-//! a string made of small parts is moved for every fifth part that it grows. [`edit_work`] answers in
-//! advance what an edit costs.
+//! A shorter string that grows gets the allocator's next [size class](size_class) and no more:
+//! memory that the allocator would reserve for it anyway. A doubling has four classes, so a string
+//! that grows in small parts is moved each time it has grown by about a fifth. [`edit_work`]
+//! estimates the cost of an edit in advance.
 
 use super::pieces::{PIECE, PIECED_FROM, Pieces};
 use super::{Blob, Digits, Form, INLINE_MAX, Str, TextMut, blob, canonical_int, embeds, read_int};
@@ -18,7 +18,7 @@ use crate::{Kind, Record, RecordMut, boxed};
 use std::ops::Range;
 use weft_table::size_class;
 
-/// A value that is to be stored: bytes to copy, or a long string to keep.
+/// A value to store: bytes to copy, or a long string to share.
 #[derive(Clone, Debug)]
 pub enum New<'a> {
     Bytes(&'a [u8]),
@@ -26,7 +26,7 @@ pub enum New<'a> {
 }
 
 impl New<'_> {
-    /// The bytes to be stored.
+    /// The bytes to store.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -36,15 +36,15 @@ impl New<'_> {
     }
 }
 
-/// The kind of a string of `len` bytes in the record, as it is first written.
+/// The kind of a newly written string of `len` bytes in the record.
 #[inline]
 fn inline_kind(key_len: usize, len: usize, expiring: bool) -> Kind {
     if embeds(key_len, len, expiring) { Kind::StrEmbedded } else { Kind::StrRaw }
 }
 
-/// A record of `key` with the string `value`, in the smallest encoding: what SET stores.
-/// `expiry` in Unix milliseconds, `clock` as [`Record::clock`]. O(length), unless the value is
-/// a long string to keep.
+/// A record of `key` with the string `value`, in the smallest encoding: the result of SET. `expiry`
+/// is in Unix milliseconds; `clock` is as in [`Record::clock`]. O(length), or O(1) for a long
+/// string that is shared.
 #[inline]
 pub fn record(key: &[u8], value: New<'_>, expiry: Option<i64>, clock: u32) -> Record {
     match canonical_int(value.bytes()) {
@@ -53,14 +53,14 @@ pub fn record(key: &[u8], value: New<'_>, expiry: Option<i64>, clock: u32) -> Re
     }
 }
 
-/// A record of `key` with these bytes, not stored as an integer even if they look like one.
+/// A record of `key` with these bytes, not stored as an integer even if they represent one.
 pub fn record_text(key: &[u8], bytes: &[u8], expiry: Option<i64>, clock: u32) -> Record {
     text(key, New::Bytes(bytes), expiry, expiry.is_some(), clock)
 }
 
-/// The record that takes the place of `old` when its key is set to `value`. Differs from
-/// [`record`] in a detail that clients can see: an expiry that is taken away with the old value
-/// still counts when the new one is called embedded or not.
+/// The record that replaces `old` when its key is set to `value`. Differs from [`record`] in a
+/// detail that clients can see: the expiry of the old value still counts when deciding whether the
+/// new one is embedded, even if it is removed.
 #[inline]
 pub fn replacement(old: &Record, value: New<'_>, expiry: Option<i64>, clock: u32) -> Record {
     match canonical_int(value.bytes()) {
@@ -83,9 +83,9 @@ fn text(key: &[u8], value: New<'_>, expiry: Option<i64>, expiring: bool, clock: 
     record_blob(key, blob, expiry, clock)
 }
 
-/// Writes `value` over the string of `old` if that needs no other allocation: both are bytes of
-/// the same length, or both integers, and the expiry neither comes nor goes. Returns whether it
-/// was written; if not, nothing has changed. The access clock stays.
+/// Writes `value` over the string of `old` if that needs no allocation: both are bytes of the same
+/// length, or both are integers, and an expiry is neither added nor removed. Returns whether it was
+/// written; if not, nothing has changed. The access clock stays.
 #[inline]
 #[must_use]
 pub fn overwrite(old: &mut RecordMut<'_>, value: &New<'_>, expiry: Option<i64>) -> bool {
@@ -116,8 +116,8 @@ pub fn overwrite(old: &mut RecordMut<'_>, value: &New<'_>, expiry: Option<i64>) 
     true
 }
 
-/// Writes `n` over an integer, whose expiry and clock stay; `false`, and nothing changed, when
-/// `old` is not stored as one.
+/// Overwrites an integer with `n`; its expiry and clock stay. Returns `false` and changes nothing
+/// if `old` is not stored as an integer.
 #[inline]
 #[must_use]
 pub fn overwrite_int(old: &mut RecordMut<'_>, n: i64) -> bool {
@@ -139,8 +139,8 @@ pub fn record_blob(key: &[u8], blob: Blob, expiry: Option<i64>, clock: u32) -> R
     Record::from_bytes(key, expiry, Kind::StrBlob as u8, clock, &blob::store(blob))
 }
 
-/// What `record` is seen as after its key or its expiry has changed: a string that was embedded
-/// and has no room for that any more becomes `raw`, and stays it. Other records are untouched.
+/// Updates the encoding that clients see after the key or the expiry of `record` has changed. An
+/// embedded string that no longer fits becomes `raw` and stays so. Other records are unchanged.
 pub fn refit(mut record: Record) -> Record {
     if Kind::of(record.kind()) == Kind::StrEmbedded
         && !embeds(record.key().len(), record.payload().len(), record.has_expiry())
@@ -150,8 +150,8 @@ pub fn refit(mut record: Record) -> Record {
     record
 }
 
-/// As [`edit_text`], with all bytes in one place: for strings that are made, or that are short by
-/// their nature. O(length) if the string is in pieces, or while someone else holds a long one.
+/// Like [`edit_text`], but passes all bytes in one place: for strings that are new, or short by
+/// nature. O(length) if the string is in pieces, or if it is long and shared.
 pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Record {
     let mut record = match Form::of(&record) {
         Some(Form::Inline) if len <= record.payload().len() => {
@@ -166,7 +166,7 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
         }
         Some(Form::Inline | Form::Blob) => record,
         Some(Form::Pieces) => gathered(record),
-        None => unreachable!("the caller has seen a string"),
+        None => unreachable!("the caller checked that it is a string"),
     };
     let len = len.max(Str::of(&record).map_or(0, Str::len));
     if Kind::of(record.kind()) != Kind::StrBlob && len > INLINE_MAX {
@@ -177,7 +177,7 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
         // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
         unsafe {
             blob::edit(record.payload_mut(), size_class(len), |bytes| {
-                if is_far(len, bytes.capacity()) {
+                if needs_fresh_zeros(len, bytes.capacity()) {
                     *bytes = zero_extended(bytes, len);
                 } else {
                     reserve(bytes, len);
@@ -194,12 +194,12 @@ pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Recor
     record
 }
 
-/// Edits the bytes of a string: grows it to `len` bytes with zeros (never shrinks it) and lets
-/// `change` write into it. The encoding that clients see becomes `raw`. O(1) for each place that is
-/// written, whoever else holds the string, and for growth: a large string is edited in
-/// [pieces](super::pieces). Whoever holds it keeps the old bytes.
+/// Edits the bytes of a string: extends it to `len` bytes with zeros (never shrinks it) and lets
+/// `change` write into it. Clients then see the encoding `raw`. A shared large string is edited in
+/// [pieces](super::pieces), and its holders keep the old bytes. O(1) for growth and for each
+/// written place, even if it is shared.
 pub fn edit_text(record: Record, len: usize, change: impl FnOnce(TextMut<'_>)) -> Record {
-    let mut record = match in_pieces(record, len) {
+    let mut record = match try_into_pieces(record, len) {
         Ok(record) => record,
         Err(record) => return edit(record, len, |bytes| change(TextMut::Whole(bytes))),
     };
@@ -207,12 +207,12 @@ pub fn edit_text(record: Record, len: usize, change: impl FnOnce(TextMut<'_>)) -
     pieces.grow(len);
     change(TextMut::Pieces(&mut *pieces));
     pieces.put_back();
-    settled(record)
+    restore_blob(record)
 }
 
-/// The record with its string in pieces, if it is to be edited so when it is made `len` bytes long;
-/// else as it was.
-fn in_pieces(record: Record, len: usize) -> Result<Record, Record> {
+/// Puts the string in pieces if an edit that makes it `len` bytes long needs that. Otherwise
+/// returns the record unchanged as `Err`.
+fn try_into_pieces(record: Record, len: usize) -> Result<Record, Record> {
     let pieces = match Form::of(&record) {
         Some(Form::Pieces) => return Ok(record),
         Some(Form::Inline) if len > PIECED_FROM => Pieces::beginning_with(record.payload(), len),
@@ -222,18 +222,18 @@ fn in_pieces(record: Record, len: usize) -> Result<Record, Record> {
         }
         Some(Form::Blob) if is_pieced(&record, len) => {
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it. The
-            // reference is taken over: the payload is exchanged, and not released, next.
+            // reference moves to `base`: the payload is exchanged next, not released.
             let base = unsafe { blob::take(record.payload()) };
             let payload = boxed::store(Box::new(Pieces::of_base(base)));
             return Ok(record.exchange_payload(Kind::StrPieces as u8, &payload));
         }
         Some(Form::Inline | Form::Int | Form::Blob) => return Err(record),
-        None => unreachable!("the caller has seen a string"),
+        None => unreachable!("the caller checked that it is a string"),
     };
     Ok(record.replace_payload(Kind::StrPieces as u8, &boxed::store(Box::new(pieces))))
 }
 
-/// Whether a long string in one place is edited in pieces when it is made `len` bytes long.
+/// Whether a long string in one place is put in pieces when an edit makes it `len` bytes long.
 fn is_pieced(record: &Record, len: usize) -> bool {
     // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
     let bytes = unsafe { blob::view(record.payload()) };
@@ -248,8 +248,8 @@ pub(super) fn pieces_mut(record: &mut Record) -> &mut Pieces {
     unsafe { boxed::view_mut(record.payload_mut()) }
 }
 
-/// The record with its string in one place again, if all pieces are back there.
-fn settled(mut record: Record) -> Record {
+/// The record, with its string in one place again if all pieces were put back.
+fn restore_blob(mut record: Record) -> Record {
     match pieces_mut(&mut record).whole_base().cloned() {
         Some(base) => record.replace_payload(Kind::StrBlob as u8, &blob::store(base)),
         None => record,
@@ -267,8 +267,8 @@ pub fn gathered(record: Record) -> Record {
     }
 }
 
-/// As [`edit`], of a string that has `len` bytes or more in its record: `None`, and nothing has changed,
-/// with any other value. O(1) beside `change`.
+/// Like [`edit`], for a string in its record with at least `len` bytes. Returns `None` and changes
+/// nothing for any other value. O(1) plus the cost of `change`.
 #[inline]
 pub fn edit_in_place<T>(
     record: &mut RecordMut<'_>,
@@ -284,7 +284,7 @@ pub fn edit_in_place<T>(
     Some(change(record.payload_mut()))
 }
 
-/// Adds `tail` to the end of a string. Otherwise as [`edit_text`].
+/// Appends `tail` to a string. Otherwise like [`edit_text`].
 pub fn append(mut record: Record, tail: &[u8]) -> Record {
     let end = Str::of(&record).map_or(0, Str::len);
     let is_whole =
@@ -303,13 +303,13 @@ pub fn append(mut record: Record, tail: &[u8]) -> Record {
     record
 }
 
-/// A record of `key` with these bytes that is seen as one that was edited.
+/// A record of `key` with these bytes and the encoding of an edited string.
 pub fn record_edited(key: &[u8], bytes: &[u8], expiry: Option<i64>, clock: u32) -> Record {
     seen_as_edited(record_text(key, bytes, expiry, clock))
 }
 
-/// A record of `key` with a string of `len` zeros, to which `fill` gives what it is to be, seen as
-/// one that was edited. O(length).
+/// A record of `key` with a string of `len` bytes that `fill` writes over zeros, with the encoding
+/// of an edited string. O(length).
 pub fn record_filled(key: &[u8], len: usize, clock: u32, fill: impl FnOnce(&mut [u8])) -> Record {
     if len <= INLINE_MAX {
         return Record::new(key, None, Kind::StrRaw as u8, clock, len, fill);
@@ -317,8 +317,8 @@ pub fn record_filled(key: &[u8], len: usize, clock: u32, fill: impl FnOnce(&mut 
     edit(record_text(key, b"", None, clock), len, fill)
 }
 
-/// `record` with the encoding that clients see of a string that was edited, though it has not been:
-/// for commands that make a string their own before they know whether they will change it.
+/// Gives `record` the encoding of an edited string without an edit: for commands that, in Valkey,
+/// unshare a string before they know whether they will change it.
 pub fn seen_as_edited(mut record: Record) -> Record {
     if Kind::of(record.kind()) == Kind::StrEmbedded {
         record.set_kind(Kind::StrRaw as u8);
@@ -326,9 +326,9 @@ pub fn seen_as_edited(mut record: Record) -> Record {
     record
 }
 
-/// Puts `bytes` in the place of those of a string; otherwise as [`edit`]. O(length).
+/// Replaces the bytes of a string with `bytes`. Otherwise like [`edit`]. O(length).
 pub fn rewrite(record: Record, bytes: &[u8]) -> Record {
-    debug_assert!(Form::of(&record).is_some(), "the caller has seen a string");
+    debug_assert!(Form::of(&record).is_some(), "the caller checked that it is a string");
     if Str::of(&record).is_some_and(|old| !matches!(old, Str::Int(_)) && old.len() == bytes.len()) {
         return edit(record, 0, |old| old.copy_from_slice(bytes));
     }
@@ -338,20 +338,23 @@ pub fn rewrite(record: Record, bytes: &[u8]) -> Record {
     record.replace_payload(Kind::StrBlob as u8, &blob::store(Blob::new(bytes.to_vec())))
 }
 
-/// Puts `with` in the place of the bytes at `range` of a string that is no integer, and lets `change`
-/// write into all that there is then; otherwise as [`edit`]. O(length), and where a record grows by
-/// a few bytes mostly those behind the range.
+/// Replaces the bytes at `range` of a string, which must not be an integer, with `with`, then lets
+/// `change` write into the result. Otherwise like [`edit`]. O(length); if a record grows by a few
+/// bytes, mostly O(bytes after the range).
 ///
 /// # Panics
 ///
-/// If the string ends before the range.
+/// If the range is not in the string.
 pub fn splice(
     mut record: Record,
     range: Range<usize>,
     with: &[u8],
     change: impl FnOnce(&mut [u8]),
 ) -> Record {
-    debug_assert!(Form::of(&record).is_some_and(|form| form != Form::Int), "such a string");
+    debug_assert!(
+        Form::of(&record).is_some_and(|form| form != Form::Int),
+        "a string that is not an integer"
+    );
     let old = Str::of(&record).map_or(0, Str::len);
     let (end, len) = (range.start + with.len(), old - range.len() + with.len());
     if Kind::of(record.kind()) == Kind::StrBlob || len > INLINE_MAX {
@@ -377,12 +380,12 @@ pub fn splice(
     record
 }
 
-/// As [`splice`], of a string in its record that has the room there: false, and nothing has changed, with any
-/// other value. O(bytes behind the range).
+/// Like [`splice`], for a string in its record that has enough room there. Returns false and
+/// changes nothing for any other value. O(bytes after the range).
 ///
 /// # Panics
 ///
-/// If such a string ends before the range.
+/// If the value is such a string and the range is not in it.
 #[inline]
 pub fn splice_in_place(
     record: &mut RecordMut<'_>,
@@ -399,9 +402,9 @@ pub fn splice_in_place(
         && edit_in_place(record, 0, change).is_some()
 }
 
-/// About how many bytes [`edit_text`] and [`append`] copy or clear to make the string of `record` `len`
-/// bytes long and to write at one place, beside what they are told to write: all that a short one
-/// has, when it is moved, and a piece or three of a large one. O(1).
+/// Approximate bytes that [`edit_text`] and [`append`] copy or clear, in addition to the new bytes,
+/// if they make the string of `record` `len` bytes long and write at one place. That is all bytes
+/// of a short string that moves, and one to three pieces of a large one. O(1).
 pub fn edit_work(record: &Record, len: usize) -> usize {
     match Str::of(record) {
         Some(Str::Bytes(_) | Str::Int(_)) | None => 0,
@@ -413,13 +416,13 @@ pub fn edit_work(record: &Record, len: usize) -> usize {
             // SAFETY: as above.
             let shared = unsafe { blob::is_shared(record.payload()) };
             let copied = if shared || len > bytes.capacity() { bytes.len() } else { 0 };
-            let far = is_far(len, bytes.capacity());
+            let far = needs_fresh_zeros(len, bytes.capacity());
             copied + if far { 0 } else { len.saturating_sub(bytes.len()) }
         }
     }
 }
 
-/// About how many bytes [`edit_text`] copies for each place that it writes at after the first one. O(1).
+/// Approximate bytes that [`edit_text`] copies for each written place after the first one. O(1).
 pub fn place_work(record: &Record) -> usize {
     match Str::of(record) {
         Some(Str::Bytes(_) | Str::Int(_)) | None => 0,
@@ -429,21 +432,21 @@ pub fn place_work(record: &Record) -> usize {
     }
 }
 
-/// Whether a string with room for `capacity` bytes that is to have `len` had better be made of
-/// fresh zeros.
-fn is_far(len: usize, capacity: usize) -> bool {
+/// Whether extending a string with capacity for `capacity` bytes to `len` should allocate fresh
+/// zeros instead.
+fn needs_fresh_zeros(len: usize, capacity: usize) -> bool {
     len > 2 * capacity
 }
 
-/// Makes room for `len` bytes in all, and for what the allocator gives with them.
+/// Reserves room for `len` bytes in all, rounded up to the allocator's size class.
 fn reserve(bytes: &mut Vec<u8>, len: usize) {
     if len > bytes.capacity() {
         bytes.reserve_exact(size_class(len) - bytes.len());
     }
 }
 
-/// `bytes` and zeros up to `len`. The zeros of a large vector come from the operating system
-/// page by page when they are touched, so that a far SETRANGE does not stop to write them.
+/// `bytes` and zeros up to `len`. The operating system provides the zeros of a large vector page by
+/// page on first access, so a far SETRANGE need not write them.
 fn zero_extended(bytes: &[u8], len: usize) -> Vec<u8> {
     let mut long = vec![0; size_class(len)];
     long[..bytes.len()].copy_from_slice(bytes);
@@ -462,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings() {
+    fn new_strings_get_the_smallest_encoding() {
         for (value, encoding) in [
             (b"12".to_vec(), "int"),
             (b"-9223372036854775808".to_vec(), "int"),
@@ -484,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn rewritten_strings_are_seen_as_edited() {
+    fn rewritten_strings_are_raw() {
         let long = vec![b'l'; INLINE_MAX + 1];
         let longer = vec![b'm'; INLINE_MAX + 9];
         for old in [b"12".to_vec(), b"abc".to_vec(), long.clone(), longer.clone()] {
@@ -495,7 +498,7 @@ mod tests {
                 let held = share(&before);
                 let r = rewrite(before, &new);
                 assert_eq!((seen(&r), r.expiry()), (("raw", new), Some(5)));
-                assert!(held.is_none_or(|held| *held == old), "who holds the old bytes keeps them");
+                assert!(held.is_none_or(|held| *held == old), "a holder keeps the old bytes");
             }
         }
         assert_eq!(seen(&seen_as_edited(record_text(b"k", b"a", None, 0))).0, "raw");
@@ -504,14 +507,14 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_takes_room() {
+    fn expiry_counts_for_embedding() {
         let value = vec![b'v'; 110];
         let r = record(b"k", New::Bytes(&value), None, 0);
         assert_eq!(seen(&r).0, "embstr");
         let r = refit(r.with_expiry(Some(1)));
         assert_eq!(seen(&r).0, "raw");
         let r = refit(r.with_expiry(None));
-        assert_eq!(seen(&r).0, "raw", "what was taken out stays out");
+        assert_eq!(seen(&r).0, "raw", "raw strings stay raw");
         let r = replacement(&r.with_expiry(Some(1)), New::Bytes(&value), None, 0);
         assert_eq!((seen(&r).0, r.expiry()), ("raw", None));
         let r = replacement(&r, New::Bytes(&value), None, 0);
@@ -523,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn editing_in_place_is_editing_or_nothing() {
+    fn edit_in_place_matches_edit_or_changes_nothing() {
         let long = vec![b'x'; INLINE_MAX + 1];
         for (old, len, want) in [
             (&b"abc"[..], 3, true),
@@ -552,7 +555,7 @@ mod tests {
         }
     }
 
-    /// A table is the only place to get a [`RecordMut`] from.
+    /// Only a table gives out a [`RecordMut`].
     fn in_table<T>(old: Record, act: impl FnOnce(&mut RecordMut<'_>) -> T) -> (T, Record) {
         #[derive(Clone, Copy)]
         struct Zero;
@@ -571,8 +574,8 @@ mod tests {
     }
 
     #[test]
-    fn overwriting_keeps_the_shape_or_refuses() {
-        /// Old value and expiry, new value and expiry, whether it is written in place.
+    fn overwrite_requires_the_same_shape() {
+        /// Old value and expiry, new value and expiry, whether `overwrite` succeeds.
         type Case<'a> = (&'a [u8], Option<i64>, &'a [u8], Option<i64>, bool);
         let long = vec![b'x'; INLINE_MAX + 1];
         let cases: [Case<'_>; 11] = [
@@ -597,14 +600,14 @@ mod tests {
     }
 
     #[test]
-    fn overwriting_an_edited_value_embeds_it_again() {
+    fn overwriting_edited_value_embeds_it() {
         let edited = edit(record(b"k", New::Bytes(b"abc"), None, 0), 3, |_| {});
         assert_eq!(seen(&edited).0, "raw");
         assert_eq!(seen(&overwritten(edited, b"xyz", None).1).0, "embstr");
     }
 
     #[test]
-    fn splicing_is_that_of_vectors() {
+    fn splicing_matches_a_vector() {
         let ends = [0, 1, 5, 14, 15, 16, 40, 4090, INLINE_MAX, INLINE_MAX + 1];
         let mut in_place = 0;
         for len in ends {
@@ -622,7 +625,7 @@ mod tests {
                     let before = record_text(b"k", &old, Some(5), 3);
                     let held = share(&before);
                     let r = splice(before, range.clone(), &with, mark_last);
-                    // Where the record is, the same or nothing.
+                    // In place, the result is the same or the value is unchanged.
                     let before = record_text(b"k", &old, Some(5), 3);
                     let seen_before = seen(&before);
                     let (done, there) =
@@ -630,7 +633,7 @@ mod tests {
                     assert_eq!(seen(&there), if done { seen(&r) } else { seen_before });
                     in_place += usize::from(done);
                     assert_eq!((seen(&r), r.expiry(), r.clock()), (("raw", want), Some(5), 3));
-                    assert!(held.is_none_or(|held| *held == old), "it must not change");
+                    assert!(held.is_none_or(|held| *held == old), "a shared value must not change");
                 }
             }
         }
@@ -638,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_filled() {
+    fn record_filled_starts_from_zeros() {
         for len in [0, 1, 126, INLINE_MAX, INLINE_MAX + 1, 1 << 20] {
             let r = record_filled(b"k", len, 7, |bytes| {
                 assert!(bytes.len() == len && bytes.iter().all(|byte| *byte == 0));
@@ -651,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_cross_every_encoding() {
+    fn edits_move_through_every_encoding() {
         let mut want = b"10".to_vec();
         let mut r = record(b"k", New::Bytes(&want), Some(5), 0);
         for step in [0usize, 1, 10, 100, 4000, 100, 5000, 100_000, 0, 1] {
@@ -666,10 +669,10 @@ mod tests {
         }
     }
 
-    /// A string grows by the allocator's steps: what it holds beyond its length is what the
-    /// allocator would hold for it, and moves are few.
+    /// A string grows by size classes of the allocator: its spare capacity is no more than the
+    /// allocator would round up to, and it moves rarely.
     #[test]
-    fn growth_takes_no_more_than_the_allocator_gives() {
+    fn growth_stays_within_the_size_class() {
         let room = |r: &Record| match Form::of(r) {
             // SAFETY: a StrBlob payload was made by blob::store and the record keeps it.
             Some(Form::Blob) => unsafe { blob::view(r.payload()).capacity() },
@@ -686,15 +689,15 @@ mod tests {
             moves += usize::from(room(&r) != last);
             last = room(&r);
             assert!(last <= (len + 100) * 5 / 4, "{last} for {len}");
-            // Beyond that in pieces: the last one, which is not full, and what stands around them.
+            // Larger strings are in pieces: the last piece is not full, and pages need memory.
             assert!(memory(&r) <= (len + 100) * 5 / 4 + PIECE + 4000, "{} for {len}", memory(&r));
         }
-        assert!(moves <= 41, "four to a doubling, and not {moves}");
+        assert!(moves <= 41, "expected four per doubling: {moves}");
         assert!(work < 8 * (4 << 20), "{work} bytes were moved or cleared");
         let text = Str::of(&r).unwrap().bytes(&mut Digits::new()).to_vec();
         assert!(text.starts_with(&[b'x'; 5000]) && text[5000] == b'y' && text.ends_with(b"zz"));
 
-        // Far beyond its end, and one byte beyond.
+        // Grow far beyond the end, then by one byte.
         let r = edit(r, 40 << 20, |_| {});
         assert_eq!(room(&r), 40 << 20);
         let at = share(&r).unwrap().as_ptr();
@@ -702,12 +705,12 @@ mod tests {
         let mut parts = Vec::new();
         let Some(Str::Pieces(pieces)) = Str::of(&r) else { panic!("in pieces") };
         pieces.share(|blob, part| parts.push((blob.as_ptr(), part)));
-        assert_eq!(parts[0], (at, 0..40 << 20), "nothing is moved");
+        assert_eq!(parts[0], (at, 0..40 << 20), "the base must not move");
         assert!(parts.len() == 2 && memory(&r) <= (40 << 20) + PIECE + 4000);
     }
 
     #[test]
-    fn a_shared_string_is_work() {
+    fn edit_work_includes_copying_a_shared_string() {
         let r = append(record(b"k", New::Bytes(&[b'x'; 5000]), None, 0), b"y");
         assert_eq!((edit_work(&r, 5001), edit_work(&r, 5002)), (0, 1));
         let held = share(&r).unwrap();
@@ -720,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn editing_never_shrinks_and_fills_with_zeros() {
+    fn edit_never_shrinks_and_extends_with_zeros() {
         let r = edit(record(b"k", New::Bytes(b"abcdef"), None, 0), 2, |b| b[1] = b'X');
         assert_eq!(seen(&r).1, b"aXcdef");
         let r = edit(r, 8, |b| b[7] = b'!');

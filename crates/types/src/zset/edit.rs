@@ -1,8 +1,8 @@
-//! Changing a sorted set, whatever its form, and the conversion from small to large.
+//! Changes a sorted set in either form, and converts it from small to large.
 //!
-//! A set is made small and becomes large when an element goes beyond a [limit](Limits), or when a
-//! command announces as much; it never becomes small again by itself. [`build`] makes a set of
-//! elements that are at hand, small if they fit: the results of set operations.
+//! A set is small at first. It becomes large when an element exceeds a [limit](Limits), or when a
+//! command announces that; it never becomes small again by itself. [`build`] makes a set of given
+//! elements, small if they fit, for the results of set operations.
 
 use super::pairs::Pairs;
 use super::score::Score;
@@ -10,20 +10,20 @@ use super::tree::Tree;
 use super::view::{Span, View};
 use crate::limits::PACKED_MAX;
 use crate::packed::record::Packed;
-use crate::packed::{COUNT_MAX, Encoded, Room, Value};
+use crate::packed::{COUNT_MAX, Encoded, EntryBuffer, Value};
 use crate::{Kind, Limits, Record, boxed};
 
-/// What has become of an element.
+/// The result of changing an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing.
+    /// Nothing changed.
     Same,
     Added,
-    /// It has another score.
+    /// Its score changed.
     Updated,
 }
 
-/// A sorted set that is being changed.
+/// A sorted set while it is changed.
 #[derive(Debug)]
 pub struct Edit(Form);
 
@@ -32,12 +32,12 @@ enum Form {
     Packed(Packed),
     /// A record of kind `ZsetTree`.
     Tree(Record),
-    /// Only inside of [`Edit::enlarge`].
-    Between,
+    /// Only inside [`Edit::enlarge`].
+    Taken,
 }
 
-/// Whether an element with a member of so many bytes may join `len` others, of so many bytes
-/// together, in the packed form.
+/// Whether an element with a member of `member` bytes may join `len` others of `bytes` bytes in the
+/// packed form.
 fn fits(len: usize, bytes: usize, member: usize, limits: &Limits) -> bool {
     len < limits.zset_entries.min(COUNT_MAX / 2)
         && member <= limits.zset_value
@@ -45,7 +45,7 @@ fn fits(len: usize, bytes: usize, member: usize, limits: &Limits) -> bool {
 }
 
 impl Edit {
-    /// Of the set in `record`; `None` and the record back when it holds another type.
+    /// Edits the set in `record`. Returns the record as `Err` if it holds another type.
     #[inline]
     pub fn of(record: Record) -> Result<Edit, Record> {
         match Kind::of(record.kind()) {
@@ -59,18 +59,19 @@ impl Edit {
         }
     }
 
-    /// Of an empty set under `key`; `expiry` in Unix milliseconds, `clock` as [`Record::clock`].
+    /// Edits a new, empty set of `key`. `expiry` is in Unix milliseconds; `clock` is as in
+    /// [`Record::clock`].
     pub fn new(key: &[u8], expiry: Option<i64>, clock: u32) -> Edit {
         Edit(Form::Packed(Packed::new(key, expiry, Kind::ZsetPacked, clock, &[])))
     }
 
-    /// The record with the set, which may be empty: then the key must go.
+    /// The record with the set. If it is empty, the caller must remove the key.
     #[inline]
     pub fn finish(self) -> Record {
         match self.0 {
             Form::Packed(packed) => packed.finish(),
             Form::Tree(record) => record,
-            Form::Between => unreachable!("enlarge puts a form in its place"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -89,7 +90,7 @@ impl Edit {
         match &self.0 {
             Form::Packed(packed) => View::Packed(Pairs(packed.entries()), packed.count() / 2),
             Form::Tree(record) => View::of(record).expect("the record of a large set"),
-            Form::Between => unreachable!("enlarge puts a form in its place"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
@@ -97,22 +98,22 @@ impl Edit {
     #[inline]
     fn tree(record: &mut Record) -> &mut Tree {
         debug_assert_eq!(Kind::of(record.kind()), Kind::ZsetTree);
-        // SAFETY: `Form::Tree` holds records of that kind only, whose payload was made by
-        // `large` from a `Box<Tree>`; the borrow of the record is exclusive.
+        // SAFETY: `Form::Tree` only holds records of that kind, whose payload `large` made from a
+        // `Box<Tree>`. The borrow of the record is exclusive.
         unsafe { boxed::view_mut(record.payload_mut()) }
     }
 
-    /// Announces so many elements, of which the longest member has so many bytes: a small set
-    /// that they alone would not fit into becomes large at once, whether they are added or not.
+    /// Announces `elements` elements, whose longest member has `longest` bytes. A small set becomes
+    /// large at once if they alone exceed its limits, even if they are never added.
     pub fn announce(&mut self, elements: usize, longest: usize, limits: &Limits) {
         if elements > limits.zset_entries || longest > limits.zset_value {
             self.enlarge();
         }
     }
 
-    /// Makes a small set large. O(n), and n is small.
+    /// Converts a small set to a large one. O(n), and n is small.
     fn enlarge(&mut self) {
-        self.0 = match std::mem::replace(&mut self.0, Form::Between) {
+        self.0 = match std::mem::replace(&mut self.0, Form::Taken) {
             Form::Packed(packed) => {
                 let mut tree = Tree::new();
                 let bytes = Pairs(packed.entries());
@@ -124,8 +125,8 @@ impl Edit {
         };
     }
 
-    /// Shows `decide` the score of `member`, if it is in the set, and gives it the score that it
-    /// answers, if any. O(log n).
+    /// Passes the score of `member`, if it is in the set, to `decide`, and sets the score that it
+    /// returns, if any. O(log n).
     #[inline]
     pub fn change(
         &mut self,
@@ -160,7 +161,7 @@ impl Edit {
                         let text = Score::of(score);
                         let encoded = text.encoded();
                         let pairs = Pairs(packed.entries());
-                        // Elements often come in order.
+                        // Fast path: elements are often added in order.
                         let at = match last.is_none_or(|p| p.cmp(member, score, &encoded).is_lt()) {
                             true => pairs.0.end(),
                             false => pairs.place(0, member, score, &encoded),
@@ -175,18 +176,18 @@ impl Edit {
                     }
                 }
             }
-            Form::Between => unreachable!("enlarge puts a form in its place"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
-    /// Adds an element to a large set that does not have it.
+    /// Adds an element to a large set that does not contain it.
     fn add(&mut self, member: &[u8], score: f64) {
         if let Form::Tree(record) = &mut self.0 {
             Edit::tree(record).insert(member, score);
         }
     }
 
-    /// Removes `member`; whether it was there. O(log n).
+    /// Removes `member`. Returns whether it existed. O(log n).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.0 {
             Form::Tree(record) => {
@@ -198,11 +199,11 @@ impl Edit {
                 let found = Pairs(packed.entries()).find(member).map(|pair| pair.at);
                 found.map(|at| packed.remove(at, 2)).is_some()
             }
-            Form::Between => unreachable!("enlarge puts a form in its place"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
-    /// Removes the elements of `span`, told from the front, or from the back with `reverse`.
+    /// Removes the elements of `span`, counted from the front, or from the back with `reverse`.
     /// O(log n + elements).
     pub fn remove_span(&mut self, span: Span, reverse: bool) {
         let len = self.len();
@@ -216,11 +217,12 @@ impl Edit {
                 let at = Pairs(packed.entries()).offset_of(len, ranks.start);
                 packed.remove(at, 2 * ranks.len());
             }
-            Form::Between => unreachable!("enlarge puts a form in its place"),
+            Form::Taken => unreachable!("enlarge replaces it"),
         }
     }
 
-    /// Shows the first `count` elements, or the last ones with `reverse`, and removes them.
+    /// Passes the first `count` elements, or the last ones with `reverse`, to `seen`, and removes
+    /// them.
     #[inline]
     pub fn pop(&mut self, count: usize, reverse: bool, seen: impl FnMut(Value<'_>, f64)) {
         let span = Span { skip: 0, count };
@@ -230,7 +232,7 @@ impl Edit {
                 let at = Pairs(packed.entries()).walk(len, span, reverse, seen);
                 packed.remove(at, 2 * span.ranks(len, reverse).len());
             }
-            Form::Tree(_) | Form::Between => {
+            Form::Tree(_) | Form::Taken => {
                 self.view().walk(span, reverse, seen);
                 self.remove_span(span, reverse);
             }
@@ -238,7 +240,7 @@ impl Edit {
     }
 }
 
-/// `record` with a tree in the place of its packed payload.
+/// Replaces the packed payload of `record` with a tree.
 pub(super) fn large(record: Record, tree: Tree) -> Record {
     record.replace_payload(Kind::ZsetTree as u8, &boxed::store(Box::new(tree)))
 }
@@ -263,13 +265,13 @@ fn change_tree(
     }
 }
 
-/// Gives the element at `at`, which is `member` with the score `old`, another score.
+/// Sets the score of the element at `at`, which is `member` with the score `old`.
 fn move_packed(packed: &mut Packed, at: usize, old: f64, member: &[u8], score: f64) {
     let entries = packed.entries();
     let score_at = entries.after(at);
     let end = entries.after(score_at);
-    // Where the element belongs among the others, itself counting as one with the old score: it
-    // stays where it is when that is in front of it or behind it.
+    // Where the element belongs among the others, including itself with the old score. It stays
+    // where it is if that is directly before or after it.
     let text = Score::of(score);
     let encoded = text.encoded();
     let from = if score > old { end } else { 0 };
@@ -283,9 +285,8 @@ fn move_packed(packed: &mut Packed, at: usize, old: f64, member: &[u8], score: f
     packed.insert(to, &[Encoded::of(member), encoded]);
 }
 
-/// A record of `key` with these elements, which are in order and of which no two have the same
-/// member; `expiry` and `clock` as in [`Edit::new`]. Small if they fit the limits and `large` does
-/// not say otherwise. O(n).
+/// A record of `key` with these elements, which must be in order and have distinct members.
+/// `expiry` and `clock` are as in [`Edit::new`]. Small if they are within the limits. O(n).
 pub fn build<M: AsRef<[u8]>>(
     key: &[u8],
     expiry: Option<i64>,

@@ -1,4 +1,4 @@
-//! Making a sorted set of elements that were saved, in whatever order.
+//! Builds a sorted set from saved elements, in any order.
 
 use super::edit::{Edit, build, large};
 use super::tree::Tree;
@@ -11,7 +11,7 @@ use crate::{Limits, Record};
 pub struct Load {
     form: Form,
     limits: Limits,
-    twins: bool,
+    duplicates: bool,
 }
 
 #[derive(Debug)]
@@ -21,21 +21,21 @@ enum Form {
 }
 
 impl Load {
-    /// An empty one.
+    /// An empty set.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let form = Form::Few { all: Vec::new(), bytes: 0 };
-        Load { form, limits: *limits, twins: false }
+        Load { form, limits: *limits, duplicates: false }
     }
 
-    /// An empty one that stays small however long the members are: they were packed where they come
-    /// from.
+    /// An empty set that stays small however long the members are, because they were packed in the
+    /// source.
     #[must_use]
     pub fn packed(limits: &Limits) -> Self {
         Load::new(&Limits { zset_value: usize::MAX, ..*limits })
     }
 
-    /// Adds an element, whose score is a number. O(log n).
+    /// Adds an element, whose score must not be NaN. O(log n).
     pub fn add(&mut self, member: &[u8], score: f64) {
         debug_assert!(!score.is_nan());
         if let Form::Few { all, bytes } = &mut self.form {
@@ -53,17 +53,17 @@ impl Load {
         }
         if let Form::Tree(tree) = &mut self.form {
             match tree.find(member) {
-                Some(_) => self.twins = true,
+                Some(_) => self.duplicates = true,
                 None => tree.insert(member, score),
             }
         }
     }
 
-    /// The record of `key` with these elements; `expiry` in Unix milliseconds, `clock` as
-    /// [`Record::clock`]. `None` if a member came twice.
+    /// The record of `key` with these elements. `expiry` is in Unix milliseconds; `clock` is as in
+    /// [`Record::clock`]. `None` if there was a duplicate member.
     #[must_use]
     pub fn finish(self, key: &[u8], expiry: Option<i64>, clock: u32) -> Option<Record> {
-        if self.twins {
+        if self.duplicates {
             return None;
         }
         match self.form {
@@ -72,7 +72,7 @@ impl Load {
                 if all.windows(2).any(|pair| pair[0].0 == pair[1].0) {
                     return None;
                 }
-                // Members are in order already, and stay so where scores are equal.
+                // Sorted by member already; the stable sort keeps that order for equal scores.
                 all.sort_by(|a, b| a.1.partial_cmp(&b.1).expect("no score is NaN"));
                 Some(build(key, expiry, clock, &all, &self.limits))
             }

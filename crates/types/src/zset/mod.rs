@@ -4,14 +4,14 @@
 //!  stored as                          while                                seen by clients as
 //!  packed entries in the record       within `zset-max-listpack-*`         listpack
 //!    member, score, member, score ... in order
-//!  pointer to a Tree                  once it has been beyond              skiplist
+//!  pointer to a Tree                  once it has exceeded them            skiplist
 //! ```
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`view`] | reading: scores, ranks, ranges, scans, whatever the form |
+//! | [`view`] | reading in either form: scores, ranks, ranges, scans |
 //! | [`edit`] | changing, and the conversion from small to large |
-//! | [`range`] | what a range by score or by member is |
+//! | [`range`] | ranges by score and by member |
 //! | [`pairs`], [`score`] | the packed form |
 //! | [`tree`] | the large form |
 
@@ -32,12 +32,12 @@ pub use range::{LexEnd, Range, ScoreEnd};
 pub use tree::Tree;
 pub use view::{Span, View};
 
-/// The sorted set of a record that the caller knows to hold one.
+/// The sorted set of a record, which must hold one.
 fn view(record: &Record) -> View<'_> {
     View::of(record).expect("a sorted set")
 }
 
-/// Elements of the value of `record`. O(1).
+/// The number of elements of the value of `record`. O(1).
 pub fn len(record: &Record) -> usize {
     view(record).len()
 }

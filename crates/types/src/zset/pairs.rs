@@ -1,6 +1,6 @@
 //! The packed form: member, score, member, score ... in the order of the set.
 //!
-//! All searches go through the entries one by one; there are few of them, in one piece of memory.
+//! All searches walk the entries one by one: they are few and contiguous.
 
 use super::range::Range;
 use super::score;
@@ -16,10 +16,10 @@ pub struct Pairs<'a>(pub(super) Entries<'a, OneWay>);
 /// An element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
-    /// Offset of its member.
+    /// The offset of its member.
     pub(super) at: usize,
     pub(super) member: Value<'a>,
-    /// Where the entry of its score starts in `entries`. It is decoded when it is wanted.
+    /// The offset of its score in `entries`. The score is decoded on demand.
     score_at: usize,
     entries: Entries<'a, OneWay>,
 }
@@ -30,10 +30,10 @@ impl Pair<'_> {
         score::read(self.entries.get(self.score_at))
     }
 
-    /// How the element compares to a member with a score, which `encoded` is the entry of.
+    /// Compares the element with a member with a score, whose entry is `encoded`.
     #[inline]
     pub(super) fn cmp(&self, member: &[u8], score: f64, encoded: &Encoded<'_>) -> Ordering {
-        // A score has one entry, so most equal ones are seen without being read.
+        // Each score has one encoding, so most equal scores are found without decoding.
         let same = self.entries.holds(self.score_at, encoded);
         let own = if same { score } else { self.score() };
         if own < score {
@@ -45,24 +45,24 @@ impl Pair<'_> {
         }
     }
 
-    fn reaches(&self, range: &Range<'_>) -> bool {
+    fn is_above_min(&self, range: &Range<'_>) -> bool {
         match range {
-            Range::Score { .. } => range.reaches(self.score(), || b""),
+            Range::Score { .. } => range.is_above_min(self.score(), || b""),
             Range::Lex { .. } => {
                 let mut room = Digits::new();
                 let member = self.member.bytes(&mut room);
-                range.reaches(0.0, || member)
+                range.is_above_min(0.0, || member)
             }
         }
     }
 
-    fn allows(&self, range: &Range<'_>) -> bool {
+    fn is_below_max(&self, range: &Range<'_>) -> bool {
         match range {
-            Range::Score { .. } => range.allows(self.score(), || b""),
+            Range::Score { .. } => range.is_below_max(self.score(), || b""),
             Range::Lex { .. } => {
                 let mut room = Digits::new();
                 let member = self.member.bytes(&mut room);
-                range.allows(0.0, || member)
+                range.is_below_max(0.0, || member)
             }
         }
     }
@@ -88,23 +88,23 @@ impl<'a> Pairs<'a> {
         Forward { pairs: self, at: 0 }
     }
 
-    /// All elements from the last to the first. O(n) before the first one comes.
+    /// All elements from the last to the first. Yields the first one after O(n).
     pub(super) fn back(self) -> impl Iterator<Item = Pair<'a>> {
         let (entries, mut back) = (self.0, self.0.back());
         std::iter::from_fn(move || {
             let (score_at, _) = back.next()?;
-            let (at, member) = back.next().expect("a member in front of every score");
+            let (at, member) = back.next().expect("a member before every score");
             Some(Pair { at, member, score_at, entries })
         })
     }
 
-    /// Offset of the element of a rank, of `len` elements.
+    /// The offset of the element with this rank among `len` elements.
     pub(super) fn offset_of(self, len: usize, rank: usize) -> usize {
         self.0.offset_of(2 * len, 2 * rank)
     }
 
-    /// Shows the elements of `span` of the `len` that there are, in order or in reverse; the
-    /// offset of the one of them that has the lowest rank.
+    /// Passes the elements of `span`, of `len` in all, to `seen`, in order or in reverse. Returns
+    /// the offset of the one with the lowest rank.
     pub(super) fn walk(
         self,
         len: usize,
@@ -116,7 +116,7 @@ impl<'a> Pairs<'a> {
         let at = self.offset_of(len, ranks.start);
         let pairs = Pairs(self.0.from(at));
         let show = |p: Pair<'_>| seen(p.member, p.score());
-        // One element has no order: nothing to be listed.
+        // A single element needs no list for the reverse order.
         if reverse && ranks.len() > 1 {
             pairs.back().skip(len - ranks.end).take(ranks.len()).for_each(show);
         } else {
@@ -131,7 +131,7 @@ impl<'a> Pairs<'a> {
         self.0.find(&Encoded::of(member), 2).map(|at| self.pair(at))
     }
 
-    /// The element of `wanted`, or if there is none, the last one of the set, if any.
+    /// The element of `wanted`. If there is none, the last one of the set, if any, as `Err`.
     #[inline]
     pub(super) fn find_or_last(self, wanted: &Encoded<'_>) -> Result<Pair<'a>, Option<Pair<'a>>> {
         let (mut at, mut last) = (0, None);
@@ -145,7 +145,7 @@ impl<'a> Pairs<'a> {
         Err(last.map(|at| self.pair(at)))
     }
 
-    /// The element of `member`, with how many are in front of it.
+    /// The rank and the score of `member`.
     pub(super) fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         let wanted = Encoded::of(member);
         self.iter()
@@ -154,7 +154,7 @@ impl<'a> Pairs<'a> {
             .map(|(rank, pair)| (rank, pair.score()))
     }
 
-    /// Offset of the first element at or behind `from` that is behind a member with a score.
+    /// The offset of the first element at or after `from` that sorts after a member with a score.
     /// `encoded` is the entry of the score.
     #[inline]
     pub(super) fn place(
@@ -169,8 +169,8 @@ impl<'a> Pairs<'a> {
             .map_or(self.0.end(), |pair| pair.at)
     }
 
-    /// See [`View::select`](super::View::select). A range by member of a set with different
-    /// scores makes no sense, but has an answer, which depends on the steps being these.
+    /// See [`View::select`](super::View::select). A range by member of a set with different scores
+    /// makes no sense, but has a result, which depends on exactly these steps.
     pub(super) fn select(
         self,
         range: &Range<'_>,
@@ -181,34 +181,46 @@ impl<'a> Pairs<'a> {
         let mut all = self.iter();
         let first = all.next();
         let touches = match (first, all.last().or(first)) {
-            (Some(first), Some(last)) => last.reaches(range) && first.allows(range),
+            (Some(first), Some(last)) => last.is_above_min(range) && first.is_below_max(range),
             _ => false,
         };
         let Ok(offset) = usize::try_from(offset) else {
             return Span::NOTHING;
         };
-        if range.is_void() || !touches {
+        if range.is_empty() || !touches {
             return Span::NOTHING;
         }
         match reverse {
-            false => cut(self.iter(), offset, limit, |p| p.reaches(range), |p| p.allows(range)),
-            true => cut(self.back(), offset, limit, |p| p.allows(range), |p| p.reaches(range)),
+            false => cut(
+                self.iter(),
+                offset,
+                limit,
+                |p| p.is_above_min(range),
+                |p| p.is_below_max(range),
+            ),
+            true => cut(
+                self.back(),
+                offset,
+                limit,
+                |p| p.is_below_max(range),
+                |p| p.is_above_min(range),
+            ),
         }
     }
 }
 
-/// From the first element that has `come`, if that has not `passed` the range as well, `offset`
-/// further, and as long as elements are `inside`.
+/// The span that begins `offset` elements after the first one that `has_reached` the range, and
+/// continues while elements are `inside`. Empty if that first one is not `inside`.
 fn cut<'a>(
     mut pairs: impl Iterator<Item = Pair<'a>>,
     offset: usize,
     limit: Option<usize>,
-    come: impl Fn(&Pair<'a>) -> bool,
+    has_reached: impl Fn(&Pair<'a>) -> bool,
     inside: impl Fn(&Pair<'a>) -> bool,
 ) -> Span {
     let mut skip = 0;
     let first = pairs.find(|pair| {
-        let found = come(pair);
+        let found = has_reached(pair);
         skip += usize::from(!found);
         found
     });

@@ -1,4 +1,4 @@
-//! Ranges of a sorted set: by score, or by member where all scores are equal.
+//! Ranges of a sorted set: by score, or by member if all scores are equal.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 pub struct ScoreEnd {
     /// Never NaN.
     pub score: f64,
-    /// Whether the score itself is outside.
+    /// Whether the score itself is excluded.
     pub exclusive: bool,
 }
 
@@ -16,24 +16,24 @@ pub struct ScoreEnd {
 pub enum LexEnd<'a> {
     /// Before all members.
     Lowest,
-    /// Behind all members.
+    /// After all members.
     Highest,
     Member {
         member: &'a [u8],
-        /// Whether the member itself is outside.
+        /// Whether the member itself is excluded.
         exclusive: bool,
     },
 }
 
-/// Which elements are meant.
+/// The elements that a command selects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range<'a> {
     Score { min: ScoreEnd, max: ScoreEnd },
     Lex { min: LexEnd<'a>, max: LexEnd<'a> },
 }
 
-/// Whether a member compared to an end stands on that side of it.
-fn beyond(member: &[u8], end: LexEnd<'_>, side: Ordering) -> bool {
+/// Whether a member is on that side of an end, or equals an inclusive end.
+fn is_on_side(member: &[u8], end: LexEnd<'_>, side: Ordering) -> bool {
     match end {
         LexEnd::Lowest => side == Ordering::Greater,
         LexEnd::Highest => side == Ordering::Less,
@@ -45,28 +45,28 @@ fn beyond(member: &[u8], end: LexEnd<'_>, side: Ordering) -> bool {
 }
 
 impl Range<'_> {
-    /// Whether an element is not too low. `member` is asked only if it matters.
+    /// Whether an element is not too low. Calls `member` only if needed.
     #[inline]
-    pub fn reaches<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
+    pub fn is_above_min<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self {
             Range::Score { min, .. } if min.exclusive => score > min.score,
             Range::Score { min, .. } => score >= min.score,
-            Range::Lex { min, .. } => beyond(member(), *min, Ordering::Greater),
+            Range::Lex { min, .. } => is_on_side(member(), *min, Ordering::Greater),
         }
     }
 
-    /// Whether an element is not too high. `member` is asked only if it matters.
+    /// Whether an element is not too high. Calls `member` only if needed.
     #[inline]
-    pub fn allows<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
+    pub fn is_below_max<'m>(&self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self {
             Range::Score { max, .. } if max.exclusive => score < max.score,
             Range::Score { max, .. } => score <= max.score,
-            Range::Lex { max, .. } => beyond(member(), *max, Ordering::Less),
+            Range::Lex { max, .. } => is_on_side(member(), *max, Ordering::Less),
         }
     }
 
-    /// Whether no element at all can be in it.
-    pub fn is_void(&self) -> bool {
+    /// Whether the range can contain no element.
+    pub fn is_empty(&self) -> bool {
         match self {
             Range::Score { min, max } => {
                 min.score > max.score
@@ -93,13 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_in_or_out() {
+    fn score_ends_are_inclusive_or_exclusive() {
         let range = |min, a, max, b| Range::Score {
             min: ScoreEnd { score: min, exclusive: a },
             max: ScoreEnd { score: max, exclusive: b },
         };
-        let is_in =
-            |range: Range<'_>, score| range.reaches(score, || b"") && range.allows(score, || b"");
+        let is_in = |range: Range<'_>, score| {
+            range.is_above_min(score, || b"") && range.is_below_max(score, || b"")
+        };
         assert!(
             is_in(range(1.0, false, 2.0, false), 1.0) && !is_in(range(1.0, true, 2.0, false), 1.0)
         );
@@ -107,12 +108,14 @@ mod tests {
             is_in(range(1.0, false, 2.0, false), 2.0) && !is_in(range(1.0, false, 2.0, true), 2.0)
         );
         assert!(is_in(range(0.0, false, 0.0, false), -0.0));
-        assert!(range(1.0, true, 1.0, false).is_void() && range(2.0, false, 1.0, false).is_void());
-        assert!(!range(1.0, false, 1.0, false).is_void());
+        assert!(
+            range(1.0, true, 1.0, false).is_empty() && range(2.0, false, 1.0, false).is_empty()
+        );
+        assert!(!range(1.0, false, 1.0, false).is_empty());
     }
 
     #[test]
-    fn members_have_two_ends_beyond_all() {
+    fn member_ranges_may_be_open() {
         let open = LexEnd::Member { member: b"b", exclusive: true };
         let closed = LexEnd::Member { member: b"b", exclusive: false };
         for (min, max, want, void) in [
@@ -129,8 +132,8 @@ mod tests {
         ] {
             let range = Range::Lex { min, max };
             let found = [&b"a"[..], b"b", b"c"]
-                .map(|m| range.reaches(0.0, || m) && range.allows(0.0, || m));
-            assert_eq!((found, range.is_void()), (want, void), "{range:?}");
+                .map(|m| range.is_above_min(0.0, || m) && range.is_below_max(0.0, || m));
+            assert_eq!((found, range.is_empty()), (want, void), "{range:?}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Scores as packed entries: the text that replies show, which as an entry is an integer if the
-//! score is one.
+//! Scores as packed entries: the text that replies contain, encoded as an integer if the score is
+//! one.
 //!
-//! The sign of negative zero is lost on the way, in the reference as here, and nothing else: the
-//! text of every other score reads back as the same double.
+//! Only the sign of negative zero is lost, as in Valkey: the text of every other score parses to
+//! the same double.
 
 use crate::packed::{Encoded, Value};
 use weft_base::num::parse_f64_bound;
 use weft_base::num_format::fmt_f64;
 
-/// Integers up to here are written as such.
+/// Integers up to this one are stored as integers.
 const LARGEST_INT: f64 = (1u64 << 62) as f64;
 
-/// A score in the form that entries have.
+/// A score in the form of an entry.
 #[derive(Clone, Debug)]
 pub(super) enum Score {
     Int(i64),
@@ -35,7 +35,7 @@ impl Score {
     }
 }
 
-/// The score of an entry. Entries that hold no number do not come to be; they would be 0.
+/// The score of an entry. Entries without a number never occur; they would read as 0.
 #[inline]
 pub(super) fn read(entry: Value<'_>) -> f64 {
     match entry {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_come_back() {
+    fn scores_round_trip() {
         let big = (1u64 << 62) as f64;
         for score in [
             0.0,
@@ -88,11 +88,11 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_integers() {
+    fn integers_are_encoded_as_integers() {
         assert_eq!(entry(5.0), [5]);
         assert_eq!(entry(-1.0), [0xdf, 0xff]);
         assert_eq!(entry(1.5), b"\x831.5");
-        // The text of a larger one may be that of another integer, which reads back as it.
+        // The text of a larger one may be that of another integer, but parses to the same score.
         let large = ((1u64 << 62) + 1024) as f64;
         assert_eq!(value(&entry(large)), Value::Int(4_611_686_018_427_389_000));
         assert_eq!(read(value(&entry(large))), large);

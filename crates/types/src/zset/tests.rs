@@ -1,4 +1,4 @@
-//! Sorted sets in records, small and large, against a sorted vector.
+//! Compares sorted sets in records, small and large, with a sorted vector.
 
 use super::*;
 use crate::string::Digits;
@@ -27,7 +27,7 @@ fn kind(edit: &Edit) -> Kind {
     }
 }
 
-/// A set of `n` elements, which is large if `large` says so.
+/// A record with these elements, in the large form if `large` is set.
 fn set_of(elements: &[(Vec<u8>, f64)], large: bool) -> Record {
     let limits = Limits { zset_entries: if large { 0 } else { 1000 }, ..Limits::default() };
     build(b"key", None, 0, elements, &limits)
@@ -69,7 +69,7 @@ fn grows_large_at_the_limits() {
 }
 
 #[test]
-fn a_packed_set_never_outgrows_its_count() {
+fn packed_set_stays_within_its_count_limit() {
     let limits = Limits { zset_entries: usize::MAX, ..Limits::default() };
     let elements: Elements = (0..40_000).map(|i| (format!("{i:05}").into_bytes(), 0.0)).collect();
     let record = build(b"k", None, 0, &elements[..32_767], &limits);
@@ -81,7 +81,7 @@ fn a_packed_set_never_outgrows_its_count() {
 }
 
 #[test]
-fn decisions_are_followed() {
+fn change_applies_the_decision() {
     for large in [false, true] {
         let mut edit = Edit::of(set_of(&[(b"a".to_vec(), 1.0)], large)).unwrap();
         let limits = Limits::default();
@@ -95,7 +95,7 @@ fn decisions_are_followed() {
 }
 
 #[test]
-fn copies_have_the_same_form_and_their_own_life() {
+fn copies_have_the_same_form_and_are_independent() {
     let elements: Elements = (0..50).map(|i| (vec![b'a' + i], f64::from(i) / 2.0)).collect();
     for large in [false, true] {
         let record = set_of(&elements, large);
@@ -111,14 +111,14 @@ fn copies_have_the_same_form_and_their_own_life() {
 }
 
 #[test]
-fn other_types_are_handed_back() {
+fn other_types_are_returned() {
     let string = crate::string::record_text(b"k", b"v", None, 0);
     assert!(View::of(&string).is_none());
     assert_eq!(Edit::of(string).unwrap_err().key(), b"k");
 }
 
 #[test]
-fn a_negative_offset_counts_from_the_other_end_of_a_large_range() {
+fn negative_offset_counts_from_the_other_end_of_a_large_range() {
     let elements: Elements = (0..10u8).map(|i| (vec![b'a' + i], f64::from(i))).collect();
     let end = |score| ScoreEnd { score, exclusive: false };
     let range = Range::Score { min: end(2.0), max: end(6.0) };
@@ -153,7 +153,7 @@ fn ends() -> impl Strategy<Value = ((i32, bool), (i32, bool))> {
 
 proptest! {
     #[test]
-    fn both_forms_are_a_sorted_map(
+    fn both_forms_match_a_sorted_map(
         entries in 0usize..40,
         steps in prop::collection::vec((0u8..6, 0u32..50, -20i32..20), 0..120),
     ) {
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn ranges_select_what_is_inside(
+    fn ranges_select_their_elements(
         n in 0usize..40,
         by_member in any::<bool>(),
         ((min, a), (max, b)) in ends(),
@@ -236,7 +236,7 @@ proptest! {
         };
         let mut inside: Elements = elements
             .iter()
-            .filter(|(m, s)| range.reaches(*s, || m) && range.allows(*s, || m))
+            .filter(|(m, s)| range.is_above_min(*s, || m) && range.is_below_max(*s, || m))
             .cloned()
             .collect();
         let count = inside.len();

@@ -1,4 +1,4 @@
-//! Reading a sorted set, whatever its form.
+//! Reads a sorted set in either form.
 
 use super::pairs::Pairs;
 use super::range::Range;
@@ -15,10 +15,10 @@ pub enum View<'a> {
     Tree(&'a Tree),
 }
 
-/// Neighbouring elements, told from the end where a walk begins.
+/// Neighbouring elements, relative to the end where a walk begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Elements in front of them.
+    /// The number of elements before them.
     pub skip: usize,
     pub count: usize,
 }
@@ -26,8 +26,8 @@ pub struct Span {
 impl Span {
     pub const NOTHING: Span = Span { skip: 0, count: 0 };
 
-    /// The ranks of the elements, of `len` that there are, when the walk begins at the front, or
-    /// with `reverse` at the back.
+    /// The ranks of the elements, of `len` in all, if the walk begins at the front, or with
+    /// `reverse` at the back.
     pub(super) fn ranks(self, len: usize, reverse: bool) -> std::ops::Range<usize> {
         let skip = self.skip.min(len);
         let count = self.count.min(len - skip);
@@ -43,8 +43,8 @@ impl<'a> View<'a> {
         let payload = record.payload();
         match Kind::of(record.kind()) {
             Kind::ZsetPacked => Some(View::Packed(Pairs(entries(payload)), count(payload) / 2)),
-            // SAFETY: a ZsetTree payload was made by `boxed::store` of a `Box<Tree>`, in
-            // `Edit`, which is the only maker of such records; the borrow is the record's.
+            // SAFETY: a ZsetTree payload was made by `boxed::store` from a `Box<Tree>` in `Edit`,
+            // and nothing else makes such records. The borrow is that of the record.
             Kind::ZsetTree => Some(View::Tree(unsafe { boxed::view::<Tree>(payload) })),
             Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => None,
             Kind::StrBlob | Kind::StrPieces => None,
@@ -54,7 +54,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of elements. O(1).
+    /// The number of elements. O(1).
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         self.len() == 0
     }
 
-    /// The score of `member`. O(1) expected; O(n) while small, as all below.
+    /// The score of `member`. Expected O(1); O(n) for a small set, as all below.
     #[inline]
     pub fn score(self, member: &[u8]) -> Option<f64> {
         match self {
@@ -76,7 +76,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many elements are in front of `member`, and its score. O(log n).
+    /// The rank and the score of `member`. O(log n).
     #[inline]
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self {
@@ -87,11 +87,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The elements in `range`, from its low end, or in reverse from its high end; `offset` of
-    /// them are left out, and at most `limit` are selected. O(log n).
+    /// The elements in `range`, from its low end, or with `reverse` from its high end. Skips
+    /// `offset` of them and selects at most `limit`. O(log n).
     ///
-    /// A negative offset selects nothing while the set is small, and counts from the other end of
-    /// the range when it is large: what clients of the reference see.
+    /// As in Valkey, a negative offset selects nothing in a small set and counts from the other end
+    /// of the range in a large one.
     pub fn select(
         self,
         range: &Range<'_>,
@@ -105,12 +105,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many elements are in `range`. O(log n).
+    /// The number of elements in `range`. O(log n).
     pub fn count(self, range: &Range<'_>) -> usize {
         self.select(range, false, 0, None).count
     }
 
-    /// Shows the elements of `span`, in order or in reverse. O(log n + elements).
+    /// Passes the elements of `span` to `seen`, in order or in reverse. O(log n + elements).
     #[inline]
     pub fn walk(self, span: Span, reverse: bool, mut seen: impl FnMut(Value<'_>, f64)) {
         let Span { skip, count } = span;
@@ -130,13 +130,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Shows all elements in order. O(n).
+    /// Passes all elements to `seen` in order. O(n).
     pub fn for_each(self, seen: impl FnMut(Value<'_>, f64)) {
         self.walk(Span { skip: 0, count: self.len() }, false, seen);
     }
 
-    /// A step of a scan from `cursor` on: shows at least `count` elements, or all that are left,
-    /// and returns the cursor to go on with; 0 at the end. A small set is shown at once. For the
+    /// A step of a scan from `cursor` on: passes at least `count` elements, or all that are left,
+    /// to `seen`. Returns the next cursor, 0 at the end. A small set is passed in one step. For the
     /// guarantee see [`Tree::scan`].
     pub fn scan(self, cursor: u64, count: usize, mut seen: impl FnMut(Value<'_>, f64)) -> u64 {
         match self {
@@ -156,7 +156,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// [`View::select`] of a large set.
+/// [`View::select`] for a large set.
 fn select(
     tree: &Tree,
     range: &Range<'_>,
@@ -164,13 +164,13 @@ fn select(
     offset: i64,
     limit: Option<usize>,
 ) -> Span {
-    let low = tree.count_before(|score, lazy| !range.reaches(score, || lazy.bytes()));
-    let high = tree.count_before(|score, lazy| range.allows(score, || lazy.bytes()));
+    let low = tree.count_before(|score, lazy| !range.is_above_min(score, || lazy.bytes()));
+    let high = tree.count_before(|score, lazy| range.is_below_max(score, || lazy.bytes()));
     let inside = high.saturating_sub(low);
-    if range.is_void() {
+    if range.is_empty() {
         return Span::NOTHING;
     }
-    // How far into the range the first element is, seen from where the walk begins.
+    // The position of the first element in the range, counted from the beginning of the walk.
     let into = match usize::try_from(offset) {
         Ok(offset) => Some(offset),
         Err(_) => usize::try_from(offset.unsigned_abs()).ok().and_then(|n| inside.checked_sub(n)),

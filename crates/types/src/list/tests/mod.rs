@@ -1,5 +1,5 @@
-//! Lists against `VecDeque`, with chunks so small that every edge is met, and elements so large
-//! that they have chunks of their own.
+//! Compares lists with `VecDeque`. Chunks are so small that every edge case occurs, and some
+//! elements so large that they have chunks of their own.
 
 mod nodes;
 mod sizes;
@@ -19,7 +19,7 @@ enum Step {
     Trim(usize, usize),
 }
 
-/// Few texts, so that they meet; some long, some integers.
+/// Few distinct texts, so that equal ones occur; some are long, some integers.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => (0..6u8).prop_map(|n| n.to_string()),
@@ -44,7 +44,7 @@ fn end(left: bool) -> End {
     if left { End::Left } else { End::Right }
 }
 
-/// Does `step` to both; `None` when the list has become empty.
+/// Applies `step` to both; stops when the list becomes empty.
 fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limits) -> Record {
     match step {
         Step::Push(left, texts) => {
@@ -105,7 +105,7 @@ fn apply(record: Record, model: &mut VecDeque<String>, step: Step, limits: &Limi
     }
 }
 
-/// As LTRIM, which removes a list of which nothing is kept without a look at it.
+/// Like LTRIM, which removes a list without reading it if nothing is kept.
 fn trim_or_empty(record: Record, start: usize, keep: usize, limits: &Limits) -> Record {
     let mut waste = Waste::default();
     match keep {
@@ -151,9 +151,9 @@ fn check(record: &Record, model: &VecDeque<String>) {
     }
 }
 
-/// What always holds for a row of chunks.
+/// Checks the invariants of a row of chunks.
 fn check_chunks(chunks: &Chunks) {
-    assert!(chunks.keeps_depth(), "{chunks:?}");
+    assert!(chunks.has_right_compression(), "{chunks:?}");
     chunks.row.check();
     assert_eq!(chunks.row.iter().map(|chunk| chunk.count()).sum::<usize>(), chunks.len);
     assert!(chunks.starts(0));
@@ -168,7 +168,7 @@ fn check_chunks(chunks: &Chunks) {
 
 proptest! {
     #[test]
-    fn lists_are_like_a_deque(
+    fn lists_match_a_deque(
         size in prop_oneof![Just(-1i64), Just(-2i64), 1..6i64, 30..100i64],
         start in prop_oneof![Just(1usize), 20..80usize],
         depth in prop_oneof![Just(0usize), 1..4usize, Just(usize::MAX)],
@@ -202,7 +202,7 @@ fn of_texts(texts: &[String], limits: &Limits) -> Record {
 }
 
 #[test]
-fn backward_lengths_come_with_many_elements_and_go_with_few() {
+fn backward_lengths_depend_on_the_number_of_elements() {
     let limits = Limits::default();
     let mut model: VecDeque<String> = VecDeque::new();
     let mut record = create(b"k", 0, End::Right, &[], &limits);
@@ -224,7 +224,7 @@ fn backward_lengths_come_with_many_elements_and_go_with_few() {
 }
 
 #[test]
-fn backward_lengths_come_with_long_elements_and_go_without() {
+fn backward_lengths_depend_on_the_bytes() {
     let limits = Limits::default();
     for (bytes, wanted) in [(500, Kind::ListPacked), (510, Kind::ListTwoWay)] {
         let texts = ["a".to_string(), "b".repeat(bytes), "c".to_string()];
@@ -240,12 +240,12 @@ fn backward_lengths_come_with_long_elements_and_go_without() {
     }
 }
 
-/// Where a list leaves its record is where the reference's listpack is full, whose entries all
-/// have backward lengths.
+/// A list leaves its record when Valkey's listpack is full, and all entries of that have backward
+/// lengths.
 #[test]
-fn a_list_without_backward_lengths_counts_them() {
+fn size_limit_includes_omitted_backward_lengths() {
     let text = "x".repeat(126);
-    // An entry of 2 + 126 + 2 bytes there, and 7 for the frame.
+    // In Valkey, an entry of 2 + 126 + 2 bytes, and 7 for the frame.
     for (more, wanted) in [(4096 - 7 - 130, Kind::ListTwoWay), (4096 - 6 - 130, Kind::ListChunks)] {
         let limits = Limits { list_size: -1, ..Limits::default() };
         let record = of_texts(std::slice::from_ref(&text), &limits);
@@ -265,7 +265,7 @@ fn a_list_without_backward_lengths_counts_them() {
 }
 
 #[test]
-fn a_list_of_one_chunk_goes_back_into_its_record_in_the_form_for_its_size() {
+fn list_of_one_chunk_returns_to_its_record() {
     let texts: Vec<String> = (0..500).map(|n| format!("element {n}")).collect();
     for (kept, wanted) in [(100, Kind::ListTwoWay), (10, Kind::ListPacked)] {
         let limits = Limits { list_size: -1, ..Limits::default() };
@@ -278,7 +278,7 @@ fn a_list_of_one_chunk_goes_back_into_its_record_in_the_form_for_its_size() {
 }
 
 #[test]
-fn a_long_list_is_chunked_and_comes_back() {
+fn long_list_is_chunked_and_packed_again() {
     let limits = Limits::default();
     let mut record = create(b"k", 0, End::Right, &[b"start"], &limits);
     for n in 0..20_000 {
@@ -295,12 +295,12 @@ fn a_long_list_is_chunked_and_comes_back() {
 }
 
 #[test]
-fn inner_chunks_are_compressed() {
+fn compresses_inner_chunks() {
     let plain = Limits::default();
-    let pressed = Limits { list_compress: 1, ..plain };
+    let compressed = Limits { list_compress: 1, ..plain };
     let texts: Vec<String> =
         (0..20_000).map(|n| format!("a text that is like others {n}")).collect();
-    let (large, small) = (of_texts(&texts, &plain), of_texts(&texts, &pressed));
+    let (large, small) = (of_texts(&texts, &plain), of_texts(&texts, &compressed));
     let (small_size, large_size) = (memory(&small, 0), memory(&large, 0));
     assert!(small_size * 2 < large_size, "{small_size} of {large_size}");
     check(&small, &texts.clone().into());

@@ -1,9 +1,9 @@
-//! Lists against the reference, node by node.
+//! Compares lists with Valkey, node by node.
 //!
-//! `nodes.txt` holds random changes of lists and, behind `=`, of how many nodes and elements the
-//! reference says the list consists after each (Valkey 9.1.2: `ql_nodes` of DEBUG OBJECT, 0 for a
-//! listpack, and LLEN). OBJECT ENCODING only shows whether there is one node, and only sometimes;
-//! where nodes differ, it will one day.
+//! Each line of `nodes.txt` is a random change of a list and, after `=`, the number of nodes and
+//! elements that Valkey 9.1.2 has afterwards (`ql_nodes` of DEBUG OBJECT, 0 for a listpack, and
+//! LLEN). OBJECT ENCODING only shows whether there is one node, and only sometimes. A difference in
+//! nodes becomes visible later.
 //!
 //! ```text
 //!  new SIZE DEPTH             a new list with these directives      cfg SIZE DEPTH   as CONFIG SET
@@ -29,7 +29,7 @@ fn side(word: &str) -> End {
     end(word == "L")
 }
 
-/// The list after a change; `None` before its first one.
+/// The list after a change; `record` is `None` before its first one.
 fn change(record: Option<Record>, words: &[&str], limits: &Limits) -> Record {
     let waste = &mut Waste::default();
     let texts: Vec<Vec<u8>>;
@@ -61,7 +61,7 @@ fn change(record: Option<Record>, words: &[&str], limits: &Limits) -> Record {
 }
 
 #[test]
-fn nodes_are_those_of_the_reference() {
+fn nodes_match_valkey() {
     let mut limits = Limits::default();
     let mut record = None;
     let mut long = 0;
@@ -76,7 +76,7 @@ fn nodes_are_those_of_the_reference() {
         }
         let changed = change(record.take(), &words, &limits);
         if wanted.is_empty() {
-            // The list is gone.
+            // The list is empty.
             assert_eq!(len(&changed), 0, "line {}", n + 1);
             continue;
         }

@@ -1,4 +1,4 @@
-//! What lists weigh, how much of them a change can move, and what it hands over to be freed.
+//! The memory of lists, how much a change can move, and the chunks that it hands over for freeing.
 
 use super::*;
 
@@ -14,8 +14,8 @@ fn chunks_of(record: &Record) -> &Chunks {
     }
 }
 
-/// The most bytes that a change of an element moves, the element itself aside: those of the
-/// largest chunk of several.
+/// The most bytes that a change of an element moves, without the element itself: those of the
+/// largest chunk that has several elements.
 fn most_moved(record: &Record) -> usize {
     let shared = chunks_of(record).row.iter().filter(|chunk| chunk.count() > 1);
     shared.map(|chunk| chunk.memory()).max().unwrap_or(0)
@@ -27,7 +27,7 @@ fn set_all(record: Record, places: impl Iterator<Item = usize>, text: &[u8]) -> 
 }
 
 #[test]
-fn a_large_element_has_a_chunk_of_its_own() {
+fn large_element_is_alone_in_its_chunk() {
     let large = vec![b'x'; 100_000];
     let texts = small(3000);
     let mut record = of_texts(&texts, &Limits::default());
@@ -49,9 +49,10 @@ fn a_large_element_has_a_chunk_of_its_own() {
     assert!(most_moved(&record) <= 16 * 1024 + 64, "{}", most_moved(&record));
 }
 
-/// The reference has them all in one node, since none is too large for one; and says so.
+/// Valkey has them all in one node, since none is too large for one, and OBJECT ENCODING shows
+/// that.
 #[test]
-fn a_node_of_many_long_elements_is_many_chunks() {
+fn node_of_many_long_elements_has_many_chunks() {
     let texts: Vec<String> = (0..2600).map(|n| (n % 10).to_string()).collect();
     let record = of_texts(&texts, &Limits::default());
     let record = set_all(record, (0..2600).map(|n| n * 7 % 2600), &[b'x'; 4000]);
@@ -62,7 +63,7 @@ fn a_node_of_many_long_elements_is_many_chunks() {
 }
 
 #[test]
-fn a_chunk_gives_back_what_shorter_elements_leave() {
+fn chunk_frees_memory_after_shorter_elements() {
     let record = of_texts(&vec!["v".repeat(1000); 10_000], &Limits::default());
     let record = set_all(record, 0..10_000, b"1");
     let memory = memory(&record, 0);
@@ -71,7 +72,7 @@ fn a_chunk_gives_back_what_shorter_elements_leave() {
 }
 
 #[test]
-fn chunks_give_back_what_equal_elements_leave() {
+fn chunks_free_memory_after_removing_equal_elements() {
     let texts: Vec<String> = (0..100_000)
         .map(|n| if n % 500 == 0 { format!("kept {n}") } else { "removed".to_string() })
         .collect();
@@ -87,7 +88,7 @@ fn chunks_give_back_what_equal_elements_leave() {
 }
 
 #[test]
-fn chunks_give_back_what_is_cut_off() {
+fn chunks_free_memory_after_trimming() {
     let limits = Limits::default();
     let whole = of_texts(&small(1000), &limits);
     let least = |record: &Record| {
@@ -105,9 +106,9 @@ fn chunks_give_back_what_is_cut_off() {
     assert!(memory_of < wanted * 2 + 1024, "{memory_of} for {wanted}");
 }
 
-/// The row of a long list that has become short is short too.
+/// The row of a long list shrinks with the list.
 #[test]
-fn the_row_gives_back_what_chunks_leave() {
+fn row_frees_memory_of_removed_chunks() {
     let limits = Limits { list_size: 1, ..Limits::default() };
     let texts = small(10_000);
     let keep = |record: Record| memory(&record, 0);
@@ -118,9 +119,10 @@ fn the_row_gives_back_what_chunks_leave() {
     assert!(trimmed < 2048 && popped < 4096, "{trimmed}, {popped}");
 }
 
-/// A list with an element that no record takes stays in chunks while others come and go.
+/// A list with an element too large for a record stays in chunks while others are added and
+/// removed.
 #[test]
-fn a_large_element_keeps_its_list_in_chunks() {
+fn large_element_keeps_its_list_in_chunks() {
     let limits = Limits { list_size: 100, ..Limits::default() };
     let mut record = create(b"k", 0, End::Right, &[&[b'x'; 100_000]], &limits);
     for _ in 0..20 {
@@ -132,10 +134,10 @@ fn a_large_element_keeps_its_list_in_chunks() {
     assert_eq!(encoding_name(&record), "quicklist");
 }
 
-/// By a number of elements, a list of many bytes is a listpack again as soon as few elements are
-/// left; it keeps its chunks, so that nothing is copied to and fro.
+/// With a limit of elements, a list of many bytes becomes a listpack again as soon as few elements
+/// are left. It keeps its chunks, so that conversions don't copy it repeatedly.
 #[test]
-fn a_listpack_of_many_bytes_keeps_its_chunks() {
+fn listpack_of_many_bytes_keeps_its_chunks() {
     let limits = Limits { list_size: 1000, ..Limits::default() };
     let mut record = of_texts(&small(300), &limits);
     record = (0..300)
@@ -154,9 +156,9 @@ fn a_listpack_of_many_bytes_keeps_its_chunks() {
     check(&record, &["1".to_string()].into());
 }
 
-/// What a change takes out of a long list is not freed by it but for a few small chunks.
+/// A change of a long list frees only a few small chunks itself.
 #[test]
-fn what_is_cut_off_is_handed_over() {
+fn removed_chunks_go_to_waste() {
     let limits = Limits { list_size: 1, ..Limits::default() };
     let texts: Vec<String> = (0..3000).map(|n| format!("{}", n % 3)).collect();
     let handed_over = |change: &dyn Fn(Record, &mut Waste) -> Record| {
@@ -177,7 +179,7 @@ fn what_is_cut_off_is_handed_over() {
 }
 
 #[test]
-fn a_large_element_is_handed_over() {
+fn large_element_goes_to_waste() {
     let limits = Limits::default();
     let large = vec![b'x'; 100_000];
     let record = create(b"k", 0, End::Right, &[b"a", &large, &large, b"b", &large], &limits);
@@ -191,14 +193,14 @@ fn a_large_element_is_handed_over() {
     check(&record, &["a", "c", "b"].map(String::from).into());
 }
 
-/// Work on a list whose chunks are compressed counts their bytes.
+/// The work on a list with compressed chunks includes decompressing them.
 #[test]
-fn compressed_chunks_are_work() {
+fn work_includes_decompression() {
     let texts: Vec<String> = (0..1000).map(|n| format!("{n:0>2000}")).collect();
     let plain = of_texts(&texts, &Limits::default());
-    let pressed = of_texts(&texts, &Limits { list_compress: 1, ..Limits::default() });
+    let compressed = of_texts(&texts, &Limits { list_compress: 1, ..Limits::default() });
     let work = |record: &Record| List::of(record).unwrap().search_work(usize::MAX);
-    assert!(work(&pressed) > 10 * work(&plain), "{} to {}", work(&pressed), work(&plain));
+    assert!(work(&compressed) > 10 * work(&plain), "{} to {}", work(&compressed), work(&plain));
     let range = |n| List::of(&plain).unwrap().range_work(10, n);
     assert!(range(900) > 900 + 900 && range(1) < 20, "{} and {}", range(900), range(1));
 }

@@ -1,6 +1,7 @@
-//! Lists: pushes, pops and edits wherever, with chunks of a few elements, some of them large.
+//! Lists: pushes, pops and edits at all positions, with chunks of a few elements, some of them
+//! large.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::list::{self, End, List, Waste};
 use crate::{Limits, Record};
 use std::collections::VecDeque;
@@ -57,7 +58,7 @@ impl Subject for Subjected {
 
     fn step(&mut self, draws: &mut Draws) {
         let end = if draws.once_in(2) { End::Left } else { End::Right };
-        // A list that is short is not what this is about.
+        // Keep the list long: short lists are not shared.
         if self.model.len() < 20 {
             (0..40).for_each(|_| self.push(end, text(draws)));
         }
@@ -128,13 +129,13 @@ impl Subject for Subjected {
 }
 
 #[test]
-fn lists_stay_as_they_were_shared() {
+fn list_snapshots_are_stable() {
     for seed in 0..if cfg!(miri) { 1 } else { 12 } {
         let mut draws = Draws(seed);
         let size = [3, 1, -1, 12][draws.below(4)];
         let compress = [0, 0, 1, 3][draws.below(4)];
         let elements = 30 + draws.below(if cfg!(miri) { 10 } else { 600 });
         let subject = Subjected::new(&mut draws, size, compress, elements);
-        go_on(subject, &mut draws, rounds(120), 25);
+        run_changes(subject, &mut draws, rounds(120), 25);
     }
 }

@@ -1,7 +1,7 @@
-//! Hashes and sets: fields and members that come, change and go, with values that have blocks of
-//! their own among them; so many that there are several pages.
+//! Hashes and sets: fields and members are added, changed and removed. Some values have blocks of
+//! their own, and the number of elements needs several pages.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::hash::{self, Hash};
 use crate::packed::Value;
 use crate::set::{self, Set};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Fields {
     record: Option<Record>,
     model: BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>,
-    /// How many names there are.
+    /// The number of names.
     names: usize,
 }
 
@@ -78,7 +78,7 @@ impl Subject for Fields {
                 let old = self.record.take().expect("put back");
                 let (new, _) = hash::expire_some(old, draws.next(), now, &mut |_| {});
                 self.record = Some(new);
-                // Which ones went is told by who reads.
+                // The model can't predict which fields expire, so read them from the record.
                 if hash::len(self.record()) != before {
                     let left = Fields::read(self.record());
                     self.model.retain(|field, (_, at)| {
@@ -96,7 +96,7 @@ impl Subject for Fields {
         Hash::of(record, i64::MIN).expect("a hash").each(|pair| {
             let field = pair.field.bytes(&mut Digits::new()).to_vec();
             let value = pair.value.bytes(&mut Digits::new()).to_vec();
-            assert!(seen.insert(field, (value, pair.expiry)).is_none(), "a field comes once");
+            assert!(seen.insert(field, (value, pair.expiry)).is_none(), "each field is read once");
         });
         assert_eq!(hash::len(record), seen.len());
         seen
@@ -134,7 +134,7 @@ impl Subject for Members {
     }
 
     fn step(&mut self, draws: &mut Draws) {
-        // For some time all that comes is at one end, so that much splits or merges.
+        // For some time all new members land at one end, so that many blocks split or merge.
         let growing = self.model.len() < self.names / 2;
         let member = name(draws.below(self.names));
         let record = self.record.take().expect("put back");
@@ -159,14 +159,17 @@ impl Subject for Members {
         let mut seen = BTreeSet::new();
         let set = Set::of(record).expect("a set");
         set.each(|member| {
-            assert!(seen.insert(member.bytes(&mut Digits::new()).to_vec()), "a member comes once");
+            assert!(
+                seen.insert(member.bytes(&mut Digits::new()).to_vec()),
+                "each member is read once"
+            );
         });
         assert_eq!(set.len(), seen.len());
         seen
     }
 }
 
-/// A large set without members.
+/// A set in table form without members.
 fn empty_set() -> Record {
     let record = set::create(b"set", b"x", usize::MAX, None, 0, &Limits::default());
     set::remove(record, Value::Bytes(b"x")).0
@@ -181,12 +184,12 @@ fn pop(record: Record, draws: &mut Draws) -> (Record, Vec<u8>) {
 }
 
 #[test]
-fn hashes_stay_as_they_were_shared() {
+fn hash_snapshots_are_stable() {
     for (seed, names) in [(1, 50), (2, 3000), (3, 3000), (4, 120_000)] {
         let mut draws = Draws(seed);
         let names = if cfg!(miri) { names.min(400) } else { names };
         let rounds = rounds(if names > 10_000 { 12 } else { 120 });
-        go_on(Fields::new(names), &mut draws, rounds, 60);
+        run_changes(Fields::new(names), &mut draws, rounds, 60);
         if cfg!(miri) {
             break;
         }
@@ -194,22 +197,22 @@ fn hashes_stay_as_they_were_shared() {
 }
 
 #[test]
-fn sets_stay_as_they_were_shared() {
+fn set_snapshots_are_stable() {
     for (seed, names) in [(1, 300), (2, 5000), (3, 120_000)] {
         let mut draws = Draws(seed);
         let names = if cfg!(miri) { names.min(300) } else { names };
         let rounds = rounds(if names > 10_000 { 12 } else { 120 });
-        go_on(Members::new(names), &mut draws, rounds, 200);
+        run_changes(Members::new(names), &mut draws, rounds, 200);
         if cfg!(miri) {
             break;
         }
     }
 }
 
-/// Splits and merges of whole pages, while they are shared.
+/// Splits and merges whole pages while they are shared.
 #[test]
 #[cfg_attr(miri, ignore = "many members")]
-fn a_set_grows_by_pages_and_shrinks_again() {
+fn shared_set_grows_and_shrinks_by_pages() {
     let limits = Limits::default();
     let mut record = empty_set();
     let mut held = Vec::new();

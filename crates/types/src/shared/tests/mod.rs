@@ -1,6 +1,6 @@
-//! Values that are shared while their owner changes them, against models: what a holder reads on
-//! another thread is what was there when it was shared, whatever came since and in whatever order
-//! holders let go.
+//! Values that are shared while their owner changes them, checked against models. A reader on
+//! another thread sees the value at the time of sharing, whatever the owner changes later, and in
+//! whatever order the holders leave.
 
 mod lists;
 mod maps;
@@ -12,7 +12,7 @@ use crate::{Limits, Record, value};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Random numbers, the same in every run with the same seed.
+/// Random numbers; the same seed gives the same numbers.
 struct Draws(u64);
 
 impl Draws {
@@ -27,7 +27,7 @@ impl Draws {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    /// In one of `n` times.
+    /// True once in `n` times on average.
     fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -35,7 +35,7 @@ impl Draws {
 
 /// A value with a model of it.
 trait Subject: Send {
-    /// What a holder compares with.
+    /// The expected content of a snapshot.
     type Model: Clone + PartialEq + std::fmt::Debug + Send;
 
     fn record(&self) -> &Record;
@@ -44,31 +44,31 @@ trait Subject: Send {
     /// One random change, of both.
     fn step(&mut self, draws: &mut Draws);
 
-    /// The content of a record, read as who saves it does.
+    /// The content of a record, read as a save reads it.
     fn read(record: &Record) -> Self::Model;
 }
 
-/// Something that somebody holds, with what it must be.
-type Held<S> = (Shared, <S as Subject>::Model);
+/// A snapshot with its expected content.
+type Snapshot<S> = (Shared, <S as Subject>::Model);
 
-/// Changes `subject` in `rounds` rounds of up to `steps` steps each, shares it in between, and has
-/// other threads look at what they hold now and then, and let go of it in any order.
-fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: usize) {
+/// Changes `subject` in `rounds` rounds of up to `steps` steps each and shares it in between. Other
+/// threads compare their snapshots now and then and drop them in any order.
+fn run_changes<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: usize) {
     let seeds = [draws.next(), draws.next()];
     std::thread::scope(|scope| {
         let holders = seeds.map(|seed| {
             let (send, receive) = mpsc::channel();
-            scope.spawn(move || hold::<S>(&receive, Draws(seed)));
+            scope.spawn(move || hold_snapshots::<S>(&receive, Draws(seed)));
             send
         });
-        let mut mine: Vec<Held<S>> = Vec::new();
+        let mut mine: Vec<Snapshot<S>> = Vec::new();
         for round in 0..rounds {
             for _ in 0..=draws.below(steps) {
                 subject.step(draws);
             }
             let shared = || (Shared::of(subject.record()), subject.model().clone());
             match draws.below(5) {
-                // Nobody, so that pieces are the owner's alone again.
+                // Drop all snapshots, so that the pieces are the owner's alone again.
                 0 => mine.clear(),
                 1 => mine.push(shared()),
                 n => drop(holders[n % 2].send(shared())),
@@ -77,13 +77,13 @@ fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: us
                 mine.swap_remove(draws.below(4));
             }
             if round % 8 == 0 {
-                assert!(&S::read(subject.record()) == subject.model(), "the owner's own");
-                mine.iter().for_each(look::<S>);
+                assert!(&S::read(subject.record()) == subject.model(), "the owner's value");
+                mine.iter().for_each(check_snapshot::<S>);
             }
         }
-        mine.iter().for_each(look::<S>);
-        assert!(&S::read(subject.record()) == subject.model(), "the owner's own");
-        // Half of the time the value goes first, else the holders do.
+        mine.iter().for_each(check_snapshot::<S>);
+        assert!(&S::read(subject.record()) == subject.model(), "the owner's value");
+        // Half of the time the value is dropped first, else the snapshots are.
         if draws.once_in(2) {
             drop(subject);
         }
@@ -91,15 +91,15 @@ fn go_on<S: Subject>(mut subject: S, draws: &mut Draws, rounds: usize, steps: us
     });
 }
 
-fn look<S: Subject>((shared, model): &Held<S>) {
-    // Not `assert_eq`: they would be printed.
-    assert!(&S::read(shared) == model, "what a holder has");
+fn check_snapshot<S: Subject>((shared, model): &Snapshot<S>) {
+    // Not `assert_eq`, which would print both.
+    assert!(&S::read(shared) == model, "the snapshot");
     assert!(value::memory_about(shared) > 0 && value::pieces(shared, 10) < usize::MAX);
 }
 
 /// A thread that holds a few values at a time.
-fn hold<S: Subject>(receive: &mpsc::Receiver<Held<S>>, mut draws: Draws) {
-    let mut held: Vec<Held<S>> = Vec::new();
+fn hold_snapshots<S: Subject>(receive: &mpsc::Receiver<Snapshot<S>>, mut draws: Draws) {
+    let mut held: Vec<Snapshot<S>> = Vec::new();
     loop {
         match receive.recv_timeout(Duration::from_millis(1)) {
             Ok(one) => held.push(one),
@@ -107,25 +107,25 @@ fn hold<S: Subject>(receive: &mpsc::Receiver<Held<S>>, mut draws: Draws) {
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
         if !held.is_empty() && draws.once_in(3) {
-            look::<S>(&held[draws.below(held.len())]);
+            check_snapshot::<S>(&held[draws.below(held.len())]);
         }
         while held.len() > 4 {
             let gone = held.swap_remove(draws.below(5));
-            look::<S>(&gone);
+            check_snapshot::<S>(&gone);
         }
     }
-    held.iter().for_each(look::<S>);
+    held.iter().for_each(check_snapshot::<S>);
 }
 
-/// How often, when somebody looks at every step of the machine.
+/// Fewer rounds under Miri, which interprets each instruction.
 fn rounds(n: usize) -> usize {
     if cfg!(miri) { n.min(6) } else { n }
 }
 
-/// What is shared is not copied, and what is copied is counted.
+/// Sharing copies no members, and later copies are counted.
 #[test]
 #[cfg_attr(miri, ignore = "many members")]
-fn sharing_takes_next_to_nothing() {
+fn sharing_takes_little_memory() {
     let limits = Limits::default();
     let mut record = crate::set::create(b"k", b"member", usize::MAX, None, 0, &limits);
     for n in 0..20_000 {
@@ -138,14 +138,14 @@ fn sharing_takes_next_to_nothing() {
     let before = Shared::copied_bytes();
     record = crate::set::remove(record, crate::packed::Value::Bytes(b"member:77")).0;
     let copied = Shared::copied_bytes() - before;
-    // Others copy at the same time, in other tests.
+    // Other tests copy at the same time.
     assert!(copied >= 1024, "a block and its page: {copied}");
     assert_eq!(value::elements(&shared), value::elements(&record) + 1);
 }
 
-/// A small value is a copy.
+/// Small values are copied.
 #[test]
-fn small_values_of_every_type() {
+fn small_values_of_every_type_are_copied() {
     use crate::list::End;
     use crate::string::New;
     let limits = Limits::default();

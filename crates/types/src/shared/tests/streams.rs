@@ -1,7 +1,7 @@
-//! Streams: entries that are added, deleted and trimmed, and groups whose consumers get them, claim
-//! them and acknowledge them.
+//! Streams: entries are added, deleted and trimmed; consumers of groups read, claim and acknowledge
+//! them.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::stream::groups::{Group, Pending};
 use crate::stream::{Keep, Stream, StreamId, Trim, Waste};
 use crate::string::Digits;
@@ -54,7 +54,7 @@ impl Entries {
         self.model.entries.insert(id, pairs);
     }
 
-    /// Some id that was given.
+    /// A random id that was assigned.
     fn some_id(&self, draws: &mut Draws) -> StreamId {
         let n = 1 + draws.below(self.next as usize) as u64;
         StreamId::new(n / 4, n % 4)
@@ -69,7 +69,7 @@ fn group_name(draws: &mut Draws) -> Vec<u8> {
     format!("group-{}", draws.below(3)).into_bytes()
 }
 
-/// A change of one group, of both.
+/// Makes one change to a group and to its model.
 fn change_group(
     group: &mut Group,
     model: &mut GroupModel,
@@ -192,7 +192,7 @@ impl Subject for Entries {
                 seen.consumers.insert(consumer.name().to_vec(), consumer.seen_ms);
                 owned += group.pending_of(owner, StreamId::MIN).count();
             }
-            assert_eq!(owned, seen.pending.len(), "each is somebody's");
+            assert_eq!(owned, seen.pending.len(), "each pending entry has a consumer");
             model.groups.insert(name.to_vec(), seen);
         }
         model
@@ -200,20 +200,20 @@ impl Subject for Entries {
 }
 
 #[test]
-fn streams_stay_as_they_were_shared() {
+fn stream_snapshots_are_stable() {
     let cases = [(1, 10, 3), (2, 500, 3), (3, 3000, 10), (4, 20_000, 100)];
     for (seed, entries, block) in cases {
         let mut draws = Draws(seed);
         let entries = if cfg!(miri) { entries.min(40) } else { entries };
         let rounds = rounds(if entries > 10_000 { 20 } else { 100 });
-        go_on(Entries::new(entries, block), &mut draws, rounds, 60);
+        run_changes(Entries::new(entries, block), &mut draws, rounds, 60);
     }
 }
 
-/// Millions of pending entries are in pages of blocks; here some ten thousand.
+/// Some ten thousand pending entries fill several pages of blocks. Production has millions.
 #[test]
 #[cfg_attr(miri, ignore = "many entries")]
-fn groups_with_much_pending() {
+fn groups_with_many_pending_entries() {
     let mut draws = Draws(9);
     let mut subject = Entries::new(20_000, 100);
     let mut group = Group::new(StreamId::MIN, None);
@@ -228,5 +228,5 @@ fn groups_with_much_pending() {
     }
     stream(&mut subject.record).groups.get_or_insert_default().create(b"group-0", group);
     subject.model.groups.insert(b"group-0".to_vec(), model);
-    go_on(subject, &mut draws, 30, 200);
+    run_changes(subject, &mut draws, 30, 200);
 }

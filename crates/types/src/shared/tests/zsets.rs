@@ -1,6 +1,6 @@
-//! Sorted sets: members that come, go and get other scores, some too long for a leaf.
+//! Sorted sets: members are added, removed and get other scores; some are too long for a leaf.
 
-use super::{Draws, Subject, go_on, rounds};
+use super::{Draws, Subject, rounds, run_changes};
 use crate::string::Digits;
 use crate::zset::{Edit, Span, View, build};
 use crate::{Limits, Record};
@@ -90,18 +90,18 @@ impl Subject for Scores {
 }
 
 #[test]
-fn sorted_sets_stay_as_they_were_shared() {
+fn sorted_set_snapshots_are_stable() {
     for (seed, names) in [(1, 40), (2, 2000), (3, 2000), (4, 30_000)] {
         let mut draws = Draws(seed);
         let names = if cfg!(miri) { names.min(150) } else { names };
         let rounds = rounds(if names > 10_000 { 20 } else { 120 });
-        go_on(Scores::new(names), &mut draws, rounds, 60);
+        run_changes(Scores::new(names), &mut draws, rounds, 60);
     }
 }
 
-/// A sorted set that has lost everything, and begins again.
+/// A sorted set that becomes empty and is filled again.
 #[test]
-fn an_empty_one_is_shared_too() {
+fn empty_sorted_set_is_shared() {
     let mut scores = Scores::new(20);
     let full = super::Shared::of(scores.record());
     scores.edit(|edit, model| {

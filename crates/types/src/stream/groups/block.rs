@@ -1,40 +1,41 @@
-//! A run of neighbouring ids with a value each: what [`Sorted`](super::sorted::Sorted) is made of.
+//! A run of neighbouring ids with a value each. [`Sorted`](super::sorted::Sorted) consists of such
+//! blocks.
 //!
 //! ```text
 //!  ids:    [ gone gone | 7-0 7-1 9-0 ... ]     up to 128, in order
 //!  values: [ gone gone |  v   v   v  ... ]
 //! ```
 //!
-//! Entries are acknowledged from the front, as a rule. What is taken from there is only counted
-//! (`gone`) and not moved away; the room is won back when the block is full or few are left.
+//! Entries are usually acknowledged from the front. Removing one there only increments `gone` and
+//! moves nothing. The room is reclaimed when the block is full or few entries are left.
 
-use super::Dated;
-use crate::counted::Piece;
+use super::Timed;
+use crate::counted::CopyOnWrite;
 use crate::stream::StreamId;
 
-/// Entries of a full block: a power of two, so that vectors which grew to it have nothing to spare.
+/// Entries of a full block: a power of two, so that vectors that grew to it have no spare capacity.
 pub(super) const FULL: usize = 128;
 
-/// Entries from which a block that shrinks looks for a neighbour to join.
+/// A block that shrinks to this many entries looks for a neighbour to join.
 pub(super) const FEW: usize = FULL / 4;
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct Block<V> {
     ids: Vec<StreamId>,
     values: Vec<V>,
     gone: usize,
-    /// No value that is here is older than this (Unix milliseconds); there may be none as old.
+    /// A lower bound of the times of the values (Unix milliseconds).
     pub(super) oldest_ms: i64,
 }
 
-impl<V: Dated> Piece for Block<V> {
-    fn outside(&self) -> usize {
+impl<V: Timed> CopyOnWrite for Block<V> {
+    fn owned_memory(&self) -> usize {
         self.memory()
     }
 }
 
-impl<V: Dated> Block<V> {
+impl<V: Timed> Block<V> {
     pub(super) fn new() -> Self {
         Block { ids: Vec::new(), values: Vec::new(), gone: 0, oldest_ms: i64::MAX }
     }
@@ -53,7 +54,7 @@ impl<V: Dated> Block<V> {
         self.len() == 0
     }
 
-    /// Whether nothing more fits, as it is.
+    /// Whether there is no room for another entry without [`Block::make_room`].
     pub(super) fn is_full(&self) -> bool {
         self.ids.len() >= FULL
     }
@@ -74,21 +75,21 @@ impl<V: Dated> Block<V> {
         self.ids().last().copied()
     }
 
-    /// Where `id` is, or would be. O(log of the block).
+    /// The index of `id`, or where it would be inserted. O(log of the block).
     pub(super) fn find(&self, id: StreamId) -> Result<usize, usize> {
-        // Who takes from the front or looks for the newest is right at once.
+        // Fast path for removing from the front and for the newest entries.
         match self.ids().first() {
             Some(first) if *first == id => Ok(0),
             Some(_) | None => self.ids().binary_search(&id),
         }
     }
 
-    /// Notes that a value of that time is here.
+    /// Lowers `oldest_ms` for a value of that time.
     pub(super) fn note(&mut self, time_ms: i64) {
         self.oldest_ms = self.oldest_ms.min(time_ms);
     }
 
-    /// Adds an entry behind all others, for which there is room.
+    /// Appends an entry. There must be room.
     pub(super) fn push(&mut self, id: StreamId, value: V) {
         debug_assert!(self.last().is_none_or(|last| last < id));
         self.note(value.time_ms());
@@ -96,7 +97,7 @@ impl<V: Dated> Block<V> {
         self.values.push(value);
     }
 
-    /// Adds an entry before the one at `at`. There must be room: the block is not full.
+    /// Inserts an entry before the one at `at`. There must be room: the block must not be full.
     pub(super) fn insert(&mut self, at: usize, id: StreamId, value: V) {
         self.note(value.time_ms());
         if at == 0 && self.gone > 0 {
@@ -109,7 +110,7 @@ impl<V: Dated> Block<V> {
         self.values.insert(self.gone + at, value);
     }
 
-    /// Takes the entry at `at` out. O(1) at both ends.
+    /// Removes the entry at `at`. O(1) at both ends.
     pub(super) fn remove(&mut self, at: usize) -> V {
         let at = self.gone + at;
         let value = self.values[at];
@@ -122,8 +123,8 @@ impl<V: Dated> Block<V> {
         value
     }
 
-    /// Wins back the room of what is gone.
-    pub(super) fn tidy(&mut self) {
+    /// Reclaims the room of removed entries.
+    pub(super) fn compact(&mut self) {
         if self.gone > 0 {
             self.ids.drain(..self.gone);
             self.values.drain(..self.gone);
@@ -131,37 +132,37 @@ impl<V: Dated> Block<V> {
         }
     }
 
-    /// Makes room in a full block: what is gone, if anything is, or the half that is answered and
-    /// comes behind this block.
+    /// Makes room in a full block: reclaims the room of removed entries if there are any. Otherwise
+    /// splits the block and returns the upper half, which belongs after this block.
     pub(super) fn make_room(&mut self) -> Option<Block<V>> {
         if self.gone > 0 {
-            self.tidy();
+            self.compact();
             return None;
         }
         let middle = self.ids.len() / 2;
         let mut right = Block::new();
         right.ids = self.ids.split_off(middle);
         right.values = self.values.split_off(middle);
-        self.look_again();
-        right.look_again();
+        self.recompute_oldest();
+        right.recompute_oldest();
         Some(right)
     }
 
-    /// Takes over all entries of the block behind this one; together they are not too many.
-    pub(super) fn join(&mut self, behind: Block<V>) {
-        debug_assert!(self.len() + behind.len() <= FULL);
-        self.tidy();
-        self.ids.extend_from_slice(behind.ids());
-        self.values.extend_from_slice(behind.values());
-        self.look_again();
+    /// Appends all entries of the next block. Together they must fit into one block.
+    pub(super) fn join(&mut self, after: Block<V>) {
+        debug_assert!(self.len() + after.len() <= FULL);
+        self.compact();
+        self.ids.extend_from_slice(after.ids());
+        self.values.extend_from_slice(after.values());
+        self.recompute_oldest();
     }
 
-    fn look_again(&mut self) {
-        let times = self.values().iter().map(Dated::time_ms);
+    fn recompute_oldest(&mut self) {
+        let times = self.values().iter().map(Timed::time_ms);
         self.oldest_ms = times.min().unwrap_or(i64::MAX);
     }
 
-    /// Bytes of memory beside the block itself.
+    /// Bytes of memory, without the block itself.
     pub(super) fn memory(&self) -> usize {
         self.ids.capacity() * size_of::<StreamId>() + self.values.capacity() * size_of::<V>()
     }

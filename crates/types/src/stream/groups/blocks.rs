@@ -1,56 +1,56 @@
-//! The blocks of a large map in order, each under the least id that belongs into it, in pages that a
-//! clone shares.
+//! The blocks of a large map in order, each with the least id that belongs to it, in pages that
+//! clones share.
 //!
 //! ```text
 //!  pages   [ 0-0 ─► block, 17-3 ─► block ... ]  [ 90-0 ─► block ... ] ...     up to 128 blocks each
 //! ```
 //!
-//! Pages and blocks are counted: a clone copies the list of pages; who changes a block then copies its
-//! page, which is 128 ids and pointers, and the block. Blocks are added behind all others, as a rule,
-//! so pages are full.
+//! Pages and blocks are reference-counted. A clone copies the list of pages. The first change of a
+//! shared block copies its page, which is 128 ids and pointers, and the block. Most blocks are
+//! appended, so pages are full.
 
-use super::Dated;
+use super::Timed;
 use super::block::Block;
 use crate::counted::{Counted, HEADER};
 use crate::stream::StreamId;
 use std::collections::VecDeque;
 
-/// The most blocks of a page. Few in tests, so that small maps have several.
+/// The most blocks of a page. Low in tests, so that small maps have several pages.
 const PAGE: usize = if cfg!(test) { 6 } else { 128 };
 
-/// A page of fewer is joined with the next one, if they have room in half of one.
+/// A page with at most this many blocks is joined with the next one if half a page holds both.
 const FEW: usize = PAGE / 6;
 
 type Page<V> = Vec<(StreamId, Counted<Block<V>>)>;
 
-/// Where a block stands: it stays there until a block that is not behind it comes or goes.
+/// The position of a block, valid until this or an earlier block is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     page: usize,
     at: usize,
 }
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks<V> {
-    /// None is empty.
+    /// No page is empty.
     pages: VecDeque<Counted<Page<V>>>,
     len: usize,
 }
 
-impl<V: Dated> Blocks<V> {
-    /// One block, into which any id belongs.
+impl<V: Timed> Blocks<V> {
+    /// A map of one block, to which every id belongs.
     pub(super) fn of(block: Block<V>) -> Self {
         let page = vec![(StreamId::MIN, Counted::new(block))];
         Blocks { pages: VecDeque::from([Counted::new(page)]), len: 1 }
     }
 
-    /// How many blocks. O(1), as all below unless they say otherwise.
+    /// The number of blocks. O(1), as all below unless stated otherwise.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The place of the block into which `id` belongs; `None` if it is below all least ids.
+    /// The position of the block to which `id` belongs; `None` if it is less than all least ids.
     /// O(log blocks).
     #[inline]
     pub(super) fn find(&self, id: StreamId) -> Option<Place> {
@@ -69,7 +69,7 @@ impl<V: Dated> Blocks<V> {
         Some(Place { page, at: self.pages[page].len() - 1 })
     }
 
-    /// The place behind this one.
+    /// The position after this one.
     #[inline]
     pub(super) fn next(&self, place: Place) -> Option<Place> {
         let Place { page, at } = place;
@@ -79,7 +79,7 @@ impl<V: Dated> Blocks<V> {
         (page + 1 < self.pages.len()).then_some(Place { page: page + 1, at: 0 })
     }
 
-    /// The place in front of this one.
+    /// The position before this one.
     pub(super) fn before(&self, place: Place) -> Option<Place> {
         let Place { page, at } = place;
         match at.checked_sub(1) {
@@ -101,22 +101,22 @@ impl<V: Dated> Blocks<V> {
         &mut self.pages[place.page][place.at].1
     }
 
-    /// The least id that belongs into the block at a place.
+    /// The least id that belongs to the block at a position.
     pub(super) fn least(&self, place: Place) -> StreamId {
         self.pages[place.page][place.at].0
     }
 
-    /// Has ids from `least` on, which is below all others, belong into the first block.
-    pub(super) fn begin_at(&mut self, least: StreamId) {
+    /// Lowers the least id of the first block to `least`.
+    pub(super) fn lower_first(&mut self, least: StreamId) {
         if let Some((first, _)) = self.pages.front_mut().and_then(|page| page.first_mut()) {
             *first = least;
         }
     }
 
-    /// Adds a block under an id that no other one stands under, and that is above the first one.
-    /// O(log blocks + blocks of a page).
+    /// Inserts a block with the least id `least`, which must be unique and greater than that of the
+    /// first block. O(log blocks + blocks of a page).
     pub(super) fn insert(&mut self, least: StreamId, block: Block<V>) {
-        let before = self.find(least).expect("the first block stands under a lesser id");
+        let before = self.find(least).expect("the first block has a lesser id");
         let entry = (least, Counted::new(block));
         self.len += 1;
         let pages = self.pages.len();
@@ -126,16 +126,16 @@ impl<V: Dated> Blocks<V> {
         } else if before.page + 1 == pages && before.at + 1 == page.len() {
             self.pages.push_back(Counted::new(vec![entry]));
         } else {
-            let mut behind = page.split_off(PAGE / 2);
+            let mut after = page.split_off(PAGE / 2);
             match (before.at + 1).checked_sub(PAGE / 2) {
-                Some(at) if at > 0 => behind.insert(at, entry),
+                Some(at) if at > 0 => after.insert(at, entry),
                 Some(_) | None => page.insert(before.at + 1, entry),
             }
-            self.pages.insert(before.page + 1, Counted::new(behind));
+            self.pages.insert(before.page + 1, Counted::new(after));
         }
     }
 
-    /// Takes the block at a place out. O(blocks of a page).
+    /// Removes the block at a position. O(blocks of a page).
     pub(super) fn remove(&mut self, place: Place) -> Block<V> {
         let (_, block) = self.pages[place.page].remove(place.at);
         self.len -= 1;
@@ -161,12 +161,12 @@ impl<V: Dated> Blocks<V> {
         self.pages.len() * size_of::<Counted<Page<V>>>()
     }
 
-    /// Bytes of memory for each block, beside what it owns, about.
+    /// Approximate bytes of memory for each block, without the memory that it owns.
     pub(super) fn memory_each() -> usize {
         HEADER + size_of::<Block<V>>() + size_of::<(StreamId, Counted<Block<V>>)>() * 5 / 4
     }
 
-    /// Panics unless everything is as the module says.
+    /// Panics unless the invariants of the module documentation hold.
     #[cfg(test)]
     pub(super) fn check(&self) {
         assert!(self.pages.iter().all(|page| !page.is_empty() && page.len() <= PAGE));

@@ -1,29 +1,29 @@
-//! The consumers of a group: found by name, walked in the order of their names, and named in each
-//! pending entry by a number of four bytes.
+//! The consumers of a group: found by name, iterated in the order of their names, and referred to
+//! by a number of four bytes in each pending entry.
 
 use super::sorted::Sorted;
-use crate::counted::{Counted, HEADER, Piece};
+use crate::counted::{CopyOnWrite, Counted, HEADER};
 use crate::stream::StreamId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The number of a consumer in its group; another one may get it when the consumer is deleted.
+/// The number of a consumer in its group. It is reused after the consumer is deleted.
 pub type Owner = u32;
 
-/// One consumer.
+/// A consumer.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     name: Arc<[u8]>,
-    /// When it last tried something (Unix milliseconds).
+    /// Time of the last attempt to read (Unix milliseconds).
     pub seen_ms: i64,
-    /// When it last got entries (Unix milliseconds), if ever.
+    /// Time of the last successful read (Unix milliseconds), if any.
     pub active_ms: Option<i64>,
-    /// The ids of the pending entries that are its.
+    /// The ids of the consumer's pending entries.
     pub(super) pending: Sorted<()>,
 }
 
-impl Piece for Consumer {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Consumer {
+    fn owned_memory(&self) -> usize {
         self.pending.own()
     }
 }
@@ -33,12 +33,12 @@ impl Consumer {
         &self.name
     }
 
-    /// How many entries it has got and not acknowledged. O(1).
+    /// The number of delivered entries that were not acknowledged. O(1).
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
-    /// The least and the greatest id of those.
+    /// The least and the greatest id of the pending entries.
     pub fn pending_ends(&self) -> Option<(StreamId, StreamId)> {
         self.pending.first().zip(self.pending.last())
     }
@@ -49,7 +49,7 @@ impl Consumer {
 pub(super) struct Consumers {
     by_name: BTreeMap<Arc<[u8]>, Owner>,
     by_number: Vec<Option<Counted<Consumer>>>,
-    /// Numbers below the length of `by_number` that nobody has.
+    /// Unused numbers less than the length of `by_number`.
     free: Vec<Owner>,
 }
 
@@ -58,7 +58,7 @@ impl Consumers {
         self.by_name.len()
     }
 
-    /// The number of the consumer of that name. O(log n).
+    /// The number of the consumer with that name. O(log n).
     pub(super) fn find(&self, name: &[u8]) -> Option<Owner> {
         self.by_name.get(name).copied()
     }
@@ -73,7 +73,7 @@ impl Consumers {
         found.expect("a number of a consumer")
     }
 
-    /// Makes a consumer, whose name nobody has. O(log n).
+    /// Creates a consumer, whose name must be unused. O(log n).
     pub(super) fn create(&mut self, name: &[u8], now_ms: i64) -> Owner {
         let name: Arc<[u8]> = name.into();
         let owner = self.free.pop().unwrap_or_else(|| {
@@ -87,33 +87,33 @@ impl Consumers {
         owner
     }
 
-    /// Takes a consumer out. O(log n).
+    /// Removes a consumer. O(log n).
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Consumer> {
         let owner = self.by_name.remove(name)?;
         self.free.push(owner);
         self.by_number[owner as usize].take().map(Counted::into_inner)
     }
 
-    /// All of them in the order of their names.
+    /// All consumers in the order of their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Owner, &Consumer)> {
         self.by_name.values().map(|owner| (*owner, self.get(*owner)))
     }
 
-    /// Bytes of memory of the lists of them, about.
+    /// Approximate bytes of memory of `by_number`.
     pub(super) fn list(&self) -> usize {
         const EACH: usize = size_of::<Arc<[u8]>>() + size_of::<Owner>() + size_of::<usize>();
         self.by_number.len() * EACH
     }
 
-    /// How many allocations they are.
+    /// The approximate number of allocations.
     pub(super) fn pieces(&self) -> usize {
         self.iter().take(1000).map(|(_, consumer)| 2 + 2 * consumer.pending.pieces()).sum()
     }
 
-    /// Bytes of memory, about: of many consumers from the first ones.
+    /// Approximate bytes of memory, estimated from the first consumers if there are many.
     pub(super) fn memory(&self) -> usize {
         const SAMPLES: usize = 256;
-        /// A node of the tree is about two thirds full; the name has two counters.
+        /// A node of the tree is about two thirds full. The name has two counters.
         const SLOT: usize = (size_of::<Arc<[u8]>>() + size_of::<Owner>()) * 3 / 2 + 16;
         let each = |consumer: &Consumer| {
             HEADER + size_of::<Consumer>() + SLOT + consumer.name.len() + consumer.pending.memory()

@@ -1,34 +1,34 @@
-//! One consumer group: how far it has read, who reads, and what was delivered and not acknowledged.
+//! One consumer group: its read position, its consumers, and the pending entries.
 //!
 //! ```text
 //!  pending:    1-1  1-2  1-3  2-0  2-1 ...    id ─► owner, time and number of deliveries
-//!  consumers:  ann  1-1       1-3             the ids again, of each one's own
+//!  consumers:  ann  1-1       1-3             the ids again, for each consumer
 //!              bob       1-2       2-0  2-1
 //! ```
 //!
-//! An id is in the list of exactly one consumer if it is pending, and in none if it is not. Every
-//! change goes through [`Group::give`] and [`Group::acknowledge`], which keep it so.
+//! Each pending id is in the list of exactly one consumer; other ids are in none. Every change goes
+//! through [`Group::give`] and [`Group::acknowledge`], which preserve this.
 
 use super::consumers::{Consumer, Consumers, Owner};
 use super::lag::Counts;
 use super::sorted::{Sorted, Walk};
-use super::{Dated, Groups};
+use super::{Groups, Timed};
 use crate::Record;
-use crate::counted::Piece;
+use crate::counted::CopyOnWrite;
 use crate::stream::{Stream, StreamId};
 
-/// What is known of an entry that was delivered and not acknowledged.
+/// State of an entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Whose it is.
+    /// The consumer it was delivered to.
     pub owner: Owner,
-    /// When it was delivered last (Unix milliseconds).
+    /// Time of the last delivery (Unix milliseconds).
     pub delivered_ms: i64,
-    /// How often it was delivered. What clients ask for, so any number.
+    /// The number of deliveries. Clients can set any number.
     pub deliveries: i64,
 }
 
-/// The same in 20 bytes.
+/// [`Pending`] in 20 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed {
     owner: Owner,
@@ -36,11 +36,11 @@ pub(super) struct Packed {
     deliveries: [u32; 2],
 }
 
-fn halves(n: i64) -> [u32; 2] {
+fn split_i64(n: i64) -> [u32; 2] {
     [n as u32, (n >> 32) as u32]
 }
 
-fn whole([low, high]: [u32; 2]) -> i64 {
+fn join_i64([low, high]: [u32; 2]) -> i64 {
     i64::from(low) | i64::from(high as i32) << 32
 }
 
@@ -48,40 +48,40 @@ impl Packed {
     fn new(pending: Pending) -> Self {
         Packed {
             owner: pending.owner,
-            delivered_ms: halves(pending.delivered_ms),
-            deliveries: halves(pending.deliveries),
+            delivered_ms: split_i64(pending.delivered_ms),
+            deliveries: split_i64(pending.deliveries),
         }
     }
 
     fn get(self) -> Pending {
         Pending {
             owner: self.owner,
-            delivered_ms: whole(self.delivered_ms),
-            deliveries: whole(self.deliveries),
+            delivered_ms: join_i64(self.delivered_ms),
+            deliveries: join_i64(self.deliveries),
         }
     }
 }
 
-impl Dated for Packed {
+impl Timed for Packed {
     fn time_ms(&self) -> i64 {
-        whole(self.delivered_ms)
+        join_i64(self.delivered_ms)
     }
 }
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The greatest id that was delivered to anybody.
+    /// The greatest id that was delivered to any consumer.
     pub last_id: StreamId,
-    /// How many entries were read, counted from the first that the stream ever had. `None` when
-    /// that can't be told.
+    /// The number of entries read, counted from the first one that the stream ever had. `None` if
+    /// unknown.
     pub entries_read: Option<i64>,
     pending: Sorted<Packed>,
     consumers: Consumers,
 }
 
-impl Piece for Group {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Group {
+    fn owned_memory(&self) -> usize {
         self.consumers.list()
     }
 }
@@ -91,30 +91,30 @@ impl Group {
         Group { last_id, entries_read, pending: Sorted::default(), consumers: Consumers::default() }
     }
 
-    /// How many entries are pending. O(1).
+    /// The number of pending entries. O(1).
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
-    /// The least and the greatest id of those. O(log n).
+    /// The least and the greatest id of the pending entries. O(log n).
     pub fn pending_ends(&self) -> Option<(StreamId, StreamId)> {
         self.pending.first().zip(self.pending.last())
     }
 
-    /// What is known of `id` if it is pending. O(log n).
+    /// The state of `id` if it is pending. O(log n).
     pub fn pending(&self, id: StreamId) -> Option<Pending> {
         self.pending.get(id).map(Packed::get)
     }
 
     /// The pending entries from `from` on, in order.
     pub fn pending_from(&self, from: StreamId) -> impl Iterator<Item = (StreamId, Pending)> {
-        self.pending.onward(from).map(|(id, packed)| (id, packed.get()))
+        self.pending.iter_from(from).map(|(id, packed)| (id, packed.get()))
     }
 
-    /// The same, with how much work it is, of those that were last delivered at `until_ms` or
-    /// before. It ends when that work has become more than `enough`.
+    /// The pending entries from `from` on that were last delivered at `until_ms` or before. The
+    /// iterator counts its work and ends when it exceeds `enough`.
     pub fn old_from(&self, from: StreamId, until_ms: i64, enough: usize) -> Old<'_> {
-        Old(self.pending.onward_old(from, until_ms, enough))
+        Old(self.pending.iter_old_from(from, until_ms, enough))
     }
 
     /// The pending entries of a consumer from `from` on, in order. O(log n) each.
@@ -124,24 +124,24 @@ impl Group {
         from: StreamId,
     ) -> impl Iterator<Item = (StreamId, Pending)> {
         let ids = self.ids_of(owner, from);
-        ids.map(|id| (id, self.pending(id).expect("what a consumer has is pending")))
+        ids.map(|id| (id, self.pending(id).expect("ids of a consumer are pending")))
     }
 
-    /// The ids alone.
+    /// The ids of the pending entries of a consumer from `from` on.
     pub fn ids_of(&self, owner: Owner, from: StreamId) -> impl Iterator<Item = StreamId> {
-        self.consumers.get(owner).pending.onward(from).map(|(id, ())| id)
+        self.consumers.get(owner).pending.iter_from(from).map(|(id, ())| id)
     }
 
     pub fn consumers_len(&self) -> usize {
         self.consumers.len()
     }
 
-    /// The number of the consumer of that name.
+    /// The number of the consumer with that name.
     pub fn find_consumer(&self, name: &[u8]) -> Option<Owner> {
         self.consumers.find(name)
     }
 
-    /// The consumer of a number that [`Group::find_consumer`] and others gave.
+    /// The consumer with a number that [`Group::find_consumer`] or another method returned.
     ///
     /// # Panics
     /// If it was deleted meanwhile.
@@ -149,7 +149,7 @@ impl Group {
         self.consumers.get(owner)
     }
 
-    /// As [`Group::consumer`], to change its times.
+    /// Like [`Group::consumer`], to change its times.
     pub fn consumer_mut(&mut self, owner: Owner) -> &mut Consumer {
         self.consumers.get_mut(owner)
     }
@@ -159,7 +159,8 @@ impl Group {
         self.consumers.iter()
     }
 
-    /// Makes a consumer unless there is one of that name; its number, and whether it is new.
+    /// Creates a consumer unless one with that name exists. Returns its number and whether it is
+    /// new.
     pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> (Owner, bool) {
         match self.consumers.find(name) {
             Some(owner) => (owner, false),
@@ -167,16 +168,16 @@ impl Group {
         }
     }
 
-    /// Deletes a consumer with its pending entries; how many those were. O(entries log n).
+    /// Deletes a consumer with its pending entries. Returns how many those were. O(entries log n).
     pub fn delete_consumer(&mut self, name: &[u8]) -> usize {
         let Some(consumer) = self.consumers.remove(name) else { return 0 };
-        for (id, ()) in consumer.pending.onward(StreamId::MIN) {
+        for (id, ()) in consumer.pending.iter_from(StreamId::MIN) {
             self.pending.remove(id);
         }
         consumer.pending.len()
     }
 
-    /// Makes `id` pending, or changes what is known of it and whose it is. O(log n).
+    /// Makes `id` pending, or changes its state and owner. O(log n).
     pub fn give(&mut self, id: StreamId, pending: Pending) {
         let before = self.pending.insert(id, Packed::new(pending)).map(|packed| packed.owner);
         if before == Some(pending.owner) {
@@ -188,28 +189,28 @@ impl Group {
         self.consumers.get_mut(pending.owner).pending.insert(id, ());
     }
 
-    /// Notes that `id`, which is pending, was delivered to its owner once more.
+    /// Records another delivery of `id`, which must be pending, to its owner.
     pub fn delivered_again(&mut self, id: StreamId, now_ms: i64) {
         self.pending.change(id, |packed| {
-            packed.delivered_ms = halves(now_ms);
-            packed.deliveries = halves(whole(packed.deliveries).wrapping_add(1));
+            packed.delivered_ms = split_i64(now_ms);
+            packed.deliveries = split_i64(join_i64(packed.deliveries).wrapping_add(1));
         });
     }
 
-    /// `id` is no longer pending; whether it was. O(log n).
+    /// Removes `id` from the pending entries. Returns whether it was pending. O(log n).
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(packed) = self.pending.remove(id) else { return false };
         self.consumers.get_mut(packed.owner).pending.remove(id);
         true
     }
 
-    /// Counts the entry `id`, which is being read, and goes on to it, unless the group was there
-    /// already. `stream` is what is known of the stream.
+    /// Advances the read position to the entry `id` and counts it, unless the group has read it
+    /// already. `stream` holds the counts of the stream.
     pub fn advance(&mut self, id: StreamId, stream: &Counts) {
         if id <= self.last_id {
             return;
         }
-        // One more than before, if every entry since then is still there.
+        // One more than before, if no entry since then was deleted.
         let is_next = self.last_id >= stream.first_id && !stream.has_tombstone_from(self.last_id);
         match self.entries_read {
             Some(read) if is_next => {
@@ -223,12 +224,12 @@ impl Group {
         self.last_id = id;
     }
 
-    /// How many entries of the stream the group has not read yet, if that can be told.
+    /// The number of entries of the stream that the group has not read yet, if known.
     pub fn lag(&self, stream: &Counts) -> Option<i64> {
         stream.lag(self.last_id, self.entries_read)
     }
 
-    /// A record without a key that holds nothing but this group: for who frees it elsewhere, since
+    /// A record without a key that holds only this group: for freeing it on another thread, since
     /// that may take long.
     #[must_use]
     pub fn into_waste(self) -> Record {
@@ -238,12 +239,13 @@ impl Group {
         stream.into_record(b"", None, 0)
     }
 
-    /// Of about how many allocations it is made.
+    /// The approximate number of allocations.
     pub fn pieces(&self) -> usize {
         2 * self.pending.pieces() + self.consumers.pieces()
     }
 
-    /// Bytes of memory beside the group itself; of many blocks or consumers from the first ones.
+    /// Bytes of memory, without the group itself, estimated from the first blocks and consumers if
+    /// there are many.
     pub fn memory(&self) -> usize {
         self.pending.memory() + self.consumers.memory()
     }
@@ -262,12 +264,12 @@ impl Group {
     }
 }
 
-/// A walk over the old ones of the pending entries: see [`Group::old_from`].
+/// An iterator over old pending entries: see [`Group::old_from`].
 #[derive(Clone, Debug)]
 pub struct Old<'a>(Walk<'a, Packed>);
 
 impl Old<'_> {
-    /// How much was looked at so far, entries and whole blocks.
+    /// The number of entries and whole blocks examined so far.
     pub fn work(&self) -> usize {
         self.0.looked_at
     }

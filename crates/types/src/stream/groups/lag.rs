@@ -1,30 +1,30 @@
-//! How far a group has read, counted in entries.
+//! The read position of a group, counted in entries.
 //!
-//! A stream counts the entries that it ever got, a group those that it has read: the difference is
-//! its lag. Entries that were deleted from the middle break the count, since an id then no longer
-//! tells how many entries came before it. The stream remembers only the greatest id that was deleted
-//! (a *tombstone*): what is behind that can be counted, and a few ids tell their place by themselves.
-//! Everything else is unknown, which clients see as null.
+//! A stream counts the entries ever added, and a group those that it has read. The difference is
+//! its lag. Deleting entries from the middle breaks the count, since an id no longer determines how
+//! many entries precede it. The stream stores only the greatest deleted id (a *tombstone*): entries
+//! after it can be counted, and for a few ids the number is known anyway. Everything else is
+//! unknown, which clients see as null.
 
 use crate::stream::{Log, StreamId};
 
-/// What a stream knows of its entries.
+/// The ids and counts of a stream that determine lags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Entries that it has.
+    /// The number of entries.
     pub length: u64,
-    /// Entries that it ever got.
+    /// The number of entries ever added.
     pub entries_added: u64,
-    /// The greatest id that it ever had.
+    /// The greatest id ever added.
     pub last_id: StreamId,
-    /// The least id that it has; the least of all without entries.
+    /// The least id of an entry; [`StreamId::MIN`] if there are none.
     pub first_id: StreamId,
-    /// The greatest id that was deleted by name; the least of all if none was.
+    /// The greatest id deleted by XDEL; [`StreamId::MIN`] if there is none.
     pub max_deleted_id: StreamId,
 }
 
 impl Counts {
-    /// What `log` knows now.
+    /// The current ids and counts of `log`.
     pub fn of(log: &Log) -> Self {
         Counts {
             length: log.len(),
@@ -39,12 +39,12 @@ impl Counts {
         self.max_deleted_id != StreamId::MIN
     }
 
-    /// Whether an entry at or behind `id` may have been deleted.
+    /// Whether an entry at or after `id` may have been deleted.
     pub fn has_tombstone_from(&self, id: StreamId) -> bool {
         self.length > 0 && self.has_deletions() && id <= self.max_deleted_id
     }
 
-    /// How many entries there ever were up to `id`, itself included, if that can be told.
+    /// The number of entries ever added up to and including `id`, if known.
     pub fn distance_from_first(&self, id: StreamId) -> Option<i64> {
         let added = self.entries_added as i64;
         if added == 0 || (self.length == 0 && id <= self.last_id) {
@@ -56,7 +56,7 @@ impl Counts {
         if id == self.last_id {
             return Some(added);
         }
-        // Those that went from the front are counted; those that went from the middle are not.
+        // Entries removed from the front are counted; entries removed from the middle are not.
         let is_whole = !self.has_deletions() || self.max_deleted_id < self.first_id;
         let before = added.wrapping_sub(self.length as i64);
         match id.cmp(&self.first_id) {
@@ -66,7 +66,7 @@ impl Counts {
         }
     }
 
-    /// How many entries are behind `last_id`, of a group that has counted `entries_read`.
+    /// The number of entries after `last_id`, for a group that has counted `entries_read`.
     pub(super) fn lag(&self, last_id: StreamId, entries_read: Option<i64>) -> Option<i64> {
         let added = self.entries_added as i64;
         if added == 0 {
@@ -86,7 +86,7 @@ mod tests {
         StreamId { ms, seq: 0 }
     }
 
-    /// Entries 1 to 5, of which some are gone.
+    /// A stream of entries 1 to 5, some of which are deleted.
     fn stream(length: u64, first: u64, deleted: u64) -> Counts {
         Counts {
             length,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_stream_tells_its_ends() {
+    fn distances_are_known_at_the_ends_of_a_stream() {
         let whole = stream(5, 1, 0);
         let told = [0, 1, 2, 5, 6].map(|ms| whole.distance_from_first(id(ms)));
         assert_eq!(told, [Some(0), Some(1), None, Some(5), None]);
@@ -108,11 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_hides_what_comes_before_it() {
+    fn distance_is_unknown_before_a_tombstone() {
         let holed = stream(4, 1, 3);
         let told = [0, 1, 3, 4, 5].map(|ms| holed.distance_from_first(id(ms)));
         assert_eq!(told, [None, None, None, None, Some(5)]);
-        // The first entry was deleted: that is as if it had been trimmed, but for older ids.
+        // Deleting the first entry has the same effect as trimming it, except for older ids.
         let headless = stream(4, 2, 1);
         let told = [0, 1, 2, 3].map(|ms| headless.distance_from_first(id(ms)));
         assert_eq!(told, [Some(1), Some(1), Some(2), None]);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(whole.lag(id(0), None), Some(5));
         let holed = stream(4, 1, 3);
         assert_eq!(holed.lag(id(2), Some(2)), None, "a tombstone ahead");
-        assert_eq!(holed.lag(id(4), Some(4)), Some(1), "it is behind the tombstone");
+        assert_eq!(holed.lag(id(4), Some(4)), Some(1), "the group is past the tombstone");
         let emptied = stream(0, 0, 5);
         assert_eq!(emptied.lag(id(3), None), Some(0));
         assert_eq!(emptied.lag(id(9), None), None);

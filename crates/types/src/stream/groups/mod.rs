@@ -1,14 +1,15 @@
-//! Consumer groups: readers of a stream that share its entries among them.
+//! Consumer groups: readers that share the entries of a stream.
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`group`] | one group: how far it has read, and what is pending with whom |
+//! | [`group`] | one group: its read position and its pending entries |
 //! | [`consumers`] | its consumers, by name and by number |
-//! | [`lag`] | how far a group has read, counted in entries |
-//! | [`sorted`], [`blocks`], [`block`] | maps from ids to small values, which the lists of pending entries are |
+//! | [`lag`] | the read position of a group, counted in entries |
+//! | [`sorted`], [`blocks`], [`block`] | maps from ids to small values, for lists of pending entries |
 //!
-//! Groups and consumers are counted: a clone of all groups shares each until it is changed. Who
-//! changes a group then copies the lists of its consumers and of its pages of pending entries.
+//! Groups and consumers are reference-counted: a clone of all groups shares each until it is
+//! changed. The first change of a shared group copies the lists of its consumers and of its pages
+//! of pending entries.
 
 mod block;
 mod blocks;
@@ -25,13 +26,13 @@ pub use group::{Group, Old, Pending};
 pub use lag::Counts;
 use std::collections::BTreeMap;
 
-/// A value that [`sorted::Sorted`] keeps for an id.
-trait Dated: Copy {
-    /// The time that walks can ask for (Unix milliseconds).
+/// A value of a [`sorted::Sorted`].
+trait Timed: Copy {
+    /// The time that walks filter by (Unix milliseconds).
     fn time_ms(&self) -> i64;
 }
 
-impl Dated for () {
+impl Timed for () {
     fn time_ms(&self) -> i64 {
         0
     }
@@ -52,7 +53,7 @@ impl Groups {
         self.by_name.is_empty()
     }
 
-    /// The group of that name. O(log n), as those below.
+    /// The group with that name. O(log n), as those below.
     pub fn get(&self, name: &[u8]) -> Option<&Group> {
         self.by_name.get(name).map(|group| &**group)
     }
@@ -61,7 +62,7 @@ impl Groups {
         self.by_name.get_mut(name).map(|group| &mut **group)
     }
 
-    /// Adds a group; whether there was none of that name.
+    /// Adds a group. Returns false if one with that name exists.
     pub fn create(&mut self, name: &[u8], group: Group) -> bool {
         if self.by_name.contains_key(name) {
             return false;
@@ -70,7 +71,7 @@ impl Groups {
         true
     }
 
-    /// Takes a group out. To drop one with many pending entries takes long.
+    /// Removes a group. Dropping one with many pending entries takes long.
     pub fn remove(&mut self, name: &[u8]) -> Option<Group> {
         self.by_name.remove(name).map(Counted::into_inner)
     }
@@ -80,7 +81,7 @@ impl Groups {
         self.by_name.iter().map(|(name, group)| (&name[..], &**group))
     }
 
-    /// Of about how many allocations they are made, counted up to `most` or a little beyond.
+    /// The approximate number of allocations. Stops counting at `most` or slightly later.
     pub fn pieces(&self, most: usize) -> usize {
         let mut pieces = 0;
         for group in self.by_name.values() {
@@ -92,7 +93,7 @@ impl Groups {
         pieces
     }
 
-    /// Bytes of memory; of many groups from the first ones.
+    /// Bytes of memory, estimated from the first groups if there are many.
     pub fn memory(&self) -> usize {
         const SAMPLES: usize = 64;
         let sampled = self.by_name.iter().take(SAMPLES);

@@ -1,26 +1,26 @@
-//! A map from ids to small values, in order: compact with millions of entries, small with a few.
+//! An ordered map from ids to small values: compact with millions of entries, small with a few.
 //!
 //! ```text
 //!  up to 128 entries:   one block, nothing else
-//!  more:                blocks by the least id that belongs into each, in pages
+//!  more:                blocks by the least id that belongs to each, in pages
 //!                         [ 0-0 ─► block ][ 17-3 ─► block ][ 90-0 ─► block ] ...
 //! ```
 //!
-//! Ids come in ascending order, and most go in that order: new ones fill the last block and start
-//! another, so blocks are full and an entry costs its id and its value and nearly nothing more. Every
-//! operation is O(log n) with steps of bounded size, wherever it happens.
+//! Ids are mostly inserted and removed in ascending order. New ones fill the last block and start
+//! another, so blocks are full, and an entry takes little more than its id and its value. Every
+//! operation is O(log n) with steps of bounded size, at any position.
 //!
-//! An empty block is never kept beside others, so every block that a walk meets has an entry.
+//! An empty block is removed if there are others, so every block that a walk visits has an entry.
 //!
-//! A clone copies one block or the list of pages, and shares everything else until it is changed:
-//! see [`blocks`](super::blocks).
+//! A clone copies one block or the list of pages, and shares the rest until it is changed: see
+//! [`blocks`](super::blocks).
 
-use super::Dated;
+use super::Timed;
 use super::block::{Block, FEW, FULL};
 use super::blocks::{Blocks, Place};
 use crate::stream::StreamId;
 
-/// See the module's description.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct Sorted<V> {
     shape: Shape<V>,
@@ -30,18 +30,18 @@ pub(super) struct Sorted<V> {
 #[derive(Clone, Debug)]
 enum Shape<V> {
     One(Block<V>),
-    /// Two blocks or more, as a rule; each under an id that is not above its first entry, and above
-    /// the last entry of the one before.
+    /// Usually two blocks or more. The least id of each is not greater than its first entry, and
+    /// greater than the last entry of the previous block.
     Many(Blocks<V>),
 }
 
-impl<V: Dated> Default for Sorted<V> {
+impl<V: Timed> Default for Sorted<V> {
     fn default() -> Self {
         Sorted { shape: Shape::One(Block::new()), len: 0 }
     }
 }
 
-impl<V: Dated> Sorted<V> {
+impl<V: Timed> Sorted<V> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -55,7 +55,7 @@ impl<V: Dated> Sorted<V> {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// The block into which `id` belongs, with its place if it has one.
+    /// The block to which `id` belongs, with its position if there are several blocks.
     #[inline]
     fn block(&self, id: StreamId) -> Option<(Option<Place>, &Block<V>)> {
         match &self.shape {
@@ -64,7 +64,7 @@ impl<V: Dated> Sorted<V> {
         }
     }
 
-    /// The same, to be changed.
+    /// Like `block`, mutable.
     #[inline]
     fn block_mut(&mut self, id: StreamId) -> Option<&mut Block<V>> {
         match &mut self.shape {
@@ -80,7 +80,7 @@ impl<V: Dated> Sorted<V> {
         block.find(id).ok().map(|at| block.values()[at])
     }
 
-    /// Gives `id` a value; the one that it had. O(log n).
+    /// Sets the value of `id`. Returns the previous one. O(log n).
     #[inline]
     pub(super) fn insert(&mut self, id: StreamId, value: V) -> Option<V> {
         if self.push(id, value) {
@@ -89,7 +89,7 @@ impl<V: Dated> Sorted<V> {
         if let Shape::Many(blocks) = &mut self.shape
             && blocks.first().is_some_and(|first| id < blocks.least(first))
         {
-            blocks.begin_at(id);
+            blocks.lower_first(id);
         }
         let block = self.block_mut(id)?;
         let at = match block.find(id) {
@@ -99,22 +99,22 @@ impl<V: Dated> Sorted<V> {
             }
             Err(at) => at,
         };
-        let behind = if block.is_full() { block.make_room() } else { None };
-        match behind {
+        let after = if block.is_full() { block.make_room() } else { None };
+        match after {
             None => block.insert(at, id, value),
-            Some(mut behind) => {
+            Some(mut after) => {
                 match at.checked_sub(block.len()) {
-                    Some(at) if at > 0 => behind.insert(at, id, value),
+                    Some(at) if at > 0 => after.insert(at, id, value),
                     Some(_) | None => block.insert(at, id, value),
                 }
-                self.add_block(behind);
+                self.add_block(after);
             }
         }
         self.len += 1;
         None
     }
 
-    /// Adds an entry that comes behind all others; whether it does.
+    /// Appends an entry if its id is greater than all others. Returns whether it did.
     #[inline]
     fn push(&mut self, id: StreamId, value: V) -> bool {
         if self.last().is_some_and(|last| id <= last) {
@@ -131,7 +131,7 @@ impl<V: Dated> Sorted<V> {
         } else if !block.is_full() {
             block.push(id, value);
         } else if block.len() < FULL / 2 {
-            block.tidy();
+            block.compact();
             block.push(id, value);
         } else {
             self.add_block(Block::with(id, value));
@@ -139,7 +139,7 @@ impl<V: Dated> Sorted<V> {
         true
     }
 
-    /// Adds a block with entries, in its place.
+    /// Adds a block, which must have entries, at its position.
     #[cold]
     fn add_block(&mut self, block: Block<V>) {
         if let Shape::One(first) = &mut self.shape {
@@ -152,7 +152,7 @@ impl<V: Dated> Sorted<V> {
         }
     }
 
-    /// Takes `id` out; its value. O(log n).
+    /// Removes `id`. Returns its value. O(log n).
     #[inline]
     pub(super) fn remove(&mut self, id: StreamId) -> Option<V> {
         let (place, block) = self.block(id)?;
@@ -160,7 +160,7 @@ impl<V: Dated> Sorted<V> {
         let block = match (&mut self.shape, place) {
             (Shape::Many(blocks), Some(place)) => blocks.get_mut(place),
             (Shape::One(block), _) => block,
-            (Shape::Many(_), None) => unreachable!("a block of many has a place"),
+            (Shape::Many(_), None) => unreachable!("a block of many has a position"),
         };
         let value = block.remove(at);
         let left = block.len();
@@ -174,15 +174,15 @@ impl<V: Dated> Sorted<V> {
         Some(value)
     }
 
-    /// The block at `place` has become small.
+    /// Removes or joins the block at `place`, which has become small.
     #[cold]
     fn shrink(&mut self, place: Place, left: usize) {
         let Shape::Many(blocks) = &mut self.shape else { return };
         let fits = |other: &Place| left + blocks.get(*other).len() <= FULL / 2;
         if left == 0 {
             blocks.remove(place);
-        } else if let Some(behind) = blocks.next(place).filter(fits) {
-            join(blocks, place, behind);
+        } else if let Some(after) = blocks.next(place).filter(fits) {
+            join(blocks, place, after);
         } else if let Some(before) = blocks.before(place).filter(fits) {
             join(blocks, before, place);
         }
@@ -191,12 +191,12 @@ impl<V: Dated> Sorted<V> {
                 Some(place) => blocks.remove(place),
                 None => Block::new(),
             };
-            last.tidy();
+            last.compact();
             self.shape = Shape::One(last);
         }
     }
 
-    /// Changes the value of `id`, if it is there. O(log n).
+    /// Changes the value of `id`. Returns false if there is none. O(log n).
     #[inline]
     pub(super) fn change(&mut self, id: StreamId, change: impl FnOnce(&mut V)) -> bool {
         if self.get(id).is_none() {
@@ -210,19 +210,24 @@ impl<V: Dated> Sorted<V> {
         true
     }
 
-    /// The entries from `from` on, in order. The first in O(log n).
-    pub(super) fn onward(&self, from: StreamId) -> Walk<'_, V> {
-        self.onward_old(from, i64::MAX, usize::MAX)
+    /// The entries from `from` on, in order. The first takes O(log n).
+    pub(super) fn iter_from(&self, from: StreamId) -> Walk<'_, V> {
+        self.iter_old_from(from, i64::MAX, usize::MAX)
     }
 
-    /// Those of the entries from `from` on whose time is not after `until_ms`. Blocks in which all
-    /// are younger are passed over in O(1). The walk ends when it has looked at more than `enough`
-    /// entries and blocks, of which it may have shown none.
-    pub(super) fn onward_old(&self, from: StreamId, until_ms: i64, enough: usize) -> Walk<'_, V> {
+    /// The entries from `from` on whose time is not after `until_ms`. Blocks with only younger
+    /// entries are skipped in O(1). The walk ends when it has examined more than `enough` entries
+    /// and blocks, even if it has returned none.
+    pub(super) fn iter_old_from(
+        &self,
+        from: StreamId,
+        until_ms: i64,
+        enough: usize,
+    ) -> Walk<'_, V> {
         let (block, rest) = match &self.shape {
             Shape::One(block) => (Some(block), None),
             Shape::Many(blocks) => {
-                // The first entries of the block into which `from` belongs may come before it.
+                // The first entries of the block to which `from` belongs may precede it.
                 let place = blocks.find(from).or_else(|| blocks.first());
                 (place.map(|at| blocks.get(at)), place.map(|at| (blocks, at)))
             }
@@ -231,12 +236,12 @@ impl<V: Dated> Sorted<V> {
         Walk { block, at, rest, until_ms, enough, looked_at: 0 }
     }
 
-    /// The entry with the least id.
+    /// The least id.
     pub(super) fn first(&self) -> Option<StreamId> {
         self.blocks().next().and_then(|block| block.ids().first().copied())
     }
 
-    /// The entry with the greatest id.
+    /// The greatest id.
     pub(super) fn last(&self) -> Option<StreamId> {
         match &self.shape {
             Shape::One(block) => block.last(),
@@ -244,7 +249,7 @@ impl<V: Dated> Sorted<V> {
         }
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(super) fn pieces(&self) -> usize {
         match &self.shape {
             Shape::One(_) => 1,
@@ -252,7 +257,7 @@ impl<V: Dated> Sorted<V> {
         }
     }
 
-    /// Bytes of memory beside the map itself that a clone does not share.
+    /// Bytes of memory that a clone does not share, without the map itself.
     pub(super) fn own(&self) -> usize {
         match &self.shape {
             Shape::One(block) => block.memory(),
@@ -260,7 +265,8 @@ impl<V: Dated> Sorted<V> {
         }
     }
 
-    /// Bytes of memory beside the map itself, exactly with up to 256 blocks, else from the first 256.
+    /// Bytes of memory without the map itself: exact up to 256 blocks, else estimated from the
+    /// first 256.
     pub(super) fn memory(&self) -> usize {
         const SAMPLES: usize = 256;
         let blocks = self.pieces();
@@ -272,7 +278,7 @@ impl<V: Dated> Sorted<V> {
         sampled * blocks / blocks.clamp(1, SAMPLES) + outside
     }
 
-    /// Panics unless everything is as the module says.
+    /// Panics unless the invariants of the module documentation hold.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut len = 0;
@@ -280,7 +286,7 @@ impl<V: Dated> Sorted<V> {
         for block in self.blocks() {
             for (id, value) in block.ids().iter().zip(block.values()) {
                 assert!(before.is_none_or(|before| before < *id), "in order");
-                assert!(block.oldest_ms <= value.time_ms(), "no value is older than is noted");
+                assert!(block.oldest_ms <= value.time_ms(), "oldest_ms is a lower bound");
                 before = Some(*id);
                 len += 1;
             }
@@ -303,26 +309,26 @@ impl<V: Dated> Sorted<V> {
     }
 }
 
-/// Joins the block at `behind` to the one in front of it.
-fn join<V: Dated>(blocks: &mut Blocks<V>, before: Place, behind: Place) {
-    let behind = blocks.remove(behind);
-    blocks.get_mut(before).join(behind);
+/// Joins the block at `behind` to the previous one, at `before`.
+fn join<V: Timed>(blocks: &mut Blocks<V>, before: Place, after: Place) {
+    let after = blocks.remove(after);
+    blocks.get_mut(before).join(after);
 }
 
-/// A walk over entries: see [`Sorted::onward`].
+/// An iterator over entries: see [`Sorted::iter_from`].
 #[derive(Clone, Debug)]
 pub(super) struct Walk<'a, V> {
     block: Option<&'a Block<V>>,
     at: usize,
-    /// The block's place among others.
+    /// The block's position, if there are several blocks.
     rest: Option<(&'a Blocks<V>, Place)>,
     until_ms: i64,
     enough: usize,
-    /// Entries and blocks that were looked at so far: how much work it was.
+    /// The number of entries and blocks examined so far: the work done.
     pub(super) looked_at: usize,
 }
 
-impl<'a, V: Dated> Iterator for Walk<'a, V> {
+impl<'a, V: Timed> Iterator for Walk<'a, V> {
     type Item = (StreamId, V);
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Groups and their maps against plain models.
+//! Compares groups and their maps with plain models.
 
 use super::sorted::Sorted;
 use super::{Counts, Group, Groups, Pending};
@@ -10,8 +10,8 @@ fn id(n: u64) -> StreamId {
     StreamId { ms: n / 3, seq: n % 3 }
 }
 
-/// A time as a value: what `()` lacks.
-impl super::Dated for i64 {
+/// A time as a value, unlike `()`.
+impl super::Timed for i64 {
     fn time_ms(&self) -> i64 {
         *self
     }
@@ -26,17 +26,17 @@ fn same(sorted: &Sorted<i64>, model: &Model, from: u64, until_ms: i64) {
     assert_eq!(sorted.last(), model.keys().next_back().copied());
     let all = |id: &StreamId, time: &i64| (*id, *time);
     let expected = model.range(id(from)..).map(|(id, time)| all(id, time));
-    assert!(sorted.onward(id(from)).eq(expected));
+    assert!(sorted.iter_from(id(from)).eq(expected));
     let expected = model.range(id(from)..).filter(|(_, time)| **time <= until_ms);
     assert!(
         sorted
-            .onward_old(id(from), until_ms, usize::MAX)
+            .iter_old_from(id(from), until_ms, usize::MAX)
             .eq(expected.map(|(id, time)| all(id, time)))
     );
 }
 
 #[test]
-fn in_ascending_order_blocks_are_full() {
+fn ascending_inserts_fill_blocks() {
     let n = 10_000;
     let mut sorted = Sorted::default();
     for i in 0..n {
@@ -54,9 +54,9 @@ fn in_ascending_order_blocks_are_full() {
     assert_eq!((sorted.pieces(), sorted.memory()), (1, 0));
 }
 
-/// Few entries that are left over do not keep the memory of many.
+/// Few remaining entries do not keep the memory of many.
 #[test]
-fn what_is_left_is_moved_together() {
+fn sparse_blocks_are_joined() {
     let orders: [Vec<u64>; 2] = [(0..100_000).collect(), (0..100_000).rev().collect()];
     for order in orders {
         let mut sorted = Sorted::default();
@@ -75,26 +75,26 @@ fn what_is_left_is_moved_together() {
 }
 
 #[test]
-fn blocks_of_young_values_are_passed_over() {
+fn skips_blocks_of_young_values() {
     let mut sorted = Sorted::default();
     for i in 0..128_000 {
         sorted.insert(id(i), i as i64);
     }
-    let mut walk = sorted.onward_old(id(0), 200, usize::MAX);
+    let mut walk = sorted.iter_old_from(id(0), 200, usize::MAX);
     assert_eq!(walk.by_ref().count(), 201);
     assert!(walk.looked_at < 256 + 2000, "{}", walk.looked_at);
 }
 
-/// A walk on which nothing is found ends all the same where it was told to: among blocks in which all
-/// are young, and among entries of which one was old when the block's bound was noted.
+/// A walk that finds no entry still stops at its limit, both among blocks with only young entries
+/// and among entries of which one was old when the block's bound was set.
 #[test]
-fn a_walk_that_finds_nothing_ends() {
+fn walk_without_results_stops_at_its_limit() {
     let mut sorted = Sorted::default();
     for i in 0..128_000 {
         sorted.insert(id(i), 500);
     }
     let looked_at = |sorted: &Sorted<i64>| {
-        let mut walk = sorted.onward_old(id(0), 200, 300);
+        let mut walk = sorted.iter_old_from(id(0), 200, 300);
         assert_eq!(walk.by_ref().count(), 0);
         walk.looked_at
     };
@@ -104,15 +104,15 @@ fn a_walk_that_finds_nothing_ends() {
         sorted.change(id(i), |time| *time = 500);
     }
     assert!(looked_at(&sorted) <= 301);
-    // Blocks count, too.
-    let found = sorted.onward_old(id(0), 500, 300).count();
+    // Blocks count as work, too.
+    let found = sorted.iter_old_from(id(0), 500, 300).count();
     assert!((250..=301).contains(&found), "{found}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Phases that grow, in order or not, and that shrink, from an end or anywhere.
+    /// Phases of growth, in order or not, and of shrinking, from an end or anywhere.
     #[test]
     fn sorted_maps(phases in prop::collection::vec((0..6u8, 1..900u64, any::<u64>()), 1..12)) {
         let mut sorted = Sorted::default();
@@ -195,7 +195,7 @@ proptest! {
 }
 
 #[test]
-fn any_number_is_kept() {
+fn stores_any_number_of_deliveries() {
     let mut group = Group::new(StreamId::MIN, None);
     let (owner, _) = group.create_consumer(b"c", 5);
     for n in [0, 1, -1, i64::MIN, i64::MAX, 1 << 32, -(1 << 32), 0xffff_ffff] {
@@ -209,7 +209,7 @@ fn any_number_is_kept() {
 }
 
 #[test]
-fn reading_counts_until_something_was_deleted() {
+fn entries_read_is_counted_until_a_deletion() {
     let mut stream = Counts {
         length: 5,
         entries_added: 5,
@@ -218,14 +218,14 @@ fn reading_counts_until_something_was_deleted() {
         max_deleted_id: StreamId::MIN,
     };
     let mut group = Group::new(StreamId::MIN, None);
-    assert_eq!(group.lag(&stream), Some(5), "from the start it can be told");
+    assert_eq!(group.lag(&stream), Some(5), "known at the beginning of the stream");
     group.advance(id(1), &stream);
     assert_eq!((group.entries_read, group.lag(&stream)), (Some(1), Some(4)));
     group.advance(id(1), &stream);
-    assert_eq!(group.entries_read, Some(1), "it was there already");
+    assert_eq!(group.entries_read, Some(1), "it was read already");
     stream.length = 4;
     stream.max_deleted_id = id(3);
-    assert_eq!(group.lag(&stream), None, "some of the four may be among those deleted");
+    assert_eq!(group.lag(&stream), None, "some of the four may be deleted");
     group.advance(id(2), &stream);
     assert_eq!((group.entries_read, group.lag(&stream)), (None, None));
     group.advance(id(4), &stream);
@@ -234,9 +234,9 @@ fn reading_counts_until_something_was_deleted() {
     assert_eq!((group.entries_read, group.lag(&stream)), (Some(5), Some(0)));
 }
 
-/// What was trimmed before it was read is found again by the place of what is read.
+/// After unread entries were trimmed, the id of the next read entry restores the count.
 #[test]
-fn what_went_unread_is_not_forgotten() {
+fn trimmed_unread_entries_are_counted() {
     let stream = Counts {
         length: 2,
         entries_added: 5,
@@ -252,7 +252,7 @@ fn what_went_unread_is_not_forgotten() {
 }
 
 #[test]
-fn groups_by_name() {
+fn groups_are_found_and_ordered_by_name() {
     let mut groups = Groups::default();
     assert!(groups.is_empty() && groups.create(b"b", Group::new(id(3), None)));
     assert!(!groups.create(b"b", Group::new(id(4), None)), "the name is taken");

@@ -1,15 +1,15 @@
-//! Nodes by number: what pointers between nodes are, in safe code and in four bytes.
+//! Nodes with numbers, which replace pointers between nodes: safe code and four bytes each.
 //!
 //! ```text
 //!  chunks: [ 64 nodes ][ 64 nodes ][ no memory ][ 64 nodes, the last one growing ]
 //!  used:     1101...1    1111...1    0000...0     0111
 //! ```
 //!
-//! A node's number is its place, so it stays the same however the arena grows: a vector of nodes
-//! would be copied as a whole when it is full, a chunk never is. A chunk whose nodes are all gone
-//! gives its memory back. What a removed node leaves is `T::default()`, which should own nothing.
+//! A node's number is its position and never changes while the arena grows. A full vector of nodes
+//! would be copied as a whole; a chunk never is. A chunk without nodes frees its memory. A removed
+//! node leaves `T::default()`, which should own nothing.
 
-/// Nodes of a chunk: the bits of a word.
+/// Nodes of a chunk: one for each bit of a word.
 const CHUNK: usize = u64::BITS as usize;
 
 /// The number of a node.
@@ -20,19 +20,19 @@ pub(super) const NONE: Id = Id::MAX;
 
 #[derive(Clone, Debug)]
 struct Chunk<T> {
-    /// Up to [`CHUNK`]; nodes that are not in use are defaults.
+    /// Up to [`CHUNK`] nodes; unused ones are defaults.
     nodes: Vec<T>,
-    /// Bit `n` says that node `n` is in use.
+    /// Bit `n` is set if node `n` is in use.
     used: u64,
-    /// Whether `Arena::partial` names this chunk.
+    /// Whether `Arena::partial` contains this chunk.
     listed: bool,
 }
 
-/// Nodes of one sort.
+/// Nodes of one type.
 #[derive(Clone, Debug)]
 pub(super) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
-    /// The chunks with room.
+    /// The chunks with free nodes.
     partial: Vec<u32>,
 }
 
@@ -41,7 +41,7 @@ impl<T: Default> Arena<T> {
         Arena { chunks: Vec::new(), partial: Vec::new() }
     }
 
-    /// Keeps `node`; returns its number. O(1), growing by a chunk at a time.
+    /// Stores `node`. Returns its number. O(1); grows by one chunk at a time.
     ///
     /// # Panics
     ///
@@ -68,7 +68,7 @@ impl<T: Default> Arena<T> {
         at * CHUNK as u32 + slot as u32
     }
 
-    /// Takes a node out; its number may be given to another one.
+    /// Removes a node. Its number may be reused.
     pub(super) fn remove(&mut self, id: Id) -> T {
         let at = id as usize / CHUNK;
         let slot = id as usize % CHUNK;
@@ -86,7 +86,7 @@ impl<T: Default> Arena<T> {
         node
     }
 
-    /// Bytes of memory of the nodes, without what they own.
+    /// Bytes of memory of the nodes, without the memory that they own.
     pub(super) fn memory(&self) -> usize {
         let nodes: usize = self.chunks.iter().map(|c| c.nodes.capacity() * size_of::<T>()).sum();
         nodes + self.chunks.capacity() * size_of::<Chunk<T>>() + self.partial.capacity() * 4
@@ -122,13 +122,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn nodes_keep_their_numbers_and_empty_chunks_their_memory() {
+    fn nodes_keep_their_numbers_and_empty_chunks_are_freed() {
         let mut arena = Arena::new();
         let mut model = BTreeMap::new();
         for n in 0..1000u64 {
             let id = arena.insert(vec![n]);
-            assert!(model.insert(id, n).is_none(), "number {id} is given twice");
-            // Two of three go again, in an order that empties chunks.
+            assert!(model.insert(id, n).is_none(), "number {id} is in use");
+            // Remove two of three again, in an order that empties chunks.
             if n % 3 == 2 {
                 for _ in 0..2 {
                     let (id, n) = model.pop_last().unwrap();

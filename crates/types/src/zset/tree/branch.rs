@@ -1,27 +1,27 @@
-//! A branch: up to 64 children with what a search and a rank need to know of each.
+//! A branch: up to 64 children with the data of each that searches and ranks need.
 //!
 //! ```text
-//!  kids     numbers of leaves (height 1) or of branches
+//!  children numbers of leaves (height 1) or of branches
 //!  counts   elements below each: a rank is a sum of these on the way down or up
 //!  scores   score of the first element below each
 //!  firsts   the leaf of that element, where its member is, for scores that are equal
 //! ```
 //!
-//! No member is copied into a branch. The arrays are separate because every pass over a branch
-//! reads one of them from end to end.
+//! Branches contain no members. The arrays are separate because every pass over a branch reads one
+//! of them from end to end.
 
 use super::arena::{Id, NONE};
 
-/// Children of a full branch. Few in tests, so that small trees are high.
+/// Children of a full branch. Low in tests, so that small trees are high.
 pub(super) const FULL: usize = if cfg!(test) { 8 } else { 64 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
     /// The branch above, or [`NONE`].
     pub(super) parent: Id,
-    /// 1 above leaves, 2 above those branches ...
+    /// 1 above leaves, 2 above such branches, and so on.
     pub(super) height: u32,
-    kids: Vec<Id>,
+    children: Vec<Id>,
     counts: Vec<u64>,
     scores: Vec<f64>,
     firsts: Vec<Id>,
@@ -32,7 +32,7 @@ impl Default for Branch {
         Branch {
             parent: NONE,
             height: 0,
-            kids: Vec::new(),
+            children: Vec::new(),
             counts: Vec::new(),
             scores: Vec::new(),
             firsts: Vec::new(),
@@ -40,9 +40,9 @@ impl Default for Branch {
     }
 }
 
-/// What a branch knows of a child.
+/// The data that a branch stores for a child.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kid {
+pub(super) struct Child {
     pub(super) id: Id,
     pub(super) count: u64,
     pub(super) score: f64,
@@ -56,16 +56,16 @@ impl Branch {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.kids.len()
+        self.children.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.len() >= FULL
     }
 
-    pub(super) fn kid(&self, at: usize) -> Kid {
-        Kid {
-            id: self.kids[at],
+    pub(super) fn child(&self, at: usize) -> Child {
+        Child {
+            id: self.children[at],
             count: self.counts[at],
             score: self.scores[at],
             first: self.firsts[at],
@@ -74,7 +74,7 @@ impl Branch {
 
     #[inline]
     pub(super) fn id(&self, at: usize) -> Id {
-        self.kids[at]
+        self.children[at]
     }
 
     #[inline]
@@ -87,25 +87,25 @@ impl Branch {
         self.firsts[at]
     }
 
-    /// Where the child `id` is.
+    /// The index of the child `id`.
     #[inline]
     pub(super) fn position(&self, id: Id) -> usize {
-        self.kids.iter().position(|kid| *kid == id).expect("a child knows its parent")
+        self.children.iter().position(|child| *child == id).expect("the child's parent contains it")
     }
 
-    /// Elements below the children before `at`.
+    /// The number of elements below the children before `at`.
     #[inline]
     pub(super) fn count_before(&self, at: usize) -> u64 {
         self.counts[..at].iter().sum()
     }
 
-    /// Elements below all children.
+    /// The number of elements below all children.
     pub(super) fn count(&self) -> u64 {
         self.count_before(self.len())
     }
 
-    /// The child with the `n`-th element below this branch, and which one of the child's it is.
-    /// There is such an element.
+    /// The child with the `n`-th element below this branch, and the index of the element below that
+    /// child. The element must exist.
     #[inline]
     pub(super) fn nth(&self, mut n: u64) -> (usize, u64) {
         let last = self.len() - 1;
@@ -128,21 +128,21 @@ impl Branch {
         self.counts[at] -= elements;
     }
 
-    /// Says what the first element below a child is now.
+    /// Sets the first element below a child.
     pub(super) fn set_first(&mut self, at: usize, score: f64, first: Id) {
         self.scores[at] = score;
         self.firsts[at] = first;
     }
 
-    pub(super) fn insert(&mut self, at: usize, kid: Kid) {
-        self.kids.insert(at, kid.id);
-        self.counts.insert(at, kid.count);
-        self.scores.insert(at, kid.score);
-        self.firsts.insert(at, kid.first);
+    pub(super) fn insert(&mut self, at: usize, child: Child) {
+        self.children.insert(at, child.id);
+        self.counts.insert(at, child.count);
+        self.scores.insert(at, child.score);
+        self.firsts.insert(at, child.first);
     }
 
     pub(super) fn remove(&mut self, at: usize) {
-        self.kids.remove(at);
+        self.children.remove(at);
         self.counts.remove(at);
         self.scores.remove(at);
         self.firsts.remove(at);
@@ -150,7 +150,7 @@ impl Branch {
 
     /// Moves the children from `at` on to the end of `to`.
     pub(super) fn move_tail(&mut self, at: usize, to: &mut Branch) {
-        to.kids.extend(self.kids.drain(at..));
+        to.children.extend(self.children.drain(at..));
         to.counts.extend(self.counts.drain(at..));
         to.scores.extend(self.scores.drain(at..));
         to.firsts.extend(self.firsts.drain(at..));
@@ -158,7 +158,7 @@ impl Branch {
 
     /// Bytes of memory of the arrays.
     pub(super) fn memory(&self) -> usize {
-        (self.kids.capacity() + self.firsts.capacity()) * 4
+        (self.children.capacity() + self.firsts.capacity()) * 4
             + (self.counts.capacity() + self.scores.capacity()) * 8
     }
 }

@@ -1,10 +1,10 @@
-//! Whether a tree is in order: for tests.
+//! Checks the invariants of a tree, for tests.
 
 use super::arena::{Id, NONE};
 use super::{Place, Tree};
 
 impl Tree {
-    /// Panics unless every rule of the structure holds. Returns the elements in order.
+    /// Panics unless all invariants hold. Returns the elements in order.
     pub(super) fn check(&self) -> Vec<(Vec<u8>, f64)> {
         let mut leaves = Vec::new();
         let total = self.check_node(self.root, self.height, NONE, &mut leaves);
@@ -14,8 +14,8 @@ impl Tree {
         let mut elements = Vec::new();
         for (n, id) in leaves.iter().enumerate() {
             let leaf = &self.leaves[*id];
-            assert_eq!(leaf.before, before);
-            assert_eq!(leaf.behind, leaves.get(n + 1).copied().unwrap_or(NONE));
+            assert_eq!(leaf.previous, before);
+            assert_eq!(leaf.next, leaves.get(n + 1).copied().unwrap_or(NONE));
             assert!(!leaf.is_empty() || self.height == 0, "an empty leaf");
             before = *id;
             for at in 0..leaf.len() {
@@ -39,7 +39,7 @@ impl Tree {
         elements
     }
 
-    /// Checks what is below a node; returns the number of elements.
+    /// Checks the subtree of a node. Returns its number of elements.
     fn check_node(&self, id: Id, height: u32, parent: Id, leaves: &mut Vec<Id>) -> u64 {
         if height == 0 {
             assert_eq!(self.leaves[id].parent, parent);
@@ -51,7 +51,7 @@ impl Tree {
         assert!(branch.len() > usize::from(parent == NONE), "a branch with too few children");
         for at in 0..branch.len() {
             let first = leaves.len();
-            let known = branch.kid(at);
+            let known = branch.child(at);
             let count = self.check_node(known.id, height - 1, id, leaves);
             assert_eq!((known.count, known.first), (count, leaves[first]));
             assert_eq!(known.score, self.leaves[leaves[first]].score(0));

@@ -1,16 +1,16 @@
-//! Adding elements: insertion, the splitting of nodes, and the moving of an element.
+//! Adds elements: insertion, splitting of nodes, and moving an element.
 
 use super::arena::{Id, NONE};
-use super::branch::{self, Branch, Kid};
+use super::branch::{self, Branch, Child};
 use super::leaf::{self, LONG, Leaf, Text};
 use super::{Place, Tree};
 use crate::counted::Counted;
 
-/// A member on its way into a leaf.
+/// A member to be put into a leaf.
 #[derive(Clone, Copy)]
 pub(super) enum Member<'a> {
     Bytes(&'a [u8]),
-    /// A long one that the tree has already.
+    /// A long one that the tree already stores.
     Long(Id, &'a [u8]),
 }
 
@@ -24,7 +24,7 @@ impl<'a> Member<'a> {
 }
 
 impl Tree {
-    /// Adds an element whose member is not in the set. O(log n).
+    /// Adds an element whose member must not be in the set. O(log n).
     pub fn insert(&mut self, member: &[u8], score: f64) {
         debug_assert!(self.find(member).is_none());
         let hash = self.hash(member);
@@ -32,8 +32,8 @@ impl Tree {
         self.index.insert(hash, leaf);
     }
 
-    /// Adds an element that comes behind all others and whose member is not in the set. O(1)
-    /// expected.
+    /// Appends an element, which must sort after all others and whose member must not be in the
+    /// set. Expected O(1).
     pub fn push(&mut self, member: &[u8], score: f64) {
         let hash = self.hash(member);
         let place = Place { leaf: self.last, at: self.leaves[self.last].len() };
@@ -41,11 +41,11 @@ impl Tree {
         self.index.insert(hash, leaf);
     }
 
-    /// Gives the element at `place`, which is `member`, another score. O(log n), O(1) when it
-    /// stays between its neighbours.
+    /// Changes the score of the element at `place`, whose member is `member`. O(log n), or O(1) if
+    /// it stays between its neighbours.
     pub fn set_score(&mut self, place: Place, member: &[u8], score: f64) {
         debug_assert_eq!(self.member(place), member);
-        if self.stays(place, member, score) {
+        if self.keeps_position(place, member, score) {
             self.leaves[place.leaf].set_score(place.at, score);
             if place.at == 0 {
                 self.refresh_first(place.leaf);
@@ -57,15 +57,15 @@ impl Tree {
             Text::Here(_) => Member::Bytes(member),
             Text::Elsewhere(id) => Member::Long(id, member),
         };
-        // Between the two the index has the member where it was, which nobody asks for.
-        self.take(place);
+        // Between these two steps the index has the old leaf of the member, but no lookup happens.
+        self.remove_from_leaf(place);
         let leaf = self.put(moved, score, hash);
         self.index.relocate(hash, place.leaf, leaf);
     }
 
-    /// Whether `member` with another score is at the same place. The answer may be no when only
-    /// the next leaf would tell.
-    fn stays(&self, place: Place, member: &[u8], score: f64) -> bool {
+    /// Whether `member` stays at the same position with another score. May return false if only the
+    /// next leaf could decide it.
+    fn keeps_position(&self, place: Place, member: &[u8], score: f64) -> bool {
         let leaf: &Leaf = &self.leaves[place.leaf];
         let text = |at| self.member_in(leaf, at);
         if score > leaf.score(place.at) {
@@ -75,7 +75,7 @@ impl Tree {
                     let other = leaf.score(next);
                     score < other || (score == other && member < text(next))
                 }
-                false => leaf.behind == NONE,
+                false => leaf.next == NONE,
             };
         }
         match place.at.checked_sub(1) {
@@ -83,11 +83,11 @@ impl Tree {
                 let other = leaf.score(previous);
                 score > other || (score == other && member > text(previous))
             }
-            None => leaf.before == NONE,
+            None => leaf.previous == NONE,
         }
     }
 
-    /// Puts an element into its leaf, which is returned, but not into the index.
+    /// Adds an element to its leaf, but not to the index. Returns the leaf.
     fn put(&mut self, member: Member<'_>, score: f64, hash: u32) -> Id {
         let bytes = member.bytes();
         let (place, _) = self.descend::<false>(|other, lazy| {
@@ -96,7 +96,7 @@ impl Tree {
         self.put_at(place, member, score, hash)
     }
 
-    /// Puts an element before `place`, which is where it belongs.
+    /// Inserts an element before `place`, which must be its position in the order.
     fn put_at(&mut self, mut place: Place, member: Member<'_>, score: f64, hash: u32) -> Id {
         self.len += 1;
         let text = match member {
@@ -111,8 +111,8 @@ impl Tree {
         };
         let leaf = &self.leaves[place.leaf];
         if !leaf.has_room(len) {
-            let at_end = place.at == leaf.len() && leaf.behind == NONE;
-            let at_start = place.at == 0 && leaf.before == NONE;
+            let at_end = place.at == leaf.len() && leaf.next == NONE;
+            let at_start = place.at == 0 && leaf.previous == NONE;
             if at_end || at_start {
                 let mut alone = Leaf::default();
                 alone.insert(0, score, tag, text);
@@ -132,7 +132,7 @@ impl Tree {
         place.leaf
     }
 
-    /// Moves the elements of a leaf from `middle` on to a new one behind it.
+    /// Moves the elements of a leaf from `middle` on to a new leaf after it.
     fn split(&mut self, id: Id, middle: usize) -> Id {
         let mut right = Leaf::default();
         self.leaves[id].move_tail(middle, &mut right);
@@ -143,7 +143,7 @@ impl Tree {
         right
     }
 
-    /// Tells the index that the members of `leaf` from `at` on, once in `from`, are in `to`.
+    /// Updates the index: the members of `leaf` from `at` on moved from the leaf `from` to `to`.
     pub(super) fn members_moved(&mut self, leaf: Id, at: usize, from: Id, to: Id) {
         for at in at..self.leaves[leaf].len() {
             let hash = self.hash(self.member(Place { leaf, at }));
@@ -151,34 +151,39 @@ impl Tree {
         }
     }
 
-    /// Puts a new leaf with elements behind or before the leaf `beside`; returns its number.
-    fn link(&mut self, beside: Id, behind: bool, new: Leaf) -> Id {
+    /// Links a new leaf, which must have elements, after or before the leaf `neighbour`. Returns
+    /// its number.
+    fn link(&mut self, neighbour: Id, is_after: bool, new: Leaf) -> Id {
         let (count, score) = (new.len() as u64, new.score(0));
         let id = self.leaves.insert(Counted::new(new));
-        let (before, after) = match behind {
-            true => (beside, self.leaves[beside].behind),
-            false => (self.leaves[beside].before, beside),
+        let (before, after) = match is_after {
+            true => (neighbour, self.leaves[neighbour].next),
+            false => (self.leaves[neighbour].previous, neighbour),
         };
-        self.leaves[id].before = before;
-        self.leaves[id].behind = after;
+        self.leaves[id].previous = before;
+        self.leaves[id].next = after;
         match before {
             NONE => self.first = id,
-            before => self.leaves[before].behind = id,
+            before => self.leaves[before].next = id,
         }
         match after {
             NONE => self.last = id,
-            after => self.leaves[after].before = id,
+            after => self.leaves[after].previous = id,
         }
-        if self.leaves[beside].parent == NONE {
-            let leaf = &self.leaves[beside];
-            let only =
-                Kid { id: beside, count: leaf.len() as u64, score: leaf.score(0), first: beside };
-            self.leaves[beside].parent = self.raise_root(only);
+        if self.leaves[neighbour].parent == NONE {
+            let leaf = &self.leaves[neighbour];
+            let only = Child {
+                id: neighbour,
+                count: leaf.len() as u64,
+                score: leaf.score(0),
+                first: neighbour,
+            };
+            self.leaves[neighbour].parent = self.raise_root(only);
         }
-        let parent = self.leaves[beside].parent;
-        let at = self.branches[parent].position(beside) + usize::from(behind);
-        // Counted when it is in its place, wherever splits of branches have put that.
-        self.add_kid(parent, at, Kid { id, count: 0, score, first: id });
+        let parent = self.leaves[neighbour].parent;
+        let at = self.branches[parent].position(neighbour) + usize::from(is_after);
+        // Count its elements once it is linked, wherever splits of branches have put it.
+        self.add_child(parent, at, Child { id, count: 0, score, first: id });
         self.climb(id, |branch, at| branch.add(at, count));
         if at == 0 {
             self.refresh_first(id);
@@ -186,8 +191,8 @@ impl Tree {
         id
     }
 
-    /// Puts a branch above the root; returns its number.
-    fn raise_root(&mut self, only: Kid) -> Id {
+    /// Adds a branch above the root. Returns its number.
+    fn raise_root(&mut self, only: Child) -> Id {
         self.height += 1;
         let mut root = Branch::at_height(self.height);
         root.insert(0, only);
@@ -195,10 +200,10 @@ impl Tree {
         self.root
     }
 
-    /// Inserts a child before the child `at` of a branch, splitting that when it is full.
-    fn add_kid(&mut self, mut parent: Id, mut at: usize, kid: Kid) {
+    /// Inserts a child before the child `at` of a branch, and splits the branch if it is full.
+    fn add_child(&mut self, mut parent: Id, mut at: usize, child: Child) {
         if self.branches[parent].is_full() {
-            // Children that come in order leave full branches behind, as elements do leaves.
+            // Children added in order result in full branches, as elements result in full leaves.
             let middle = match at {
                 0 => 1,
                 branch::FULL => branch::FULL - 1,
@@ -210,22 +215,23 @@ impl Tree {
                 at -= middle;
             }
         }
-        self.branches[parent].insert(at, kid);
+        self.branches[parent].insert(at, child);
         let height = self.branches[parent].height;
-        self.set_parent(kid.id, height - 1, parent);
+        self.set_parent(child.id, height - 1, parent);
     }
 
-    /// Moves the children of a branch from `middle` on to a new one behind it.
+    /// Moves the children of a branch from `middle` on to a new branch after it.
     fn split_branch(&mut self, id: Id, middle: usize) -> Id {
         let height = self.branches[id].height;
         let mut right = Branch::at_height(height);
         self.branches[id].move_tail(middle, &mut right);
         let (count, score, first) = (right.count(), right.score(0), right.first(0));
         let right_id = self.branches.insert(right);
-        self.adopt(right_id, 0);
+        self.set_parents(right_id, 0);
         if self.branches[id].parent == NONE {
             let left = &self.branches[id];
-            let only = Kid { id, count: left.count(), score: left.score(0), first: left.first(0) };
+            let only =
+                Child { id, count: left.count(), score: left.score(0), first: left.first(0) };
             self.branches[id].parent = self.raise_root(only);
         } else {
             let parent = self.branches[id].parent;
@@ -233,14 +239,14 @@ impl Tree {
         }
         let parent = self.branches[id].parent;
         let at = self.branches[parent].position(id) + 1;
-        self.add_kid(parent, at, Kid { id: right_id, count: 0, score, first });
+        self.add_child(parent, at, Child { id: right_id, count: 0, score, first });
         let parent = self.branches[right_id].parent;
         self.climb_from(right_id, parent, |branch, at| branch.add(at, count));
         right_id
     }
 
-    /// Tells the children of a branch from `at` on whose they are.
-    pub(super) fn adopt(&mut self, id: Id, at: usize) {
+    /// Sets the parent of the children of a branch from `at` on.
+    pub(super) fn set_parents(&mut self, id: Id, at: usize) {
         let height = self.branches[id].height;
         for at in at..self.branches[id].len() {
             self.set_parent(self.branches[id].id(at), height - 1, id);
@@ -255,47 +261,48 @@ impl Tree {
         }
     }
 
-    /// Shows all branches above a leaf to `change`, each with the place of the way down in it.
+    /// Calls `change` for all branches above a leaf, with the index of the child on the path.
     #[inline]
     pub(super) fn climb(&mut self, leaf: Id, change: impl FnMut(&mut Branch, usize)) {
         let parent = self.leaves[leaf].parent;
         self.climb_from(leaf, parent, change);
     }
 
-    /// The same for any node and its parent.
+    /// Like [`Tree::climb`], for any node and its parent.
     #[inline]
     pub(super) fn climb_from(
         &mut self,
-        mut kid: Id,
+        mut child: Id,
         mut parent: Id,
         mut change: impl FnMut(&mut Branch, usize),
     ) {
         while parent != NONE {
             let branch = &mut self.branches[parent];
-            let at = branch.position(kid);
+            let at = branch.position(child);
             change(branch, at);
-            kid = parent;
+            child = parent;
             parent = branch.parent;
         }
     }
 
-    /// Tells the branches above a leaf that it has another first element.
+    /// Updates the branches above a leaf after its first element changed.
     pub(super) fn refresh_first(&mut self, leaf: Id) {
         let score = self.leaves[leaf].score(0);
         let parent = self.leaves[leaf].parent;
         self.refresh_from(leaf, parent, score, leaf);
     }
 
-    /// The same for any node: the first element below it is that of the leaf `first`.
-    pub(super) fn refresh_from(&mut self, mut kid: Id, mut parent: Id, score: f64, first: Id) {
+    /// Like [`Tree::refresh_first`], for any node: the first element below it is that of the leaf
+    /// `first`.
+    pub(super) fn refresh_from(&mut self, mut child: Id, mut parent: Id, score: f64, first: Id) {
         while parent != NONE {
             let branch = &mut self.branches[parent];
-            let at = branch.position(kid);
+            let at = branch.position(child);
             branch.set_first(at, score, first);
             if at > 0 {
                 break;
             }
-            kid = parent;
+            child = parent;
             parent = branch.parent;
         }
     }

@@ -1,4 +1,4 @@
-//! From a member's hash to the leaf that holds the member.
+//! Maps a member's hash to the leaf that holds the member.
 //!
 //! An extendible hash table (Fagin, Nievergelt, Pippenger, Strong, TODS 4(3), 1979) whose buckets
 //! are arrays sorted by hash:
@@ -12,22 +12,22 @@
 //!   1xx ───► segment 1     depth 1
 //! ```
 //!
-//! * **Small.** An entry is eight bytes, 32 bits of hash and the number of a leaf; the member is in
-//!   the leaf only. A sorted array has no empty places, so nearly all of the memory is entries.
-//! * **Fast.** Hashes are evenly spread, so an entry stands about where its hash says: the search
-//!   starts there and is some five entries off, within a cache line or two.
-//! * **No step is large.** A full segment is cut in two; the directory, a four-byte number for some
-//!   two hundred entries, is the only thing that doubles.
-//! * **A scan is a walk along the hashes.** A member's place depends on nothing but its hash, so
-//!   what is there during a whole scan is seen, whatever is split, merged or moved meanwhile.
+//! * **Small.** An entry is eight bytes: 32 bits of hash and the number of a leaf. The member is
+//!   only in the leaf. A sorted array has no empty slots, so nearly all of the memory is entries.
+//! * **Fast.** Hashes are uniform, so the hash predicts the position of an entry. The search starts
+//!   there and is about five entries off, within a cache line or two.
+//! * **No large steps.** A full segment is split. Only the directory doubles, and it has a
+//!   four-byte number for some two hundred entries.
+//! * **A scan walks along the hashes.** A member's position depends only on its hash. So a member
+//!   that exists throughout a scan is passed, whatever is split, merged or moved meanwhile.
 
 use super::arena::{Arena, Id};
 
 /// A segment of this many entries is split.
 const FULL: usize = 256;
-/// Two halves of a segment are joined when they have this many together.
+/// Two halves of a segment are joined when they have at most this many entries together.
 const JOIN: usize = FULL * 3 / 8;
-/// Memory of a segment grows in steps of this many entries.
+/// A segment's capacity grows in steps of this many entries.
 const STEP: usize = 32;
 /// No segment is deeper: the directory has at most 64 Mi entries, enough for 10^10 members.
 const DEEPEST: u32 = 26;
@@ -54,14 +54,14 @@ impl Entry {
 
 #[derive(Clone, Debug, Default)]
 struct Segment {
-    /// How many first bits of the hash all entries share.
+    /// The number of leading hash bits that all entries share.
     depth: u32,
-    /// In the order of hashes; those of the same hash in any order.
+    /// Sorted by hash; entries of the same hash are in any order.
     entries: Vec<Entry>,
 }
 
 impl Segment {
-    /// Where the entries of `hash` begin, or would.
+    /// The index of the first entry of `hash`, or where it would be inserted.
     #[inline]
     fn place(&self, hash: u32) -> usize {
         let entries = &self.entries[..];
@@ -76,7 +76,7 @@ impl Segment {
         at
     }
 
-    /// Where the entry of `hash` and `leaf` is.
+    /// The index of the entry of `hash` and `leaf`.
     #[inline]
     fn find(&self, hash: u32, leaf: Id) -> usize {
         let wanted = Entry::new(hash, leaf);
@@ -88,13 +88,13 @@ impl Segment {
     fn insert(&mut self, entry: Entry) {
         let at = self.place(entry.hash());
         if self.entries.len() == self.entries.capacity() {
-            // More than a step only where a segment could not be split.
+            // More than a step only if a segment could not be split.
             self.entries.reserve_exact(STEP.max(at / 8));
         }
         self.entries.insert(at, entry);
     }
 
-    /// Gives memory back when a good part of it is not used.
+    /// Frees memory when two steps or more are unused.
     fn trim(&mut self) {
         if self.entries.capacity() >= self.entries.len() + 2 * STEP {
             self.entries.shrink_to(self.entries.len().next_multiple_of(STEP));
@@ -105,11 +105,11 @@ impl Segment {
 /// The index of a tree's members.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    /// By the first `depth` bits of a hash; a power of two of them.
+    /// Indexed by the first `depth` bits of a hash; the length is a power of two.
     directory: Vec<Id>,
     depth: u32,
     segments: Arena<Segment>,
-    /// How many segments there are, and how many of them are as deep as the directory.
+    /// The number of segments, and the number of them as deep as the directory.
     count: usize,
     deepest: usize,
 }
@@ -121,7 +121,7 @@ impl Index {
         Index { directory: vec![only], depth: 0, segments, count: 1, deepest: 1 }
     }
 
-    /// Of a tree in which nobody looks for members: to do so is a bug, and panics.
+    /// The index of a tree without lookups of members, which would panic.
     pub(super) fn none() -> Self {
         Index { directory: Vec::new(), depth: 0, segments: Arena::new(), count: 0, deepest: 0 }
     }
@@ -142,7 +142,7 @@ impl Index {
         &mut self.segments[id]
     }
 
-    /// The leaves that may hold a member of this hash: nearly always none or one.
+    /// The leaves that may hold a member with this hash: nearly always none or one.
     #[inline]
     pub(super) fn find(&self, hash: u32) -> impl Iterator<Item = Id> {
         let segment = self.segment(hash);
@@ -150,7 +150,7 @@ impl Index {
         segment.entries[from..].iter().take_while(move |e| e.hash() == hash).map(|e| e.leaf())
     }
 
-    /// Adds an entry. O(1) expected, with a split of a segment now and then.
+    /// Adds an entry. Expected O(1), with an occasional split of a segment.
     pub(super) fn insert(&mut self, hash: u32, leaf: Id) {
         if self.segment(hash).entries.len() >= FULL {
             self.split(hash);
@@ -158,7 +158,7 @@ impl Index {
         self.segment_mut(hash).insert(Entry::new(hash, leaf));
     }
 
-    /// Removes the entry of a member in `leaf`, which is there.
+    /// Removes the entry of a member in `leaf`, which must exist.
     pub(super) fn remove(&mut self, hash: u32, leaf: Id) {
         let segment = self.segment_mut(hash);
         let at = segment.find(hash, leaf);
@@ -169,7 +169,7 @@ impl Index {
         }
     }
 
-    /// Says that a member has moved from one leaf to another.
+    /// Updates the entry of a member that has moved to another leaf.
     #[inline]
     pub(super) fn relocate(&mut self, hash: u32, from: Id, to: Id) {
         let segment = self.segment_mut(hash);
@@ -177,8 +177,8 @@ impl Index {
         segment.entries[at] = Entry::new(hash, to);
     }
 
-    /// Cuts the segment of `hash` in two, unless the directory would get out of proportion: then
-    /// hashes are not spread as they should be, and the segment just grows.
+    /// Splits the segment of `hash`, unless the directory would become disproportionate. In that
+    /// case the hashes are not uniform, and the segment just grows.
     fn split(&mut self, hash: u32) {
         let id = self.directory[self.slot(hash)];
         let depth = self.segments[id].depth;
@@ -198,7 +198,7 @@ impl Index {
         segment.depth += 1;
         segment.trim();
         let upper = self.segments.insert(upper);
-        // The slots of the segment, of which the second half is the new one's.
+        // The second half of the segment's slots is now the new segment's.
         let slots = 1usize << (self.depth - depth);
         let first = self.slot(hash) & !(slots - 1);
         self.directory[first + slots / 2..first + slots].fill(upper);
@@ -217,8 +217,8 @@ impl Index {
         self.deepest = 0;
     }
 
-    /// Joins the segment of `hash` with the other half of what it was cut from, if both are small;
-    /// whether they were.
+    /// Joins the segment of `hash` with its sibling of the same split if both are small. Returns
+    /// whether it did.
     fn join(&mut self, hash: u32) -> bool {
         let id = self.directory[self.slot(hash)];
         let depth = self.segments[id].depth;
@@ -257,7 +257,8 @@ impl Index {
         }
     }
 
-    /// The first hash from `from` on that has entries, with their leaves, sorted and each once.
+    /// The first hash from `from` on that has entries. Sets `leaves` to their leaves, sorted and
+    /// distinct.
     pub(super) fn next_hash(&self, from: u32, leaves: &mut Vec<Id>) -> Option<u32> {
         leaves.clear();
         let mut hash = from;
@@ -271,7 +272,7 @@ impl Index {
                 leaves.dedup();
                 return Some(first.hash());
             }
-            // On to the first hash of the next segment.
+            // Continue with the first hash of the next segment.
             let width = 1u64 << (32 - segment.depth);
             hash = u32::try_from((u64::from(hash) & !(width - 1)) + width).ok()?;
         }
@@ -283,7 +284,7 @@ impl Index {
         entries * size_of::<Entry>() + self.directory.capacity() * 4 + self.segments.memory()
     }
 
-    /// Panics unless everything is as the essay says; for tests.
+    /// Panics unless the invariants of the module documentation hold; for tests.
     #[cfg(test)]
     pub(super) fn check(&self) -> usize {
         assert_eq!(self.directory.len(), 1 << self.depth);
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_hashes_do_not_blow_it_up() {
+    fn equal_hashes_do_not_grow_the_directory() {
         let mut index = Index::new();
         for i in 0..2000 {
             index.insert(0xffff_ffff, i);
@@ -375,9 +376,9 @@ mod tests {
     }
 
     proptest! {
-        /// Of hashes in a few bits, so that some are equal and segments are uneven.
+        /// Uses hashes of a few bits, so that some are equal and segments are uneven.
         #[test]
-        fn is_a_multiset(steps in prop::collection::vec((any::<bool>(), 0u32..40, 0u32..4), 0..600)) {
+        fn matches_a_multiset(steps in prop::collection::vec((any::<bool>(), 0u32..40, 0u32..4), 0..600)) {
             let mut index = Index::new();
             let mut model: Vec<(u32, Id)> = Vec::new();
             for (add, hash, leaf) in steps {

@@ -1,32 +1,32 @@
-//! A leaf: up to 64 neighbouring elements, each part of them in an array of its own.
+//! A leaf: up to 64 neighbouring elements, with an array for each part of them.
 //!
 //! ```text
 //!  scores   [ 1.5 | 2 | 2 | 7.25 ]                8 bytes each
-//!  heads    [ tag, end | tag, end | ... ]         2 + 2 bytes: of the member's hash, and where
-//!                                                 its text ends
-//!  text     [ a l i c e b o b c a r o l d a v e ] members one behind the other
+//!  heads    [ tag, end | tag, end | ... ]         2 + 2 bytes: of the member's hash, and the
+//!                                                 end of its text
+//!  text     [ a l i c e b o b c a r o l d a v e ] members without gaps
 //! ```
 //!
-//! A search by score reads `scores` only, a search for a member the tags only. The arrays are as
-//! long as they need to be, in the steps in which the allocator hands out memory, so a leaf that is
-//! not full costs no more than what is in it. A member longer than [`LONG`] is elsewhere, and the
-//! text has its number in the tree's list of those: moving elements never moves much.
+//! A search by score reads only `scores`, a search for a member only the tags. The arrays grow in
+//! the steps of the allocator's size classes, so a leaf that is not full needs little more than its
+//! contents. A member longer than [`LONG`] is stored elsewhere, and the text holds its number in
+//! the tree's list of long members. So moving elements never moves many bytes.
 
 use super::arena::{Id, NONE};
-use crate::counted::Piece;
+use crate::counted::CopyOnWrite;
 
-/// Elements of a full leaf. Few in tests, so that small trees are high.
+/// Elements of a full leaf. Low in tests, so that small trees are high.
 pub(super) const FULL: usize = if cfg!(test) { 16 } else { 64 };
-/// Bytes of text from which on a leaf is full, unless it has a single element.
+/// A leaf with more bytes of text is full, unless it has a single element.
 pub(super) const FULL_TEXT: usize = 4096;
 /// Members of up to this many bytes are in the leaf.
 pub(super) const LONG: usize = 512;
 
-/// In a head: the text is the number of a long member.
+/// Flag of a head: the text is the number of a long member.
 const IS_LONG: u16 = 1 << 15;
 const _: () = assert!(FULL_TEXT + LONG < IS_LONG as usize);
 
-/// What an element's head says.
+/// The tag, the end and the flag of an element.
 #[derive(Clone, Copy, Debug)]
 struct Head(u32);
 
@@ -50,14 +50,14 @@ impl Head {
         self.0 as u16 & IS_LONG != 0
     }
 
-    /// The same with the end moved by `by`, within the bits that ends have.
+    /// The same head with the end moved by `by`, which must stay within the bits for ends.
     #[inline]
     fn moved(self, by: isize) -> Self {
         Head(self.0.wrapping_add_signed(by as i32))
     }
 }
 
-/// The member of an element, as a leaf has it.
+/// The member of an element, as stored in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Text<'a> {
     Here(&'a [u8]),
@@ -67,10 +67,10 @@ pub(super) enum Text<'a> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
-    /// The branch above, the leaves before and behind; [`NONE`] where there is none.
+    /// The branch above, and the previous and next leaf; [`NONE`] if there is none.
     pub(super) parent: Id,
-    pub(super) before: Id,
-    pub(super) behind: Id,
+    pub(super) previous: Id,
+    pub(super) next: Id,
     scores: Vec<f64>,
     heads: Vec<Head>,
     text: Vec<u8>,
@@ -80,8 +80,8 @@ impl Default for Leaf {
     fn default() -> Self {
         Leaf {
             parent: NONE,
-            before: NONE,
-            behind: NONE,
+            previous: NONE,
+            next: NONE,
             scores: Vec::new(),
             heads: Vec::new(),
             text: Vec::new(),
@@ -89,19 +89,18 @@ impl Default for Leaf {
     }
 }
 
-impl Piece for Leaf {
-    fn outside(&self) -> usize {
+impl CopyOnWrite for Leaf {
+    fn owned_memory(&self) -> usize {
         self.memory()
     }
 }
 
-/// The next size of memory from `bytes` on that allocators hand out: four steps from one power of
-/// two to the next.
+/// The allocator's size class for `bytes`: four classes from one power of two to the next.
 fn size_class(bytes: usize) -> usize {
     bytes.next_multiple_of((bytes.next_power_of_two() / 8).max(16))
 }
 
-/// Makes room for `more` elements, and not much more than that.
+/// Reserves room for `more` elements, up to the size class.
 fn reserve<T>(vec: &mut Vec<T>, more: usize) {
     let wanted = vec.len() + more;
     if wanted > vec.capacity() {
@@ -109,7 +108,7 @@ fn reserve<T>(vec: &mut Vec<T>, more: usize) {
     }
 }
 
-/// Gives memory back when a third of it is not used.
+/// Frees memory when a third of it is unused.
 fn trim<T>(vec: &mut Vec<T>) {
     let wanted = size_class(vec.len() * size_of::<T>()) / size_of::<T>();
     if vec.capacity() > wanted + wanted / 2 {
@@ -137,7 +136,7 @@ impl Leaf {
         &self.scores
     }
 
-    /// Writes a score over another one that has the same place in the order.
+    /// Overwrites a score by one with the same position in the order.
     pub(super) fn set_score(&mut self, at: usize, score: f64) {
         self.scores[at] = score;
     }
@@ -157,21 +156,21 @@ impl Leaf {
         }
     }
 
-    /// The first element from `from` on whose tag is `tag`.
+    /// The first element from `from` on with the tag `tag`.
     #[inline]
     pub(super) fn tagged(&self, tag: u16, from: usize) -> Option<usize> {
         let rest = self.heads.get(from..)?;
         rest.iter().position(|head| head.tag() == tag).map(|at| from + at)
     }
 
-    /// Whether an element with a text of `len` bytes may be added.
+    /// Whether there is room for another element with a text of `len` bytes.
     #[inline]
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.len() < FULL && (self.text.len() + len <= FULL_TEXT || self.is_empty())
     }
 
-    /// Where to cut a full leaf in two: in the middle of its elements, or of their text if that
-    /// is what fills it.
+    /// Where to split a full leaf: in the middle of its elements, or of their text if the text
+    /// fills it.
     pub(super) fn middle(&self) -> usize {
         if self.len() >= FULL {
             return self.len() / 2;
@@ -185,7 +184,7 @@ impl Leaf {
         self.text.len()
     }
 
-    /// Inserts an element. The caller has asked [`Leaf::has_room`]. O(size of a leaf).
+    /// Inserts an element. The caller has checked [`Leaf::has_room`]. O(size of a leaf).
     pub(super) fn insert(&mut self, at: usize, score: f64, tag: u16, text: Text<'_>) {
         let number;
         let (bytes, long) = match text {
@@ -274,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn edits_are_those_of_a_vector(
+        fn edits_match_a_vector(
             steps in prop::collection::vec((0usize..70, 0usize..5, any::<u16>(), 0usize..40), 1..120),
         ) {
             let mut leaf = Leaf::default();

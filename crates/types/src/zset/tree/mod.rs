@@ -8,22 +8,22 @@
 //!  leaf─leaf─leaf─leaf─leaf    up to 64 elements each
 //! ```
 //!
-//! The classic structure for this is a skip list beside a hash table: every element is a node with
-//! pointers, found by following pointers, each a cache miss. Here neighbours share a leaf, whose
-//! parts are arrays ([`leaf`]), so a search meets three or four nodes instead of twenty, and an
-//! element has no pointer at all: eight bytes of score, four of head, its text, and eight in the
-//! index ([`index`]), which names the leaf and leaves it to tags there to find the member. Counts
-//! in the branches ([`branch`]) give ranks (Knuth, TAOCP 3, 6.2.3, for counts in balanced trees).
+//! The classic structure for this is a skip list and a hash table: every element is a node, found
+//! by following pointers, each a cache miss. Here neighbours share a leaf, whose parts are arrays
+//! ([`leaf`]). So a search visits three or four nodes instead of twenty, and an element has no
+//! pointer at all: eight bytes of score, four of head, its text, and eight in the index
+//! ([`index`]). The index selects the leaf, and tags in the leaf find the member. Counts in the
+//! branches ([`branch`]) give ranks (Knuth, TAOCP 3, 6.2.3, for counts in balanced trees).
 //!
-//! What is paid for it: when a leaf is split, the index learns that half of its members moved, one
-//! entry for every insertion on average. Elements that come in ascending or descending order split
-//! nothing, they start a new leaf at that end and leave full ones behind.
+//! The price: splitting a leaf updates the index for half of its members, which is one entry for
+//! every insertion on average. Elements added in ascending or descending order split nothing: they
+//! start a new leaf at that end, and the others stay full.
 //!
-//! Nodes are numbers in arenas ([`arena`]) and know their parents, so a member found through the
-//! index has its rank without a single comparison. All sizes are bounded, hence all steps.
+//! Nodes are numbers in arenas ([`arena`]) and store their parents, so a member found through the
+//! index has its rank without a comparison. All sizes are bounded, hence all steps.
 //!
-//! Leaves are counted and stand in counted pages ([`shelf`]): whoever wants to keep the set as it is
-//! gets the leaves in their order ([`Tree::share`]), and needs neither branches nor index.
+//! Leaves are reference-counted, in reference-counted pages ([`shelf`]). A snapshot of the set
+//! shares the leaves in their order ([`Tree::share`]) and needs neither branches nor index.
 //!
 //! The order is by score, then by the bytes of the member. No score is NaN. Zero and negative zero
 //! are equal.
@@ -45,17 +45,17 @@ use arena::{Arena, Id, NONE};
 use branch::Branch;
 use index::Index;
 use leaf::{Leaf, Text};
-use shelf::Shelf;
+use shelf::SharedArena;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::ControlFlow;
 
 /// A large sorted set.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    leaves: Shelf<Counted<Leaf>>,
+    leaves: SharedArena<Counted<Leaf>>,
     branches: Arena<Branch>,
     /// Members too long for a leaf.
-    long: Shelf<CountedRow<u8>>,
+    long: SharedArena<CountedRow<u8>>,
     index: Index,
     seed: foldhash::quality::RandomState,
     /// A leaf if `height` is 0, else a branch of that height.
@@ -66,28 +66,28 @@ pub struct Tree {
     len: usize,
 }
 
-/// Where an element is; good until the tree is changed.
+/// The position of an element, valid until the tree is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     leaf: Id,
     at: usize,
 }
 
-/// The member of an element that a search looks at, fetched only when scores don't decide.
+/// The member of an element that a search compares, fetched only when scores are equal.
 #[derive(Clone, Copy, Debug)]
-pub struct Lazy<'a> {
+pub struct LazyMember<'a> {
     tree: &'a Tree,
     place: Place,
 }
 
-impl<'a> Lazy<'a> {
+impl<'a> LazyMember<'a> {
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.tree.member(self.place)
     }
 }
 
-/// The first of `from..to` of which `before` does not hold; it holds of all in front of that.
+/// The first of `from..to` for which `before` is false. It must be true for all before that one.
 #[inline]
 fn partition(mut from: usize, mut to: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     while from < to {
@@ -108,15 +108,15 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// A set without elements.
+    /// An empty set.
     #[must_use]
     pub fn new() -> Self {
-        let mut leaves = Shelf::new();
+        let mut leaves = SharedArena::new();
         let root = leaves.insert(Counted::new(Leaf::default()));
         Tree {
             leaves,
             branches: Arena::new(),
-            long: Shelf::new(),
+            long: SharedArena::new(),
             index: Index::new(),
             seed: foldhash::quality::RandomState::default(),
             root,
@@ -127,10 +127,9 @@ impl Tree {
         }
     }
 
-    /// The elements as they are now, to be walked from either end on any thread, whatever happens to
-    /// the set meanwhile; and for nothing else, since ranks and members can't be found in it. Shares
-    /// all elements with the set. O(pages): a thousandth of a thousandth of the elements, about
-    /// thirty.
+    /// A snapshot of the elements, which can be walked from either end on any thread while the set
+    /// changes, but not searched by rank or member. Shares all elements with the set. O(pages),
+    /// with a page for some thirty thousand elements.
     #[must_use]
     pub fn share(&self) -> Tree {
         Tree {
@@ -143,7 +142,7 @@ impl Tree {
         }
     }
 
-    /// Number of elements.
+    /// The number of elements.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -162,7 +161,7 @@ impl Tree {
         (hasher.finish() >> 32) as u32
     }
 
-    /// What the leaves keep of a hash. The index finds by all of it, so any part will do.
+    /// The part of a hash that leaves store. The index compares all bits, so any part will do.
     #[inline]
     fn tag(hash: u32) -> u16 {
         hash as u16
@@ -191,7 +190,7 @@ impl Tree {
         self.leaves[place.leaf].score(place.at)
     }
 
-    /// Where `member` is. O(1) expected.
+    /// The position of `member`. Expected O(1).
     #[inline]
     #[must_use]
     pub fn find(&self, member: &[u8]) -> Option<Place> {
@@ -213,22 +212,22 @@ impl Tree {
         })
     }
 
-    /// How many elements are in front of `place`. O(log n).
+    /// The number of elements before `place`. O(log n).
     #[must_use]
     pub fn rank(&self, place: Place) -> usize {
         let mut rank = place.at as u64;
-        let mut kid = place.leaf;
+        let mut child = place.leaf;
         let mut parent = self.leaves[place.leaf].parent;
         while parent != NONE {
             let branch = &self.branches[parent];
-            rank += branch.count_before(branch.position(kid));
-            kid = parent;
+            rank += branch.count_before(branch.position(child));
+            child = parent;
             parent = branch.parent;
         }
         rank as usize
     }
 
-    /// The element with `rank` elements in front of it. O(log n).
+    /// The element with the rank `rank`. O(log n).
     #[must_use]
     pub fn nth(&self, rank: usize) -> Option<Place> {
         if rank >= self.len {
@@ -245,18 +244,21 @@ impl Tree {
         Some(Place { leaf: id, at: rest as usize })
     }
 
-    /// Goes down to where the elements for which `before` holds end; they come first in the
-    /// order. The place may be behind the last element of a leaf. With `RANK` also tells how many
-    /// they are, else the number means nothing.
+    /// Descends to the end of the elements for which `before` holds; they must be the first ones.
+    /// The position may be after the last element of a leaf. With `RANK` also returns their number,
+    /// which is meaningless otherwise.
     #[inline]
-    fn descend<const RANK: bool>(&self, before: impl Fn(f64, Lazy<'_>) -> bool) -> (Place, u64) {
+    fn descend<const RANK: bool>(
+        &self,
+        before: impl Fn(f64, LazyMember<'_>) -> bool,
+    ) -> (Place, u64) {
         let mut id = self.root;
         let mut rank = 0;
         for _ in 0..self.height {
             let branch = &self.branches[id];
             let at = partition(1, branch.len(), |at| {
                 let place = Place { leaf: branch.first(at), at: 0 };
-                before(branch.score(at), Lazy { tree: self, place })
+                before(branch.score(at), LazyMember { tree: self, place })
             }) - 1;
             if RANK {
                 rank += branch.count_before(at);
@@ -265,14 +267,14 @@ impl Tree {
         }
         let scores = self.leaves[id].scores();
         let at = partition(0, scores.len(), |at| {
-            before(scores[at], Lazy { tree: self, place: Place { leaf: id, at } })
+            before(scores[at], LazyMember { tree: self, place: Place { leaf: id, at } })
         });
         (Place { leaf: id, at }, rank + at as u64)
     }
 
-    /// How many elements `before` holds of; they must be the first ones. O(log n).
+    /// The number of elements for which `before` holds; they must be the first ones. O(log n).
     #[inline]
-    pub fn count_before(&self, before: impl Fn(f64, Lazy<'_>) -> bool) -> usize {
+    pub fn count_before(&self, before: impl Fn(f64, LazyMember<'_>) -> bool) -> usize {
         self.descend::<true>(before).1 as usize
     }
 
@@ -288,7 +290,7 @@ impl Tree {
             place = if here.at + 1 < leaf.len() {
                 Some(Place { at: here.at + 1, ..here })
             } else {
-                (leaf.behind != NONE).then_some(Place { leaf: leaf.behind, at: 0 })
+                (leaf.next != NONE).then_some(Place { leaf: leaf.next, at: 0 })
             };
             Some((self.member(here), leaf.score(here.at)))
         })
@@ -308,27 +310,26 @@ impl Tree {
             place = if here.at > 0 {
                 Some(Place { at: here.at - 1, ..here })
             } else {
-                let before = leaf.before;
+                let before = leaf.previous;
                 (before != NONE).then(|| Place { leaf: before, at: self.leaves[before].len() - 1 })
             };
             Some((self.member(here), leaf.score(here.at)))
         })
     }
 
-    /// Shows elements in the order of their hashes, from the place that `cursor` tells on, until
-    /// `seen` breaks or all were shown; returns the cursor to go on with, 0 at the end. 0 also
-    /// starts.
+    /// Passes elements in the order of their hashes to `seen`, starting at `cursor`, until it
+    /// breaks or all were passed. Returns the next cursor, 0 at the end. A scan also starts with 0.
     ///
-    /// An element that is there during a whole scan is shown at least once, whatever happens to
-    /// its score and to other elements meanwhile: its hash stays. When `seen` breaks, elements
-    /// of the same hash are still shown.
+    /// An element that exists throughout a scan is passed at least once, whatever happens to its
+    /// score and to other elements, since its hash stays. After `seen` breaks, elements with the
+    /// same hash are still passed.
     pub fn scan(&self, cursor: u64, mut seen: impl FnMut(&[u8], f64) -> ControlFlow<()>) -> u64 {
         let mut leaves = Vec::new();
         let mut enough = false;
         let mut from = u32::try_from(cursor).ok();
         while let Some(hash) = from.and_then(|from| self.index.next_hash(from, &mut leaves)) {
             if enough {
-                // Only now it is certain that this is not the end. A cursor is not 0: the first
+                // Only now it is certain that this is not the end. The cursor is not 0: the first
                 // hash was in the first step.
                 return u64::from(hash);
             }
@@ -348,13 +349,13 @@ impl Tree {
         0
     }
 
-    /// Of about how many allocations it is made: leaves are half full at least, as a rule, and have
-    /// four. O(pages).
+    /// The approximate number of allocations: leaves are usually at least half full and have four.
+    /// O(pages).
     pub fn pieces(&self) -> usize {
         4 + 4 * (self.len / (leaf::FULL / 2)) + self.long.len()
     }
 
-    /// Bytes of memory, estimated from the leaves of the first `samples` elements; 0: from all.
+    /// Bytes of memory, estimated from the leaves of the first `samples` elements; 0: all.
     #[must_use]
     pub fn memory(&self, samples: usize) -> usize {
         let samples = if samples == 0 { self.len } else { samples };
@@ -369,7 +370,7 @@ impl Tree {
                     bytes += self.long[id].memory();
                 }
             }
-            id = leaf.behind;
+            id = leaf.next;
         }
         if elements < self.len {
             bytes = (bytes as f64 / elements as f64 * self.len as f64) as usize;

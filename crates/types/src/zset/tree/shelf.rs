@@ -1,49 +1,49 @@
-//! Nodes by number, as in [`arena`](super::arena), that a clone shares.
+//! Nodes with numbers, as in [`arena`](super::arena), which clones share.
 //!
 //! ```text
 //!  pages: [ row of 512 places ][ row of 512 ][ no memory ][ row that grows ]
 //!             │
-//!             └► counted node or none
+//!             └► reference-counted node or none
 //! ```
 //!
-//! Rows and nodes are counted. A clone copies the list of pages; who changes a node then copies its
-//! page, which is 512 pointers, and the node.
+//! Rows and nodes are reference-counted. A clone copies the list of pages. The first change of a
+//! shared node copies its page, which is 512 pointers, and the node.
 
 use super::arena::Id;
 use crate::counted::CountedRow;
 
-/// Places of a page. Few in tests, so that small trees have several.
+/// Places of a page. Low in tests, so that small trees have several pages.
 const PAGE: usize = if cfg!(test) { 8 } else { 512 };
 
-/// Places of a page that is new.
+/// Places of a new page.
 const FIRST: usize = 4;
 
 #[derive(Clone, Debug)]
 struct Page<S> {
-    /// Up to [`PAGE`], some of them vacant.
+    /// Up to [`PAGE`] places, some of them vacant.
     places: CountedRow<Option<S>>,
-    /// Places with a node.
+    /// The number of places with a node.
     used: u16,
-    /// No place in front of this one is vacant.
+    /// No place before this one is vacant.
     vacant: u16,
-    /// Whether `Shelf::partial` names this page.
+    /// Whether `SharedArena::partial` contains this page.
     listed: bool,
 }
 
-/// Nodes of one sort; `S` is a counted one.
+/// Nodes of one type. `S` is a counted pointer.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf<S> {
+pub(super) struct SharedArena<S> {
     pages: Vec<Page<S>>,
-    /// The pages with room.
+    /// The pages with vacant places.
     partial: Vec<u32>,
 }
 
-impl<S: Clone> Shelf<S> {
+impl<S: Clone> SharedArena<S> {
     pub(super) fn new() -> Self {
-        Shelf { pages: Vec::new(), partial: Vec::new() }
+        SharedArena { pages: Vec::new(), partial: Vec::new() }
     }
 
-    /// Keeps `node`; returns its number. O(places of a page) at worst.
+    /// Stores `node`. Returns its number. O(places of a page) at worst.
     ///
     /// # Panics
     ///
@@ -59,7 +59,7 @@ impl<S: Clone> Shelf<S> {
         let page = &mut self.pages[at as usize];
         let from = usize::from(page.vacant);
         let place = match page.places[from..].iter().position(Option::is_none) {
-            Some(behind) => from + behind,
+            Some(offset) => from + offset,
             None => page.grow(),
         };
         page.places[place] = Some(node);
@@ -72,7 +72,7 @@ impl<S: Clone> Shelf<S> {
         at * PAGE as u32 + place as u32
     }
 
-    /// Takes a node out; its number may be given to another one.
+    /// Removes a node. Its number may be reused.
     pub(super) fn remove(&mut self, id: Id) -> S {
         let at = id as usize / PAGE;
         let place = id as usize % PAGE;
@@ -97,7 +97,7 @@ impl<S: Clone> Shelf<S> {
         places + self.pages.capacity() * size_of::<Page<S>>() + self.partial.capacity() * 4
     }
 
-    /// How many nodes it has. O(pages).
+    /// The number of nodes. O(pages).
     pub(super) fn len(&self) -> usize {
         self.pages.iter().map(|page| usize::from(page.used)).sum()
     }
@@ -110,7 +110,7 @@ impl<S: Clone> Shelf<S> {
 }
 
 impl<S: Clone> Page<S> {
-    /// Makes more places; the first of the new ones.
+    /// Adds places. Returns the first new one.
     #[cold]
     fn grow(&mut self) -> usize {
         let had = self.places.len();
@@ -123,7 +123,7 @@ impl<S: Clone> Page<S> {
     }
 }
 
-impl<S> std::ops::Index<Id> for Shelf<S> {
+impl<S> std::ops::Index<Id> for SharedArena<S> {
     type Output = S;
 
     #[inline]
@@ -133,7 +133,7 @@ impl<S> std::ops::Index<Id> for Shelf<S> {
     }
 }
 
-impl<S: Clone> std::ops::IndexMut<Id> for Shelf<S> {
+impl<S: Clone> std::ops::IndexMut<Id> for SharedArena<S> {
     #[inline]
     fn index_mut(&mut self, id: Id) -> &mut S {
         let place = &mut self.pages[id as usize / PAGE].places[id as usize % PAGE];
@@ -148,14 +148,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn nodes_keep_their_numbers_and_clones_their_nodes() {
-        let mut shelf = Shelf::new();
+    fn nodes_keep_their_numbers_and_clones_are_stable() {
+        let mut shelf = SharedArena::new();
         let mut model = BTreeMap::new();
         let mut kept = Vec::new();
         for n in 0..1000u64 {
             let id = shelf.insert(Counted::new(vec![n]));
-            assert!(model.insert(id, n).is_none(), "number {id} is given twice");
-            // Two of three go again, in an order that empties pages.
+            assert!(model.insert(id, n).is_none(), "number {id} is in use");
+            // Remove two of three again, in an order that empties pages.
             if n % 3 == 2 {
                 for _ in 0..2 {
                     let (id, n) = model.pop_last().unwrap();

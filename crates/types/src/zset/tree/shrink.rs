@@ -1,8 +1,8 @@
-//! Taking elements away, and joining nodes that have become small.
+//! Removes elements, and joins nodes that have become small.
 //!
-//! A node is joined with a neighbour of the same parent when it is a quarter full or less and both
-//! together leave room: joining earlier would move elements, and have the index changed, back and
-//! forth. A node in between wastes little, since its arrays shrink with what is in them.
+//! A node is joined with a neighbour of the same parent when it is at most a quarter full and both
+//! together leave room. Joining earlier would repeatedly move elements and change the index. A
+//! half-full node wastes little, since its arrays shrink with their contents.
 
 use super::arena::{Id, NONE};
 use super::branch;
@@ -13,25 +13,25 @@ use crate::counted::Counted;
 impl Tree {
     /// Removes the element at `place`. O(log n).
     pub fn remove(&mut self, place: Place) {
-        self.forget(place);
-        self.take(place);
+        self.unindex(place);
+        self.remove_from_leaf(place);
     }
 
-    /// Removes the elements with these ranks. O(log n) for each leaf of them and O(1) expected
-    /// for each of them.
+    /// Removes the elements with these ranks. O(log n) for each of their leaves and expected O(1)
+    /// for each element.
     pub fn remove_ranks(&mut self, ranks: std::ops::Range<usize>) {
         let mut left = ranks.end.min(self.len).saturating_sub(ranks.start);
         while left > 0 {
-            let place = self.nth(ranks.start).expect("as many elements are left");
+            let place = self.nth(ranks.start).expect("ranks below the length");
             let end = self.leaves[place.leaf].len().min(place.at + left);
-            (place.at..end).for_each(|at| self.forget(Place { at, ..place }));
-            self.take_some(place, end);
+            (place.at..end).for_each(|at| self.unindex(Place { at, ..place }));
+            self.remove_range_from_leaf(place, end);
             left -= end - place.at;
         }
     }
 
-    /// Takes an element out of the index, and its long text out of the tree.
-    fn forget(&mut self, place: Place) {
+    /// Removes an element from the index, and its text if it is long.
+    fn unindex(&mut self, place: Place) {
         let hash = self.hash(self.member(place));
         self.index.remove(hash, place.leaf);
         if let Text::Elsewhere(id) = self.leaves[place.leaf].text(place.at) {
@@ -39,13 +39,13 @@ impl Tree {
         }
     }
 
-    /// Takes an element out of its leaf.
-    pub(super) fn take(&mut self, place: Place) {
-        self.take_some(place, place.at + 1);
+    /// Removes an element from its leaf.
+    pub(super) fn remove_from_leaf(&mut self, place: Place) {
+        self.remove_range_from_leaf(place, place.at + 1);
     }
 
-    /// Takes the elements from `place` to `end` out of their leaf.
-    fn take_some(&mut self, place: Place, end: usize) {
+    /// Removes the elements from `place` to `end` from their leaf.
+    fn remove_range_from_leaf(&mut self, place: Place, end: usize) {
         let gone = end - place.at;
         self.len -= gone;
         let leaf = &mut self.leaves[place.leaf];
@@ -66,34 +66,34 @@ impl Tree {
 
     /// Removes an empty leaf, unless it is the only one.
     fn unlink(&mut self, id: Id) {
-        let Leaf { parent, before, behind, .. } = *self.leaves[id];
+        let Leaf { parent, previous, next, .. } = *self.leaves[id];
         if parent == NONE {
             return;
         }
-        match before {
-            NONE => self.first = behind,
-            before => self.leaves[before].behind = behind,
+        match previous {
+            NONE => self.first = next,
+            previous => self.leaves[previous].next = next,
         }
-        match behind {
-            NONE => self.last = before,
-            behind => self.leaves[behind].before = before,
+        match next {
+            NONE => self.last = previous,
+            next => self.leaves[next].previous = previous,
         }
         self.leaves.remove(id);
-        self.drop_kid(parent, id);
+        self.remove_child(parent, id);
     }
 
-    /// Removes a child that has no elements from a branch.
-    fn drop_kid(&mut self, id: Id, kid: Id) {
+    /// Removes a child without elements from a branch.
+    fn remove_child(&mut self, id: Id, child: Id) {
         let branch = &mut self.branches[id];
-        let at = branch.position(kid);
+        let at = branch.position(child);
         branch.remove(at);
         let parent = branch.parent;
         match branch.len() {
             0 => {
                 self.branches.remove(id);
                 match parent {
-                    NONE => self.start_over(),
-                    parent => self.drop_kid(parent, id),
+                    NONE => self.reset_root(),
+                    parent => self.remove_child(parent, id),
                 }
             }
             1 if parent == NONE => self.lower_root(),
@@ -109,8 +109,8 @@ impl Tree {
         }
     }
 
-    /// The last leaf is gone.
-    fn start_over(&mut self) {
+    /// Makes an empty root after the last leaf was removed.
+    fn reset_root(&mut self) {
         debug_assert_eq!(self.len, 0);
         self.root = self.leaves.insert(Counted::new(Leaf::default()));
         self.height = 0;
@@ -118,7 +118,7 @@ impl Tree {
         self.last = self.root;
     }
 
-    /// Makes the only child of the root the root.
+    /// Makes the root's only child the root.
     fn lower_root(&mut self) {
         while self.height > 0 && self.branches[self.root].len() == 1 {
             let old = self.branches.remove(self.root);
@@ -149,13 +149,13 @@ impl Tree {
             return;
         };
         let (to, from) = (branch.id(left), branch.id(right));
-        let moved = branch.kid(right).count;
+        let moved = branch.child(right).count;
         self.branches[parent].subtract(right, moved);
         self.branches[parent].add(left, moved);
         let had = self.leaves[to].len();
         let mut gone = std::mem::take::<Leaf>(&mut self.leaves[from]);
         gone.move_tail(0, &mut self.leaves[to]);
-        // Empty, but still in its place until it is unlinked.
+        // Empty, but still linked until `unlink`.
         *self.leaves[from] = gone;
         self.members_moved(to, had, from, to);
         self.unlink(from);
@@ -180,13 +180,13 @@ impl Tree {
             return;
         };
         let (to, from) = (above.id(left), above.id(right));
-        let moved = above.kid(right).count;
+        let moved = above.child(right).count;
         self.branches[parent].subtract(right, moved);
         self.branches[parent].add(left, moved);
         let had = self.branches[to].len();
         let mut gone = self.branches.remove(from);
         gone.move_tail(0, &mut self.branches[to]);
-        self.adopt(to, had);
-        self.drop_kid(parent, from);
+        self.set_parents(to, had);
+        self.remove_child(parent, from);
     }
 }

@@ -1,4 +1,4 @@
-//! The tree against a sorted vector.
+//! Compares the tree with a sorted vector.
 
 use super::{Place, Tree};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn sort(elements: &mut Elements) {
     elements.sort_by(|(a, x), (b, y)| x.total_cmp(y).then_with(|| a.cmp(b)));
 }
 
-/// Some numbers in an order that looks random.
+/// Numbers in an order that looks random.
 fn shuffled(n: u64) -> impl Iterator<Item = u64> {
     (0..n).map(move |i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20)
 }
@@ -25,7 +25,7 @@ fn place(tree: &Tree, member: &[u8]) -> Place {
 }
 
 #[test]
-fn elements_in_every_order() {
+fn inserts_and_removes_in_every_order() {
     let n = 3000;
     let orders: [Vec<u64>; 3] = [(0..n).collect(), (0..n).rev().collect(), shuffled(n).collect()];
     for order in orders {
@@ -39,7 +39,7 @@ fn elements_in_every_order() {
         assert_eq!(tree.check(), model);
         assert!(tree.forward(0).eq(model.iter().map(|(m, s)| (&m[..], *s))));
         assert!(tree.backward(tree.len() - 1).eq(model.iter().rev().map(|(m, s)| (&m[..], *s))));
-        // Out again from the front, the back, and wherever.
+        // Remove them from the front, the back, and in between.
         for (step, i) in order.iter().enumerate() {
             let rank = match step % 3 {
                 0 => 0,
@@ -58,7 +58,7 @@ fn elements_in_every_order() {
 }
 
 #[test]
-fn pushing_in_order_leaves_full_leaves() {
+fn pushing_in_order_fills_leaves() {
     let mut tree = Tree::new();
     let mut inserted = Tree::new();
     for i in 0..5000 {
@@ -69,7 +69,7 @@ fn pushing_in_order_leaves_full_leaves() {
     assert_eq!(tree.leaves.iter().count(), 5000usize.div_ceil(super::leaf::FULL));
 }
 
-/// A set in which all scores are equal, or change in one direction, is the worst for separators.
+/// Equal scores, and scores that change in one direction, are the worst case for separators.
 #[test]
 fn equal_scores_are_ordered_by_member() {
     let mut tree = Tree::new();
@@ -116,7 +116,7 @@ fn scores_move_near_and_far() {
 }
 
 #[test]
-fn long_members_stay_out_of_the_leaves() {
+fn long_members_are_outside_the_leaves() {
     let mut tree = Tree::new();
     let name = |i: u64| vec![b'a' + (i % 26) as u8; 300 + 7 * i as usize];
     for i in shuffled(300).map(|i| i % 600).collect::<BTreeSet<_>>() {
@@ -137,7 +137,7 @@ fn long_members_stay_out_of_the_leaves() {
 }
 
 #[test]
-fn ranges_of_ranks_are_removed() {
+fn removes_ranges_of_ranks() {
     for (n, ranges) in [
         (0, vec![0..0, 0..5]),
         (10, vec![3..7, 0..1, 4..9, 0..99]),
@@ -159,7 +159,7 @@ fn ranges_of_ranks_are_removed() {
 }
 
 #[test]
-fn a_copy_is_independent() {
+fn copy_is_independent() {
     let mut tree = Tree::new();
     (0..500).for_each(|i| tree.insert(&member(i), i as f64));
     let copy = tree.clone();
@@ -171,9 +171,9 @@ fn a_copy_is_independent() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Everything at once, on few enough members and scores that they collide.
+    /// All operations, with so few members and scores that they collide.
     #[test]
-    fn is_a_sorted_map(steps in prop::collection::vec((0u8..12, 0u64..400, 0u32..60), 0..700)) {
+    fn matches_a_sorted_map(steps in prop::collection::vec((0u8..12, 0u64..400, 0u32..60), 0..700)) {
         let mut tree = Tree::new();
         let mut model: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
         for (what, name, score) in steps {
@@ -212,10 +212,10 @@ proptest! {
         prop_assert_eq!(tree.check(), want);
     }
 
-    /// What is there from the beginning to the end of a scan is shown, though its score changes
-    /// and others come and go in every step.
+    /// A scan passes every member that exists from its beginning to its end, even if scores change
+    /// and other members are added and removed between steps.
     #[test]
-    fn a_scan_shows_what_stays(stay in 1u64..1200, change in 0u64..400, step in 1usize..50) {
+    fn scan_passes_lasting_members(stay in 1u64..1200, change in 0u64..400, step in 1usize..50) {
         let mut tree = Tree::new();
         for i in 0..stay {
             tree.insert(&member(i), (i % 10) as f64);
@@ -243,7 +243,7 @@ proptest! {
             }
             let moving = member(calls % stay);
             tree.set_score(place(&tree, &moving), &moving, calls as f64);
-            prop_assert!(calls < 5000, "no end");
+            prop_assert!(calls < 5000, "the scan must end");
         }
         prop_assert!((0..stay).all(|i| shown.contains(&member(i))));
     }
