@@ -1,4 +1,4 @@
-//! What is done to all clients and to the server while they are at it.
+//! Disturbances of all clients and of the server during a run.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::{Tally, roles};
 use crate::rng::Rng;
 use crate::{Client, Server};
 
-/// Directives that are turned, with their values. All are set back at the end.
+/// Directives that a run changes, with their values. The end of the run restores all of them.
 pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("io-threads", &["1", "2", "3", "4", "8"]),
     ("hz", &["1", "10", "100", "500"]),
@@ -47,7 +47,7 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
         &["normal 0 0 0", "normal 256kb 64kb 1", "normal 1mb 0 0", "normal 0 32kb 1"],
     ),
     ("maxmemory-clients", &["0", "2mb", "50%"]),
-    // fewer only for a moment: see `act`
+    // Fewer only for a moment: see `act`.
     ("maxclients", &["10000"]),
     ("active-expire-effort", &["1", "10"]),
     ("slowlog-log-slower-than", &["-1", "0", "10000"]),
@@ -76,7 +76,7 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("min-replicas-to-write", &["0"]),
 ];
 
-/// What writes or reads files. With the log on, BGREWRITEAOF and BGSAVE wait for each other.
+/// Commands that write or read files. With the log on, BGREWRITEAOF and BGSAVE wait for each other.
 const FILES: &[&str] = &[
     "BGSAVE",
     "BGSAVE SCHEDULE",
@@ -90,13 +90,13 @@ const FILES: &[&str] = &[
     "INFO persistence",
 ];
 
-/// Clients that are let in for a moment.
+/// The value of `maxclients` during a short limit.
 const FEW_CLIENTS: &str = "150";
-/// Descriptors the server is left with for a moment: fewer than it has clients, and enough for
-/// [`FEW_CLIENTS`], or the server would set the limit itself.
+/// The limit of descriptors during a short limit: fewer than the server has clients, and enough for
+/// [`FEW_CLIENTS`]. With fewer, the server would lower `maxclients` itself.
 const FEW_DESCRIPTORS: u64 = 200;
 
-/// Does one thing after the other until the time is over.
+/// Runs one disturbance after the other until the time is over.
 pub fn disturb(
     server: &Server,
     other: &Server,
@@ -120,7 +120,7 @@ pub fn disturb(
             }
             Ok(client)
         });
-        // killed by another, paused, or there was no descriptor: the next one will do
+        // Killed by another client, paused, or out of descriptors: the next command reconnects.
         connection = done.ok();
         Tally::count(&tally.disturbances, 1);
         std::thread::sleep(Duration::from_millis(rng.below(8) as u64));
@@ -173,7 +173,7 @@ fn say_one(client: &mut Client, rng: &mut Rng, choice: &[&str]) -> io::Result<()
     say(client, choice[rng.below(choice.len())])
 }
 
-/// Says something that names one of the clients.
+/// Sends a command that names one of the clients.
 fn with_somebody(
     client: &mut Client,
     rng: &mut Rng,
@@ -181,7 +181,7 @@ fn with_somebody(
 ) -> io::Result<()> {
     let list = client.try_cmd(&["CLIENT", "LIST"])?.value;
     if let Some(why) = list.error() {
-        // refused: there were too many
+        // Refused: too many clients.
         return Err(io::Error::other(why));
     }
     let list = list.text();
@@ -192,50 +192,51 @@ fn with_somebody(
     say(client, &words(ids[rng.below(ids.len())]))
 }
 
-/// The clients of a CLIENT LIST.
+/// The ids in a reply of CLIENT LIST.
 pub fn ids(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next())
 }
 
-/// How many descriptors the server may have open.
+/// The limit of open descriptors of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptors {
     pid: u32,
-    /// As many as at the start.
+    /// The limit at the start.
     most: u64,
 }
 
 impl Descriptors {
-    /// Of a server at the start of a run.
+    /// Reads the limit of a server at the start of a run.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the server doesn't run.
     pub fn of(server: &Server) -> Descriptors {
         let (most, _) = limits(server.pid()).expect("the server runs");
         Descriptors { pid: server.pid(), most }
     }
 
     fn set(self, wanted: u64) {
-        // the server lowers the hard limit when its maxclients changes, and not everybody may
-        // raise it again; where that fails the server has ended, which others notice
+        // The server lowers the hard limit when its `maxclients` changes, and only a privileged
+        // process may raise it again. If this fails the server has ended, which other checks
+        // notice.
         let Some((_, hard)) = limits(self.pid) else { return };
         let pid = Pid::from_raw(self.pid as i32).expect("a process id is not 0");
         let limit = Rlimit { current: Some(wanted.min(hard)), maximum: Some(hard) };
         let _ = prlimit(Some(pid), Resource::Nofile, limit);
     }
 
-    /// Leaves the server with fewer than it has clients.
+    /// Sets the limit below the number of clients.
     pub fn take_away(self) {
         self.set(FEW_DESCRIPTORS);
     }
 
-    /// As at the start.
+    /// Restores the limit of the start.
     pub fn give_back(self) {
         self.set(self.most);
     }
 }
 
-/// How many files a process may have open now, and at most.
+/// The soft and the hard limit of a process's open files.
 fn limits(pid: u32) -> Option<(u64, u64)> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

@@ -1,4 +1,4 @@
-//! A client that keeps what it has read, until it is told that it is no longer so.
+//! A client that caches the values that it reads, until an invalidation arrives.
 //!
 //! ```text
 //!  GET s1 → 7      kept                              CLIENT TRACKING ON
@@ -6,41 +6,42 @@
 //!                  still kept: 7 is the answer, at a moment between PING and PONG
 //! ```
 //!
-//! Whoever changes a key has told its readers before anybody can see the change, and what they were told
-//! stands in front of the answer of any later command. So if nothing was told by the PONG, what is kept
-//! was true when the PING was executed, and the history may have it as the answer of a read. A server
-//! that forgets to tell somebody makes a history that can't be explained.
+//! A thread that changes a key notifies the key's readers before any client can see the change. Their
+//! messages precede the reply of any later command. So if no invalidation arrived before the PONG, the
+//! cached value was current when the PING was executed, and the history may record it as the result of a
+//! read. A server that omits a notification makes a history that can't be explained.
 //!
-//! How a client wants to be told depends on its number: of what it reads, of all keys, of what others
-//! have done, or not at all.
+//! A client's tracking mode depends on its number: keys that it reads, all keys, changes by other
+//! clients, or none.
 
 use super::answer::Answer;
 use super::commands::is_read;
 use crate::{Client, Value};
 use std::collections::HashMap;
 
-/// Of what a client is told.
+/// The changes of which a client is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// Keys that it has read.
+    /// Of keys that it has read.
     Reads,
-    /// All keys.
+    /// Of all keys.
     All,
-    /// Keys that it has read and others have changed.
+    /// Of keys that it has read, by other clients.
     Others,
 }
 
-/// What one connection has kept.
+/// The cached values of one connection.
 #[derive(Debug)]
 pub struct Cache {
     told: Told,
-    /// Keys may expire whose letter stands here: they are not kept, since they go before anybody tells.
+    /// First letters of the keys that may expire. They are not cached, since a key expires before the
+    /// server notifies its readers.
     mortal: &'static str,
     kept: HashMap<Vec<String>, Answer>,
 }
 
 impl Cache {
-    /// Of client `number`, which may have none. `expiry`: there are commands that give keys a lifetime.
+    /// The cache of client `number`, which may have none. `expiry`: some commands set a lifetime.
     pub fn of_client(number: usize, expiry: bool) -> Option<Cache> {
         let told = match number % 4 {
             0 => Told::Reads,
@@ -51,7 +52,7 @@ impl Cache {
         Some(Cache { told, mortal: if expiry { "xel" } else { "" }, kept: HashMap::new() })
     }
 
-    /// Has the server tell the client, on a new connection.
+    /// Enables tracking on a new connection.
     pub fn begin(&mut self, client: &mut Client) {
         self.kept.clear();
         client.hello(3);
@@ -64,19 +65,20 @@ impl Cache {
         client.ok(&args);
     }
 
-    /// What is kept as the answer of a command.
+    /// The cached reply of a command.
     pub fn get(&self, args: &[String]) -> Option<Answer> {
         self.kept.get(args).cloned()
     }
 
-    /// The client is about to do this itself, and may not be told of it.
+    /// The client is about to execute this command itself, and may not be notified of its own
+    /// change.
     pub fn will_do(&mut self, args: &[String]) {
         if !is_read(args) {
             self.kept.retain(|read, _| keys(read).iter().all(|key| !args.contains(key)));
         }
     }
 
-    /// Keeps what a command was answered.
+    /// Caches the reply of a command.
     pub fn keep(&mut self, args: &[String], answer: &Answer) {
         let keeps = |key: &String| !key.starts_with(|letter| self.mortal.contains(letter));
         let keys = keys(args);
@@ -85,7 +87,7 @@ impl Cache {
         }
     }
 
-    /// Heeds what the server has told.
+    /// Drops the cached values that these invalidations name.
     pub fn heed(&mut self, pushes: &[Value]) {
         for push in pushes {
             match push.items() {
@@ -100,7 +102,8 @@ impl Cache {
     }
 }
 
-/// The keys of a command that may be kept: one that reads, and names all the keys that it is about.
+/// The keys of a command whose reply may be cached: one that only reads, and names all keys that it
+/// reads.
 fn keys(args: &[String]) -> &[String] {
     match args[0].as_str() {
         "GET" | "LRANGE" | "SCARD" | "ZCARD" | "XLEN" | "XRANGE" => &args[1..2],
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_until_it_is_told() {
+    fn values_are_cached_until_an_invalidation() {
         let mut cache = Cache::of_client(0, true).expect("it has one");
         for line in ["GET s1", "MGET s1 s2", "GET s3", "GET x1", "LRANGE l1 0 -1", "PTTL s1"] {
             cache.keep(&words(line), &Answer::Nil);
