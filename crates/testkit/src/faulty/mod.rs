@@ -8,7 +8,7 @@
 //! sync .incr. 5 1 1             the first sync of an increment fails with EIO (5)
 //! write any 28 3 1000000        from the third write on there is no space (ENOSPC, 28)
 //! write any half 2 2            the second write takes half of its bytes
-//! sync base stall 1 1           syncs of a base wait as long as the line is there
+//! sync base stall 1 1           syncs of a base wait as long as the line is present
 //! sync base hold 1 1            the first sync of a base waits until the file changes
 //! ```
 //!

@@ -1,9 +1,9 @@
 //! A client that caches the values that it reads, until an invalidation arrives.
 //!
 //! ```text
-//!  GET s1 → 7      kept                              CLIENT TRACKING ON
-//!  GET s1          not asked: PING ... PONG, and what was told before it is heeded
-//!                  still kept: 7 is the answer, at a moment between PING and PONG
+//!  GET s1 → 7      cached                            CLIENT TRACKING ON
+//!  GET s1          not sent: PING ... PONG, and invalidations before it are applied
+//!                  still cached: 7 is the result, at a time between PING and PONG
 //! ```
 //!
 //! A thread that changes a key notifies the key's readers before any client can see the change. Their

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!  a step of client 3        its bytes, then PING with a new word      read until the word comes
-//!                            (twice, as the reference tells some only when it has nothing to do)
-//!  now and then              everybody: PING with a new word           read until the word comes
+//!                            (twice: the reference sends some messages only before it sleeps)
+//!  from time to time         all clients: PING with a new word         read until the word comes
 //! ```
 //!
 //! A message that was published before the PING precedes its reply. So after the reply the client
