@@ -17,7 +17,7 @@ fn fails_with(output: &Output, words: &str) {
     assert!(error.contains(words), "{words:?} is not in {error:?}");
 }
 
-/// A server that gives the same answer to whatever it reads, on every connection.
+/// A server that sends the same reply to everything, on every connection.
 fn parrot(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
@@ -37,14 +37,14 @@ fn parrot(answer: &'static str) -> u16 {
 }
 
 #[test]
-fn nobody_there() {
+fn refused_connection() {
     let port = weft_testkit::server::free_port();
     let words = format!("Could not connect to server at 127.0.0.1:{port}: Connection refused");
     fails_with(&ours(port, "-t get"), &words);
 }
 
 #[test]
-fn more_clients_than_there_may_be() {
+fn more_clients_than_the_limit() {
     let server = Server::weft(&["--maxclients", "300"]);
     let output = ours(server.port(), "-t get -c 1000 -n 1000");
     fails_with(&output, "max number of clients reached");
@@ -52,7 +52,7 @@ fn more_clients_than_there_may_be() {
     let count = error.lines().find_map(|line| {
         line.split_once(" of 1000 connections were made; the server")?.0.parse::<u32>().ok()
     });
-    // a few belong to the tool itself
+    // The tool itself needs a few.
     assert!(count.is_some_and(|count| (290..=300).contains(&count)), "{error}");
     let limited = Command::new("sh")
         .args(["-c", "ulimit -n 100; exec \"$@\"", "sh", OURS, "-p"])
@@ -93,7 +93,7 @@ fn a_server_that_goes_away() {
     assert!(document["error"].as_str().is_some_and(|said| error.contains(said)), "{document}");
 }
 
-/// The first test of a run that measures nothing, and says so.
+/// The first test of a run that measures nothing and reports that.
 fn only_errors(port: u16, line: &str, kind: &str) -> serde_json::Value {
     let output = ours(port, &format!("--json {line}"));
     fails_with(&output, &format!("only errors: {kind}"));
@@ -131,7 +131,7 @@ fn malformed_reply_ends_the_run() {
 }
 
 #[test]
-fn content_of_others() {
+fn content_of_other_keys() {
     let server = Server::weft(&[]);
     server.client().ok(&["SET", "key:000000000000", "value of another client"]);
     let line = "-n 20 -r 1 -d 24 -t get";
@@ -186,13 +186,13 @@ fn slots_that_move() {
     let child = start(first.port(), "--cluster -c 4 --duration 3 --json get key:{tag}");
     std::thread::sleep(Duration::from_millis(700));
     let ids = [a.cmd(&["CLUSTER", "MYID"]).text(), b.cmd(&["CLUSTER", "MYID"]).text()];
-    // asked for elsewhere, from now on: ASK
+    // From now on the replies redirect: ASK.
     for slot in 0..50 {
         let slot = slot.to_string();
         b.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
         a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
     }
-    // gone for good: MOVED
+    // Moved permanently: MOVED.
     (50..400).for_each(|slot| move_slot(slot, &mut a, &mut b));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));

@@ -1,4 +1,4 @@
-//! `--fuzz` against real servers: it runs to its end with sound totals, its lines are those of the
+//! `--fuzz` against real servers: it completes with consistent totals, its lines are those of the
 //! reference, and it reports a dying server.
 
 mod common;
@@ -99,7 +99,7 @@ fn the_lines_are_those_of_the_reference() {
             let output = run(tool, server.port(), &call);
             assert!(output.status.success(), "{call}: {}", describe(&output));
             let lines = masked(&text(&output.stdout)).into_iter();
-            // whether there were errors, and how long it took, is up to chance
+            // The number of errors and the duration depend on chance.
             let chance = ["To see full", "Progress"];
             let sure = |line: &String| !line.is_empty() && !chance.iter().any(|c| line.contains(c));
             lines.filter(sure).collect::<Vec<String>>()
@@ -184,7 +184,7 @@ fn dying_server_is_reported() {
     assert!(out.contains("=== FINAL STATISTICS ==="), "{out}");
 }
 
-/// A server that documents GET, and to GET answers this.
+/// A server that documents GET, and replies to GET with this.
 fn pretender(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
