@@ -1,5 +1,5 @@
-//! The promise of `apply` and `revert`, tried at every step: whatever fails and whenever the
-//! program is killed, the old values come back.
+//! The guarantee of `apply` and `revert`, tested at every step: after any failure or kill, the old
+//! values come back.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,8 +25,8 @@ fn cpus(list: &str) -> Cpus {
     Cpus(cpulist::parse(list).unwrap())
 }
 
-/// Two servers on eight CPUs and an interface, everything as after a fresh start except one thread
-/// that is bound already.
+/// Two servers on eight CPUs and an interface, in the state after a fresh start, except for one
+/// thread that is bound already.
 fn machine() -> Fake {
     let fake = Fake::new(8);
     let all = cpulist::parse("0-7").unwrap();
@@ -98,7 +98,7 @@ fn after() -> BTreeMap<String, String> {
     all
 }
 
-/// A place for state files.
+/// A folder for state files.
 struct State(TempDir);
 
 impl State {
@@ -134,14 +134,14 @@ fn before(fake: &Fake) -> Before {
     Before::new(super::boot(fake).unwrap(), plan(), ids, steps)
 }
 
-/// The program `revert`, from its start; nothing to do is fine.
+/// The program `revert`, from its start; an empty state is fine.
 fn go_back(fake: &mut Fake, state: &State) -> engine::Undone {
     let Some(story) = state.story() else { return engine::Undone::default() };
     let mut recorder = Recorder::new(Journal::append(&state.path()).unwrap(), fake);
     revert(fake, &mut recorder, &story).unwrap()
 }
 
-/// How many moments an undisturbed `apply` has.
+/// The number of moments of an undisturbed `apply`.
 fn moments_of_apply() -> usize {
     let mut fake = machine();
     apply(&mut fake, &State::new()).unwrap();
@@ -245,7 +245,7 @@ fn cut_state_file_holds_its_whole_lines() {
         let lines = text[first..cut].matches('\n').count();
         let story = state.story().unwrap();
         assert_eq!(story.begun, whole.begun[..lines]);
-        // a later addition begins a new line
+        // A later addition begins a new line.
         let mut journal = Journal::append(&state.path()).unwrap();
         journal::Record::end(&mut journal, End::Reverted).unwrap();
         assert_eq!(state.story().unwrap().end, Some(End::Reverted));
@@ -256,7 +256,7 @@ fn cut_state_file_holds_its_whole_lines() {
 }
 
 #[test]
-fn a_thread_that_ends_is_no_failure_at_any_moment() {
+fn ended_thread_is_not_a_failure_at_any_moment() {
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
@@ -272,7 +272,7 @@ fn a_thread_that_ends_is_no_failure_at_any_moment() {
 }
 
 #[test]
-fn a_process_id_that_is_used_again_is_a_failure_and_left_alone() {
+fn reused_process_id_is_a_failure_and_stays_unchanged() {
     let mut struck = 0;
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
@@ -283,7 +283,7 @@ fn a_process_id_that_is_used_again_is_a_failure_and_left_alone() {
             continue;
         }
         struck += 1;
-        // after the last look it may be missed, as if it had happened a little later
+        // After the last search it may be missed, as if it had happened a little later.
         if let Err(failure) = outcome {
             assert!(failure.reason.contains("has ended"), "{failure:?}");
         }
@@ -314,7 +314,7 @@ fn threads_that_start_meanwhile_are_placed_and_put_back() {
 }
 
 #[test]
-fn threads_that_start_later_are_freed_by_revert() {
+fn revert_restores_threads_that_started_later() {
     let (mut fake, state) = (machine(), State::new());
     let mut start = fake.everything();
     apply(&mut fake, &state).unwrap();
@@ -332,12 +332,12 @@ fn threads_that_start_later_are_freed_by_revert() {
 fn forbidden_change_is_noticed_and_undone() {
     let (mut fake, state) = (machine(), State::new());
     let start = fake.everything();
-    // a module's thread shall have 6-7, and gets 6 without a word
+    // The plan sets a module's thread to 6-7, and the kernel silently sets 6.
     fake.online = (0..7).collect::<CpuSet>();
     fake.thread(REDIS, 201, "a module) S 1", &cpulist::parse("2,5").unwrap());
     let failure = apply(&mut fake, &state).unwrap_err();
     assert!(failure.reason.contains("is 6: the system does not allow"), "{failure:?}");
-    // 0-7 cannot be had again either on this machine: it says so
+    // This machine can't restore 0-7 either, and the error says so.
     assert!(!failure.left.is_empty());
     fake.online = (0..8).collect();
     assert_eq!(go_back(&mut fake, &state).left, [""; 0]);
@@ -360,7 +360,7 @@ fn failed_undo_is_reported_and_retried() {
 }
 
 #[test]
-fn without_room_for_the_state_nothing_is_done() {
+fn full_disk_prevents_all_changes() {
     let (mut fake, state) = (machine(), State::new());
     let start = fake.everything();
     let mut before = before(&fake);
@@ -379,7 +379,7 @@ fn a_state_that_was_not_reverted_is_kept() {
     let again = before(&fake);
     let refused = Journal::create(&state.path(), &again).unwrap_err().to_string();
     assert!(refused.contains("weft-tune revert"), "{refused}");
-    // of an earlier run of the machine nothing is left, and nothing to go back to
+    // The state of an earlier boot is obsolete, so there is nothing to revert.
     let anew = Before { boot: "second".to_string(), ..again };
     Journal::create(&state.path(), &anew).unwrap();
     let _held = super::lock(&state.path()).unwrap();
@@ -408,7 +408,7 @@ fn verify_names_each_deviation() {
         by_plan.values
     };
     assert_eq!(compare(&fake), [""; 0]);
-    // another spelling of the same set
+    // Another spelling of the same set.
     fake.file("sys/class/net/eth0/queues/rx-0/rps_cpus", "0,00000003\n");
     assert_eq!(compare(&fake), [""; 0]);
     fake.file("sys/class/net/eth0/queues/rx-0/rps_cpus", "7\n");
@@ -520,7 +520,7 @@ fn a_plan_for_processes_knows_them_again() {
 }
 
 #[test]
-fn a_state_file_names_nothing_but_what_plans_change() {
+fn state_file_names_only_targets_of_plans() {
     let state = State::new();
     let fake = machine();
     let with = |path: &str| {
@@ -538,7 +538,7 @@ fn a_state_file_names_nothing_but_what_plans_change() {
 }
 
 #[test]
-fn plans_that_make_no_sense_are_refused() {
+fn invalid_plans_are_refused() {
     assert_eq!(Plan::parse(&plan().to_json()).unwrap(), plan());
     type Edit = fn(&mut Plan);
     let edits: [(Edit, &str); 6] = [

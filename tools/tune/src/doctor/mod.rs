@@ -1,9 +1,9 @@
 //! `weft-tune doctor`: problems of a host and its server, and how to solve them.
 //!
-//! Each check reads a file or two and judges the value. A problem names the action, the command,
-//! the reason, and whether the present value survives a restart. A value that cannot be read is
+//! Each check reads one or two files and judges the value. A problem names the action, the command,
+//! the reason, and whether the present value survives a restart. A value that can't be read is
 //! reported and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate
-//! judgements: forking servers suffer from settings that don't matter to Weft, and Weft asks for
+//! judgements: forking servers suffer from settings that don't matter to Weft, and Weft requests
 //! huge pages.
 //!
 //! Problems come first, the most important first: by severity, then by the order of
@@ -134,7 +134,7 @@ pub fn examine(patient: &Patient, server: Server, only: &[String]) -> Vec<Findin
     found
 }
 
-/// The warnings that spoil measurements on this host, a line for each.
+/// The warnings that affect measurements on this host, a line for each.
 pub fn warnings() -> Vec<String> {
     let mut patient = Patient::new(Host::new(std::path::Path::new("/")));
     patient.neighbours = neighbours::watch(&patient.host, &[std::process::id()]);
@@ -151,13 +151,13 @@ pub fn warnings() -> Vec<String> {
 /// Runs the command.
 ///
 /// # Errors
-/// When the output cannot be written, or with `--strict` when there are warnings.
+/// If the output can't be written, or with `--strict` if there are warnings.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let mut patient = Patient::new(Host::new(&args.root));
     let here = args.root == std::path::Path::new("/");
     ensure!(here || args.port.is_none(), "--port needs this machine, --root names another");
     patient.running = args.port.map(|port| running::find(&patient.host, port)).transpose()?;
-    // The server and this program are not other processes.
+    // The server and this program don't count as other processes.
     let own: Vec<u32> =
         patient.running.iter().map(|running| running.pid).chain([std::process::id()]).collect();
     if here && (args.check.is_empty() || args.check.iter().any(|name| name == "others")) {

@@ -1,4 +1,4 @@
-//! CPU time of other processes: two looks at the kernel's counts, half a second apart.
+//! CPU time of other processes: two readings of the kernel's counts, half a second apart.
 //!
 //! An average over a minute shows the past, and includes the server's own work. The check needs the
 //! present use by other processes, and their names. Steal counts too: that time is lost for this
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::host::Host;
 
-/// Between the two looks.
+/// The time between the two readings.
 const BETWEEN: Duration = Duration::from_millis(500);
-/// Processes that are named.
+/// The number of named processes.
 const NAMED: usize = 3;
 /// CPUs below which a process is not worth a name.
 const SMALL: f64 = 0.05;
@@ -20,7 +20,7 @@ const SMALL: f64 = 0.05;
 /// The CPU time of other processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Neighbours {
-    /// CPUs that they used, on the average.
+    /// The average number of CPUs that they used.
     pub cpus: f64,
     /// The busiest of them first: name, id, CPUs.
     pub named: Vec<(String, u32, f64)>,
@@ -29,14 +29,14 @@ pub struct Neighbours {
 /// The counts at one time, in ticks.
 #[derive(Debug, Default)]
 struct Look {
-    /// Of all CPUs, not idle.
+    /// Ticks of all CPUs, without idle ones.
     busy: u64,
     /// By process: its name and time.
     processes: HashMap<u32, (String, u64)>,
 }
 
-/// Watches for half a second. `own` are processes that don't count. None if the kernel does not
-/// report it.
+/// Measures for half a second. The processes `own` don't count. None if the kernel doesn't report
+/// the counts.
 pub fn watch(host: &Host, own: &[u32]) -> Option<Neighbours> {
     let (first, begun) = (look(host)?, Instant::now());
     thread::sleep(BETWEEN);
@@ -48,12 +48,12 @@ pub fn watch(host: &Host, own: &[u32]) -> Option<Neighbours> {
 fn look(host: &Host) -> Option<Look> {
     let stat = host.text("proc/stat")?;
     let times = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // user nice system idle iowait irq softirq steal
+    // The fields are user, nice, system, idle, iowait, irq, softirq, steal.
     let busy = times.split_whitespace().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4);
     let busy = busy.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum::<Option<u64>>()?;
     let processes = host.entries("proc").into_iter().filter_map(|name| {
         let pid = name.parse().ok()?;
-        // the name, in parentheses, may hold anything
+        // The name, in parentheses, may contain anything.
         let stat = host.text(&format!("proc/{pid}/stat"))?;
         let (head, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -67,7 +67,7 @@ fn look(host: &Host) -> Option<Look> {
 fn between(first: &Look, last: &Look, ticks: f64, own: &[u32]) -> Neighbours {
     let used = |pid: &u32| {
         let after = last.processes.get(pid).map_or(0, |process| process.1);
-        // a process started in between has used all of it since
+        // All time of a process started in between counts.
         after.saturating_sub(first.processes.get(pid).map_or(0, |process| process.1)) as f64 / ticks
     };
     let ours: f64 = own.iter().map(used).sum();
@@ -104,7 +104,7 @@ mod tests {
             1160,
             &[(7, "server", 140), (8, "com) piler", 140), (9, "idle", 3), (10, "new", 20)],
         );
-        // 100 ticks: 1.6 CPUs were used, 0.4 of them by the server
+        // 100 ticks: 1.6 CPUs were used, 0.4 of them by the server.
         let found = between(&first, &last, 100.0, &[7]);
         assert!((found.cpus - 1.2).abs() < 1e-9, "{found:?}");
         let names: Vec<(&str, u32)> = found.named.iter().map(|n| (n.0.as_str(), n.1)).collect();

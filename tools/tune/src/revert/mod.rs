@@ -1,8 +1,8 @@
 //! `weft-tune revert`: restores the values before `apply`, one for one.
 //!
-//! It needs nothing but the state file, and it does not ask whether `apply` ended well: what
-//! may have been done has been announced there. Doing it twice, or after being stopped in the
-//! middle, is the same as doing it once.
+//! It needs only the state file. It doesn't matter whether `apply` was complete: every change was
+//! announced there before it was made. Doing it twice, or after an interruption, has the same
+//! result as doing it once.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use crate::apply::{self, End, Journal, Real, Record, Story, System, Undone};
 
-/// Puts the state before `apply` back, also when that was killed in the middle.
+/// Restores the state before `apply`, even if that was killed in the middle.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The state file of `apply`
@@ -21,7 +21,7 @@ pub struct Args {
 /// The subcommand.
 ///
 /// # Errors
-/// Where nothing was recorded, or not everything could be put back.
+/// If nothing was recorded, or not everything could be restored.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &mut Real::new();
     let state = apply::state_path(args.state)?;
@@ -45,10 +45,10 @@ enum Outcome {
     Undone(Undone),
 }
 
-/// Undoes a story, and records that where all of it worked.
+/// Undoes a story, and records the end if everything was restored.
 ///
 /// # Errors
-/// Those of the state file.
+/// If the state file can't be written.
 pub fn revert(
     system: &mut dyn System,
     record: &mut dyn Record,

@@ -1,4 +1,4 @@
-//! Programs: where they are, and what they say they are.
+//! Finds programs, and reads their versions.
 
 use anyhow::{Context, Result, bail};
 use std::env;
@@ -10,11 +10,11 @@ use std::time::UNIX_EPOCH;
 
 use crate::results::model::Program;
 
-/// The full path of a program: a path as it is, a name in the folder of this program, in the folder
-/// that PEERS_BIN names, or on PATH.
+/// The full path of a program: a path is used as it is; a name is searched in this program's
+/// folder, in PEERS_BIN and on PATH.
 ///
 /// # Errors
-/// When it is not there or no program.
+/// If it is missing or not executable.
 pub fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         let path = std::path::absolute(name)?;
@@ -39,7 +39,7 @@ fn is_program(path: &Path) -> bool {
 /// The version that a program reports, with its size and time, which show whether it was rebuilt.
 ///
 /// # Errors
-/// When it can't be run.
+/// If it can't be run.
 pub fn program(name: &str, path: &Path) -> Result<Program> {
     let output = Command::new(path)
         .arg("--version")

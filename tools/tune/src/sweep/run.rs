@@ -1,4 +1,4 @@
-//! One run of the generator against a running server, watched.
+//! One run of the generator on a running server, with measurements of both.
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -13,13 +13,13 @@ use super::proc::{Usage, Watch};
 use super::server::{Failure, Running, last_lines};
 use super::stop::Stop;
 
-/// Between two looks at the processes.
+/// The time between two readings of the processes.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The sweep is to stop; nothing is recorded.
+    /// The sweep must stop; nothing is recorded.
     Stopped,
     /// The cell has failed.
     Failed(Failure),
@@ -31,15 +31,15 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// How to run the generator.
+/// The generator and its limits.
 pub struct Runner<'a> {
-    /// Which.
+    /// The generator.
     pub generator: &'a dyn Generator,
     /// CPUs; any when empty.
     pub cpus: &'a str,
-    /// When the cell has taken too long.
+    /// The deadline of the cell.
     pub end: Instant,
-    /// Whether the sweep is to stop.
+    /// Whether the sweep must stop.
     pub stop: &'a Stop,
 }
 
@@ -48,7 +48,7 @@ struct Guarded(Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // an error means that it has ended already
+        // An error means that it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -63,16 +63,15 @@ pub struct Ran {
     words: String,
     /// CPU time of the whole process in seconds.
     pub cpu: Option<f64>,
-    /// How busy its busiest thread was, as the kernel counts, from 0 to 1.
+    /// The busy share of its busiest thread, by the kernel's counts, from 0 to 1.
     busy: Option<f64>,
 }
 
 impl Ran {
-    /// Its results. The busy share is the generator's own account where it gives one, else that of
-    /// the kernel.
+    /// Its results. The busy share is the generator's own if it reports one, else the kernel's.
     ///
     /// # Errors
-    /// When there are none.
+    /// If there are none.
     pub fn result(&self, generator: &dyn Generator, job: &Job) -> Result<Found> {
         let found = generator.parse(&self.output, job);
         let mut found = found.with_context(|| format!("the generator's output{}", self.words))?;
@@ -85,7 +84,7 @@ impl Runner<'_> {
     /// Runs a job to its end.
     ///
     /// # Errors
-    /// When the server or the generator fails, or the sweep is to stop.
+    /// If the server or the generator fails, or the sweep must stop.
     pub fn run(&self, server: &mut Running, job: &Job) -> Result<Ran, Trouble> {
         let fail = |e: anyhow::Error, server: &Running| {
             Trouble::Failed(Failure::new(format!("{e:#}"), server.log()))
@@ -107,11 +106,11 @@ impl Runner<'_> {
             thread::sleep(STEP);
         }
         let seconds = begun.elapsed().as_secs_f64();
-        // A process that ended keeps its counts until it is waited for.
+        // An ended process keeps its counts until its parent waits for it.
         let cpu = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
         let average = cpu.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
         let ran = self.take(&mut child, server, cpu, watch.busiest().or(average));
-        // A server that died takes the generator with it; its own end is the better reason.
+        // If the server dies, the generator fails too; the server's end is the better reason.
         if let (Err(_), Some(why)) = (&ran, server.ended()) {
             return Err(Failure::new(format!("the server {why}"), server.log()).into());
         }

@@ -1,8 +1,8 @@
-//! `weft-tune verify`: whether the system still is as a plan says.
+//! `weft-tune verify`: checks whether the system still matches a plan.
 //!
 //! Servers start threads, administrators run `taskset`, daemons move interrupts: a placement
-//! decays. This compares every value with the plan, threads that were started since
-//! included, and names each that differs.
+//! decays. This compares every value with the plan, including threads that were started since, and
+//! names each that differs.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use crate::apply::{self, End, Process, Real, Servers, Story, System};
 use crate::plan::Plan;
 
-/// Compares the system with a plan; exit status 1 where anything differs.
+/// Compares the system with a plan; exit status 1 if anything differs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan; without it, the one that was applied last
@@ -28,7 +28,7 @@ pub struct Args {
 /// The subcommand.
 ///
 /// # Errors
-/// Where anything differs, or cannot be read.
+/// If anything differs, or can't be read.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &Real::new();
     let wrong = match args.plan {
@@ -63,16 +63,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 /// The differences, and the number of compared values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deviations {
-    /// Each in words.
+    /// Each difference as text.
     pub values: Vec<String>,
-    /// How many were looked at.
+    /// The number of compared values.
     pub of: usize,
 }
 
 /// Compares with a plan.
 ///
 /// # Errors
-/// Where a value cannot be read.
+/// If a value can't be read.
 pub fn compare(
     system: &dyn System,
     plan: &Plan,
@@ -83,10 +83,10 @@ pub fn compare(
     Ok(Deviations { values: apply::deviations(system, &steps), of: steps.len() })
 }
 
-/// Compares with what a state file says was applied.
+/// Compares with the applied plan of a state file.
 ///
 /// # Errors
-/// Where nothing is applied now.
+/// If nothing is applied now.
 pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Deviations> {
     let before = &story.before;
     if apply::boot(system)? != before.boot {

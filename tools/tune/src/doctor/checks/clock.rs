@@ -5,7 +5,7 @@ use crate::doctor::finding::Severity;
 
 const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Sources that programs can read without a system call.
+/// Sources that programs read without a system call.
 const FAST: &[&str] =
     &["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
 

@@ -5,10 +5,10 @@ use weft_base::limits::RESERVED_FDS;
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
 
-/// `maxclients` of all three servers where it is not configured.
+/// `maxclients` of all three servers by default.
 const MAX_CLIENTS: u64 = 10_000;
 
-/// The open files that so many clients need.
+/// The open files that this many clients need.
 const WANTED: u64 = MAX_CLIENTS + RESERVED_FDS;
 
 /// The limits of this process, which a server started by this shell inherits.

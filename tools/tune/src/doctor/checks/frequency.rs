@@ -8,7 +8,7 @@ use crate::doctor::finding::Severity;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// The governors of all CPUs, and which CPU has which.
+/// The governors of all CPUs, with the CPUs of each.
 pub fn governor(patient: &Patient) -> Vec<Finding> {
     let (check, subject) = ("governor", "frequency governor");
     let file = |cpu: usize| format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor");
@@ -74,7 +74,7 @@ fn judge_governors(
     driver: Option<&str>,
 ) -> Finding {
     use Severity::{Advice, Ok, Warning};
-    // In their active modes these drivers have governors of their own, by the same names: their
+    // In their active modes these drivers have their own governors of the same names: their
     // "powersave" follows the load.
     let by_hardware = matches!(driver, Some("intel_pstate" | "amd-pstate-epp"));
     let judge = |governor: &String| match governor.as_str() {

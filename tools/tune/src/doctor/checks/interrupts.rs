@@ -7,7 +7,7 @@ use crate::host::net::{self, Interface};
 
 const PAGE: &str = "https://docs.kernel.org/core-api/irq/irq-affinity.html";
 
-/// Whether irqbalance runs, in the processes that can be seen.
+/// Whether irqbalance runs, in the visible processes.
 pub fn irqbalance(patient: &Patient) -> Vec<Finding> {
     let (check, subject) = ("irqbalance", "irqbalance");
     let processes: Vec<String> = patient

@@ -1,9 +1,8 @@
 //! Huge pages and overcommitment.
 //!
-//! Here servers differ most. Redis and Valkey fork to save: the child shares all pages, and
-//! the first write to each copies it, which for a huge page is 2 MiB at once. Weft does not
-//! fork and asks the kernel for huge pages, because prefetching then misses the TLB less
-//! (docs/design/huge-pages.md).
+//! Here servers differ most. Redis and Valkey fork to save: the child shares all pages, and the
+//! first write to each one copies it, which for a huge page is 2 MiB at once. Weft doesn't fork and
+//! requests huge pages, because prefetching then misses the TLB less (docs/design/huge-pages.md).
 
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
@@ -64,7 +63,7 @@ fn judge_huge_pages(finding: Finding, chosen: Option<&str>) -> Finding {
     }
 }
 
-/// Where the present setting may come from.
+/// The possible source of the present setting.
 fn boot(patient: &Patient) -> String {
     let line = patient.host.text("proc/cmdline").unwrap_or_default();
     match line.split_whitespace().find_map(|word| word.strip_prefix("transparent_hugepage=")) {
@@ -155,8 +154,8 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
     ]
 }
 
-/// Whether this kernel, in mode 0, looks at single mappings only (Linux 5.2, "mm: fix
-/// false-positive OVERCOMMIT_GUESS failures"), and not at free memory.
+/// Whether this kernel, in mode 0, checks single mappings only (Linux 5.2, "mm: fix false-positive
+/// OVERCOMMIT_GUESS failures"), and not free memory.
 fn counts_only_mappings(patient: &Patient) -> bool {
     let release = patient.host.text("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());

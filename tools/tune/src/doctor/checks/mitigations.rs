@@ -8,9 +8,9 @@ const PAGE: &str = "https://docs.kernel.org/admin-guide/hw-vuln/index.html";
 
 /// Mitigations at each entry to the kernel, or at each return from it: the file, and its text
 /// between `Mitigation: ` and the first semicolon. Other mitigations act when tasks are switched,
-/// when guests are entered, or where a program asks for them. `mmio_stale_data` is not here: where
-/// its clearing of buffers is done for programs at all, that is because of another vulnerability,
-/// which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
+/// when guests are entered, or when a program requests them. `mmio_stale_data` is not here: if its
+/// clearing of buffers is done for programs at all, the reason is another vulnerability, whose file
+/// reports it (`hw-vuln/processor_mmio_stale_data.rst`).
 const AT_EACH_CALL: &[(&str, &[&str])] = &[
     ("meltdown", &["PTI"]),
     ("mds", &["Clear CPU buffers"]),
@@ -22,11 +22,10 @@ const AT_EACH_CALL: &[(&str, &[&str])] = &[
     ("spec_rstack_overflow", &["Safe RET", "IBPB"]),
 ];
 
-/// In the same file as others, but at each entry as well: a loop that clears the history of
-/// branches.
+/// In the same file as others, but also at each entry: a loop that clears the history of branches.
 const HISTORY_LOOP: &str = "BHI: SW loop";
 
-/// All vulnerabilities that the kernel knows of.
+/// All vulnerabilities that the kernel reports.
 pub fn look(patient: &Patient) -> Vec<Finding> {
     let (check, subject) = ("mitigations", "vulnerabilities of the processor");
     let names = patient.host.entries(FOLDER);
@@ -47,7 +46,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         so.map(|(name, _)| name.as_str()).collect()
     };
     // With a capital: also a part of a mitigated one, such as "BHI: Vulnerable". "SMT vulnerable"
-    // is only that siblings may see each other.
+    // only means that siblings may observe each other.
     let open = those(|_, state| state.contains("Vulnerable"));
     let calls = those(at_each_call);
     let mut facts = vec![format!(

@@ -23,9 +23,9 @@ use super::finding::Finding;
 pub struct Check {
     /// The name in findings and on the command line.
     pub name: &'static str,
-    /// Which hosts it applies to.
+    /// The hosts that it applies to.
     pub needs: Needs,
-    /// Reads and judges.
+    /// Reads the value and judges it.
     pub look: fn(&Patient) -> Vec<Finding>,
 }
 
@@ -47,8 +47,8 @@ const fn live(name: &'static str, look: fn(&Patient) -> Vec<Finding>) -> Check {
 }
 
 /// All checks, the most important first: findings of one severity are printed in this order. First
-/// what ends a server or stops it from saving, then what stops its threads, then refused
-/// connections, then slowness.
+/// problems that end a server or stop it from saving, then those that stop its threads, then
+/// refused connections, then slowness.
 pub const TABLE: &[Check] = &[
     live("server-memory", server::memory_limit),
     live("server-swap", server::swap),
@@ -78,7 +78,7 @@ pub const TABLE: &[Check] = &[
     live("server-answers", server::answers),
 ];
 
-/// A variable of sysctl: its value, or the finding that it cannot be read.
+/// A variable of sysctl: its value, or a finding that it can't be read.
 fn sysctl(
     patient: &Patient,
     check: &'static str,

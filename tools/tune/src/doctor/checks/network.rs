@@ -3,7 +3,7 @@
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
 
-/// `tcp-backlog` of all three servers where it is not configured.
+/// `tcp-backlog` of all three servers by default.
 const BACKLOG: u64 = 511;
 
 /// `net.core.somaxconn`.

@@ -15,12 +15,12 @@ use crate::report::numbers::memory;
 const ROOM: f64 = 0.9;
 /// The `maxmemory` that the advice names, as a share of all memory.
 const ADVISED: f64 = 0.7;
-/// CPUs used by other processes from which they are worth knowing.
+/// CPUs used by other processes from which they are reported.
 const OTHERS: f64 = 0.2;
-/// The share of all CPUs used by other processes from which they spoil latency.
+/// The share of all CPUs used by other processes from which latency suffers.
 const MUCH: f64 = 0.25;
 
-/// CPUs that other processes use now; nothing if they were not measured.
+/// CPUs that other processes use now; no finding if they were not measured.
 pub fn others(patient: &Patient) -> Vec<Finding> {
     let Some(neighbours) = &patient.neighbours else { return Vec::new() };
     let cpus = patient.machine.online().len().max(1);

@@ -3,10 +3,10 @@
 use super::{Finding, Patient};
 use crate::doctor::finding::Severity;
 
-/// Permille of the time since boot from which steal is worth knowing.
+/// Permille of the time since boot from which steal is reported.
 const ADVICE: u64 = 10;
 
-/// Permille from which steal spoils latency.
+/// Permille from which latency suffers.
 const WARNING: u64 = 50;
 
 /// `steal` in `/proc/stat`, as a share of all time since boot.

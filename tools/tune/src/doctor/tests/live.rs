@@ -124,7 +124,7 @@ fn a_running_server_is_judged_by_its_own_limits() {
 }
 
 #[test]
-fn others_on_the_cpus_are_seen() {
+fn other_processes_on_the_cpus_are_found() {
     let machine = Machine::empty();
     machine.write("sys/devices/system/cpu/online", "0-3\n");
     let judged = |cpus: f64| {

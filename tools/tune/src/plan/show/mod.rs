@@ -7,7 +7,7 @@ use weft_base::machine::Machine;
 
 use super::model::{Plan, Scheme};
 
-/// Everything that there is to say about a plan.
+/// The whole text of a plan.
 pub fn text(machine: &Machine, plan: &Plan) -> String {
     let mut out = map::text(machine, plan);
     let scheme = match plan.scheme {

@@ -169,7 +169,7 @@ pub fn graph(sources: &Sources) -> Graph {
     let mut graph = Graph::new();
     for (module, text) in sources {
         let trees = uses(text);
-        // A re-export is a door and no import of its own: who uses it is followed through it.
+        // A re-export is not an import: its users are followed to the defining module.
         let own = trees.iter().filter(|(is_public, _)| !is_public);
         let of_uses = own.flat_map(|(_, tree)| leaves(tree));
         let paths = of_uses.chain(inline_paths(text));
