@@ -2,7 +2,7 @@
 //! server that speaks the protocol of Redis. By default it prints one table of all tests.
 //!
 //! ```text
-//! options ─► suite (what to send) ─┐
+//! options ─► suite (requests) ─────┐
 //!                                  ├─► plan ─► run: worker threads ─► outcome ─► result ─► report
 //! session (the server) ────────────┘           worker/, one epoll loop each
 //! ```

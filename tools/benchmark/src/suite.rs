@@ -154,7 +154,7 @@ impl<'a> Suite<'a> {
                 .parse()
                 .ok()
                 .filter(|weight| (1..=1_000_000).contains(weight))
-                .ok_or_else(|| format!("--mix: {weight:?} is no weight"))?;
+                .ok_or_else(|| format!("--mix: {weight:?} is not a weight"))?;
             let name = match name.to_ascii_lowercase() {
                 name if name == "ping" => "ping_mbulk".to_string(),
                 name => name,
@@ -323,7 +323,7 @@ impl<'a> Suite<'a> {
                 self.of_args("FUNCTION LOAD", Types::BULK, Check::Nothing, &args, false)
             }
             "fcall" => self.fcall(),
-            other => unreachable!("{other} is no test"),
+            other => unreachable!("{other} is not a test"),
         }
     }
 

@@ -3,10 +3,10 @@
 //! ```text
 //!            ┌──────────────────────────────────────────────┐
 //!            ▼                                              │
-//!  epoll ─► one read ─► skip replies, note latencies ─► all there?
+//!  epoll ─► one read ─► skip replies, note latencies ─► all read?
 //!                       (one reading of the clock)          │ yes
 //!                                                           ▼
-//!                  open loop: wait in line until a       patch digits, one write
+//!                  open loop: wait in a queue until a     patch digits, one write
 //!                  request is due, a timer wakes
 //! ```
 //!

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!                    λ N
-//! X(N) = ---------------------------      σ: contention, what is done one at a time
-//!        1 + σ (N - 1) + κ N (N - 1)      κ: coherency, what all must agree on
+//! X(N) = ---------------------------      σ: contention, the serialized work
+//!        1 + σ (N - 1) + κ N (N - 1)      κ: coherency, the cost of agreement
 //! ```
 //!
 //! (N. J. Gunther, "Guerrilla Capacity Planning", 2007.) Written as `N / X(N)` the law is linear in

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! {"version":1,"boot":"...","plan":{...},"processes":[...],"steps":[...]}
-//! {"begin":0}            step 0 is about to be done
+//! {"begin":0}            step 0 will be done next
 //! {"born":{...}}         one more step: a thread that started meanwhile
 //! {"begin":1}
 //! {"end":"applied"}
@@ -190,7 +190,7 @@ pub fn load(path: &Path) -> anyhow::Result<Option<Story>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
     };
-    read_story(&text).map(Some).with_context(|| format!("{} is no state file", path.display()))
+    read_story(&text).map(Some).with_context(|| format!("{} is not a state file", path.display()))
 }
 
 fn read_story(text: &str) -> anyhow::Result<Story> {

@@ -252,7 +252,10 @@ fn cut_state_file_holds_its_whole_lines() {
         assert_eq!(state.story().unwrap().begun, whole.begun[..lines]);
     }
     std::fs::write(state.path(), &text[..first - 1]).unwrap();
-    assert!(journal::load(&state.path()).is_err(), "the first line is whole or it is no state");
+    assert!(
+        journal::load(&state.path()).is_err(),
+        "the first line is complete or it is not a state"
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub fn find(host: &Host, port: u16) -> anyhow::Result<Running> {
 fn ask(running: &mut Running) -> anyhow::Result<()> {
     let mut client = Client::connect(running.port)?;
     let Reply::Text(info) = client.ask(&["INFO", "server"])? else {
-        anyhow::bail!("INFO is no text");
+        anyhow::bail!("INFO is not text");
     };
     let name = info.lines().find_map(|line| line.trim().strip_prefix("server_name:"));
     running.kind = Some(match name {

@@ -128,11 +128,11 @@ impl Plan {
         struct Form {
             version: u32,
         }
-        let form: Form = serde_json::from_str(text).context("this is no plan")?;
+        let form: Form = serde_json::from_str(text).context("this is not a plan")?;
         if form.version != VERSION {
             bail!("the plan has form {}, this program knows form {VERSION}", form.version);
         }
-        let plan: Plan = serde_json::from_str(text).context("this is no plan")?;
+        let plan: Plan = serde_json::from_str(text).context("this is not a plan")?;
         plan.check()?;
         Ok(plan)
     }
@@ -163,7 +163,7 @@ impl Plan {
         let names = self.interfaces.iter().map(|interface| &interface.name);
         for name in names.chain(queues.map(|queue| &queue.name)) {
             if name.is_empty() || name.contains('/') || name == ".." || name == "." {
-                bail!("{name:?} is no name of an interface or a queue");
+                bail!("{name:?} is not a name of an interface or a queue");
             }
         }
         for irq in self.interfaces.iter().flat_map(|interface| &interface.irqs) {

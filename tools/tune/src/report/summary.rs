@@ -337,7 +337,7 @@ impl Summary {
             label += &match (series.reads, program.and_then(|program| program.own_reads)) {
                 (Reads::Own, Some(own)) => format!(", reads {own} (its own choice)"),
                 (Reads::Own, None) => ", reads as it chooses".to_string(),
-                (set, Some(own)) if set == own => format!(", reads {set} (as by itself)"),
+                (set, Some(own)) if set == own => format!(", reads {set} (the default)"),
                 (set, _) => format!(", reads {set}"),
             };
             series.label = label;

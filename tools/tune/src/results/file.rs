@@ -98,7 +98,7 @@ pub fn parse(bytes: &[u8]) -> Result<Contents> {
         whole += if parsed.is_some() { line.len() as u64 } else { 0 };
         match parsed {
             Some(Ok(Line::Header(first))) if i == 0 => header = Some(checked(*first)?),
-            _ if i == 0 => bail!("is no results file: it does not begin with a header"),
+            _ if i == 0 => bail!("is not a results file: it does not begin with a header"),
             Some(Ok(Line::Cell(cell))) => match places.get(&cell.key) {
                 Some(&at) => cells[at] = *cell,
                 None => {
@@ -110,7 +110,7 @@ pub fn parse(bytes: &[u8]) -> Result<Contents> {
             None => damage.push(Damage { line: i + 1, cut: true }),
         }
     }
-    let header = header.context("is no results file: it does not begin with a header")?;
+    let header = header.context("is not a results file: it does not begin with a header")?;
     Ok(Contents { header, cells, whole, damage })
 }
 

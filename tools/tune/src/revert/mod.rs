@@ -68,7 +68,7 @@ fn report(outcome: Outcome, state: &Path) -> anyhow::Result<()> {
             return Ok(());
         }
         Outcome::StartedAnew => {
-            println!("The machine was started anew since; nothing of the plan is left.");
+            println!("The machine has restarted since; nothing of the plan is left.");
             return Ok(());
         }
         Outcome::Undone(undone) => undone,

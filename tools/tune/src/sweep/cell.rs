@@ -249,7 +249,7 @@ fn cpus_of(placement: &Placement) -> Result<(String, String)> {
 fn resolve(list: &str, root: &Path) -> Result<String> {
     let text = match list.strip_prefix("node") {
         Some(node) => {
-            let node: u32 = node.parse().with_context(|| format!("'{list}' is no node"))?;
+            let node: u32 = node.parse().with_context(|| format!("'{list}' is not a node"))?;
             let file = root.join(format!("sys/devices/system/node/node{node}/cpulist"));
             fs::read_to_string(file).with_context(|| format!("there is no {list}"))?
         }

@@ -87,7 +87,7 @@ fn reply(reader: &mut impl BufRead, depth: usize) -> Result<Reply> {
                 Reply::List((0..length).map(|_| reply(reader, depth + 1)).collect::<Result<_>>()?)
             }
         },
-        _ => bail!("'{line}' is no reply"),
+        _ => bail!("'{line}' is not a reply"),
     })
 }
 

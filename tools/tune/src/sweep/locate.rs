@@ -19,7 +19,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         let path = std::path::absolute(name)?;
         if !is_program(&path) {
-            bail!("{name} is no program");
+            bail!("{name} is not a program");
         }
         return Ok(path);
     }

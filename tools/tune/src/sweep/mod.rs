@@ -276,7 +276,7 @@ fn grid_of(args: &Args) -> Result<Grid> {
         Some(file) => {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
-            toml::from_str(&text).with_context(|| format!("{} is no grid", file.display()))?
+            toml::from_str(&text).with_context(|| format!("{} is not a grid", file.display()))?
         }
         None => Grid::default(),
     };

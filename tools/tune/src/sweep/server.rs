@@ -137,9 +137,9 @@ impl Server {
     /// The settings that it reports with its own defaults.
     fn ask_own(&self, port: Option<u16>, stop: &Stop) -> Result<Own> {
         let wanted = Wanted { io_threads: None, reads: Reads::Own, cpus: "", port };
-        let running = self
-            .start(&wanted, stop)
-            .map_err(|e| anyhow!("server {} does not start by itself: {e}", self.spec.name))?;
+        let running = self.start(&wanted, stop).map_err(|e| {
+            anyhow!("server {} does not start with its defaults: {e}", self.spec.name)
+        })?;
         let mut client = Client::connect(running.port)?;
         Ok(Own { io_threads: setting(&mut client, IO_THREADS), reads: setting(&mut client, READS) })
     }

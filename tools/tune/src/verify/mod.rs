@@ -90,7 +90,7 @@ pub fn compare(
 pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Deviations> {
     let before = &story.before;
     if apply::boot(system)? != before.boot {
-        bail!("the machine was started anew since the plan was applied; nothing of it is left");
+        bail!("the machine has restarted since the plan was applied; nothing of it is left");
     }
     if story.end == Some(End::Reverted) {
         bail!("the plan was reverted, or its apply failed and was undone");

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!  script.rs   requests, pipelines, replies skipped          (one write, all replies, next write)
-//!  server.rs   the server under callgrind; counts between two moments
-//!  table.rs    benches/instructions.tsv: what was measured before, and how far off is too far
+//!  server.rs   the server under callgrind; counts between two points
+//!  table.rs    benches/instructions.tsv: earlier counts, and the tolerance
 //! ```
 //!
 //! A count is made for two lengths, and the difference is divided by the difference of lengths. So

@@ -226,7 +226,7 @@ fn check_manifest(root: &Path, file: &Path, problems: &mut Vec<Problem>) -> io::
 fn check_text(text: &str) -> Vec<(usize, String)> {
     let manifest: toml::Table = match text.parse() {
         Ok(manifest) => manifest,
-        Err(e) => return vec![(1, format!("is no manifest: {e}"))],
+        Err(e) => return vec![(1, format!("is not a manifest: {e}"))],
     };
     let name = manifest
         .get("package")

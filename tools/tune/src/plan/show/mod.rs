@@ -13,7 +13,7 @@ pub fn text(machine: &Machine, plan: &Plan) -> String {
     let scheme = match plan.scheme {
         Scheme::Dedicated => "Interrupts on CPUs of their own: ",
         Scheme::Spread => "Interrupts over the CPUs of the servers: ",
-        Scheme::None => "Interrupts stay as they are: ",
+        Scheme::None => "Interrupts are unchanged: ",
     };
     out.push_str(&format!("\n{scheme}{}.\n", plan.reason));
     for note in &plan.notes {

@@ -87,7 +87,7 @@ pub fn runs(series: &[&Series], commands: &[&str]) -> Markup {
         (small_multiples(commands, |command| Chart {
             title: command.to_string(),
             y_name: "Requests per second".into(),
-            x_name: "io-threads, each series in a lane of its own".into(),
+            x_name: "io-threads, with a column for each series".into(),
             ..by_threads(&threads, lines(command))
         }))
     }

@@ -206,7 +206,7 @@ mod tests {
             ("c::d", "use std::io;\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}"),
         ]);
         let graph = graph(&all);
-        assert_eq!(imports(&graph, "a"), ["c", "c::d"], "a re-export is no import");
+        assert_eq!(imports(&graph, "a"), ["c", "c::d"], "a re-export is not an import");
         assert_eq!(imports(&graph, "a::b"), ["c"]);
         assert_eq!(imports(&graph, "c"), ["a::b"], "the re-export is followed");
         assert!(imports(&graph, "c::d").is_empty());
