@@ -39,8 +39,8 @@ pub struct Life<'a> {
 }
 
 /// The next step of a connection.
-enum Then {
-    GoOn,
+enum Next {
+    Continue,
     Leave,
     /// Its requests must be answered by the end of the run.
     Keep(Pending),
@@ -71,43 +71,47 @@ impl Life<'_> {
             let batch = self.source.batch(&mut self.rng);
             Tally::count(&self.tally.requests, batch.answered as u64);
             client = match self.rng.below(21) {
-                0..=11 => match self.polite(client, batch)? {
-                    (client, Then::GoOn) => client.expect("an open connection"),
-                    (_, Then::Leave) => return Ok(()),
-                    (_, Then::Keep(pending)) => {
+                0..=11 => match self.send_and_read_all(client, batch)? {
+                    (client, Next::Continue) => client.expect("an open connection"),
+                    (_, Next::Leave) => return Ok(()),
+                    (_, Next::Keep(pending)) => {
                         self.pending = Some(pending);
                         return Ok(());
                     }
                 },
-                12 | 13 => return self.cut(client, &batch),
+                12 | 13 => return self.leave_in_mid_request(client, &batch),
                 14 | 15 => return self.half_close(client, &batch),
-                16 => return self.deaf(client),
-                17 => self.in_pieces(client, &batch)?,
-                18 => return self.nonsense(client),
-                19 => return self.keeper(client),
-                _ => return self.watcher(client),
+                16 => return self.request_without_reading(client),
+                17 => self.send_in_pieces(client, &batch)?,
+                18 => return self.send_garbage(client),
+                19 => return self.track_keys(client),
+                _ => return self.monitor(client),
             };
         }
         Ok(())
     }
 
     /// Sends whole requests and reads all replies.
-    fn polite(&mut self, mut client: Client, batch: Batch) -> io::Result<(Option<Client>, Then)> {
+    fn send_and_read_all(
+        &mut self,
+        mut client: Client,
+        batch: Batch,
+    ) -> io::Result<(Option<Client>, Next)> {
         client.send_raw(&batch.bytes)?;
         for read in 0..batch.answered {
             match client.read_reply() {
                 Ok(reply) => self.note(&reply.value),
                 Err(e) if is_silence(&e) => {
                     let left = batch.answered - read;
-                    return Ok((None, Then::Keep(Pending { client, left, sent: batch.bytes })));
+                    return Ok((None, Next::Keep(Pending { client, left, sent: batch.bytes })));
                 }
                 Err(e) => {
                     refuse_nonsense(&e);
-                    return Ok((None, Then::Leave));
+                    return Ok((None, Next::Leave));
                 }
             }
         }
-        Ok((Some(client), Then::GoOn))
+        Ok((Some(client), Next::Continue))
     }
 
     fn note(&self, value: &Value) {
@@ -116,7 +120,7 @@ impl Life<'_> {
     }
 
     /// Leaves in the middle of a request, by a close or a reset.
-    fn cut(&mut self, mut client: Client, batch: &Batch) -> io::Result<()> {
+    fn leave_in_mid_request(&mut self, mut client: Client, batch: &Batch) -> io::Result<()> {
         let end = self.rng.below(batch.bytes.len() + 1);
         client.send_raw(&batch.bytes[..end])?;
         if self.rng.percent(50) {
@@ -148,7 +152,7 @@ impl Life<'_> {
     }
 
     /// Requests large replies and reads nothing for a while, or never.
-    fn deaf(&mut self, mut client: Client) -> io::Result<()> {
+    fn request_without_reading(&mut self, mut client: Client) -> io::Result<()> {
         let batch = self.source.with_large_replies(&mut self.rng);
         client.send_raw(&batch.bytes)?;
         std::thread::sleep(Duration::from_millis(self.rng.below(150) as u64));
@@ -167,7 +171,7 @@ impl Life<'_> {
     }
 
     /// Sends a request in many small pieces.
-    fn in_pieces(&mut self, mut client: Client, batch: &Batch) -> io::Result<Client> {
+    fn send_in_pieces(&mut self, mut client: Client, batch: &Batch) -> io::Result<Client> {
         let bytes = &batch.bytes[..batch.bytes.len().min(2000)];
         for piece in bytes.chunks(1 + self.rng.below(60)) {
             client.send_raw(piece)?;
@@ -189,7 +193,7 @@ impl Life<'_> {
         Ok(client)
     }
 
-    fn nonsense(&mut self, mut client: Client) -> io::Result<()> {
+    fn send_garbage(&mut self, mut client: Client) -> io::Result<()> {
         client.send_raw(&requests::garbage(&mut self.rng))?;
         // an error and a close, or silence
         while let Ok(reply) = client.read_reply() {
@@ -199,7 +203,7 @@ impl Life<'_> {
     }
 
     /// Caches the values that it reads, and gets invalidations until it leaves.
-    fn keeper(&mut self, mut client: Client) -> io::Result<()> {
+    fn track_keys(&mut self, mut client: Client) -> io::Result<()> {
         const HOW: &[&str] = &["", "", " NOLOOP", " OPTOUT", " BCAST", " BCAST PREFIX k PREFIX s"];
         let how = *self.rng.pick(HOW);
         client.send_raw(format!("HELLO 3\r\nCLIENT TRACKING ON{how}\r\n").as_bytes())?;
@@ -208,10 +212,10 @@ impl Life<'_> {
         for _ in 0..1 + self.rng.below(USES) {
             let batch = self.source.batch(&mut self.rng);
             Tally::count(&self.tally.requests, batch.answered as u64);
-            client = match self.polite(client, batch)? {
-                (client, Then::GoOn) => client.expect("an open connection"),
-                (_, Then::Leave) => return Ok(()),
-                (_, Then::Keep(pending)) => {
+            client = match self.send_and_read_all(client, batch)? {
+                (client, Next::Continue) => client.expect("an open connection"),
+                (_, Next::Leave) => return Ok(()),
+                (_, Next::Keep(pending)) => {
                     self.pending = Some(pending);
                     return Ok(());
                 }
@@ -222,7 +226,7 @@ impl Life<'_> {
     }
 
     /// Runs MONITOR, and reads for a while or not at all.
-    fn watcher(&mut self, mut client: Client) -> io::Result<()> {
+    fn monitor(&mut self, mut client: Client) -> io::Result<()> {
         client.send_raw(b"MONITOR\r\n")?;
         let reads = self.rng.below(200);
         for _ in 0..reads {

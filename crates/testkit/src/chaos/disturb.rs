@@ -114,8 +114,8 @@ pub fn disturb(
         let done = client.and_then(|mut client| {
             client.set_timeout(Duration::from_secs(2));
             match rng.below(12) {
-                0 => roles::change(server, other, &mut rng)?,
-                1 => roles::pretend(server, other, &mut rng)?,
+                0 => roles::change_role(server, other, &mut rng)?,
+                1 => roles::pretend_replica(server, other, &mut rng)?,
                 _ => act(descriptors, &mut client, &mut rng)?,
             }
             Ok(client)
@@ -129,52 +129,52 @@ pub fn disturb(
 
 fn act(descriptors: Descriptors, client: &mut Client, rng: &mut Rng) -> io::Result<()> {
     match rng.below(35) {
-        0..=5 => with_somebody(client, rng, |id| format!("CLIENT KILL ID {id}")),
+        0..=5 => send_with_client_id(client, rng, |id| format!("CLIENT KILL ID {id}")),
         6..=9 => {
             let how = *rng.pick(&["TIMEOUT", "ERROR"]);
-            with_somebody(client, rng, |id| format!("CLIENT UNBLOCK {id} {how}"))
+            send_with_client_id(client, rng, |id| format!("CLIENT UNBLOCK {id} {how}"))
         }
         10 | 11 => {
             let mode = rng.pick(&["WRITE", "ALL"]);
-            say(client, &format!("CLIENT PAUSE {} {mode}", 1 + rng.below(40)))
+            send(client, &format!("CLIENT PAUSE {} {mode}", 1 + rng.below(40)))
         }
-        12 => say(client, "CLIENT UNPAUSE"),
-        13 if rng.percent(10) => say(client, "CLIENT KILL TYPE normal SKIPME yes"),
+        12 => send(client, "CLIENT UNPAUSE"),
+        13 if rng.percent(10) => send(client, "CLIENT KILL TYPE normal SKIPME yes"),
         13..=18 => {
             let (name, values) = rng.pick(DIRECTIVES);
             client.try_cmd(&["CONFIG", "SET", name, *rng.pick(values)]).map(drop)
         }
-        19..=23 => say(client, "DEBUG MOVE-CLIENTS"),
-        24 => say_one(client, rng, &["FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB"]),
-        25 => say(client, &format!("SWAPDB {} {}", rng.below(3), rng.below(3))),
-        26 => say_one(client, rng, &["DEBUG DIGEST", "MEMORY PURGE", "CONFIG RESETSTAT"]),
-        27 => say_one(client, rng, &["INFO everything", "CLIENT LIST", "MEMORY STATS"]),
-        28 => say(client, "CONFIG SET maxmemory 0"),
+        19..=23 => send(client, "DEBUG MOVE-CLIENTS"),
+        24 => send_one_of(client, rng, &["FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB"]),
+        25 => send(client, &format!("SWAPDB {} {}", rng.below(3), rng.below(3))),
+        26 => send_one_of(client, rng, &["DEBUG DIGEST", "MEMORY PURGE", "CONFIG RESETSTAT"]),
+        27 => send_one_of(client, rng, &["INFO everything", "CLIENT LIST", "MEMORY STATS"]),
+        28 => send(client, "CONFIG SET maxmemory 0"),
         29 => {
-            say(client, &format!("CONFIG SET maxclients {FEW_CLIENTS}"))?;
+            send(client, &format!("CONFIG SET maxclients {FEW_CLIENTS}"))?;
             std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
-            say(client, "CONFIG SET maxclients 10000")
+            send(client, "CONFIG SET maxclients 10000")
         }
-        30..=33 => say_one(client, rng, FILES),
+        30..=33 => send_one_of(client, rng, FILES),
         _ => {
-            descriptors.take_away();
+            descriptors.lower();
             std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
-            descriptors.give_back();
+            descriptors.restore();
             Ok(())
         }
     }
 }
 
-fn say(client: &mut Client, words: &str) -> io::Result<()> {
+fn send(client: &mut Client, words: &str) -> io::Result<()> {
     client.try_cmd(&words.split(' ').collect::<Vec<_>>()).map(drop)
 }
 
-fn say_one(client: &mut Client, rng: &mut Rng, choice: &[&str]) -> io::Result<()> {
-    say(client, choice[rng.below(choice.len())])
+fn send_one_of(client: &mut Client, rng: &mut Rng, choice: &[&str]) -> io::Result<()> {
+    send(client, choice[rng.below(choice.len())])
 }
 
 /// Sends a command that names one of the clients.
-fn with_somebody(
+fn send_with_client_id(
     client: &mut Client,
     rng: &mut Rng,
     words: impl Fn(&str) -> String,
@@ -189,7 +189,7 @@ fn with_somebody(
     if ids.is_empty() {
         return Ok(());
     }
-    say(client, &words(ids[rng.below(ids.len())]))
+    send(client, &words(ids[rng.below(ids.len())]))
 }
 
 /// The ids in a reply of CLIENT LIST.
@@ -226,12 +226,12 @@ impl Descriptors {
     }
 
     /// Sets the limit below the number of clients.
-    pub fn take_away(self) {
+    pub fn lower(self) {
         self.set(FEW_DESCRIPTORS);
     }
 
     /// Restores the limit of the start.
-    pub fn give_back(self) {
+    pub fn restore(self) {
         self.set(self.most);
     }
 }

@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::{Client, Server};
 
 /// Commands for the server under test; `OTHER` is the port of the other server.
-const HERE: &[&str] = &[
+const FOR_SERVER: &[&str] = &[
     "REPLICAOF 127.0.0.1 OTHER",
     "REPLICAOF 127.0.0.1 OTHER",
     "REPLICAOF 127.0.0.1 1",
@@ -25,10 +25,10 @@ const HERE: &[&str] = &[
 ];
 
 /// Commands that undo those, sent soon afterwards: a replica refuses most of the clients' commands.
-const BACK: &[&str] = &["FAILOVER ABORT", "REPLICAOF NO ONE", "CONFIG SET min-replicas-to-write 0"];
+const UNDO: &[&str] = &["FAILOVER ABORT", "REPLICAOF NO ONE", "CONFIG SET min-replicas-to-write 0"];
 
 /// Commands for the other server; `SERVER` is the port of the one under test.
-const THERE: &[&str] = &[
+const FOR_OTHER: &[&str] = &[
     "REPLICAOF 127.0.0.1 SERVER",
     "REPLICAOF 127.0.0.1 SERVER",
     "REPLICAOF 127.0.0.1 SERVER",
@@ -44,7 +44,7 @@ const THERE: &[&str] = &[
 ];
 
 /// Lines of a connection that is, or is about to be, a replica's.
-const SAID: &[&str] = &[
+const REPLICA_LINES: &[&str] = &[
     "REPLCONF listening-port 7",
     "REPLCONF listening-port OTHER",
     "REPLCONF capa eof capa psync2",
@@ -76,15 +76,16 @@ const SAID: &[&str] = &[
 ];
 
 /// Changes roles and links.
-pub(super) fn change(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
-    let here = rng.percent(40);
-    let (target, words) = if here { (server, *rng.pick(HERE)) } else { (other, *rng.pick(THERE)) };
+pub(super) fn change_role(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
+    let for_server = rng.percent(40);
+    let (target, words) =
+        if for_server { (server, *rng.pick(FOR_SERVER)) } else { (other, *rng.pick(FOR_OTHER)) };
     let mut client = Client::try_tcp(target.port())?;
     client.set_timeout(Duration::from_secs(2));
     client.try_cmd(&filled(words, server, other))?;
-    if here {
+    if for_server {
         std::thread::sleep(Duration::from_millis(rng.below(60) as u64));
-        for words in BACK {
+        for words in UNDO {
             client.try_cmd(&filled(words, server, other))?;
         }
     }
@@ -101,11 +102,11 @@ fn filled(words: &str, server: &Server, other: &Server) -> Vec<String> {
 }
 
 /// A connection that sends any lines of a replica in any order, reads some of the replies, and leaves.
-pub(super) fn pretend(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
+pub(super) fn pretend_replica(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port()))?;
     socket.set_read_timeout(Some(Duration::from_millis(1 + rng.below(40) as u64)))?;
     for _ in 0..1 + rng.below(8) {
-        let words = *rng.pick(SAID);
+        let words = *rng.pick(REPLICA_LINES);
         socket.write_all(&encode(&filled(words, server, other)))?;
         if rng.percent(50) {
             // The bytes are a reply, a full sync or a stream.

@@ -53,7 +53,7 @@ impl Ear {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             };
             match &words[..] {
-                [_, _, channel, message] if is_of_time(&channel.text(), &message.text()) => {}
+                [_, _, channel, message] if is_expiry(&channel.text(), &message.text()) => {}
                 [_, _, channel, message] => heard.push(format!("{channel} {message}")),
                 _ => return Ok(heard),
             }
@@ -62,13 +62,13 @@ impl Ear {
 }
 
 /// Whether a message says that a key has expired.
-fn is_of_time(channel: &str, message: &str) -> bool {
+fn is_expiry(channel: &str, message: &str) -> bool {
     let by_key = channel.starts_with("__keyspace@") && message == "expired";
     by_key || channel.starts_with("__keyevent@") && channel.ends_with("__:expired")
 }
 
 /// The command, unless it would enable active expiry.
-pub fn without_search(command: &Command) -> Command {
+pub fn without_active_expiry(command: &Command) -> Command {
     let mut command = command.clone();
     if let [name, word, on] = &mut command.args[..]
         && name.eq_ignore_ascii_case(b"debug")
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn expired_keys_are_not_compared() {
-        assert!(is_of_time("__keyspace@0__:k", "expired"));
-        assert!(is_of_time("__keyevent@12__:expired", "k"));
-        assert!(!is_of_time("__keyspace@0__:k", "hexpired"));
-        assert!(!is_of_time("__keyevent@0__:set", "expired"));
-        assert!(!is_of_time("__keyspace@0__:expired", "set"));
+        assert!(is_expiry("__keyspace@0__:k", "expired"));
+        assert!(is_expiry("__keyevent@12__:expired", "k"));
+        assert!(!is_expiry("__keyspace@0__:k", "hexpired"));
+        assert!(!is_expiry("__keyevent@0__:set", "expired"));
+        assert!(!is_expiry("__keyspace@0__:expired", "set"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub fn value(rng: &mut Rng) -> Vec<u8> {
         runs(rng, &mut bytes);
     }
     if rng.percent(25) {
-        spoil(rng, &mut bytes);
+        corrupt(rng, &mut bytes);
     }
     bytes
 }
@@ -68,7 +68,7 @@ fn zeros_of(rng: &mut Rng, bytes: &mut Vec<u8>, len: usize) {
 }
 
 /// Makes it invalid, in a place that commands check at once or later.
-fn spoil(rng: &mut Rng, bytes: &mut Vec<u8>) {
+fn corrupt(rng: &mut Rng, bytes: &mut Vec<u8>) {
     let len = bytes.len();
     match rng.below(8) {
         0 => bytes.truncate(rng.below(17)),

@@ -32,7 +32,7 @@ pub fn payload(rng: &mut Rng, now: i64) -> Vec<u8> {
 }
 
 /// A payload with the right checksum and a corrupted value.
-pub fn spoilt(rng: &mut Rng, now: i64) -> Vec<u8> {
+pub fn corrupted(rng: &mut Rng, now: i64) -> Vec<u8> {
     let mut bytes = loop {
         let bytes = value(rng, now);
         if !matches!(bytes[0], 3 | 5 | 12 | 17 | 22) {
@@ -465,7 +465,7 @@ mod tests {
         });
         assert!(whole.count() > 950);
         for _ in 0..1000 {
-            assert!(spoilt(&mut rng, 1_700_000_000).len() > 64);
+            assert!(corrupted(&mut rng, 1_700_000_000).len() > 64);
         }
     }
 }

@@ -103,7 +103,7 @@ pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outc
         arena.listens = true;
     }
     let mut deck = Deck::new(&options.groups);
-    arena.remove_what_is_lacking(&mut deck)?;
+    arena.remove_unavailable_rules(&mut deck)?;
     let mut seen = BTreeSet::new();
     if let Some(what) = arena.baseline_differences()? {
         arena.outcome.differences.push(Difference { seed: options.seed, what, steps: Vec::new() });
@@ -135,7 +135,7 @@ impl Arena {
     }
 
     /// Removes the optional rules whose commands one of the servers lacks.
-    fn remove_what_is_lacking(&mut self, deck: &mut Deck) -> io::Result<()> {
+    fn remove_unavailable_rules(&mut self, deck: &mut Deck) -> io::Result<()> {
         deck.keep_optional(&command_list(&mut self.ours)?);
         deck.keep_optional(&command_list(&mut self.theirs)?);
         Ok(())
@@ -212,7 +212,7 @@ impl Arena {
             for action in actions {
                 match action {
                     Action::Send(command) if self.listens => {
-                        batch.push(at, &ear::without_search(command));
+                        batch.push(at, &ear::without_active_expiry(command));
                         continue;
                     }
                     Action::Send(command) => {

@@ -526,7 +526,7 @@ impl Kind {
             Kind::IdEnd => streams::end(rng),
             Kind::DumpKey => format!("d{}", rng.below(5)).into_bytes(),
             Kind::Payload => payloads::payload(rng, context.now),
-            Kind::BadPayload => payloads::spoilt(rng, context.now),
+            Kind::BadPayload => payloads::corrupted(rng, context.now),
             Kind::Idleness => match rng.below(8) {
                 0 => rng.pick(&BAD_INTS).as_bytes().to_vec(),
                 1 => number(*rng.pick(&[255, 256, 1 << 24, i64::MAX])),

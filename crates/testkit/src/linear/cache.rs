@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 /// The changes of which a client is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Tracked {
     /// Of keys that it has read.
     Reads,
     /// Of all keys.
@@ -33,69 +33,69 @@ enum Told {
 /// The cached values of one connection.
 #[derive(Debug)]
 pub struct Cache {
-    told: Told,
+    tracked: Tracked,
     /// First letters of the keys that may expire. They are not cached, since a key expires before the
     /// server notifies its readers.
     mortal: &'static str,
-    kept: HashMap<Vec<String>, Answer>,
+    replies: HashMap<Vec<String>, Answer>,
 }
 
 impl Cache {
     /// The cache of client `number`, which may have none. `expiry`: some commands set a lifetime.
     pub fn of_client(number: usize, expiry: bool) -> Option<Cache> {
-        let told = match number % 4 {
-            0 => Told::Reads,
-            1 => Told::All,
-            2 => Told::Others,
+        let tracked = match number % 4 {
+            0 => Tracked::Reads,
+            1 => Tracked::All,
+            2 => Tracked::Others,
             _ => return None,
         };
-        Some(Cache { told, mortal: if expiry { "xel" } else { "" }, kept: HashMap::new() })
+        Some(Cache { tracked, mortal: if expiry { "xel" } else { "" }, replies: HashMap::new() })
     }
 
     /// Enables tracking on a new connection.
-    pub fn begin(&mut self, client: &mut Client) {
-        self.kept.clear();
+    pub fn enable_tracking(&mut self, client: &mut Client) {
+        self.replies.clear();
         client.hello(3);
         let mut args = vec!["CLIENT", "TRACKING", "ON"];
-        match self.told {
-            Told::Reads => {}
-            Told::All => args.push("BCAST"),
-            Told::Others => args.push("NOLOOP"),
+        match self.tracked {
+            Tracked::Reads => {}
+            Tracked::All => args.push("BCAST"),
+            Tracked::Others => args.push("NOLOOP"),
         }
         client.ok(&args);
     }
 
     /// The cached reply of a command.
     pub fn get(&self, args: &[String]) -> Option<Answer> {
-        self.kept.get(args).cloned()
+        self.replies.get(args).cloned()
     }
 
     /// The client is about to execute this command itself, and may not be notified of its own
     /// change.
-    pub fn will_do(&mut self, args: &[String]) {
+    pub fn invalidate_own_changes(&mut self, args: &[String]) {
         if !is_read(args) {
-            self.kept.retain(|read, _| keys(read).iter().all(|key| !args.contains(key)));
+            self.replies.retain(|read, _| keys(read).iter().all(|key| !args.contains(key)));
         }
     }
 
     /// Caches the reply of a command.
-    pub fn keep(&mut self, args: &[String], answer: &Answer) {
-        let keeps = |key: &String| !key.starts_with(|letter| self.mortal.contains(letter));
+    pub fn insert(&mut self, args: &[String], answer: &Answer) {
+        let may_cache = |key: &String| !key.starts_with(|letter| self.mortal.contains(letter));
         let keys = keys(args);
-        if !keys.is_empty() && keys.iter().all(keeps) && !matches!(answer, Answer::Error(_)) {
-            self.kept.insert(args.to_vec(), answer.clone());
+        if !keys.is_empty() && keys.iter().all(may_cache) && !matches!(answer, Answer::Error(_)) {
+            self.replies.insert(args.to_vec(), answer.clone());
         }
     }
 
     /// Drops the cached values that these invalidations name.
-    pub fn heed(&mut self, pushes: &[Value]) {
+    pub fn apply_invalidations(&mut self, pushes: &[Value]) {
         for push in pushes {
             match push.items() {
                 [word, Value::Array(gone)] if word.text() == "invalidate" => {
                     let gone: Vec<String> = gone.iter().map(Value::text).collect();
-                    self.kept.retain(|read, _| keys(read).iter().all(|key| !gone.contains(key)));
+                    self.replies.retain(|read, _| keys(read).iter().all(|key| !gone.contains(key)));
                 }
-                [word, _] if word.text() == "invalidate" => self.kept.clear(),
+                [word, _] if word.text() == "invalidate" => self.replies.clear(),
                 _ => panic!("pushed: {push}"),
             }
         }
@@ -130,18 +130,21 @@ mod tests {
     fn values_are_cached_until_an_invalidation() {
         let mut cache = Cache::of_client(0, true).expect("it has one");
         for line in ["GET s1", "MGET s1 s2", "GET s3", "GET x1", "LRANGE l1 0 -1", "PTTL s1"] {
-            cache.keep(&words(line), &Answer::Nil);
+            cache.insert(&words(line), &Answer::Nil);
         }
         let is_kept = |cache: &Cache, line: &str| cache.get(&words(line)).is_some();
         assert!(!is_kept(&cache, "GET x1") && !is_kept(&cache, "PTTL s1"), "they may expire");
         assert!(!is_kept(&cache, "LRANGE l1 0 -1"));
-        cache.heed(&[invalidate(&["s1", "s9"])]);
+        cache.apply_invalidations(&[invalidate(&["s1", "s9"])]);
         assert!(!is_kept(&cache, "GET s1") && !is_kept(&cache, "MGET s1 s2"));
         assert!(is_kept(&cache, "GET s3"));
-        cache.will_do(&words("RENAME s4 s3"));
+        cache.invalidate_own_changes(&words("RENAME s4 s3"));
         assert!(!is_kept(&cache, "GET s3"));
-        cache.keep(&words("GET s2"), &Answer::Nil);
-        cache.heed(&[Value::Push(vec![Value::Bulk(b"invalidate".to_vec()), Value::Null])]);
+        cache.insert(&words("GET s2"), &Answer::Nil);
+        cache.apply_invalidations(&[Value::Push(vec![
+            Value::Bulk(b"invalidate".to_vec()),
+            Value::Null,
+        ])]);
         assert!(!is_kept(&cache, "GET s2"));
     }
 }

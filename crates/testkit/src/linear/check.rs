@@ -86,8 +86,8 @@ fn check_part(history: &History) -> Verdict {
                     // executed, since it was queued after a wait.
                     states.reverse();
                 }
-                let may_move = (event.answer.is_some() && tells_all(&event.op)
-                    || is_look(&event.op))
+                let may_move = (event.answer.is_some() && determines_change(&event.op)
+                    || is_read_only(&event.op))
                     && !hints.unblocked.contains(&(client, step.place[client] as usize));
                 if may_move && states.iter().any(|state| state.is_as(&step.state)) {
                     // An operation that only reads can be executed now: in any valid order it can
@@ -131,7 +131,7 @@ impl Step {
         let latest = pending().map(|(_, event)| event.ret).min().unwrap_or(0);
         let mut next: Vec<(u64, usize)> = pending()
             .filter(|(_, event)| event.call <= latest)
-            .map(|(c, event)| (likely(event), c))
+            .map(|(c, event)| (probable_time(event), c))
             .collect();
         // Usually the operation that returned first was executed first.
         next.sort_unstable_by(|a, b| b.cmp(a));
@@ -247,7 +247,7 @@ const USUAL: u64 = 300_000;
 
 /// The probable time of execution. For an operation without a reply it is some time before its
 /// client noticed that.
-fn likely(event: &Event) -> u64 {
+fn probable_time(event: &Event) -> u64 {
     let waits = matches!(&event.op, Op::Command(args) if timeout_ms(args).is_some());
     match &event.answer {
         None if !event.half_closed && !waits => event.ret.min(event.call + USUAL),
@@ -256,7 +256,7 @@ fn likely(event: &Event) -> u64 {
 }
 
 /// Whether an operation only reads, whatever its result is.
-fn is_look(op: &Op) -> bool {
+fn is_read_only(op: &Op) -> bool {
     match op {
         Op::Command(args) => is_read(args),
         Op::Watch(_) | Op::Exec(_) | Op::Kill { .. } | Op::Unblock { .. } => false,
@@ -267,7 +267,7 @@ fn is_look(op: &Op) -> bool {
 /// Whether the reply determines the change: if the operation changes nothing here, it changes
 /// nothing in any state with the same reply. FLUSHALL, for example, has the same reply for an empty
 /// database.
-fn tells_all(op: &Op) -> bool {
+fn determines_change(op: &Op) -> bool {
     let tells = |words: &Vec<String>| match words[0].as_str() {
         "SET" | "MSET" | "RENAME" | "COPY" | "LMOVE" | "BLMOVE" | "ZADD" | "HSET" | "PEXPIRE"
         | "PEXPIREAT" | "HPEXPIRE" | "XCLAIM" | "SUNIONSTORE" | "FLUSHALL" | "FILL" | "SWAPDB" => {

@@ -403,7 +403,7 @@ impl Context<'_> {
             life != Life::Lives || self.db.has_mortal_fields(key)
         };
         let most = self.db.len() + self.db.filler;
-        let most_counted = most + self.db.ghosts();
+        let most_counted = most + self.db.expired_keys();
         let least = most - self.db.names().filter(may_be_gone).count();
         match self.answer {
             None => Some(Answer::Nil),

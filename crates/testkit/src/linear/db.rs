@@ -50,10 +50,10 @@ pub struct Db {
     keys: Arc<BTreeMap<Arc<str>, Entry>>,
     /// Expired keys that the server may not have removed: they may be counted until they are
     /// created anew. The flag marks hashes, which may also be listed.
-    ghosts: BTreeMap<Arc<str>, bool>,
+    expired_keys: BTreeMap<Arc<str>, bool>,
     /// Hashes with an expired field that the server may not have removed. Without other fields they
     /// still exist for commands that count or list keys.
-    faded: BTreeSet<Arc<str>>,
+    hashes_with_expired_fields: BTreeSet<Arc<str>>,
     /// Keys that no operation reads; they make the keyspace large.
     pub filler: usize,
     /// The digests of all entries, xored.
@@ -78,25 +78,30 @@ pub enum Mortal {
 impl Db {
     /// The digest of this database.
     pub fn digest(&self) -> u128 {
-        let ghosts = if self.ghosts.is_empty() { 0 } else { digest(&self.ghosts) };
-        let faded = if self.faded.is_empty() { 0 } else { digest(&self.faded).rotate_left(2) };
-        self.digest ^ ghosts ^ faded ^ (self.filler as u128)
+        let expired_keys =
+            if self.expired_keys.is_empty() { 0 } else { digest(&self.expired_keys) };
+        let hashes_with_expired_fields = if self.hashes_with_expired_fields.is_empty() {
+            0
+        } else {
+            digest(&self.hashes_with_expired_fields).rotate_left(2)
+        };
+        self.digest ^ expired_keys ^ hashes_with_expired_fields ^ (self.filler as u128)
     }
 
     /// The number of expired keys that may be counted.
-    pub fn ghosts(&self) -> usize {
-        self.ghosts.len()
+    pub fn expired_keys(&self) -> usize {
+        self.expired_keys.len()
     }
 
     /// Whether `key` may be listed although all of its fields have expired.
     pub fn may_be_named(&self, key: &str) -> bool {
-        self.ghosts.get(key).is_some_and(|hash| *hash)
+        self.expired_keys.get(key).is_some_and(|hash| *hash)
     }
 
     /// Removes an expired key that the server may not have removed.
     pub fn hide(&mut self, key: &str) {
         if self.remove(key) {
-            self.ghosts.insert(key.into(), false);
+            self.expired_keys.insert(key.into(), false);
         }
     }
 
@@ -138,11 +143,12 @@ impl Db {
         let deadline = self.deadline(key);
         // A hash that is filled again may still have its old fields.
         let was_hash = matches!(held, Held::Hash(_)) && self.may_be_named(key);
-        let faded = self.faded.take(key).or(was_hash.then(|| key.into()));
+        let hashes_with_expired_fields =
+            self.hashes_with_expired_fields.take(key).or(was_hash.then(|| key.into()));
         self.put_until(key, Arc::new(held), deadline);
-        match faded {
-            Some(key) if self.has(&key) => drop(self.faded.insert(key)),
-            Some(key) => drop(self.ghosts.insert(key, true)),
+        match hashes_with_expired_fields {
+            Some(key) if self.has(&key) => drop(self.hashes_with_expired_fields.insert(key)),
+            Some(key) => drop(self.expired_keys.insert(key, true)),
             None => {}
         }
     }
@@ -152,7 +158,7 @@ impl Db {
         if !held.is_empty() {
             let entry = Entry { digest: digest(&(key, &*held)), held, deadline };
             self.digest ^= whole(&entry);
-            self.ghosts.remove(key);
+            self.expired_keys.remove(key);
             Arc::make_mut(&mut self.keys).insert(key.into(), entry);
         }
     }
@@ -173,7 +179,7 @@ impl Db {
         if !self.has(key) {
             return false;
         }
-        self.faded.remove(key);
+        self.hashes_with_expired_fields.remove(key);
         if let Some(old) = Arc::make_mut(&mut self.keys).remove(key) {
             self.digest ^= whole(&old);
         }
@@ -263,7 +269,7 @@ impl Db {
                 let mut hash = self.hash(key);
                 hash.remove(field);
                 // A command that only reads a field removes nothing.
-                self.faded.insert(key.as_str().into());
+                self.hashes_with_expired_fields.insert(key.as_str().into());
                 self.change(key, Held::Hash(hash));
             }
         }

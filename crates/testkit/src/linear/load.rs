@@ -225,14 +225,16 @@ impl<'a> Life<'a> {
     fn note(&mut self, op: &Op, answer: Option<&Answer>) {
         let Some(cache) = &mut self.cache else { return };
         match (op, answer) {
-            (Op::Command(args), None) => cache.will_do(args),
-            (Op::Exec(commands), None) => commands.iter().for_each(|args| cache.will_do(args)),
-            (Op::Command(args), Some(answer)) => cache.keep(args, answer),
+            (Op::Command(args), None) => cache.invalidate_own_changes(args),
+            (Op::Exec(commands), None) => {
+                commands.iter().for_each(|args| cache.invalidate_own_changes(args))
+            }
+            (Op::Command(args), Some(answer)) => cache.insert(args, answer),
             (Op::Exec(commands), Some(Answer::List(answers))) => {
                 // A value that the client has changed after the read is not cached.
                 for (n, (args, answer)) in commands.iter().zip(answers).enumerate() {
-                    cache.keep(args, answer);
-                    commands[n + 1..].iter().for_each(|later| cache.will_do(later));
+                    cache.insert(args, answer);
+                    commands[n + 1..].iter().for_each(|later| cache.invalidate_own_changes(later));
                 }
             }
             _ => {}
@@ -293,7 +295,7 @@ impl<'a> Life<'a> {
                     // The pushes before the reply.
                     let pushes = self.client.take_pushes();
                     if let Some(cache) = &mut self.cache {
-                        cache.heed(&pushes);
+                        cache.apply_invalidations(&pushes);
                     }
                 }
                 Err(e) if is_silence(&e) => panic!(
@@ -318,7 +320,7 @@ fn is_silence(e: &io::Error) -> bool {
 fn connect(server: &Server, target: &Target, number: u32, cache: &mut Option<Cache>) -> Client {
     let mut client = server.client();
     if let Some(cache) = cache {
-        cache.begin(&mut client);
+        cache.enable_tracking(&mut client);
     }
     let id = client.cmd(&["CLIENT", "ID"]).int();
     *target.connection.lock().expect("no holder panics") = (number, id);

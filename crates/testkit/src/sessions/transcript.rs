@@ -190,7 +190,7 @@ pub fn sorted(frames: Vec<Frame>) -> Vec<Frame> {
     let mut out: Vec<Frame> = Vec::with_capacity(frames.len());
     let mut begin = 0;
     for frame in frames {
-        let joins = out.last().is_some_and(|last| is_one_run(last, &frame));
+        let joins = out.last().is_some_and(|last| may_be_reordered(last, &frame));
         if !joins {
             sort(&mut out[begin..]);
             begin = out.len();
@@ -223,9 +223,11 @@ fn sort(run: &mut [Frame]) {
 }
 
 /// Whether two frames may have either order.
-fn is_one_run(one: &Frame, other: &Frame) -> bool {
+fn may_be_reordered(one: &Frame, other: &Frame) -> bool {
     match (one.word(), other.word()) {
-        (Some(b"pmessage"), Some(b"pmessage")) => behind_pattern(one) == behind_pattern(other),
+        (Some(b"pmessage"), Some(b"pmessage")) => {
+            channel_and_message(one) == channel_and_message(other)
+        }
         // The reference sends a client its own keys after those of BCAST.
         (Some(b"invalidate"), Some(b"invalidate")) => true,
         (Some(a), Some(b)) => a == b && a.ends_with(b"unsubscribe"),
@@ -234,7 +236,7 @@ fn is_one_run(one: &Frame, other: &Frame) -> bool {
 }
 
 /// Channel and message of a `pmessage`.
-fn behind_pattern(frame: &Frame) -> Option<Vec<Value>> {
+fn channel_and_message(frame: &Frame) -> Option<Vec<Value>> {
     let Frame::Raw(raw) = frame else { return None };
     let (value, _) = crate::value::parse(raw).ok()??;
     Some(value.items().get(2..)?.to_vec())
