@@ -160,7 +160,7 @@ impl Contents {
     }
 
     /// A sync has failed: bytes that were not safe may never become safe.
-    fn forget(&mut self) {
+    fn lose_unsynced(&mut self) {
         let same = self.now.iter().zip(&self.safe).take_while(|(a, b)| a == b).count();
         let start = if self.lost.is_empty() { same } else { self.lost.start.min(same) };
         self.lost = start..self.now.len();
@@ -260,7 +260,7 @@ impl SimDisk {
         }
         let files: Vec<Vec<u8>> = files.iter().map(|file| file.survivor(rng)).collect();
         let names = safe.clone();
-        state.again(names, files)
+        state.with_files(names, files)
     }
 
     /// The disk as a process finds it after another one was killed.
@@ -268,7 +268,7 @@ impl SimDisk {
         let mut state = self.state();
         let files = state.files.iter().map(|file| file.now.clone()).collect();
         let names = state.now.clone();
-        state.again(names, files)
+        state.with_files(names, files)
     }
 
     /// Creates `dir`, which is safe at once.
@@ -350,7 +350,7 @@ impl SimDisk {
 
 impl State {
     /// A disk with these files, all safe.
-    fn again(&mut self, names: BTreeMap<PathBuf, usize>, files: Vec<Vec<u8>>) -> SimDisk {
+    fn with_files(&mut self, names: BTreeMap<PathBuf, usize>, files: Vec<Vec<u8>>) -> SimDisk {
         let contents = |bytes: Vec<u8>| Contents { safe: bytes.clone(), now: bytes, lost: 0..0 };
         SimDisk(Arc::new(Mutex::new(State {
             rng: Rng::new(self.rng.next_u64()),
@@ -397,7 +397,7 @@ impl SimFile {
         let file = &mut files[self.number];
         match step {
             Ok(()) => file.synced(rng),
-            Err(_) => file.forget(),
+            Err(_) => file.lose_unsynced(),
         }
         step
     }

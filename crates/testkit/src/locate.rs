@@ -31,7 +31,7 @@ pub fn weft() -> &'static Path {
             assert!(path.is_file(), "WEFT_SERVER={} is not a file", path.display());
             path
         }
-        None => build_beside(),
+        None => build_server(),
     })
 }
 
@@ -45,7 +45,7 @@ fn profile_dir() -> PathBuf {
     }
 }
 
-fn build_beside() -> PathBuf {
+fn build_server() -> PathBuf {
     let dir = profile_dir();
     let server = dir.join("weft-server");
     let Some(cargo) = env::var_os("CARGO") else {

@@ -61,9 +61,9 @@ pub fn connect(
 
 /// The first connection of a batch that the server closed; called only if the last one was closed.
 fn refused(batch: &mut [Control]) -> Option<(usize, io::Error)> {
-    let last = turned_away(batch.last_mut()?)?;
+    let last = rejection(batch.last_mut()?)?;
     let found = batch.iter_mut().enumerate();
-    let first = found.map(|(at, control)| (at, turned_away(control))).find(|(_, e)| e.is_some());
+    let first = found.map(|(at, control)| (at, rejection(control))).find(|(_, e)| e.is_some());
     match first {
         Some((at, Some(e))) => Some((at, e)),
         Some((_, None)) | None => Some((batch.len() - 1, last)),
@@ -71,7 +71,7 @@ fn refused(batch: &mut [Control]) -> Option<(usize, io::Error)> {
 }
 
 /// The error with which the server closed a connection. Any reply to a PING means that it is open.
-fn turned_away(control: &mut Control) -> Option<io::Error> {
+fn rejection(control: &mut Control) -> Option<io::Error> {
     match control.ask(&["PING"]) {
         Ok(Reply::Error(error)) if error.contains("max number of clients") => {
             Some(io::Error::other(error))

@@ -136,14 +136,14 @@ fn ask_for_nodes(
     control.greet(greetings)?;
     match control.ask(&["CLUSTER", "SLOTS"])? {
         Reply::Error(error) => Err(io::Error::other(format!("CLUSTER SLOTS ERROR: {error}"))),
-        reply => nodes_of(&reply, mode, target)
+        reply => parse_nodes(&reply, mode, target)
             .ok_or_else(|| io::Error::other("CLUSTER SLOTS: a reply of another form")),
     }
 }
 
 /// Parses the reply of CLUSTER SLOTS; none if it has another form. A node that doesn't know its own
 /// host gets the host that was asked.
-fn nodes_of(reply: &Reply, mode: ReadFrom, asked: &Target) -> Option<Vec<Node>> {
+fn parse_nodes(reply: &Reply, mode: ReadFrom, asked: &Target) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     for range in reply.items() {
         let [Reply::Integer(from), Reply::Integer(to), holders @ ..] = range.items() else {
@@ -300,7 +300,7 @@ mod tests {
             range(6, 6, vec![holder("", 3, "C")]),
         ]);
         let names = |mode| -> Vec<(String, String, Vec<u16>)> {
-            let nodes = nodes_of(&reply, mode, &asked).unwrap();
+            let nodes = parse_nodes(&reply, mode, &asked).unwrap();
             nodes.into_iter().map(|n| (n.name, n.target.to_string(), n.slots)).collect()
         };
         let node = |name: &str, at: &str, slots: &[u16]| {
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(names(ReadFrom::No), [a.clone(), c.clone()]);
         assert_eq!(names(ReadFrom::Yes), std::slice::from_ref(&b));
         assert_eq!(names(ReadFrom::All), [a, b, c]);
-        assert_eq!(nodes_of(&array(vec![Reply::Null]), ReadFrom::No, &asked), None);
+        assert_eq!(parse_nodes(&array(vec![Reply::Null]), ReadFrom::No, &asked), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn over_all(tests: &[Rounds]) -> Option<Rounds> {
 }
 
 /// Whether the second server goes first in this round, counted from 0.
-pub fn turned(round: u32) -> bool {
+pub fn is_reversed(round: u32) -> bool {
     // A B, B A, B A, A B: a steady drift cancels out over four rounds.
     matches!(round % 4, 1 | 2)
 }
@@ -108,6 +108,6 @@ mod tests {
 
     #[test]
     fn each_server_goes_first_as_often() {
-        assert_eq!((0..100).filter(|&round| turned(round)).count(), 50);
+        assert_eq!((0..100).filter(|&round| is_reversed(round)).count(), 50);
     }
 }

@@ -113,7 +113,7 @@ impl Address {
         let socket = File::from(self.connect_waiting()?);
         let stream = match &self.transport.tls {
             None => Waiting::Plain(socket),
-            Some(tls) => Waiting::shake(tls.session()?, socket)?,
+            Some(tls) => Waiting::handshake(tls.session()?, socket)?,
         };
         for way in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(&stream, way, Some(patience))?;

@@ -10,7 +10,7 @@ use crate::fuzz;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
-use crate::report::{self, Progress, Remarks, Standing, Table};
+use crate::report::{self, ComparisonProgress, Progress, Remarks, Table};
 use crate::result::{Comparison, Document, FORMAT, Settings, Skipped, TestResult};
 use crate::run::{self, Moment, Outcome};
 use crate::session::Session;
@@ -39,7 +39,7 @@ pub fn all(mut options: Options) -> Result<(), String> {
     let mut session = open(&options.target)?;
     let mut second = options.versus.as_ref().map(open).transpose()?;
     for session in [Some(&session), second.as_ref()].into_iter().flatten() {
-        introduce(session, options.output);
+        print_nodes(session, options.output);
     }
     for warning in &options.warnings {
         eprintln!("{warning}");
@@ -100,7 +100,7 @@ fn tests(suite: &Suite, options: &Options) -> Result<Vec<Test>, String> {
 }
 
 /// Prints the nodes of a cluster, and warns of unknown configurations.
-fn introduce(session: &Session, output: Output) {
+fn print_nodes(session: &Session, output: Output) {
     if let Some(cluster) = &session.cluster
         && output != Output::Json
     {
@@ -206,7 +206,7 @@ impl Call<'_> {
             let left = tests.iter().skip_while(|other| other.title != test.title).skip(1).count();
             versus.runs.1 = versus.runs.0 + 2 * self.options.rounds * left as u32;
         }
-        self.conclude(&versus)
+        self.compare_all(&versus)
     }
 
     /// Whether the tests are the whole suite instead of the user's choice.
@@ -319,7 +319,7 @@ impl Call<'_> {
                 versus.runs.0 += 1;
                 Ok::<Outcome, String>(outcome)
             };
-            let pair = if compare::turned(round) {
+            let pair = if compare::is_reversed(round) {
                 let b = run(1, second)?;
                 [run(0, first)?, b]
             } else {
@@ -356,7 +356,7 @@ impl Call<'_> {
                 Some((time / self.options.rounds + self.options.warmup).as_secs_f64())
             }
         };
-        let standing = Standing {
+        let standing = ComparisonProgress {
             test: &test.title,
             server: &versus.names[which],
             round: (round + 1, self.options.rounds),
@@ -367,7 +367,7 @@ impl Call<'_> {
     }
 
     /// Compares all tests together, if there are several.
-    fn conclude(&mut self, versus: &Versus) -> Result<(), String> {
+    fn compare_all(&mut self, versus: &Versus) -> Result<(), String> {
         if versus.rps.len() < 2 {
             return Ok(());
         }

@@ -18,7 +18,7 @@ fn fails_with(output: &Output, words: &str) {
 }
 
 /// A server that sends the same reply to everything, on every connection.
-fn parrot(answer: &'static str) -> u16 {
+fn fixed_reply_server(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
@@ -114,7 +114,7 @@ fn errors_of_the_server_end_it_or_are_counted() {
 
 #[test]
 fn replies_of_a_wrong_type() {
-    let port = parrot(":1\r\n");
+    let port = fixed_reply_server(":1\r\n");
     fails_with(
         &ours(port, "-n 10 -c 1 -t set"),
         "Wrong type of reply to SET: integer, expected was simple string",
@@ -125,8 +125,11 @@ fn replies_of_a_wrong_type() {
 
 #[test]
 fn malformed_reply_ends_the_run() {
-    fails_with(&ours(parrot("HTTP/1.1 400\r\n"), "-n 10 -c 1 -t set"), "Protocol error, got \"H\"");
-    let twice = parrot("+OK\r\n+OK\r\n");
+    fails_with(
+        &ours(fixed_reply_server("HTTP/1.1 400\r\n"), "-n 10 -c 1 -t set"),
+        "Protocol error, got \"H\"",
+    );
+    let twice = fixed_reply_server("+OK\r\n+OK\r\n");
     fails_with(&ours(twice, "-n 10 -c 1 -t set"), "a reply without a request");
 }
 

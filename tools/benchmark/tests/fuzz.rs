@@ -185,7 +185,7 @@ fn dying_server_is_reported() {
 }
 
 /// A server that documents GET, and replies to GET with this.
-fn pretender(answer: &'static [u8]) -> u16 {
+fn fake_server(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
@@ -212,9 +212,9 @@ fn pretender(answer: &'static [u8]) -> u16 {
 
 #[test]
 fn malformed_reply_is_reported() {
-    let output = ours(pretender(b"HTTP/1.1 400\r\n"), "--fuzz -n 10 -c 1");
+    let output = ours(fake_server(b"HTTP/1.1 400\r\n"), "--fuzz -n 10 -c 1");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("\"HTTP/1.1 400\" begins no reply (client 1)"));
     assert_eq!(total(&text(&output.stdout), "Malformed replies"), 1);
-    assert!(ours(pretender(b"$-1\r\n"), "--fuzz -n 10 -c 1").status.success());
+    assert!(ours(fake_server(b"$-1\r\n"), "--fuzz -n 10 -c 1").status.success());
 }

@@ -87,7 +87,7 @@ fn connect(server: &Server, pending: &mut Vec<Pending>) -> Client {
 /// doesn't follow it. Returns a connection.
 #[track_caller]
 pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Client {
-    before.descriptors.give_back();
+    before.descriptors.restore();
     let mut client = connect(server, pending);
     client.ok(&["CLIENT", "UNPAUSE"]);
     roles::set_free(&mut client);

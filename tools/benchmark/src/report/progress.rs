@@ -44,7 +44,7 @@ impl Progress {
 
 /// The progress of a comparison: the line shows it instead of the test's name.
 #[derive(Clone, Debug)]
-pub struct Standing<'a> {
+pub struct ComparisonProgress<'a> {
     /// Title of the test.
     pub test: &'a str,
     /// Name of the server that runs now.
@@ -57,7 +57,7 @@ pub struct Standing<'a> {
     pub each: Option<f64>,
 }
 
-impl Standing<'_> {
+impl ComparisonProgress<'_> {
     /// The progress as text.
     pub fn text(&self) -> String {
         let (done, left, took) = self.runs;
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn comparison_shows_its_progress() {
-        let mut standing = Standing {
+        let mut standing = ComparisonProgress {
             test: "GET",
             server: "weft 1 at h:1",
             round: (3, 10),

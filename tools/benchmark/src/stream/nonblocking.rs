@@ -79,7 +79,7 @@ impl NonBlocking {
     }
 
     /// Whether a handshake must come first. Each receive and send continues it.
-    pub fn is_shaking(&self) -> bool {
+    pub fn is_handshaking(&self) -> bool {
         match self {
             NonBlocking::Plain(_) => false,
             NonBlocking::Tls(stream) => stream.session.is_handshaking(),

@@ -26,7 +26,7 @@ impl Waiting {
     ///
     /// # Errors
     /// If one of the sides rejects the other, or the connection is closed.
-    pub fn shake(mut session: ClientConnection, mut socket: File) -> io::Result<Waiting> {
+    pub fn handshake(mut session: ClientConnection, mut socket: File) -> io::Result<Waiting> {
         sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         negotiate(&mut session, &mut socket).map_err(|e| {
             let why = tls::words(&e);

@@ -22,7 +22,7 @@ use rustls::pki_types::{CertificateDer, IpAddr, Ipv4Addr, PrivateKeyDer, ServerN
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::{CertificateResult, load_certs_from_paths, load_native_certs};
 
-use verify::{Anyone, Chain};
+use verify::{Chain, NoVerification};
 
 /// The options of TLS.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Tls {
             ..ring::default_provider()
         });
         let verifier: Arc<dyn ServerCertVerifier> = if options.insecure {
-            Arc::new(Anyone(provider.signature_verification_algorithms))
+            Arc::new(NoVerification(provider.signature_verification_algorithms))
         } else {
             let (certs, roots) = trusted(options)?;
             Arc::new(Chain::new(certs, roots, provider.signature_verification_algorithms))

@@ -82,9 +82,9 @@ impl ServerCertVerifier for Chain {
 /// Accepts every server. A signature by an untrusted key proves nothing, so it is not verified
 /// either.
 #[derive(Debug)]
-pub struct Anyone(pub WebPkiSupportedAlgorithms);
+pub struct NoVerification(pub WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

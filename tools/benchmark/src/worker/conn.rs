@@ -26,9 +26,9 @@ pub const GREETING: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The server has not accepted it yet.
-    Dialing,
+    Connecting,
     /// The handshake of TLS is not done.
-    Shaking,
+    Handshake,
     Open,
 }
 
@@ -77,8 +77,8 @@ impl Conn {
     #[inline]
     pub fn wants_output(&self) -> bool {
         match self.phase {
-            Phase::Dialing => true,
-            Phase::Shaking | Phase::Open => !self.unsent.is_empty() || self.stream.holds_output(),
+            Phase::Connecting => true,
+            Phase::Handshake | Phase::Open => !self.unsent.is_empty() || self.stream.holds_output(),
         }
     }
 

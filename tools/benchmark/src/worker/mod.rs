@@ -101,7 +101,7 @@ pub struct Worker {
     free: VecDeque<usize>,
     follower: Option<Follower>,
     /// Requests of the only kind, one after the other.
-    laid: Vec<u8>,
+    prepared: Vec<u8>,
     laid_count: usize,
     /// A batch under construction.
     batch: Vec<u8>,
@@ -165,7 +165,7 @@ impl Worker {
             timer,
             conns,
             free: VecDeque::new(),
-            laid: Vec::new(),
+            prepared: Vec::new(),
             laid_count: 0,
             batch: Vec::new(),
             begun: false,

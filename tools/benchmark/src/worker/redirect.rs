@@ -101,7 +101,7 @@ impl Worker {
         let failed = |e: std::io::Error| format!("Could not connect to server: {e}");
         let address = address.ok_or("Could not connect to server: no address")?;
         let stream = address.start_connect().map_err(failed)?;
-        let mut conn = Conn::new(stream, Phase::Dialing, node);
+        let mut conn = Conn::new(stream, Phase::Connecting, node);
         self.watch(&mut conn, i).map_err(|e| failed(e.into()))?;
         // The old socket leaves the epoll set when it is closed here.
         self.conns[i] = conn;

@@ -13,7 +13,7 @@ use crate::skipper::Types;
 use crate::verify::Check;
 
 /// The most bytes of requests that are prepared in advance.
-const LAID: usize = 4 << 20;
+const PREPARED_BYTES: usize = 4 << 20;
 
 impl Worker {
     /// A connection has nothing in flight.
@@ -38,7 +38,7 @@ impl Worker {
             return Ok(());
         }
         let mut next = schedule.next_due();
-        if now >= self.end_ns && self.is_behind(next) {
+        if now >= self.end_ns && self.cannot_catch_up(next) {
             return Ok(());
         }
         while next <= now && next < self.end_ns {
@@ -63,7 +63,7 @@ impl Worker {
     /// At the end of the time: whether the remaining requests would take longer than the one batch
     /// that each connection may still send. Then all of them stay unsent, and are counted.
     /// Otherwise the time limit would hold only with a fast server.
-    fn is_behind(&mut self, next: u64) -> bool {
+    fn cannot_catch_up(&mut self, next: u64) -> bool {
         let Some(schedule) = &mut self.schedule else { return false };
         let left = if next < self.end_ns { schedule.due(self.end_ns - 1) } else { 0 };
         if left <= (self.conns.len() * self.plan.pipeline) as u64 {
@@ -112,22 +112,22 @@ impl Worker {
             && self.schedule.is_none()
             && self.plan.cluster.is_none()
             && !self.plan.verify
-            && self.plan.test.kinds[0].variants[0].bytes().len() * count <= LAID;
-        if plain { self.send_laid(i, count, now) } else { self.send_built(i, count, now) }
+            && self.plan.test.kinds[0].variants[0].bytes().len() * count <= PREPARED_BYTES;
+        if plain { self.send_prepared(i, count, now) } else { self.send_built(i, count, now) }
     }
 
     /// Requests of one kind, in a closed loop: only the digits change.
-    fn send_laid(&mut self, i: usize, count: usize, now: u64) -> Result<(), Failure> {
+    fn send_prepared(&mut self, i: usize, count: usize, now: u64) -> Result<(), Failure> {
         let kind = &self.plan.test.kinds[0];
         let template = &kind.variants[0];
         let len = template.bytes().len();
         while self.laid_count < count {
-            self.laid.extend_from_slice(template.bytes());
+            self.prepared.extend_from_slice(template.bytes());
             self.laid_count += 1;
         }
         if template.varies() {
             let drawer = &mut self.drawer;
-            for copy in self.laid[..count * len].chunks_exact_mut(len) {
+            for copy in self.prepared[..count * len].chunks_exact_mut(len) {
                 template.patch(copy, |group| drawer.draw(group));
             }
         }
@@ -136,9 +136,9 @@ impl Worker {
             Flight { due_ns: now, left, kind: 0, counted: self.begun, expect: kind.expect };
         self.open += u64::from(left);
         self.conns[i].depart(flight);
-        let laid = std::mem::take(&mut self.laid);
-        let written = self.write(i, &laid[..count * len]);
-        self.laid = laid;
+        let prepared = std::mem::take(&mut self.prepared);
+        let written = self.write(i, &prepared[..count * len]);
+        self.prepared = prepared;
         written
     }
 
@@ -216,18 +216,18 @@ impl Worker {
     pub(super) fn on_writable(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
         match conn.phase {
-            Phase::Dialing => {
+            Phase::Connecting => {
                 if let Ok(Err(e)) | Err(e) = sockopt::socket_error(&conn.stream) {
                     return Err(format!("Could not connect to server: {}", io::Error::from(e)));
                 }
-                conn.phase = Phase::Shaking;
-                if conn.stream.is_shaking() {
+                conn.phase = Phase::Handshake;
+                if conn.stream.is_handshaking() {
                     // The client speaks first.
                     written(conn.stream.send(&[]))?;
                 }
                 return self.on_progress(i);
             }
-            Phase::Shaking | Phase::Open => {
+            Phase::Handshake | Phase::Open => {
                 conn.sent += written(conn.stream.send(&conn.unsent[conn.sent..]))?;
             }
         }
@@ -241,7 +241,7 @@ impl Worker {
     /// Begins on a connection when it has been established, handshake included.
     pub(super) fn on_progress(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
-        let is_ready = conn.phase == Phase::Shaking && !conn.stream.is_shaking();
+        let is_ready = conn.phase == Phase::Handshake && !conn.stream.is_handshaking();
         if is_ready {
             conn.phase = Phase::Open;
         }

@@ -91,12 +91,12 @@ fn try_to_carry_out(
                 Outcome::Ended => done.ended += 1,
             }
         }
-        let newcomers = newcomers(system, before)?;
-        if newcomers.is_empty() {
+        let new_threads = new_threads(system, before)?;
+        if new_threads.is_empty() {
             break;
         }
-        for step in newcomers {
-            record.born(&step).map_err(announce)?;
+        for step in new_threads {
+            record.add_step(&step).map_err(announce)?;
             before.steps.push(step);
         }
     }
@@ -137,7 +137,7 @@ fn perform(system: &mut dyn System, step: &Step) -> Result<Outcome, String> {
 }
 
 /// Steps for threads that have no step yet.
-fn newcomers(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> {
+fn new_threads(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> {
     let mut found = Vec::new();
     for (instance, &id) in before.plan.instances.iter().zip(&before.processes) {
         let process = processes::find(system, id.pid).filter(|process| process.id == id);
@@ -218,7 +218,7 @@ pub fn undo(system: &mut dyn System, before: &Before, begun: &[usize]) -> Undone
         undo_step(system, &before.steps[at], &mut undone);
     }
     if !begun.is_empty() {
-        undo_newcomers(system, before, &mut undone);
+        undo_new_threads(system, before, &mut undone);
     }
     undone
 }
@@ -247,7 +247,7 @@ fn undo_step(system: &mut dyn System, step: &Step, undone: &mut Undone) {
 }
 
 /// Handles threads that were started since, with a mask that they can only have from the plan.
-fn undo_newcomers(system: &mut dyn System, before: &Before, undone: &mut Undone) {
+fn undo_new_threads(system: &mut dyn System, before: &Before, undone: &mut Undone) {
     for (instance, &id) in before.plan.instances.iter().zip(&before.processes) {
         for _ in 0..LOOKS {
             let Some(process) = processes::find(system, id.pid).filter(|found| found.id == id)

@@ -23,7 +23,7 @@ use super::system::System;
 
 /// The event at a moment.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum MomentEvent {
     /// The program is killed.
     Kill,
     /// A thread of process `.0` ends.
@@ -34,7 +34,7 @@ pub enum Happening {
     PidReused(u32),
 }
 
-/// The panic of [`Happening::Kill`].
+/// The panic of [`MomentEvent::Kill`].
 #[derive(Debug)]
 struct Killed;
 
@@ -42,7 +42,7 @@ struct Killed;
 #[derive(Clone, Debug, Default)]
 pub struct Moments {
     passed: Rc<Cell<usize>>,
-    planned: Rc<RefCell<BTreeMap<usize, Happening>>>,
+    planned: Rc<RefCell<BTreeMap<usize, MomentEvent>>>,
 }
 
 impl Moments {
@@ -51,14 +51,14 @@ impl Moments {
         self.passed.get()
     }
 
-    fn next(&self) -> Option<Happening> {
+    fn next(&self) -> Option<MomentEvent> {
         let now = self.passed.get();
         self.passed.set(now + 1);
         self.planned.borrow_mut().remove(&now)
     }
 
     /// Delays an event that can't happen at the moment that has just passed.
-    fn put_off(&self, happening: Happening) {
+    fn delay(&self, happening: MomentEvent) {
         self.planned.borrow_mut().insert(self.passed.get(), happening);
     }
 }
@@ -156,7 +156,7 @@ impl Fake {
     }
 
     /// Schedules an event at a moment.
-    pub fn at(&self, moment: usize, happening: Happening) {
+    pub fn at(&self, moment: usize, happening: MomentEvent) {
         self.moments.planned.borrow_mut().insert(moment, happening);
     }
 
@@ -171,14 +171,14 @@ impl Fake {
             None => {}
             // In the microseconds between reading a thread and the call its id could be reused; no
             // system call excludes that.
-            Some(reused @ Happening::PidReused(_)) if is_before => self.moments.put_off(reused),
-            Some(Happening::Kill) => panic::resume_unwind(Box::new(Killed)),
-            Some(Happening::ThreadEnds(pid, tid)) => self.end_thread(pid, tid),
-            Some(Happening::ThreadStarts(pid, parent, tid)) => {
+            Some(reused @ MomentEvent::PidReused(_)) if is_before => self.moments.delay(reused),
+            Some(MomentEvent::Kill) => panic::resume_unwind(Box::new(Killed)),
+            Some(MomentEvent::ThreadEnds(pid, tid)) => self.end_thread(pid, tid),
+            Some(MomentEvent::ThreadStarts(pid, parent, tid)) => {
                 let mask = self.masks.borrow()[&parent].clone();
                 self.thread(pid, tid, "jemalloc_bg_thd", &mask);
             }
-            Some(Happening::PidReused(pid)) => {
+            Some(MomentEvent::PidReused(pid)) => {
                 for tid in self.list(&format!("proc/{pid}/task")).unwrap_or_default() {
                     self.end_thread(pid, tid.parse().unwrap());
                 }
@@ -284,8 +284,8 @@ impl Recorder {
         // Only a kill can happen here: the machine's own moments have the other events.
         match self.moments.next() {
             None => {}
-            Some(Happening::Kill) => panic::resume_unwind(Box::new(Killed)),
-            Some(other) => self.moments.put_off(other),
+            Some(MomentEvent::Kill) => panic::resume_unwind(Box::new(Killed)),
+            Some(other) => self.moments.delay(other),
         }
     }
 
@@ -305,8 +305,8 @@ impl Record for Recorder {
         self.write(|journal| journal.begin(step))
     }
 
-    fn born(&mut self, step: &Step) -> io::Result<()> {
-        self.write(|journal| journal.born(step))
+    fn add_step(&mut self, step: &Step) -> io::Result<()> {
+        self.write(|journal| journal.add_step(step))
     }
 
     fn end(&mut self, end: End) -> io::Result<()> {

@@ -59,7 +59,7 @@ impl Before {
     }
 }
 
-/// The end of a story.
+/// How an application of a plan ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
@@ -80,7 +80,7 @@ enum Event {
 
 /// The whole content of a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
+pub struct History {
     /// Its first line, including added steps.
     pub before: Before,
     /// The begun steps, by their index in `before.steps`, in that order. Each may or may not be
@@ -95,7 +95,7 @@ pub trait Record {
     /// A step is about to be done.
     fn begin(&mut self, step: usize) -> io::Result<()>;
     /// A step is added.
-    fn born(&mut self, step: &Step) -> io::Result<()>;
+    fn add_step(&mut self, step: &Step) -> io::Result<()>;
     /// It is over.
     fn end(&mut self, end: End) -> io::Result<()>;
 }
@@ -112,9 +112,9 @@ impl Journal {
     /// # Errors
     /// As text; also if an earlier state must be reverted first.
     pub fn create(path: &Path, before: &Before) -> anyhow::Result<Journal> {
-        if let Some(story) = load(path)?
-            && story.end != Some(End::Reverted)
-            && story.before.boot == before.boot
+        if let Some(history) = load(path)?
+            && history.end != Some(End::Reverted)
+            && history.before.boot == before.boot
         {
             bail!(
                 "{} holds the state before an earlier apply: run `weft-tune revert` first, or \
@@ -153,7 +153,7 @@ impl Record for Journal {
         self.add(&Event::Begin(step))
     }
 
-    fn born(&mut self, step: &Step) -> io::Result<()> {
+    fn add_step(&mut self, step: &Step) -> io::Result<()> {
         self.add(&Event::Born(step.clone()))
     }
 
@@ -164,11 +164,11 @@ impl Record for Journal {
 
 /// Replaces a file atomically, so that a crash leaves the old or the new one.
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = sibling(path, "new");
-    let mut file = File::create(&beside)?;
+    let temporary = sibling(path, "new");
+    let mut file = File::create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&temporary, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
@@ -184,35 +184,35 @@ fn sibling(path: &Path, ending: &str) -> PathBuf {
 ///
 /// # Errors
 /// If it can't be read or is not a state file.
-pub fn load(path: &Path) -> anyhow::Result<Option<Story>> {
+pub fn load(path: &Path) -> anyhow::Result<Option<History>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
     };
-    read_story(&text).map(Some).with_context(|| format!("{} is not a state file", path.display()))
+    read_history(&text).map(Some).with_context(|| format!("{} is not a state file", path.display()))
 }
 
-fn read_story(text: &str) -> anyhow::Result<Story> {
+fn read_history(text: &str) -> anyhow::Result<History> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = whole.split('\n');
     let before: Before = serde_json::from_str(lines.next().unwrap_or_default())?;
     if before.version != VERSION {
         bail!("it has form {}, this program knows form {VERSION}", before.version);
     }
-    let mut story = Story { before, begun: Vec::new(), end: None };
+    let mut history = History { before, begun: Vec::new(), end: None };
     for line in lines {
         match serde_json::from_str(line)? {
-            Event::Begin(step) if step < story.before.steps.len() => story.begun.push(step),
+            Event::Begin(step) if step < history.before.steps.len() => history.begun.push(step),
             Event::Begin(step) => bail!("there is no step {step}"),
-            Event::Born(step) => story.before.steps.push(step),
-            Event::End(end) => story.end = Some(end),
+            Event::Born(step) => history.before.steps.push(step),
+            Event::End(end) => history.end = Some(end),
         }
     }
-    let strange = story.before.steps.iter().find(|step| !is_ours(&step.target));
+    let strange = history.before.steps.iter().find(|step| !is_ours(&step.target));
     match strange {
         Some(step) => bail!("it names {}, which no plan changes", step.target),
-        None => Ok(story),
+        None => Ok(history),
     }
 }
 
@@ -240,15 +240,15 @@ pub fn lock(path: &Path) -> anyhow::Result<Lock> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let beside = sibling(path, "lock");
-    let file =
-        File::create(&beside).with_context(|| format!("cannot write {}", beside.display()))?;
+    let lock_file = sibling(path, "lock");
+    let file = File::create(&lock_file)
+        .with_context(|| format!("cannot write {}", lock_file.display()))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             bail!("another weft-tune is at work with {}", path.display())
         }
-        Err(e) => Err(e).with_context(|| format!("cannot lock {}", beside.display())),
+        Err(e) => Err(e).with_context(|| format!("cannot lock {}", lock_file.display())),
     }
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 pub use engine::{Undone, deviations, undo};
-pub use journal::{Before, End, Journal, Record, Story, boot, default_path, load, lock};
+pub use journal::{Before, End, History, Journal, Record, boot, default_path, load, lock};
 pub use processes::{Process, ProcessId, find, listening_on, ports_of};
 pub use steps::{Step, observe, wanted};
 pub use system::{Real, System};

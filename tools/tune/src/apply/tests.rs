@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use weft_base::cpulist::{self, CpuSet};
 
 use super::engine::{self, Done, Failure};
-use super::fake::{Fake, Happening, Recorder, folder};
-use super::journal::{self, Before, End, Journal, Story};
+use super::fake::{Fake, MomentEvent, Recorder, folder};
+use super::journal::{self, Before, End, History, Journal};
 use super::processes::{self, Role};
 use super::steps::{self, Step, Target};
 use super::{Process, Servers, processes_of};
@@ -110,7 +110,7 @@ impl State {
         self.0.path().join("state")
     }
 
-    fn story(&self) -> Option<Story> {
+    fn history(&self) -> Option<History> {
         journal::load(&self.path()).unwrap()
     }
 }
@@ -135,10 +135,10 @@ fn before(fake: &Fake) -> Before {
 }
 
 /// The program `revert`, from its start; an empty state is fine.
-fn go_back(fake: &mut Fake, state: &State) -> engine::Undone {
-    let Some(story) = state.story() else { return engine::Undone::default() };
+fn run_revert(fake: &mut Fake, state: &State) -> engine::Undone {
+    let Some(history) = state.history() else { return engine::Undone::default() };
     let mut recorder = Recorder::new(Journal::append(&state.path()).unwrap(), fake);
-    revert(fake, &mut recorder, &story).unwrap()
+    revert(fake, &mut recorder, &history).unwrap()
 }
 
 /// The number of moments of an undisturbed `apply`.
@@ -154,12 +154,12 @@ fn everything_goes_where_the_plan_says_and_back() {
     let start = fake.everything();
     assert_eq!(apply(&mut fake, &state).unwrap(), Done { changed: 11, unchanged: 1, ended: 0 });
     assert_eq!(fake.everything(), after());
-    assert_eq!(state.story().unwrap().end, Some(End::Applied));
-    let undone = go_back(&mut fake, &state);
+    assert_eq!(state.history().unwrap().end, Some(End::Applied));
+    let undone = run_revert(&mut fake, &state);
     assert_eq!((undone.restored, undone.unchanged, undone.left.len()), (11, 1, 0));
     assert_eq!(fake.everything(), start);
-    assert_eq!(state.story().unwrap().end, Some(End::Reverted));
-    assert_eq!(go_back(&mut fake, &state).restored, 0);
+    assert_eq!(state.history().unwrap().end, Some(End::Reverted));
+    assert_eq!(run_revert(&mut fake, &state).restored, 0);
     assert_eq!(fake.everything(), start);
 }
 
@@ -173,7 +173,7 @@ fn a_failure_at_any_step_leaves_everything_as_before() {
         assert!(failure.reason.contains("permission denied"), "{failure:?}");
         assert_eq!(failure.left, [""; 0], "step {at}");
         assert_eq!(fake.everything(), start, "step {at}");
-        assert_eq!(state.story().unwrap().end, Some(End::Reverted));
+        assert_eq!(state.history().unwrap().end, Some(End::Reverted));
     }
     let mut fake = machine();
     fake.fail_at = Some(11);
@@ -187,12 +187,12 @@ fn a_kill_at_any_moment_can_be_reverted() {
     for at in 0..moments {
         let (mut fake, state) = (machine(), State::new());
         let start = fake.everything();
-        fake.at(at, Happening::Kill);
+        fake.at(at, MomentEvent::Kill);
         assert!(fake.run(|fake| apply(fake, &state)).is_none(), "moment {at} is not reached");
-        let undone = go_back(&mut fake, &state);
+        let undone = run_revert(&mut fake, &state);
         assert_eq!(fake.everything(), start, "killed at moment {at}");
         assert_eq!((undone.left.len(), undone.changed_by_others.len()), (0, 0));
-        assert_eq!(state.story().unwrap().end, Some(End::Reverted));
+        assert_eq!(state.history().unwrap().end, Some(End::Reverted));
     }
 }
 
@@ -202,12 +202,12 @@ fn a_revert_that_is_killed_at_any_moment_can_be_repeated() {
         let (mut fake, state) = (machine(), State::new());
         let start = fake.everything();
         apply(&mut fake, &state).unwrap();
-        fake.at(fake.moments.passed() + at, Happening::Kill);
-        if fake.run(|fake| go_back(fake, &state)).is_some() {
+        fake.at(fake.moments.passed() + at, MomentEvent::Kill);
+        if fake.run(|fake| run_revert(fake, &state)).is_some() {
             assert!(at > 20, "{at}");
             return;
         }
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         assert_eq!(fake.everything(), start, "killed at moment {at}");
     }
 }
@@ -220,13 +220,13 @@ fn a_kill_while_undoing_a_failure_can_be_reverted() {
             let (mut fake, state) = (machine(), State::new());
             let start = fake.everything();
             fake.fail_at = Some(fail);
-            fake.at(at, Happening::Kill);
+            fake.at(at, MomentEvent::Kill);
             if fake.run(|fake| apply(fake, &state)).is_some() {
                 break;
             }
             tried += 1;
             fake.fail_at = None;
-            go_back(&mut fake, &state);
+            run_revert(&mut fake, &state);
             assert_eq!(fake.everything(), start, "failed at {fail}, killed at moment {at}");
         }
     }
@@ -238,18 +238,18 @@ fn cut_state_file_holds_its_whole_lines() {
     let (mut fake, state) = (machine(), State::new());
     apply(&mut fake, &state).unwrap();
     let text = std::fs::read_to_string(state.path()).unwrap();
-    let whole = state.story().unwrap();
+    let whole = state.history().unwrap();
     let first = text.find('\n').unwrap() + 1;
     for cut in first..text.len() {
         std::fs::write(state.path(), &text[..cut]).unwrap();
         let lines = text[first..cut].matches('\n').count();
-        let story = state.story().unwrap();
-        assert_eq!(story.begun, whole.begun[..lines]);
+        let history = state.history().unwrap();
+        assert_eq!(history.begun, whole.begun[..lines]);
         // A later addition begins a new line.
         let mut journal = Journal::append(&state.path()).unwrap();
         journal::Record::end(&mut journal, End::Reverted).unwrap();
-        assert_eq!(state.story().unwrap().end, Some(End::Reverted));
-        assert_eq!(state.story().unwrap().begun, whole.begun[..lines]);
+        assert_eq!(state.history().unwrap().end, Some(End::Reverted));
+        assert_eq!(state.history().unwrap().begun, whole.begun[..lines]);
     }
     std::fs::write(state.path(), &text[..first - 1]).unwrap();
     assert!(
@@ -263,10 +263,10 @@ fn ended_thread_is_not_a_failure_at_any_moment() {
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
-        fake.at(at, Happening::ThreadEnds(WEFT, 103));
+        fake.at(at, MomentEvent::ThreadEnds(WEFT, 103));
         let done = apply(&mut fake, &state);
         assert!(done.is_ok(), "moment {at}: {done:?}");
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         if fake.mask(103).is_none() {
             start.remove("103");
         }
@@ -280,7 +280,7 @@ fn reused_process_id_is_a_failure_and_stays_unchanged() {
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
-        fake.at(at, Happening::PidReused(REDIS));
+        fake.at(at, MomentEvent::PidReused(REDIS));
         let outcome = apply(&mut fake, &state);
         if fake.mask(201).is_some() {
             continue;
@@ -290,14 +290,14 @@ fn reused_process_id_is_a_failure_and_stays_unchanged() {
         if let Err(failure) = outcome {
             assert!(failure.reason.contains("has ended"), "{failure:?}");
         }
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         start.retain(|name, _| !matches!(name.as_str(), "201" | "202"));
         assert_eq!(fake.everything(), start, "moment {at}");
     }
     assert!(struck > 10, "{struck}");
     let (mut fake, state) = (machine(), State::new());
-    fake.at(0, Happening::PidReused(REDIS));
-    fake.at(2, Happening::PidReused(REDIS));
+    fake.at(0, MomentEvent::PidReused(REDIS));
+    fake.at(2, MomentEvent::PidReused(REDIS));
     assert!(apply(&mut fake, &state).is_err());
 }
 
@@ -306,11 +306,11 @@ fn threads_that_start_meanwhile_are_placed_and_put_back() {
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
-        fake.at(at, Happening::ThreadStarts(WEFT, WEFT, 150));
+        fake.at(at, MomentEvent::ThreadStarts(WEFT, WEFT, 150));
         apply(&mut fake, &state).unwrap();
         let Some(mask) = fake.mask(150) else { continue };
         assert_eq!(mask, "4", "moment {at}: a background thread's place");
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         start.insert("150".to_string(), "0-7".to_string());
         assert_eq!(fake.everything(), start, "moment {at}");
     }
@@ -324,7 +324,7 @@ fn revert_restores_threads_that_started_later() {
     fake.thread(WEFT, 150, "by-the-main-one", &cpulist::parse("2").unwrap());
     fake.thread(REDIS, 250, "by-bio", &cpulist::parse("7").unwrap());
     fake.thread(REDIS, 251, "bound-by-itself", &cpulist::parse("1").unwrap());
-    go_back(&mut fake, &state);
+    run_revert(&mut fake, &state);
     for (tid, mask) in [("150", "0-7"), ("250", "2,5"), ("251", "1")] {
         start.insert(tid.to_string(), mask.to_string());
     }
@@ -343,7 +343,7 @@ fn forbidden_change_is_noticed_and_undone() {
     // This machine can't restore 0-7 either, and the error says so.
     assert!(!failure.left.is_empty());
     fake.online = (0..8).collect();
-    assert_eq!(go_back(&mut fake, &state).left, [""; 0]);
+    assert_eq!(run_revert(&mut fake, &state).left, [""; 0]);
     assert_eq!(fake.everything(), start);
 }
 
@@ -353,12 +353,12 @@ fn failed_undo_is_reported_and_retried() {
     let start = fake.everything();
     apply(&mut fake, &state).unwrap();
     fake.stuck.insert("proc/irq/24/smp_affinity_list".to_string());
-    let undone = go_back(&mut fake, &state);
+    let undone = run_revert(&mut fake, &state);
     assert_eq!(undone.left.len(), 1);
     assert!(undone.left[0].contains("/proc/irq/24/"), "{undone:?}");
-    assert_ne!(state.story().unwrap().end, Some(End::Reverted));
+    assert_ne!(state.history().unwrap().end, Some(End::Reverted));
     fake.stuck.clear();
-    assert_eq!(go_back(&mut fake, &state).restored, 1);
+    assert_eq!(run_revert(&mut fake, &state).restored, 1);
     assert_eq!(fake.everything(), start);
 }
 
@@ -395,7 +395,7 @@ fn values_changed_by_others_are_put_back_and_named() {
     let start = fake.everything();
     apply(&mut fake, &state).unwrap();
     fake.file("proc/irq/24/smp_affinity_list", "5\n");
-    let undone = go_back(&mut fake, &state);
+    let undone = run_revert(&mut fake, &state);
     assert_eq!(undone.changed_by_others, ["/proc/irq/24/smp_affinity_list was 5"]);
     assert_eq!(fake.everything(), start);
 }
@@ -406,8 +406,8 @@ fn verify_names_each_deviation() {
     apply(&mut fake, &state).unwrap();
     let compare = |fake: &Fake| {
         let by_plan = verify::compare(fake, &plan(), &both(fake)).unwrap();
-        let story = state.story().unwrap();
-        assert_eq!(verify::compare_story(fake, &story).unwrap(), by_plan);
+        let history = state.history().unwrap();
+        assert_eq!(verify::compare_history(fake, &history).unwrap(), by_plan);
         by_plan.values
     };
     assert_eq!(compare(&fake), [""; 0]);
@@ -425,13 +425,13 @@ fn verify_names_each_deviation() {
             "/sys/class/net/eth0/queues/rx-0/rps_cpus is 7, not 00000003",
         ]
     );
-    fake.at(fake.moments.passed(), Happening::PidReused(REDIS));
+    fake.at(fake.moments.passed(), MomentEvent::PidReused(REDIS));
     let _ = super::System::confine(&mut fake, 100, &cpulist::parse("2").unwrap());
-    let story = state.story().unwrap();
-    let gone = verify::compare_story(&fake, &story).unwrap().values;
+    let history = state.history().unwrap();
+    let gone = verify::compare_history(&fake, &history).unwrap().values;
     assert_eq!(gone[0], "process 200 of two has ended");
-    go_back(&mut fake, &state);
-    assert!(verify::compare_story(&fake, &state.story().unwrap()).is_err());
+    run_revert(&mut fake, &state);
+    assert!(verify::compare_history(&fake, &state.history().unwrap()).is_err());
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Neighbours {
 
 /// The counts at one time, in ticks.
 #[derive(Debug, Default)]
-struct Look {
+struct Counts {
     /// Ticks of all CPUs, without idle ones.
     busy: u64,
     /// By process: its name and time.
@@ -37,15 +37,15 @@ struct Look {
 
 /// Measures for half a second. The processes `own` don't count. None if the kernel doesn't report
 /// the counts.
-pub fn watch(host: &Host, own: &[u32]) -> Option<Neighbours> {
-    let (first, begun) = (look(host)?, Instant::now());
+pub fn measure(host: &Host, own: &[u32]) -> Option<Neighbours> {
+    let (first, begun) = (read_counts(host)?, Instant::now());
     thread::sleep(BETWEEN);
-    let last = look(host)?;
+    let last = read_counts(host)?;
     let ticks = begun.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
     Some(between(&first, &last, ticks, own))
 }
 
-fn look(host: &Host) -> Option<Look> {
+fn read_counts(host: &Host) -> Option<Counts> {
     let stat = host.text("proc/stat")?;
     let times = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     // The fields are user, nice, system, idle, iowait, irq, softirq, steal.
@@ -61,10 +61,10 @@ fn look(host: &Host) -> Option<Look> {
         let used = ticks()? + ticks()?;
         Some((pid, (head.split_once('(')?.1.to_string(), used)))
     });
-    Some(Look { busy, processes: processes.collect() })
+    Some(Counts { busy, processes: processes.collect() })
 }
 
-fn between(first: &Look, last: &Look, ticks: f64, own: &[u32]) -> Neighbours {
+fn between(first: &Counts, last: &Counts, ticks: f64, own: &[u32]) -> Neighbours {
     let used = |pid: &u32| {
         let after = last.processes.get(pid).map_or(0, |process| process.1);
         // All time of a process started in between counts.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use weft_testkit::machines::Machine;
 
-    fn at(busy: u64, processes: &[(u32, &str, u64)]) -> Look {
+    fn at(busy: u64, processes: &[(u32, &str, u64)]) -> Counts {
         let machine = Machine::empty();
         machine.write("proc/stat", format!("cpu  {busy} 0 0 500 7 0 0 0 0 0\ncpu0 1\n"));
         for (pid, name, used) in processes {
@@ -94,7 +94,7 @@ mod tests {
                 format!("{pid} ({name}) S 1 1 1 0 -1 4 1 0 0 0 {used} 1 0 0 20 0 1 0 9 1 1\n");
             machine.write(&format!("proc/{pid}/stat"), &stat);
         }
-        look(&Host::new(machine.root())).unwrap()
+        read_counts(&Host::new(machine.root())).unwrap()
     }
 
     #[test]
@@ -114,6 +114,6 @@ mod tests {
 
     #[test]
     fn unreadable_counts_are_none() {
-        assert!(look(&Host::new(Machine::empty().root())).is_none());
+        assert!(read_counts(&Host::new(Machine::empty().root())).is_none());
     }
 }

@@ -10,7 +10,7 @@ use weft_testkit::machines::{Layout, Machine, known};
 use super::checks::Needs;
 use super::finding::{Finding, Severity};
 use super::running::Running;
-use super::{Patient, Server, checks, examine, text};
+use super::{CheckInput, Server, checks, examine, text};
 use crate::host::Host;
 use Severity::{Advice, Ok as Fine, Unknown, Warning};
 
@@ -18,12 +18,12 @@ const THP: &str = "sys/kernel/mm/transparent_hugepage";
 const CPU: &str = "sys/devices/system/cpu";
 
 fn findings(machine: &Machine) -> Vec<Finding> {
-    examine(&Patient::new(Host::new(machine.root())), Server::Any, &[])
+    examine(&CheckInput::new(Host::new(machine.root())), Server::Any, &[])
 }
 
 fn finding(machine: &Machine, check: &str) -> Finding {
-    let patient = Patient::new(Host::new(machine.root()));
-    let mut found = examine(&patient, Server::Any, &[check.to_string()]);
+    let input = CheckInput::new(Host::new(machine.root()));
+    let mut found = examine(&input, Server::Any, &[check.to_string()]);
     assert_eq!(found.len(), 1, "{check}: {found:?}");
     found.remove(0)
 }
@@ -448,9 +448,9 @@ fn limits_of_the_group() {
     }
     // The check server-memory compares a running server's maxmemory with the same limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::limited(2) });
-    let mut patient = Patient::new(Host::new(machine.root()));
-    patient.running = Some(Running { max_memory: Some(1 << 20), ..Running::default() });
-    let found = examine(&patient, Server::Any, &["memory-limit".to_string()]);
+    let mut input = CheckInput::new(Host::new(machine.root()));
+    input.running = Some(Running { max_memory: Some(1 << 20), ..Running::default() });
+    let found = examine(&input, Server::Any, &["memory-limit".to_string()]);
     assert_eq!(found[0].weft, Fine);
     // One CPU's time on one CPU is not a limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::container() });

@@ -91,7 +91,7 @@ impl Placer<'_> {
                 self.threads = self.threads.and(&io.iter().copied().collect());
                 (io.to_vec(), background.iter().copied().collect())
             }
-            None => self.squeeze(server),
+            None => self.place_without_window(server),
         };
         self.remark(server, &io, notes);
         Instance {
@@ -153,7 +153,7 @@ impl Placer<'_> {
 
     /// Finds CPUs if no window is left: I/O threads on free cores, then on those with background
     /// work of others only, then on siblings; background work where the load is lowest.
-    fn squeeze(&mut self, server: &Server) -> (Vec<usize>, Cpus) {
+    fn place_without_window(&mut self, server: &Server) -> (Vec<usize>, Cpus) {
         let taken = self.taken();
         let count = server.threads;
         let one_node = |taken: &Cpus| {

@@ -25,7 +25,7 @@ pub fn text(summary: &Summary, title: &str) -> String {
     }
     let _ = writeln!(out, "{}", legend());
     for load in summary.loads() {
-        let series = summary.beside(load);
+        let series = summary.series_of(load);
         let commands = summary.commands_of(&series);
         section(&mut out, 2, &load.to_string());
         let versus = ratio::of(&series, &commands);

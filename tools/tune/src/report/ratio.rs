@@ -275,9 +275,9 @@ mod tests {
         Summary::of(vec![whole])
     }
 
-    fn versus<T>(summary: &Summary, look: impl FnOnce(&[Versus]) -> T) -> T {
-        let series = summary.beside(summary.loads()[0]);
-        look(&of(&series, &summary.commands_of(&series)))
+    fn versus<T>(summary: &Summary, inspect: impl FnOnce(&[Versus]) -> T) -> T {
+        let series = summary.series_of(summary.loads()[0]);
+        inspect(&of(&series, &summary.commands_of(&series)))
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
     fn other_machines_and_settings_are_not_compared() {
         let summary = Summary::of(crate::results::published::sweeps());
         for load in summary.loads() {
-            let series = summary.beside(load);
+            let series = summary.series_of(load);
             assert!(of(&series, &summary.commands_of(&series)).is_empty());
         }
     }

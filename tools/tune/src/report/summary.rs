@@ -287,7 +287,7 @@ impl Summary {
     }
 
     /// The series of a load, in the order of display.
-    pub fn beside(&self, load: Load) -> Vec<&Series> {
+    pub fn series_of(&self, load: Load) -> Vec<&Series> {
         self.series.iter().filter(|series| series.load == load).collect()
     }
 
@@ -422,7 +422,7 @@ pub mod tests {
         let summary = Summary::of(published::sweeps());
         assert_eq!(summary.loads().len(), 2);
         assert_eq!(summary.series.len(), 5);
-        let off = &summary.beside(summary.loads()[0])[0];
+        let off = &summary.series_of(summary.loads()[0])[0];
         assert_eq!(off.label, "Redis 6.2.1 HT off, reads off");
         let at = Threads::Count;
         assert_eq!(off.point(at(8), "GET").unwrap().median(), Some(176_537.07));

@@ -498,7 +498,7 @@ mod tests {
     fn the_published_tables_come_out() {
         let summary = Summary::of(published::sweeps());
         let load = summary.loads()[0];
-        let series = summary.beside(load);
+        let series = summary.series_of(load);
         let commands = summary.commands_of(&series);
         let table = of_figure(Figure::Rps, series[0], &commands).unwrap();
         assert_eq!(table.columns.len(), 10);

@@ -55,7 +55,7 @@ impl Recorder {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
         let mut lines = Lines { store: file, length: 0 };
-        if file::is_unborn(&bytes) {
+        if file::has_no_data(&bytes) {
             lines
                 .cut()
                 .and_then(|()| lines.append(&Line::Header(Box::new(header.clone()))))

@@ -76,7 +76,7 @@ impl std::fmt::Display for Damage {
 }
 
 /// Whether a file with these bytes has no data yet: it is empty, or its header was cut.
-pub fn is_unborn(bytes: &[u8]) -> bool {
+pub fn has_no_data(bytes: &[u8]) -> bool {
     const START: &[u8] = b"{\"header\":";
     let shared = bytes.len().min(START.len());
     bytes[..shared] == START[..shared] && !bytes.contains(&b'\n')
@@ -88,7 +88,7 @@ pub fn is_unborn(bytes: &[u8]) -> bool {
 /// If there is no complete header or it has a newer format.
 pub fn parse(bytes: &[u8]) -> Result<Contents> {
     ensure!(!bytes.is_empty(), "the file is empty");
-    ensure!(!is_unborn(bytes), "the header is cut in half: no cell was recorded");
+    ensure!(!has_no_data(bytes), "the header is cut in half: no cell was recorded");
     let mut header = None;
     let mut cells: Vec<Cell> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
@@ -197,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prefix_of_our_header_is_unborn() {
+    fn only_a_prefix_of_our_header_has_no_data() {
         for bytes in [&b""[..], b"{", b"{\"header\":", b"{\"header\":{\"format\":1"] {
-            assert!(is_unborn(bytes));
+            assert!(has_no_data(bytes));
         }
         for bytes in [&b"\n"[..], b"x", b"{\"headers", b"{\"header\":{}\n", b"my diary"] {
-            assert!(!is_unborn(bytes));
+            assert!(!has_no_data(bytes));
         }
     }
 
@@ -215,7 +215,7 @@ mod tests {
             let kept = &bytes[..cut];
             let lines = kept.iter().filter(|&&b| b == b'\n').count();
             if lines == 0 {
-                prop_assert!(parse(kept).is_err() && is_unborn(kept));
+                prop_assert!(parse(kept).is_err() && has_no_data(kept));
             } else {
                 let contents = parse(kept).unwrap();
                 prop_assert_eq!(&contents.cells[..], &sweep.cells[..lines - 1]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::apply::{self, End, Journal, Real, Record, Story, System, Undone};
+use crate::apply::{self, End, History, Journal, Real, Record, System, Undone};
 
 /// Restores the state before `apply`, even if that was killed in the middle.
 #[derive(Debug, clap::Args)]
@@ -26,14 +26,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &mut Real::new();
     let state = apply::state_path(args.state)?;
     let _lock = apply::lock(&state)?;
-    let story = apply::load(&state)?;
-    let story = story.with_context(|| format!("nothing is recorded in {}", state.display()))?;
+    let history = apply::load(&state)?;
+    let history = history.with_context(|| format!("nothing is recorded in {}", state.display()))?;
     let boot = apply::boot(system)?;
-    let outcome = match (story.end, boot == story.before.boot) {
+    let outcome = match (history.end, boot == history.before.boot) {
         (Some(End::Reverted), _) => Outcome::AlreadyReverted,
         (Some(End::Applied) | None, false) => Outcome::StartedAnew,
         (Some(End::Applied) | None, true) => {
-            Outcome::Undone(revert(system, &mut Journal::append(&state)?, &story)?)
+            Outcome::Undone(revert(system, &mut Journal::append(&state)?, &history)?)
         }
     };
     report(outcome, &state)
@@ -45,16 +45,16 @@ enum Outcome {
     Undone(Undone),
 }
 
-/// Undoes a story, and records the end if everything was restored.
+/// Undoes a history, and records the end if everything was restored.
 ///
 /// # Errors
 /// If the state file can't be written.
 pub fn revert(
     system: &mut dyn System,
     record: &mut dyn Record,
-    story: &Story,
+    history: &History,
 ) -> std::io::Result<Undone> {
-    let undone = apply::undo(system, &story.before, &story.begun);
+    let undone = apply::undo(system, &history.before, &history.begun);
     if undone.left.is_empty() {
         record.end(End::Reverted)?;
     }

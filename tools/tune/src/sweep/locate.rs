@@ -23,10 +23,10 @@ pub fn find(name: &str) -> Result<PathBuf> {
         }
         return Ok(path);
     }
-    let beside = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_path_buf));
+    let own_folder = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_path_buf));
     let peers = env::var_os("PEERS_BIN").map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = beside.into_iter().chain(peers).chain(env::split_paths(&path));
+    let folders = own_folder.into_iter().chain(peers).chain(env::split_paths(&path));
     folders.map(|folder| folder.join(name)).find(|path| is_program(path)).with_context(|| {
         format!("there is no {name} in the folder of this program, in PEERS_BIN or on PATH")
     })
@@ -47,7 +47,7 @@ pub fn program(name: &str, path: &Path) -> Result<Program> {
         .output()
         .with_context(|| format!("cannot run {}", path.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let found = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    let found = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok(Program {
         name: name.into(),

@@ -106,20 +106,20 @@ fn used_of(stat: &str) -> Option<f64> {
 
 /// Measures how busy the threads of a process are, while it runs.
 #[derive(Debug)]
-pub struct Watch {
+pub struct BusyThreads {
     pid: u32,
     /// First and last reading of each thread: the time, and nanoseconds on a CPU.
     threads: HashMap<PathBuf, [(Instant, u64); 2]>,
 }
 
-impl Watch {
+impl BusyThreads {
     /// For a process.
     pub fn new(pid: u32) -> Self {
         Self { pid, threads: HashMap::new() }
     }
 
     /// Reads each thread.
-    pub fn look(&mut self) {
+    pub fn sample(&mut self) {
         for task in tasks(self.pid) {
             let text = fs::read_to_string(task.join("schedstat")).unwrap_or_default();
             let Some(Ok(used)) = text.split(' ').next().map(str::parse::<u64>) else { continue };
@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn threads_are_watched() {
-        let mut watch = Watch::new(std::process::id());
-        assert_eq!(watch.busiest(), None);
-        watch.look();
+        let mut busy_threads = BusyThreads::new(std::process::id());
+        assert_eq!(busy_threads.busiest(), None);
+        busy_threads.sample();
         let end = Instant::now() + Duration::from_millis(150);
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        watch.look();
-        assert!(watch.busiest().is_some_and(|share| (0.0..=1.0).contains(&share)));
+        busy_threads.sample();
+        assert!(busy_threads.busiest().is_some_and(|share| (0.0..=1.0).contains(&share)));
     }
 }

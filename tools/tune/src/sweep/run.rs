@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::child;
 use super::generator::{Found, Generator, Job, options};
-use super::proc::{Usage, Watch};
+use super::proc::{BusyThreads, Usage};
 use super::server::{Failure, Running, last_lines};
 use super::stop::Stop;
 
@@ -56,7 +56,7 @@ impl Drop for Guarded {
 
 /// The output and cost of a run of the generator.
 #[derive(Debug)]
-pub struct Ran {
+pub struct GeneratorRun {
     /// Its standard output.
     output: String,
     /// Its standard error.
@@ -67,7 +67,7 @@ pub struct Ran {
     busy: Option<f64>,
 }
 
-impl Ran {
+impl GeneratorRun {
     /// Its results. The busy share is the generator's own if it reports one, else the kernel's.
     ///
     /// # Errors
@@ -85,13 +85,13 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// If the server or the generator fails, or the sweep must stop.
-    pub fn run(&self, server: &mut Running, job: &Job) -> Result<Ran, Trouble> {
+    pub fn run(&self, server: &mut Running, job: &Job) -> Result<GeneratorRun, Trouble> {
         let fail = |e: anyhow::Error, server: &Running| {
             Trouble::Failed(Failure::new(format!("{e:#}"), server.log()))
         };
         let mut child = self.spawn(server, job).map_err(|e| fail(e, server))?;
         let begun = Instant::now();
-        let mut watch = Watch::new(child.0.id());
+        let mut busy_threads = BusyThreads::new(child.0.id());
         while !has_ended(&child.0) {
             if self.stop.asked() {
                 return Err(Trouble::Stopped);
@@ -102,14 +102,14 @@ impl Runner<'_> {
             if Instant::now() > self.end {
                 return Err(Failure::new("the cell took too long", server.log()).into());
             }
-            watch.look();
+            busy_threads.sample();
             thread::sleep(STEP);
         }
         let seconds = begun.elapsed().as_secs_f64();
         // An ended process keeps its counts until its parent waits for it.
         let cpu = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
         let average = cpu.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
-        let ran = self.take(&mut child, server, cpu, watch.busiest().or(average));
+        let ran = self.take(&mut child, server, cpu, busy_threads.busiest().or(average));
         // If the server dies, the generator fails too; the server's end is the better reason.
         if let (Err(_), Some(why)) = (&ran, server.ended()) {
             return Err(Failure::new(format!("the server {why}"), server.log()).into());
@@ -138,13 +138,13 @@ impl Runner<'_> {
         server: &Running,
         cpu: Option<f64>,
         busy: Option<f64>,
-    ) -> Result<Ran> {
+    ) -> Result<GeneratorRun> {
         let status = child.0.wait()?;
         let words = last_lines(&server.dir().join("generator-err")).join("; ");
         let words = if words.is_empty() { words } else { format!(" ({words})") };
         ensure!(status.success(), "the generator ended: {status}{words}");
         let bytes = fs::read(server.dir().join("generator-out"))?;
-        Ok(Ran { output: String::from_utf8_lossy(&bytes).into_owned(), words, cpu, busy })
+        Ok(GeneratorRun { output: String::from_utf8_lossy(&bytes).into_owned(), words, cpu, busy })
     }
 }
 

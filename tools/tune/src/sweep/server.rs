@@ -33,24 +33,24 @@ const READS: &str = "io-threads-do-reads";
 
 /// A server's support of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Knows {
+pub enum Support {
     /// It accepts the directive and reports it.
-    Well,
+    Full,
     /// It accepts the directive, but CONFIG GET doesn't have it: it has no effect any more.
-    Takes,
+    WithoutEffect,
     /// It does not start with the directive.
-    Not,
+    Unsupported,
 }
 
-impl Knows {
+impl Support {
     /// The remark on it in a record; none if supported.
     pub fn remark(self, directive: &str) -> Option<String> {
         match self {
-            Self::Well => None,
-            Self::Takes => Some(format!(
+            Self::Full => None,
+            Self::WithoutEffect => Some(format!(
                 "{directive} is taken but not named by CONFIG GET: it may have no effect"
             )),
-            Self::Not => Some(format!("{directive} is unknown to this server and was left out")),
+            Self::Unsupported => Some(format!("{directive} is unknown to this server and was left out")),
         }
     }
 }
@@ -61,8 +61,8 @@ pub struct Server {
     spec: ServerSpec,
     program: PathBuf,
     config: Option<PathBuf>,
-    io_threads: Knows,
-    reads: Knows,
+    io_threads: Support,
+    reads: Support,
     /// Its own defaults.
     own: Own,
 }
@@ -100,8 +100,8 @@ impl Server {
             spec: spec.clone(),
             program,
             config,
-            io_threads: Knows::Well,
-            reads: Knows::Well,
+            io_threads: Support::Full,
+            reads: Support::Full,
             own: Own::default(),
         };
         let one = Some(Threads::Count(1));
@@ -111,11 +111,11 @@ impl Server {
                 Ok(running) => break running,
                 // A server's error names the unknown directive; the shorter name is part of the
                 // longer one.
-                Err(e) if server.reads == Knows::Well && e.log_names(READS) => {
-                    server.reads = Knows::Not;
+                Err(e) if server.reads == Support::Full && e.log_names(READS) => {
+                    server.reads = Support::Unsupported;
                 }
-                Err(e) if server.io_threads == Knows::Well && e.log_names(IO_THREADS) => {
-                    server.io_threads = Knows::Not;
+                Err(e) if server.io_threads == Support::Full && e.log_names(IO_THREADS) => {
+                    server.io_threads = Support::Unsupported;
                 }
                 Err(e) => bail!("server {} does not start: {e}", spec.name),
             }
@@ -123,10 +123,10 @@ impl Server {
         let mut client = Client::connect(running.port)?;
         for (directive, knows) in [(IO_THREADS, &mut server.io_threads), (READS, &mut server.reads)]
         {
-            if *knows == Knows::Well
+            if *knows == Support::Full
                 && client.ask(&["CONFIG", "GET", directive])? == Reply::List(Vec::new())
             {
-                *knows = Knows::Takes;
+                *knows = Support::WithoutEffect;
             }
         }
         drop((client, running));
@@ -148,7 +148,7 @@ impl Server {
     pub fn takes_auto(&self, port: Option<u16>, stop: &Stop) -> bool {
         let io_threads = Some(Threads::Auto);
         let wanted = Wanted { io_threads, reads: Reads::Own, cpus: "", port };
-        self.io_threads != Knows::Not && self.start(&wanted, stop).is_ok()
+        self.io_threads != Support::Unsupported && self.start(&wanted, stop).is_ok()
     }
 
     /// For the header of the results.
@@ -220,12 +220,12 @@ impl Server {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         // Nothing on disk: a sweep measures threads. Options of the grid may change that.
         command.args(["--save", "", "--appendonly", "no", "--logfile", ""]);
-        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Knows::Not) {
+        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Support::Unsupported) {
             command.args(["--io-threads", &threads.to_string()]);
         }
         match wanted.reads {
             Reads::Own => {}
-            Reads::Off | Reads::On if self.reads == Knows::Not => {}
+            Reads::Off | Reads::On if self.reads == Support::Unsupported => {}
             Reads::Off => {
                 command.args(["--io-threads-do-reads", "no"]);
             }

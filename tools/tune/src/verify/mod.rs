@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use crate::apply::{self, End, Process, Real, Servers, Story, System};
+use crate::apply::{self, End, History, Process, Real, Servers, System};
 use crate::plan::Plan;
 
 /// Compares the system with a plan; exit status 1 if anything differs.
@@ -42,9 +42,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 bail!("servers are named for a plan, and no plan is");
             }
             let state = apply::state_path(args.state)?;
-            let story = apply::load(&state)?;
-            let story = story.with_context(|| format!("there is no {}", state.display()))?;
-            compare_story(system, &story)?
+            let history = apply::load(&state)?;
+            let history = history.with_context(|| format!("there is no {}", state.display()))?;
+            compare_history(system, &history)?
         }
     };
     for wrong in &wrong.values {
@@ -87,12 +87,12 @@ pub fn compare(
 ///
 /// # Errors
 /// If nothing is applied now.
-pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Deviations> {
-    let before = &story.before;
+pub fn compare_history(system: &dyn System, history: &History) -> anyhow::Result<Deviations> {
+    let before = &history.before;
     if apply::boot(system)? != before.boot {
         bail!("the machine has restarted since the plan was applied; nothing of it is left");
     }
-    if story.end == Some(End::Reverted) {
+    if history.end == Some(End::Reverted) {
         bail!("the plan was reverted, or its apply failed and was undone");
     }
     let mut plan = before.plan.clone();
@@ -111,7 +111,7 @@ pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Devia
     let mut deviations = compare(system, &plan, &processes)?;
     deviations.of += gone.len();
     deviations.values.splice(..0, gone);
-    if story.end.is_none() {
+    if history.end.is_none() {
         eprintln!("weft-tune: apply was stopped in the middle; `weft-tune revert` undoes it");
     }
     Ok(deviations)

@@ -1,6 +1,6 @@
 //! Mitigations of the processor's vulnerabilities, which make system calls slower.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
 const FOLDER: &str = "sys/devices/system/cpu/vulnerabilities";
@@ -26,9 +26,9 @@ const AT_EACH_CALL: &[(&str, &[&str])] = &[
 const HISTORY_LOOP: &str = "BHI: SW loop";
 
 /// All vulnerabilities that the kernel reports.
-pub fn look(patient: &Patient) -> Vec<Finding> {
+pub fn check(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("mitigations", "vulnerabilities of the processor");
-    let names = patient.host.entries(FOLDER);
+    let names = input.host.entries(FOLDER);
     if names.is_empty() {
         let error = std::io::Error::from(std::io::ErrorKind::NotFound);
         let finding = Finding::unreadable(check, subject, FOLDER, &error, "");
@@ -37,7 +37,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
     let states: Vec<(String, String)> = names
         .into_iter()
         .filter_map(|name| {
-            let state = patient.host.text(&format!("{FOLDER}/{name}"))?;
+            let state = input.host.text(&format!("{FOLDER}/{name}"))?;
             Some((name, state))
         })
         .collect();
@@ -60,7 +60,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
     if !open.is_empty() {
         facts.push(format!("open: {}", open.join(", ")));
     }
-    let finding = Finding::new(check, subject, FOLDER, facts.join("; ")).lasting(boot(patient));
+    let finding = Finding::new(check, subject, FOLDER, facts.join("; ")).lasting(boot(input));
     let finding = match (calls.is_empty(), open.is_empty()) {
         (true, true) => finding.all(Severity::Ok, "No mitigation makes each system call slower."),
         (false, _) => finding
@@ -81,7 +81,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
                  some of them are not trusted.",
             )
             .advise(
-                match cmdline(patient).contains("mitigations=off") {
+                match cmdline(input).contains("mitigations=off") {
                     true => "Remove mitigations=off from the kernel's command line",
                     false => "Update the kernel and the microcode",
                 },
@@ -98,12 +98,12 @@ fn at_each_call(name: &str, state: &str) -> bool {
     listed.is_some_and(|(_, words)| words.contains(&main)) || done.contains(HISTORY_LOOP)
 }
 
-fn cmdline(patient: &Patient) -> String {
-    patient.host.text("proc/cmdline").unwrap_or_default()
+fn cmdline(input: &CheckInput) -> String {
+    input.host.text("proc/cmdline").unwrap_or_default()
 }
 
-fn boot(patient: &Patient) -> String {
-    match cmdline(patient).split_whitespace().find(|word| word.starts_with("mitigations=")) {
+fn boot(input: &CheckInput) -> String {
+    match cmdline(input).split_whitespace().find(|word| word.starts_with("mitigations=")) {
         Some(word) => format!("yes: {word} on the kernel's command line"),
         None => "yes: the kernel's default".to_string(),
     }

@@ -62,7 +62,7 @@ fn machines(summary: &Summary) -> Markup {
 }
 
 fn load_section(summary: &Summary, load: Load) -> Markup {
-    let series = summary.beside(load);
+    let series = summary.series_of(load);
     let commands = summary.commands_of(&series);
     html! {
         section {
