@@ -4,10 +4,10 @@
     benches/snapshot_limit.py target/quick/weft-server
     benches/snapshot_limit.py --size 100 --keys 200000 --writes hset,small --limit 16mb SERVER
 
-For each kind of write and each kind of snapshot one line: whether the snapshot succeeded, seconds until then,
-bytes that it held beside the data at most, resident memory at most beyond that at rest, and the longest wait of
-a client of other keys (SET of a key of its own each millisecond) and of the writers, in milliseconds. Lower is
-better. The server and its replica run in temporary folders and listen on the loopback only.
+Prints a line for each kind of write and of snapshot: whether the snapshot succeeded, seconds until then, the
+most bytes that it held in addition to the data, the most resident memory above that at rest, and the longest
+wait in milliseconds of a client of other keys (SET of a key of its own each millisecond) and of the writers.
+Lower is better. The server and its replica run in temporary folders and listen on the loopback interface only.
 """
 
 import argparse
@@ -157,7 +157,7 @@ def resident(pid):
 
 
 def snapshot(client, how, args, port, patience, watch):
-    """Has a snapshot be taken; how it ended, and its seconds."""
+    """Takes a snapshot; returns its result and its seconds."""
     began, replica = time.monotonic(), None
     if how == "bgsave":
         saved = client.info("persistence")["rdb_last_save_time"]
@@ -238,10 +238,10 @@ def main():
     parser.add_argument("--writes", default="setrange,append,setbit,hset,zadd,lset,small")
     parser.add_argument("--snapshots", default="sync,bgsave,aof")
     parser.add_argument("--limit", default="", help="snapshot-memory-limit")
-    parser.add_argument("--patience", type=float, default=90, help="seconds until it is given up")
-    parser.add_argument("--calm", type=float, default=1, help="seconds of a look without a snapshot")
+    parser.add_argument("--patience", type=float, default=90, help="seconds before a snapshot counts as failed")
+    parser.add_argument("--calm", type=float, default=1, help="seconds of measuring without a snapshot")
     args = parser.parse_args()
-    print("writes    what    ended   seconds    held MB     RSS MB   calm ms  other ms writer ms  delayed  expired")
+    print("writes    kind    result  seconds    held MB     RSS MB   calm ms  other ms writer ms  delayed  expired")
     for kind in args.writes.split(","):
         for how in args.snapshots.split(","):
             run(kind, how, args)

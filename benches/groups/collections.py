@@ -5,7 +5,7 @@ import time
 
 from .harness import command, compare, generate, reply, servers
 
-# Every command on one of 100,000 keys; the ones that take follow the ones that give.
+# Every command on one of 100,000 keys; commands that remove follow those that add.
 MANY = [
     ("LPUSH", "LPUSH l:__rand_int__ element", 1),
     ("RPUSH", "RPUSH l:__rand_int__ element", 1),
@@ -47,7 +47,7 @@ def bench_collections(options):
 
 
 def bench_values(options):
-    """Long strings, and the short commands with the most to do beside the socket."""
+    """Long strings, and the short commands that do the most work in addition to socket calls."""
     print("\n## Strings of 4 KB to 1 MB; short commands at depth 16: CPU, one I/O thread\n")
     group = servers(cpus="0")
     keys = "-c 50 -P 16 -r 1000000"
@@ -98,7 +98,7 @@ def bench_suite(_):
 
 
 def pipeline(server, requests, size=50):
-    """Sends requests in blocks, the last of each alone; answers the slowest of these, in ms."""
+    """Sends requests in blocks, the last of each alone; returns the slowest of these, in ms."""
     slowest, block = 0.0, []
     with server.connect() as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -125,7 +125,7 @@ LARGE = 2_000_000
 
 
 def large(shape):
-    """Requests that let one value of a million elements and more grow."""
+    """Requests that grow one value to a million elements and more."""
     rng = random.Random(1)
     order = list(range(LARGE))
     rng.shuffle(order)

@@ -57,7 +57,7 @@ def bench_threads(options):
 
 
 def load(server, keys, expiry):
-    """Sets `keys` keys one by one in pipelines of 500; answers the slowest reply in ms."""
+    """Sets `keys` keys one by one in pipelines of 500; returns the slowest reply in ms."""
     value, slowest = b"v" * 64, 0.0
     with server.connect() as s:
         for start in range(0, keys, 500):
@@ -141,7 +141,7 @@ def bench_idle(_):
 
 
 def cache_client(port, seed, seconds, result):
-    """A cache in front of something slow: GETs of Zipf-distributed keys, SETs of the misses."""
+    """A cache: GETs of Zipf-distributed keys, SETs of the misses."""
     random.seed(seed)
     keys = 2_000_000
     total = 0.0

@@ -1,4 +1,4 @@
-"""Saving, logging, loading: what they cost those who use the server meanwhile, beside Valkey."""
+"""Saving, logging, loading: their cost for clients, compared with Valkey."""
 import json
 import os
 import pathlib
@@ -22,14 +22,14 @@ def valkey(io_threads=1):
 
 
 def both(io_threads, *options):
-    """Valkey, if it is there, and Weft, with the same options."""
+    """Valkey, if it is installed, and Weft, with the same options."""
     found = [("valkey", valkey(io_threads))] if peer("valkey-server") else []
     found.append(("weft", weft(io_threads)))
     return [Server(name, line + list(options)) for name, line in found]
 
 
 def talk(server, *args, timeout=600):
-    """One command, however long it takes."""
+    """One command, without a timeout."""
     with server.connect() as s:
         s.settimeout(timeout)
         s.sendall(command(*args))
@@ -52,8 +52,8 @@ def load(server, mix, seconds=SECONDS, keys=KEYS, rate=RATE):
 
 
 def fill_large(server, elements):
-    """A hash and a list of `elements` each, under the names that the generator's tests use, and with
-    values as long as theirs: else it would be measured how they grow."""
+    """A hash and a list of `elements` each, under the names and with the value size of the
+    generator's tests. With other sizes the run would measure how they grow."""
     size, value = 1000, "x" * 64
 
     def requests():
@@ -78,19 +78,19 @@ def percentiles(result):
 
 
 class Again(threading.Thread):
-    """Asks for `what` again whenever `field` of INFO says that the last one is over. With nothing to
-    ask for it only looks, as often: a run is to be compared with one that differs in nothing else."""
+    """Sends `command` again whenever `field` of INFO says that the last one has ended. Without a command it
+    only reads INFO, as often: the two runs that are compared differ in nothing else."""
 
-    def __init__(self, server, what, field):
+    def __init__(self, server, command, field):
         super().__init__(daemon=True)
-        self.server, self.what, self.field = server, what, field
+        self.server, self.command, self.field = server, command, field
         self.over, self.times, self.peak = False, [], 0
 
     def run(self):
         while not self.over:
             began = time.monotonic()
-            if self.what:
-                ask(self.server, *self.what)
+            if self.command:
+                ask(self.server, *self.command)
             time.sleep(0.02)
             while self.look() != "0":
                 time.sleep(0.05)
@@ -99,7 +99,7 @@ class Again(threading.Thread):
     def look(self):
         state = self.server.info(self.field)
         self.peak = max(self.peak, resident(self.server))
-        return "1" if not self.what and not self.over else state
+        return "1" if not self.command and not self.over else state
 
     def end(self):
         self.over = True
@@ -108,10 +108,10 @@ class Again(threading.Thread):
 
 
 def resident(server):
-    """KB of the server and of processes it has forked, what they share counted once.
+    """KB of the server and of the processes it has forked; shared memory counts once.
 
-    That takes the kernel a millisecond for each 120 MB, in which clients wait for the CPU. For who has not
-    forked it is asked in a way that takes none.
+    For a server that has forked this takes the kernel a millisecond for each 120 MB, in which clients wait
+    for the CPU. Otherwise it takes no time.
     """
     total = 0
     children = pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children")
@@ -128,19 +128,19 @@ def resident(server):
     return total
 
 
-def beside(server, what, field, mix, **how):
-    """Percentiles of a load while somebody asks for `what` again and again, and who that was."""
-    again = Again(server, what, field)
+def load_during(server, command, field, mix, **how):
+    """Percentiles of a load during repeated runs of `command`, and the thread that repeats it."""
+    again = Again(server, command, field)
     again.start()
     tail = percentiles(load(server, mix, **how))
     return tail, again.end()
 
 
 def bench_save(_):
-    """Saving and rewriting again and again beside an open loop of writes and reads."""
+    """Repeated saves and rewrites during an open loop of writes and reads."""
     print(f"\n## {KEYS:,} keys of 64 bytes, {RATE:,} requests a second (half SET, half GET) while "
           f"the server saves\n")
-    print("| server | what | p99.9 ms | slowest ms | saves | s each | resident at most / before |")
+    print("| server | command | p99.9 ms | slowest ms | saves | s each | resident at most / before |")
     print("|---|---|---|---|---|---|---|")
     for options, what, field in (
             (("--save", ""), ("BGSAVE",), "rdb_bgsave_in_progress"),
@@ -150,9 +150,9 @@ def bench_save(_):
             fill(server)
             time.sleep(2)
             before = resident(server)
-            tail, _ = beside(server, None, field, "SET:1,GET:1")
+            tail, _ = load_during(server, None, field, "SET:1,GET:1")
             print(f"| {server.name} | nothing | {tail[0]:.2f} | {tail[1]:.2f} | | | |", flush=True)
-            tail, again = beside(server, what, field, "SET:1,GET:1")
+            tail, again = load_during(server, what, field, "SET:1,GET:1")
             each = sum(again.times) / len(again.times)
             print(f"| {server.name} | {what[0]} | {tail[0]:.2f} | {tail[1]:.2f} "
                   f"| {len(again.times)} | {each:.2f} | {again.peak / before:.2f} |", flush=True)
@@ -164,7 +164,7 @@ def bench_save_large(_):
     elements = KEYS * 2
     print(f"\n## A hash and a list of {elements:,} elements each, {RATE // 2:,} writes a second to "
           f"them (HSET, RPUSH, LPOP) while the server saves\n")
-    print("| server | what | p99.9 ms | slowest ms | saves | s each | resident at most / before |")
+    print("| server | command | p99.9 ms | slowest ms | saves | s each | resident at most / before |")
     print("|---|---|---|---|---|---|---|")
     mix = "HSET:2,RPUSH:1,LPOP:1"
     for server in both(2, "--save", ""):
@@ -172,9 +172,9 @@ def bench_save_large(_):
         time.sleep(2)
         before = resident(server)
         how = {"keys": elements, "rate": RATE // 2}
-        tail, _ = beside(server, None, "rdb_bgsave_in_progress", mix, **how)
+        tail, _ = load_during(server, None, "rdb_bgsave_in_progress", mix, **how)
         print(f"| {server.name} | nothing | {tail[0]:.2f} | {tail[1]:.2f} | | | |", flush=True)
-        tail, again = beside(server, ("BGSAVE",), "rdb_bgsave_in_progress", mix, **how)
+        tail, again = load_during(server, ("BGSAVE",), "rdb_bgsave_in_progress", mix, **how)
         each = sum(again.times) / len(again.times)
         print(f"| {server.name} | BGSAVE | {tail[0]:.2f} | {tail[1]:.2f} | {len(again.times)} "
               f"| {each:.2f} | {again.peak / before:.2f} |", flush=True)
@@ -182,7 +182,7 @@ def bench_save_large(_):
 
 
 def bench_append(options):
-    """What the log costs: every write durable before its reply, and the log of every second."""
+    """The cost of the append-only file, with `always` and with `everysec`."""
     print("\n## appendfsync always, 50 connections: SETs a second\n")
     print("| server | io-threads | SET/s | CPU us/request |\n|---|---|---|---|")
     for io_threads in (1, 4):
@@ -207,7 +207,7 @@ def bench_append(options):
 
 
 def bench_load(_):
-    """How long a server takes to start with its files."""
+    """The time that a server takes to start with its files."""
     print(f"\n## Loading {KEYS:,} keys of 64 bytes\n")
     print("| server | file | MB | s until PONG | CPU s |\n|---|---|---|---|---|")
     for name, line in ((s, v) for s, v in (("valkey", valkey(2)), ("weft", weft(2)))
@@ -257,7 +257,7 @@ int fdatasync(int fd) { stall(); return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasy
 
 
 def bench_stall(_):
-    """A disk that does not answer for five seconds, under everysec."""
+    """A disk that doesn't respond for five seconds, under everysec."""
     print("\n## fsync that takes 5 s, everysec, 20,000 requests a second\n")
     print("| server | disk | p99.9 ms | slowest ms | resident MB | aof_delayed_fsync |")
     print("|---|---|---|---|---|---|")

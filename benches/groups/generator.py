@@ -1,4 +1,4 @@
-"""weft-benchmark beside valkey-benchmark, one thread each, with a server that does next to nothing."""
+"""weft-benchmark and valkey-benchmark, one thread each, with a server that does nearly no work."""
 import os
 import re
 import resource
@@ -16,7 +16,7 @@ def run(tool, server, test, depth, count, cpu):
     line = [tool, "-p", str(server.port), "-c", "50", "-P", str(depth), "-t", test,
             "-n", str(count), "-r", "100000", "--csv"]
     if "weft" in os.path.basename(tool):
-        # valkey-benchmark has one unless told otherwise.
+        # valkey-benchmark has one thread by default.
         line += ["--threads", "1"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     text = subprocess.run(["taskset", "-c", cpu] + line, capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""Servers that are started and watched, and rounds of valkey-benchmark over them."""
+"""Starts and measures servers, with rounds of valkey-benchmark."""
 import os
 import pathlib
 import re
@@ -12,7 +12,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Of a process, as `clock_getcpuclockid` makes it.
+# The CPU clock of a process, as `clock_getcpuclockid` computes it.
 SCHED_CLOCK = 2
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +59,7 @@ class Server:
 
     def cpu(self):
         """User and system seconds of all threads. The sum is exact to the nanosecond, by the process's own
-        clock; how it is shared out is known by ticks of 10 ms only."""
+        clock; its division into user and system time is exact to ticks of 10 ms only."""
         fields = open(f"/proc/{self.pid}/stat").read().rsplit(")", 1)[1].split()
         user = int(fields[11]) / TICK
         return user, time.clock_gettime((~self.pid << 3) | SCHED_CLOCK) - user
@@ -107,7 +107,7 @@ def weft_benchmark():
     return os.environ.get("WEFT_BENCHMARK", str(ROOT / "target/release/weft-benchmark"))
 
 
-# A snapshot beside a workload would be measured with it.
+# A snapshot during a workload would add to its CPU time.
 NO_SAVES = ["--save", ""]
 
 
@@ -137,8 +137,8 @@ def generate(server, args, cpus=None):
 def compare(group, workloads, server_cpus, bench_cpus, rounds):
     """Interleaved rounds of each workload over the servers; prints medians and ratios.
 
-    A workload is a title, the arguments of the generator, and perhaps those of a run before each
-    round that is not measured.
+    A workload is a title and the arguments of the generator. It may have arguments of a run before each
+    round, which is not measured.
     """
     print("| workload | server | requests/s | ratio | CPU us/request | user | system | ratio |")
     print("|---|---|---|---|---|---|---|---|")

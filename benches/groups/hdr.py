@@ -1,5 +1,5 @@
 """Logs of latencies as weft-benchmark --hdr writes them: a histogram for each second, so that a part of a run
-can be looked at by itself. The format is HdrHistogram's, V2, compressed."""
+can be read by itself. The format is HdrHistogram's, V2, compressed."""
 import base64
 import math
 import re
@@ -22,7 +22,7 @@ def read(path):
 
 
 def counts(encoded):
-    """How often each value was seen."""
+    """The count of each value."""
     payload = zlib.decompress(encoded[8:])
     _, length, _, digits, lowest, _, _ = struct.unpack(">iiiiqqd", payload[:40])
     halves = math.ceil(math.log2(2 * 10 ** digits)) - 1
@@ -61,7 +61,7 @@ def zigzag(payload, at):
 
 
 def percentiles(log, began, ended, *wanted):
-    """In ms, of the seconds that touch this time, and the slowest of all; None where nothing was seen."""
+    """In ms, of the seconds that touch this time, and the slowest of all; None without a sample."""
     total = {}
     for start, end, seen in log:
         if start < ended and end > began:

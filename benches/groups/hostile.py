@@ -1,4 +1,4 @@
-"""Clients that send and never read: what they take of memory, and what others feel."""
+"""Clients that send and never read: the memory that they use, and the latency of other clients."""
 import multiprocessing
 import socket
 import time
@@ -12,7 +12,7 @@ PROBES_A_SECOND = 500
 
 
 def stranger(port, end):
-    """Sends without a password, never reads, comes back when it is thrown out."""
+    """Sends without a password, never reads, reconnects when the server closes the connection."""
     request = command("PING") * 2000
     while not end.is_set():
         try:
@@ -44,7 +44,7 @@ def probe(port, end, result):
 
 
 def bench_flood(_):
-    print(f"\n## {STRANGERS} clients without the password send and don't read, again and again, "
+    print(f"\n## {STRANGERS} clients without the password send and don't read, repeatedly, "
           f"{SECONDS} s\n")
     print("| server | most resident MB | PING of others: p50 ms | p99 ms | max ms |")
     print("|---|---|---|---|---|")

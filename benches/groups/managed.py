@@ -1,4 +1,4 @@
-"""Threads that manage themselves, beside fixed ones: what is served and at which cost."""
+"""A managed number of threads, compared with fixed numbers: throughput and CPU time."""
 import datetime
 import os
 import re
@@ -14,19 +14,18 @@ LOADS = [(test, clients, depth, generators)
 
 
 def bench_managed(options):
-    """Fixed 1 and 2 threads, always active, beside 2 that the server manages itself."""
+    """Fixed 1 and 2 threads, always active, compared with 2 that the server manages."""
     seconds = int(os.environ.get("MANAGED_SECONDS", "20"))
-    # Numbers of rows, from 0 on, to be measured alone.
+    # The numbers of the rows to measure, from 0.
     rows = os.environ.get("MANAGED_ROWS")
     loads = [LOADS[int(row)] for row in rows.split(",")] if rows else LOADS
-    print(f"\n## Threads fixed at one and two, and left to the server (two configured); "
+    print(f"\n## Threads fixed at one and two, and managed by the server (two configured); "
           f"{seconds} s each\n")
-    print("Throughput and CPU per request; *better*: of the fixed two the one that serves more, "
-          "*cheaper*: the one\nthat takes less CPU for a request. Two threads are always active "
-          "where they are fixed.\n")
-    print("*Part at two*: of the time, as the log tells; *by that*: what the fixed ones would have served in\n"
-          "these parts of the time, which a machine that is slower for some seconds does not change.\n")
-    print("| load | one: requests/s, us | two | two, of one | left alone | of the better | CPU, of the cheaper "
+    print("Throughput and CPU per request; *better*: the fixed number that serves more, "
+          "*cheaper*: the one\nthat takes less CPU for a request. Fixed threads are always active.\n")
+    print("*Part at two*: the part of the time with two active threads, by the log. *By that*: the throughput of\n"
+          "the fixed numbers in these parts of the time, which doesn't depend on disturbances of the machine.\n")
+    print("| load | one: requests/s, us | two | two, of one | managed | of the better | CPU, of the cheaper "
           "| part at two | by that, of the better |")
     print("|---|---|---|---|---|---|---|---|---|")
     fixed = ["--io-threads-always-active", "yes"]

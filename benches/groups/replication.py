@@ -1,5 +1,5 @@
-"""A primary with a replica, and without: what a write costs on both sides, what clients notice of replicas that
-are in trouble, and of a copy."""
+"""A primary with and without a replica: the cost of a write on both sides, and the effect of replicas in
+trouble and of a full sync on clients."""
 import os
 import pathlib
 import signal
@@ -36,9 +36,9 @@ def bench_replication(options):
 
 
 def bench_keeping_up(_):
-    """A replica of a primary that takes all that it can get from two threads."""
+    """A replica of a primary with as many writes as two threads can serve."""
     print("\n## SET at depth 16, two I/O threads that are always active, 20 s\n")
-    print("| server | requests/s | behind, ms: median | at most | equal after, s |")
+    print("| server | requests/s | lag, ms: median | at most | equal after, s |")
     print("|---|---|---|---|---|")
     for name, line in primaries("--io-threads-always-active", "yes", "--client-output-buffer-limit", "replica 0 0 0"):
         primary, replica = Server(name, line), Server(name, line)
@@ -47,11 +47,11 @@ def bench_keeping_up(_):
             generator = subprocess.Popen(
                 [weft_benchmark(), "-p", str(primary.port), "-t", "set", "-P", "16", "-c", "50", "--threads", "1",
                  "-r", "100000", "-d", "64", "--duration", "20", "--csv"], stdout=subprocess.PIPE, text=True)
-            behind, began, first = [], time.monotonic(), int(primary.info("master_repl_offset"))
+            lags, began, first = [], time.monotonic(), int(primary.info("master_repl_offset"))
             while generator.poll() is None:
-                # The replica first: what comes in between only makes it look later.
+                # The replica first: writes between the two calls only increase its lag.
                 applied = int(replica.info("slave_repl_offset"))
-                behind.append(int(primary.info("master_repl_offset")) - applied)
+                lags.append(int(primary.info("master_repl_offset")) - applied)
                 time.sleep(0.1)
             ended = time.monotonic()
             written = int(primary.info("master_repl_offset")) - first
@@ -60,7 +60,7 @@ def bench_keeping_up(_):
             late = time.monotonic() - ended
             rate = float(generator.stdout.read().strip().splitlines()[-1].split(",")[1].strip('"'))
             per_ms = written / ((ended - began) * 1000)
-            print(f"| {name} | {rate:,.0f} | {statistics.median(behind) / per_ms:.1f} | {max(behind) / per_ms:.1f} "
+            print(f"| {name} | {rate:,.0f} | {statistics.median(lags) / per_ms:.1f} | {max(lags) / per_ms:.1f} "
                   f"| {late:.2f} |", flush=True)
         finally:
             for server in (replica, primary):
@@ -74,7 +74,7 @@ def start(name, program):
 
 
 def run(name, program, replicated):
-    """CPU time of primary and replica for a request (us), and seconds until they agree again."""
+    """CPU time of primary and replica for a request (us), and seconds until their offsets are equal."""
     servers = [start(name, program)]
     try:
         if replicated:
@@ -102,7 +102,7 @@ def follow(replica, primary):
 
 
 def primaries(*options):
-    """How Valkey, if it is there, and Weft are started: with as many I/O threads as the machine has CPUs."""
+    """The command lines of Valkey, if it is installed, and Weft, with as many I/O threads as the machine has CPUs."""
     valkey = peer("valkey-server")
     lines = [("valkey", [valkey, "--port", "{port}", "--bind", "127.0.0.1", "--io-threads", "2"])]
     lines = lines if valkey else []
@@ -111,8 +111,8 @@ def primaries(*options):
 
 
 class Load:
-    """An open loop of SETs of which each second is known, and the memory of the server meanwhile. The generator
-    goes before everything else: what is late is late in the server."""
+    """An open loop of SETs with a histogram for each second, and the memory of the server meanwhile. The
+    generator has the highest priority, so a late reply is late in the server."""
 
     def __init__(self, server, seconds, keys, size):
         self.server, self.peak = server, 0
@@ -131,7 +131,7 @@ class Load:
             time.sleep(1)
 
     def end(self):
-        """Waits for its end: the latencies of all seconds."""
+        """Waits for the end of the load; returns the latencies of all seconds."""
         _, errors = self.process.communicate()
         if self.process.returncode:
             sys.exit(f"weft-benchmark: {errors}")
@@ -173,19 +173,19 @@ class Sinks:
              str(self.count), *pace], stdout=subprocess.PIPE, text=True)
 
     def end(self):
-        """What they saw, and after how many seconds."""
+        """The events that they saw, with seconds since the start."""
         self.process.terminate()
-        said, _ = self.process.communicate()
-        return said.split("\n")[:-1]
+        output, _ = self.process.communicate()
+        return output.split("\n")[:-1]
 
 
 def bench_troubled_replicas(_):
-    """Three kinds of trouble, each beside an open loop of writes."""
+    """Three kinds of trouble, each during an open loop of writes."""
     keys, size = min(KEYS, 1_000_000), 256
     print(f"\n## {keys:,} keys of {size} bytes, {RATE:,} SETs a second, {SECONDS} s without and {SECONDS} s "
           f"with replicas in trouble\n")
     print("| server | trouble | p99 ms without | with | ratio | slowest ms without | with | MB more "
-          "| they saw, after s | the log says |")
+          "| replicas saw, after s | last log line |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, line in primaries():
         for trouble in (Stopped, Sinks("5 ask for a copy at once", 5, 0),
@@ -200,17 +200,17 @@ def bench_troubled_replicas(_):
             time.sleep(1)
             began = time.time()
             one.begin()
-            beside = hdr.percentiles(troubled.end(), began, time.time(), 99)
+            during = hdr.percentiles(troubled.end(), began, time.time(), 99)
             seen = one.end()
             more = (troubled.peak - quiet.peak) / 1024
-            print(f"| {name} | {trouble.title} | {before[0]:.2f} | {beside[0]:.2f} "
-                  f"| {beside[0] / before[0]:.2f} | {before[1]:.1f} | {beside[1]:.1f} | {more:,.0f} "
+            print(f"| {name} | {trouble.title} | {before[0]:.2f} | {during[0]:.2f} "
+                  f"| {during[0] / before[0]:.2f} | {before[1]:.1f} | {during[1]:.1f} | {more:,.0f} "
                   f"| {', '.join(seen)} | {why(primary)} |", flush=True)
             primary.stop()
 
 
 def why(server):
-    """What the log says of replicas that were let go."""
+    """The last log line about a disconnected replica."""
     log = pathlib.Path(server.folder, "log").read_text(errors="replace").splitlines()
     words = ("output buffer limits", "Disconnecting timedout replica", "overcoming", "SYNC failed")
     said = [line.split("# ", 1)[-1].strip() for line in log if any(word in line for word in words)]
@@ -218,9 +218,9 @@ def why(server):
 
 
 def bench_full_sync(_):
-    """A copy of everything while clients write."""
+    """A full sync while clients write."""
     size = 64
-    print(f"\n## A copy of {KEYS:,} keys of {size} bytes beside {RATE:,} SETs a second\n")
+    print(f"\n## A full sync of {KEYS:,} keys of {size} bytes during {RATE:,} SETs a second\n")
     print("| server | s until the link is up | s until offsets are equal | p99.9 ms without | meanwhile "
           "| ratio | slowest ms without | meanwhile | MB more | keys |")
     print("|---|---|---|---|---|---|---|---|---|---|")
@@ -243,9 +243,9 @@ def bench_full_sync(_):
         counts = [talk(server, "DBSIZE") for server in (primary, replica)]
         assert counts[0] == counts[1], counts
         before = hdr.percentiles(log, log[1][0], began - 1, 99.9)
-        beside = hdr.percentiles(log, began, up, 99.9)
-        print(f"| {name} | {up - began:.1f} | {close - began:.1f} | {before[0]:.2f} | {beside[0]:.2f} "
-              f"| {beside[0] / before[0]:.2f} | {before[1]:.1f} | {beside[1]:.1f} "
+        during = hdr.percentiles(log, began, up, 99.9)
+        print(f"| {name} | {up - began:.1f} | {close - began:.1f} | {before[0]:.2f} | {during[0]:.2f} "
+              f"| {during[0] / before[0]:.2f} | {before[1]:.1f} | {during[1]:.1f} "
               f"| {(load.peak - resting) / 1024:,.0f} | {counts[1]:,} |", flush=True)
         for server in (replica, primary):
             server.stop()

@@ -1,6 +1,6 @@
-"""Replicas that keep nothing: `sink.py PORT HOW-MANY [BYTES-A-SECOND]`, each of which asks for a copy and
-reads it, as fast as it comes or no faster than that, and then the stream. Says `copied SECONDS` for each that
-has it, and `closed SECONDS` for each whose connection has ended; ends when all have, or is ended."""
+"""Replicas that keep no data: `sink.py PORT COUNT [BYTES-A-SECOND]`. Each one requests a full sync and reads it,
+without a limit or at that rate, and then the stream. Prints `copied SECONDS` after each full sync, and `closed
+SECONDS` for each connection that has ended. Ends when all have ended, or by a signal."""
 import os
 import select
 import socket
@@ -14,7 +14,7 @@ class Sink:
     def __init__(self, port, pace):
         self.socket = socket.socket()
         if pace:
-            # What the kernel takes nobody has read.
+            # Bytes in the kernel's buffer would count as read.
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
         self.socket.connect(("127.0.0.1", port))
         for words in (b"REPLCONF capa eof capa psync2", b"REPLCONF version 9.1.0"):
@@ -33,7 +33,7 @@ class Sink:
         return self.socket.fileno()
 
     def read(self, most):
-        """Takes what is there; False at the end of the connection."""
+        """Reads available bytes; returns False at the end of the connection."""
         try:
             part = self.socket.recv(most)
         except ConnectionError:
@@ -72,10 +72,10 @@ def main():
         now = time.monotonic()
         for sink in ready:
             had = sink.has_copy
-            goes_on = sink.read(pace // 20 if pace else CHUNK)
+            is_open = sink.read(pace // 20 if pace else CHUNK)
             if sink.has_copy and not had:
                 print(f"copied {now - began:.2f}", flush=True)
-            if not goes_on:
+            if not is_open:
                 print(f"closed {now - began:.2f}", flush=True)
                 open_ones.remove(sink)
         if now - acknowledged > 1:

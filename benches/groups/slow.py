@@ -1,4 +1,4 @@
-"""What others feel while one client runs commands on millions of keys and elements."""
+"""Latency of other clients while one client runs commands on millions of keys and elements."""
 import multiprocessing
 import time
 
@@ -27,7 +27,7 @@ def probe(port, request, pause, end, result):
 
 
 def swallow(s, request):
-    """Sends a request and throws its reply away, which is a line or an array of bulk strings."""
+    """Sends a request and discards its reply, which is a line or an array of bulk strings."""
     s.sendall(request)
     file = s.makefile("rb", buffering=1 << 20)
     line = file.readline()

@@ -1,6 +1,6 @@
-"""A line for every command: CPU of the server for each request, Valkey beside Weft in one run.
+"""A line for every command: server CPU for each request, Valkey and Weft in one run.
 
-Values are large and answers small, since that is where a command can look at too much. A line is one or
+Values are large and replies small, since such commands can read more than they need. A line is one or
 more commands; several on a line undo each other, so that the data stay as they are. Requests go over one
 connection, DEPTH lines in a batch. The servers take turns, and a figure is the median of the rounds.
 """
@@ -13,16 +13,16 @@ from .collections import pipeline, stop
 from .harness import Server, command, peer, reply, weft, NO_SAVES
 
 DEPTH = int(os.environ.get("SWEEP_DEPTH", 16))
-# CPU that one round of one line takes of the slower server, about, and the fewest and most batches in it.
+# Approximate CPU seconds of the slower server in one round of a line, and the fewest and most batches in it.
 ROUND_SECONDS = 0.03
 BATCHES = (3, 3000)
 SCHED_CLOCK = 2
 BIG = 200_000
 PLACES = 100_000
 ENTRIES = 100_000
-# How often what stands out is measured again.
+# How often a line above its limit is measured again.
 AGAIN = 3
-# The limits that a line and the median of all of them keep.
+# The upper bounds of a line's ratio and of the median.
 LINE_LIMIT, MEDIAN_LIMIT = 1.05, 0.8
 
 # One line of commands per row: `;` between the commands, `~` for a space in an argument.
@@ -397,8 +397,8 @@ MULTI ; LRANGE list 0 9 ; HGET hash f5 ; EXEC
 MULTI ; LPOS list e5 ; EXEC
 MULTI ; DISCARD
 WATCH str ; UNWATCH
-PUBLISH nobody hello
-SPUBLISH nobody hello
+PUBLISH unread hello
+SPUBLISH unread hello
 SUBSCRIBE ch ; UNSUBSCRIBE ch
 PSUBSCRIBE ch* ; PUNSUBSCRIBE ch*
 SSUBSCRIBE ch ; SUNSUBSCRIBE ch
@@ -410,14 +410,14 @@ PUBSUB SHARDNUMSUB a
 PUBSUB HELP
 """
 
-# What has no line, and why.
+# Commands without a line, by reason.
 NO_LINE = {
-    "not one request and one answer": "client|pause monitor quit shutdown sync psync replconf debug",
+    "not one request with one reply": "client|pause monitor quit shutdown sync psync replconf debug",
     "writes files or starts a process": "bgsave bgrewriteaof save acl|load acl|save config|rewrite",
-    "changes what the others are measured on":
+    "changes the data of other lines":
         "flushall replicaof slaveof failover memory|purge memory|malloc-stats latency|graph",
     "needs another server or module": "migrate module|load module|loadex module|unload restore-asking",
-    "looks at itself for most of the time": "pfdebug pfselftest",
+    "spends most of its time on self-tests": "pfdebug pfselftest",
     "for clusters": "asking clusterscan cluster|*",
     "not in Weft": "eval eval_ro evalsha evalsha_ro fcall fcall_ro function|* script|*",
 }
@@ -477,7 +477,7 @@ class Line:
         self.requests = b"".join(command(*request) for request in requests)
 
     def batches(self, count):
-        """CPU seconds of the server for so many batches."""
+        """CPU seconds of the server for that many batches."""
         clock = (~self.server.pid << 3) | SCHED_CLOCK
         before = time.clock_gettime(clock)
         send = self.requests * DEPTH
@@ -563,8 +563,8 @@ def bench_sweep(options):
             notes[line] = "" if kinds[0] == kinds[1] else f" ({[a for a in first[1] if is_error(a)]})"
             found[line] = [[], []]
             measure(group, sockets, line, options.rounds, found[line])
-        # A neighbour on the machine may have met one server and not the other: what stands out is measured
-        # again, later, and judged by all its rounds.
+        # Another process may have disturbed one server only. So a line above its limit is measured again,
+        # later, and the median of all its rounds counts.
         for _ in range(AGAIN):
             for line in [line for line in found if ratio(found[line]) > LINE_LIMIT]:
                 measure(group, sockets, line, options.rounds, found[line])

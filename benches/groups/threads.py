@@ -1,4 +1,4 @@
-"""What more io-threads cost and bring: the loads of the published adjustment, and each step up."""
+"""Cost and gain of more io-threads: the loads of the published adjustment, and each step up."""
 import os
 import random
 import statistics
@@ -34,11 +34,11 @@ def bench_adjust(options):
 
 def bench_steps(options):
     """Throughput and CPU per request with 1 to 8 io-threads, and the worst step up."""
-    # Where generator and server share a CPU, a run of a second tells nothing to 3 %.
+    # If generator and server share a CPU, a run of one second isn't exact to 3 %.
     *cpus, last = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))]
     cpus = ",".join(cpus) or last
-    print(f"\n## io-threads 1 to 8 on CPUs {cpus}, 50 connections from CPU {last}: Weft beside "
-          "itself; requests/s, CPU us/request\n")
+    print(f"\n## io-threads 1 to 8 on CPUs {cpus}, 50 connections from CPU {last}: Weft with "
+          "1 to 8 io-threads; requests/s, CPU us/request\n")
     group = [Server(str(threads), weft(threads) + NO_SAVES, cpus) for threads in STEPS]
     for server in group:
         generate(server, "-t set -n 200000 -P 16 -r 100000")
@@ -49,7 +49,7 @@ def bench_steps(options):
         for depth, count in ((1, 100_000), (4, 250_000), (16, 600_000), (64, 1_000_000)):
             rows = {server.name: [] for server in group}
             for turn in range(options.rounds + 1):
-                # In another order each time: what one leaves behind must not hit the same one.
+                # In another order each time, so that one server's after-effects don't always hit the same other one.
                 for server in random.sample(group, len(group)):
                     before = sum(server.cpu())
                     rate = statistics.mean(
@@ -65,7 +65,7 @@ def bench_steps(options):
             middle = statistics.geometric_mean(rates)
             for server, rate in zip(group, rates):
                 relative[server.name].append(rate / middle)
-    # A single load is good to some percent; all of them together tell small steps.
+    # A single load is exact to some percent; the mean of all shows smaller steps.
     means = [statistics.geometric_mean(each) for each in relative.values()]
     worst = min(after / before for before, after in zip(means, means[1:])) - 1
     print("| all loads, relative | " + " | ".join(f"{mean:.3f}" for mean in means)

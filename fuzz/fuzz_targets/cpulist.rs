@@ -1,4 +1,5 @@
-//! CPU lists: any text parses or gives an error; what parses is printed and parsed back equal.
+//! CPU lists: any text parses or gives an error; a parsed list is the same after it is printed and
+//! parsed again.
 #![no_main]
 
 use weft_base::cpulist::parse;

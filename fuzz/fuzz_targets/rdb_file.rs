@@ -1,5 +1,5 @@
-//! Files in the RDB format: whatever the bytes are, they are loaded as what comes back when it is
-//! written and loaded again, or they are refused.
+//! RDB files: any bytes are refused, or load as data that are the same after they are written and
+//! loaded again.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_persist::rdb::file::fuzz::run(data));

@@ -1,5 +1,5 @@
-//! Values in the RDB format: whatever the bytes are, they are a value that comes back as it is when
-//! it is written and read again, or they are refused, with memory in proportion to them.
+//! Values in the RDB format: any bytes are refused, or decode to a value that is the same after it
+//! is encoded and decoded again. Memory is in proportion to the bytes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_persist::rdb::fuzz::run(data));

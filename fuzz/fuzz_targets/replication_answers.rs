@@ -1,5 +1,5 @@
-//! What a primary answers to a replica: the same actions however the bytes come, no stream before
-//! there is one, and no crash whatever is said.
+//! A primary's replies to a replica: the same actions however the bytes are split, no stream before
+//! it begins, and no crash for any reply.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_replication::fuzz::run_answers(data));

@@ -1,6 +1,6 @@
-//! Files of a machine: whatever stands in them, reading ends with a machine that makes sense.
+//! Files of a machine: for any content, reading ends with a consistent machine.
 //!
-//! The input is texts of files, each behind a NUL; the first goes into the first file below.
+//! The input is the texts of the files below, in their order, separated by NUL.
 #![no_main]
 
 use std::cell::OnceCell;
@@ -28,7 +28,7 @@ const FILES: &[&str] = &[
     "cg/cpu.max",
 ];
 
-/// Lists of more CPUs are as good as these, but each CPU is a folder to look for.
+/// Longer lists test nothing more, but each CPU is a folder to look for.
 const MOST: usize = 512;
 
 thread_local! {

@@ -1,10 +1,10 @@
-//! Writes the seeds of the fuzz target `commands` that are missing: for each command on keys a file
-//! with some requests of it, between others that make its keys hold something.
+//! Writes the missing seeds of the fuzz target `commands`: for each command on keys, a file with
+//! some of its requests, between others that fill its keys.
 //!
 //! `cargo run -p weft-testkit --example seeds -- fuzz/corpus/commands`
 //!
-//! A seed that is there is left as it is; delete it to have it written anew. What is drawn does not
-//! depend on which are missing, so the same grammar gives the same seed.
+//! An existing seed stays as it is; delete it to write it anew. The random choices don't depend on
+//! which seeds are missing, so the same grammar gives the same seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,11 +13,12 @@ use weft_testkit::differential::deck::Deck;
 use weft_testkit::differential::generate::{Action, Command};
 use weft_testkit::rng::Rng;
 
-/// Requests in front of each request of the command itself.
+/// Requests before each request of the command itself.
 const BEFORE: usize = 5;
 /// Requests of the command in its file.
 const TIMES: usize = 5;
-/// Steps drawn for one group, at most: what has not come up by then is rarer than any rule.
+/// The most steps drawn for one group: a command that has not come up by then is rarer than any
+/// rule.
 const DRAWS: usize = 40_000;
 /// Longest request in a seed (bytes): shorter ones are better mutated.
 const LONGEST: usize = 300;
@@ -49,14 +50,14 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The seeds that a group has a rule for.
+/// The seeds for which the group has a rule.
 fn names_of(group: Group) -> BTreeSet<String> {
     let rules = commands::parse(&[group]);
     let words = rules.iter().flat_map(|rule| rule.names().collect::<Vec<_>>());
     words.flat_map(|words| names(words.to_lowercase().split('|'))).collect()
 }
 
-/// Draws until each of `missing` has come up often enough, or will not.
+/// Draws until each of `missing` has come up often enough, or `DRAWS` steps are over.
 fn seeds(group: Group, mut missing: BTreeSet<String>) -> BTreeMap<String, String> {
     let deck = Deck::new(&[(group, 80), (Group::Types, 20)]);
     let mut rng = Rng::new(1);
@@ -95,15 +96,14 @@ fn lower(word: &[u8]) -> String {
     String::from_utf8_lossy(word).to_lowercase()
 }
 
-/// As a line of quoted words.
+/// A command as a line of quoted words.
 fn line(command: &Command) -> String {
     let mut bytes = Vec::new();
     Command { inline: true, ..command.clone() }.encode_into(&mut bytes);
     String::from_utf8_lossy(&bytes).replace("\r\n", "\n")
 }
 
-/// The command's name and that of the subcommand, if it is one on keys; by its first words in
-/// lower case.
+/// The name of the command and of its subcommand, in lower case, if it is a command on keys.
 fn names<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
     let words: Vec<&str> = words.take(2).collect();
     match words.as_slice() {

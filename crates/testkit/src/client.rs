@@ -1,11 +1,11 @@
-//! A blocking client that hides nothing.
+//! A blocking client that shows every byte.
 //!
-//! Client libraries repair what they read: they merge nulls, parse doubles, reconnect. This
-//! one hands over every reply both parsed and as the bytes that came, leaves push messages
-//! where a test can see them, and lets a test write any bytes it likes, whole or in pieces.
+//! Client libraries change the replies that they read: they merge nulls, parse doubles, reconnect.
+//! This client returns every reply both parsed and as received bytes. It keeps push messages where
+//! a test can read them, and a test may write any bytes, whole or in pieces.
 //!
-//! Large pipelines are written by a second thread while this one reads, so that two peers
-//! that both wait for the other to read cannot lock each other up.
+//! A second thread writes large pipelines while this one reads. Otherwise two peers that both wait
+//! for the other to read would deadlock.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,17 +16,17 @@ use std::time::Duration;
 
 use crate::value::{self, Value, quote_short};
 
-/// How long to wait for bytes before a server counts as hung. Not a measure of anything: it
-/// only turns a test that would wait for ever into one that fails.
+/// How long to wait for bytes before a server counts as hung. It measures nothing: it only makes a
+/// test fail that would wait forever.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A payload above this is written from its own thread.
+/// A larger payload is written by a separate thread.
 const WRITE_INLINE: usize = 32 * 1024;
 
-/// A reply, and the bytes that it was read from.
+/// A reply, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// What the bytes mean.
+    /// The parsed bytes.
     pub value: Value,
     /// The bytes themselves.
     pub raw: Vec<u8>,
@@ -70,13 +70,13 @@ impl Stream {
 /// One connection.
 pub struct Client {
     stream: Stream,
-    /// Bytes read and not yet taken, from `taken` on.
+    /// Bytes that were read; those from `taken` on are unparsed.
     buffer: Vec<u8>,
     taken: usize,
     pushes: Vec<Value>,
 }
 
-/// For options of the socket itself.
+/// For socket options.
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.stream {
@@ -93,7 +93,7 @@ pub fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     out
 }
 
-/// Appends what [`encode`] returns to `out`.
+/// Appends the result of [`encode`] to `out`.
 pub fn encode_into<A: AsRef<[u8]>>(args: &[A], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
     for arg in args {
@@ -115,7 +115,7 @@ impl Client {
     /// Connects to a loopback port.
     ///
     /// # Panics
-    /// When nothing accepts there.
+    /// If the port refuses the connection.
     #[track_caller]
     pub fn tcp(port: u16) -> Client {
         Client::try_tcp(port).unwrap_or_else(|e| panic!("cannot connect to port {port}: {e}"))
@@ -145,7 +145,7 @@ impl Client {
     /// Sends one command and waits for its reply.
     ///
     /// # Panics
-    /// When the connection fails or is closed; an error reply is a value like any other.
+    /// If the connection fails or is closed. An error reply is a value like any other.
     #[track_caller]
     pub fn cmd<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
         match self.try_cmd(args) {
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    /// Sends a command that must be answered by `+OK`.
+    /// Sends a command whose reply must be `+OK`.
     ///
     /// # Panics
     /// On any other reply.
@@ -186,8 +186,8 @@ impl Client {
         Ok(replies)
     }
 
-    /// Writes `payload` while reading `count` replies into `replies`; on an error they are
-    /// those that came before it.
+    /// Writes `payload` while it reads `count` replies into `replies`. After an error, `replies`
+    /// has those that came before it.
     pub fn exchange(
         &mut self,
         payload: &[u8],
@@ -207,7 +207,7 @@ impl Client {
                 match reader.reply() {
                     Ok(reply) => replies.push(reply),
                     Err(e) => {
-                        // wakes a writer that the server will not read from any more
+                        // Wakes a writer whose bytes the server doesn't read any more.
                         let _ = stream.shutdown(Shutdown::Both);
                         return Err(e);
                     }
@@ -227,13 +227,13 @@ impl Client {
     /// The next reply; push messages before it are kept for [`Client::take_pushes`].
     ///
     /// # Errors
-    /// `UnexpectedEof` when the server closed, `WouldBlock` or `TimedOut` when it stays
-    /// silent, `InvalidData` when it sends what is no RESP.
+    /// `UnexpectedEof` if the server closed, `WouldBlock` or `TimedOut` if it stays silent, `InvalidData` if it sends
+    /// bytes that are not RESP.
     pub fn read_reply(&mut self) -> io::Result<Reply> {
         self.reader().reply()
     }
 
-    /// The next reply or push message, whichever comes.
+    /// The next reply or push message, whichever comes first.
     ///
     /// # Errors
     /// As [`Client::read_reply`].
@@ -246,21 +246,21 @@ impl Client {
         Reader { stream, buffer, taken, pushes }
     }
 
-    /// The push messages that were read on the way to replies.
+    /// The push messages that were read before replies.
     pub fn take_pushes(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.pushes)
     }
 
-    /// Tells the server that no more requests will come, and still reads its replies.
+    /// Closes the writing side; the server's replies can still be read.
     pub fn finish_writing(&mut self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Everything until the server closes.
+    /// Reads everything until the server closes.
     ///
     /// # Errors
-    /// When the server keeps the connection open and stays silent. A reset counts as a close:
-    /// that is what a close with unread input looks like from here.
+    /// If the server keeps the connection open and stays silent. A reset counts as a close: the kernel sends one after a
+    /// close with unread input.
     pub fn read_to_close(&mut self) -> io::Result<Vec<u8>> {
         let mut all = self.buffer.split_off(self.taken);
         self.buffer.clear();
@@ -278,7 +278,7 @@ impl Client {
     }
 }
 
-/// The reading half, apart from the stream's writer.
+/// The reading half, without the stream's writer.
 struct Reader<'a> {
     stream: &'a Stream,
     buffer: &'a mut Vec<u8>,
@@ -305,7 +305,7 @@ impl Reader<'_> {
                 io::Error::new(
                     io::ErrorKind::InvalidData,
                     format!(
-                        "no RESP: expected {} at byte {}, near {}",
+                        "not RESP: expected {} at byte {}, near {}",
                         e.what,
                         e.at,
                         quote_short(around)
@@ -325,7 +325,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads once more; grows with what is pending, so that large replies take few reads.
+    /// Reads once more. The buffer grows with the pending bytes, so large replies take few reads.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.drain(..*self.taken);
         *self.taken = 0;
@@ -349,7 +349,7 @@ impl Reader<'_> {
     }
 }
 
-/// The command as one would type it, for messages.
+/// The command as a user would type it, for messages.
 pub fn describe<A: AsRef<[u8]>>(args: &[A]) -> String {
     let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'\\');
     let words = args.iter().map(|arg| {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn no_resp_is_an_error() {
+    fn invalid_resp_is_an_error() {
         let mut client = scripted(b"HTTP/1.1 200 OK\r\n".to_vec(), 100);
         assert_eq!(client.read_reply().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }

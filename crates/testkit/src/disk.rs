@@ -1,19 +1,20 @@
-//! A disk that is not there, and that does whatever a disk may do by a seed.
+//! A simulated disk that shows every behaviour of real disks, by a seed.
 //!
-//! It keeps what was written and what is safe apart, as a page cache does. When the power goes off
+//! Like a page cache, it separates written bytes from safe ones. After a power loss
 //! ([`SimDisk::after_power_loss`]):
 //!
-//! * what was synced is there;
-//! * of a file that was not, each page may be there or not, whatever its neighbours do, and the file may
-//!   have any length from the old one to the new one: pages that are missing read as zeros;
-//! * of the names that were changed in a directory that was not synced, each change may have happened or
-//!   not, but a rename as a whole.
+//! * synced bytes are present;
+//! * each page of a file that was not synced may be present or missing, independently of its neighbours,
+//!   and the file may have any length from the old one to the new one; missing pages read as zeros;
+//! * each change of a name in a directory that was not synced may have happened or not; a rename happens
+//!   as a whole.
 //!
-//! A sync that fails loses pages for ever, though they are read back as if nothing had happened and
-//! the next sync succeeds. Any call can be made to fail; writes may take less than they were given. Each
-//! call is a step, and the power can be cut at any of them.
+//! A failed sync loses pages forever, although reads return them and the next sync succeeds. Any call
+//! can fail, and a write may take fewer bytes than it got. Each call is a step, and the power can be cut
+//! at any of them.
 //!
-//! This knows nothing of those who use it: a test puts it behind whatever its subject writes to.
+//! This module knows nothing about the code that uses it: a test passes the disk to its subject as
+//! its file system.
 
 use crate::rng::Rng;
 use std::collections::BTreeMap;
@@ -26,16 +27,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Bytes of a page. Small, so that a short file has many.
 const PAGE: usize = 64;
 
-/// See the module. Clones are the same disk.
+/// See the module. Clones share the disk.
 #[derive(Clone, Debug)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
-/// An open file. Clones write at the same place.
+/// An open file. Clones share the write position.
 #[derive(Clone, Debug)]
 pub struct SimFile {
     disk: SimDisk,
     number: usize,
-    /// Where the next write goes.
+    /// The position of the next write.
     at: Arc<AtomicUsize>,
 }
 
@@ -43,7 +44,7 @@ pub struct SimFile {
 struct State {
     rng: Rng,
     files: Vec<Contents>,
-    /// Files by name, as they are and as they are safe.
+    /// Files by name: the present state and the safe one.
     now: BTreeMap<PathBuf, usize>,
     safe: BTreeMap<PathBuf, usize>,
     dirs: Vec<PathBuf>,
@@ -51,7 +52,7 @@ struct State {
     pending: Vec<Change>,
     steps: u64,
     off_at: u64,
-    /// Of a hundred calls so many fail, and one at a step that was named.
+    /// The percentage of failing calls; one call may fail at a given step.
     failing: usize,
     fails_at: u64,
 }
@@ -59,9 +60,9 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Contents {
     now: Vec<u8>,
-    /// As it was when it was synced last.
+    /// Content at the last sync.
     safe: Vec<u8>,
-    /// Here there may be pages that a sync has failed to write and forgotten.
+    /// Pages in this range may have been lost by a failed sync.
     lost: Range<usize>,
 }
 
@@ -100,7 +101,7 @@ impl Change {
 }
 
 impl Contents {
-    /// What the page from `at` on may be after a power loss: new, or old.
+    /// The content of the page from `at` on after a power loss: new, or old.
     fn page(&self, at: usize, end: usize, new: bool) -> Vec<u8> {
         let from = if new { &self.now } else { &self.safe };
         let mut page: Vec<u8> = from.iter().skip(at).take(end - at).copied().collect();
@@ -132,7 +133,7 @@ impl Contents {
     }
 
     fn synced(&mut self, rng: &mut Rng) {
-        // What an earlier sync has forgotten is not written by this one.
+        // A sync doesn't write the pages that an earlier sync has lost.
         let end = self.lost.end.min(self.now.len());
         self.safe.clone_from(&self.now);
         for at in (self.lost.start..end).step_by(PAGE) {
@@ -143,7 +144,7 @@ impl Contents {
         self.lost = 0..0;
     }
 
-    /// Writes `bytes` at `at`, over what is there, or further than that.
+    /// Writes `bytes` at `at`, over present bytes or after the end.
     fn put(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
         if self.now.len() < end {
@@ -152,14 +153,14 @@ impl Contents {
         self.now[at..end].copy_from_slice(bytes);
     }
 
-    /// What is written behind the cut is new, and not forgotten.
+    /// Bytes written after the cut are new and not lost.
     fn cut(&mut self, length: usize) {
         self.now.resize(length, 0);
         self.lost.end = self.lost.end.min(length);
     }
 
-    /// A sync has failed: whatever was not safe may never be.
-    fn forget(&mut self) {
+    /// A sync has failed: bytes that were not safe may never become safe.
+    fn lose_unsynced(&mut self) {
         let same = self.now.iter().zip(&self.safe).take_while(|(a, b)| a == b).count();
         let start = if self.lost.is_empty() { same } else { self.lost.start.min(same) };
         self.lost = start..self.now.len();
@@ -167,7 +168,7 @@ impl Contents {
 }
 
 impl State {
-    /// Counts a call; whether it is to fail.
+    /// Counts a call; returns an error if it must fail.
     fn step(&mut self) -> io::Result<()> {
         self.steps += 1;
         if self.steps > self.off_at {
@@ -224,7 +225,7 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// So many calls of a hundred fail from now on.
+    /// From now on this percentage of calls fails.
     pub fn fail(&self, percent: usize) {
         self.state().failing = percent;
     }
@@ -234,7 +235,7 @@ impl SimDisk {
         self.state().fails_at = step;
     }
 
-    /// All calls behind this step fail: the power is off.
+    /// All calls after this step fail: the power is off.
     pub fn cut_power_at(&self, step: u64) {
         self.state().off_at = step;
     }
@@ -259,7 +260,7 @@ impl SimDisk {
         }
         let files: Vec<Vec<u8>> = files.iter().map(|file| file.survivor(rng)).collect();
         let names = safe.clone();
-        state.again(names, files)
+        state.with_files(names, files)
     }
 
     /// The disk as a process finds it after another one was killed.
@@ -267,13 +268,13 @@ impl SimDisk {
         let mut state = self.state();
         let files = state.files.iter().map(|file| file.now.clone()).collect();
         let names = state.now.clone();
-        state.again(names, files)
+        state.with_files(names, files)
     }
 
     /// Creates `dir`, which is safe at once.
     ///
     /// # Errors
-    /// Of this and all that follows: those that were ordered, and those that a file system has.
+    /// Of this and all following functions: requested failures, and the errors of a file system.
     pub fn create_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.step()?;
@@ -283,7 +284,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// Opens `path` for writing at its end; `empty`: without what it holds.
+    /// Opens `path` for writing at its end; `empty` truncates it.
     pub fn open(&self, path: &Path, empty: bool) -> io::Result<SimFile> {
         let mut state = self.state();
         state.step()?;
@@ -349,7 +350,7 @@ impl SimDisk {
 
 impl State {
     /// A disk with these files, all safe.
-    fn again(&mut self, names: BTreeMap<PathBuf, usize>, files: Vec<Vec<u8>>) -> SimDisk {
+    fn with_files(&mut self, names: BTreeMap<PathBuf, usize>, files: Vec<Vec<u8>>) -> SimDisk {
         let contents = |bytes: Vec<u8>| Contents { safe: bytes.clone(), now: bytes, lost: 0..0 };
         SimDisk(Arc::new(Mutex::new(State {
             rng: Rng::new(self.rng.next_u64()),
@@ -367,7 +368,7 @@ impl State {
 }
 
 impl SimFile {
-    /// Writes some of `bytes` behind what was written before; how many.
+    /// Appends some of `bytes` after the last write; returns their number.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.state();
         state.step()?;
@@ -378,7 +379,8 @@ impl SimFile {
         Ok(n)
     }
 
-    /// Writes some of `n` zeros at `at`, which does not move the place of the next write; how many.
+    /// Writes some of `n` zeros at `at`, without moving the position of the next write; returns
+    /// their number.
     pub fn write_zeros(&self, at: u64, n: usize) -> io::Result<usize> {
         let mut state = self.disk.state();
         state.step()?;
@@ -395,7 +397,7 @@ impl SimFile {
         let file = &mut files[self.number];
         match step {
             Ok(()) => file.synced(rng),
-            Err(_) => file.forget(),
+            Err(_) => file.lose_unsynced(),
         }
         step
     }
@@ -430,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_and_the_rest_may() {
+    fn synced_bytes_survive_and_others_may() {
         let (mut kinds, mut holes) = (std::collections::BTreeSet::new(), 0);
         for seed in 0..200 {
             let (bytes, names) = survivors(seed, true);
@@ -445,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_fails_loses_pages_for_ever() {
+    fn failed_sync_loses_pages_forever() {
         let root = Path::new("d");
         let lost = (0..50).filter(|seed| {
             let disk = SimDisk::new(*seed, root);
@@ -454,7 +456,7 @@ mod tests {
             file.write(&[1; 300]).expect("no faults");
             disk.fail_at(disk.steps() + 1);
             file.sync().expect_err("ordered");
-            file.sync().expect("nobody says a word");
+            file.sync().expect("the second sync succeeds");
             assert_eq!(disk.read(&root.join("a")).expect("there"), [1; 300]);
             disk.after_power_loss().read(&root.join("a")).expect("safe") != [1; 300]
         });
@@ -463,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_written_over_are_lost_one_by_one() {
+    fn overwritten_pages_are_lost_one_by_one() {
         let root = Path::new("d");
         let kinds = (0..200).map(|seed| {
             let disk = SimDisk::new(seed, root);
@@ -484,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_fail_when_they_are_told_to() {
+    fn calls_fail_on_request() {
         let root = Path::new("d");
         let disk = SimDisk::new(1, root);
         disk.cut_power_at(1);

@@ -1,8 +1,8 @@
-//! Patterns in which `*` stands for any text: all that a list of known differences needs.
+//! Patterns in which `*` stands for any text, for lists of known differences.
 
 /// Whether the whole of `text` matches `pattern`; `*` is the only special character.
 ///
-/// Greedy with one point of return: after a `*` failed to match shortest, it is tried one
+/// Greedy with one backtracking point: if the shortest match after a `*` fails, it is tried one
 /// byte longer. Takes `O(pattern * text)` at worst.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (p, t) = (pattern.as_bytes(), text.as_bytes());

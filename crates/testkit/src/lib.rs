@@ -1,12 +1,11 @@
-//! What the black-box tests stand on: nothing here is linked into the server.
+//! The base of the black-box tests; nothing here is linked into the server.
 //!
-//! A test of a store is only as good as its independence from the store. This crate
-//! therefore shares no code with the crates under test: it has its own RESP parser
-//! ([`value`]), its own client ([`client`]) that keeps every reply byte for byte, and its
-//! own random numbers ([`rng`]), so that a fault in the server's parser or generator
-//! cannot hide itself by being used on both sides.
+//! A test of a store must be independent of the store. So this crate shares no code with the crates
+//! under test: it has its own RESP parser ([`value`]), its own client ([`client`]) that keeps every
+//! reply byte for byte, and its own random numbers ([`rng`]). A fault in the server's parser or
+//! generator can't hide by being used on both sides.
 //!
-//! | module | what it gives |
+//! | module | contents |
 //! |---|---|
 //! | [`value`] | all reply types of RESP2 and RESP3, parsed and printed |
 //! | [`client`] | a blocking client over TCP or a Unix socket |
@@ -15,16 +14,18 @@
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
 //! | [`disk`] | a disk that fails, tears and forgets by a seed |
 //! | [`faulty`] | a real server on a disk that fails on demand |
-//! | [`machines`] | the files of machines that are not there: sockets, nodes, interfaces, limits |
+//! | [`machines`] | the `/proc` and `/sys` files of simulated machines: sockets, nodes, interfaces,
+//! limits |
 //! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
-//! | [`chaos`] | everything at once, and what is left afterwards |
+//! | [`chaos`] | random requests and disturbances from many clients, then checks of the server's
+//! state |
 //! | [`sessions`] | several clients at once on two servers, pushes and replies compared |
 //! | [`skipped`] | counts the tests that could not run |
 //! | [`differential`] | random command sequences sent to two servers, replies compared |
 //!
-//! Functions that a test calls for their effect panic with a full description instead of
-//! returning errors: in a test the panic message is the report. Each has a `try_` twin
-//! where a failure can be the expected outcome.
+//! Functions that a test calls for their effect panic with a full description instead of returning
+//! errors: in a test the panic message is the report. Each has a `try_` variant where a failure can
+//! be the expected result.
 
 pub mod chaos;
 pub mod client;
@@ -46,7 +47,7 @@ pub use client::{Client, Reply};
 pub use server::Server;
 pub use value::Value;
 
-/// Notes a test that cannot run here and returns true when `peer` is absent.
+/// Notes a test that cannot run here; returns true if `peer` is missing.
 pub fn skip_without<T>(test: &str, peer: &Option<T>, name: &str) -> bool {
     if peer.is_none() {
         skipped::note(test, &format!("no {name} in PEERS_BIN or PATH"));

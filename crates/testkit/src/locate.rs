@@ -1,14 +1,15 @@
-//! Finding the programs: the server under test and the servers it is compared with.
+//! Finds the programs: the server under test and the servers to compare it with.
 //!
 //! | program | found by |
 //! |---|---|
-//! | `weft-server` | `WEFT_SERVER`; else, under cargo, built by `cargo build` with the profile and target folder of the running test; else the one beside the test |
+//! | `weft-server` | `WEFT_SERVER`; else, under cargo, built by `cargo build` with the profile and target folder of the
+//! running test; else the one in the test's folder |
 //! | peers | the folder in `PEERS_BIN`, else `PATH` |
 //!
-//! Why build: `cargo test -p weft-tests` does not build the binary of another package, and
-//! would run the tests against the binary of yesterday. Asking cargo costs a few tenths of
-//! a second when nothing has changed and makes that impossible. A lock file keeps the test
-//! programs that start at the same time from asking together.
+//! Why build: `cargo test -p weft-tests` doesn't build the binary of another package, and would run
+//! the tests with an old binary. Running cargo costs a few tenths of a second when nothing has
+//! changed. A lock file keeps test programs that start at the same time from running cargo
+//! together.
 
 use std::env;
 use std::fs::File;
@@ -21,20 +22,20 @@ use rustix::fs::{FlockOperation, flock};
 /// The server under test.
 ///
 /// # Panics
-/// When there is none and it cannot be built.
+/// If there is no server and it can't be built.
 pub fn weft() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| match env::var_os("WEFT_SERVER") {
         Some(path) => {
             let path = PathBuf::from(path);
-            assert!(path.is_file(), "WEFT_SERVER={} is no file", path.display());
+            assert!(path.is_file(), "WEFT_SERVER={} is not a file", path.display());
             path
         }
-        None => build_beside(),
+        None => build_server(),
     })
 }
 
-/// `target/<profile>` of the running test, which itself is in its `deps`.
+/// `target/<profile>` of the running test, whose own folder is `deps` in it.
 fn profile_dir() -> PathBuf {
     let test = env::current_exe().expect("a test knows its own path");
     let dir = test.parent().expect("a file has a folder");
@@ -44,7 +45,7 @@ fn profile_dir() -> PathBuf {
     }
 }
 
-fn build_beside() -> PathBuf {
+fn build_server() -> PathBuf {
     let dir = profile_dir();
     let server = dir.join("weft-server");
     let Some(cargo) = env::var_os("CARGO") else {
@@ -57,7 +58,7 @@ fn build_beside() -> PathBuf {
     };
     let lock =
         File::create(dir.join(".weft-server-build.lock")).expect("the target folder is writable");
-    // released when the file is closed, by whatever way this function ends
+    // The lock is released when the file is closed, on every path out of this function.
     flock(&lock, FlockOperation::LockExclusive).expect("files can be locked");
     let output = Command::new(cargo)
         .args([

@@ -1,13 +1,13 @@
-//! What `/proc` tells about a process: CPU time, memory, descriptors, threads.
+//! Facts about a process from `/proc`: CPU time, memory, descriptors, threads.
 
 use std::fs;
 
 /// CPU time of all threads of a process since it started, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cpu {
-    /// In user code.
+    /// In user mode.
     pub user: f64,
-    /// In the kernel on its behalf.
+    /// In the kernel, for the process.
     pub sys: f64,
 }
 
@@ -33,12 +33,12 @@ impl Process {
     #[track_caller]
     pub fn cpu(&self) -> Cpu {
         let stat = self.read("stat");
-        // the second field is the program's name in parentheses and may hold anything
+        // The second field is the program's name in parentheses and may contain anything.
         let (_, fields) = stat.rsplit_once(')').expect("a name in /proc/PID/stat");
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
         let tick = rustix::param::clock_ticks_per_second() as f64;
         let seconds = |field: &str| field.parse::<f64>().expect("ticks are a number") / tick;
-        // utime and stime are fields 14 and 15 of proc(5); the name was the second
+        // utime and stime are fields 14 and 15 of proc(5); the name was the second.
         Cpu { user: seconds(fields[11]), sys: seconds(fields[12]) }
     }
 
@@ -63,7 +63,7 @@ impl Process {
         self.status("VmHWM") * 1024
     }
 
-    /// Names of its threads, in no order that means anything.
+    /// Names of its threads, in any order.
     pub fn thread_names(&self) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();
         let name = |task: std::io::Result<std::fs::DirEntry>| {

@@ -1,16 +1,16 @@
-//! Random numbers from a seed, for tests that must be repeatable.
+//! Random numbers from a seed, for repeatable tests.
 //!
-//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-//! OOPSLA 2014): one addition and three mixing steps per number, passes BigCrush, and any
-//! 64-bit seed is a good seed. The tests have their own so that a seed printed by a failure
-//! keeps its meaning whatever becomes of the server's generator.
+//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+//! 2014): one addition and three mixing steps per number, passes BigCrush, and any 64-bit seed is a
+//! good seed. The tests have their own generator, so that a seed printed by a failure keeps its
+//! meaning when the server's generator changes.
 
-/// A stream of random numbers that a seed determines.
+/// A stream of random numbers determined by a seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A stream that depends on nothing but `seed`.
+    /// A stream that depends on `seed` only.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -27,7 +27,7 @@ impl Rng {
     /// A number in `0..bound`; the bias of the multiplication is below 2^-32 here.
     ///
     /// # Panics
-    /// When `bound` is 0.
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "an empty range has no random element");
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
@@ -47,7 +47,7 @@ impl Rng {
     /// One of `items`.
     ///
     /// # Panics
-    /// When there are none.
+    /// If `items` is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

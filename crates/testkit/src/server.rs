@@ -1,12 +1,12 @@
-//! A server process for one test: started on a free port, ended with the test.
+//! A server process for one test: started on a free port, stopped with the test.
 //!
-//! Each server has a folder of its own, which is its working directory and holds its log.
-//! When the test panics the end of the log is printed, for the panic message alone seldom
-//! tells why a server did not answer.
+//! Each server has its own folder, which is its working directory and holds its log. If the test
+//! panics, the end of the log is printed, since the panic message alone seldom shows why a server
+//! didn't answer.
 //!
-//! A free port is found by asking the kernel for one and giving it back, so another process
-//! can take it in between. A server that ends before it answers, or in whose place another one
-//! answers, is therefore started again on another port, a few times.
+//! The kernel assigns a free port, which is released again, so another process can take it in
+//! between. A server that ends before it answers is therefore started again on another port, a few
+//! times. So is a server whose port another one answers on.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ use crate::process::Process;
 use crate::value::Value;
 
 const STARTS: usize = 3;
-/// How often a starting server is asked, 20 ms apart: 30 seconds in all.
+/// The number of PINGs to a starting server, 20 ms apart: 30 seconds in all.
 const ASKS: usize = 1500;
 const LOG_LINES: usize = 20;
 
@@ -44,19 +44,19 @@ impl Server {
     /// The server under test with these arguments added.
     ///
     /// # Panics
-    /// When it cannot be built or started.
+    /// If it can't be built or started.
     #[track_caller]
     pub fn weft(args: &[&str]) -> Server {
         Server::start("weft", locate::weft(), args)
     }
 
-    /// Valkey, when it is there.
+    /// Valkey, if it is installed.
     #[track_caller]
     pub fn valkey(args: &[&str]) -> Option<Server> {
         Some(Server::start("valkey", &locate::valkey()?, args))
     }
 
-    /// Redis 8, when it is there.
+    /// Redis 8, if it is installed.
     #[track_caller]
     pub fn redis8(args: &[&str]) -> Option<Server> {
         Some(Server::start("redis8", &locate::redis8()?, args))
@@ -65,13 +65,13 @@ impl Server {
     /// Any program that takes the options of redis-server.
     ///
     /// # Panics
-    /// When it does not answer PING, with what it logged.
+    /// If it doesn't answer PING, with its log.
     #[track_caller]
     pub fn start(name: &'static str, program: &Path, args: &[&str]) -> Server {
         Server::start_with(name, program, args, None)
     }
 
-    /// As [`Server::start`], for a process that may have so many open descriptors.
+    /// Like [`Server::start`], with this limit of open descriptors.
     #[track_caller]
     pub fn with_descriptors(
         name: &'static str,
@@ -117,8 +117,8 @@ impl Server {
         }
     }
 
-    /// As [`Server::restart`] with other arguments, for a server that may not have loaded its data
-    /// when this returns.
+    /// Like [`Server::restart`] with other arguments, for a server that may still be loading when
+    /// this returns.
     #[track_caller]
     pub fn restart_loading(&mut self, args: &[&str]) {
         self.kill();
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Waits until the server has loaded its files: before, it refuses commands.
+    /// Waits until the server has loaded its files: until then it refuses commands.
     #[track_caller]
     pub fn wait_until_loaded(&self) {
         let mut client = self.client();
@@ -143,7 +143,7 @@ impl Server {
         }
     }
 
-    /// What kind of server this is, for messages.
+    /// The kind of server, for messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -163,7 +163,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Its figures in `/proc`.
+    /// Its `/proc` figures.
     pub fn process(&self) -> Process {
         Process(self.pid())
     }
@@ -179,7 +179,7 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Everything the server printed so far.
+    /// The server's output so far.
     pub fn log(&self) -> String {
         fs::read(self.log_path())
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -195,15 +195,14 @@ impl Server {
         self.dir.path().join("log")
     }
 
-    /// Asks the server to end (SIGTERM) and waits for it.
+    /// Stops the server with SIGTERM and waits for its end.
     #[track_caller]
     pub fn stop_term(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// Changes how many open descriptors the process may have; those that it has stay. There
-    /// is no way back to more.
+    /// Lowers the limit of open descriptors; open ones stay. It can't be raised again.
     #[track_caller]
     pub fn limit_descriptors(&self, most: u64) {
         let pid = Pid::from_raw(self.pid() as i32).expect("a process id is not 0");
@@ -225,7 +224,7 @@ impl Server {
     /// Waits until the process ends.
     ///
     /// # Panics
-    /// If it has not within five minutes.
+    /// If it hasn't ended within five minutes.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + Duration::from_secs(300);
@@ -238,9 +237,9 @@ impl Server {
         }
     }
 
-    /// Ends the process without asking (SIGKILL).
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
-        // an error means that it has ended already
+        // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -255,7 +254,7 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listens on.
+/// A free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("a bound socket has an address").port()
@@ -273,7 +272,7 @@ fn spawn(
     let own = ["--port", &port, "--bind", "127.0.0.1", "--save", ""].map(OsStr::new);
     let mut command = match descriptors {
         None => Command::new(program),
-        // The shell gives way to the server, so the process id is the server's.
+        // The shell replaces itself with the server, so the process id is the server's.
         Some(most) => {
             let mut shell = Command::new("sh");
             let script = r#"ulimit -n "$0" && exec "$@""#;
@@ -292,16 +291,16 @@ fn spawn(
         .unwrap_or_else(|e| panic!("cannot run {}: {e}", program.display()))
 }
 
-/// What a server that starts is waited for.
+/// The state to wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Answering,
-    /// It has loaded its data, too.
+    /// It has also loaded its data.
     Loaded,
 }
 
-/// Waits until the server answers a PING, be it by an error: one that asks for a password
-/// has started too.
+/// Waits until the server answers a PING, or refuses it with an error: a server that requires a
+/// password has started too.
 fn wait_for_ping(mut child: Child, port: u16, ready: Ready) -> Result<Child, String> {
     for _ in 0..ASKS {
         match child.try_wait() {
@@ -336,14 +335,14 @@ fn is_loading(answer: &Value) -> bool {
     matches!(answer, Value::Error(text) if text.starts_with(b"LOADING"))
 }
 
-/// Whether this INFO is that of another process than `pid`. One that refuses to tell may be ours.
+/// Whether this INFO comes from a process other than `pid`. A server that refuses INFO may be ours.
 fn is_of_another(info: &Value, pid: u32) -> bool {
     let text = info.bytes().map(String::from_utf8_lossy).unwrap_or_default();
     let found = text.lines().find_map(|line| line.strip_prefix("process_id:"));
     found.is_some_and(|found| found.trim() != pid.to_string())
 }
 
-/// The last lines; if a crash is reported among them, from there on.
+/// The last lines of the log; if it has a crash report, from its beginning.
 fn tail(path: &Path) -> String {
     let log = fs::read(path).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);

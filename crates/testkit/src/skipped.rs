@@ -1,12 +1,12 @@
-//! Tests that could not run here, counted over all test programs of one `cargo test`.
+//! Counts the tests that could not run, over all test programs of one `cargo test`.
 //!
-//! A test that lacks something passes, and cargo hides what passing tests print: who has no peers
-//! would believe that everything was compared. So each such test adds a line to a ledger in the
-//! target folder, past the capture of output, and the last test program of a run prints the sum
+//! A test that lacks a program passes, and cargo hides the output of passing tests. A developer
+//! without peers would believe that everything was compared. So each such test adds a line to a
+//! file in the target folder, which isn't captured. The last test program of a run prints the sum
 //! (`tools/xtask/tests/skipped.rs`; programs run in the order of their packages' names).
 //!
-//! A ledger belongs to one run: its name has the process id of cargo, the parent of every test
-//! program, and the moment at which that was started.
+//! A file belongs to one run: its name has the process id of cargo, the parent of every test
+//! program, and the start time of that process.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,31 +15,31 @@ use std::io::Write;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
-/// Prefix of ledgers.
+/// Prefix of the files.
 const PREFIX: &str = "tests-skipped-";
 
-/// Says that `test` can't run, or not all of it, and why.
+/// Notes that `test`, or a part of it, can't run, and why.
 ///
-/// What is written starts with `SKIP` so that a log can be searched for what was not tested.
+/// The output starts with `SKIP`, so that a log can be searched for it.
 pub fn note(test: &str, why: &str) {
     eprintln!("SKIP {test}: {why}");
-    // Without a target folder that can be written nobody counts, which is no reason to fail.
+    // Without a writable target folder the test isn't counted, which is not an error.
     let Some(ledger) = target_folder().and_then(|folder| ledger(&folder, parent_id())) else {
         return;
     };
     if let Ok(mut file) = File::options().create(true).append(true).open(ledger) {
-        // One write per line, which appending keeps whole.
+        // One write per line: appending keeps it whole.
         let _ = file.write_all(format!("{test}\t{why}\n").as_bytes());
     }
 }
 
-/// As [`note`], for the test of the calling thread, which has its name.
+/// Like [`note`], for the test of the calling thread, which has its name.
 pub fn note_here(why: &str) {
     note(std::thread::current().name().unwrap_or("a test"), why);
 }
 
-/// What was noted in the run that this program is part of, by reason: how many tests. Ends the
-/// count: ledgers of this run and of those that are over are removed.
+/// The numbers of noted tests in the run of this program, by reason. Removes the files of this run
+/// and of ended ones.
 pub fn take() -> BTreeMap<String, usize> {
     let Some(folder) = target_folder() else { return BTreeMap::new() };
     let own = ledger(&folder, parent_id());
@@ -64,7 +64,7 @@ fn sums(noted: &str) -> BTreeMap<String, usize> {
     sums
 }
 
-/// The folder of the profile, in which the test program's own is.
+/// The profile's folder, which contains the test program's folder.
 fn target_folder() -> Option<PathBuf> {
     env::current_exe().ok()?.parent()?.parent().map(Path::to_path_buf)
 }
@@ -81,7 +81,7 @@ fn ledgers(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_ledger).collect()
 }
 
-/// Whether the run of a ledger has ended.
+/// Whether the run of a file has ended.
 fn is_over(ledger: &Path) -> bool {
     let name = ledger.file_name().map(|name| name.to_string_lossy().into_owned());
     let ids = name.as_deref().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
@@ -89,10 +89,10 @@ fn is_over(ledger: &Path) -> bool {
     run.parse().ok().and_then(started).is_none_or(|now| now != begun)
 }
 
-/// When a process was started, in ticks since the system was; `None` when it is gone.
+/// The start time of a process, in ticks since boot; `None` if it has ended.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may have spaces and brackets in it; the 20th field behind it is the start.
+    // The name may contain spaces and parentheses; the 20th field after it is the start time.
     let (_, behind) = stat.rsplit_once(')')?;
     behind.split_whitespace().nth(19).map(str::to_string)
 }
@@ -109,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_over_when_its_process_is() {
+    fn run_is_over_when_its_process_has_ended() {
         let own = std::process::id();
-        let now = started(own).expect("we run");
+        let now = started(own).expect("this process runs");
         let path = |begun: &str| PathBuf::from(format!("/x/{PREFIX}{own}-{begun}"));
         assert!(!is_over(&path(&now)) && is_over(&path("1")));
         assert!(!is_over(Path::new("/x/other")));

@@ -1,13 +1,13 @@
-//! A reply, with every type that RESP2 and RESP3 can carry.
+//! A reply, of any type of RESP2 and RESP3.
 //!
-//! The types are kept apart even where a client library would merge them: `$-1`, `*-1` and
-//! `_` all mean "nothing" to a caller, but a server that answers one in the place of another
-//! breaks clients that check, so they are three variants. Doubles and big numbers keep the
-//! text that came over the wire, because how a number is printed is part of the protocol.
+//! The types stay separate even where a client library would merge them. `$-1`, `*-1` and `_` all
+//! mean "nothing" to a caller, but a server that sends one instead of another breaks clients that
+//! check, so they are three variants. Doubles and big numbers keep the text from the wire, because
+//! the form of a number is part of the protocol.
 //!
-//! [`parse`] is a plain recursive descent over a slice. It starts from the beginning at each
-//! call, which is quadratic in theory; a bulk string that is not complete is refused from its
-//! length alone, so in practice the cost of a retry is the number of elements, not of bytes.
+//! [`parse`] is a plain recursive descent over a slice. It starts from the beginning at each call,
+//! which is quadratic in theory. But it refuses an incomplete bulk string by its length alone. So
+//! in practice a retry costs the number of elements, not of bytes.
 
 use std::fmt;
 
@@ -42,29 +42,29 @@ pub enum Value {
     Array(Vec<Value>),
     /// `~2 ...`
     Set(Vec<Value>),
-    /// `>2 ...`: not a reply but a message out of band
+    /// `>2 ...`: an out-of-band message instead of a reply
     Push(Vec<Value>),
     /// `%2 ...`, in the order of the wire
     Map(Vec<(Value, Value)>),
-    /// `|1 ...` and the reply that it decorates
+    /// `|1 ...` and the reply that it describes
     Attribute(Vec<(Value, Value)>, Box<Value>),
 }
 
-/// The bytes are no RESP.
+/// The bytes are not RESP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Offset of the element that could not be read.
+    /// Offset of the invalid element.
     pub at: usize,
-    /// What was expected there.
+    /// The expected element.
     pub what: &'static str,
 }
 
-/// How deep replies may nest: far beyond any command, small enough for the stack.
+/// The deepest nesting of replies: far beyond any command, small enough for the stack.
 const MAX_DEPTH: usize = 128;
 
 /// Reads one value from the start of `bytes`.
 ///
-/// `Ok(None)` when more bytes are needed, else the value and how many bytes it took.
+/// `Ok(None)` if more bytes are needed, else the value and its length in bytes.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
     let mut reader = Reader { bytes, at: 0 };
     match reader.value(0) {
@@ -85,7 +85,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The rest of the current line; moves behind its CRLF.
+    /// The rest of the current line; moves after its CRLF.
     fn line(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.bytes[self.at..];
         let end = rest.iter().position(|&b| b == b'\n').ok_or(Stop::Incomplete)?;
@@ -116,14 +116,14 @@ impl<'a> Reader<'a> {
         self.length()?.ok_or(Stop::Malformed("a length that is not null"))
     }
 
-    /// `len` bytes and the CRLF behind them.
+    /// `len` bytes and the CRLF after them.
     fn blob(&mut self, len: usize) -> Result<Vec<u8>, Stop> {
         let rest = &self.bytes[self.at..];
         if rest.len() < len + 2 {
             return Err(Stop::Incomplete);
         }
         if &rest[len..len + 2] != b"\r\n" {
-            return Err(Stop::Malformed("CR LF behind a bulk string"));
+            return Err(Stop::Malformed("CR LF after a bulk string"));
         }
         self.at += len + 2;
         Ok(rest[..len].to_vec())
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
             },
             b'_' => match self.line()? {
                 b"" => Value::Null,
-                _ => return Err(Stop::Malformed("nothing behind _")),
+                _ => return Err(Stop::Malformed("nothing after _")),
             },
             b'$' => match self.length()? {
                 None => Value::NullBulk,
@@ -221,7 +221,7 @@ impl Value {
         }
     }
 
-    /// The bytes of anything that is a string of some kind.
+    /// The bytes of a string of any kind.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Simple(b)
@@ -236,7 +236,7 @@ impl Value {
     /// The string, lossily as text.
     ///
     /// # Panics
-    /// When the value is no string.
+    /// If the value is not a string.
     #[track_caller]
     pub fn text(&self) -> String {
         match self.bytes() {
@@ -248,7 +248,7 @@ impl Value {
     /// The integer.
     ///
     /// # Panics
-    /// When the value is no integer.
+    /// If the value is not an integer.
     #[track_caller]
     pub fn int(&self) -> i64 {
         match self {
@@ -260,7 +260,7 @@ impl Value {
     /// The elements of an array, set or push message.
     ///
     /// # Panics
-    /// When the value is none of them.
+    /// If the value is none of these.
     #[track_caller]
     pub fn items(&self) -> &[Value] {
         match self {
@@ -269,7 +269,7 @@ impl Value {
         }
     }
 
-    /// The value of `field` in a map, or in the flat array that RESP2 has in its place.
+    /// The value of `field` in a map, or in the flat array of RESP2.
     pub fn field(&self, field: &str) -> Option<&Value> {
         let is = |v: &Value| v.bytes() == Some(field.as_bytes());
         match self {
@@ -300,7 +300,7 @@ pub fn quote(bytes: &[u8]) -> String {
     out
 }
 
-/// Like [`quote`], with the middle of a long string left out.
+/// Like [`quote`], without the middle of a long string.
 pub fn quote_short(bytes: &[u8]) -> String {
     const WHOLE: usize = 300;
     if bytes.len() <= WHOLE {
@@ -362,7 +362,7 @@ mod tests {
         Value::Bulk(text.as_bytes().to_vec())
     }
 
-    /// One of each type, as the protocol's specification writes them.
+    /// One value of each type, in the examples of the protocol's specification.
     fn specimens() -> Vec<(&'static [u8], Value)> {
         vec![
             (b"+OK\r\n", Value::Simple(b"OK".to_vec())),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_read_whole_and_never_from_a_part() {
+    fn every_type_is_parsed_only_when_complete() {
         for (wire, value) in specimens() {
             assert_eq!(parse(wire), Ok(Some((value, wire.len()))), "{}", quote(wire));
             for cut in 0..wire.len() {
@@ -406,12 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_value_is_left_alone() {
+    fn bytes_after_a_value_stay_unread() {
         assert_eq!(parse(b":1\r\n:2\r\n"), Ok(Some((Value::Integer(1), 4))));
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_bytes_are_refused() {
         for wire in [
             &b"x\r\n"[..],
             b":1\n",

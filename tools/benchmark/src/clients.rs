@@ -1,10 +1,10 @@
-//! The clients of a run: connects them, and where that ends early says how far it got and what
-//! limit it met.
+//! Connects the clients of a run. If that fails early, the error has the number of connections and
+//! the limit that was reached.
 //!
-//! A server that has enough clients accepts one more, says so and hangs up. The tool would notice
-//! only under load, when all connections speak at once. So now and then, and at the end, the latest
-//! connection sends a PING: servers accept in order, and when the latest is served, so are those
-//! before it.
+//! A server that has enough clients accepts one more, reports an error and closes it. Without a
+//! check, the tool would notice only under load, when all connections send at once. So from time to
+//! time, and at the end, the latest connection sends a PING. Servers accept in order: when the
+//! latest connection is served, so are all earlier ones.
 
 use std::io;
 
@@ -16,14 +16,14 @@ use crate::plan::Plan;
 use crate::run::plain;
 use crate::stream::NonBlocking;
 
-/// Connections between two looks at whether the server still takes them.
+/// Connections between two checks that the server still accepts them.
 const BATCH: usize = 256;
 
-/// Connects the clients of a run, with greetings: the streams by thread, with the places of their
-/// nodes.
+/// Connects the clients of a run and sends greetings. Returns the streams by thread, with the
+/// indexes of their nodes.
 ///
 /// # Errors
-/// With where it could not connect, why, and how many connections there were by then.
+/// With the target, the reason, and the number of connections so far.
 pub fn connect(
     plan: &Plan,
     clients: usize,
@@ -59,31 +59,31 @@ pub fn connect(
     Ok(threads)
 }
 
-/// The first connection of a batch that the server did not keep; looked for only when the last was
-/// not kept.
+/// The first connection of a batch that the server closed; called only if the last one was closed.
 fn refused(batch: &mut [Control]) -> Option<(usize, io::Error)> {
-    let last = turned_away(batch.last_mut()?)?;
+    let last = rejection(batch.last_mut()?)?;
     let found = batch.iter_mut().enumerate();
-    let first = found.map(|(at, control)| (at, turned_away(control))).find(|(_, e)| e.is_some());
+    let first = found.map(|(at, control)| (at, rejection(control))).find(|(_, e)| e.is_some());
     match first {
         Some((at, Some(e))) => Some((at, e)),
         Some((_, None)) | None => Some((batch.len() - 1, last)),
     }
 }
 
-/// Why the server did not keep a connection. Any other answer to a PING is one.
-fn turned_away(control: &mut Control) -> Option<io::Error> {
+/// The error with which the server closed a connection. Any reply to a PING means that it is open.
+fn rejection(control: &mut Control) -> Option<io::Error> {
     match control.ask(&["PING"]) {
         Ok(Reply::Error(error)) if error.contains("max number of clients") => {
             Some(io::Error::other(error))
         }
-        // the test itself reports a malformed reply
+        // The test itself reports a malformed reply.
         Err(e) if e.kind() != io::ErrorKind::InvalidData => Some(e),
         Ok(_) | Err(_) => None,
     }
 }
 
-/// How many connections there were, and what limit it may have been. Nothing for the very first.
+/// The number of connections, and the limit that may have been reached. Empty for the first
+/// connection.
 fn how_far(made: usize, wanted: usize, e: &io::Error) -> String {
     if made == 0 {
         return String::new();
@@ -104,8 +104,8 @@ fn how_far(made: usize, wanted: usize, e: &io::Error) -> String {
     format!("\n{made} of {wanted} connections were made{limit}")
 }
 
-/// Lets this process open as many files as it may ask for. Without success it is met later, and
-/// said there.
+/// Raises this process's limit of open files to the maximum. A failure is reported later, when the
+/// limit is reached.
 fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {

@@ -1,10 +1,10 @@
-//! Cluster mode: which node has which slots, and tags that lead there.
+//! Cluster mode: the slots of each node, and tags that hash to them.
 //!
 //! Each connection belongs to a node. The word `{tag}` in a request is replaced by a tag that
-//! hashes to a slot of that node, so all nodes get their share. When slots move, nodes answer
-//! MOVED or ASK: the map is fetched again, and the request is sent once more to where it belongs,
-//! its latency counted from its first departure. That happens off the fast path, one request at a
-//! time, through a [`Control`].
+//! hashes to a slot of that node, so all nodes get their share. When slots move, nodes answer MOVED
+//! or ASK. Then the map is fetched again, and the request is sent to the right node; its latency
+//! counts from the first send. That happens outside of the fast path, one request at a time,
+//! through a [`Control`].
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ const SLOTS: usize = 16384;
 /// How often a request follows redirections, or waits for a cluster that is down.
 const TRIES: usize = 30;
 
-/// A node that is asked.
+/// A node that gets requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub target: Target,
@@ -33,7 +33,7 @@ pub struct Node {
     pub slots: Vec<u16>,
 }
 
-/// The nodes that are asked, with their slots; shared by all threads.
+/// The nodes that get requests, with their slots; shared by all threads.
 #[derive(Debug)]
 pub struct Cluster {
     mode: ReadFrom,
@@ -45,10 +45,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Asks one node for all.
+    /// Reads all nodes from one of them.
     ///
     /// # Errors
-    /// When it does not know, or there is no node to ask.
+    /// If it doesn't know them, or no node is left.
     pub fn fetch(
         target: &Target,
         mode: ReadFrom,
@@ -64,12 +64,12 @@ impl Cluster {
         Ok(Cluster { mode, transport, greetings, tags: tags(), nodes, version })
     }
 
-    /// The nodes now. A node keeps its place in this list.
+    /// The present nodes. A node keeps its index in this list.
     pub fn nodes(&self) -> Arc<Vec<Node>> {
         Arc::clone(&self.nodes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Grows whenever the nodes change.
+    /// Increases whenever the nodes change.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -79,7 +79,7 @@ impl Cluster {
         self.tags[usize::from(slot)]
     }
 
-    /// The role of the nodes, in the words of the reference.
+    /// The role of the nodes, in the reference's words.
     pub fn roles(&self) -> &'static str {
         match self.mode {
             ReadFrom::No => "primary",
@@ -88,10 +88,10 @@ impl Cluster {
         }
     }
 
-    /// Asks again, unless another thread did since `seen`.
+    /// Reads the nodes again, unless another thread has since `seen`.
     ///
     /// # Errors
-    /// When no node answers.
+    /// If no node answers.
     pub fn refresh(&self, seen: u64) -> io::Result<()> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         if self.version() != seen {
@@ -113,7 +113,7 @@ impl Cluster {
     }
 }
 
-/// The fresh nodes in the places of the old ones; old ones that are gone have no slots.
+/// Merges the new nodes into the old list; nodes that are gone have no slots.
 fn merged(old: &[Node], mut fresh: Vec<Node>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for node in old {
@@ -136,14 +136,14 @@ fn ask_for_nodes(
     control.greet(greetings)?;
     match control.ask(&["CLUSTER", "SLOTS"])? {
         Reply::Error(error) => Err(io::Error::other(format!("CLUSTER SLOTS ERROR: {error}"))),
-        reply => nodes_of(&reply, mode, target)
+        reply => parse_nodes(&reply, mode, target)
             .ok_or_else(|| io::Error::other("CLUSTER SLOTS: a reply of another form")),
     }
 }
 
-/// Reads the reply of CLUSTER SLOTS; none if it has another form. A node that does not know its
-/// own host has the one it was asked under.
-fn nodes_of(reply: &Reply, mode: ReadFrom, asked: &Target) -> Option<Vec<Node>> {
+/// Parses the reply of CLUSTER SLOTS; none if it has another form. A node that doesn't know its own
+/// host gets the host that was asked.
+fn parse_nodes(reply: &Reply, mode: ReadFrom, asked: &Target) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     for range in reply.items() {
         let [Reply::Integer(from), Reply::Integer(to), holders @ ..] = range.items() else {
@@ -205,7 +205,7 @@ pub struct Follower {
     controls: HashMap<Target, Control>,
 }
 
-/// Whether an error of a cluster says to go elsewhere or to wait.
+/// Whether an error of a cluster requests a redirection or a retry.
 pub fn is_redirection(error: &str) -> bool {
     ["MOVED ", "ASK ", "CLUSTERDOWN", "TRYAGAIN"].iter().any(|word| error.starts_with(word))
 }
@@ -215,10 +215,10 @@ impl Follower {
         Follower { cluster, controls: HashMap::new() }
     }
 
-    /// The reply of a request that was answered with `error`, from where it belongs.
+    /// The reply of the right node to a request that was answered with `error`.
     ///
     /// # Errors
-    /// When a node is gone, or the cluster does not come to rest.
+    /// If a node is gone, or the cluster doesn't become stable.
     pub fn follow(&mut self, request: &[u8], from: &Target, error: &str) -> io::Result<Reply> {
         let (mut at, mut error) = (from.clone(), error.to_string());
         for _ in 0..TRIES {
@@ -254,7 +254,7 @@ impl Follower {
     }
 }
 
-/// Where `MOVED slot host:port` and `ASK slot host:port` point to; an empty host is the sender's.
+/// The target of `MOVED slot host:port` and `ASK slot host:port`; an empty host is the sender's.
 fn destination(error: &str, sender: &Target) -> Option<Target> {
     let mut words = error.split(' ');
     if !matches!(words.next(), Some("MOVED" | "ASK")) {
@@ -300,7 +300,7 @@ mod tests {
             range(6, 6, vec![holder("", 3, "C")]),
         ]);
         let names = |mode| -> Vec<(String, String, Vec<u16>)> {
-            let nodes = nodes_of(&reply, mode, &asked).unwrap();
+            let nodes = parse_nodes(&reply, mode, &asked).unwrap();
             nodes.into_iter().map(|n| (n.name, n.target.to_string(), n.slots)).collect()
         };
         let node = |name: &str, at: &str, slots: &[u16]| {
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(names(ReadFrom::No), [a.clone(), c.clone()]);
         assert_eq!(names(ReadFrom::Yes), std::slice::from_ref(&b));
         assert_eq!(names(ReadFrom::All), [a, b, c]);
-        assert_eq!(nodes_of(&array(vec![Reply::Null]), ReadFrom::No, &asked), None);
+        assert_eq!(parse_nodes(&array(vec![Reply::Null]), ReadFrom::No, &asked), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Two servers in turns: the ratio of their figures, and how far it may be trusted.
+//! Two servers in turns: the ratio of their figures, and its confidence interval.
 //!
-//! Two runs one after the other differ by what else the machine did meanwhile. In rounds, with the
-//! order turned in each (A B, B A, A B ...), a drift hits both alike, and the differences between
-//! rounds show how much chance is in the result. Each round gives one ratio. Ratios are averaged by
-//! their logarithms, so that A to B is the inverse of B to A, and the interval is Student's for
-//! their mean. It holds as far as rounds are independent of each other.
+//! Two runs one after the other differ by other work of the machine. Here rounds alternate, each in
+//! the reverse order of the one before (A B, B A, A B ...), so a drift affects both alike, and the
+//! differences between rounds show the influence of chance. Each round gives one ratio. Ratios are
+//! averaged by their logarithms, so that A to B is the inverse of B to A, and the interval is
+//! Student's for their mean. It holds as far as rounds are independent of each other.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -42,8 +42,8 @@ pub fn over_all(tests: &[Rounds]) -> Option<Rounds> {
 }
 
 /// Whether the second server goes first in this round, counted from 0.
-pub fn turned(round: u32) -> bool {
-    // A B, B A, B A, A B: a steady drift cancels out over four rounds
+pub fn is_reversed(round: u32) -> bool {
+    // A B, B A, B A, A B: a steady drift cancels out over four rounds.
     matches!(round % 4, 1 | 2)
 }
 
@@ -108,6 +108,6 @@ mod tests {
 
     #[test]
     fn each_server_goes_first_as_often() {
-        assert_eq!((0..100).filter(|&round| turned(round)).count(), 50);
+        assert_eq!((0..100).filter(|&round| is_reversed(round)).count(), 50);
     }
 }

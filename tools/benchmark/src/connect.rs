@@ -1,4 +1,4 @@
-//! Names to addresses, and connections to them, with and without waiting.
+//! Resolves names to addresses, and connects to them, blocking or non-blocking.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use crate::options::{Options, Target};
 use crate::stream::{NonBlocking, Waiting};
 use crate::tls::Tls;
 
-/// How servers are talked to.
+/// The transport of connections to servers.
 #[derive(Clone, Debug, Default)]
 pub struct Transport {
     /// Multipath TCP is used.
@@ -41,7 +41,7 @@ pub enum Place {
     Unix(SocketAddrUnix),
 }
 
-/// Where a server is, and how it is talked to.
+/// The address of a server and its transport.
 #[derive(Clone, Debug)]
 pub struct Address {
     pub place: Place,
@@ -52,7 +52,7 @@ impl Address {
     /// The first address of a target that accepts a connection, or the first if none does.
     ///
     /// # Errors
-    /// When the name is not known.
+    /// If the name is unknown.
     pub fn resolve(target: &Target, transport: &Transport) -> io::Result<Address> {
         let at = |place| Address { place, transport: transport.clone() };
         match target {
@@ -69,7 +69,7 @@ impl Address {
         }
     }
 
-    /// Whether it is on this machine for sure.
+    /// Whether it is certainly on this machine.
     pub fn is_local(&self) -> bool {
         match &self.place {
             Place::Tcp(address) => address.ip().is_loopback(),
@@ -105,15 +105,15 @@ impl Address {
         Ok(socket)
     }
 
-    /// A connection that waits for input and output, for either no longer than `patience`.
+    /// A blocking connection, with `patience` as the timeout of input and output.
     ///
     /// # Errors
-    /// When no server accepts it, or one side rejects the other by TLS.
+    /// If no server accepts it, or one side rejects the other by TLS.
     pub fn connect(&self, patience: Duration) -> io::Result<Waiting> {
         let socket = File::from(self.connect_waiting()?);
         let stream = match &self.transport.tls {
             None => Waiting::Plain(socket),
-            Some(tls) => Waiting::shake(tls.session()?, socket)?,
+            Some(tls) => Waiting::handshake(tls.session()?, socket)?,
         };
         for way in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(&stream, way, Some(patience))?;
@@ -121,11 +121,11 @@ impl Address {
         Ok(stream)
     }
 
-    /// A connection that never waits, and is perhaps not established yet: then it becomes
-    /// writable, or broken, later. Over TLS the handshake is still to be done.
+    /// A non-blocking connection that may not be established yet. It becomes writable, or fails,
+    /// later. Over TLS the handshake still follows.
     ///
     /// # Errors
-    /// When it is refused at once.
+    /// If it is refused at once.
     pub fn start_connect(&self) -> io::Result<NonBlocking> {
         let socket = self.start_socket()?;
         let session = self.transport.tls.as_ref().map(Tls::session).transpose()?;
@@ -136,7 +136,7 @@ impl Address {
         let socket = self.socket(SocketFlags::NONBLOCK)?;
         match self.connect_socket(&socket) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-            // a Unix socket whose queue is full does not promise to become writable: wait
+            // A Unix socket whose queue is full may never become writable: wait.
             Err(Errno::AGAIN) => {
                 let socket = self.connect_waiting()?;
                 rustix::io::ioctl_fionbio(&socket, true)?;
@@ -159,7 +159,7 @@ mod tests {
         Address::resolve(&target, &Transport::default())
     }
 
-    /// Where it listens.
+    /// The address of a listener.
     fn address(listener: &TcpListener) -> Address {
         let place = Place::Tcp(listener.local_addr().unwrap());
         Address { place, transport: Transport::default() }

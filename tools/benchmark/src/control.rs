@@ -1,6 +1,6 @@
-//! A plain client apart from the load: greetings, CONFIG, INFO, CLUSTER, redirected requests.
+//! A plain client separate from the load: greetings, CONFIG, INFO, CLUSTER, redirected requests.
 //!
-//! It waits for each reply and builds it whole, so nothing that is measured goes through it.
+//! It waits for each reply and builds it completely, so no measured request uses it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::skipper::Types;
 use crate::stream::Waiting;
 use crate::template::encode;
 
-/// How long a reply may take.
+/// The timeout of a reply.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A reply, of any version of the protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// Text of all kinds, numbers that are no integers included.
+    /// Text of all kinds, and numbers other than integers.
     Text(Types, Vec<u8>),
     Error(String),
     Integer(i64),
     Null,
-    /// Arrays, sets and maps; a map's keys and values take turns.
+    /// Arrays, sets and maps; a map's keys and values alternate.
     Items(Types, Vec<Reply>),
 }
 
@@ -37,18 +37,18 @@ impl Reply {
         }
     }
 
-    /// Its text, or nothing.
+    /// Its text, or an empty one.
     pub fn text(&self) -> &[u8] {
         if let Reply::Text(_, text) = self { text } else { &[] }
     }
 
-    /// Its items, or none.
+    /// Its items, if any.
     pub fn items(&self) -> &[Reply] {
         if let Reply::Items(_, items) = self { items } else { &[] }
     }
 }
 
-/// A connection that waits.
+/// A blocking connection.
 #[derive(Debug)]
 pub struct Control {
     stream: BufReader<Waiting>,
@@ -67,7 +67,7 @@ impl Control {
     /// Sends encoded requests without waiting for replies.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is closed.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
@@ -75,7 +75,7 @@ impl Control {
     /// One request and its reply.
     ///
     /// # Errors
-    /// When the connection is gone, the reply is none, or it takes too long.
+    /// If the connection is closed, the reply is malformed, or it takes too long.
     pub fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<Reply> {
         let mut bytes = Vec::new();
         encode(args, &mut bytes);
@@ -83,7 +83,7 @@ impl Control {
         self.reply()
     }
 
-    /// The next reply; pushes are passed over.
+    /// The next reply; pushes are skipped.
     ///
     /// # Errors
     /// As [`Control::ask`].
@@ -104,10 +104,10 @@ impl Control {
         self.value()
     }
 
-    /// Sends greetings and wants each to succeed.
+    /// Sends greetings; each must succeed.
     ///
     /// # Errors
-    /// With the server's words when it refuses one.
+    /// With the server's error if it refuses one.
     pub fn greet(&mut self, greetings: &[Vec<String>]) -> io::Result<()> {
         for greeting in greetings {
             if let Reply::Error(error) = self.ask(greeting)? {
@@ -117,7 +117,7 @@ impl Control {
         Ok(())
     }
 
-    /// The connection itself, from which nothing unread may be left.
+    /// The connection itself, which must have no unread data.
     pub fn into_stream(self) -> Waiting {
         self.stream.into_inner()
     }
@@ -125,7 +125,7 @@ impl Control {
     fn value(&mut self) -> io::Result<Reply> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_string());
         let mut line = Vec::new();
-        // a quotation in an error may contain half a line end
+        // A quotation in an error may contain half a line end.
         while self.stream.read_until(b'\n', &mut line)? > 0 && !line.ends_with(b"\r\n") {}
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return Err(io::Error::new(
@@ -205,7 +205,7 @@ mod tests {
     use crate::options::Target;
     use std::net::TcpListener;
 
-    /// The replies that a client reads when the server sends this and closes.
+    /// The replies that a client reads if the server sends this and closes.
     fn read(text: &'static str) -> Vec<io::Result<Reply>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());

@@ -1,8 +1,8 @@
 //! The cost of the load: CPU time of the server and of the generator's own threads.
 //!
-//! A rate alone misleads: a server that answers as fast with half of the CPU is the better one. The
+//! A rate alone misleads: a server with the same rate and half of the CPU is the better one. The
 //! server itself reports its time (INFO, `used_cpu_user` and `used_cpu_sys`, to the microsecond).
-//! If it does not and runs on this machine, `/proc` has it; the listening socket identifies the
+//! If it doesn't and runs on this machine, `/proc` has it; the listening socket identifies the
 //! process.
 
 use std::fs;
@@ -37,7 +37,7 @@ impl CpuTime {
     }
 }
 
-/// Where a server's CPU time is read.
+/// The source of a server's CPU time.
 #[derive(Debug)]
 enum Source {
     Info(Control),
@@ -51,13 +51,13 @@ pub struct ServerCpu {
 }
 
 impl ServerCpu {
-    /// Finds a source for each server; none if one of them has none.
+    /// Finds a source for each server; none if one of them has no source.
     pub fn find(addresses: &[Address], greetings: &[Vec<String>]) -> Option<ServerCpu> {
         let sources = addresses.iter().map(|address| source(address, greetings));
         Some(ServerCpu { sources: sources.collect::<Option<_>>()? })
     }
 
-    /// The time used so far; none when a source has gone.
+    /// The time used so far; none if a source has gone.
     pub fn sample(&mut self) -> Option<CpuTime> {
         self.sources.iter_mut().try_fold(CpuTime::default(), |sum, source| {
             let time = match source {
@@ -105,14 +105,14 @@ fn parse_info(text: &str) -> Option<CpuTime> {
 
 fn from_proc(pid: u32) -> Option<CpuTime> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // the name, in parentheses, may hold anything
+    // The name, in parentheses, may contain anything.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let tick_us = 1e6 / rustix::param::clock_ticks_per_second() as f64;
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
     Some(CpuTime { user_us: ticks(11)? * tick_us, system_us: ticks(12)? * tick_us })
 }
 
-/// The process of this machine that listens there.
+/// The process of this machine that listens at the address.
 fn listener(address: &Address) -> Option<u32> {
     let inode = match &address.place {
         Place::Tcp(at) if address.is_local() => ["/proc/net/tcp", "/proc/net/tcp6"]
@@ -149,7 +149,7 @@ fn listening_tcp(table: &str, port: u16) -> Option<u64> {
 fn listening_unix(table: &str, path: &str) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        // the flag says that it accepts connections
+        // The flag says that it accepts connections.
         (fields.get(7) == Some(&path) && fields.get(3) == Some(&"00010000"))
             .then(|| fields.get(6)?.parse().ok())?
     })

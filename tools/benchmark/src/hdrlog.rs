@@ -38,7 +38,7 @@ impl<'a> HdrLog<'a> {
             .add_comment("latencies in nanoseconds, by weft-benchmark")
             .with_start_time(began)
             .with_base_time(began)
-            // the column of the maximum is in milliseconds
+            // The column of the maximum is in milliseconds.
             .with_max_value_divisor(1e6)
             .begin_log_with(file, &mut parts.serializer)?;
         Ok(HdrLog { writer, began })
@@ -47,7 +47,7 @@ impl<'a> HdrLog<'a> {
     /// Writes the latencies of the time that ends now.
     ///
     /// # Errors
-    /// When the file can't be written, for instance because the disk is full.
+    /// If the file can't be written, for example because the disk is full.
     pub fn write(
         &mut self,
         test: &str,

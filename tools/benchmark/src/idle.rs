@@ -1,4 +1,4 @@
-//! Idle mode: opens connections and keeps them, for tests of what idle clients cost.
+//! Idle mode: opens connections and keeps them, to measure the cost of idle clients.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
@@ -14,14 +14,14 @@ use crate::suite::Suite;
 /// Waits with open connections until one of them is closed.
 ///
 /// # Errors
-/// Always, in the end: with what became of the connections.
+/// Always, with the final state of the connections.
 pub fn wait(session: &mut Session, options: &Options, suite: &Suite) -> Result<(), String> {
     println!(
         "Creating {} idle connections and waiting forever (Ctrl+C when done)",
         options.clients
     );
     let _ = std::io::stdout().flush();
-    // so many connections and not one more
+    // Exactly that many connections.
     session.cpu = None;
     let plan = session.plan(options, suite, suite.preload(), 1);
     let mut streams: Vec<NonBlocking> =
@@ -44,7 +44,7 @@ pub fn wait(session: &mut Session, options: &Options, suite: &Suite) -> Result<(
         }
         for event in events.drain(..) {
             match streams[event.data.u64() as usize].recv(&mut input) {
-                // over TLS a server sends more than replies, for example tickets
+                // Over TLS a server sends more than replies, for example tickets.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 Ok(_) | Err(_) => return Err("Error: Server closed the connection".to_string()),
             }

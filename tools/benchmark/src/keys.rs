@@ -1,15 +1,16 @@
-//! Which key comes next: the distributions of the numbers that replace placeholders.
+//! The distributions of the numbers that replace placeholders.
 //!
 //! | text | numbers in `0..space` |
 //! |---|---|
 //! | `uniform` | each as often as any other |
 //! | `zipf` or `zipf:S` | number k as often as 1/(k+1)^S; S is 1 when not given |
-//! | `gauss` or `gauss:SD` | around the middle, with a standard deviation of SD times the space, 1/6 when not given; what falls outside is drawn again |
+//! | `gauss` or `gauss:SD` | around the middle, with a standard deviation of SD times the space, 1/6 if not given;
+//! numbers outside are drawn again |
 //! | `seq` | one after the other, over all threads, each group counting for itself |
 //! | `hot:KEYS:TRAFFIC` | a share TRAFFIC of the requests goes to the first share KEYS of the numbers, the rest to the others |
 //!
 //! Low numbers are the popular ones under `zipf` and `hot`. They are not scattered: a server that
-//! hashes its keys does not see the order, and a reader of its keyspace does.
+//! hashes its keys doesn't notice the order, but it helps a reader of the keyspace.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use rand_distr::{Distribution, Normal, Zipf};
 
 use crate::template::GROUPS;
 
-/// A distribution of keys, as asked for.
+/// A requested distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KeyDistribution {
     Uniform,
@@ -30,7 +31,7 @@ pub enum KeyDistribution {
     /// The standard deviation as a share of the space.
     Gauss(f64),
     Sequential,
-    /// The share of keys that is hot, and the share of requests that goes there.
+    /// The share of hot keys, and the share of requests for them.
     Hot(f64, f64),
 }
 
@@ -93,7 +94,7 @@ enum How {
 }
 
 impl Drawer {
-    /// Numbers in `0..space`; always 0 when `space` is 0.
+    /// Numbers in `0..space`; always 0 if `space` is 0.
     pub fn new(distribution: KeyDistribution, space: u64, seed: u64, counters: Counters) -> Drawer {
         let wide = space.max(1) as f64;
         let how = match distribution {
@@ -103,7 +104,7 @@ impl Drawer {
                 Normal::new(wide / 2.0, wide * sd).map_or(How::Uniform, How::Gauss)
             }
             KeyDistribution::Sequential => How::Sequential(counters),
-            // both parts hold a key at least; a space of one key has no two parts
+            // Both parts have at least one key; a space of one key has no two parts.
             KeyDistribution::Hot(..) if space < 2 => How::Uniform,
             KeyDistribution::Hot(keys, traffic) => {
                 How::Hot { hot: ((wide * keys) as u64).clamp(1, space - 1), traffic }
@@ -140,7 +141,7 @@ impl Drawer {
         }
     }
 
-    /// A uniform number in `0..bound`, for choices other than keys. 0 when `bound` is 0.
+    /// A uniform number in `0..bound`, for other uses than keys. 0 if `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
         if bound < 2 { 0 } else { self.rng.random_range(0..bound) }
@@ -205,7 +206,7 @@ mod tests {
             let counts = counts(&format!("gauss:{sd}"), 1000, 20, |n| n as usize / 50);
             let bell = Bell::new(500.0, 1000.0 * sd).unwrap();
             let share = |i: usize| bell.cdf(50.0 * (i as f64 + 1.0)) - bell.cdf(50.0 * i as f64);
-            // bins that expect less than five draws would spoil the test: they are left out
+            // Bins that expect less than five draws would invalidate the test: they are left out.
             let kept: Vec<usize> = (0..20).filter(|&i| share(i) * DRAWS as f64 > 5.0).collect();
             let p = p_value(
                 &kept.iter().map(|&i| counts[i]).collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 //! server that speaks the protocol of Redis. By default it prints one table of all tests.
 //!
 //! ```text
-//! options ─► suite (what to send) ─┐
+//! options ─► suite (requests) ─────┐
 //!                                  ├─► plan ─► run: worker threads ─► outcome ─► result ─► report
 //! session (the server) ────────────┘           worker/, one epoll loop each
 //! ```
@@ -12,7 +12,7 @@
 //! | [`options`] | the command line |
 //! | [`suite`], [`template`], [`keys`], [`sizes`] | requests |
 //! | [`skipper`], [`verify`] | replies |
-//! | [`schedule`] | when, for an open loop |
+//! | [`schedule`] | send times of an open loop |
 //! | [`connect`], [`clients`], [`stream`], [`tls`] | connections |
 //! | [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
@@ -20,7 +20,7 @@
 //! | [`cpu`], [`compare`] | CPU time, comparison of two servers |
 //! | [`result`], [`report`], [`hdrlog`] | the figures |
 //!
-//! The exit status is 0 when everything ran, 1 when something did not.
+//! The exit status is 0 if everything ran, else 1.
 
 mod clients;
 mod cluster;

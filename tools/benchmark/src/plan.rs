@@ -12,17 +12,17 @@ use crate::keys::{Counters, KeyDistribution};
 use crate::suite::Test;
 use crate::verify::Content;
 
-/// A run of one test against one server, ready to go.
+/// A prepared run of one test against one server.
 #[derive(Debug)]
 pub struct Plan {
     pub test: Test,
     pub content: Content,
     /// Templates per batch.
     pub pipeline: usize,
-    /// Requests to send, or all that fit into the time.
+    /// The number of requests; none for as many as fit into the time.
     pub requests: Option<u64>,
-    /// Nanoseconds before anything is counted, and after that; the latter only without a number
-    /// of requests.
+    /// Nanoseconds before counting begins, and after that; the latter only without a number of
+    /// requests.
     pub warmup_ns: u64,
     pub duration_ns: Option<u64>,
     /// Requests per second of an open loop.
@@ -36,7 +36,7 @@ pub struct Plan {
     pub seed: u64,
     pub threads: usize,
     pub precision: u8,
-    /// Requests that begin a new connection, encoded, and how many they are.
+    /// The encoded requests that begin a new connection, and their number.
     pub greeting: (Vec<u8>, u32),
     /// Where to connect; in cluster mode one for each node.
     pub addresses: Vec<Address>,
@@ -63,13 +63,13 @@ impl Shared {
     }
 }
 
-/// One thread's part of the requests that are left.
+/// One thread's part of the remaining requests.
 ///
-/// Taken in portions, so that threads seldom meet on the counter, which shrink towards the end, so
-/// that no thread is left with much to do alone.
+/// Taken in portions, so that threads seldom contend for the counter. Portions shrink towards the
+/// end, so that no thread has much left to do alone.
 #[derive(Debug)]
 pub struct Quota {
-    /// All there are; none when time is the limit.
+    /// The number of all requests; none if time is the limit.
     all: Option<u64>,
     portion: u64,
     have: u64,
@@ -81,7 +81,7 @@ impl Quota {
         Quota { all: plan.requests, portion: portion.min(4096), have: 0 }
     }
 
-    /// Takes up to `wanted` requests: how many there were.
+    /// Takes up to `wanted` requests and returns their number.
     #[inline]
     pub fn take(&mut self, wanted: u64, shared: &Shared) -> u64 {
         let Some(all) = self.all else { return wanted };

@@ -1,7 +1,7 @@
 //! The result of a call, as `--json` prints it: one document for other programs to read.
 //!
-//! The field `format` is 1 and grows when a field changes its meaning or goes away; new fields may
-//! come at any time. Times are in the unit that the name ends in. Unknown values are null.
+//! The field `format` is 1 and grows when a field changes its meaning or is removed; new fields may
+//! be added at any time. Times are in the unit of the name's suffix. Unknown values are null.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ pub struct Document {
     pub format: u32,
     /// `weft-benchmark` and its version.
     pub tool: String,
-    /// When it began, in seconds since the Unix epoch.
+    /// The start, in seconds since the Unix epoch.
     pub started: f64,
     /// The options of the call.
     pub settings: Settings,
     /// One for each test and server, in the order in which they ran.
     pub tests: Vec<TestResult>,
-    /// Of `--vs`: one for each test, and one for all when there are several.
+    /// For `--vs`: one for each test, and one for all tests if there are several.
     pub comparisons: Vec<Comparison>,
-    /// Tests of the default suite that a server can't do.
+    /// Tests of the default suite that a server doesn't support.
     pub skipped: Vec<Skipped>,
-    /// Why the call ended early; tests that had ended before are there.
+    /// The reason for an early end; earlier tests are included.
     pub error: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct Settings {
     pub pipeline: usize,
     /// Generator threads.
     pub threads: usize,
-    /// Requests per test; null when time is the limit.
+    /// Requests per test; null if time is the limit.
     pub requests: Option<u64>,
     pub duration_s: Option<f64>,
     pub warmup_s: f64,
@@ -70,27 +70,27 @@ pub struct TestResult {
     pub server: String,
     /// The server's name and version; null when it does not report them.
     pub server_version: Option<String>,
-    /// Requests that were answered well, not counting the warm-up.
+    /// Requests with a good reply, without the warm-up.
     pub requests: u64,
     /// From the beginning of counting to the last reply.
     pub seconds: f64,
     pub rps: f64,
     /// `closed`: the next request waits for the last reply, so stalls hide requests. `open`:
-    /// requests go by the clock, and latency counts from when they were due.
+    /// requests follow the clock, and latency counts from their due time.
     #[serde(rename = "loop")]
     pub load: Loop,
-    /// The rate asked for, of an open loop.
+    /// The requested rate of an open loop.
     pub target_rps: Option<f64>,
-    /// Requests of an open loop that were due and could not be sent before the time was over.
+    /// Requests of an open loop that were due but not sent before the end.
     pub unsent: u64,
-    /// Null when no request was answered.
+    /// Null if no request was answered.
     pub latency_ms: Option<Latency>,
     /// By kind of request; one entry unless the test is a mix.
     pub commands: Vec<CommandResult>,
-    /// CPU time of the server per request; null when it is not known.
+    /// CPU time of the server per request; null if unknown.
     pub server_cpu: Option<ServerUse>,
     pub generator: GeneratorUse,
-    /// Errors of the server by their first word; `type` and `content` for replies that were wrong.
+    /// Errors of the server by their first word; `type` and `content` for wrong replies.
     pub errors: BTreeMap<String, u64>,
     /// Requests that a cluster redirected; they are among `requests`.
     pub redirected: u64,
@@ -130,7 +130,7 @@ pub struct CommandResult {
 pub struct ServerUse {
     pub user_us: f64,
     pub system_us: f64,
-    /// `info`: it said so itself. `proc`: by its process on this machine.
+    /// `info`: reported by the server. `proc`: read from its process on this machine.
     pub source: &'static str,
 }
 
@@ -154,21 +154,21 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Two servers side by side.
+/// A comparison of two servers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Its title, or `all tests`.
     pub test: String,
     /// Name and place of the first server.
     pub first: String,
-    /// Of the second.
+    /// Name and place of the second server.
     pub second: String,
     pub rounds: u32,
     /// Of the intervals, between 0 and 1.
     pub confidence: f64,
     /// Requests per second of the first server, divided by those of the second.
     pub rps: Ratio,
-    /// The same of the server's CPU time per request; null when one is not known.
+    /// The same for the server's CPU time per request; null if one is unknown.
     pub server_cpu: Option<Ratio>,
 }
 
@@ -181,13 +181,13 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Whether the interval says that there is a difference.
+    /// Whether the interval excludes 1.
     pub fn differs(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
     }
 }
 
 impl GeneratorUse {
-    /// Busier than this is the limit.
+    /// A thread busier than this limits the rate.
     pub const LIMIT: f64 = 0.9;
 }

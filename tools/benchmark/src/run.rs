@@ -1,4 +1,4 @@
-//! One run: starts the threads, gathers their counts, and sees what it cost.
+//! One run: starts the threads, adds up their counts, and measures CPU time.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -35,7 +35,7 @@ pub struct Moment<'a> {
     pub warming_up: bool,
 }
 
-/// The system's words without its number.
+/// The system's error text without its number.
 pub fn plain(e: &std::io::Error) -> String {
     let text = e.to_string();
     match text.split_once(" (os error") {
@@ -47,7 +47,7 @@ pub fn plain(e: &std::io::Error) -> String {
 /// Runs a plan over streams that [`connect`](crate::clients::connect) made.
 ///
 /// # Errors
-/// With what ended it early.
+/// With the reason for an early end.
 pub fn run(
     plan: &Arc<Plan>,
     streams: Vec<Vec<(NonBlocking, usize)>>,
@@ -87,7 +87,7 @@ pub fn run(
             }
         }
         let gathered = gatherer.gather(&inbox, watch);
-        // threads still at work stop; the end of the scope waits for them
+        // Threads that still work stop; the end of the scope waits for them.
         shared.stop();
         gathered
     })?;
@@ -116,7 +116,7 @@ impl Gatherer<'_> {
         let mut arrived = 0;
         while self.done < self.plan.threads {
             let now = self.plan.clock.mono_ns();
-            // all threads have reported, or one of them hangs
+            // All threads have reported, or one of them hangs.
             if arrived >= self.plan.threads || now >= last_ns + 2 * TICK_NS {
                 self.moment(now - last_ns, now - begin_ns, watch)?;
                 (last_ns, arrived) = (now, 0);
@@ -171,7 +171,7 @@ impl Gatherer<'_> {
             warming_up: !self.begun,
         });
         if self.begun {
-            // the remainder at the end is too short for a rate
+            // The remainder at the end is too short for a rate.
             if lasted_ns > TICK_NS / 2 {
                 self.rates.push(self.recent.replies() as f64 * 1e9 / lasted_ns as f64);
             }
@@ -185,7 +185,7 @@ impl Gatherer<'_> {
         let before = self.cpu_before;
         let after = self.sample_cpu();
         let begin_ns = start_ns + self.plan.warmup_ns;
-        // a rate over a given time is over all of it, be the last reply earlier
+        // A rate over a given time counts all of it, even if the last reply came earlier.
         let end_ns = self.plan.duration_ns.map_or(0, |duration| begin_ns + duration);
         let end_ns = end_ns.max(self.total.last_ns);
         Outcome {

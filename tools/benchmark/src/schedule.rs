@@ -1,12 +1,12 @@
-//! When requests should go, for `--rps`: an open loop.
+//! Send times of requests, for `--rps`: an open loop.
 //!
-//! A closed loop sends the next request when the last was answered. When the server stalls, the
-//! generator stalls with it, and the requests that real clients would have sent in that time are
-//! never counted: the stall shows as a few slow replies (Tene's "coordinated omission"). Here
-//! request k is due at start + k / rate, come what may. If no connection is free it goes later,
-//! but its latency counts from when it was due.
+//! A closed loop sends the next request after the last reply. When the server stalls, the generator
+//! stalls too, and the requests that real clients would have sent in that time are never counted:
+//! the stall shows as a few slow replies (Tene's "coordinated omission"). Here request k is due at
+//! start + k / rate in any case. If no connection is free it is sent later, but its latency counts
+//! from its due time.
 //!
-//! Threads share a rate by turns: of T threads, thread t has the requests t, t + T, t + 2T ...
+//! Threads share a rate in turns: of T threads, thread t sends requests t, t + T, t + 2T ...
 
 /// The requests of one thread.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Schedule {
     pub fn due(&self, now_ns: u64) -> u64 {
         let since = now_ns.saturating_sub(self.start_ns) as f64;
         let all = (since * self.rate / 1e9) as u64 + 1;
-        // the last of them may belong to another thread, or be off by rounding
+        // The last of them may belong to another thread, or be off by rounding.
         let mine = all.saturating_sub(self.thread).div_ceil(self.threads);
         mine.saturating_sub(self.next)
     }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forgotten_in_a_stall() {
+    fn requests_of_a_stall_stay_due() {
         let mut schedule = Schedule::new(0, 1000.0, 0, 1);
         assert_eq!(schedule.due(0), 1);
         schedule.advance();
@@ -90,7 +90,7 @@ mod tests {
             for thread in 0..threads {
                 let mut schedule = Schedule::new(0, rate, thread, threads);
                 schedule.next = schedule.due(now);
-                // one step of rounding is allowed
+                // One step of rounding is allowed.
                 prop_assert!(schedule.next_due() + 1 >= now);
                 if schedule.next > 0 {
                     schedule.next -= 1;

@@ -1,4 +1,5 @@
-//! A server and how it is met: addresses, cluster, configuration, CPU; and plans for runs on it.
+//! A server and the tool's knowledge of it: addresses, cluster, configuration, CPU; and plans for
+//! runs.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::suite::{Suite, Test};
 use crate::template::encode;
 use crate::tls;
 
-/// Connections per thread, at least, before another thread is worth it.
+/// Connections per thread before another thread is started.
 const CLIENTS_PER_THREAD: usize = 16;
 
-/// Requests per second that a thread surely sends, by the clock.
+/// Requests per second that a thread can certainly send.
 const RATE_PER_THREAD: f64 = 50_000.0;
 
 /// The persistence settings of a server: `save` and `appendonly`.
@@ -50,7 +51,7 @@ impl Session {
     /// Connects to a server and reads its facts.
     ///
     /// # Errors
-    /// When it can't be reached, or refuses.
+    /// If it can't be reached, or refuses.
     pub fn open(
         target: &Target,
         options: &Options,
@@ -106,8 +107,8 @@ impl Session {
         }
     }
 
-    /// The first command of a test that the server says it does not know. None also if the server
-    /// does not answer: then the test reports it.
+    /// The first command of a test that the server doesn't know. None also if the server doesn't
+    /// answer: then the test reports it.
     pub fn lacks(&self, test: &Test) -> Option<String> {
         let mut control = self.control(0).ok()?;
         let unknown = |name: &&str| match control.ask(&["COMMAND", "INFO", name]) {
@@ -118,10 +119,10 @@ impl Session {
         names.find(unknown).map(str::to_string)
     }
 
-    /// A connection to a node, by its place, with greetings.
+    /// A connection to a node, by its index, with greetings.
     ///
     /// # Errors
-    /// When it can't be reached, or refuses.
+    /// If it can't be reached, or refuses.
     pub fn control(&self, node: usize) -> std::io::Result<Control> {
         let mut control = Control::connect(&self.addresses[node])?;
         control.greet(&self.greetings)?;
@@ -136,7 +137,7 @@ impl Session {
     /// Sends the preparation of a test, once.
     ///
     /// # Errors
-    /// When the server is gone. An error that it answers is left to the test to find.
+    /// If the server is gone. The test itself reports an error reply.
     pub fn prepare(&self, test: &Test) -> Result<(), String> {
         let Some(request) = &test.prepare else { return Ok(()) };
         for (node, name) in self.names.iter().enumerate() {
@@ -179,7 +180,7 @@ impl Session {
         }
     }
 
-    /// The run that sets every key once: in order, with all speed, and no error is let pass.
+    /// The run that sets every key once: in order, at full speed, and every error ends it.
     pub fn preload_plan(&self, options: &Options, suite: &Suite) -> Plan {
         Plan {
             pipeline: options.pipeline.max(32),
@@ -197,7 +198,7 @@ impl Session {
     /// Connects the clients of a run.
     ///
     /// # Errors
-    /// When the server can't be reached, or refuses.
+    /// If the server can't be reached, or refuses.
     pub fn connect(
         &self,
         plan: &Plan,
@@ -207,7 +208,7 @@ impl Session {
     }
 }
 
-/// `save` and `appendonly`; none when the server does not answer.
+/// `save` and `appendonly`; none if the server doesn't answer.
 fn configuration(control: &mut Control, target: &Target) -> Result<Config, String> {
     let mut values = Vec::new();
     for name in ["save", "appendonly"] {
@@ -218,11 +219,11 @@ fn configuration(control: &mut Control, target: &Target) -> Result<Config, Strin
             Ok(reply) if reply.items().len() >= 2 => {
                 values.push(String::from_utf8_lossy(reply.items()[1].text()).into_owned());
             }
-            // with TLS 1.3 only now does a server say that it wants a certificate
+            // With TLS 1.3 the server requests a certificate only now.
             Err(e) if tls::is_failure(&e) => {
                 return Err(format!("Could not connect to server at {target}: {e}"));
             }
-            // The load would wait for it without end.
+            // The load would wait for it forever.
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 let seconds = PATIENCE.as_secs();
                 return Err(format!(
@@ -244,12 +245,12 @@ fn version(control: &mut Control) -> Option<String> {
         values.next().map(str::trim).filter(|value| !value.is_empty())
     };
     let name = field("server_name").unwrap_or("redis");
-    // the version of Redis that they stand for says less than their own
+    // Their own version is more useful than the Redis version that they emulate.
     let version = field(&format!("{name}_version")).or_else(|| field("redis_version"))?;
     Some(format!("{name} {version}"))
 }
 
-/// How many generator threads are warranted. A server on this machine needs the other half of it.
+/// The number of generator threads. A server on this machine needs the other half of the CPUs.
 fn threads(options: &Options, cpus: usize, local: bool) -> usize {
     let wanted = options.threads.unwrap_or_else(|| {
         let cpus = if local { cpus / 2 } else { cpus };

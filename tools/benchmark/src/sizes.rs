@@ -1,18 +1,18 @@
-//! How large values are.
+//! Sizes of values.
 //!
-//! A test of real traffic needs sizes that differ. They are asked for as a list of sizes or ranges
-//! with weights, or as a log-normal law, which is what caches in production mostly see (Atikoglu
-//! et al., "Workload Analysis of a Large-Scale Key-Value Store", 2012, and later studies):
+//! A realistic load needs values of different sizes. They are given as a list of sizes or ranges
+//! with weights, or as a log-normal law, which fits most caches in production (Atikoglu et al.,
+//! "Workload Analysis of a Large-Scale Key-Value Store", 2012, and later studies):
 //!
 //! | text | sizes in bytes |
 //! |---|---|
 //! | `64` | 64 |
-//! | `16-1024` | each size of the range alike |
+//! | `16-1024` | each size of the range equally often |
 //! | `64:7,1024-2048:2,65536:1` | by weight 7, 2 and 1 |
 //! | `lognormal:MEDIAN:SIGMA` | median and the deviation of the logarithm; at most [`MAX`] |
 //!
 //! The requests are prepared, one for each of at most [`STEPS`] sizes at evenly spaced quantiles.
-//! So the distribution is met in steps of a 256th, and drawing one costs a random number.
+//! So the distribution has steps of a 256th, and drawing a size costs one random number.
 
 use std::str::FromStr;
 
@@ -24,7 +24,7 @@ pub const MAX: usize = 1 << 30;
 /// The most distinct sizes of a continuous law or of wide ranges.
 pub const STEPS: usize = 256;
 
-/// A distribution of sizes, as asked for.
+/// A requested distribution of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizeDistribution {
     /// Ranges, both ends included, with their weights.
@@ -39,7 +39,7 @@ impl SizeDistribution {
         SizeDistribution::Ranges(vec![(size, size, 1)])
     }
 
-    /// Sizes to choose from evenly: one when there is but one size, else at most [`STEPS`].
+    /// Sizes to choose from evenly: one if all are equal, else at most [`STEPS`].
     pub fn steps(&self) -> Vec<usize> {
         if let SizeDistribution::Ranges(ranges) = self
             && let [(low, high, _)] = ranges[..]

@@ -1,14 +1,14 @@
-//! Walks over replies without building them.
+//! Skips over replies without building them.
 //!
-//! A load generator needs of a reply where it ends, of what type it is and, for an error, its
-//! text. So this is RESP2 and RESP3 reduced to counting: a reply is complete when no value is
-//! missing any more; a plain value takes one from the count, an aggregate of n adds n. There is no
-//! stack, nothing is copied but the text of errors, and bulk strings are jumped over.
+//! A load generator needs the end of a reply, its type and, for an error, its text. So this is
+//! RESP2 and RESP3 reduced to counting: a reply is complete when no value is missing. A plain value
+//! subtracts one from the count, an aggregate of n adds n. There is no stack, only error texts are
+//! copied, and bulk strings are skipped.
 //!
-//! Input comes in pieces that end anywhere. All that is carried from one to the next is the state
-//! of one value, so the connection needs no input buffer of its own.
+//! Input comes in pieces that end anywhere. Only the state of one value is kept between pieces, so
+//! the connection needs no input buffer.
 //!
-//! A caller that compares the values passes a [`Leaves`]; with `()` that is compiled away.
+//! A caller that compares the values passes a [`Leaves`]; `()` compiles to nothing.
 
 use memchr::memchr;
 
@@ -30,7 +30,7 @@ impl Types {
     pub const BIG_NUMBER: Types = Types(1 << 10);
     pub const VERBATIM: Types = Types(1 << 11);
     pub const PUSH: Types = Types(1 << 12);
-    /// Everything a command may answer but an error.
+    /// All types of replies except errors.
     pub const ANY: Types = Types(0x0fff & !Types::ERROR.0);
 
     const NAMES: [&str; 13] = [
@@ -71,7 +71,7 @@ impl std::fmt::Display for Types {
 
 /// Receives the plain values of replies, in their order. Text may come in pieces.
 pub trait Leaves {
-    /// A value begins; `len` is the length of its text where it is known before.
+    /// A value begins; `len` is the length of its text, if known in advance.
     fn begin(&mut self, of: Types, len: Option<u64>);
     /// The next piece of its text.
     fn text(&mut self, piece: &[u8]);
@@ -88,18 +88,18 @@ impl Leaves for () {
     fn end(&mut self) {}
 }
 
-/// Input that is no reply of any version of the protocol.
+/// Input that is not a reply of any version of the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
-/// Longest part of an error's text that is kept.
+/// The longest stored error text.
 const TEXT: usize = 1024;
 
 /// The state of one connection's input.
 #[derive(Debug)]
 pub struct Skipper {
     state: State,
-    /// Values that the current reply still misses; 0 between replies.
+    /// Missing values of the current reply; 0 between replies.
     missing: u64,
     /// The type of the current reply.
     kind: Types,
@@ -121,7 +121,7 @@ enum State {
         number: u64,
         negative: bool,
     },
-    /// In a string of which that much is missing, line end included.
+    /// In a string with this many missing bytes, line end included.
     Body {
         of: Types,
         left: u64,
@@ -143,11 +143,11 @@ impl Default for Skipper {
 
 impl Skipper {
     /// Continues in `input` and removes the bytes it read. Returns the type of the reply that
-    /// ended, or none when the input ended first. Linear in the input that it consumes, with bulk
-    /// strings jumped over.
+    /// ended, or none if the input ended first. Linear in the consumed input, with bulk strings
+    /// skipped.
     ///
     /// # Errors
-    /// When this is not RESP; the connection is then of no use.
+    /// If this is not RESP; the connection is unusable then.
     pub fn next(
         &mut self,
         input: &mut &[u8],
@@ -171,7 +171,7 @@ impl Skipper {
                 State::Body { of, left } => self.body(of, left, input, leaves),
             };
             if !done {
-                // either input is missing, or this was the head of something longer
+                // Either input is missing, or this was the head of something longer.
                 if input.is_empty() {
                     return Ok(None);
                 }
@@ -185,7 +185,7 @@ impl Skipper {
         }
     }
 
-    /// The text of the last reply that was an error.
+    /// The text of the last error reply.
     pub fn error(&self) -> String {
         String::from_utf8_lossy(&self.text).trim_end().to_string()
     }
@@ -220,7 +220,7 @@ impl Skipper {
             self.in_attribute = first == b'|';
             self.text.clear();
         } else if first == b'|' {
-            // comes on top of the value that was expected here
+            // In addition to the value that was expected here.
             self.missing += 1;
         }
         self.state = match first {
@@ -248,7 +248,7 @@ impl Skipper {
         end.is_some()
     }
 
-    /// True when a value ended here, false when a body follows, none when input is missing.
+    /// True if a value ended here, false if a body follows, none if input is missing.
     #[inline]
     fn length(
         &mut self,
@@ -285,7 +285,7 @@ impl Skipper {
 
     fn measured(&mut self, of: u8, n: u64, negative: bool, leaves: &mut impl Leaves) -> bool {
         if negative {
-            // RESP2's null
+            // The null of RESP2.
             if self.at_top {
                 self.kind = Types::NULL;
             }
@@ -317,7 +317,7 @@ impl Skipper {
         let (body, rest) = input.split_at(taken);
         *input = rest;
         let after = left - taken as u64;
-        // the line end is no text
+        // The line end is not text.
         let text = (left.saturating_sub(2) as usize).min(taken);
         leaves.text(&body[..text]);
         self.keep(of, &body[..text]);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reply_ends_where_it_ends() {
+    fn each_reply_has_its_end() {
         for (text, kind) in ALL {
             assert_eq!(types(&mut Skipper::default(), text.as_bytes()), [*kind], "{text:?}");
         }
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// Writes down what it sees.
+    /// Records the values.
     #[derive(Default)]
     struct Notes(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! The tests: their names, their titles, what they send and what they expect.
+//! The tests: their names, titles, requests and expected replies.
 //!
 //! Names, titles, order, keys and values are those of valkey-benchmark, so that results are
 //! comparable. A test is one or more kinds of requests with weights; all but mixes have one kind.
@@ -17,14 +17,14 @@ pub struct Kind {
     pub name: String,
     /// Prepared requests to choose from evenly: one for each size of value.
     pub variants: Vec<Template>,
-    /// The types a reply may have.
+    /// The possible types of a reply.
     pub expect: Types,
     /// The right content of a reply.
     pub check: Check,
 }
 
 impl Kind {
-    /// How many keys one request asks for whose values are compared.
+    /// The number of keys in one request whose values are compared.
     pub fn keys(&self) -> usize {
         if self.check == Check::OfKeys { self.variants[0].singles() } else { 0 }
     }
@@ -37,9 +37,9 @@ pub struct Test {
     pub kinds: Vec<Kind>,
     /// Weight of each kind.
     pub weights: Vec<u32>,
-    /// The payload of the report.
+    /// The payload size in the report.
     pub data_size: usize,
-    /// A request to send once before the test; its error is not one of the test.
+    /// A request to send once before the test; its error doesn't count for the test.
     pub prepare: Option<Vec<Vec<u8>>>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Suite<'a> {
         }
     }
 
-    /// The default tests, or those that are selected.
+    /// The default tests, or the selected ones.
     pub fn selected(&self) -> Vec<Test> {
         let is_wanted = |test: &&(&str, &[&str])| match &self.options.tests {
             Some(names) => names.iter().any(|name| selects(name, test)),
@@ -154,7 +154,7 @@ impl<'a> Suite<'a> {
                 .parse()
                 .ok()
                 .filter(|weight| (1..=1_000_000).contains(weight))
-                .ok_or_else(|| format!("--mix: {weight:?} is no weight"))?;
+                .ok_or_else(|| format!("--mix: {weight:?} is not a weight"))?;
             let name = match name.to_ascii_lowercase() {
                 name if name == "ping" => "ping_mbulk".to_string(),
                 name => name,
@@ -179,7 +179,7 @@ impl<'a> Suite<'a> {
     /// A command, or several, from the command line.
     ///
     /// # Errors
-    /// When there is no command at all.
+    /// If there is no command at all.
     pub fn custom(&self, args: &[Vec<u8>]) -> Result<Test, String> {
         let sequence = sequence(args);
         if sequence.is_empty() {
@@ -234,7 +234,7 @@ impl<'a> Suite<'a> {
             && self.sizes.iter().all(|&size| size >= DIGITS)
     }
 
-    /// The word in place of the number of a written key, and what its value begins with.
+    /// The word in place of a written key's number, and the beginning of its value.
     fn written(&self, nth: usize) -> (&'static str, &'static str) {
         const SHARED: [&str; 9] = [
             "__rand_1st__",
@@ -254,7 +254,7 @@ impl<'a> Suite<'a> {
     /// One of [`TESTS`].
     ///
     /// # Panics
-    /// When there is none of that name.
+    /// If no test has that name.
     fn named(&self, name: &str) -> Test {
         let tag = self.tag;
         let (number, written) = ("__rand_int__", Types::SIMPLE);
@@ -323,7 +323,7 @@ impl<'a> Suite<'a> {
                 self.of_args("FUNCTION LOAD", Types::BULK, Check::Nothing, &args, false)
             }
             "fcall" => self.fcall(),
-            other => unreachable!("{other} is no test"),
+            other => unreachable!("{other} is not a test"),
         }
     }
 
@@ -387,7 +387,7 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// The commands of a sequence: how often each is repeated, and its arguments.
+/// The commands of a sequence: the repetitions of each, and its arguments.
 fn sequence(args: &[Vec<u8>]) -> Vec<(u32, Range<usize>)> {
     let (mut commands, mut start, mut repeat) = (Vec::new(), 0, 1);
     for i in 0..=args.len() {
@@ -409,13 +409,13 @@ fn sequence(args: &[Vec<u8>]) -> Vec<(u32, Range<usize>)> {
     commands
 }
 
-/// Values: printable, of 64 characters, without pattern, the same in each run.
+/// Values: printable, of 64 characters, without a pattern, the same in each run.
 fn filler(len: usize) -> Vec<u8> {
     let mut rng = weft_base::rng::Rng::new(1234);
     (0..len).map(|_| b'0' + (rng.next_u64() >> 58) as u8).collect()
 }
 
-/// A library of functions in Lua. Valkey knows the object `redis` as well as Redis does.
+/// A library of functions in Lua. Valkey has the object `redis` like Redis.
 fn function_script(functions: u32, with_keys: bool) -> String {
     let mut script = "#!lua name=benchlib\n".to_string();
     for nth in (1..=functions).rev() {

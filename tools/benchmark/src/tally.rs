@@ -1,32 +1,32 @@
-//! The counts of a thread, which it hands over every quarter of a second.
+//! The counts of a thread, which it passes on every quarter of a second.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// Longest latency that is recorded exactly, in nanoseconds: an hour.
+/// The longest exactly recorded latency, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies in nanoseconds.
 ///
 /// # Panics
-/// Never: the bounds and the digits, at most 5, are right.
+/// Never: the bounds and the digits, at most 5, are valid.
 pub fn histogram(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, digits.min(5)).expect("bounds that are in order")
 }
 
-/// Counts of some time, of one thread or of all.
+/// Counts of a period, of one thread or of all.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Latencies of good replies, by kind of request.
     pub latencies: Vec<Histogram<u64>>,
     /// Errors of the server, replies of a wrong type and wrong content, by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Requests that were sent again because their slot is elsewhere.
+    /// Requests that were sent again because their slot is on another node.
     pub redirected: u64,
-    /// Requests of an open loop that were due when the time was over, and were not sent.
+    /// Requests of an open loop that were due at the end and not sent.
     pub unsent: u64,
-    /// When the last reply came, in nanoseconds of the run's clock; 0 if none did.
+    /// The time of the last reply, in nanoseconds of the run's clock; 0 if none came.
     pub last_ns: u64,
 }
 
@@ -49,7 +49,7 @@ impl Tally {
     /// Adds the counts of another.
     pub fn add(&mut self, other: &Tally) {
         for (sum, more) in self.latencies.iter_mut().zip(&other.latencies) {
-            // can't fail: all histograms of a run have the same bounds
+            // Can't fail: all histograms of a run have the same bounds.
             let _ = sum.add(more);
         }
         for (kind, count) in &other.errors {
@@ -60,7 +60,7 @@ impl Tally {
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
-    /// Starts again from nothing.
+    /// Resets all counts.
     pub fn clear(&mut self) {
         self.latencies.iter_mut().for_each(Histogram::reset);
         self.errors.clear();

@@ -1,4 +1,4 @@
-//! The whole call, from the first connection to the last line.
+//! A whole call, from the first connection to the last line.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::fuzz;
 use crate::hdrlog::{HdrLog, Parts};
 use crate::idle;
 use crate::options::{Amount, Options, Output};
-use crate::report::{self, Progress, Remarks, Standing, Table};
+use crate::report::{self, ComparisonProgress, Progress, Remarks, Table};
 use crate::result::{Comparison, Document, FORMAT, Settings, Skipped, TestResult};
 use crate::run::{self, Moment, Outcome};
 use crate::session::Session;
 use crate::suite::{Suite, Test};
 use crate::tally::histogram;
 
-/// How long an interval of the histogram log is.
+/// The length of an interval of the histogram log.
 const HDR_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs everything that was asked for.
+/// Runs all requested tests.
 ///
 /// # Errors
-/// With what ended it early.
+/// With the reason for an early end.
 pub fn all(mut options: Options) -> Result<(), String> {
     if options.stdin && !options.command.is_empty() {
         let mut last = Vec::new();
@@ -39,7 +39,7 @@ pub fn all(mut options: Options) -> Result<(), String> {
     let mut session = open(&options.target)?;
     let mut second = options.versus.as_ref().map(open).transpose()?;
     for session in [Some(&session), second.as_ref()].into_iter().flatten() {
-        introduce(session, options.output);
+        print_nodes(session, options.output);
     }
     for warning in &options.warnings {
         eprintln!("{warning}");
@@ -100,7 +100,7 @@ fn tests(suite: &Suite, options: &Options) -> Result<Vec<Test>, String> {
 }
 
 /// Prints the nodes of a cluster, and warns of unknown configurations.
-fn introduce(session: &Session, output: Output) {
+fn print_nodes(session: &Session, output: Output) {
     if let Some(cluster) = &session.cluster
         && output != Output::Json
     {
@@ -134,13 +134,13 @@ fn since_epoch() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// One call, with what it found so far.
+/// One call and its results so far.
 struct Call<'a> {
     options: &'a Options,
     suite: &'a Suite<'a>,
     progress: Progress,
     table: Table,
-    /// Of the table: they follow it.
+    /// The remarks of the table, printed after it.
     remarks: Remarks,
     log: Option<HdrLog<'a>>,
     results: Vec<TestResult>,
@@ -149,14 +149,14 @@ struct Call<'a> {
     began: f64,
 }
 
-/// A comparison of two servers, as far as it is.
+/// A comparison of two servers so far.
 struct Versus {
     names: [String; 2],
     began: Instant,
-    /// Runs that are over, and all there are to do.
+    /// Finished runs, and all runs.
     runs: (u32, u32),
-    /// Requests per second of both, for each test and round; the same of the CPU per request, which
-    /// may be unknown.
+    /// Requests per second of both, for each test and round; the same for the CPU per request,
+    /// which may be unknown.
     rps: Vec<Vec<(f64, f64)>>,
     cpu: Vec<Option<Vec<(f64, f64)>>>,
 }
@@ -206,16 +206,16 @@ impl Call<'_> {
             let left = tests.iter().skip_while(|other| other.title != test.title).skip(1).count();
             versus.runs.1 = versus.runs.0 + 2 * self.options.rounds * left as u32;
         }
-        self.conclude(&versus)
+        self.compare_all(&versus)
     }
 
-    /// Whether the tests are not of the user's choice, but all there are.
+    /// Whether the tests are the whole suite instead of the user's choice.
     fn is_whole_suite(&self) -> bool {
         let options = self.options;
         options.tests.is_none() && options.mix.is_none() && options.command.is_empty()
     }
 
-    /// Whether a server can't do a test of the whole suite, which is noted then.
+    /// Whether a server lacks a command of a test of the whole suite; such a test is noted.
     fn lacks(&mut self, test: &Test, sessions: &[&mut Session]) -> bool {
         if !self.is_whole_suite() {
             return false;
@@ -227,7 +227,7 @@ impl Call<'_> {
         true
     }
 
-    /// Errors that are counted (`--keep-going`) do not end a run, but one that got nothing else has
+    /// Errors that are counted (`--keep-going`) don't end a run. A run with errors only has
     /// measured nothing.
     fn has_measured(&self) -> Result<(), String> {
         let idle = self.results.iter().find(|r| r.latency_ms.is_none() && !r.errors.is_empty());
@@ -285,7 +285,7 @@ impl Call<'_> {
             if moment.warming_up {
                 return Ok(());
             }
-            // can't fail: all histograms of a call have the same bounds
+            // Can't fail: all histograms of a call have the same bounds.
             let _ = second.add(moment.recent.all());
             lasted += moment.lasted;
             if lasted >= HDR_INTERVAL {
@@ -319,7 +319,7 @@ impl Call<'_> {
                 versus.runs.0 += 1;
                 Ok::<Outcome, String>(outcome)
             };
-            let pair = if compare::turned(round) {
+            let pair = if compare::is_reversed(round) {
                 let b = run(1, second)?;
                 [run(0, first)?, b]
             } else {
@@ -356,7 +356,7 @@ impl Call<'_> {
                 Some((time / self.options.rounds + self.options.warmup).as_secs_f64())
             }
         };
-        let standing = Standing {
+        let standing = ComparisonProgress {
             test: &test.title,
             server: &versus.names[which],
             round: (round + 1, self.options.rounds),
@@ -367,7 +367,7 @@ impl Call<'_> {
     }
 
     /// Compares all tests together, if there are several.
-    fn conclude(&mut self, versus: &Versus) -> Result<(), String> {
+    fn compare_all(&mut self, versus: &Versus) -> Result<(), String> {
         if versus.rps.len() < 2 {
             return Ok(());
         }
@@ -378,7 +378,7 @@ impl Call<'_> {
         self.compare(&title, &versus.names, &rps, cpu.as_deref())
     }
 
-    /// Compares, prints the sentence, and keeps it for the document.
+    /// Compares, prints the sentence, and stores it for the document.
     fn compare(
         &mut self,
         title: &str,
@@ -397,7 +397,7 @@ impl Call<'_> {
             server_cpu: cpu.and_then(|pairs| compare::ratio(pairs, confidence)),
         };
         match self.options.output {
-            // the table is printed first
+            // The table is printed first.
             Output::Json | Output::Table => {}
             Output::Csv => eprint!("{}", report::versus(&comparison)),
             Output::Full | Output::Quiet => say(report::versus(&comparison).trim_end()),
@@ -406,7 +406,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Prints the result of a test, and keeps it for the document.
+    /// Prints the result of a test, and stores it for the document.
     fn publish(&mut self, test: &Test, session: &Session, outcome: &Outcome) {
         self.progress.clear();
         let result = report::result(test, session, self.options, outcome);

@@ -1,4 +1,4 @@
-//! Requests as templates: encoded once, patched where they differ, never formatted again.
+//! Requests as templates: encoded once, patched at their differences, never formatted again.
 //!
 //! A generator that formats each request measures its own formatting. Here a request is encoded
 //! when the test is set up; each request costs a copy and, for each placeholder, twelve digits
@@ -9,10 +9,10 @@
 //!                             ^ patch: 12 digits, group 0
 //! ```
 //!
-//! Group 0 is `__rand_int__`, where each occurrence is a draw of its own; groups 1 to 9 are
+//! Group 0 is `__rand_int__`, where each occurrence draws its own number; groups 1 to 9 are
 //! `__rand_1st__` to `__rand_9th__`, where all occurrences in one request are the same number.
-//! `{tag}`, in cluster mode, is a tag of three characters that leads to a slot of the node the
-//! connection belongs to.
+//! `{tag}`, in cluster mode, is a tag of three characters that hashes to a slot of the connection's
+//! node.
 
 use memchr::memmem;
 
@@ -43,7 +43,7 @@ pub struct Template {
     bytes: Vec<u8>,
     /// Offsets of each `__rand_int__`.
     single: Vec<usize>,
-    /// Offsets of the same number, by group from 1 up; groups that do not occur are left out.
+    /// Offsets of the same number, by group from 1; unused groups are left out.
     shared: Vec<(usize, Vec<usize>)>,
     /// Offsets of the three characters within `{tag}`.
     tags: Vec<usize>,
@@ -51,8 +51,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// From encoded requests, of which there are `replies`. Placeholders are looked for only when
-    /// `random`, tags only when `cluster`: elsewhere these words stand for themselves.
+    /// From encoded requests with `replies` replies in total. Placeholders are replaced only if
+    /// `random`, tags only if `cluster`; otherwise these words are sent unchanged.
     pub fn new(bytes: Vec<u8>, replies: u32, random: bool, cluster: bool) -> Template {
         let find = |what: &[u8]| memmem::find_iter(&bytes, what).collect::<Vec<usize>>();
         let (mut single, mut shared) = (Vec::new(), Vec::new());
@@ -66,17 +66,17 @@ impl Template {
         Template { bytes, single, shared, tags, replies }
     }
 
-    /// The request before anything is patched.
+    /// The unpatched request.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many replies it gets.
+    /// The number of its replies.
     pub fn replies(&self) -> u32 {
         self.replies
     }
 
-    /// How often `__rand_int__` occurs.
+    /// The number of `__rand_int__`.
     pub fn singles(&self) -> usize {
         self.single.len()
     }
@@ -86,7 +86,7 @@ impl Template {
         !(self.single.is_empty() && self.shared.is_empty() && self.tags.is_empty())
     }
 
-    /// Whether it has a tag that leads to a node.
+    /// Whether it has a tag that hashes to a node.
     pub fn is_tagged(&self) -> bool {
         !self.tags.is_empty()
     }
@@ -94,7 +94,7 @@ impl Template {
     /// Patches `copy`, which holds this template's bytes, with numbers from `draw(group)`.
     ///
     /// # Panics
-    /// When `copy` is shorter than the template.
+    /// If `copy` is shorter than the template.
     #[inline]
     pub fn patch(&self, copy: &mut [u8], mut draw: impl FnMut(usize) -> u64) {
         for &at in &self.single {
@@ -132,7 +132,7 @@ const PAIRS: [u8; 200] = {
 pub fn write_digits(at: &mut [u8], number: u64) {
     let (mut high, mut low) =
         ((number / 1_000_000 % 1_000_000) as u32, (number % 1_000_000) as u32);
-    // two chains of divisions that do not wait for each other
+    // Two independent chains of divisions.
     for i in (0..3).rev() {
         let (h, l) = (2 * (high % 100) as usize, 2 * (low % 100) as usize);
         (high, low) = (high / 100, low / 100);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_for_themselves_when_nothing_is_random() {
+    fn placeholders_stay_when_nothing_is_random() {
         let template = Template::new(b"GET __rand_int__ {tag}".to_vec(), 1, false, false);
         assert!(!template.varies() && !template.is_tagged());
     }

@@ -1,15 +1,15 @@
 //! The content of replies, for `--verify`.
 //!
-//! A reply of the right type can still be the wrong one: another key's value, a value cut short, a
-//! reply that belongs to the request before. With `--verify`, written values name their key: they
-//! begin with the twelve digits of the key's number, and the same filler follows up to their size.
-//! Replies are compared as they stream by.
+//! A reply of the right type can still be wrong: another key's value, a truncated value, or the
+//! reply to an earlier request. With `--verify`, written values name their key: they begin with the
+//! twelve digits of the key's number, and the same filler follows up to their size. Replies are
+//! compared while they arrive.
 //!
 //! | test | checked |
 //! |---|---|
 //! | PING, SET, MSET | the text is PONG, OK |
-//! | GET, MGET | each value is null, or the one that belongs to its key, of a size that is written |
-//! | LPOP, RPOP, LRANGE | each element is filler of a size that is written |
+//! | GET, MGET | each value is null, or that of its key, with a written size |
+//! | LPOP, RPOP, LRANGE | each element is filler with a written size |
 //! | all others | the type only |
 
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub enum Check {
     Nothing,
     /// This text.
     Text(&'static [u8]),
-    /// Nulls, or values that belong to the keys asked for.
+    /// Nulls, or values that belong to the requested keys.
     OfKeys,
     /// Nulls, or filler.
     Filler,
@@ -35,28 +35,28 @@ pub enum Check {
 pub struct Content {
     /// As long as the largest value.
     pub filler: Vec<u8>,
-    /// Smallest and largest size that is written.
+    /// Smallest and largest written size.
     pub sizes: (u64, u64),
-    /// Whether values begin with their key's digits. All values are equal when they are too short
-    /// for that, or when there is only one key.
+    /// Whether values begin with their key's digits. All values are equal if they are too short for
+    /// that, or if there is only one key.
     pub keyed: bool,
 }
 
-/// How far a connection is in the value that it is reading.
+/// The position of a connection in the value that it is reading.
 #[derive(Debug, Default)]
 pub struct Progress {
     at: usize,
     key: [u8; DIGITS],
     null: bool,
-    /// Something in the current reply is wrong.
+    /// A part of the current reply is wrong.
     wrong: bool,
-    /// Keys that the current reply answered so far.
+    /// Keys that the current reply has answered so far.
     taken: usize,
 }
 
 impl Progress {
-    /// Whether the reply that ended was wrong; ready for the next one. It was for `asked` keys:
-    /// an error answers them all.
+    /// Whether the reply that ended was wrong; then prepares for the next one. It answers `asked`
+    /// keys, also if it is an error.
     pub fn finish(&mut self, asked: usize, keys: &mut VecDeque<u64>) -> bool {
         let taken = std::mem::take(&mut self.taken);
         keys.drain(..asked.saturating_sub(taken).min(keys.len()));
@@ -64,13 +64,13 @@ impl Progress {
     }
 }
 
-/// Compares the values of one reply with what they must be.
+/// Compares the values of one reply with the expected ones.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     pub check: Check,
     pub content: &'a Content,
     pub progress: &'a mut Progress,
-    /// The numbers of the keys that were asked for and not yet answered, in their order.
+    /// The numbers of the requested and unanswered keys, in their order.
     pub keys: &'a mut VecDeque<u64>,
 }
 
@@ -131,7 +131,7 @@ mod tests {
         Content { filler: vec![b'x'; 20], sizes: (14, 20), keyed }
     }
 
-    /// Whether the reply is right, when it comes whole and in single bytes.
+    /// Whether the reply is right, both as a whole and in single bytes.
     fn is_right(check: Check, content: &Content, asked: &[u64], reply: &str) -> bool {
         let mut results = [1, reply.len()].map(|piece| {
             let mut keys: VecDeque<u64> = asked.iter().copied().collect();

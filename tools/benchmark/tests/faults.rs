@@ -17,8 +17,8 @@ fn fails_with(output: &Output, words: &str) {
     assert!(error.contains(words), "{words:?} is not in {error:?}");
 }
 
-/// A server that gives the same answer to whatever it reads, on every connection.
-fn parrot(answer: &'static str) -> u16 {
+/// A server that sends the same reply to everything, on every connection.
+fn fixed_reply_server(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
@@ -37,14 +37,14 @@ fn parrot(answer: &'static str) -> u16 {
 }
 
 #[test]
-fn nobody_there() {
+fn refused_connection() {
     let port = weft_testkit::server::free_port();
     let words = format!("Could not connect to server at 127.0.0.1:{port}: Connection refused");
     fails_with(&ours(port, "-t get"), &words);
 }
 
 #[test]
-fn more_clients_than_there_may_be() {
+fn more_clients_than_the_limit() {
     let server = Server::weft(&["--maxclients", "300"]);
     let output = ours(server.port(), "-t get -c 1000 -n 1000");
     fails_with(&output, "max number of clients reached");
@@ -52,7 +52,7 @@ fn more_clients_than_there_may_be() {
     let count = error.lines().find_map(|line| {
         line.split_once(" of 1000 connections were made; the server")?.0.parse::<u32>().ok()
     });
-    // a few belong to the tool itself
+    // The tool itself needs a few.
     assert!(count.is_some_and(|count| (290..=300).contains(&count)), "{error}");
     let limited = Command::new("sh")
         .args(["-c", "ulimit -n 100; exec \"$@\"", "sh", OURS, "-p"])
@@ -93,7 +93,7 @@ fn a_server_that_goes_away() {
     assert!(document["error"].as_str().is_some_and(|said| error.contains(said)), "{document}");
 }
 
-/// The first test of a run that measures nothing, and says so.
+/// The first test of a run that measures nothing and reports that.
 fn only_errors(port: u16, line: &str, kind: &str) -> serde_json::Value {
     let output = ours(port, &format!("--json {line}"));
     fails_with(&output, &format!("only errors: {kind}"));
@@ -114,7 +114,7 @@ fn errors_of_the_server_end_it_or_are_counted() {
 
 #[test]
 fn replies_of_a_wrong_type() {
-    let port = parrot(":1\r\n");
+    let port = fixed_reply_server(":1\r\n");
     fails_with(
         &ours(port, "-n 10 -c 1 -t set"),
         "Wrong type of reply to SET: integer, expected was simple string",
@@ -125,13 +125,16 @@ fn replies_of_a_wrong_type() {
 
 #[test]
 fn malformed_reply_ends_the_run() {
-    fails_with(&ours(parrot("HTTP/1.1 400\r\n"), "-n 10 -c 1 -t set"), "Protocol error, got \"H\"");
-    let twice = parrot("+OK\r\n+OK\r\n");
+    fails_with(
+        &ours(fixed_reply_server("HTTP/1.1 400\r\n"), "-n 10 -c 1 -t set"),
+        "Protocol error, got \"H\"",
+    );
+    let twice = fixed_reply_server("+OK\r\n+OK\r\n");
     fails_with(&ours(twice, "-n 10 -c 1 -t set"), "a reply without a request");
 }
 
 #[test]
-fn content_of_others() {
+fn content_of_other_keys() {
     let server = Server::weft(&[]);
     server.client().ok(&["SET", "key:000000000000", "value of another client"]);
     let line = "-n 20 -r 1 -d 24 -t get";
@@ -186,13 +189,13 @@ fn slots_that_move() {
     let child = start(first.port(), "--cluster -c 4 --duration 3 --json get key:{tag}");
     std::thread::sleep(Duration::from_millis(700));
     let ids = [a.cmd(&["CLUSTER", "MYID"]).text(), b.cmd(&["CLUSTER", "MYID"]).text()];
-    // asked for elsewhere, from now on: ASK
+    // From now on the replies redirect: ASK.
     for slot in 0..50 {
         let slot = slot.to_string();
         b.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
         a.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
     }
-    // gone for good: MOVED
+    // Moved permanently: MOVED.
     (50..400).for_each(|slot| move_slot(slot, &mut a, &mut b));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));

@@ -1,4 +1,4 @@
-//! `--fuzz` against real servers: it runs to its end with sound totals, its lines are those of the
+//! `--fuzz` against real servers: it completes with consistent totals, its lines are those of the
 //! reference, and it reports a dying server.
 
 mod common;
@@ -99,7 +99,7 @@ fn the_lines_are_those_of_the_reference() {
             let output = run(tool, server.port(), &call);
             assert!(output.status.success(), "{call}: {}", describe(&output));
             let lines = masked(&text(&output.stdout)).into_iter();
-            // whether there were errors, and how long it took, is up to chance
+            // The number of errors and the duration depend on chance.
             let chance = ["To see full", "Progress"];
             let sure = |line: &String| !line.is_empty() && !chance.iter().any(|c| line.contains(c));
             lines.filter(sure).collect::<Vec<String>>()
@@ -184,8 +184,8 @@ fn dying_server_is_reported() {
     assert!(out.contains("=== FINAL STATISTICS ==="), "{out}");
 }
 
-/// A server that documents GET, and to GET answers this.
-fn pretender(answer: &'static [u8]) -> u16 {
+/// A server that documents GET, and replies to GET with this.
+fn fake_server(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
@@ -212,9 +212,9 @@ fn pretender(answer: &'static [u8]) -> u16 {
 
 #[test]
 fn malformed_reply_is_reported() {
-    let output = ours(pretender(b"HTTP/1.1 400\r\n"), "--fuzz -n 10 -c 1");
+    let output = ours(fake_server(b"HTTP/1.1 400\r\n"), "--fuzz -n 10 -c 1");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("\"HTTP/1.1 400\" begins no reply (client 1)"));
     assert_eq!(total(&text(&output.stdout), "Malformed replies"), 1);
-    assert!(ours(pretender(b"$-1\r\n"), "--fuzz -n 10 -c 1").status.success());
+    assert!(ours(fake_server(b"$-1\r\n"), "--fuzz -n 10 -c 1").status.success());
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{OURS, describe, json, ours, ours_ok, text};
 use weft_testkit::Server;
 
-/// Weft, and what else is there.
+/// Weft, and the installed peers.
 fn servers() -> Vec<Server> {
     let peers = [Server::valkey(&[]), Server::redis8(&[])];
     if peers.iter().any(Option::is_none) {
@@ -29,7 +29,7 @@ fn all_tests_run_against_all_servers() {
         {
             for more in ["", "-3", "-P 16 -r 100 --verify"] {
                 let output = ours(server.port(), &format!("-n 100 -c 5 -q -t {name} {more}"));
-                // a server may lack a command, but the tool must report it
+                // A server may lack a command, but the tool must report it.
                 let unknown = server.name() == "weft"
                     && ["xadd", "function_load", "fcall"].contains(&name)
                     && text(&output.stderr).contains("is not supported by this version");
@@ -45,7 +45,7 @@ fn all_tests_run_against_all_servers() {
 }
 
 #[test]
-fn json_has_what_a_sweep_needs() {
+fn json_has_the_fields_of_a_sweep() {
     for server in servers() {
         let document =
             json(server.port(), "-n 2000 -c 10 -P 4 -r 100 -d 20 -t set,get --threads 2");
@@ -70,7 +70,7 @@ fn json_has_what_a_sweep_needs() {
 }
 
 #[test]
-fn exactly_so_many_requests_are_sent() {
+fn exact_number_of_requests_is_sent() {
     let server = Server::weft(&[]);
     for line in ["-n 1000 -P 16", "-n 1000 -c 7 --threads 3", "-n 1000 -k 0", "-n 7 -c 50"] {
         server.client().cmd(&["DEL", "counter:__rand_int__"]);
@@ -101,8 +101,8 @@ fn an_open_loop_counts_a_stall() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let test = &document["tests"][0];
     assert_eq!((&test["loop"], &test["target_rps"]), (&"open".into(), &2000.0.into()));
-    // an eighth of the time stood still, so one in a hundred waited for most of that: a slow
-    // machine only adds to it
+    // The server stalled for an eighth of the time, so one in a hundred waited for most of that: a
+    // slow machine only adds to it.
     let p99 = test["latency_ms"]["p99"].as_f64().unwrap();
     assert!(p99 > 300.0, "p99 is {p99} ms after a stall of 500: {test}");
     let count = |name: &str| test[name].as_u64().unwrap();
@@ -112,8 +112,8 @@ fn an_open_loop_counts_a_stall() {
 #[test]
 fn the_time_holds_however_many_requests_are_asked_for() {
     let server = Server::weft(&[]);
-    // five million a second over four connections: each would have to answer in less than a
-    // microsecond
+    // Five million a second over four connections: each would have to answer in less than a
+    // microsecond.
     let call = "-t get --rps 5000000 --duration 2 -c 4";
     let began = Instant::now();
     let document = json(server.port(), call);
@@ -130,7 +130,7 @@ fn the_time_holds_however_many_requests_are_asked_for() {
 }
 
 #[test]
-fn the_whole_suite_skips_what_a_server_lacks() {
+fn default_suite_skips_missing_commands() {
     let without = ["XADD", "FUNCTION", "FCALL"].map(|name| {
         ["--rename-command".to_string(), name.to_string(), "hidden-".to_string() + name]
     });
@@ -150,7 +150,7 @@ fn the_whole_suite_skips_what_a_server_lacks() {
     let document = json(server.port(), "-n 50 -c 2");
     assert_eq!(document["skipped"].as_array().unwrap().len(), 3, "{document}");
     assert!(document["tests"].as_array().unwrap().len() > 15);
-    // asked for by name it is an error
+    // Requested by name, it is an error.
     let output = ours(server.port(), "-n 50 -c 2 -q -t xadd");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
 }

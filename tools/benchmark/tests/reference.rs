@@ -1,5 +1,5 @@
-//! Against the reference tool: each of its options and test names is accepted alike, and what
-//! scripts read, CSV and the lines of `-q`, has the same form. Numbers are masked.
+//! Compares with the reference tool: both accept the same options and test names, and the output
+//! that scripts read, CSV and the lines of `-q`, has the same form. Numbers are masked.
 
 mod common;
 
@@ -9,8 +9,8 @@ use std::path::Path;
 use common::{OURS, describe, masked, ours, run, run_with, text, theirs};
 use weft_testkit::{Server, skip_without};
 
-/// Calls that both tools must take alike; together they hold every option of the reference's
-/// `--help` but those of [`REFUSED`] and [`ENDLESS`]. `{dir}` is the folder of the server.
+/// Calls that both tools must accept alike; together they contain every option of the reference's
+/// `--help` except those of [`REFUSED`] and [`ENDLESS`]. `{dir}` is the folder of the server.
 const CALLS: &[&str] = &[
     "-h localhost -t set -n 100 -q",
     "-s {dir}/sock -t set,get -n 100 -q",
@@ -69,8 +69,8 @@ const CLUSTER_CALLS: &[&str] = &[
 /// Options that are refused with a message.
 const REFUSED: &[&str] = &["--rdma"];
 
-/// Options with tests of their own: they never end, read from standard input, or print a text;
-/// those of the fuzzer are in `fuzz.rs`.
+/// Options with separate tests: they never end, read from standard input, or print a text; those of
+/// the fuzzer are in `fuzz.rs`.
 const ELSEWHERE: &[&str] = &[
     "-I",
     "-l",
@@ -150,7 +150,7 @@ fn each_option_is_taken_alike() {
     let dir = server.dir().display().to_string();
     server.client().ok(&["AUTH", "pw"]);
     for call in CALLS {
-        // a socket has no port, but the server wants its password
+        // A socket has no port, but the server requires its password.
         let call = call.replace("{dir}", &dir).replace("-s ", "-a pw -s ");
         compare(theirs.as_ref().unwrap(), server.port(), &call);
     }
@@ -254,13 +254,13 @@ fn the_long_report_has_all_lines_of_theirs() {
         let lines = |output: &[u8]| masked(&text(output));
         let want = lines(&run(theirs.as_ref().unwrap(), server.port(), call).stdout);
         let got = lines(&ours(server.port(), &format!("--full {call}")).stdout);
-        // the number of lines of a distribution depends on the latencies
+        // The number of lines of a distribution depends on the latencies.
         let is_step = |line: &&String| line.starts_with("N% <= N milliseconds");
         assert!(got.iter().filter(is_step).count() > 3, "{got:#?}");
         let mut rest = got.iter();
         for line in want.iter().filter(|line| !is_step(line)) {
             let found = rest.any(|ours| ours == line);
-            assert!(found, "{call}: {line:?} is not there, or not in its place: {got:#?}");
+            assert!(found, "{call}: {line:?} is missing, or out of order: {got:#?}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Over TLS, against a server of the reference: what certificates are accepted, and that all kinds
-//! of load work as they do without it.
+//! TLS with a server of the reference: accepted certificates, and all kinds of load.
 
 mod common;
 
@@ -15,7 +14,8 @@ use weft_testkit::Server;
 use weft_testkit::server::free_port;
 
 /// Certificates in files: `ca.crt`, `server.crt`, `server.key`, `client.crt`, `client.key`, and
-/// `other.crt`, an authority that signed none of them. The server's name is not that of its host.
+/// `other.crt`, an authority that signed none of them. The server's name differs from that of its
+/// host.
 struct Certificates(TempDir);
 
 impl Certificates {
@@ -70,7 +70,7 @@ struct Secure {
 }
 
 impl Secure {
-    /// None, with a word about it, when there is no server, or it has no TLS.
+    /// None, with a note, if there is no server, or it has no TLS.
     fn start(test: &str, args: &[&str]) -> Option<Secure> {
         let Some(program) = weft_testkit::locate::valkey() else {
             weft_testkit::skipped::note(test, "no valkey-server in PEERS_BIN or PATH");
@@ -89,7 +89,7 @@ impl Secure {
         ];
         let mut all = vec!["--tls-port", &port_text, "--tls-cert-file", &cert];
         all.extend(["--tls-key-file", &key, "--tls-ca-cert-file", &ca]);
-        // given twice the last one counts
+        // If given twice the last one counts.
         all.extend(["--tls-auth-clients", "no"]);
         all.extend(args);
         let server = Server::start("valkey", &program, &all);
@@ -117,7 +117,7 @@ impl Secure {
     }
 }
 
-/// Whether the program knows the options of TLS: without it, it ends at once and says so.
+/// Whether the program has the options of TLS: without them it ends at once with an error.
 fn has_tls(program: &Path) -> bool {
     let output = Command::new(program)
         .args(["--port", "0", "--tls-port", "1", "--tls-cert-file", "/none", "--save", ""])
@@ -141,7 +141,8 @@ fn reports_are_as_without() {
     for line in
         ["-n 200 -t set,get,lrange_100 --csv", "-n 200 -t set,get -q", "-n 200 -t get --full"]
     {
-        // How many percentiles there are is up to time, and on a busy machine who is the limit.
+        // The number of percentiles depends on time, and so does the limiting side on a busy
+        // machine.
         let up_to_time =
             |line: &String| line.contains("<= N") || line.starts_with("client-limited");
         let lines = |text: &str| masked(text).into_iter().filter(|line| !up_to_time(line));
@@ -177,7 +178,7 @@ fn servers_are_verified_but_not_their_names() {
     secure.fails(&in_dir, "Invalid CA Certificate File/Directory");
     std::fs::copy(secure.files.path("ca.crt"), roots.join("0a1b2c3d.0")).unwrap();
     ours_ok(secure.port, &secure.files.call(&in_dir));
-    // the roots of the system, if there are any, signed none of ours
+    // The roots of the system, if there are any, signed none of ours.
     let by_default = ours(secure.port, &format!("--tls {test}"));
     let error = text(&by_default.stderr);
     assert_eq!(by_default.status.code(), Some(1));
@@ -207,7 +208,7 @@ fn clients_show_their_certificates() {
     secure.fails(&no_pair, "Invalid private key");
     let no_cert = format!("{tls} --cert {{}}/ca.key --key {{}}/client.key {test}");
     secure.fails(&no_cert, "Invalid client certificate");
-    // with TLS 1.2 the server says no during the handshake
+    // With TLS 1.2 the server refuses during the handshake.
     secure.server.client().ok(&["CONFIG", "SET", "tls-protocols", "TLSv1.2"]);
     secure.ok(&format!("--cert {{}}/client.crt --key {{}}/client.key {test}"));
     secure.fails(&format!("{tls} {test}"), "Could not negotiate a TLS connection: received fatal");
@@ -240,10 +241,11 @@ fn all_kinds_of_load() {
     let test = &json(secure.port, &line)["tests"][0];
     assert_eq!((&test["requests"], &test["errors"]), (&20000.into(), &serde_json::json!({})));
     assert!(secure.stat("total_commands_processed") - before >= 20000);
-    // sizes beyond a record, and beyond what a socket takes at once
+    // Sizes beyond a record, and beyond the socket's buffer.
     secure.ok("-n 400 -P 8 -r 10 -d 200000 -c 4 -t set,get --verify -q");
     secure.ok("-n 2000 -c 4 -P 3 -3 --enable-tracking --dbnum 2 -t lrange_600 -q");
-    // 10 are connected at first, and each of the 50 requests but the last ones is followed by one
+    // 10 connect at first, and each of the 50 requests but the last ones is followed by a new
+    // connection.
     let before = secure.stat("total_connections_received");
     secure.ok("-n 50 -c 10 -k 0 --dbnum 3 -t set -q");
     assert!(secure.stat("total_connections_received") - before >= 50);
@@ -268,7 +270,7 @@ fn idle_connections_stay_until_the_server_goes() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // messages of the server after the handshake are no reason to end
+    // Messages of the server after the handshake must not end the run.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(clients(), 8);
     assert!(child.try_wait().unwrap().is_none());

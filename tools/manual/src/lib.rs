@@ -1,8 +1,8 @@
 //! Man pages and shell completions of a tool, made from the table that parses its command line, so
-//! that they can't say anything else.
+//! that they always agree.
 //!
-//! The server's are made by `weft-config`, from its directives; where they are put is the same for
-//! all: [`weft_base::share`].
+//! `weft-config` makes the server's pages from its directives. All are installed in the same
+//! folders: [`weft_base::share`].
 
 use clap::Command;
 use clap_complete::{Shell, generate};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use weft_base::share::{self, Completion};
 
 /// Writes the pages and completions of `command` below `root`, a folder like `/usr/local/share`:
-/// one page for the command and one for each subcommand that is shown. Returns the written files.
+/// one page for the command and one for each visible subcommand. Returns the written files.
 ///
 /// # Errors
-/// Those of writing files.
+/// If a file can't be written.
 pub fn install(command: Command, root: &Path) -> io::Result<Vec<PathBuf>> {
     share::write(root, &files(command)?)
 }

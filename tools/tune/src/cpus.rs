@@ -1,9 +1,9 @@
-//! Sets of CPUs as the files of the kernel and ours spell them.
+//! Sets of CPUs in the spellings of the kernel's files and of ours.
 //!
-//! Two spellings are in use below `/proc` and `/sys`: lists (`0-3,8`), and masks of hexadecimal
+//! Files below `/proc` and `/sys` use two spellings: lists (`0-3,8`), and masks of hexadecimal
 //! digits in groups of 32 bits, the highest first (`ff,00000001`). The same set has many masks,
-//! since leading zeros depend on how many CPUs the kernel was built for. So values are compared as
-//! sets, and only restored values stay text.
+//! since leading zeros depend on the kernel's number of CPUs. So values are compared as sets, and
+//! only restored values stay text.
 
 use std::fmt;
 use std::ops::Deref;
@@ -19,17 +19,17 @@ const GROUP_BITS: usize = 32;
 pub struct Cpus(pub CpuSet);
 
 impl Cpus {
-    /// The members of either.
+    /// The members of both sets.
     pub fn and(&self, other: &CpuSet) -> Cpus {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// The members that `other` does not have.
+    /// The members that are not in `other`.
     pub fn without(&self, other: &CpuSet) -> Cpus {
         self.iter().filter(|&cpu| !other.contains(cpu)).collect()
     }
 
-    /// The set as a mask, for `rps_cpus` and its like: `00000000` for the empty set.
+    /// The set as a mask, for `rps_cpus` and similar files: `00000000` for the empty set.
     pub fn mask(&self) -> String {
         let highest = self.iter().last().unwrap_or(0);
         let mut groups = vec![0u32; highest / GROUP_BITS + 1];
@@ -41,7 +41,7 @@ impl Cpus {
     }
 }
 
-/// Reads a mask; `None` where it is none or names CPUs beyond what we count.
+/// Reads a mask; `None` if it is invalid or names CPUs beyond the limit.
 pub fn parse_mask(text: &str) -> Option<Cpus> {
     let mut cpus = CpuSet::new();
     for (at, group) in text.trim().split(',').rev().enumerate() {
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Cpus {
     }
 }
 
-/// A list with strides, `0-38:2`, as configuration files take it.
+/// A list with strides, `0-38:2`, for configuration files.
 pub fn strided(cpus: &CpuSet) -> String {
     let cpus: Vec<usize> = cpus.iter().collect();
     let mut items: Vec<String> = Vec::new();
@@ -105,7 +105,7 @@ pub fn strided(cpus: &CpuSet) -> String {
         match (end - at, step) {
             (0, _) => items.push(cpus[at].to_string()),
             (_, 1) => items.push(format!("{}-{}", cpus[at], cpus[end])),
-            // two numbers are shorter as such
+            // Two numbers are shorter without a range.
             (1, _) => {
                 items.push(cpus[at].to_string());
                 end = at;

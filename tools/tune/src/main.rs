@@ -1,8 +1,8 @@
-//! `weft-tune`: looks at machines and tunes them, for any Redis-like server.
+//! `weft-tune`: inspects machines and tunes them, for any Redis-like server.
 //!
-//! Each subcommand is a folder of its own with an `Args` for the command line and a `run`; this
-//! file only names them. Results go to standard output, remarks to standard error, and the exit
-//! status is 0 for success, 1 for failure, 2 for a wrong command line.
+//! Each subcommand is a folder with an `Args` for the command line and a `run`; this file only
+//! lists them. Results go to standard output, remarks to standard error, and the exit status is 0
+//! for success, 1 for failure, 2 for a wrong command line.
 
 mod advise;
 mod apply;

@@ -1,4 +1,4 @@
-//! `topology` and `doctor` as programs: what they print, and their exit status.
+//! `topology` and `doctor` as programs: their output and exit status.
 
 use std::path::Path;
 use std::process::{Command, Output};

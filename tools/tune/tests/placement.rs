@@ -1,8 +1,8 @@
-//! `plan`, `apply`, `verify` and `revert` on real servers of this machine: every thread gets
-//! its place and its old mask back, also when `apply` is killed in the middle.
+//! `plan`, `apply`, `verify` and `revert` on real servers of this machine: every thread gets its
+//! CPUs, and then its old mask again, even if `apply` is killed in the middle.
 //!
-//! Interrupts are left alone here (`--irq none`): they belong to the whole machine, and a test
-//! has no business with them. How they are written and put back is tested on files.
+//! Interrupts are not changed here (`--irq none`), since they belong to the whole machine. Writing
+//! and restoring them is tested on files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,8 +42,8 @@ fn masks_of(pid: u32) -> Masks {
 }
 
 impl Setup {
-    /// Weft and a peer, where there is one, with two I/O threads each. None where masks cannot
-    /// be changed, or where there is but one CPU and nothing to change.
+    /// Weft and a peer, if one is installed, with two I/O threads each. None if masks can't be
+    /// changed, or if there is only one CPU.
     ///
     /// Not more servers: on two CPUs the plan for three is that all share both, as before.
     fn new(test: &str, peer: Peer) -> Option<Setup> {
@@ -68,7 +68,7 @@ impl Setup {
         Some(setup)
     }
 
-    /// Waits until servers have started all threads that they start by themselves.
+    /// Waits until servers have started all threads of a fresh start.
     fn settle(&self) {
         let mut before = Vec::new();
         for _ in 0..100 {
@@ -100,14 +100,14 @@ impl Setup {
         self.command(args).output().expect("weft-tune runs")
     }
 
-    /// Runs it, and its standard output.
+    /// Runs it and returns its standard output.
     fn done(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Plans for the servers by what `by` says of each; the plan's path.
+    /// Makes a plan for the servers, each named by `by`; returns the plan's path.
     fn plan(&self, option: &str, by: impl Fn(&Server) -> String) -> String {
         let path = self.path("plan.json").to_str().expect("text").to_string();
         let named: Vec<String> = self.servers.iter().map(by).collect();
@@ -128,12 +128,12 @@ fn real_servers_are_placed_and_put_back() {
     let Some(setup) = Setup::new("real_servers_are_placed_and_put_back", Peer::Redis) else {
         return;
     };
-    // one thread has a mask of its own, which must come back too
+    // One thread has its own mask, which must be restored too.
     let start_all = setup.masks();
     let some = *start_all[0].keys().last().expect("a thread");
     let all = sched_getaffinity(None).expect("a mask");
     let plan = setup.plan("--port", |server| server.port().to_string());
-    // whatever the plan is, one of these is not it
+    // Whatever the plan is, it differs from one of these.
     let is_placed = |cpus: &CpuSet| {
         confine(some, cpus);
         setup.run(&["verify", &plan]).status.success()
@@ -155,7 +155,7 @@ fn real_servers_are_placed_and_put_back() {
     let again = setup.run(&["apply", &plan, "--yes"]);
     assert!(!again.status.success(), "the state before is never overwritten");
 
-    // another program binds a thread to other CPUs
+    // Another program binds a thread to other CPUs.
     let main = setup.servers[0].pid();
     let as_placed = &placed[0][&main];
     let other = [all, first_of(&all), last_of(&all)].into_iter().find(|cpus| {
@@ -194,12 +194,13 @@ fn an_apply_that_is_killed_in_the_middle_can_be_reverted() {
             .stdout(Stdio::null())
             .spawn()
             .expect("weft-tune runs");
-        // looks as often as it can: it sees some moment after that step
+        // Reads as often as possible: it sees some moment after that step.
         while apply.try_wait().expect("our child").is_none() && begun(&state) < steps {}
         apply.kill().expect("our child");
         let killed = apply.wait().expect("our child").code().is_none();
         in_the_middle += usize::from(killed && setup.masks() != start);
-        // killed before it had recorded anything there is nothing to revert, and it says so
+        // If it was killed before it had recorded anything, there is nothing to revert, and it says
+        // so.
         match state.exists() {
             true => drop(setup.done(&["revert", "--state", state_arg])),
             false => assert!(!setup.run(&["revert", "--state", state_arg]).status.success()),
@@ -211,7 +212,7 @@ fn an_apply_that_is_killed_in_the_middle_can_be_reverted() {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_said() {
+fn missing_process_is_reported() {
     let Some(setup) = Setup::new("a_process_that_is_not_there_is_said", Peer::Redis) else {
         return;
     };
@@ -227,7 +228,7 @@ fn a_process_that_is_not_there_is_said() {
     assert_eq!(few.status.success(), setup.servers.len() == 1, "{few:?}");
 }
 
-/// How many steps a state file says were begun.
+/// The number of begun steps in a state file.
 fn begun(state: &Path) -> usize {
     fs::read_to_string(state).unwrap_or_default().matches("\n{\"begin\"").count()
 }
@@ -259,7 +260,7 @@ fn union(masks: &Masks) -> String {
     format!("{cpus:?}")
 }
 
-/// The CPUs of each server in a plan, read without our own code.
+/// The CPUs of each server in a plan, parsed independently of our code.
 fn planned_masks(plan: &str, servers: &[Server]) -> Vec<String> {
     let text = fs::read_to_string(plan).expect("a plan");
     let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");

@@ -1,9 +1,9 @@
-//! The program from outside: sweeps over a real server, killed, resumed, disturbed, and what
-//! report and advise make of their files.
+//! The program from outside: sweeps on a real server, killed, resumed, disturbed, and the report
+//! and advice made from their files.
 //!
-//! The server is valkey-server from `PEERS_BIN` or PATH; without it these tests say so and skip.
-//! The load comes from a script that prints what a generator prints, so that a cell takes
-//! milliseconds and its figures are known; one test takes the real generator.
+//! The server is valkey-server from `PEERS_BIN` or PATH; without it these tests skip with a note.
+//! The load comes from a script that prints a generator's output, so that a cell takes milliseconds
+//! and its figures are known; one test uses the real generator.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const TUNE: &str = env!("CARGO_BIN_EXE_weft-tune");
 
-/// A program of the peers; says so when it is not there.
+/// A program of the peers; notes if it is missing.
 fn peer(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("PEERS_BIN").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -28,7 +28,7 @@ fn peer(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// A folder with a generator that answers at once.
+/// A folder with a fake generator.
 struct Place {
     dir: TempDir,
     server: PathBuf,
@@ -48,7 +48,7 @@ impl Place {
 
     fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
-        // asked for its version it answers at once, whatever it does otherwise
+        // The version is printed at once in any case.
         let version = "case \"$1\" in --version) echo a script; exit ;; esac";
         fs::write(&path, format!("#!/bin/sh\n{version}\n{text}")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -104,18 +104,18 @@ fn a_sweep_records_each_cell_once() {
     for figure in ["server_cpu_us", "server_switches", "generator_busy", "others_cpus"] {
         assert!(!measured[figure].is_null(), "{figure}: {measured}");
     }
-    // once more: nothing is left to do
+    // Once more: nothing is left to do.
     let before = fs::read(place.path("r.jsonl")).unwrap();
     passed(&place.sweep(&place.server).output().unwrap());
     assert_eq!(fs::read(place.path("r.jsonl")).unwrap(), before);
 }
 
 #[test]
-fn killed_again_and_again_it_ends_with_the_same_cells() {
+fn repeatedly_killed_sweep_records_the_same_cells() {
     let Some(place) = Place::new() else { return };
     for round in 0..3 {
         let mut child = place.sweep(&place.server).stderr(Stdio::null()).spawn().unwrap();
-        // until it has recorded one more, or is done
+        // Until it has recorded one more cell, or is done.
         for _ in 0..3000 {
             if place.cells().len() > round || child.try_wait().unwrap().is_some() {
                 break;
@@ -125,7 +125,7 @@ fn killed_again_and_again_it_ends_with_the_same_cells() {
         let _ = child.kill();
         child.wait().unwrap();
     }
-    // and the power fails in the middle of a line
+    // And the power fails in the middle of a line.
     let mut bytes = fs::read(place.path("r.jsonl")).unwrap();
     bytes.truncate(bytes.len() - 20);
     fs::write(place.path("r.jsonl"), bytes).unwrap();
@@ -142,7 +142,7 @@ fn ctrl_c_ends_it_cleanly_and_leaves_no_server() {
     let Some(place) = Place::new() else { return };
     place.script("generator", "echo $$ >> ../../generator.pids\nexec sleep 60\n");
     let mut sweep = place.sweep(&place.server);
-    // the generator's folder is that of the server, inside of this one
+    // The generator's folder is the server's, inside of this one.
     fs::create_dir(place.path("tmp")).unwrap();
     sweep.env("TMPDIR", place.path("tmp"));
     let child = sweep.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -175,7 +175,7 @@ fn a_killed_sweep_leaves_no_server_either() {
     let server = place.script("server", &server);
     place.script("generator", "sleep 60\n");
     let mut child = place.sweep(&server).stderr(Stdio::null()).spawn().unwrap();
-    // the first was asked what it knows, the second is that of the first cell
+    // The first process was asked for its directives, the second one is the first cell's.
     let pids = || fs::read_to_string(place.path("pids")).unwrap_or_default();
     let count = || pids().lines().count();
     for _ in 0..3000 {
@@ -188,7 +188,7 @@ fn a_killed_sweep_leaves_no_server_either() {
     child.wait().unwrap();
     let last = pids().lines().last().unwrap().to_string();
     for _ in 0..3000 {
-        // a zombie holds no port any more, although its parent has not waited for it
+        // A zombie holds no port, although its parent has not waited for it.
         let stat = fs::read_to_string(format!("/proc/{last}/stat")).unwrap_or_default();
         if stat.is_empty() || stat.contains(") Z ") {
             return;
@@ -219,8 +219,8 @@ fn two_sweeps_on_one_file_are_refused() {
 #[test]
 fn file_that_cannot_grow_keeps_recorded_cells() {
     let Some(place) = Place::new() else { return };
-    // The limit on the size of files stands in for the end of the disk. It holds for the server's
-    // log as well, which stays below it.
+    // The limit on the size of files simulates a full disk. It also holds for the server's log,
+    // which stays below it.
     let sweep = place.sweep(&place.server);
     let words: Vec<String> = [sweep.get_program()]
         .into_iter()
@@ -243,8 +243,8 @@ fn file_that_cannot_grow_keeps_recorded_cells() {
 #[test]
 fn a_server_that_dies_costs_its_cells_only() {
     let Some(place) = Place::new() else { return };
-    // With two threads it dies under load, as long as a file is there. The generator waits for
-    // longer than that, with any number of threads.
+    // With two threads it dies under load, while a file exists. The generator waits longer than
+    // that, with any number of threads.
     fs::write(place.path("unlucky"), "").unwrap();
     let unlucky = place.path("unlucky").display().to_string();
     place.script(
@@ -273,11 +273,11 @@ fn a_server_that_dies_costs_its_cells_only() {
     let failure = &failed[0]["cell"]["outcome"]["failed"];
     assert!(failure["reason"].as_str().unwrap().contains("signal: 9"), "{failure}");
     assert!(failure["log"].to_string().contains("out of luck"), "{failure}");
-    // the report shows them, and they are run again when asked for
+    // The report shows them, and they run again on request.
     let report = place.tune(&["report", "r.jsonl"]);
     passed(&report);
     assert!(String::from_utf8_lossy(&report.stdout).contains("Runs that failed"));
-    // nothing is left to do, and the failed cells are still there
+    // Nothing is left to do, and the failed cells are still recorded.
     let output = place.sweep(&server).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     fs::remove_file(place.path("unlucky")).unwrap();
@@ -287,7 +287,7 @@ fn a_server_that_dies_costs_its_cells_only() {
 }
 
 #[test]
-fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
+fn unknown_directive_is_left_out_with_a_remark() {
     let Some(place) = Place::new() else { return };
     let server = place.script(
         "server",
@@ -297,7 +297,7 @@ fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
             place.server.display()
         ),
     );
-    // no grid sets it, so there is no remark
+    // No grid sets it, so there is no remark.
     passed(&place.sweep(&server).output().unwrap());
     let remarks = place.lines()[1]["cell"]["remarks"].to_string();
     assert!(!remarks.contains("io-threads-do-reads"), "{remarks}");
@@ -308,9 +308,9 @@ fn a_directive_that_a_server_does_not_know_is_left_out_and_said() {
     assert!(place.lines()[1]["cell"]["outcome"]["measured"].is_object());
 }
 
-/// A server that knows auto, and writes its options to a file; the other does not.
+/// A server that supports auto, and writes its options to a file; the other one does not.
 #[test]
-fn servers_keep_their_own_settings_and_auto_is_for_those_that_know_it() {
+fn servers_keep_their_settings_and_auto_needs_support() {
     let Some(place) = Place::new() else { return };
     let server = place.script(
         "server",
@@ -384,14 +384,14 @@ fn advice_asks_for_the_configuration() {
         "{text}"
     );
     assert!(text.contains("**No change**"), "{text}");
-    // without it, it is not known, since the file was written by hand
+    // Without it, it is unknown, since the file was written by hand.
     let text = place.tune(&["advise", "hand.jsonl"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("The present configuration is not known"), "{text}");
     for symbol in ["* λ: ", "* σ, contention: ", "* κ, coherency: "] {
         assert!(text.contains(symbol), "{symbol}: {text}");
     }
-    // four threads were limited by the generator; more than three is a guess
+    // The generator limited four threads; more than three is a guess.
     assert!(text.contains("about ") && text.contains("a guess"), "{text}");
 }
 
@@ -402,16 +402,16 @@ fn wrong_use_has_a_clear_message() {
     for (args, code, message) in [
         (&["sweep", "--no-such-option"][..], 2, "unexpected argument"),
         (&["sweep"], 1, "no server to measure"),
-        (&["sweep", "--server", "s=/no/such/server"], 1, "is no program"),
+        (&["sweep", "--server", "s=/no/such/server"], 1, "is not a program"),
         (&["sweep", "--server", &server, "--io-threads", "0"], 1, "io-threads: 0"),
         (&["sweep", "--server", &server, "--server-cpus", "60000"], 1, "none may be used"),
-        (&["sweep", "--server", &server, "--generator", "/no/such"], 1, "is no program"),
+        (&["sweep", "--server", &server, "--generator", "/no/such"], 1, "is not a program"),
         (&["sweep", "--server", "s=/bin/false"], 1, "does not start"),
         (&["sweep", "--server", &server, "--resume"], 1, "nothing to resume"),
         (&["doctor", "--root", "/no/such"], 2, "there is no such folder"),
         (&["report", "missing"], 1, "cannot read missing"),
         (&["report"], 1, "no results"),
-        (&["report", "diary"], 1, "is no results file"),
+        (&["report", "diary"], 1, "is not a results file"),
         (&["advise", "--published", "--fit-threads", "x"], 2, "x"),
         (&["advise", "--published", "--weights", "NOPE:1"], 1, "NOPE was not measured"),
         (&["advise", "--published", "--now", "many"], 2, "--now"),
@@ -432,7 +432,7 @@ fn wrong_use_has_a_clear_message() {
 }
 
 #[test]
-fn names_of_tests_are_looked_at_before_the_first_server_starts() {
+fn names_of_tests_are_checked_before_the_first_server_starts() {
     let Some(place) = Place::new() else { return };
     let generator = Path::new(TUNE).with_file_name("weft-benchmark");
     if !generator.exists() {
@@ -519,7 +519,7 @@ fn advice_from_a_sweep_of_its_own() {
     let json: serde_json::Value =
         serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
     assert_eq!(json[0]["server"], "s");
-    // The generator says the same of every setting.
+    // The generator reports the same for every setting.
     assert!(json[0]["advice"]["change"].is_null(), "{json}");
     assert!(json[0]["advice"]["gains"].as_array().is_some_and(|gains| gains.len() >= 3), "{json}");
 }

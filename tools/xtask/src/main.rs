@@ -58,7 +58,7 @@ fn words(root: &Path, which: Option<&str>) -> ExitCode {
     };
     match tidy::words::list(root, &which) {
         Ok(text) => {
-            // A closed pipe, as of `head`, is no error.
+            // A closed pipe, as of `head`, is not an error.
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }

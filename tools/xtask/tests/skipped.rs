@@ -1,7 +1,7 @@
-//! The last of all test programs: says how many tests could not run here, and why.
+//! The last of all test programs: prints how many tests could not run here, and why.
 //!
-//! No test itself. It has no harness, so that what it prints is seen in every mode, and it is in
-//! the package whose name comes last.
+//! It is not a test itself. It has no harness, so that its output is visible in every mode, and it
+//! is in the package whose name comes last.
 
 fn main() {
     let skipped = weft_testkit::skipped::take();

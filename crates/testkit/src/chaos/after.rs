@@ -1,7 +1,7 @@
-//! Lifting all that a run has done to a server, and looking at what is left.
+//! Undoes the changes of a run, and checks the server's state afterwards.
 //!
-//! Each function panics with what is wrong. Where something takes the server a moment it is asked
-//! again until [`PATIENCE`](crate::client::PATIENCE) is over.
+//! Each function panics with a description of the fault. Where the server needs a moment, it is
+//! asked again until [`PATIENCE`](crate::client::PATIENCE) is over.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{Client, Server};
 
 const STEP: Duration = Duration::from_millis(20);
 
-/// The server before a run.
+/// The state of the server before a run.
 pub struct Before {
     directives: Vec<(String, String)>,
     descriptors: Descriptors,
@@ -22,7 +22,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// Of a server that nobody else uses.
+    /// Reads the state of a server that has no other clients.
     pub fn of(server: &Server) -> Before {
         let mut client = server.client();
         client.ok(&["FLUSHALL", "SYNC"]);
@@ -41,17 +41,17 @@ pub fn info(client: &mut Client, field: &str) -> i64 {
     let text = client.cmd(&["INFO", "everything"]).text();
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let value = line.unwrap_or_else(|| panic!("no {field} in INFO:\n{text}"));
-    value.parse().unwrap_or_else(|_| panic!("{field}:{value} is no number"))
+    value.parse().unwrap_or_else(|_| panic!("{field}:{value} is not a number"))
 }
 
-/// Bytes in use, without those of statistics, which have a place for each command on each thread that has
-/// executed it, and stay.
+/// Bytes in use, without statistics, which keep an entry for each command on each thread that has
+/// executed it.
 #[track_caller]
 fn memory(client: &mut Client) -> i64 {
     info(client, "used_memory") - info(client, "mem_not_counted_for_evict")
 }
 
-/// Waits until `is_so` holds of what `get` gives.
+/// Waits until `is_so` holds for the result of `get`.
 #[track_caller]
 pub(super) fn wait_until(what: &str, mut get: impl FnMut() -> i64, is_so: impl Fn(i64) -> bool) {
     let mut seen = 0;
@@ -65,8 +65,8 @@ pub(super) fn wait_until(what: &str, mut get: impl FnMut() -> i64, is_so: impl F
     panic!("{what} is {seen} and stays so");
 }
 
-/// A connection to a server that may still refuse some, for which pending ones make room. It may have been left
-/// a replica without its primary, or loading, and serve no more than what needs no data.
+/// Connects to a server that may still refuse connections; pending ones are closed to make room. The server may
+/// be a replica without its primary, or loading, and then serves only commands that need no data.
 #[track_caller]
 fn connect(server: &Server, pending: &mut Vec<Pending>) -> Client {
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
@@ -83,11 +83,11 @@ fn connect(server: &Server, pending: &mut Vec<Pending>) -> Client {
     panic!("no connection is served");
 }
 
-/// Sets everything back, a primary without replicas among it once the other server does not follow it. The
-/// answer is a connection.
+/// Restores the directives and roles: the server becomes a primary without replicas once the other server
+/// doesn't follow it. Returns a connection.
 #[track_caller]
 pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Client {
-    before.descriptors.give_back();
+    before.descriptors.restore();
     let mut client = connect(server, pending);
     client.ok(&["CLIENT", "UNPAUSE"]);
     roles::set_free(&mut client);
@@ -99,7 +99,7 @@ pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Cli
     client
 }
 
-/// Every request is answered now, or its connection closed: waits are ended.
+/// Checks that every request is answered now, or its connection closed, since all waits have ended.
 #[track_caller]
 pub fn all_are_answered(client: &mut Client, pending: Vec<Pending>) -> usize {
     let count = pending.len();
@@ -136,7 +136,8 @@ fn unblock_all(client: &mut Client) {
     }
 }
 
-/// No client but `client`, nobody waits, watches or is late.
+/// Checks that `client` is the only client, and that none is blocked, watches keys or has unread
+/// output.
 #[track_caller]
 pub fn nobody_is_left(client: &mut Client) {
     wait_until("connected_clients", || info(client, "connected_clients"), |n| n == 1);
@@ -153,7 +154,7 @@ pub fn nobody_is_left(client: &mut Client) {
     }
 }
 
-/// Every I/O thread answers.
+/// Checks that every I/O thread answers.
 #[track_caller]
 pub fn all_threads_serve(server: &Server, client: &mut Client) {
     let threads = info(client, "io_threads_active");
@@ -168,11 +169,11 @@ pub fn all_threads_serve(server: &Server, client: &mut Client) {
         let name = format!("io_thread_{n}:active=1,connections=");
         let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
         let connections = line.split(',').next().and_then(|n| n.parse::<u64>().ok());
-        assert!(connections.is_some_and(|n| n > 0), "thread {n} serves nobody:\n{text}");
+        assert!(connections.is_some_and(|n| n > 0), "thread {n} serves no client:\n{text}");
     }
 }
 
-/// Nothing is kept but what the server needs: at most `more` bytes beyond what it had.
+/// Checks that the server has released its memory: at most `more` bytes above the start.
 #[track_caller]
 pub fn memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
     client.ok(&["FLUSHALL", "SYNC"]);
@@ -184,7 +185,7 @@ pub fn memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
     memory(client) - before.memory
 }
 
-/// Neither a crash nor a panic is in the log.
+/// Checks that the log has neither a crash nor a panic.
 #[track_caller]
 pub fn log_is_clean(server: &Server) {
     let log = server.log();

@@ -1,4 +1,4 @@
-//! The ways to use a connection, and to leave it.
+//! The ways in which clients use a connection, and leave it.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -11,43 +11,43 @@ use crate::rng::Rng;
 use crate::value::Value;
 use crate::{Client, Server};
 
-/// Longer than most pauses and waits of a run; then a client looks for something else to do.
+/// Longer than most pauses and waits of a run. After that a client does something else.
 const IMPATIENCE: Duration = Duration::from_millis(300);
-/// A server that does not read takes no more; then the connection is dropped.
+/// If a server takes no bytes for so long, since it doesn't read, the client closes the connection.
 const SEND_PATIENCE: Duration = Duration::from_secs(2);
-/// Most things done with one connection.
+/// The most uses of one connection.
 const USES: usize = 6;
 
-/// A connection with requests that are still to be answered, or it must be closed.
+/// A connection with requests that the server must answer, or it must close the connection.
 pub struct Pending {
     pub client: Client,
-    /// Replies that have not come.
+    /// Missing replies.
     pub left: usize,
-    /// What was sent, for the message.
+    /// The sent bytes, for the message.
     pub sent: Vec<u8>,
 }
 
-/// One client, connection after connection.
+/// One client, with one connection after the other.
 pub struct Life<'a> {
     pub server: &'a Server,
     pub source: &'a Source,
     pub rng: Rng,
     pub tally: &'a Tally,
     pub until: Instant,
-    /// One of those that this client lost patience with.
+    /// A connection that this client abandoned while it waited for replies.
     pub pending: Option<Pending>,
 }
 
-/// Whether the connection may be used again.
-enum Then {
-    GoOn,
+/// The next step of a connection.
+enum Next {
+    Continue,
     Leave,
-    /// It must be answered at the end of the run.
+    /// Its requests must be answered by the end of the run.
     Keep(Pending),
 }
 
 impl Life<'_> {
-    /// Goes on until the time is over; answers one connection that was not answered yet.
+    /// Runs until the time is over; returns a connection whose requests were not answered yet.
     pub fn live(mut self) -> Option<Pending> {
         while Instant::now() < self.until {
             let Ok(client) = Client::try_tcp(self.server.port()) else {
@@ -71,43 +71,47 @@ impl Life<'_> {
             let batch = self.source.batch(&mut self.rng);
             Tally::count(&self.tally.requests, batch.answered as u64);
             client = match self.rng.below(21) {
-                0..=11 => match self.polite(client, batch)? {
-                    (client, Then::GoOn) => client.expect("a connection to go on with"),
-                    (_, Then::Leave) => return Ok(()),
-                    (_, Then::Keep(pending)) => {
+                0..=11 => match self.send_and_read_all(client, batch)? {
+                    (client, Next::Continue) => client.expect("an open connection"),
+                    (_, Next::Leave) => return Ok(()),
+                    (_, Next::Keep(pending)) => {
                         self.pending = Some(pending);
                         return Ok(());
                     }
                 },
-                12 | 13 => return self.cut(client, &batch),
+                12 | 13 => return self.leave_in_mid_request(client, &batch),
                 14 | 15 => return self.half_close(client, &batch),
-                16 => return self.deaf(client),
-                17 => self.in_pieces(client, &batch)?,
-                18 => return self.nonsense(client),
-                19 => return self.keeper(client),
-                _ => return self.watcher(client),
+                16 => return self.request_without_reading(client),
+                17 => self.send_in_pieces(client, &batch)?,
+                18 => return self.send_garbage(client),
+                19 => return self.track_keys(client),
+                _ => return self.monitor(client),
             };
         }
         Ok(())
     }
 
     /// Sends whole requests and reads all replies.
-    fn polite(&mut self, mut client: Client, batch: Batch) -> io::Result<(Option<Client>, Then)> {
+    fn send_and_read_all(
+        &mut self,
+        mut client: Client,
+        batch: Batch,
+    ) -> io::Result<(Option<Client>, Next)> {
         client.send_raw(&batch.bytes)?;
         for read in 0..batch.answered {
             match client.read_reply() {
                 Ok(reply) => self.note(&reply.value),
                 Err(e) if is_silence(&e) => {
                     let left = batch.answered - read;
-                    return Ok((None, Then::Keep(Pending { client, left, sent: batch.bytes })));
+                    return Ok((None, Next::Keep(Pending { client, left, sent: batch.bytes })));
                 }
                 Err(e) => {
                     refuse_nonsense(&e);
-                    return Ok((None, Then::Leave));
+                    return Ok((None, Next::Leave));
                 }
             }
         }
-        Ok((Some(client), Then::GoOn))
+        Ok((Some(client), Next::Continue))
     }
 
     fn note(&self, value: &Value) {
@@ -116,7 +120,7 @@ impl Life<'_> {
     }
 
     /// Leaves in the middle of a request, by a close or a reset.
-    fn cut(&mut self, mut client: Client, batch: &Batch) -> io::Result<()> {
+    fn leave_in_mid_request(&mut self, mut client: Client, batch: &Batch) -> io::Result<()> {
         let end = self.rng.below(batch.bytes.len() + 1);
         client.send_raw(&batch.bytes[..end])?;
         if self.rng.percent(50) {
@@ -128,7 +132,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Closes its writing side and reads what comes until the server closes.
+    /// Closes its writing side and reads until the server closes.
     fn half_close(&mut self, mut client: Client, batch: &Batch) -> io::Result<()> {
         let whole = self.rng.percent(70);
         let end = if whole { batch.bytes.len() } else { self.rng.below(batch.bytes.len() + 1) };
@@ -137,7 +141,7 @@ impl Life<'_> {
         loop {
             match client.read_reply() {
                 Ok(reply) => self.note(&reply.value),
-                // it may be paused or large: at the end there must be no client any more
+                // The command may be paused or large. At the end of the run no client may be left.
                 Err(e) if is_silence(&e) => return Ok(()),
                 Err(e) => {
                     refuse_nonsense(&e);
@@ -147,8 +151,8 @@ impl Life<'_> {
         }
     }
 
-    /// Asks for much and reads nothing for a while, or never.
-    fn deaf(&mut self, mut client: Client) -> io::Result<()> {
+    /// Requests large replies and reads nothing for a while, or never.
+    fn request_without_reading(&mut self, mut client: Client) -> io::Result<()> {
         let batch = self.source.with_large_replies(&mut self.rng);
         client.send_raw(&batch.bytes)?;
         std::thread::sleep(Duration::from_millis(self.rng.below(150) as u64));
@@ -166,8 +170,8 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// A request that comes in many small reads.
-    fn in_pieces(&mut self, mut client: Client, batch: &Batch) -> io::Result<Client> {
+    /// Sends a request in many small pieces.
+    fn send_in_pieces(&mut self, mut client: Client, batch: &Batch) -> io::Result<Client> {
         let bytes = &batch.bytes[..batch.bytes.len().min(2000)];
         for piece in bytes.chunks(1 + self.rng.below(60)) {
             client.send_raw(piece)?;
@@ -175,7 +179,7 @@ impl Life<'_> {
                 std::thread::yield_now();
             }
         }
-        // the rest of what was begun
+        // The rest of the begun request.
         client.send_raw(&batch.bytes[bytes.len()..])?;
         for _ in 0..batch.answered {
             match client.read_reply() {
@@ -189,7 +193,7 @@ impl Life<'_> {
         Ok(client)
     }
 
-    fn nonsense(&mut self, mut client: Client) -> io::Result<()> {
+    fn send_garbage(&mut self, mut client: Client) -> io::Result<()> {
         client.send_raw(&requests::garbage(&mut self.rng))?;
         // an error and a close, or silence
         while let Ok(reply) = client.read_reply() {
@@ -198,8 +202,8 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Keeps what it reads, and is told of changes until it leaves.
-    fn keeper(&mut self, mut client: Client) -> io::Result<()> {
+    /// Caches the values that it reads, and gets invalidations until it leaves.
+    fn track_keys(&mut self, mut client: Client) -> io::Result<()> {
         const HOW: &[&str] = &["", "", " NOLOOP", " OPTOUT", " BCAST", " BCAST PREFIX k PREFIX s"];
         let how = *self.rng.pick(HOW);
         client.send_raw(format!("HELLO 3\r\nCLIENT TRACKING ON{how}\r\n").as_bytes())?;
@@ -208,10 +212,10 @@ impl Life<'_> {
         for _ in 0..1 + self.rng.below(USES) {
             let batch = self.source.batch(&mut self.rng);
             Tally::count(&self.tally.requests, batch.answered as u64);
-            client = match self.polite(client, batch)? {
-                (client, Then::GoOn) => client.expect("a connection to go on with"),
-                (_, Then::Leave) => return Ok(()),
-                (_, Then::Keep(pending)) => {
+            client = match self.send_and_read_all(client, batch)? {
+                (client, Next::Continue) => client.expect("an open connection"),
+                (_, Next::Leave) => return Ok(()),
+                (_, Next::Keep(pending)) => {
                     self.pending = Some(pending);
                     return Ok(());
                 }
@@ -221,8 +225,8 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// A monitor that reads for a while, or does not.
-    fn watcher(&mut self, mut client: Client) -> io::Result<()> {
+    /// Runs MONITOR, and reads for a while or not at all.
+    fn monitor(&mut self, mut client: Client) -> io::Result<()> {
         client.send_raw(b"MONITOR\r\n")?;
         let reads = self.rng.below(200);
         for _ in 0..reads {
@@ -239,7 +243,7 @@ impl Life<'_> {
     }
 }
 
-/// Whether nothing came in time, rather than an end.
+/// Whether the error is a timeout, rather than the end of the connection.
 pub fn is_silence(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

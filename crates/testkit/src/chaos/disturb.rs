@@ -1,4 +1,4 @@
-//! What is done to all clients and to the server while they are at it.
+//! Disturbances of all clients and of the server during a run.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::{Tally, roles};
 use crate::rng::Rng;
 use crate::{Client, Server};
 
-/// Directives that are turned, with their values. All are set back at the end.
+/// Directives that a run changes, with their values. The end of the run restores all of them.
 pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("io-threads", &["1", "2", "3", "4", "8"]),
     ("hz", &["1", "10", "100", "500"]),
@@ -47,7 +47,7 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
         &["normal 0 0 0", "normal 256kb 64kb 1", "normal 1mb 0 0", "normal 0 32kb 1"],
     ),
     ("maxmemory-clients", &["0", "2mb", "50%"]),
-    // fewer only for a moment: see `act`
+    // Fewer only for a moment: see `act`.
     ("maxclients", &["10000"]),
     ("active-expire-effort", &["1", "10"]),
     ("slowlog-log-slower-than", &["-1", "0", "10000"]),
@@ -76,7 +76,7 @@ pub const DIRECTIVES: &[(&str, &[&str])] = &[
     ("min-replicas-to-write", &["0"]),
 ];
 
-/// What writes or reads files. With the log on, BGREWRITEAOF and BGSAVE wait for each other.
+/// Commands that write or read files. With the log on, BGREWRITEAOF and BGSAVE wait for each other.
 const FILES: &[&str] = &[
     "BGSAVE",
     "BGSAVE SCHEDULE",
@@ -90,13 +90,13 @@ const FILES: &[&str] = &[
     "INFO persistence",
 ];
 
-/// Clients that are let in for a moment.
+/// The value of `maxclients` during a short limit.
 const FEW_CLIENTS: &str = "150";
-/// Descriptors the server is left with for a moment: fewer than it has clients, and enough for
-/// [`FEW_CLIENTS`], or the server would set the limit itself.
+/// The limit of descriptors during a short limit: fewer than the server has clients, and enough for
+/// [`FEW_CLIENTS`]. With fewer, the server would lower `maxclients` itself.
 const FEW_DESCRIPTORS: u64 = 200;
 
-/// Does one thing after the other until the time is over.
+/// Runs one disturbance after the other until the time is over.
 pub fn disturb(
     server: &Server,
     other: &Server,
@@ -114,13 +114,13 @@ pub fn disturb(
         let done = client.and_then(|mut client| {
             client.set_timeout(Duration::from_secs(2));
             match rng.below(12) {
-                0 => roles::change(server, other, &mut rng)?,
-                1 => roles::pretend(server, other, &mut rng)?,
+                0 => roles::change_role(server, other, &mut rng)?,
+                1 => roles::pretend_replica(server, other, &mut rng)?,
                 _ => act(descriptors, &mut client, &mut rng)?,
             }
             Ok(client)
         });
-        // killed by another, paused, or there was no descriptor: the next one will do
+        // Killed by another client, paused, or out of descriptors: the next command reconnects.
         connection = done.ok();
         Tally::count(&tally.disturbances, 1);
         std::thread::sleep(Duration::from_millis(rng.below(8) as u64));
@@ -129,59 +129,59 @@ pub fn disturb(
 
 fn act(descriptors: Descriptors, client: &mut Client, rng: &mut Rng) -> io::Result<()> {
     match rng.below(35) {
-        0..=5 => with_somebody(client, rng, |id| format!("CLIENT KILL ID {id}")),
+        0..=5 => send_with_client_id(client, rng, |id| format!("CLIENT KILL ID {id}")),
         6..=9 => {
             let how = *rng.pick(&["TIMEOUT", "ERROR"]);
-            with_somebody(client, rng, |id| format!("CLIENT UNBLOCK {id} {how}"))
+            send_with_client_id(client, rng, |id| format!("CLIENT UNBLOCK {id} {how}"))
         }
         10 | 11 => {
             let mode = rng.pick(&["WRITE", "ALL"]);
-            say(client, &format!("CLIENT PAUSE {} {mode}", 1 + rng.below(40)))
+            send(client, &format!("CLIENT PAUSE {} {mode}", 1 + rng.below(40)))
         }
-        12 => say(client, "CLIENT UNPAUSE"),
-        13 if rng.percent(10) => say(client, "CLIENT KILL TYPE normal SKIPME yes"),
+        12 => send(client, "CLIENT UNPAUSE"),
+        13 if rng.percent(10) => send(client, "CLIENT KILL TYPE normal SKIPME yes"),
         13..=18 => {
             let (name, values) = rng.pick(DIRECTIVES);
             client.try_cmd(&["CONFIG", "SET", name, *rng.pick(values)]).map(drop)
         }
-        19..=23 => say(client, "DEBUG MOVE-CLIENTS"),
-        24 => say_one(client, rng, &["FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB"]),
-        25 => say(client, &format!("SWAPDB {} {}", rng.below(3), rng.below(3))),
-        26 => say_one(client, rng, &["DEBUG DIGEST", "MEMORY PURGE", "CONFIG RESETSTAT"]),
-        27 => say_one(client, rng, &["INFO everything", "CLIENT LIST", "MEMORY STATS"]),
-        28 => say(client, "CONFIG SET maxmemory 0"),
+        19..=23 => send(client, "DEBUG MOVE-CLIENTS"),
+        24 => send_one_of(client, rng, &["FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB"]),
+        25 => send(client, &format!("SWAPDB {} {}", rng.below(3), rng.below(3))),
+        26 => send_one_of(client, rng, &["DEBUG DIGEST", "MEMORY PURGE", "CONFIG RESETSTAT"]),
+        27 => send_one_of(client, rng, &["INFO everything", "CLIENT LIST", "MEMORY STATS"]),
+        28 => send(client, "CONFIG SET maxmemory 0"),
         29 => {
-            say(client, &format!("CONFIG SET maxclients {FEW_CLIENTS}"))?;
+            send(client, &format!("CONFIG SET maxclients {FEW_CLIENTS}"))?;
             std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
-            say(client, "CONFIG SET maxclients 10000")
+            send(client, "CONFIG SET maxclients 10000")
         }
-        30..=33 => say_one(client, rng, FILES),
+        30..=33 => send_one_of(client, rng, FILES),
         _ => {
-            descriptors.take_away();
+            descriptors.lower();
             std::thread::sleep(Duration::from_millis(rng.below(30) as u64));
-            descriptors.give_back();
+            descriptors.restore();
             Ok(())
         }
     }
 }
 
-fn say(client: &mut Client, words: &str) -> io::Result<()> {
+fn send(client: &mut Client, words: &str) -> io::Result<()> {
     client.try_cmd(&words.split(' ').collect::<Vec<_>>()).map(drop)
 }
 
-fn say_one(client: &mut Client, rng: &mut Rng, choice: &[&str]) -> io::Result<()> {
-    say(client, choice[rng.below(choice.len())])
+fn send_one_of(client: &mut Client, rng: &mut Rng, choice: &[&str]) -> io::Result<()> {
+    send(client, choice[rng.below(choice.len())])
 }
 
-/// Says something that names one of the clients.
-fn with_somebody(
+/// Sends a command that names one of the clients.
+fn send_with_client_id(
     client: &mut Client,
     rng: &mut Rng,
     words: impl Fn(&str) -> String,
 ) -> io::Result<()> {
     let list = client.try_cmd(&["CLIENT", "LIST"])?.value;
     if let Some(why) = list.error() {
-        // refused: there were too many
+        // Refused: too many clients.
         return Err(io::Error::other(why));
     }
     let list = list.text();
@@ -189,53 +189,54 @@ fn with_somebody(
     if ids.is_empty() {
         return Ok(());
     }
-    say(client, &words(ids[rng.below(ids.len())]))
+    send(client, &words(ids[rng.below(ids.len())]))
 }
 
-/// The clients of a CLIENT LIST.
+/// The ids in a reply of CLIENT LIST.
 pub fn ids(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next())
 }
 
-/// How many descriptors the server may have open.
+/// The limit of open descriptors of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptors {
     pid: u32,
-    /// As many as at the start.
+    /// The limit at the start.
     most: u64,
 }
 
 impl Descriptors {
-    /// Of a server at the start of a run.
+    /// Reads the limit of a server at the start of a run.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the server doesn't run.
     pub fn of(server: &Server) -> Descriptors {
         let (most, _) = limits(server.pid()).expect("the server runs");
         Descriptors { pid: server.pid(), most }
     }
 
     fn set(self, wanted: u64) {
-        // the server lowers the hard limit when its maxclients changes, and not everybody may
-        // raise it again; where that fails the server has ended, which others notice
+        // The server lowers the hard limit when its `maxclients` changes, and only a privileged
+        // process may raise it again. If this fails the server has ended, which other checks
+        // notice.
         let Some((_, hard)) = limits(self.pid) else { return };
         let pid = Pid::from_raw(self.pid as i32).expect("a process id is not 0");
         let limit = Rlimit { current: Some(wanted.min(hard)), maximum: Some(hard) };
         let _ = prlimit(Some(pid), Resource::Nofile, limit);
     }
 
-    /// Leaves the server with fewer than it has clients.
-    pub fn take_away(self) {
+    /// Sets the limit below the number of clients.
+    pub fn lower(self) {
         self.set(FEW_DESCRIPTORS);
     }
 
-    /// As at the start.
-    pub fn give_back(self) {
+    /// Restores the limit of the start.
+    pub fn restore(self) {
         self.set(self.most);
     }
 }
 
-/// How many files a process may have open now, and at most.
+/// The soft and the hard limit of a process's open files.
 fn limits(pid: u32) -> Option<(u64, u64)> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

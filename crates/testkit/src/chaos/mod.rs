@@ -1,22 +1,23 @@
-//! Everything at once, and then: is the server as it was?
+//! Many clients with random requests and disturbances, then a check that the server's state is
+//! restored.
 //!
-//! Many connections send every command there is, right and wrong, and leave in every way there
-//! is: in the middle of a request, with their writing side closed, without ever reading. Others
-//! kill, pause and unblock them, turn the configuration up and down under them, take the server's
-//! memory and descriptors away, and make a replica or a primary of it. What each reply says is not looked at (the differential
-//! tests do that); what must hold is:
+//! Many connections send every command, valid and invalid. They leave in every way: in the middle of a request, with
+//! their writing side closed, without ever reading. Others kill, pause and unblock them, change directives, take the
+//! server's memory and descriptors away, and make it a replica or a primary. The content of replies is not checked (the
+//! differential tests do that). These statements must hold:
 //!
-//! * every request that was sent whole is answered, or its connection is closed;
-//! * what comes is RESP;
-//! * once all is lifted, nothing is left: clients, waits, memory, and no crash is in the log.
+//! * every complete request is answered, or its connection is closed;
+//! * all received bytes are RESP;
+//! * after the end of all disturbances no clients, waits or memory are left, and no crash is in the
+//!   log.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`requests`] | what is sent |
-//! | [`client`] | the ways to use a connection |
-//! | [`disturb`] | what is done to all of them |
-//! | [`roles`] | another server that is its replica or its primary |
-//! | [`after`] | lifting it all, and looking at what is left |
+//! | [`requests`] | the requests |
+//! | [`client`] | the ways to use and leave a connection |
+//! | [`disturb`] | disturbances of all clients |
+//! | [`roles`] | another server as replica or primary |
+//! | [`after`] | restoring the server, and the checks |
 //!
 //! Threads draw from streams of one seed, so a run can be repeated as far as the server's own
 //! timing allows.
@@ -36,20 +37,20 @@ use client::{Life, Pending};
 use disturb::Descriptors;
 use requests::Source;
 
-/// How much to do.
+/// The size of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub seed: u64,
     pub time: Duration,
-    /// Connections at the same time.
+    /// Concurrent connections.
     pub connections: usize,
     /// Threads that disturb them.
     pub disturbers: usize,
-    /// Words of requests that are not sent, see [`Source::new`].
+    /// Words of requests to leave out, see [`Source::new`].
     pub without: Vec<String>,
 }
 
-/// What was done, to see that something was.
+/// Counters of a run, to check that it did something.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub connections: AtomicU64,
@@ -66,7 +67,7 @@ impl Tally {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// `name=value` of each.
+    /// `name=value` of each counter.
     pub fn describe(&self) -> String {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         format!(
@@ -81,10 +82,11 @@ impl Tally {
     }
 }
 
-/// Runs it all. `other` is a server that nobody else uses, for replication. The answer are connections with requests that were not answered yet.
+/// Runs all clients and disturbances. `other` is a server without other clients, for replication. Returns connections
+/// with requests that were not answered yet.
 ///
 /// # Panics
-/// When something comes that is no RESP.
+/// If a server sends bytes that are not RESP.
 pub fn run(server: &Server, other: &Server, options: &Options, tally: &Tally) -> Vec<Pending> {
     let source = Source::new(&mut server.client(), &options.without);
     let descriptors = Descriptors::of(server);

@@ -1,5 +1,5 @@
-//! What is sent: steps of the differential grammar, any command of the server's table with any
-//! arguments, and requests that meet where it hurts: waits, short lifetimes, large values.
+//! The requests: steps of the differential grammar, any command of the server's table with any
+//! arguments, and requests for difficult cases: waits, short lifetimes, large values.
 
 use crate::Client;
 use crate::client::{encode, encode_into};
@@ -7,9 +7,9 @@ use crate::differential::generate::{Action, Step};
 use crate::differential::{Deck, Group};
 use crate::rng::Rng;
 
-/// Rules of the grammar that would end the run rather than disturb it: a password locks all
-/// others out, a sleep only waits, and a server without clients is not disturbed. What is answered
-/// by pushes is left out as well: here each request has one reply.
+/// Rules of the grammar that would end the run rather than disturb it: a password locks all others
+/// out, a sleep only waits, and a server without clients is not disturbed. Commands that are
+/// answered by pushes are left out too: here each request has one reply.
 const LEFT_OUT: [&str; 4] = ["requirepass", "DEBUG SLEEP", "SKIPME no", PUSHED];
 
 /// Commands that are not sent with random arguments.
@@ -18,21 +18,21 @@ const NOT_AT_RANDOM: [&str; 10] = [
     "DEBUG",
     "MONITOR",
     "MULTI",
-    // Which looks names up that are none.
+    // It would resolve invalid host names.
     "REPLICAOF",
     "SLAVEOF",
-    // Which make a replica of the connection, or are not answered: see `roles`.
+    // They make the connection a replica's, or are not answered: see `roles`.
     "SYNC",
     "PSYNC",
     "REPLCONF",
-    // Whose milliseconds would be ages, without replicas: see `WAITING`.
+    // Without replicas they would wait for a random number of milliseconds: see `WAITING`.
     "WAIT",
 ];
 
-/// In the names of commands that are answered by pushes.
+/// Part of the names of commands that are answered by pushes.
 const PUSHED: &str = "SUBSCRIBE";
 
-/// Elements of a large value: more than the server works on at once.
+/// Elements of a large value: more than an I/O thread may process at once.
 const ELEMENTS: usize = 3000;
 
 /// Arguments of random commands.
@@ -63,7 +63,7 @@ const WORDS: [&str; 24] = [
     "nosuch",
 ];
 
-/// Clients that wait for others, and what they wait for. `K` stands for a key, `Q` for one of a
+/// Clients that wait for others, and the commands that serve them. `K` stands for a key, `Q` for one of a
 /// few lists, `L` for a large value, `N` for a small number, `T` for a timeout, `M` for one in milliseconds.
 const WAITING: &[&str] = &[
     "BLPOP Q Q T",
@@ -87,7 +87,7 @@ const WAITING: &[&str] = &[
     "WAITAOF 1 1 M",
 ];
 
-/// Keys and fields whose time is over soon.
+/// Keys and fields with a short lifetime.
 const SHORT_LIVED: &[&str] = &[
     "SET K v PX N",
     "PEXPIRE K N",
@@ -104,7 +104,7 @@ const SHORT_LIVED: &[&str] = &[
     "DBSIZE",
 ];
 
-/// What takes long with a large value, which is done beside the I/O threads.
+/// Commands that take long with a large value and run in the slow lane.
 const LARGE: &[&str] = &[
     "LRANGE L 0 -1",
     "SORT L ALPHA",
@@ -125,13 +125,13 @@ const LARGE: &[&str] = &[
     "SWAPDB 0 1",
 ];
 
-/// What has replies much larger than requests.
+/// Commands with replies much larger than requests.
 const TALKATIVE: &[&str] = &["LRANGE L 0 -1", "SMEMBERS L", "COMMAND", "KEYS *"];
 
-/// Of waits; most are short, since whoever waits does nothing else.
+/// Timeouts of waits; most are short, since a waiting client does nothing else.
 const TIMEOUTS: [&str; 9] = ["0.001", "0.001", "0.002", "0.005", "0.01", "0.01", "0.05", "0", "3"];
 
-/// Bytes of requests, and how many replies will come.
+/// The bytes of requests, and the number of their replies.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub bytes: Vec<u8>,
@@ -145,7 +145,7 @@ impl Batch {
     }
 }
 
-/// Where requests come from.
+/// Generates requests.
 pub struct Source {
     deck: Deck,
     names: Vec<String>,
@@ -153,8 +153,9 @@ pub struct Source {
 }
 
 impl Source {
-    /// For the server of `client`. Requests of this file and rules of the grammar in which one of
-    /// `without` stands are left out: to see what else there is beside a known fault.
+    /// A source for the server of `client`. It leaves out requests of this file and rules of the
+    /// grammar that contain one of `without`. So a run can search for other faults despite a known
+    /// one.
     pub fn new(client: &mut Client, without: &[String]) -> Source {
         let list = client.cmd(&["COMMAND", "LIST"]);
         let names: Vec<String> =
@@ -188,7 +189,7 @@ impl Source {
         batch
     }
 
-    /// Requests whose replies are much larger than they are.
+    /// Requests whose replies are much larger than the requests.
     pub fn with_large_replies(&self, rng: &mut Rng) -> Batch {
         let mut batch = Batch::default();
         for _ in 0..20 + rng.below(200) {
@@ -197,7 +198,7 @@ impl Source {
         batch
     }
 
-    /// One of `lines`, with its letters filled in.
+    /// One of `lines`, with its placeholders replaced.
     fn fill(&self, rng: &mut Rng, lines: &[&str], batch: &mut Batch) {
         let line = *rng.pick(lines);
         if self.without.iter().any(|word| line.contains(word.as_str())) {
@@ -247,7 +248,7 @@ fn make_large(rng: &mut Rng, batch: &mut Batch) {
     batch.add(&args);
 }
 
-/// What is no request at all.
+/// Bytes that are not a request.
 pub fn garbage(rng: &mut Rng) -> Vec<u8> {
     match rng.below(6) {
         0 => rng.bytes(300),

@@ -1,5 +1,5 @@
-//! Replication under chaos: another server that is now the replica, now the primary of the one under test, and
-//! connections that say that they are replicas and are none.
+//! Replication under chaos: another server that becomes the replica or the primary of the one under test, and
+//! connections that pretend to be replicas.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,8 +11,8 @@ use crate::client::{PATIENCE, encode};
 use crate::rng::Rng;
 use crate::{Client, Server};
 
-/// What the server under test is told; `OTHER` is the port of the other one.
-const HERE: &[&str] = &[
+/// Commands for the server under test; `OTHER` is the port of the other server.
+const FOR_SERVER: &[&str] = &[
     "REPLICAOF 127.0.0.1 OTHER",
     "REPLICAOF 127.0.0.1 OTHER",
     "REPLICAOF 127.0.0.1 1",
@@ -24,11 +24,11 @@ const HERE: &[&str] = &[
     "CONFIG SET min-replicas-to-write 1",
 ];
 
-/// What ends that: said soon after, since a replica refuses most of what clients want.
-const BACK: &[&str] = &["FAILOVER ABORT", "REPLICAOF NO ONE", "CONFIG SET min-replicas-to-write 0"];
+/// Commands that undo those, sent soon afterwards: a replica refuses most of the clients' commands.
+const UNDO: &[&str] = &["FAILOVER ABORT", "REPLICAOF NO ONE", "CONFIG SET min-replicas-to-write 0"];
 
-/// What the other server is told; `SERVER` is the port of the one under test.
-const THERE: &[&str] = &[
+/// Commands for the other server; `SERVER` is the port of the one under test.
+const FOR_OTHER: &[&str] = &[
     "REPLICAOF 127.0.0.1 SERVER",
     "REPLICAOF 127.0.0.1 SERVER",
     "REPLICAOF 127.0.0.1 SERVER",
@@ -43,8 +43,8 @@ const THERE: &[&str] = &[
     "SET k1 elsewhere",
 ];
 
-/// What comes from a connection that is, or is about to be, a replica's.
-const SAID: &[&str] = &[
+/// Lines of a connection that is, or is about to be, a replica's.
+const REPLICA_LINES: &[&str] = &[
     "REPLCONF listening-port 7",
     "REPLCONF listening-port OTHER",
     "REPLCONF capa eof capa psync2",
@@ -75,16 +75,17 @@ const SAID: &[&str] = &[
     "DEBUG DIGEST",
 ];
 
-/// Somebody changes roles and links.
-pub(super) fn change(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
-    let here = rng.percent(40);
-    let (target, words) = if here { (server, *rng.pick(HERE)) } else { (other, *rng.pick(THERE)) };
+/// Changes roles and links.
+pub(super) fn change_role(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
+    let for_server = rng.percent(40);
+    let (target, words) =
+        if for_server { (server, *rng.pick(FOR_SERVER)) } else { (other, *rng.pick(FOR_OTHER)) };
     let mut client = Client::try_tcp(target.port())?;
     client.set_timeout(Duration::from_secs(2));
     client.try_cmd(&filled(words, server, other))?;
-    if here {
+    if for_server {
         std::thread::sleep(Duration::from_millis(rng.below(60) as u64));
-        for words in BACK {
+        for words in UNDO {
             client.try_cmd(&filled(words, server, other))?;
         }
     }
@@ -100,16 +101,15 @@ fn filled(words: &str, server: &Server, other: &Server) -> Vec<String> {
     words.split(' ').map(fill).collect()
 }
 
-/// A connection that says anything that a replica may say, or not, in any order, reads some of what comes,
-/// and leaves.
-pub(super) fn pretend(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
+/// A connection that sends any lines of a replica in any order, reads some of the replies, and leaves.
+pub(super) fn pretend_replica(server: &Server, other: &Server, rng: &mut Rng) -> io::Result<()> {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port()))?;
     socket.set_read_timeout(Some(Duration::from_millis(1 + rng.below(40) as u64)))?;
     for _ in 0..1 + rng.below(8) {
-        let words = *rng.pick(SAID);
+        let words = *rng.pick(REPLICA_LINES);
         socket.write_all(&encode(&filled(words, server, other)))?;
         if rng.percent(50) {
-            // What comes is a reply, a copy or a stream.
+            // The bytes are a reply, a full sync or a stream.
             match socket.read(&mut [0; 4096]) {
                 Ok(_) => {}
                 Err(e) if is_silence(&e) => {}
@@ -124,14 +124,14 @@ pub(super) fn pretend(server: &Server, other: &Server, rng: &mut Rng) -> io::Res
     Ok(())
 }
 
-/// Makes a primary of a server, whatever it is about.
+/// Makes a server a primary, whatever its present state is.
 #[track_caller]
 pub fn set_free(client: &mut Client) {
     wait_until(
         "a primary, which",
         || {
             client.cmd(&["FAILOVER", "ABORT"]);
-            // Refused while a copy is loaded.
+            // Refused while a full sync is loaded.
             let reply = client.cmd(&["REPLICAOF", "NO", "ONE"]);
             i64::from(reply.error().is_none() && info(client, "loading") == 0)
         },
@@ -139,7 +139,7 @@ pub fn set_free(client: &mut Client) {
     );
 }
 
-/// No replica is left, nor a thread that makes or takes a copy.
+/// Checks that no replica is left, nor a thread that sends or receives a full sync.
 #[track_caller]
 pub fn no_replica_is_left(server: &Server, client: &mut Client) {
     wait_until("connected_slaves", || info(client, "connected_slaves"), |n| n == 0);
@@ -152,7 +152,8 @@ pub fn no_replica_is_left(server: &Server, client: &mut Client) {
     wait_until("the number of threads that copy", copying, |n| n == 0);
 }
 
-/// The other server follows the one under test from here on, and gets the same data and offset.
+/// Makes the other server follow the one under test, and checks that it gets the same data and
+/// offset.
 #[track_caller]
 pub fn can_follow(server: &Server, other: &Server) {
     let (mut above, mut below) = (server.client(), other.client());
@@ -161,7 +162,7 @@ pub fn can_follow(server: &Server, other: &Server) {
         above.ok(&["SET", &format!("after:{n}"), "everything"]);
     }
     below.ok(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
-    // As long as a full copy may take, twice.
+    // Twice as long as a full sync may take.
     let tries = 2 * PATIENCE.as_millis() / 50;
     let mut seen = [(0, String::new()), (-1, String::new())];
     for _ in 0..tries {
@@ -176,5 +177,5 @@ pub fn can_follow(server: &Server, other: &Server) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("the other server does not get what this one has: {seen:?}\n{}", other.log_tail());
+    panic!("the other server does not get the same data: {seen:?}\n{}", other.log_tail());
 }

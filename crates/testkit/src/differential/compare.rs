@@ -1,31 +1,30 @@
-//! When two replies count as the same.
+//! The comparisons of two replies.
 //!
-//! Most replies must agree byte for byte. The rest fall into few kinds: the order of a hash
-//! table's elements, the time that remains, what a server says about itself. Each rule names
-//! the weakest comparison that is true for its command. Errors are always compared exactly:
-//! no comparison here loosens an error's text.
+//! Most replies must be equal byte for byte. The rest are of few kinds: the order of a hash table's
+//! elements, remaining times, facts about the server itself. Each rule names the strictest
+//! comparison that holds for its command. Errors are always compared exactly.
 
 use crate::client::Reply;
 use crate::value::Value;
 
-/// How the replies to one command are compared; the left one is of the server under test.
+/// A comparison of the replies to one command; the left one is from the server under test.
 #[derive(Clone, Copy, Debug)]
 pub enum Compare {
     /// Byte for byte.
     Exact,
-    /// Integers may differ by this much, also those in arrays; negative ones not at all, since
-    /// TTL's mean something.
+    /// Integers may differ by this much, also in arrays. Negative ones must be equal, since those
+    /// of TTL have a meaning.
     Near(i64),
-    /// Only the kind of reply: what it holds is up to the server.
+    /// Only the type of the reply: its content depends on the server.
     Shape,
-    /// Equal after this function has put both into a canonical form.
+    /// Equal after this function has converted both to a canonical form.
     As(fn(Value) -> Value),
-    /// The left array holds nothing that the right one does not.
+    /// Every element of the left array is in the right one.
     Subset,
 }
 
 impl Compare {
-    /// Whether the replies agree.
+    /// Whether the replies are equal by this comparison.
     pub fn same(self, left: &Reply, right: &Reply) -> bool {
         if left.raw == right.raw {
             return true;
@@ -76,7 +75,7 @@ pub fn unordered(value: Value) -> Value {
     }
 }
 
-/// The pairs in ascending order: for maps, and the flat arrays that RESP2 has in their place.
+/// The pairs in ascending order: for maps, and for the flat arrays of RESP2.
 pub fn pairs(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -92,10 +91,10 @@ pub fn pairs(value: Value) -> Value {
     }
 }
 
-/// All arrays, sets and maps in ascending order, however deep.
+/// All arrays, sets and maps in ascending order, at any depth.
 ///
-/// Loses which of several equal-looking positions held what, so it is for replies that are
-/// made of sets, such as the flags of keys.
+/// Two positions with equal types may be exchanged, so this is for replies that are made of sets,
+/// such as the flags of keys.
 pub fn deep_unordered(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -109,16 +108,16 @@ pub fn deep_unordered(value: Value) -> Value {
     }
 }
 
-/// More elements than any rule asks for by name: the reply lists everything a server has, and
-/// servers need not have the same.
+/// More elements than any rule names: such a reply lists all of a server's elements, and servers
+/// may have different ones.
 const EVERYTHING: usize = 60;
 
-/// What all replies become that list everything a server has.
+/// The canonical form of replies that list all of a server's elements.
 fn everything() -> Value {
-    Value::Simple(b"everything the server has".to_vec())
+    Value::Simple(b"all elements of the server".to_vec())
 }
 
-/// CONFIG GET: a map, unless it lists everything.
+/// CONFIG GET: a map, unless it lists all parameters.
 pub fn parameters(value: Value) -> Value {
     match value {
         Value::Array(items) if items.len() > EVERYTHING => everything(),
@@ -127,7 +126,7 @@ pub fn parameters(value: Value) -> Value {
     }
 }
 
-/// Blanks what follows `notes`, at any depth.
+/// Blanks the value after `notes`, at any depth.
 fn without_notes(value: Value) -> Value {
     let is_notes = |key: Option<&Value>| key.is_some_and(|key| key.bytes() == Some(b"notes"));
     match value {
@@ -150,9 +149,9 @@ fn without_notes(value: Value) -> Value {
     }
 }
 
-/// One or more entries of COMMAND INFO: flags, categories, tips, key specifications and
-/// subcommands are sets; name, arity and key positions stay where they are. The notes of key
-/// specifications are prose.
+/// One or more entries of COMMAND INFO: flags, categories, tips, key specifications and subcommands
+/// are sets; name, arity and key positions keep their places. The notes of key specifications are
+/// prose.
 pub fn command_info(value: Value) -> Value {
     let entry = |value: Value| match value {
         Value::Array(mut fields) => {
@@ -172,7 +171,7 @@ pub fn command_info(value: Value) -> Value {
     }
 }
 
-/// The greeting of HELLO without what names the server, its version and the connection.
+/// The reply of HELLO without the server's name, its version and the connection.
 pub fn greeting(value: Value) -> Value {
     let own =
         |key: &Value| matches!(key.bytes(), Some(b"server" | b"version" | b"id" | b"modules"));
@@ -192,14 +191,14 @@ pub fn greeting(value: Value) -> Value {
     }
 }
 
-/// The fields of CLIENT INFO and CLIENT LIST that do not depend on the server's innards;
-/// of the others only that they are there.
+/// The fields of CLIENT INFO and CLIENT LIST that don't depend on the implementation; of the others
+/// only the names are compared.
 const STABLE_CLIENT_FIELDS: [&str; 14] = [
     "name", "flags", "capa", "db", "sub", "psub", "ssub", "multi", "watch", "cmd", "user", "redir",
     "resp", "lib-name",
 ];
 
-/// `key=value` lists, one client per line, of which only the stable values are kept.
+/// `key=value` lists, one client per line, with the stable values only.
 pub fn clients(value: Value) -> Value {
     let field = |field: &str| match field.split_once('=') {
         Some((key, _)) if !STABLE_CLIENT_FIELDS.contains(&key) => format!("{key}=?"),
@@ -224,7 +223,7 @@ pub fn slowlog(value: Value) -> Value {
         Value::Array(mut fields) => {
             for i in [0, 1, 2, 4] {
                 if let Some(field) = fields.get_mut(i) {
-                    // the kind of the field is kept
+                    // The type of the field is kept.
                     *field = deep_shape(field.clone());
                 }
             }
@@ -238,7 +237,7 @@ pub fn slowlog(value: Value) -> Value {
     }
 }
 
-/// The kinds of everything in a reply, but no content: `[1, "a"]` is `[0, ""]`.
+/// The types of all elements of a reply, without content: `[1, "a"]` is `[0, ""]`.
 pub fn deep_shape(value: Value) -> Value {
     match value {
         Value::Integer(_) => Value::Integer(0),
@@ -255,7 +254,7 @@ pub fn deep_shape(value: Value) -> Value {
     }
 }
 
-/// A key of a map that is a number is content, a string is a name.
+/// A key of a map is content if it is a number, and a name if it is a string.
 fn number_shape(key: Value) -> Value {
     match key {
         Value::Integer(_) => Value::Integer(0),
@@ -263,7 +262,7 @@ fn number_shape(key: Value) -> Value {
     }
 }
 
-/// SCAN's reply: a cursor in decimal and an array of strings, but neither which nor how many.
+/// SCAN's reply: a cursor in decimal and an array of strings, without their number and content.
 pub fn scan(value: Value) -> Value {
     match value {
         Value::Array(items) => match &items[..] {
@@ -280,8 +279,8 @@ pub fn scan(value: Value) -> Value {
     }
 }
 
-/// SSCAN's reply: the elements in ascending order when the cursor says that these are all, else
-/// as [`scan`].
+/// SSCAN's reply: the elements in ascending order if the cursor says that it is complete, else like
+/// [`scan`].
 pub fn whole_scan(value: Value) -> Value {
     match value {
         Value::Array(items) => match &items[..] {
@@ -294,8 +293,8 @@ pub fn whole_scan(value: Value) -> Value {
     }
 }
 
-/// Replies about consumer groups without the times in them: when consumers were seen and active,
-/// and when entries were delivered. That there is no such time, -1, stays.
+/// Replies about consumer groups without their times: when consumers were seen and active, and when
+/// entries were delivered. The value -1 for "no time" stays.
 pub fn group_times(value: Value) -> Value {
     const TIMES: [&[u8]; 4] = [b"idle", b"inactive", b"seen-time", b"active-time"];
     let blank = |time: Value| match time {
@@ -306,7 +305,7 @@ pub fn group_times(value: Value) -> Value {
         |key: Option<&Value>| key.and_then(Value::bytes).is_some_and(|key| TIMES.contains(&key));
     match value {
         Value::Array(mut items) => {
-            // A pending entry: id, consumer if it is not told elsewhere, time, deliveries.
+            // A pending entry: id, consumer unless it is given elsewhere, time, deliveries.
             match &mut items[..] {
                 [Value::Bulk(_), Value::Bulk(_), time @ Value::Integer(_), Value::Integer(_)]
                 | [Value::Bulk(_), time @ Value::Integer(_), Value::Integer(_)] => {
@@ -332,7 +331,7 @@ pub fn group_times(value: Value) -> Value {
     }
 }
 
-/// The elements in ascending order and without content: how many of which kind there are.
+/// The elements in ascending order and without content: the number of each type.
 pub fn how_many(value: Value) -> Value {
     unordered(deep_shape(value))
 }
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_never_loosened() {
+    fn errors_are_compared_exactly() {
         for compare in [
             Compare::Exact,
             Compare::Near(9),
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn near_is_for_what_is_not_negative() {
+    fn near_compares_negative_numbers_exactly() {
         assert!(same(Compare::Near(5), ":100\r\n", ":105\r\n"));
         assert!(!same(Compare::Near(5), ":100\r\n", ":106\r\n"));
         assert!(!same(Compare::Near(5), ":-1\r\n", ":1\r\n"));
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn shape_tells_nulls_from_values() {
+    fn shape_distinguishes_nulls_from_values() {
         assert!(same(Compare::Shape, "$1\r\na\r\n", "$1\r\nb\r\n"));
         assert!(!same(Compare::Shape, "$1\r\na\r\n", "$-1\r\n"));
     }
@@ -385,7 +384,7 @@ mod tests {
     fn order_is_ignored_only_where_asked() {
         let (ab, ba) = ("*2\r\n:1\r\n:2\r\n", "*2\r\n:2\r\n:1\r\n");
         assert!(!same(Compare::Exact, ab, ba) && same(Compare::As(unordered), ab, ba));
-        // as pairs the two are different maps
+        // As pairs the two are different maps.
         assert!(!same(Compare::As(pairs), ab, ba));
         assert!(
             same(Compare::Subset, "*1\r\n:2\r\n", ab) && !same(Compare::Subset, ab, "*1\r\n:2\r\n")
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_that_is_through_has_the_same_elements() {
+    fn complete_scan_has_the_same_elements() {
         let whole = |cursor: &str, item: &str| {
             format!("*2\r\n$1\r\n{cursor}\r\n*2\r\n$1\r\n{item}\r\n$1\r\nb\r\n")
         };
@@ -413,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_ignores_which() {
+    fn how_many_ignores_content() {
         let two = "*2\r\n$1\r\na\r\n$1\r\nb\r\n";
         assert!(same(Compare::As(how_many), two, "*2\r\n$1\r\nc\r\n$1\r\nc\r\n"));
         assert!(!same(Compare::As(how_many), two, "*1\r\n$1\r\na\r\n"));
@@ -421,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_times_of_groups_are_loosened() {
+    fn only_the_times_of_groups_are_ignored() {
         let same = |l: &str, r: &str| same(Compare::As(group_times), l, r);
         let entry = |id: &str, time: i64, n: i64| {
             format!("*1\r\n*4\r\n$1\r\n{id}\r\n$1\r\nc\r\n:{time}\r\n:{n}\r\n")
@@ -433,12 +432,12 @@ mod tests {
             format!("*4\r\n$7\r\npending\r\n:{pending}\r\n$8\r\ninactive\r\n:{inactive}\r\n")
         };
         assert!(same(&consumer(1, 5), &consumer(1, 0)));
-        assert!(!same(&consumer(1, 5), &consumer(1, -1)), "never is no time");
+        assert!(!same(&consumer(1, 5), &consumer(1, -1)), "-1 is not a time");
         assert!(!same(&consumer(1, 5), &consumer(2, 5)));
     }
 
     #[test]
-    fn a_scan_reply_must_be_one() {
+    fn scan_reply_must_have_its_form() {
         assert!(same(
             Compare::As(scan),
             "*2\r\n$1\r\n0\r\n*0\r\n",

@@ -1,4 +1,4 @@
-//! Draws steps at random, each rule as often as its weight says.
+//! Draws random steps, each rule in proportion to its weight.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub struct Deck {
 }
 
 impl Deck {
-    /// All rules of these groups, drawn in proportion to the number beside each.
+    /// All rules of these groups, drawn in proportion to the number of each group.
     pub fn new(groups: &[(Group, u32)]) -> Deck {
         let rules = groups.iter().flat_map(|(group, _)| {
             commands::parse(&[*group]).into_iter().map(|rule| (rule, *group))
@@ -35,7 +35,7 @@ impl Deck {
         deck
     }
 
-    /// Keeps the optional rules of which a server has all commands and subcommands.
+    /// Keeps the optional rules whose commands and subcommands a server has.
     ///
     /// `names` is its COMMAND LIST in upper case, subcommands as `CLIENT|ID`.
     pub fn keep_optional(&mut self, names: &BTreeSet<String>) {
@@ -44,7 +44,7 @@ impl Deck {
         self.sum_up();
     }
 
-    /// Keeps the rules that `keep` is true for.
+    /// Keeps the rules for which `keep` is true.
     pub fn retain(&mut self, keep: impl Fn(&ParsedRule) -> bool) {
         self.rules.retain(|(rule, _)| keep(rule));
         self.sum_up();
@@ -62,7 +62,7 @@ impl Deck {
                 .iter()
                 .find(|(g, _)| *g == group)
                 .map_or(0, |(_, share)| u64::from(*share));
-            // in 2^20ths, so that the rules of large groups keep their proportions
+            // In units of 2^-20, so that the rules of large groups keep their proportions.
             (of_group << 20) / weights.sum::<u64>().max(1)
         };
         let mut sum = 0;
@@ -77,7 +77,7 @@ impl Deck {
     /// The next step.
     ///
     /// # Panics
-    /// When there are no rules.
+    /// If there are no rules.
     pub fn draw(&self, rng: &mut Rng) -> Step {
         let total = *self.sums.last().expect("there are rules");
         let at = rng.below(total as usize) as u64;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_come_up_as_often_as_asked() {
+    fn groups_are_drawn_in_proportion_to_their_weights() {
         let deck = Deck::new(&[(Group::Strings, 90), (Group::Server, 10)]);
         let of_server = |wanted: Group| {
             deck.rules.iter().position(|(_, group)| *group == wanted).expect("both are there")
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn optional_rules_go_when_a_command_is_lacking() {
+    fn optional_rules_are_removed_without_their_command() {
         let mut deck = Deck::new(&[(Group::Types, 1), (Group::Strings, 1)]);
         let before = deck.rules.len();
         deck.keep_optional(&BTreeSet::from(["RPUSH".to_string()]));

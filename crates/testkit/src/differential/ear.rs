@@ -1,12 +1,12 @@
-//! Keyspace notifications: what a server tells of the commands that it gets.
+//! Keyspace notifications of a server for its commands.
 //!
-//! An ear has two connections of its own. One is subscribed to all notifications; the other marks
-//! the end of each batch with a message of its own, which comes behind everything that the
-//! batch has caused, since the batch was answered before it was sent.
+//! An ear has two connections. One subscribes to all notifications. The other publishes a mark at
+//! the end of each batch. The mark comes after all notifications of the batch, since the batch was
+//! answered before the mark was sent.
 //!
-//! That keys have expired is not compared here: a server tells it when it finds them, and which
-//! commands find them is its own affair. So is when it looks for them by itself, so that the search
-//! is switched off while we listen.
+//! Notifications of expired keys are not compared: a server sends them when it finds the keys, and
+//! servers may find them by different commands. The time of active expiry differs too, so it is
+//! switched off while an ear listens.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use super::session::{Target, connect};
 use crate::client::Client;
 use crate::value::Value;
 
-/// The classes that are listened to: all there are.
+/// The enabled classes: all of them.
 pub const CLASSES: &str = "AKEnm";
 
 /// The channel of the marks.
@@ -31,7 +31,7 @@ impl Ear {
     /// Connects and subscribes.
     ///
     /// # Errors
-    /// When the server can't be reached or does not let us subscribe.
+    /// If the server can't be reached or refuses the subscription.
     pub fn open(target: &Target) -> io::Result<Ear> {
         let mut subscriber = connect(target)?;
         subscriber.try_cmd(&["PSUBSCRIBE", "__key*@*__:*"])?;
@@ -39,10 +39,10 @@ impl Ear {
         Ok(Ear { subscriber, marker: connect(target)? })
     }
 
-    /// What was told since the last call: channel and message, in order.
+    /// The notifications since the last call: channel and message, in order.
     ///
     /// # Errors
-    /// When a connection fails.
+    /// If a connection fails.
     pub fn heard(&mut self) -> io::Result<Vec<String>> {
         self.marker.try_cmd(&["PUBLISH", MARK, ""])?;
         let mut heard = Vec::new();
@@ -53,7 +53,7 @@ impl Ear {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             };
             match &words[..] {
-                [_, _, channel, message] if is_of_time(&channel.text(), &message.text()) => {}
+                [_, _, channel, message] if is_expiry(&channel.text(), &message.text()) => {}
                 [_, _, channel, message] => heard.push(format!("{channel} {message}")),
                 _ => return Ok(heard),
             }
@@ -61,14 +61,14 @@ impl Ear {
     }
 }
 
-/// Whether a message tells that a key has expired.
-fn is_of_time(channel: &str, message: &str) -> bool {
+/// Whether a message says that a key has expired.
+fn is_expiry(channel: &str, message: &str) -> bool {
     let by_key = channel.starts_with("__keyspace@") && message == "expired";
     by_key || channel.starts_with("__keyevent@") && channel.ends_with("__:expired")
 }
 
-/// The command, unless it would switch the search for what has expired on.
-pub fn without_search(command: &Command) -> Command {
+/// The command, unless it would enable active expiry.
+pub fn without_active_expiry(command: &Command) -> Command {
     let mut command = command.clone();
     if let [name, word, on] = &mut command.args[..]
         && name.eq_ignore_ascii_case(b"debug")
@@ -79,7 +79,7 @@ pub fn without_search(command: &Command) -> Command {
     command
 }
 
-/// Where two servers have told different things, in words.
+/// The first difference between the notifications of two servers, as text.
 pub fn difference(ours: &[String], theirs: &[String]) -> Option<String> {
     if ours == theirs {
         return None;
@@ -89,7 +89,7 @@ pub fn difference(ours: &[String], theirs: &[String]) -> Option<String> {
         let some: Vec<&str> = all[at..].iter().take(8).map(String::as_str).collect();
         if some.is_empty() { "nothing".to_string() } else { some.join(", ") }
     };
-    Some(format!("ours tells {}\n  reference tells {}", from(ours), from(theirs)))
+    Some(format!("ours sends {}\n  reference sends {}", from(ours), from(theirs)))
 }
 
 #[cfg(test)]
@@ -97,12 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_expired_is_not_compared() {
-        assert!(is_of_time("__keyspace@0__:k", "expired"));
-        assert!(is_of_time("__keyevent@12__:expired", "k"));
-        assert!(!is_of_time("__keyspace@0__:k", "hexpired"));
-        assert!(!is_of_time("__keyevent@0__:set", "expired"));
-        assert!(!is_of_time("__keyspace@0__:expired", "set"));
+    fn expired_keys_are_not_compared() {
+        assert!(is_expiry("__keyspace@0__:k", "expired"));
+        assert!(is_expiry("__keyevent@12__:expired", "k"));
+        assert!(!is_expiry("__keyspace@0__:k", "hexpired"));
+        assert!(!is_expiry("__keyevent@0__:set", "expired"));
+        assert!(!is_expiry("__keyspace@0__:expired", "set"));
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
         assert_eq!(difference(&words("a b"), &words("a b")), None);
         let shown = difference(&words("a b c"), &words("a c")).expect("they differ");
-        assert_eq!(shown, "ours tells b, c\n  reference tells c");
+        assert_eq!(shown, "ours sends b, c\n  reference sends c");
         assert!(difference(&words("a"), &words("a b")).expect("differ").contains("nothing"));
     }
 }

@@ -1,4 +1,4 @@
-//! From a rule to the bytes of a request.
+//! Makes the bytes of a request from a rule.
 
 use std::collections::HashMap;
 
@@ -8,44 +8,44 @@ use super::values::{Context, Kind};
 use crate::client::{describe, encode_into};
 use crate::rng::Rng;
 
-/// One command to be sent.
+/// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The name and the arguments.
     pub args: Vec<Vec<u8>>,
-    /// Whether a reply will come.
+    /// Whether the server replies to it.
     pub answered: bool,
     /// Written as a line of quoted words instead of an array of bulk strings.
     pub inline: bool,
 }
 
-/// One thing to do with both servers.
+/// One action on both servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send this.
+    /// Send a command.
     Send(Command),
     /// Wait for replies.
     Sync,
-    /// The same, then until lifetimes of a millisecond are over.
+    /// Wait for replies, and then until lifetimes of a millisecond are over.
     Sleep,
-    /// Expect the connection to be closed, and open a new one.
+    /// Expect the servers to close the connection, and open a new one.
     Closes,
 }
 
-/// What one rule gave: the unit that shrinking keeps or drops.
+/// The actions of one rule: the unit that shrinking keeps or drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(pub Vec<Action>);
 
-/// Percent of single commands that are made wrong.
+/// Percentage of single commands that are made invalid.
 const WRONG: usize = 15;
-/// Percent of commands sent inline.
+/// Percentage of commands sent inline.
 const INLINE: usize = 2;
-/// Percent of words sent in odd case.
+/// Percentage of words sent in odd case.
 const ODD_CASE: usize = 8;
 /// Longest command sent inline; servers refuse lines of 64 KB.
 const INLINE_MAX: usize = 4000;
 
-/// A step from a parsed rule. `mutable` rules are sometimes made wrong.
+/// A step from a parsed rule. `mutable` rules are sometimes made invalid.
 pub fn step(parts: &[Part], mutable: bool, rng: &mut Rng, context: Context) -> Step {
     let mut maker = Maker { rng, context, names: HashMap::new() };
     let actions = parts.iter().map(|part| match part {
@@ -72,14 +72,14 @@ pub fn step(parts: &[Part], mutable: bool, rng: &mut Rng, context: Context) -> S
     Step(actions)
 }
 
-/// One command out of its nodes.
+/// Makes one command from its nodes.
 struct Maker<'a> {
     rng: &'a mut Rng,
     context: Context,
     names: HashMap<&'static str, Vec<u8>>,
 }
 
-/// The arguments so far, and what a `numkeys` among them must become.
+/// The arguments so far, and the value of a `numkeys` among them.
 #[derive(Default)]
 struct Draft {
     args: Vec<Vec<u8>>,
@@ -147,7 +147,7 @@ impl Maker<'_> {
     }
 }
 
-/// The word as it is, mostly.
+/// The word, mostly unchanged.
 fn odd_case(word: &str, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = word.as_bytes().to_vec();
     if rng.percent(ODD_CASE) {
@@ -178,7 +178,7 @@ impl Command {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// The command as one would type it.
+    /// The command as a user would type it.
     pub fn describe(&self) -> String {
         let silent = if self.answered { "" } else { "(not answered) " };
         let inline = if self.inline { "(inline) " } else { "" };
@@ -239,7 +239,7 @@ mod tests {
             let args = commands("X [A|B] (C|D) {E [F]}", seed).remove(0);
             seen.insert(args.join(&b' ').to_ascii_uppercase());
         }
-        // nothing, A or B; C or D; E alone or with F on either side
+        // Nothing, A or B; C or D; E alone or with F on either side.
         assert_eq!(seen.len(), 3 * 2 * 3, "{seen:?}");
     }
 

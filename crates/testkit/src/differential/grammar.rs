@@ -1,4 +1,4 @@
-//! The notation in which the tables of `commands/` write what may be sent.
+//! The notation of requests in the tables of `commands/`.
 //!
 //! ```text
 //! SET <key> <value> {[NX|XX|IFEQ <value>] [GET] [EX <secs>|PX <ms>|KEEPTTL]}
@@ -9,40 +9,40 @@
 //!
 //! | notation | meaning |
 //! |---|---|
-//! | `WORD`, `"two words"`, `""` | itself; a bare word is sometimes sent in odd case |
+//! | `WORD`, `"two words"`, `""` | the text itself; a bare word is sometimes sent in odd case |
 //! | `<kind>` | a random argument of that kind ([`Kind`]) |
-//! | `<kind=x>`, `<x>` | the same, remembered as `x`, and sent again |
+//! | `<kind=x>`, `<x>` | the same, stored as `x`, and sent again |
 //! | `[a\|b]` | nothing, or one of the alternatives |
 //! | `(a\|b)` | one of the alternatives |
 //! | `{ ... }` | its parts in any order |
 //! | `x...` | `x` one to four times |
 //! | `;` | the next command of a script |
-//! | `~` before a command | it is not answered |
-//! | `@sync` | waits for both servers to have answered everything |
-//! | `@sleep` | the same, then waits for every lifetime of a millisecond to be over |
-//! | `@closes` | the connection must now be closed by both servers; a new one follows |
+//! | `~` before a command | the server doesn't reply to it |
+//! | `@sync` | waits until both servers have replied to all commands |
+//! | `@sleep` | the same, then waits until lifetimes of a millisecond are over |
+//! | `@closes` | both servers must close the connection now; a new one follows |
 //!
-//! Syntax is parsed once, at the start of a run; an error in it is a bug of the table and
-//! panics with the text.
+//! Syntax is parsed once, at the start of a run. An error in it is a bug of the table and panics
+//! with the text.
 
 use super::values::Kind;
 
 /// A piece of a command's arguments.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// Sent as it is written, but for its case.
+    /// Sent as written, except for its case.
     Word(&'static str),
-    /// Sent exactly as it is written.
+    /// Sent exactly as written.
     Quoted(&'static str),
-    /// A random argument, perhaps remembered under a name.
+    /// A random argument, which may be stored under a name.
     Slot(Kind, Option<&'static str>),
-    /// A remembered argument.
+    /// A stored argument.
     Again(&'static str),
     /// None or one of the sequences.
     Optional(Vec<Vec<Node>>),
     /// One of the sequences.
     Choice(Vec<Vec<Node>>),
-    /// All of them, in any order.
+    /// All nodes, in any order.
     AnyOrder(Vec<Node>),
     /// One to four times.
     Repeat(Box<Node>),
@@ -51,16 +51,16 @@ pub enum Node {
 /// A piece of a script.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// A command; `answered` unless the server is to stay silent.
+    /// A command; `answered` unless the server must not reply.
     Command {
-        /// Its arguments, the name being the first.
+        /// Its words, with the name first.
         nodes: Vec<Node>,
-        /// Whether a reply will come.
+        /// Whether the server replies.
         answered: bool,
     },
-    /// Wait until everything is answered.
+    /// Wait for all replies.
     Sync,
-    /// The same, and let short lifetimes end.
+    /// Wait for all replies and for the end of short lifetimes.
     Sleep,
     /// The servers close the connection.
     Closes,
@@ -69,7 +69,7 @@ pub enum Part {
 /// Parses the syntax of one rule.
 ///
 /// # Panics
-/// When it is no syntax, or names an unknown kind.
+/// If the syntax is invalid, or names an unknown kind.
 pub fn parse(syntax: &'static str) -> Vec<Part> {
     let mut names = Vec::new();
     split_script(syntax)

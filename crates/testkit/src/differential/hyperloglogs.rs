@@ -1,10 +1,10 @@
-//! Strings that are HyperLogLogs, or nearly.
+//! Strings that are HyperLogLogs, valid or invalid.
 //!
-//! Commands alone make few of them: thousands of elements before one is as long as may be, and never
-//! one that is broken. So they are also made here, byte by byte, and set.
+//! Commands alone make few kinds of them: one of full length needs thousands of elements, and none
+//! is invalid. So they are also made here, byte by byte, and set.
 //!
-//! One thing is left out: a long run of zeros whose second byte is missing. What the reference does
-//! with it depends on the byte of memory behind the string.
+//! One case is left out: a long run of zeros without its second byte. The reference's behaviour
+//! depends on the byte of memory after the string.
 
 use crate::rng::Rng;
 
@@ -12,7 +12,7 @@ const REGISTERS: usize = 1 << 14;
 /// Bytes of all registers in the dense form.
 const DENSE: usize = REGISTERS / 4 * 3;
 
-/// A random one, in three of four cases whole.
+/// A random one, valid in three of four cases.
 pub fn value(rng: &mut Rng) -> Vec<u8> {
     let dense = rng.percent(20);
     let mut bytes = header(rng, dense);
@@ -23,7 +23,7 @@ pub fn value(rng: &mut Rng) -> Vec<u8> {
         runs(rng, &mut bytes);
     }
     if rng.percent(25) {
-        spoil(rng, &mut bytes);
+        corrupt(rng, &mut bytes);
     }
     bytes
 }
@@ -32,7 +32,7 @@ fn header(rng: &mut Rng, dense: bool) -> Vec<u8> {
     let mut bytes = b"HYLL".to_vec();
     bytes.push(u8::from(!dense));
     bytes.extend(if rng.percent(90) { vec![0; 3] } else { rng.bytes(3) });
-    // An estimate that holds is answered, whatever it is; mostly it does not.
+    // A valid cached estimate is returned whatever it is; mostly it is invalid.
     match rng.below(10) {
         0 => bytes.extend(rng.below(100_000).to_le_bytes()),
         1 => bytes.extend(rng.next_u64().to_le_bytes()),
@@ -42,7 +42,7 @@ fn header(rng: &mut Rng, dense: bool) -> Vec<u8> {
     bytes
 }
 
-/// Runs that cover all registers: few, or so many that the limit is near.
+/// Runs that cover all registers: few, or so many that they are near the limit.
 fn runs(rng: &mut Rng, bytes: &mut Vec<u8>) {
     let longest = *rng.pick(&[10, 16, 30, 100, 1000, 9000]);
     let values = *rng.pick(&[2, 4, 32]);
@@ -59,7 +59,7 @@ fn runs(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Zeros in the form that they have by themselves, or in the other one.
+/// A run of zeros in its shortest form, or in the other one.
 fn zeros_of(rng: &mut Rng, bytes: &mut Vec<u8>, len: usize) {
     if len > 64 || rng.percent(3) {
         bytes.push(0x40 | ((len - 1) >> 8) as u8);
@@ -67,14 +67,14 @@ fn zeros_of(rng: &mut Rng, bytes: &mut Vec<u8>, len: usize) {
     bytes.push((len - 1) as u8);
 }
 
-/// Makes it one that the commands refuse, at once or when they come to the place.
-fn spoil(rng: &mut Rng, bytes: &mut Vec<u8>) {
+/// Makes it invalid, in a place that commands check at once or later.
+fn corrupt(rng: &mut Rng, bytes: &mut Vec<u8>) {
     let len = bytes.len();
     match rng.below(8) {
         0 => bytes.truncate(rng.below(17)),
         1 => bytes[rng.below(4)] ^= 0x20,
         2 => bytes[4] = *rng.pick(&[0, 1, 2, 255]),
-        // Too little, or too much, by one register or more.
+        // One register or more too few, or too many.
         3 if bytes[4] == 1 => bytes.truncate(16),
         4 => bytes.push(0x00),
         5 => bytes.push(0x80 | rng.below(128) as u8),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn most_are_whole_and_none_ends_in_half_a_run() {
+    fn most_are_valid_and_none_ends_in_half_a_run() {
         let mut rng = Rng::new(5);
         let (mut whole, mut long) = (0, 0);
         for _ in 0..1000 {

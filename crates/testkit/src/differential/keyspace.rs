@@ -1,7 +1,7 @@
-//! Compares what two servers hold, key by key, when a sequence has ended.
+//! Compares the data of two servers, key by key, after a sequence.
 //!
-//! Replies show only what was asked for; a command that left a wrong lifetime or a wrong
-//! encoding behind may never be caught by them. So at the end everything is read.
+//! Replies show only the requested data, so they may never reveal a wrong lifetime or a wrong
+//! encoding. So this reads all data at the end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,10 +10,10 @@ use super::session::Session;
 use crate::client::{Reply, describe};
 use crate::value::Value;
 
-/// How far remaining lifetimes may differ, in milliseconds.
+/// The largest difference of remaining lifetimes, in milliseconds.
 const LIFETIME_MS: u64 = 5000;
 
-/// Everything about a key that a client can see.
+/// All facts about a key that a client can see.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     kind: Value,
@@ -26,7 +26,7 @@ struct Entry {
 /// The first difference between the databases of two servers, described.
 ///
 /// # Errors
-/// When a connection fails.
+/// If a connection fails.
 pub fn compare(left: &mut Session, right: &mut Session) -> io::Result<Option<String>> {
     for db in 0..16 {
         let (ours, theirs) = (read_db(left, db)?, read_db(right, db)?);
@@ -79,7 +79,7 @@ fn entry(our: &Entry, their: &Entry) -> Option<String> {
     }
 }
 
-/// All entries of a database, or what is wrong with the server's own account of it.
+/// All entries of a database, or an inconsistency of the server's replies about them.
 fn read_db(session: &mut Session, db: usize) -> io::Result<Result<Db, String>> {
     session.ask(&["SELECT", &db.to_string()])?;
     let keys = session.ask(&["KEYS", "*"])?;
@@ -144,7 +144,7 @@ fn read_entry(session: &mut Session, key: &[u8]) -> io::Result<Result<Entry, Str
     }))
 }
 
-/// The whole value in an order of its own.
+/// The whole value in a canonical order.
 fn read_content(session: &mut Session, kind: &Value, key: &[u8]) -> io::Result<Value> {
     let question: Vec<&[u8]> = match kind.bytes().unwrap_or_default() {
         b"list" => vec![b"LRANGE", key, b"0", b"-1"],

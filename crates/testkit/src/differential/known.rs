@@ -1,15 +1,15 @@
-//! The differences that are meant, read from a table that people can read too.
+//! Accepted differences, from a table that developers also read.
 //!
 //! ```text
 //! | command | weft | reference | why |
 //! |---|---|---|---|
-//! | `LOLWUT*` | `*` | `*` | every server has its own picture |
+//! | `LOLWUT*` | `*` | `*` | each server draws its own picture |
 //! ```
 //!
-//! The first three cells are patterns in which `*` stands for anything (see
-//! [`glob`](crate::glob)). The command is matched as [`describe`](crate::client::describe)
-//! prints it with its words in upper case, the replies as quoted raw bytes without the
-//! quotes, e.g. `:1\r\n`. A row that nothing has matched in a long run should go.
+//! The first three cells are patterns in which `*` stands for any text (see [`glob`](crate::glob)).
+//! The command is matched as [`describe`](crate::client::describe) prints it, with its words in
+//! upper case. The replies are quoted raw bytes without the quotes, such as `:1\r\n`. Remove a row
+//! that nothing has matched in a long run.
 
 use crate::client::{Reply, describe};
 use crate::glob;
@@ -24,7 +24,7 @@ pub struct Row {
     pub ours: String,
     /// Pattern of the raw reply of the reference.
     pub reference: String,
-    /// Why it is right that they differ.
+    /// The reason why they may differ.
     pub why: String,
 }
 
@@ -40,7 +40,7 @@ impl KnownDifferences {
         KnownDifferences::default()
     }
 
-    /// Reads the table in a Markdown text; everything that is not a table is skipped.
+    /// Reads the table in a Markdown text; other text is skipped.
     ///
     /// # Panics
     /// On a row without four cells, or without a reason.
@@ -68,7 +68,7 @@ impl KnownDifferences {
         })
     }
 
-    /// Whether a command may be answered with anything.
+    /// Whether a row accepts any reply to the command.
     pub fn explains_all(&self, args: &[Vec<u8>]) -> bool {
         let upper: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_ascii_uppercase()).collect();
         let command = describe(&upper);

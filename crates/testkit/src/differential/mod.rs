@@ -1,42 +1,42 @@
 //! Differential testing: the same random commands to two servers, replies compared.
 //!
-//! The reference is the specification that matters to users: what it answers to a strange
-//! request is what clients have learned to expect. No list of hand-written cases covers
-//! that, so the cases are drawn at random from grammars and the reference is the oracle
-//! (McKeeman, "Differential testing for software", Digital Technical Journal 10(1), 1998).
+//! The reference is the specification for users: clients rely on its replies to unusual requests
+//! too. No list of hand-written cases covers them, so grammars generate random cases and the
+//! reference is the oracle (McKeeman, "Differential testing for software", Digital Technical
+//! Journal 10(1), 1998).
 //!
 //! ```text
-//!  commands/*.rs    one line per command: weight, syntax, how to compare
+//!  commands/*.rs    one line per command: weight, syntax, comparison
 //!       |  grammar.rs: the syntax, parsed
 //!       v
 //!  deck.rs          draws a rule
 //!       v
 //!  generate.rs      a rule + random numbers  ->  a step (one command or a short script)
-//!       |  values.rs: keys, numbers, patterns   mutate.rs: the same, made wrong
+//!       |  values.rs: keys, numbers, patterns   mutate.rs: invalid requests
 //!       |  hyperloglogs.rs, streams.rs, payloads.rs: values of these forms, ids
 //!       v
 //!  session.rs       steps -> bytes, in batches, to one connection
 //!       |
 //!       |  ear.rs: the keyspace notifications that they cause
 //!       v
-//!  run.rs           both sessions side by side; compare.rs decides what "same" means,
-//!       |           known.rs what may differ; keyspace.rs compares what is left at the end
+//!  run.rs           both sessions in parallel; compare.rs compares replies,
+//!       |           known.rs lists accepted differences; keyspace.rs compares the final data
 //!       v
 //!  shrink.rs        the shortest sequence that still shows the difference
 //! ```
 //!
 //! # Episodes
 //!
-//! A run is cut into episodes of some thousand steps. Each starts on empty servers with
-//! fresh connections and has a seed of its own, so a difference is reproduced from one
-//! number in a second, and one difference does not spoil the rest of the run.
+//! A run consists of episodes of some thousand steps. Each one starts on empty servers with new
+//! connections and has its own seed. So one number reproduces a difference within a second, and one
+//! difference doesn't affect the rest of the run.
 //!
 //! # Time
 //!
-//! The two servers do not read their clocks at the same instant, so nothing may depend on
-//! an instant. Lifetimes are either months long or over at once; those of a millisecond
-//! appear only in scripts that then sleep and touch the key, so that both servers have
-//! noticed. Replies that tell a remaining time are compared with a tolerance.
+//! The two servers don't read their clocks at the same time, so no reply may depend on it.
+//! Lifetimes are either months long or over at once. Lifetimes of a millisecond occur only in scripts
+//! that then sleep and touch the key, so that both servers have noticed. Replies with a remaining
+//! time are compared with a tolerance.
 
 pub mod commands;
 pub mod compare;

@@ -1,8 +1,8 @@
-//! Requests made wrong: what a confused or hostile client would send.
+//! Makes requests invalid, as a faulty or hostile client would send them.
 //!
-//! A grammar only says what is right, and servers differ most in how they refuse. Each
-//! mutation breaks one thing; which of several broken things a server complains about first
-//! is then decided by the order of its checks, which is what is compared.
+//! A grammar describes valid requests only, and servers differ most in how they refuse invalid
+//! ones. Each mutation breaks one thing. If several things are wrong, the order of a server's
+//! checks decides about the error, and the comparison tests that order.
 
 use super::values::BAD_INTS;
 use crate::rng::Rng;
@@ -12,7 +12,7 @@ const ODD_WORDS: [&str; 14] = [
     "FOO", "MATCH",
 ];
 
-/// What makes a command unknown; the error repeats it.
+/// Suffixes that make a command unknown; the error repeats them.
 const TAILS: [&[u8]; 4] = [b"x", b"\r\n", b"\xff", b" "];
 
 /// The commands in which a number may be a lifetime.
@@ -31,16 +31,16 @@ const WITH_LIFETIME: [&[u8]; 12] = [
     b"HSETEX",
 ];
 
-/// The commands that make a string as long as the offset of a bit says.
+/// The commands that make a string as long as the offset of a bit.
 const WITH_OFFSET: [&[u8]; 2] = [b"SETBIT", b"BITFIELD"];
 
-/// A lifetime below this, in whatever unit, may end while the run goes on.
+/// A shorter lifetime, in any unit, may end during the run.
 const SHORT: i64 = 10_000_000;
 
 const ATTEMPTS: usize = 8;
 
-/// Breaks one thing about a command; rarely leaves it as it is, when every attempt would
-/// have given a key a lifetime that ends during the run.
+/// Breaks one thing about a command. Rarely leaves it unchanged, if every attempt would have given
+/// a key a lifetime that ends during the run.
 pub fn mutate(args: &mut Vec<Vec<u8>>, rng: &mut Rng) {
     for _ in 0..ATTEMPTS {
         let mut wrong = args.clone();
@@ -61,8 +61,8 @@ fn may_expire_soon(args: &[Vec<u8>]) -> bool {
     WITH_LIFETIME.contains(&&name[..]) && args[1..].iter().any(is_short)
 }
 
-/// Whether a number among the words might become an offset that is possible and far: the string is
-/// as long as that.
+/// Whether a number among the words might become a valid, large offset: the string becomes that
+/// long.
 fn may_fill_memory(args: &[Vec<u8>]) -> bool {
     let is_far = |arg: &Vec<u8>| {
         let digits = arg.strip_prefix(b"#").unwrap_or(arg);
@@ -74,7 +74,7 @@ fn may_fill_memory(args: &[Vec<u8>]) -> bool {
 }
 
 fn break_one(args: &mut Vec<Vec<u8>>, rng: &mut Rng) {
-    // any argument behind the name
+    // Any argument after the name.
     let at = (args.len() > 1).then(|| 1 + rng.below(args.len() - 1));
     match (rng.below(11), at) {
         (0, _) => args.push(rng.pick(&ODD_WORDS).as_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! Commands that the reference does not have, read from a table that people can read too:
+//! Commands that the reference doesn't have, from a table that developers also read:
 //! `tests/own_commands.md`.
 //!
 //! ```text
@@ -12,9 +12,9 @@ const TABLE: &str = include_str!("../../../../tests/own_commands.md");
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnCommand {
-    /// As COMMAND LIST has it.
+    /// Its name in COMMAND LIST.
     pub name: String,
-    /// Why there is such a command.
+    /// The reason for the command.
     pub why: String,
     /// The file that tests it.
     pub tested_in: String,
@@ -25,7 +25,7 @@ pub fn list() -> Vec<OwnCommand> {
     from_markdown(TABLE)
 }
 
-/// Whether a command, or the container that a subcommand belongs to, is our own.
+/// Whether a command, or the container of a subcommand, is our own.
 pub fn is_own(name: &str) -> bool {
     is_among(&list(), name)
 }
@@ -36,7 +36,7 @@ fn is_among(list: &[OwnCommand], name: &str) -> bool {
         .any(|own| own.name.eq_ignore_ascii_case(name) || own.name.eq_ignore_ascii_case(container))
 }
 
-/// What is wrong with the list, given the commands of both servers as COMMAND LIST has them.
+/// Wrong rows of the list, given the commands of both servers in COMMAND LIST.
 pub fn stale(list: &[OwnCommand], ours: &[String], theirs: &[String]) -> Vec<String> {
     let has = |names: &[String], name: &str| names.iter().any(|n| n.eq_ignore_ascii_case(name));
     let complaint = |own: &OwnCommand| {

@@ -1,17 +1,17 @@
-//! What RESTORE gets: values of every type code in the format of RDB, and what is nearly one.
+//! Arguments of RESTORE: values of every type code in the RDB format, valid and invalid.
 //!
-//! Values are made here from the format's description, not with the server's code. What is spoilt has
-//! the right checksum, so that it is the value that must be refused, or not. Three things are left
-//! alone: scores and moments of expiry are never spoilt, since the reference takes any text for a
-//! score, and what expires soon differs by when it is asked for; and behind a spoilt value zeros
-//! stand, since the reference reads the checksum as a part of a value that is too short.
+//! Values are made from the format's description, not with the server's code. Corrupted values have
+//! the right checksum, so the server must judge the value itself. Two things are never corrupted.
+//! Scores: the reference takes any text for a score. Times of expiry: the replies about a key that
+//! expires soon depend on the time of the request. Zeros follow a corrupted value, since the
+//! reference reads the checksum as part of a value that is too short.
 
 use crate::rng::Rng;
 
 /// The version that the reference writes.
 const VERSION: u16 = 80;
 
-/// A payload that is whole, or whose checksum or version is not.
+/// A valid payload, or one with a wrong checksum or version.
 pub fn payload(rng: &mut Rng, now: i64) -> Vec<u8> {
     let bytes = value(rng, now);
     let version = match rng.below(20) {
@@ -31,8 +31,8 @@ pub fn payload(rng: &mut Rng, now: i64) -> Vec<u8> {
     bytes
 }
 
-/// A payload with the right checksum whose value is spoilt.
-pub fn spoilt(rng: &mut Rng, now: i64) -> Vec<u8> {
+/// A payload with the right checksum and a corrupted value.
+pub fn corrupted(rng: &mut Rng, now: i64) -> Vec<u8> {
     let mut bytes = loop {
         let bytes = value(rng, now);
         if !matches!(bytes[0], 3 | 5 | 12 | 17 | 22) {
@@ -47,11 +47,11 @@ pub fn spoilt(rng: &mut Rng, now: i64) -> Vec<u8> {
             1 => *rng.pick(&[0, 1, 2, 0x7f, 0x80, 0xc0, 0xc2, 0xfe, 0xff]),
             _ => rng.next_u64() as u8,
         };
-        // Behind the mark of a compressed string the reference takes other marks for lengths.
+        // After the mark of a compressed string, the reference takes other marks for lengths.
         let compressed = byte == 0xc3 || bytes[at.saturating_sub(6)..at].contains(&0xc3);
         bytes[at] = if compressed { byte & 0x3f } else { byte };
     }
-    // The reference makes a table of as many buckets as are announced.
+    // The reference allocates a table of the announced number of buckets.
     bytes[1] &= 0x7f;
     bytes.resize(whole + 64 + rng.below(200), 0);
     sealed(bytes, VERSION)
@@ -64,7 +64,7 @@ fn sealed(mut bytes: Vec<u8>, version: u16) -> Vec<u8> {
     bytes
 }
 
-/// Bit by bit: it is the other implementation.
+/// Bit by bit, as an independent implementation.
 fn crc64(bytes: &[u8]) -> u64 {
     const REFLECTED: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
     let mut sum = 0u64;
@@ -150,7 +150,7 @@ fn value(rng: &mut Rng, now: i64) -> Vec<u8> {
     out
 }
 
-/// Texts of the lengths at which something changes.
+/// Texts with the lengths at which encodings change.
 fn text(rng: &mut Rng) -> Vec<u8> {
     match rng.below(24) {
         0..6 => rng.between(-3, 200).to_string().into_bytes(),
@@ -175,7 +175,7 @@ fn some(rng: &mut Rng) -> Vec<Vec<u8>> {
     (0..1 + rng.below(most)).map(|_| text(rng)).collect()
 }
 
-/// Texts that differ, as a rule; few, or around the numbers at which encodings change.
+/// Mostly different texts; few, or around the numbers at which encodings change.
 fn different(rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = match rng.below(30) {
         0 => (0..rng.between(126, 131)).map(|n| format!("m{n}").into_bytes()).collect(),
@@ -208,7 +208,7 @@ fn ints(rng: &mut Rng) -> Vec<Vec<u8>> {
     all
 }
 
-/// Members with scores, in the order that they are stored in.
+/// Members with scores, in stored order.
 fn scored(rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut members = different(rng);
     members.sort();
@@ -270,7 +270,7 @@ fn any_string(rng: &mut Rng, out: &mut Vec<u8>) {
     string(rng, &text, out);
 }
 
-/// A string in one of the forms that it can have.
+/// A string in one of its possible forms.
 fn string(rng: &mut Rng, text: &[u8], out: &mut Vec<u8>) {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
     let number = number.filter(|n| n.to_string().as_bytes() == text && rng.percent(80));
@@ -294,7 +294,7 @@ fn string(rng: &mut Rng, text: &[u8], out: &mut Vec<u8>) {
         len(text.len(), out);
         out.extend([0, text[0], 0xe0, more as u8, 0]);
     } else if (1..=32).contains(&text.len()) && rng.percent(10) {
-        // A compressed string that is longer than itself.
+        // A compressed string that is longer than the original.
         out.push(0xc3);
         len(text.len() + 1, out);
         len(text.len(), out);
@@ -305,7 +305,7 @@ fn string(rng: &mut Rng, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The integer of which this is the text.
+/// The integer that this text represents.
 fn int(text: &[u8]) -> Option<i64> {
     let n: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (n.to_string().as_bytes() == text).then_some(n)
@@ -440,7 +440,7 @@ fn intset(rng: &mut Rng) -> Vec<u8> {
     out.extend((count as u32).to_le_bytes());
     for n in 0..count {
         let int = (n as i64 - 3) * if width == 8 && n % 2 == 1 { 1 << 33 } else { 3 };
-        // In order only for the two narrow ones; the others are refused.
+        // Only the two narrow ones are in order; the others are refused.
         out.extend(&int.to_le_bytes()[..width]);
     }
     out
@@ -451,12 +451,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_that_of_everybody() {
+    fn checksum_has_the_published_value() {
         assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     }
 
     #[test]
-    fn most_payloads_are_whole() {
+    fn most_payloads_are_valid() {
         let mut rng = Rng::new(3);
         let whole = (0..1000).filter(|_| {
             let bytes = payload(&mut rng, 1_700_000_000);
@@ -465,7 +465,7 @@ mod tests {
         });
         assert!(whole.count() > 950);
         for _ in 0..1000 {
-            assert!(spoilt(&mut rng, 1_700_000_000).len() > 64);
+            assert!(corrupted(&mut rng, 1_700_000_000).len() > 64);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Plays episodes on two servers and collects where they differ.
+//! Plays episodes on two servers and collects their differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,67 +20,66 @@ use crate::value::{Value, quote_short};
 const EPISODE: usize = 1500;
 /// Commands sent before their replies are read.
 const BATCH: usize = 400;
-/// How often an episode is played again without the step that differed.
+/// How often an episode is replayed without the step that differed.
 const REPLAYS: usize = 30;
-/// Longer than the lifetimes that scripts wait for, and than the granularity of any clock
-/// that a server may cache.
+/// Longer than the lifetimes that scripts wait for, and than the resolution of a cached clock.
 const SLEEP: Duration = Duration::from_millis(5);
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The first episode's seed; those that follow count up.
+    /// The first episode's seed; each later one is higher by one.
     pub seed: u64,
     /// Commands to send, rounded up to whole episodes.
     pub commands: usize,
-    /// Where rules are taken from, and how often relative to each other.
+    /// The groups of rules, with their relative frequencies.
     pub groups: Vec<(Group, u32)>,
-    /// Differences after which the run ends.
+    /// The run ends after this many differences.
     pub max_differences: usize,
-    /// What may differ.
+    /// Accepted differences.
     pub known: KnownDifferences,
-    /// Whether the keyspace notifications must agree, too.
+    /// Whether the keyspace notifications must be equal too.
     pub notifications: bool,
 }
 
-/// A difference with the way to it.
+/// A difference and the steps to it.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Seed of the episode that found it.
     pub seed: u64,
-    /// The command and both replies, or what differed at the end.
+    /// The command and both replies, or the difference at the end.
     pub what: String,
-    /// The steps that lead to it, as short as they could be made.
+    /// The steps that lead to it, as few as possible.
     pub steps: Vec<Step>,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Commands sent to each server.
     pub commands: usize,
-    /// Keyspace notifications that agreed.
+    /// Equal keyspace notifications.
     pub notifications: usize,
-    /// Replies that were no errors, so that a run of nothing but errors is noticed.
+    /// Replies other than errors, so that a run with errors only is noticed.
     pub successes: usize,
-    /// How often each row of the known differences was needed.
+    /// How often each row of the known differences matched.
     pub known: BTreeMap<usize, usize>,
-    /// The differences, one for each command and kind of reply.
+    /// The differences, one for each command and type of reply.
     pub differences: Vec<Difference>,
 }
 
-/// Where an episode went apart.
+/// The first difference of an episode.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// The step; its number of steps when only the final keyspaces differ.
+    /// The step; the number of steps if only the final keyspaces differ.
     pub step: usize,
     /// The command and both replies.
     pub what: String,
-    /// What makes two mismatches "the same": the command's name and the kinds of replies.
+    /// Identifies equal mismatches: the command's name and the types of the replies.
     pub key: String,
 }
 
-/// The two sessions and all that is needed to compare them.
+/// The two sessions, and the state of the comparison.
 pub struct Arena {
     pub(super) ours: Session,
     pub(super) theirs: Session,
@@ -95,7 +94,7 @@ pub struct Arena {
 /// Runs both servers through random episodes.
 ///
 /// # Errors
-/// When a server cannot be reached between episodes: it has crashed, and its log says why.
+/// If a server can't be reached between episodes: it has crashed, and its log has the reason.
 pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outcome> {
     let mut arena = Arena::open(ours, theirs, options.known.clone())?;
     if options.notifications {
@@ -104,12 +103,12 @@ pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outc
         arena.listens = true;
     }
     let mut deck = Deck::new(&options.groups);
-    arena.remove_what_is_lacking(&mut deck)?;
+    arena.remove_unavailable_rules(&mut deck)?;
     let mut seen = BTreeSet::new();
     if let Some(what) = arena.baseline_differences()? {
         arena.outcome.differences.push(Difference { seed: options.seed, what, steps: Vec::new() });
     }
-    // counted in episodes, so that one that ends at its first step does not go on for ever
+    // Counted in episodes, so that a run ends even if each one stops at its first step.
     for episode in 0..options.commands.div_ceil(EPISODE) as u64 {
         if arena.outcome.differences.len() >= options.max_differences {
             break;
@@ -135,15 +134,15 @@ impl Arena {
         })
     }
 
-    /// Removes the optional rules that one of the servers has no command for.
-    fn remove_what_is_lacking(&mut self, deck: &mut Deck) -> io::Result<()> {
+    /// Removes the optional rules whose commands one of the servers lacks.
+    fn remove_unavailable_rules(&mut self, deck: &mut Deck) -> io::Result<()> {
         deck.keep_optional(&command_list(&mut self.ours)?);
         deck.keep_optional(&command_list(&mut self.theirs)?);
         Ok(())
     }
 
-    /// Plays an episode; when a step differs, records it and plays the rest without it, so
-    /// that one difference does not hide what lies behind it.
+    /// Plays an episode. If a step differs, records it and plays the rest without it, so that one
+    /// difference doesn't hide later ones.
     fn explore(
         &mut self,
         seed: u64,
@@ -154,7 +153,7 @@ impl Arena {
         for _ in 0..REPLAYS {
             let Some(found) = self.play(&steps, BATCH)? else { return Ok(()) };
             let counts = (self.outcome.commands, self.outcome.successes);
-            // once more with one command at a time, which tells the place exactly
+            // Once more with one command at a time, which finds the exact step.
             let found = self.play(&steps, 1)?.unwrap_or(found);
             let at = found.step;
             if seen.insert(found.key.clone()) {
@@ -170,7 +169,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Settings of [`commands::BASELINE`] that the servers do not take alike.
+    /// Settings of [`commands::BASELINE`] to which the servers reply differently.
     fn baseline_differences(&mut self) -> io::Result<Option<String>> {
         let (ours, theirs) = (self.ours.start_over()?, self.theirs.start_over()?);
         let differing = ours
@@ -190,7 +189,7 @@ impl Arena {
     /// Plays an episode on empty servers; `batch` commands are sent before replies are read.
     ///
     /// # Errors
-    /// When a server does not come back with an empty keyspace.
+    /// If a server doesn't reconnect with an empty keyspace.
     pub fn play(&mut self, steps: &[Step], batch: usize) -> io::Result<Option<Mismatch>> {
         self.ours.start_over()?;
         self.theirs.start_over()?;
@@ -213,7 +212,7 @@ impl Arena {
             for action in actions {
                 match action {
                     Action::Send(command) if self.listens => {
-                        batch.push(at, &ear::without_search(command));
+                        batch.push(at, &ear::without_active_expiry(command));
                         continue;
                     }
                     Action::Send(command) => {
@@ -251,18 +250,18 @@ impl Arena {
         self.check(batch, ours, theirs)
     }
 
-    /// Compares what was told of a batch.
+    /// Compares the notifications of a batch.
     fn check_notifications(&mut self, sent: &[(usize, Command)]) -> io::Result<Option<Mismatch>> {
         let (ours, theirs) = (self.ours.heard()?, self.theirs.heard()?);
         let Some(what) = ear::difference(&ours, &theirs) else {
             self.outcome.notifications += ours.len();
             return Ok(None);
         };
-        // One whose reply may be any other may have told anything, too.
+        // A command that accepts any reply may also cause any notification.
         if sent.iter().any(|(_, command)| self.known.explains_all(&command.args)) {
             return Ok(None);
         }
-        // One of them; which one is known when they are sent one by one.
+        // One of these; the exact one is known when they are sent one by one.
         let Some((step, command)) = sent.last() else { return Ok(None) };
         let described: Vec<String> =
             sent.iter().rev().take(4).rev().map(|(_, command)| command.describe()).collect();
@@ -283,7 +282,7 @@ impl Arena {
         self.check(batch, ours, theirs)
     }
 
-    /// Compares the replies to a batch, and what was told of it, and empties it.
+    /// Compares the replies and notifications of a batch, and empties it.
     fn check(
         &mut self,
         batch: &mut Batch,
@@ -361,7 +360,7 @@ fn mismatch(step: usize, args: &[Vec<u8>], ours: &Reply, theirs: &Reply) -> Mism
     };
     let words: Vec<String> =
         args.iter().take(2).map(|arg| String::from_utf8_lossy(arg).to_ascii_uppercase()).collect();
-    // the second word only where it names a subcommand
+    // The second word only if it names a subcommand.
     let container = [
         "CLIENT",
         "CONFIG",

@@ -1,4 +1,4 @@
-//! One connection to one of the two servers, and what was sent over it.
+//! A connection to one of the two servers, and its requests.
 
 use std::io;
 use std::time::Duration;
@@ -17,17 +17,17 @@ pub struct Target {
     pub port: u16,
 }
 
-/// The connection that episodes are played on.
+/// The connection of the episodes.
 pub struct Session {
     target: Target,
     client: Client,
     ear: Option<Ear>,
 }
 
-/// Sent behind every batch, so that a reply too many or too few is noticed there.
+/// Sent after every batch, to detect an additional or a missing reply.
 const MARK: &str = "end-of-batch";
 
-/// How long a reply may take before it counts as missing.
+/// The time after which a reply counts as missing.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) fn connect(target: &Target) -> io::Result<Client> {
@@ -42,13 +42,13 @@ impl Session {
         Ok(Session { target: target.clone(), client: connect(target)?, ear: None })
     }
 
-    /// Listens to keyspace notifications from the next episode on.
+    /// Subscribes to keyspace notifications from the next episode on.
     pub fn listen(&mut self) -> io::Result<()> {
         self.ear = Some(Ear::open(&self.target)?);
         Ok(())
     }
 
-    /// The notifications since the last call, if we listen.
+    /// The notifications since the last call, if subscribed.
     pub fn heard(&mut self) -> io::Result<Vec<String>> {
         self.ear.as_mut().map_or(Ok(Vec::new()), Ear::heard)
     }
@@ -58,27 +58,27 @@ impl Session {
         &self.target.name
     }
 
-    /// Leaves this connection for a new one.
+    /// Replaces this connection by a new one.
     ///
-    /// The old one is closed by the server, on request: had we closed it, a server with many
-    /// threads could still list it when the new one asks for the clients.
+    /// The server closes the old connection, on request. If the client closed it, a server with
+    /// several threads could still list it when the new connection requests the clients.
     pub fn reopen(&mut self) -> io::Result<()> {
-        // whatever goes wrong with a connection that we give up does not matter
+        // Errors of the old connection don't matter.
         let _ = self.client.send_raw(b"QUIT\r\n");
         let _ = self.client.read_to_close();
         self.client = connect(&self.target)?;
         Ok(())
     }
 
-    /// A new connection to an empty server with the configuration that episodes start from;
-    /// returns the replies to the CONFIG SETs.
+    /// A new connection to an empty server with the configuration of the start of an episode.
+    /// Returns the replies to the CONFIG SETs.
     pub fn start_over(&mut self) -> io::Result<Vec<Reply>> {
         self.reopen()?;
-        // an episode may have ended in the middle of the script that sets a password
+        // An episode may have ended within the script that sets a password.
         self.client.try_cmd(&["AUTH", PASSWORD])?;
         let mut commands: Vec<Vec<&str>> =
             BASELINE.iter().map(|(name, value)| vec!["CONFIG", "SET", name, value]).collect();
-        // their replies are compared: a parameter that is missing must not go unnoticed
+        // Their replies are compared, so that a missing parameter is noticed.
         let settings = commands.len();
         commands.extend([vec!["SLOWLOG", "RESET"], vec!["FLUSHALL"]]);
         let mut replies = self.client.pipeline(&commands)?;
@@ -88,13 +88,14 @@ impl Session {
             self.client.try_cmd(&["CONFIG", "SET", "notify-keyspace-events", ear::CLASSES])?;
             ear.heard()?;
         }
-        // the pause of an episode before must not stop this one, nor its mode answer nothing
+        // The pause of an earlier episode must not stop this one, nor may its CLIENT REPLY mode
+        // suppress replies.
         self.reopen()?;
         Ok(replies)
     }
 
-    /// Sends requests of which `count` are answered. The replies are those that came; fewer
-    /// than `count` come with the error that ended them.
+    /// Sends requests with `count` replies in total. Returns the received replies; if they are
+    /// fewer than `count`, also the error.
     pub fn exchange(&mut self, requests: &[u8], count: usize) -> (Vec<Reply>, Option<String>) {
         let mut payload = requests.to_vec();
         encode_into(&["PING", MARK], &mut payload);
@@ -107,7 +108,7 @@ impl Session {
             let mark = replies.pop().expect("one more than count");
             if mark.value.bytes() != Some(MARK.as_bytes()) {
                 failure = Some(format!(
-                    "a reply too many or too few: the mark behind the batch is {}",
+                    "an additional or a missing reply: the mark after the batch is {}",
                     mark.value
                 ));
             }
@@ -116,7 +117,7 @@ impl Session {
         (replies, failure)
     }
 
-    /// Like [`Session::exchange`], for requests behind which the server closes.
+    /// Like [`Session::exchange`], for requests after which the server closes.
     pub fn exchange_last(&mut self, requests: &[u8], count: usize) -> (Vec<Reply>, Option<String>) {
         let mut replies = Vec::with_capacity(count);
         let outcome = self.client.exchange(requests, count, &mut replies);
@@ -128,7 +129,7 @@ impl Session {
         (replies, failure)
     }
 
-    /// One command, for what is looked at besides the episodes.
+    /// One command, outside of an episode.
     pub fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<Reply> {
         self.client.try_cmd(args)
     }

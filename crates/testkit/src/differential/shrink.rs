@@ -1,17 +1,17 @@
-//! Makes a failing sequence short: delta debugging over its steps.
+//! Shortens a failing sequence by delta debugging of its steps.
 //!
-//! Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE TSE
-//! 28(2), 2002. A chunk of steps is dropped when the last one still differs without it;
-//! chunks get smaller until single steps cannot be dropped. Every trial plays on empty
-//! servers, so a sequence that comes out is complete. Differences that depend on timing may
-//! not show in a trial; then the sequence only stays longer than need be.
+//! Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE TSE 28(2),
+//! 2002. A chunk of steps is dropped if the last step still differs without it. Chunks become
+//! smaller until no single step can be dropped. Every trial runs on empty servers, so the resulting
+//! sequence is complete. Differences that depend on timing may not show in a trial; then the
+//! sequence only stays longer than necessary.
 
 use std::io;
 
 use super::generate::Step;
 use super::run::{Arena, Mismatch};
 
-/// Trials before we are content with what we have.
+/// The most trials.
 const TRIALS: usize = 400;
 /// Commands per batch of a trial.
 const BATCH: usize = 400;
@@ -19,7 +19,7 @@ const BATCH: usize = 400;
 /// The shortest sequence found that ends in the same kind of mismatch, and its description.
 ///
 /// # Errors
-/// When a server cannot be reached any more.
+/// If a server can't be reached any more.
 pub fn shrink(
     arena: &mut Arena,
     steps: Vec<Step>,
@@ -33,7 +33,7 @@ pub fn shrink(
     while chunk > 0 && trials < TRIALS {
         let mut start = 0;
         let mut dropped = false;
-        // the last step shows the difference, it stays
+        // The last step shows the difference, so it stays.
         while start < best.len() && trials < TRIALS {
             let end = (start + chunk).min(best.len());
             let mut candidate = best[..start].to_vec();

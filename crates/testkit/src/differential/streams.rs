@@ -1,9 +1,9 @@
 //! Ids of stream entries.
 //!
-//! They must ascend, and nobody here knows what was the last one. So most new ids leave the number
-//! to the server (`1000-*`), of few times that come up again and again; a time far ahead ends a
-//! stream's ascent until its key is deleted. The server's own time is in none of them: `*` is only
-//! sent where the last id is far ahead, so that both servers count on from it.
+//! Ids must ascend, and this generator doesn't know the last one. So most new ids leave the
+//! sequence number to the server (`1000-*`), with few times that recur. A time far ahead ends a
+//! stream's ascent until its key is deleted. No id has the server's own time: `*` is only sent if
+//! the last id is far ahead, so both servers count on from it.
 
 use crate::rng::Rng;
 
@@ -21,7 +21,7 @@ fn time(rng: &mut Rng) -> String {
     }
 }
 
-/// What is no id, or an odd one.
+/// An invalid or unusual id.
 fn odd(rng: &mut Rng) -> Vec<u8> {
     rng.pick(&[
         "0-0",

@@ -1,10 +1,9 @@
-//! Random arguments: the few keys, the telling numbers, the awkward strings.
+//! Random arguments: few keys, boundary numbers, unusual strings.
 //!
-//! Random means little by itself: two random keys never meet and a random string never
-//! equals another. So every kind draws from a small pool of values that lie on the edges
-//! where servers decide something (the length at which an encoding changes, the integers
-//! that are shared, the largest number, the empty string, a byte that is no text), with a
-//! few unremarkable ones between.
+//! Uniformly random arguments are of little use: two random keys are never equal, nor are two
+//! random strings. So every kind draws from a small pool of boundary values (the length at which an
+//! encoding changes, shared integers, the largest number, the empty string, a byte that isn't
+//! text), with a few ordinary ones.
 
 use super::{hyperloglogs, payloads, streams};
 use crate::rng::Rng;
@@ -14,35 +13,35 @@ use crate::rng::Rng;
 pub enum Kind {
     /// `key`: one of [`KEYS`].
     Key,
-    /// `lcskey`: one of three keys that only hold short strings, LCS being quadratic.
+    /// `lcskey`: one of three keys with short strings only, since LCS is quadratic.
     LcsKey,
     /// `dna`: a short string over three letters.
     Dna,
-    /// `bitkey`: mostly one of four keys that hold rows of bits if anything.
+    /// `bitkey`: mostly one of four keys that hold bit arrays if they exist.
     BitKey,
-    /// `bitstring`: few bits set or few not set, of lengths around those at which storage changes.
+    /// `bitstring`: few set or few clear bits, of lengths around those at which storage changes.
     BitString,
     /// `bitat`: the offset of a bit, small or out of range.
     BitAt,
     /// `bitindex`: an end of a range of bits or bytes.
     BitIndex,
-    /// `bittype`: the type of an integer in a row of bits.
+    /// `bittype`: the type of an integer in a bit array.
     BitType,
-    /// `fieldat`: the offset of such an integer, also counted in integers.
+    /// `fieldat`: the offset of such an integer, also in units of integers.
     FieldAt,
-    /// `largekey`: one of three keys that hold large strings if anything.
+    /// `largekey`: one of three keys that hold large strings if they exist.
     LargeKey,
     /// `largeat`: an offset near the end of a piece of a large string.
     LargeAt,
-    /// `largebit`: that of a bit.
+    /// `largebit`: the same for a bit.
     LargeBit,
-    /// `largepart`: a part of a large string, or one.
+    /// `largepart`: a part of a large string, or a whole one.
     LargePart,
     /// `value`: any string.
     Value,
     /// `int`: an integer, mostly small.
     Int,
-    /// `float`: a decimal number, or nearly one.
+    /// `float`: a decimal number, or an invalid one.
     Float,
     /// `secs`: a lifetime in seconds, over months.
     Secs,
@@ -56,7 +55,7 @@ pub enum Kind {
     Future,
     /// `futurems`: a time in Unix milliseconds, far ahead.
     FutureMillis,
-    /// `badint`: no integer, or an odd one.
+    /// `badint`: an invalid integer, or an unusual one.
     BadInt,
     /// `db`: a database number.
     Db,
@@ -70,83 +69,85 @@ pub enum Kind {
     Cursor,
     /// `count`: a count, mostly sensible.
     Count,
-    /// `numkeys`: how often the repeated part behind it is repeated.
+    /// `numkeys`: the number of repetitions of the repeated part after it.
     NumKeys,
-    /// `groupkey`: mostly one of two keys that hold streams with groups if anything.
+    /// `groupkey`: mostly one of two keys that hold streams with groups if they exist.
     GroupKey,
     /// `group`: the name of a consumer group.
     GroupName,
     /// `consumer`: the name of a consumer.
     Consumer,
-    /// `groupid`: the id of an entry of those streams, or nearly.
+    /// `groupid`: the id of an entry of those streams, or an invalid one.
     GroupId,
-    /// `idle`: a time in milliseconds that nothing in a run is near to.
+    /// `idle`: a time in milliseconds far from all times of a run.
     Idle,
-    /// `name`: a client name, good or bad.
+    /// `name`: a client name, valid or invalid.
     Name,
-    /// `type`: the name of a type, or none.
+    /// `type`: the name of a type, or an invalid one.
     Type,
-    /// `word`: a word that no option has.
+    /// `word`: a word that isn't an option.
     Word,
     /// `member`: a member, field or element of a collection.
     Member,
-    /// `element`: an element of a list, of a length at which nodes are full or one is made for it.
+    /// `element`: an element of a list, of a length at which nodes are full or the element gets its
+    /// own node.
     Element,
-    /// `setkey`: mostly one of five keys that hold sets if anything.
+    /// `setkey`: mostly one of five keys that hold sets if they exist.
     SetKey,
-    /// `setmember`: a member of a set, of a pool small enough that sets have some in common.
+    /// `setmember`: a member of a set, from a small pool, so that sets have common members.
     SetMember,
     /// `setint`: an integer of that pool.
     SetInt,
-    /// `hashkey`: mostly one of five keys that hold hashes if anything.
+    /// `hashkey`: mostly one of five keys that hold hashes if they exist.
     HashKey,
-    /// `field`: a field of a hash, of a pool small enough that commands meet.
+    /// `field`: a field of a hash, from a small pool, so that commands use the same ones.
     Field,
-    /// `zkey`: mostly one of five keys that hold sorted sets if anything.
+    /// `zkey`: mostly one of five keys that hold sorted sets if they exist.
     ZsetKey,
-    /// `lexkey`: one of two keys that only hold sorted sets in which all scores are 0.
+    /// `lexkey`: one of two keys with sorted sets in which all scores are 0.
     LexKey,
-    /// `zmember`: a member of a sorted set, of a pool small enough that sets have some in common.
+    /// `zmember`: a member of a sorted set, from a small pool, so that sets have common members.
     ZsetMember,
-    /// `score`: a score, mostly one that other members have too.
+    /// `score`: a score, mostly equal to that of other members.
     Score,
     /// `scoreend`: an end of a range of scores.
     ScoreEnd,
     /// `lexend`: an end of a range of members.
     LexEnd,
-    /// `geokey`: mostly one of four keys that hold places if anything.
+    /// `geokey`: mostly one of four keys that hold places if they exist.
     GeoKey,
-    /// `lon`: a longitude, mostly one of a crowd.
+    /// `lon`: a longitude, mostly near a crowded point.
     Lon,
-    /// `lat`: a latitude, mostly one of a crowd.
+    /// `lat`: a latitude, mostly near a crowded point.
     Lat,
-    /// `radius`: a distance, from nothing to more than the earth has.
+    /// `radius`: a distance, from zero to more than the earth's circumference.
     Radius,
-    /// `hllkey`: mostly one of five keys that hold HyperLogLogs if anything.
+    /// `hllkey`: mostly one of five keys that hold HyperLogLogs if they exist.
     HllKey,
-    /// `hllelement`: an element of a HyperLogLog, of a pool that fills some of the registers.
+    /// `hllelement`: an element of a HyperLogLog, from a pool that fills some of the registers.
     HllElement,
-    /// `hll`: the bytes of a HyperLogLog, or nearly.
+    /// `hll`: the bytes of a HyperLogLog, valid or invalid.
     Hll,
-    /// `xkey`: mostly one of four keys that hold streams if anything.
+    /// `xkey`: mostly one of four keys that hold streams if they exist.
     StreamKey,
-    /// `xnew`: an id that a new entry may well get.
+    /// `xnew`: a possible id of a new entry.
     NewId,
-    /// `xid`: an id that an entry may well have.
+    /// `xid`: a possible id of an existing entry.
     EntryId,
     /// `xend`: an end of a range of ids.
     IdEnd,
-    /// `dumpkey`: one of five keys that hold restored values if anything.
+    /// `dumpkey`: one of five keys that hold restored values if they exist.
     DumpKey,
-    /// `payload`: what DUMP could have answered, rarely with a footer that is wrong.
+    /// `payload`: a possible reply of DUMP, rarely with a wrong footer.
     Payload,
-    /// `badpayload`: a payload whose value is spoilt.
+    /// `badpayload`: a payload with a corrupted value.
     BadPayload,
-    /// `idleness`: seconds of it, or a frequency, or none.
+    /// `idleness`: idle seconds, or a frequency, or an invalid one.
     Idleness,
 }
 
-/// The keys. Few, so that commands meet; with shared tags, an empty one and a binary one.
+/// The keys. Few, so that commands use the same ones; with shared tags, an empty one and a binary
+/// one.
 pub const KEYS: [&[u8]; 14] = [
     b"k1",
     b"k2",
@@ -224,7 +225,7 @@ const NAMES: [&str; 6] = ["conn", "other-name", "", "with space", "line\nbreak",
 const TYPES: [&str; 8] =
     ["string", "list", "hash", "STRING", "set", "zset", "stream", "unheard-of"];
 
-/// Integers that are none, or that are not meant.
+/// Invalid integers, or unusual ones.
 pub const BAD_INTS: [&str; 17] = [
     "",
     "abc",
@@ -245,15 +246,15 @@ pub const BAD_INTS: [&str; 17] = [
     "-9223372036854775809",
 ];
 
-/// What a generator knows besides its random numbers.
+/// The input of a generator in addition to its random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// Unix seconds at the start of the run: what "far ahead" is measured from.
+    /// Unix seconds at the start of the run, the base of "far ahead".
     pub now: i64,
 }
 
 impl Kind {
-    /// The kind that the tables call `name`.
+    /// The kind with this name in the tables.
     pub fn named(name: &str) -> Option<Kind> {
         Some(match name {
             "key" => Kind::Key,
@@ -398,7 +399,7 @@ impl Kind {
                 _ => number(rng.between(-50, 50)),
             },
             Kind::Offset => match rng.below(20) {
-                // beyond the largest string, so that nobody allocates it
+                // Beyond the largest string, so that no server allocates it.
                 0 => number(*rng.pick(&[536_870_912, 1 << 40, i64::MAX])),
                 1 => number(rng.between(-3, -1)),
                 _ => number(rng.between(0, 80)),
@@ -412,7 +413,7 @@ impl Kind {
                 0 => number(rng.between(-1, 0)),
                 _ => number(*rng.pick(&[1, 2, 10, 100, 1000])),
             },
-            // replaced when the repeated part is known
+            // Replaced when the repeated part is known.
             Kind::NumKeys => number(0),
             Kind::GroupKey => match rng.below(40) {
                 0 => key(rng),
@@ -452,7 +453,7 @@ impl Kind {
                 0..5 => set_int(rng),
                 5..13 => format!("m{}", rng.below(24)).into_bytes(),
                 13 => rng.pick(&["", "007", "-0", "+1", "\u{e9}\r\n"]).as_bytes().to_vec(),
-                // around the lengths at which a packed set ends
+                // Around the length at which a packed set ends.
                 14 => vec![b'l'; 3 + rng.below(4)],
                 _ => vec![b'l'; *rng.pick(&[63, 64, 65, 2000])],
             },
@@ -466,7 +467,7 @@ impl Kind {
                 0..3 => number(rng.between(-2, 9)),
                 3..13 => format!("f{}", rng.below(14)).into_bytes(),
                 13 => rng.pick(&["", "007", "-0", "\u{e9}\r\n"]).as_bytes().to_vec(),
-                // around the length at which a packed hash ends
+                // Around the length at which a packed hash ends.
                 14 => vec![b'l'; 3 + rng.below(4)],
                 _ => vec![b'l'; *rng.pick(&[63, 64, 65, 2000])],
             },
@@ -525,7 +526,7 @@ impl Kind {
             Kind::IdEnd => streams::end(rng),
             Kind::DumpKey => format!("d{}", rng.below(5)).into_bytes(),
             Kind::Payload => payloads::payload(rng, context.now),
-            Kind::BadPayload => payloads::spoilt(rng, context.now),
+            Kind::BadPayload => payloads::corrupted(rng, context.now),
             Kind::Idleness => match rng.below(8) {
                 0 => rng.pick(&BAD_INTS).as_bytes().to_vec(),
                 1 => number(*rng.pick(&[255, 256, 1 << 24, i64::MAX])),
@@ -536,7 +537,7 @@ impl Kind {
 }
 
 /// A coordinate up to `most`: a corner of a small grid around one of `crowds`, so that places are
-/// equal often; or anywhere, or at the end of the range, or rarely beyond it.
+/// often equal. Or any coordinate, an end of the range, or rarely one beyond it.
 fn degrees(rng: &mut Rng, crowds: &[f64], most: f64) -> Vec<u8> {
     let degrees = match rng.below(40) {
         0 => {
@@ -554,7 +555,7 @@ fn degrees(rng: &mut Rng, crowds: &[f64], most: f64) -> Vec<u8> {
     format!("{}", degrees.clamp(-most, most)).into_bytes()
 }
 
-/// What entries that were added as `1-*` to `9-*` have, mostly.
+/// Mostly an id of entries that were added as `1-*` to `9-*`.
 fn group_id(rng: &mut Rng) -> Vec<u8> {
     let ms = *rng.pick(&[1, 2, 3, 5, 5, 5, 9]);
     match rng.below(40) {
@@ -568,8 +569,9 @@ fn group_id(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Few letters, so that elements meet; lengths around 4 and 8 KiB, at which elements are large by
-/// `list-max-listpack-size` -1 and -2, and such of which two, ten or hundreds fill a node.
+/// Few letters, so that elements are often equal. Lengths around 4 and 8 KiB, at which elements are
+/// large by `list-max-listpack-size` -1 and -2, and lengths of which two, ten or hundreds fill a
+/// node.
 fn element(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.below(16) {
         0..7 => 1,
@@ -592,7 +594,7 @@ fn zset_member(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Mostly small integers and quarters, so that scores are equal often and sums exact.
+/// Mostly small integers and quarters, so that scores are often equal and sums exact.
 fn score(rng: &mut Rng) -> Vec<u8> {
     match rng.below(20) {
         0 => rng.pick(&FLOATS).as_bytes().to_vec(),
@@ -614,10 +616,10 @@ fn set_int(rng: &mut Rng) -> Vec<u8> {
 
 fn bit_at(rng: &mut Rng) -> Vec<u8> {
     match rng.below(32) {
-        // beyond the longest string, so that nobody allocates it
+        // Beyond the longest string, so that no server allocates it.
         0 => number(*rng.pick(&[1 << 32, 1 << 40, i64::MAX])),
         1 => number(rng.between(-3, -1)),
-        // around the length at which a string gets memory of its own
+        // Around the length at which a string gets separate memory.
         2 => number(8 * 4096 + rng.between(-70, 70)),
         3 => number(rng.between(0, 80_000)),
         4..12 => number(rng.between(0, 20)),
@@ -628,7 +630,7 @@ fn bit_at(rng: &mut Rng) -> Vec<u8> {
 /// Bytes of four pieces of a large string.
 const PIECE: i64 = 64 << 10;
 
-/// An offset that is near the end of a piece, as a rule.
+/// An offset, mostly near the end of a piece.
 fn large_at(rng: &mut Rng) -> i64 {
     match rng.below(6) {
         0 => rng.between(0, 6 * PIECE),
@@ -636,7 +638,7 @@ fn large_at(rng: &mut Rng) -> i64 {
     }
 }
 
-/// Few bits set, or all bytes the same, so that searches go far; of pieces' lengths.
+/// Few set bits, or equal bytes, so that searches go far; with the lengths of pieces.
 fn large_part(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.below(4) {
         0 => rng.between(0, 100),
@@ -695,7 +697,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
             let len = 1 + rng.below(20);
             rng.bytes(len)
         }
-        // around the length at which Valkey's embedded strings end, and up to it
+        // Around the length limit of Valkey's embedded strings.
         84..96 => vec![b'e'; 40 + rng.below(110)],
         96..99 => vec![b'l'; 200 + rng.below(1800)],
         _ => rng.bytes(20_000),

@@ -1,15 +1,15 @@
 /* A disk that fails on demand, preloaded into a server under test.
  *
- * The file that $FAULTS names says what fails, a line each:
+ * The file $FAULTS lists the failures, one on each line:
  *
  *     CALL PART ERROR FROM TO
  *
- * CALL is write, ahead (a write at a place, as zeros are written ahead), sync, rename, open, truncate,
- * unlink or `any`. PART is in the path of the file; `any`
- * is every file of the log and every snapshot. ERROR is a number of errno, `half` (a write takes half
- * of its bytes), `stall` (each call waits while the line is there) or `hold` (the call waits until the file
- * changes). FROM and TO count the calls that a line concerns, from 1 on, since the file has last changed; a
- * call that was held is not counted again. What has failed is told in $FAULTS.hits.
+ * CALL is write, ahead (a write at a given offset, such as zeros written ahead), sync, rename, open, truncate,
+ * unlink or `any`. PART is a substring of the file's path; `any` is every file of the log and every
+ * snapshot. ERROR is a number of errno, `half` (a write takes half of its bytes), `stall` (each call waits
+ * while the line is present) or `hold` (the call waits until the file changes). FROM and TO count the calls
+ * of a line, from 1 on, since the last change of the file; a held call is not counted again. $FAULTS.hits
+ * lists the calls that have failed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,11 +38,11 @@ struct line {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct line lines[MOST_LINES];
 static int count;
-/* How often the file has changed. */
+/* The number of changes of the file. */
 static long changes;
 static char text[4096];
 
-/* The library's own calls are those that are replaced below, so these go to the kernel. */
+/* The functions below replace the library's, so these call the kernel directly. */
 static void look(const char *name) {
     char now[sizeof text];
     long n = 0, fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
@@ -89,7 +89,7 @@ static void tell(const char *name, const char *call, int fate, const char *path)
     }
 }
 
-/* What becomes of this call: 0 (it is made), an error, or HALF. */
+/* The result of this call: 0 (it is made), an error, or HALF. */
 static int fate_of(const char *call, const char *path) {
     const char *name = getenv("FAULTS");
     int saved = errno, fate = 0, told = 0;

@@ -1,18 +1,18 @@
 //! A real server on a disk that fails on demand.
 //!
-//! A small library (`calls.c`, compiled by the test) is preloaded into the server and stands between
-//! it and the calls that write, sync, rename, open, cut and remove files. What fails is said in a file,
-//! and may change at any time:
+//! A small library (`calls.c`, compiled by the test) is preloaded into the server. It intercepts the
+//! calls that write, sync, rename, open, truncate and remove files. A file lists the failures, and may
+//! change at any time:
 //!
 //! ```text
 //! sync .incr. 5 1 1             the first sync of an increment fails with EIO (5)
 //! write any 28 3 1000000        from the third write on there is no space (ENOSPC, 28)
 //! write any half 2 2            the second write takes half of its bytes
-//! sync base stall 1 1           syncs of a base wait as long as the line is there
+//! sync base stall 1 1           syncs of a base wait as long as the line is present
 //! sync base hold 1 1            the first sync of a base waits until the file changes
 //! ```
 //!
-//! `calls.c` has the words. Lines count the calls that they concern since the file has last changed.
+//! `calls.c` documents the words. A line counts its calls from the last change of the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,11 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// One that works until [`FaultyDisk::fails`]. `None`, with a word, where there is no compiler or
-    /// the server does not load libraries.
+    /// A disk that works until [`FaultyDisk::fails`]. Returns `None` with a note if there is no
+    /// compiler or the server doesn't load libraries.
     ///
     /// # Panics
-    /// When the library does not compile, though there is a compiler.
+    /// If there is a compiler but the library doesn't compile.
     #[track_caller]
     pub fn new() -> Option<FaultyDisk> {
         let folder = TempDir::with_prefix("weft-faulty-").expect("a temporary folder");
@@ -57,8 +57,8 @@ impl FaultyDisk {
             folder.path().join("faults").display(),
             locate::weft().display()
         );
-        // By another process: a file that this one has open for writing can't be run, and another
-        // test may start its server in that moment.
+        // A separate process writes the script: a file that this process has open for writing can't
+        // be executed, and another test may start its server at that moment.
         let made = Command::new("sh")
             .args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""])
             .arg(&program)
@@ -73,7 +73,7 @@ impl FaultyDisk {
         None
     }
 
-    /// Whether the library is between the server and its files.
+    /// Whether the library intercepts the server's calls.
     fn reaches_the_server(&self) -> bool {
         let server = self.server(&[]);
         self.fails("sync any 5 1 1");
@@ -91,10 +91,10 @@ impl FaultyDisk {
     /// A server on this disk that reads its configuration from a file.
     ///
     /// # Panics
-    /// When there is no room for a script.
+    /// If the script can't be written.
     #[track_caller]
     pub fn server_with_file(&self, file: &Path) -> Server {
-        // The file comes in front of all other arguments. By another process, as above.
+        // The file precedes all other arguments. A separate process writes the script, as above.
         let script = self.folder.path().join("server-with-file");
         let (program, file) = (self.program.display(), file.display());
         let text = format!("#!/bin/sh\nexec '{program}' '{file}' \"$@\"\n");
@@ -111,22 +111,22 @@ impl FaultyDisk {
         self.folder.path().join("faults")
     }
 
-    /// From now on these lines say what fails, and nothing has failed yet.
+    /// From now on these lines decide which calls fail; counters begin at zero.
     ///
     /// # Panics
-    /// When there is no room for the file.
+    /// If the file can't be written.
     pub fn fails(&self, lines: &str) {
         let _ = fs::remove_file(self.hits_file());
         let next = self.folder.path().join("next");
         fs::write(&next, lines).expect("room");
-        // As a whole, since the server may read it at any time.
+        // By a rename, since the server may read the file at any time.
         fs::rename(&next, self.control()).expect("renamed");
     }
 
     /// From now on nothing fails.
     ///
     /// # Panics
-    /// When the file can't be removed.
+    /// If the file can't be removed.
     pub fn works(&self) {
         fs::remove_file(self.control()).expect("it was there");
     }
@@ -135,12 +135,12 @@ impl FaultyDisk {
         self.folder.path().join("faults.hits")
     }
 
-    /// Calls that have failed since [`FaultyDisk::fails`]; one that waits counts once.
+    /// Calls that have failed since [`FaultyDisk::fails`]; a delayed call counts once.
     pub fn hits(&self) -> usize {
         self.told().lines().count()
     }
 
-    /// The same, a line for each: the call, how it has failed, the path.
+    /// The same, a line for each: the call, its failure, the path.
     pub fn told(&self) -> String {
         fs::read_to_string(self.hits_file()).unwrap_or_default()
     }

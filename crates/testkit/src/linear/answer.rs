@@ -1,9 +1,9 @@
-//! What an operation got, in a form that does not depend on the protocol's version.
+//! The result of an operation, independent of the protocol's version.
 
 use super::model::digest;
 use crate::Value;
 
-/// Longer lists are kept as their length and digest.
+/// Longer lists are stored as their length and digest.
 const LONG: usize = 32;
 
 /// A reply.
@@ -12,7 +12,7 @@ pub enum Answer {
     Nil,
     Int(i64),
     Text(String),
-    /// An error, whole.
+    /// A whole error line.
     Error(String),
     List(Vec<Answer>),
     /// A long list.
@@ -23,7 +23,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Of a reply.
+    /// Converts a reply.
     pub fn of(value: &Value) -> Answer {
         if let Some(error) = value.error() {
             return Answer::Error(error);
@@ -34,7 +34,7 @@ impl Answer {
             Value::Array(items) | Value::Push(items) | Value::Set(items) => {
                 Answer::list(items.iter().map(Answer::of).collect())
             }
-            // pairs in RESP2, where this is asked for
+            // RESP2 sends a list of pairs here.
             Value::Map(pairs) => Answer::list(
                 pairs
                     .iter()
@@ -45,7 +45,7 @@ impl Answer {
         }
     }
 
-    /// A list, in short if it is long.
+    /// A list, stored as length and digest if it is long.
     pub fn list(items: Vec<Answer>) -> Answer {
         match items.len() {
             0..=LONG => Answer::List(items),

@@ -1,106 +1,109 @@
-//! A client that keeps what it has read, until it is told that it is no longer so.
+//! A client that caches the values that it reads, until an invalidation arrives.
 //!
 //! ```text
-//!  GET s1 → 7      kept                              CLIENT TRACKING ON
-//!  GET s1          not asked: PING ... PONG, and what was told before it is heeded
-//!                  still kept: 7 is the answer, at a moment between PING and PONG
+//!  GET s1 → 7      cached                            CLIENT TRACKING ON
+//!  GET s1          not sent: PING ... PONG, and invalidations before it are applied
+//!                  still cached: 7 is the result, at a time between PING and PONG
 //! ```
 //!
-//! Whoever changes a key has told its readers before anybody can see the change, and what they were told
-//! stands in front of the answer of any later command. So if nothing was told by the PONG, what is kept
-//! was true when the PING was executed, and the history may have it as the answer of a read. A server
-//! that forgets to tell somebody makes a history that can't be explained.
+//! A thread that changes a key notifies the key's readers before any client can see the change. Their
+//! messages precede the reply of any later command. So if no invalidation arrived before the PONG, the
+//! cached value was current when the PING was executed, and the history may record it as the result of a
+//! read. A server that omits a notification makes a history that can't be explained.
 //!
-//! How a client wants to be told depends on its number: of what it reads, of all keys, of what others
-//! have done, or not at all.
+//! A client's tracking mode depends on its number: keys that it reads, all keys, changes by other
+//! clients, or none.
 
 use super::answer::Answer;
 use super::commands::is_read;
 use crate::{Client, Value};
 use std::collections::HashMap;
 
-/// Of what a client is told.
+/// The changes of which a client is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    /// Keys that it has read.
+enum Tracked {
+    /// Of keys that it has read.
     Reads,
-    /// All keys.
+    /// Of all keys.
     All,
-    /// Keys that it has read and others have changed.
+    /// Of keys that it has read, by other clients.
     Others,
 }
 
-/// What one connection has kept.
+/// The cached values of one connection.
 #[derive(Debug)]
 pub struct Cache {
-    told: Told,
-    /// Keys may expire whose letter stands here: they are not kept, since they go before anybody tells.
+    tracked: Tracked,
+    /// First letters of the keys that may expire. They are not cached, since a key expires before the
+    /// server notifies its readers.
     mortal: &'static str,
-    kept: HashMap<Vec<String>, Answer>,
+    replies: HashMap<Vec<String>, Answer>,
 }
 
 impl Cache {
-    /// Of client `number`, which may have none. `expiry`: there are commands that give keys a lifetime.
+    /// The cache of client `number`, which may have none. `expiry`: some commands set a lifetime.
     pub fn of_client(number: usize, expiry: bool) -> Option<Cache> {
-        let told = match number % 4 {
-            0 => Told::Reads,
-            1 => Told::All,
-            2 => Told::Others,
+        let tracked = match number % 4 {
+            0 => Tracked::Reads,
+            1 => Tracked::All,
+            2 => Tracked::Others,
             _ => return None,
         };
-        Some(Cache { told, mortal: if expiry { "xel" } else { "" }, kept: HashMap::new() })
+        Some(Cache { tracked, mortal: if expiry { "xel" } else { "" }, replies: HashMap::new() })
     }
 
-    /// Has the server tell the client, on a new connection.
-    pub fn begin(&mut self, client: &mut Client) {
-        self.kept.clear();
+    /// Enables tracking on a new connection.
+    pub fn enable_tracking(&mut self, client: &mut Client) {
+        self.replies.clear();
         client.hello(3);
         let mut args = vec!["CLIENT", "TRACKING", "ON"];
-        match self.told {
-            Told::Reads => {}
-            Told::All => args.push("BCAST"),
-            Told::Others => args.push("NOLOOP"),
+        match self.tracked {
+            Tracked::Reads => {}
+            Tracked::All => args.push("BCAST"),
+            Tracked::Others => args.push("NOLOOP"),
         }
         client.ok(&args);
     }
 
-    /// What is kept as the answer of a command.
+    /// The cached reply of a command.
     pub fn get(&self, args: &[String]) -> Option<Answer> {
-        self.kept.get(args).cloned()
+        self.replies.get(args).cloned()
     }
 
-    /// The client is about to do this itself, and may not be told of it.
-    pub fn will_do(&mut self, args: &[String]) {
+    /// The client is about to execute this command itself, and may not be notified of its own
+    /// change.
+    pub fn invalidate_own_changes(&mut self, args: &[String]) {
         if !is_read(args) {
-            self.kept.retain(|read, _| keys(read).iter().all(|key| !args.contains(key)));
+            self.replies.retain(|read, _| keys(read).iter().all(|key| !args.contains(key)));
         }
     }
 
-    /// Keeps what a command was answered.
-    pub fn keep(&mut self, args: &[String], answer: &Answer) {
-        let keeps = |key: &String| !key.starts_with(|letter| self.mortal.contains(letter));
+    /// Caches the reply of a command.
+    pub fn insert(&mut self, args: &[String], answer: &Answer) {
+        let may_cache = |key: &String| !key.starts_with(|letter| self.mortal.contains(letter));
         let keys = keys(args);
-        if !keys.is_empty() && keys.iter().all(keeps) && !matches!(answer, Answer::Error(_)) {
-            self.kept.insert(args.to_vec(), answer.clone());
+        if !keys.is_empty() && keys.iter().all(may_cache) && !matches!(answer, Answer::Error(_)) {
+            self.replies.insert(args.to_vec(), answer.clone());
         }
     }
 
-    /// Heeds what the server has told.
-    pub fn heed(&mut self, pushes: &[Value]) {
+    /// Drops the cached values that these invalidations name.
+    pub fn apply_invalidations(&mut self, pushes: &[Value]) {
         for push in pushes {
             match push.items() {
                 [word, Value::Array(gone)] if word.text() == "invalidate" => {
                     let gone: Vec<String> = gone.iter().map(Value::text).collect();
-                    self.kept.retain(|read, _| keys(read).iter().all(|key| !gone.contains(key)));
+                    self.replies.retain(|read, _| keys(read).iter().all(|key| !gone.contains(key)));
                 }
-                [word, _] if word.text() == "invalidate" => self.kept.clear(),
+                [word, _] if word.text() == "invalidate" => self.replies.clear(),
                 _ => panic!("pushed: {push}"),
             }
         }
     }
 }
 
-/// The keys of a command that may be kept: one that reads, and names all the keys that it is about.
+/// The keys of a command whose reply may be cached: one that only reads, and names all keys that it
+/// reads.
 fn keys(args: &[String]) -> &[String] {
     match args[0].as_str() {
         "GET" | "LRANGE" | "SCARD" | "ZCARD" | "XLEN" | "XRANGE" => &args[1..2],
@@ -124,21 +127,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_until_it_is_told() {
+    fn values_are_cached_until_an_invalidation() {
         let mut cache = Cache::of_client(0, true).expect("it has one");
         for line in ["GET s1", "MGET s1 s2", "GET s3", "GET x1", "LRANGE l1 0 -1", "PTTL s1"] {
-            cache.keep(&words(line), &Answer::Nil);
+            cache.insert(&words(line), &Answer::Nil);
         }
         let is_kept = |cache: &Cache, line: &str| cache.get(&words(line)).is_some();
         assert!(!is_kept(&cache, "GET x1") && !is_kept(&cache, "PTTL s1"), "they may expire");
         assert!(!is_kept(&cache, "LRANGE l1 0 -1"));
-        cache.heed(&[invalidate(&["s1", "s9"])]);
+        cache.apply_invalidations(&[invalidate(&["s1", "s9"])]);
         assert!(!is_kept(&cache, "GET s1") && !is_kept(&cache, "MGET s1 s2"));
         assert!(is_kept(&cache, "GET s3"));
-        cache.will_do(&words("RENAME s4 s3"));
+        cache.invalidate_own_changes(&words("RENAME s4 s3"));
         assert!(!is_kept(&cache, "GET s3"));
-        cache.keep(&words("GET s2"), &Answer::Nil);
-        cache.heed(&[Value::Push(vec![Value::Bulk(b"invalidate".to_vec()), Value::Null])]);
+        cache.insert(&words("GET s2"), &Answer::Nil);
+        cache.apply_invalidations(&[Value::Push(vec![
+            Value::Bulk(b"invalidate".to_vec()),
+            Value::Null,
+        ])]);
         assert!(!is_kept(&cache, "GET s2"));
     }
 }

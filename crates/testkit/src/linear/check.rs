@@ -1,16 +1,16 @@
-//! The search for an order of the operations that explains what every client saw.
+//! The search for an order of the operations that explains all replies.
 //!
-//! Wing and Gong's search (1993) with Lowe's memory of where it has been (2017): from a state and
-//! the set of operations done so far, try each operation that may come next, that is, that was
-//! called before any of those still to be done had returned; where none fits, go back. A client
-//! does one thing after the other, so the set of operations done is a position per client, and a
-//! place that was left once is never entered again.
+//! Wing and Gong's search (1993) with Lowe's memory of visited positions (2017). From a state and
+//! the set of operations done so far, it tries each operation that may come next: one that was
+//! called before any of the remaining ones had returned. If none fits, it goes back. A client runs
+//! one operation after the other, so the set of operations done is a position per client. The
+//! search never enters a position again after it has left it.
 //!
-//! A history is linearizable when its parts with different keys are (Herlihy and Wing's locality),
-//! so keys that no operation connects are looked at apart, each with all disturbances; see
+//! A history is linearizable if its parts with different keys are (Herlihy and Wing's locality). So
+//! keys that no operation connects are checked separately, each with all disturbances; see
 //! [`parts`].
 //!
-//! Most histories are explained at the first try, in O(operations); the worst case is exponential
+//! Most histories are explained at the first try, in O(operations). The worst case is exponential
 //! in the number of clients.
 
 use super::commands::{is_read, timeout_ms};
@@ -18,21 +18,21 @@ use super::model::digest;
 use super::{Answer, Event, History, Op, State};
 use std::collections::{HashMap, HashSet};
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is such an order.
+    /// Such an order exists.
     Linearizable,
-    /// There is none. The text shows where the longest attempt got stuck.
+    /// No order exists. The text shows the end of the longest attempt.
     Impossible(String),
-    /// Too many places were tried.
+    /// The search visited too many positions.
     Unknown,
 }
 
-/// Places tried before a check gives up, per operation.
+/// Positions per operation before a check stops.
 const PATIENCE: usize = 40;
 
-/// How far each client has come.
+/// The number of finished operations of each client.
 type Place = Vec<u32>;
 
 struct Step {
@@ -40,11 +40,11 @@ struct Step {
     state: State,
     /// Clients whose next operation is still to be tried here, the best guess last.
     next: Vec<usize>,
-    /// What an operation of this client may have led to, still to be tried.
+    /// States after an operation of this client that are still to be tried.
     ready: Vec<(usize, State)>,
 }
 
-/// Looks for an order of `history`, from an empty store.
+/// Searches for an order of `history`, from an empty store.
 pub fn check(history: &History) -> Verdict {
     if let Some(why) = unexplained_end(history) {
         return Verdict::Impossible(why);
@@ -82,17 +82,17 @@ fn check_part(history: &History) -> Verdict {
                 let event = &history[client][step.place[client] as usize];
                 let mut states = step.state.step(client, event);
                 if event.half_closed {
-                    // The last is tried first. What is not answered then was not executed, as a
-                    // rule: it stands behind a wait.
+                    // The last one is tried first. An operation without a reply usually was not
+                    // executed, since it was queued after a wait.
                     states.reverse();
                 }
-                let may_move = (event.answer.is_some() && tells_all(&event.op)
-                    || is_look(&event.op))
+                let may_move = (event.answer.is_some() && determines_change(&event.op)
+                    || is_read_only(&event.op))
                     && !hints.unblocked.contains(&(client, step.place[client] as usize));
                 if may_move && states.iter().any(|state| state.is_as(&step.state)) {
-                    // What only looks may as well look now: in whatever order there is, it can be
-                    // moved to here. One without an answer, or whose answer does not tell, may do
-                    // something later.
+                    // An operation that only reads can be executed now: in any valid order it can
+                    // be moved to this position. An operation without a reply, or whose reply
+                    // doesn't show its effect, may have an effect later.
                     step.next.clear();
                     step.ready.clear();
                     step.ready.push((client, step.state.clone()));
@@ -131,16 +131,16 @@ impl Step {
         let latest = pending().map(|(_, event)| event.ret).min().unwrap_or(0);
         let mut next: Vec<(u64, usize)> = pending()
             .filter(|(_, event)| event.call <= latest)
-            .map(|(c, event)| (likely(event), c))
+            .map(|(c, event)| (probable_time(event), c))
             .collect();
-        // Who returned first was done first, as a rule.
+        // Usually the operation that returned first was executed first.
         next.sort_unstable_by(|a, b| b.cmp(a));
         let next = next.into_iter().map(|(_, c)| c).collect();
         Step { place, state, next, ready: Vec::new() }
     }
 }
 
-/// A connection that ended though nobody had told it to.
+/// A connection that ended without a reason in the history.
 fn unexplained_end(history: &History) -> Option<String> {
     let killed = |client: usize, connection: u32, before: u64| {
         history.iter().flatten().any(|event| {
@@ -153,18 +153,18 @@ fn unexplained_end(history: &History) -> Option<String> {
         for (last, next) in events.iter().zip(events.iter().skip(1)) {
             let same = last.connection == next.connection;
             if !same && !last.half_closed && !killed(client, last.connection, next.call) {
-                return Some(format!("client {client}: nobody ended {}", line(last)));
+                return Some(format!("client {client}: no event ended {}", line(last)));
             }
         }
     }
     None
 }
 
-/// The history by keys that have nothing to do with each other: no operation names keys of two
-/// parts, and none speaks of all keys. What is done to clients and not to keys is in every part.
+/// Splits the history by independent keys: no operation names keys of two parts, and none concerns
+/// all keys. Operations on clients instead of keys are in every part.
 fn parts(history: &History) -> Vec<History> {
     let mut groups = Groups::default();
-    // The group of each event; `None`: of all.
+    // The groups of each event; `None`: all groups.
     let mut of_events: Vec<Vec<Option<usize>>> = Vec::new();
     for events in history {
         let mut watched: Vec<&str> = Vec::new();
@@ -197,13 +197,14 @@ fn parts(history: &History) -> Vec<History> {
                     rest.iter().for_each(|key| groups.join(group, key));
                     of_client.push(Some(group));
                 }
-                // one that speaks of all keys: everything is one part
+                // An operation on all keys: everything is one part.
                 Some([]) | None => return vec![history.clone()],
             }
         }
         of_events.push(of_client);
     }
-    // Which wait an UNBLOCK has ended may be open: then the parts of all that it can be are one.
+    // It may be unknown which wait an UNBLOCK has ended. Then the parts of all candidates are
+    // merged.
     for unblock in history.iter().flatten() {
         if let (Op::Unblock { client, .. }, Some(Answer::Int(1))) = (&unblock.op, &unblock.answer) {
             let ended = history[*client].iter().zip(&of_events[*client]);
@@ -222,7 +223,7 @@ fn parts(history: &History) -> Vec<History> {
             events.iter().zip(of).filter(|(_, g)| is_in(g)).map(|(e, _)| e.clone()).collect()
         };
         let mut part: History = history.iter().zip(&of_events).map(of_client).collect();
-        // Who was unblocked waited for keys of one part.
+        // An unblocked client waited for keys of one part.
         for n in 0..part.len() {
             let mut events = std::mem::take(&mut part[n]);
             events.retain(|event| match (&event.op, &event.answer) {
@@ -241,11 +242,12 @@ fn parts(history: &History) -> Vec<History> {
     numbers.into_iter().map(part).collect()
 }
 
-/// How long an operation takes that nobody holds up, in nanoseconds. No more than a guess.
+/// The usual duration of an operation without contention, in nanoseconds. Only a guess.
 const USUAL: u64 = 300_000;
 
-/// When an operation was probably done: one without an answer some time before its client knew.
-fn likely(event: &Event) -> u64 {
+/// The probable time of execution. For an operation without a reply it is some time before its
+/// client noticed that.
+fn probable_time(event: &Event) -> u64 {
     let waits = matches!(&event.op, Op::Command(args) if timeout_ms(args).is_some());
     match &event.answer {
         None if !event.half_closed && !waits => event.ret.min(event.call + USUAL),
@@ -253,8 +255,8 @@ fn likely(event: &Event) -> u64 {
     }
 }
 
-/// Whether an operation only looks, whatever it finds.
-fn is_look(op: &Op) -> bool {
+/// Whether an operation only reads, whatever its result is.
+fn is_read_only(op: &Op) -> bool {
     match op {
         Op::Command(args) => is_read(args),
         Op::Watch(_) | Op::Exec(_) | Op::Kill { .. } | Op::Unblock { .. } => false,
@@ -262,9 +264,10 @@ fn is_look(op: &Op) -> bool {
     }
 }
 
-/// Whether an operation's answer tells what it has changed: if that is nothing here, it is nothing
-/// wherever the same is answered. FLUSHALL, for one, is answered alike where there is nothing.
-fn tells_all(op: &Op) -> bool {
+/// Whether the reply determines the change: if the operation changes nothing here, it changes
+/// nothing in any state with the same reply. FLUSHALL, for example, has the same reply for an empty
+/// database.
+fn determines_change(op: &Op) -> bool {
     let tells = |words: &Vec<String>| match words[0].as_str() {
         "SET" | "MSET" | "RENAME" | "COPY" | "LMOVE" | "BLMOVE" | "ZADD" | "HSET" | "PEXPIRE"
         | "PEXPIREAT" | "HPEXPIRE" | "XCLAIM" | "SUNIONSTORE" | "FLUSHALL" | "FILL" | "SWAPDB" => {
@@ -281,7 +284,7 @@ fn tells_all(op: &Op) -> bool {
     }
 }
 
-/// Whether `event` may be the wait that `unblock`, of the same client, has ended.
+/// Whether `unblock` may have ended the wait `event` of the same client.
 fn ended_by(event: &Event, unblock: &Event) -> bool {
     let waits = matches!(&event.op, Op::Command(args) if timeout_ms(args).is_some());
     let with_error = matches!(unblock.op, Op::Unblock { error: true, .. });
@@ -294,7 +297,7 @@ fn ended_by(event: &Event, unblock: &Event) -> bool {
     waits && fits && event.call <= unblock.ret && unblock.call <= event.ret
 }
 
-/// The keys that a command names: a letter and digits. `None`: it speaks of all.
+/// The keys that a command names: a letter and digits. `None`: it concerns all keys.
 fn keys_of(args: &[String]) -> Option<Vec<&str>> {
     let is_key = |word: &&str| {
         let mut bytes = word.bytes();
@@ -306,11 +309,11 @@ fn keys_of(args: &[String]) -> Option<Vec<&str>> {
     (!keys.is_empty()).then_some(keys)
 }
 
-/// Keys that belong together.
+/// Groups of connected keys (union-find).
 #[derive(Default)]
 struct Groups<'a> {
     numbers: HashMap<&'a str, usize>,
-    /// Of each the one it was joined to, itself for those that stand for their group.
+    /// The parent of each key; the representative of a group is its own parent.
     parents: Vec<usize>,
 }
 
@@ -347,13 +350,13 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// What is known of single events before the search; each by its client and its number.
+/// Facts about single events, known before the search; events are identified by client and number.
 struct Hints {
-    /// Operations without an answer that were executed, since somebody saw a value that nobody else
-    /// has written. Without this the search would believe that such an operation never happened,
-    /// go on, find out much later, and try everything in between in every order.
+    /// Operations without a reply that were executed, since another client read a value that only
+    /// they wrote. Without this the search would assume that such an operation never happened. It
+    /// would fail much later, and then try all orders of the events in between.
     seen: HashSet<(usize, usize)>,
-    /// Waits that an UNBLOCK may have ended: it matters which of the two comes first.
+    /// Waits that an UNBLOCK may have ended: the order of the two matters.
     unblocked: HashSet<(usize, usize)>,
 }
 
@@ -386,7 +389,7 @@ impl Hints {
                     Op::Exec(commands) => commands.iter().flatten().collect(),
                     _ => Vec::new(),
                 };
-                // of the form that the load gives to values: client.operation.number
+                // Values written by the load have the form client.operation.number.
                 let unique = |word: &&String| word.split('.').count() > 2;
                 for word in words.into_iter().filter(unique) {
                     let writers = by_value.entry(word).or_default();
@@ -409,8 +412,8 @@ impl Hints {
         seen
     }
 
-    /// Whether the next operation of `client` must not come now: a KILL before that which it would
-    /// keep from happening.
+    /// Whether the next operation of `client` must not come now: a KILL must not precede an
+    /// operation that it would prevent.
     fn forbids(&self, history: &History, place: &Place, client: usize) -> bool {
         match &history[client][place[client] as usize].op {
             Op::Kill { client: other, connection } => {

@@ -1,23 +1,23 @@
-//! What commands answer and leave behind, one client at a time.
+//! Replies and effects of commands, one client at a time.
 //!
-//! Only what the histories use, and as plainly as can be, since nothing checks the model but the
-//! reader and the agreement of servers with it. What has expired has been removed before a command
-//! gets here; see [`State::step`](super::State::step).
+//! Only commands of the histories, and as simple as possible: nothing checks the model but its
+//! readers and its agreement with servers. Expired keys are removed before a command gets here; see
+//! [`State::step`](super::State::step).
 
 use super::answer::Answer;
 use super::db::{Db, Held};
 use super::time::{Deadline, Life, Moment};
 use std::collections::BTreeSet;
 
-/// What one command does to the database it runs in, and what it noticed on the way.
+/// The database of a command, and its observations.
 pub struct Context<'a> {
     pub db: &'a mut Db,
     pub moment: Moment,
-    /// Keys that were changed, for those who watch them.
+    /// Changed keys, for clients that watch them.
     pub changed: Vec<String>,
-    /// Whether a command that waits may answer that there is nothing.
+    /// Whether a command that waits may return empty.
     pub may_give_up: bool,
-    /// What the server answered; those that can be answered in more ways than one look at it.
+    /// The server's reply; commands with more than one valid reply read it.
     pub answer: Option<&'a Answer>,
 }
 
@@ -33,7 +33,7 @@ pub fn expand(words: &[String]) -> Vec<String> {
     all
 }
 
-/// Whether a command changes nothing, ever.
+/// Whether a command never changes anything.
 pub fn is_read(words: &[String]) -> bool {
     match words[0].as_str() {
         "GET" | "MGET" | "LRANGE" | "SINTERCARD" | "HGET" | "HMGET" | "ZCARD" | "PTTL" | "KEYS"
@@ -43,7 +43,7 @@ pub fn is_read(words: &[String]) -> bool {
     }
 }
 
-/// How long a command waits, in milliseconds, if it does.
+/// The timeout of a blocking command, in milliseconds.
 pub fn timeout_ms(words: &[String]) -> Option<u64> {
     match words[0].as_str() {
         "BLPOP" | "BLMOVE" => {
@@ -59,7 +59,7 @@ pub fn timeout_ms(words: &[String]) -> Option<u64> {
 }
 
 fn number(word: &str) -> i64 {
-    word.parse().unwrap_or_else(|_| panic!("{word:?} is no number"))
+    word.parse().unwrap_or_else(|_| panic!("{word:?} is not a number"))
 }
 
 impl Context<'_> {
@@ -95,7 +95,7 @@ impl Context<'_> {
 
     fn move_element(&mut self, from: &str, to: &str, a: &str, b: &str) -> Answer {
         if from == to {
-            // the only element of a list may be moved within it: the list stays, with its deadline
+            // The only element of a list may be moved within it: the list stays, with its deadline.
             let mut list = self.db.list(from);
             let popped = if a == "LEFT" { list.pop_front() } else { list.pop_back() };
             let Some(value) = popped else { return Answer::Nil };
@@ -115,8 +115,8 @@ impl Context<'_> {
         }
     }
 
-    /// The answer of a command; `None` when it can't be executed now with the answer it got: one
-    /// that waits while there is nothing to be had, or one that saw what is not so.
+    /// The reply of a command. `None`: it can't be executed now with the recorded reply, since it
+    /// waits without data, or the reply doesn't match the state.
     pub fn run(&mut self, args: &[String]) -> Option<Answer> {
         let args = expand(args);
         let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -199,7 +199,7 @@ impl Context<'_> {
         let mut hash = self.db.hash(key);
         match *words {
             ["HINCRBY", _, field, by] => {
-                // the deadline of the field stays
+                // The deadline of the field stays.
                 let entry = hash.entry(field.into()).or_insert((0, None));
                 entry.0 += number(by);
                 let n = entry.0;
@@ -347,7 +347,7 @@ impl Context<'_> {
                 if there {
                     let mut span = self.moment;
                     if words[0] == "PEXPIREAT" {
-                        // counted from the call, by the client
+                        // Counted from the call, by the client.
                         span.latest = span.earliest;
                     }
                     self.db.set_deadline(key, Some(Deadline::after(span, number(ms))));
@@ -385,7 +385,7 @@ impl Context<'_> {
         }
         match (self.db.deadline(key), self.answer) {
             (None, _) => Some(Answer::Int(-1)),
-            // nobody knows what it was
+            // The recorded reply is unknown, so any value fits.
             (Some(_), None) => Some(Answer::Nil),
             (Some(deadline), Some(Answer::Int(ms)))
                 if *ms >= 0 && deadline.may_leave(self.moment, *ms) =>
@@ -396,14 +396,14 @@ impl Context<'_> {
         }
     }
 
-    /// Keys whose time is over count until somebody removes them.
+    /// Expired keys count until they are removed.
     fn dbsize(&self) -> Option<Answer> {
         let may_be_gone = |key: &&str| {
             let life = self.db.deadline(key).map_or(Life::Lives, |d| d.at(self.moment));
             life != Life::Lives || self.db.has_mortal_fields(key)
         };
         let most = self.db.len() + self.db.filler;
-        let most_counted = most + self.db.ghosts();
+        let most_counted = most + self.db.expired_keys();
         let least = most - self.db.names().filter(may_be_gone).count();
         match self.answer {
             None => Some(Answer::Nil),
@@ -414,8 +414,8 @@ impl Context<'_> {
         }
     }
 
-    /// All names: what is not among them has expired now, if it can have. A hash all of whose
-    /// fields have gone may be shown or not.
+    /// All names. A missing one has expired now, if it can have. A hash whose fields have all
+    /// expired may be shown or not.
     fn names(&mut self) -> Option<Answer> {
         let Some(answer) = self.answer else { return Some(Answer::Nil) };
         let Answer::List(items) = answer else { return None };

@@ -6,7 +6,7 @@ use super::time::{Deadline, Life, Moment};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A field of a hash: its number, and when it goes.
+/// A field of a hash: its number, and its deadline.
 pub type Field = (i64, Option<Deadline>);
 
 /// A value of a key.
@@ -34,33 +34,33 @@ impl Held {
     }
 }
 
-/// A key's value, when it goes, and what stands for both among all keys.
+/// A key's value, its deadline, and the digest of both.
 #[derive(Clone, Debug)]
 struct Entry {
     held: Arc<Held>,
     deadline: Option<Deadline>,
-    /// Of key and value. Computed when the value is put, since it may be large.
+    /// Of key and value. Computed when the value is stored, since it may be large.
     digest: u128,
 }
 
-/// One database. Cheap to clone, since the search does little else.
+/// One database. Cheap to clone, since the search clones it all the time.
 #[derive(Clone, Debug, Default)]
 pub struct Db {
-    /// Shared with the states that differ in other things: most operations only look.
+    /// Shared with states that differ elsewhere: most operations only read.
     keys: Arc<BTreeMap<Arc<str>, Entry>>,
-    /// Keys that have expired and need not have been removed: they may be counted until somebody
-    /// makes them anew. With whether they are hashes, which may be named, too.
-    ghosts: BTreeMap<Arc<str>, bool>,
-    /// Hashes of which a field has expired that need not have been removed: without any other field
-    /// they are there for who counts or names keys.
-    faded: BTreeSet<Arc<str>>,
-    /// Keys that nobody looks at, so that there are many.
+    /// Expired keys that the server may not have removed: they may be counted until they are
+    /// created anew. The flag marks hashes, which may also be listed.
+    expired_keys: BTreeMap<Arc<str>, bool>,
+    /// Hashes with an expired field that the server may not have removed. Without other fields they
+    /// still exist for commands that count or list keys.
+    hashes_with_expired_fields: BTreeSet<Arc<str>>,
+    /// Keys that no operation reads; they make the keyspace large.
     pub filler: usize,
     /// The digests of all entries, xored.
     digest: u128,
 }
 
-/// Of an entry with its deadline.
+/// The digest of an entry with its deadline.
 fn whole(entry: &Entry) -> u128 {
     match entry.deadline {
         None => entry.digest,
@@ -68,7 +68,7 @@ fn whole(entry: &Entry) -> u128 {
     }
 }
 
-/// Something with a deadline that an operation touches.
+/// A value with a deadline that an operation touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mortal {
     Key(String),
@@ -76,27 +76,32 @@ pub enum Mortal {
 }
 
 impl Db {
-    /// Stands for this database among all.
+    /// The digest of this database.
     pub fn digest(&self) -> u128 {
-        let ghosts = if self.ghosts.is_empty() { 0 } else { digest(&self.ghosts) };
-        let faded = if self.faded.is_empty() { 0 } else { digest(&self.faded).rotate_left(2) };
-        self.digest ^ ghosts ^ faded ^ (self.filler as u128)
+        let expired_keys =
+            if self.expired_keys.is_empty() { 0 } else { digest(&self.expired_keys) };
+        let hashes_with_expired_fields = if self.hashes_with_expired_fields.is_empty() {
+            0
+        } else {
+            digest(&self.hashes_with_expired_fields).rotate_left(2)
+        };
+        self.digest ^ expired_keys ^ hashes_with_expired_fields ^ (self.filler as u128)
     }
 
-    /// How many keys may be counted that nobody sees.
-    pub fn ghosts(&self) -> usize {
-        self.ghosts.len()
+    /// The number of expired keys that may be counted.
+    pub fn expired_keys(&self) -> usize {
+        self.expired_keys.len()
     }
 
-    /// Whether `key` may be named, though all of its fields have expired.
+    /// Whether `key` may be listed although all of its fields have expired.
     pub fn may_be_named(&self, key: &str) -> bool {
-        self.ghosts.get(key).is_some_and(|hash| *hash)
+        self.expired_keys.get(key).is_some_and(|hash| *hash)
     }
 
-    /// Removes a key that has expired and that the server need not have removed.
+    /// Removes an expired key that the server may not have removed.
     pub fn hide(&mut self, key: &str) {
         if self.remove(key) {
-            self.ghosts.insert(key.into(), false);
+            self.expired_keys.insert(key.into(), false);
         }
     }
 
@@ -128,21 +133,22 @@ impl Db {
         self.keys.get(key)?.deadline
     }
 
-    /// Puts a value without a deadline; an empty one is none.
+    /// Stores a value without a deadline; an empty value removes the key.
     pub fn put(&mut self, key: &str, held: Held) {
         self.put_until(key, Arc::new(held), None);
     }
 
-    /// Changes a value, whose deadline stays.
+    /// Changes a value and keeps its deadline.
     pub fn change(&mut self, key: &str, held: Held) {
         let deadline = self.deadline(key);
-        // A hash that is filled again may have its old fields still.
+        // A hash that is filled again may still have its old fields.
         let was_hash = matches!(held, Held::Hash(_)) && self.may_be_named(key);
-        let faded = self.faded.take(key).or(was_hash.then(|| key.into()));
+        let hashes_with_expired_fields =
+            self.hashes_with_expired_fields.take(key).or(was_hash.then(|| key.into()));
         self.put_until(key, Arc::new(held), deadline);
-        match faded {
-            Some(key) if self.has(&key) => drop(self.faded.insert(key)),
-            Some(key) => drop(self.ghosts.insert(key, true)),
+        match hashes_with_expired_fields {
+            Some(key) if self.has(&key) => drop(self.hashes_with_expired_fields.insert(key)),
+            Some(key) => drop(self.expired_keys.insert(key, true)),
             None => {}
         }
     }
@@ -152,12 +158,12 @@ impl Db {
         if !held.is_empty() {
             let entry = Entry { digest: digest(&(key, &*held)), held, deadline };
             self.digest ^= whole(&entry);
-            self.ghosts.remove(key);
+            self.expired_keys.remove(key);
             Arc::make_mut(&mut self.keys).insert(key.into(), entry);
         }
     }
 
-    /// Gives a key that is there a deadline, or takes it away.
+    /// Sets or removes the deadline of an existing key.
     pub fn set_deadline(&mut self, key: &str, deadline: Option<Deadline>) {
         if !self.has(key) {
             return;
@@ -173,7 +179,7 @@ impl Db {
         if !self.has(key) {
             return false;
         }
-        self.faded.remove(key);
+        self.hashes_with_expired_fields.remove(key);
         if let Some(old) = Arc::make_mut(&mut self.keys).remove(key) {
             self.digest ^= whole(&old);
         }
@@ -208,7 +214,7 @@ impl Db {
         }
     }
 
-    /// `None`: it is not there, and a stream that is empty is.
+    /// `None`: the key doesn't exist. An empty stream does.
     pub fn stream(&self, key: &str) -> Option<Stream> {
         match self.get(key) {
             Some(Held::Stream(stream)) => Some(stream.clone()),
@@ -231,7 +237,7 @@ impl Db {
         }
     }
 
-    /// What among the words of a command has a deadline, and how it stands with it.
+    /// The keys and fields with a deadline among the words of a command, each with its state.
     pub fn mortals(&self, words: &[String], moment: Moment) -> Vec<(Mortal, Life)> {
         let mut found = Vec::new();
         for word in words {
@@ -252,7 +258,7 @@ impl Db {
         found
     }
 
-    /// The deadline of `mortal` has come; `stays`: and it may not be removed now.
+    /// The deadline of `mortal` has come; `stays`: the server may not remove it now.
     pub fn expire(&mut self, mortal: &Mortal, stays: bool) {
         match mortal {
             Mortal::Key(key) => match stays {
@@ -262,8 +268,8 @@ impl Db {
             Mortal::Field(key, field) => {
                 let mut hash = self.hash(key);
                 hash.remove(field);
-                // who only reads a field removes nothing
-                self.faded.insert(key.as_str().into());
+                // A command that only reads a field removes nothing.
+                self.hashes_with_expired_fields.insert(key.as_str().into());
                 self.change(key, Held::Hash(hash));
             }
         }

@@ -1,4 +1,4 @@
-//! The client that disturbs the others. What it does is part of the history.
+//! The client that disturbs the others. Its operations are part of the history.
 
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -11,26 +11,26 @@ use super::{Event, Op};
 use crate::rng::Rng;
 use crate::{Client, Server};
 
-/// What a load has beside plain commands, transactions and waits.
+/// The parts of a load in addition to plain commands, transactions and waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disturbances {
-    /// CLIENT KILL of connections with requests on the way.
+    /// CLIENT KILL of connections with pending requests.
     pub kill: bool,
     /// CLIENT PAUSE and UNPAUSE.
     pub pause: bool,
     /// CLIENT UNBLOCK.
     pub unblock: bool,
-    /// Connections whose clients end their side first.
+    /// Connections whose clients close their writing side first.
     pub half_close: bool,
-    /// Commands that are too much for an I/O thread.
+    /// Commands that are too large for an I/O thread.
     pub slow: bool,
     /// Keys and fields with deadlines.
     pub expiry: bool,
-    /// Commands about all keys.
+    /// Commands on all keys.
     pub world: bool,
-    /// Streams and their groups.
+    /// Streams and consumer groups.
     pub streams: bool,
-    /// Clients that keep what they read: see [`super::cache`].
+    /// Clients that cache the values that they read: see [`super::cache`].
     pub tracking: bool,
 }
 
@@ -52,7 +52,7 @@ impl Disturbances {
     }
 }
 
-/// Their names between commas; `all` and `none` are understood.
+/// Names separated by commas; also `all` and `none`.
 impl FromStr for Disturbances {
     type Err = String;
 
@@ -78,17 +78,17 @@ impl FromStr for Disturbances {
     }
 }
 
-/// What the disturber has to know of a client.
+/// A client as the disturber knows it.
 #[derive(Debug, Default)]
 pub struct Target {
-    /// Its connection, by its number and by the server's id.
+    /// The number of its connection, and the server's id of it.
     pub connection: Mutex<(u32, i64)>,
-    /// Whether it is in a command that waits.
+    /// Whether it runs a blocking command.
     pub waits: AtomicBool,
 }
 
-/// Milliseconds of a pause. Longer than most operations take, short for 8 clients that stand
-/// still meanwhile.
+/// Milliseconds of a pause. Longer than most operations take, and short since 8 clients wait
+/// meanwhile.
 const PAUSE_MS: [u64; 4] = [1, 3, 8, 15];
 
 /// Disturbs `targets` until none is `running`.
@@ -119,7 +119,7 @@ fn draw(with: Disturbances, targets: &[Target], rng: &mut Rng) -> Option<Op> {
     let client = rng.below(targets.len());
     let (connection, id) = *targets[client].connection.lock().expect("no holder panics");
     if id == 0 {
-        // not there yet
+        // It isn't connected yet.
         return None;
     }
     match rng.below(10) {
@@ -137,7 +137,8 @@ fn draw(with: Disturbances, targets: &[Target], rng: &mut Rng) -> Option<Op> {
 }
 
 fn perform(client: &mut Client, clock: Clock, op: Op, targets: &[Target]) -> Event {
-    // The connection may be another by now: then it is not there, and nothing happens.
+    // The client may have another connection by now. Then the id doesn't exist, and the command has
+    // no effect.
     let id = |client: usize, connection: u32| {
         let now = *targets[client].connection.lock().expect("no holder panics");
         if now.0 == connection { now.1.to_string() } else { "999999999".to_string() }
@@ -155,7 +156,7 @@ fn perform(client: &mut Client, clock: Clock, op: Op, targets: &[Target]) -> Eve
             ["CLIENT", "PAUSE", &ms.to_string(), mode].map(String::from).into()
         }
         Op::Unpause => ["CLIENT", "UNPAUSE"].map(String::from).into(),
-        Op::Command(_) | Op::Watch(_) | Op::Exec(_) => unreachable!("the others do that"),
+        Op::Command(_) | Op::Watch(_) | Op::Exec(_) => unreachable!("other clients run these"),
     };
     let call = clock.now();
     let answer = Answer::of(&ask(client, &words));

@@ -1,32 +1,32 @@
-//! Random operations on few keys in several shards, all types.
+//! Random operations on few keys in several shards, of all types.
 //!
-//! Values are unique, so that a read tells which write it saw; keys are few, so that clients meet.
-//! Lists are kept short by popping more than is pushed. The first letter of a key is its type:
+//! Values are unique, so a read shows which write it saw. Keys are few, so clients collide. Lists
+//! stay short, since more elements are popped than pushed. The first letter of a key is its type:
 //!
-//! | keys | what |
+//! | keys | type |
 //! |---|---|
 //! | `s` `n` | strings, numbers |
 //! | `x` | strings that expire |
 //! | `l` `m` `h` `z` | lists, sets, hashes, sorted sets |
 //! | `e` | hashes whose fields expire |
-//! | `t` | streams with a group |
-//! | `b` `q` | a set and a list with so many elements that commands with them leave the fast path |
+//! | `t` | streams with a consumer group |
+//! | `b` `q` | a set and a list with so many elements that their commands leave the fast path |
 //!
-//! Keys end in their group and a number. An operation stays within a group, so that groups can be
-//! checked apart; commands that speak of all keys are drawn only when there is one group.
+//! Keys end in their group and a number. An operation stays within a group, so groups can be
+//! checked separately. Commands on all keys are drawn only if there is one group.
 
 use super::Op;
 use super::disturb::Disturbances;
 use crate::rng::Rng;
 
-/// Elements of a large set: two of them are more than the server unites on an I/O thread.
+/// Elements of a large set: the union of two exceeds the limit of an I/O thread.
 const SET: usize = 1100;
-/// Elements of a large list: more than it answers there.
+/// Elements of a large list: more than an I/O thread returns.
 const LIST: usize = 2100;
-/// Keys beside the others: more than KEYS looks at there.
+/// Additional keys: more than KEYS reads on an I/O thread.
 pub const FILLER: usize = 2500;
 
-/// What operations may be about.
+/// The kinds of operations to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
     pub groups: usize,
@@ -37,9 +37,9 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(String::from).collect()
 }
 
-/// Fills in the letters of lines: `s#4` is one of four keys of that type, `s@1` that of number 1;
-/// `U` is a value that no other operation has, `N` and `D` are small numbers, `F` is a field, `E` an
-/// end of a list, `T` a lifetime in milliseconds, `I` the id of an entry of a stream, `C` a consumer.
+/// Replaces the placeholders of a line: `s#4` is one of four keys of that type, `s@1` is key number
+/// 1; `U` is a unique value, `N` and `D` are small numbers, `F` is a field, `E` an end of a list, `T`
+/// a lifetime in milliseconds, `I` the id of a stream entry, `C` a consumer.
 struct Filler<'a> {
     rng: &'a mut Rng,
     group: usize,
@@ -58,12 +58,12 @@ impl Filler<'_> {
             ("F", _) => format!("f{}", self.rng.below(3)),
             ("I", _) => format!("7-{}", self.rng.below(12)),
             ("C", _) => format!("C{}", self.rng.below(3)),
-            // a lower-case letter and how many such keys there are
+            // A lower-case letter and the number of such keys.
             (_, [letter @ b'a'..=b'z', b'#', many @ b'1'..=b'9']) => {
                 let number = self.rng.below(usize::from(many - b'0'));
                 format!("{}{}{number}", *letter as char, self.group)
             }
-            // all of them are named one by one
+            // Each of these keys has its own number.
             (_, [letter @ b'a'..=b'z', b'@', number]) => {
                 format!("{}{}{}", *letter as char, self.group, *number as char)
             }
@@ -110,7 +110,7 @@ const PLAIN: &[&str] = &[
     "COPY s#4 s#4 REPLACE",
 ];
 
-/// What has a deadline, and is looked at around it.
+/// Commands that set deadlines, and reads around them.
 const EXPIRING: &[&str] = &[
     "SET x#3 U PX T",
     "SET x#3 U",
@@ -134,7 +134,7 @@ const EXPIRING: &[&str] = &[
     "HDEL e#2 F",
 ];
 
-/// Streams begin anew often: so ids that are drawn are those of entries.
+/// Streams restart often, so drawn ids are those of entries.
 const STREAMS: &[&str] = &[
     "XADD t#2 MAXLEN 4 7-* f U",
     "XADD t#2 MAXLEN 4 7-* f U",
@@ -156,7 +156,7 @@ const STREAMS: &[&str] = &[
     "RENAME t#2 t#2",
 ];
 
-/// What is too much for an I/O thread.
+/// Commands that are too large for an I/O thread.
 const SLOW: &[&str] = &[
     "SORT b#2",
     "SORT b#2 STORE q@0",
@@ -170,12 +170,11 @@ const SLOW: &[&str] = &[
     "SINTERCARD 2 b@0 b@1",
 ];
 
-/// What is about all keys.
-/// Of the last one nobody is told who keeps what he reads.
+/// Commands on all keys. SWAPDB notifies no client that caches.
 const WORLD: &[&str] = &["DBSIZE", "KEYS [a-z][0-9]*", "FLUSHALL", "SWAPDB 0 1"];
 
 impl Draw {
-    /// A command that ends at once.
+    /// A non-blocking command.
     fn command(&self, rng: &mut Rng, group: usize, unique: &str) -> Vec<String> {
         let class = rng.below(100);
         let mut filler = Filler { rng, group, unique };
@@ -191,7 +190,7 @@ impl Draw {
         }
     }
 
-    /// Makes large values again, where FLUSHALL has taken them.
+    /// Creates large values again after FLUSHALL.
     fn refill(&self, rng: &mut Rng, group: usize) -> Vec<String> {
         match rng.below(4) {
             0 => words(&format!("SADD b{group}0 0..{SET}")),
@@ -203,7 +202,7 @@ impl Draw {
         }
     }
 
-    /// What is there from the start.
+    /// The commands that fill the database at the start.
     pub fn first(&self) -> Vec<Vec<String>> {
         let mut lines = Vec::new();
         if !self.with.slow {
@@ -220,7 +219,7 @@ impl Draw {
         lines
     }
 
-    /// The next operation of a client; `watching`: the group of the keys it watches.
+    /// The next operation of a client; `watching`: the group of its watched keys.
     pub fn op(&self, rng: &mut Rng, unique: &str, watching: &mut Option<usize>) -> Op {
         let group = watching.unwrap_or_else(|| rng.below(self.groups));
         match rng.below(20) {
@@ -245,7 +244,8 @@ impl Draw {
     }
 
     fn waiting(&self, rng: &mut Rng, group: usize) -> Vec<String> {
-        // long enough to be unblocked or killed meanwhile, and seldom, since it holds up its client
+        // Long enough to be unblocked or killed meanwhile, and seldom, since the client can do
+        // nothing else.
         let long = self.with.unblock && rng.percent(10);
         let timeout = if long { "0.06" } else { "0.002" };
         if self.with.streams && rng.percent(30) {

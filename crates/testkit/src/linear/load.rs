@@ -1,7 +1,7 @@
-//! Clients that make histories on a server.
+//! Clients that record histories on a server.
 //!
-//! A client whose connection ends opens another and goes on. Whatever it sent is answered, or its
-//! connection is closed: silence is a fault, and the message says of which command.
+//! A client whose connection ends opens another and continues. The server must answer each command,
+//! or close the connection: silence is a fault, and the message names the command.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ use crate::client::{PATIENCE, describe, encode, encode_into};
 use crate::rng::Rng;
 use crate::{Client, Server, Value};
 
-/// How much to do.
+/// The size of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub clients: usize,
     /// Operations of each client.
     pub operations: usize,
     pub seed: u64,
-    /// Groups of keys that have nothing to do with each other.
+    /// Groups of independent keys.
     pub groups: usize,
     pub with: Disturbances,
 }
@@ -39,13 +39,12 @@ impl Clock {
     }
 }
 
-/// Percent of operations that are sent together with some that follow, before the client ends its
-/// side of the connection.
+/// Percentage of operations that are sent in a pipeline, before the client closes its writing side.
 const HALF_CLOSES: usize = 1;
-/// Most operations sent so.
+/// The most operations of such a pipeline.
 const PIPELINE: usize = 6;
 
-/// Has the clients run at the same time on `server`, which must be empty.
+/// Runs the clients concurrently on `server`, which must be empty.
 pub fn record(server: &Server, load: Load) -> History {
     let clock = Clock(Instant::now());
     let draw = Draw { groups: load.groups, with: load.with };
@@ -74,7 +73,7 @@ pub fn record(server: &Server, load: Load) -> History {
     })
 }
 
-/// Counts down when dropped, also by a panic: so that the disturber ends.
+/// Counts down when dropped, also by a panic, so that the disturber ends.
 struct Stop<'a>(&'a AtomicUsize);
 
 impl Drop for Stop<'_> {
@@ -83,7 +82,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What is there before the clients come, as events of one that comes before.
+/// Fills the database before the clients start, as events of an earlier client.
 fn fill(server: &Server, clock: Clock, draw: Draw) -> Vec<Event> {
     let mut client = server.client();
     let done = draw.first().into_iter().map(|args| {
@@ -95,10 +94,10 @@ fn fill(server: &Server, clock: Clock, draw: Draw) -> Vec<Event> {
     done.collect()
 }
 
-/// Sends one command that is answered.
+/// Sends one command and returns its reply.
 ///
 /// # Panics
-/// When it is not.
+/// If the connection fails.
 pub fn ask(client: &mut Client, args: &[String]) -> Value {
     match client.try_cmd(args) {
         Ok(reply) => reply.value,
@@ -106,7 +105,7 @@ pub fn ask(client: &mut Client, args: &[String]) -> Value {
     }
 }
 
-/// What is sent for a command of the model.
+/// The request for a command of the model.
 fn request(args: &[String]) -> Vec<String> {
     let mut args = expand(args);
     match args[0].as_str() {
@@ -115,7 +114,7 @@ fn request(args: &[String]) -> Vec<String> {
             let pairs = (0..count).flat_map(|n| [format!("filler:{n}"), "v".to_string()]);
             ["MSET".to_string()].into_iter().chain(pairs).collect()
         }
-        // a moment of the server's clock, counted from now
+        // A time of the server's clock, relative to now.
         "PEXPIREAT" => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
             let ms: u128 = args[2].parse().expect("a number");
@@ -126,7 +125,7 @@ fn request(args: &[String]) -> Vec<String> {
     }
 }
 
-/// The commands that are sent for an operation; the last reply is its answer.
+/// The commands of an operation; the last reply is its result.
 fn requests(op: &Op) -> Vec<Vec<String>> {
     match op {
         Op::Command(args) => vec![request(args)],
@@ -140,12 +139,12 @@ fn requests(op: &Op) -> Vec<Vec<String>> {
             batch
         }
         Op::Kill { .. } | Op::Unblock { .. } | Op::Pause { .. } | Op::Unpause => {
-            unreachable!("the disturber does that")
+            unreachable!("only the disturber does that")
         }
     }
 }
 
-/// One client, connection after connection.
+/// One client, with one connection after the other.
 struct Life<'a> {
     server: &'a Server,
     clock: Clock,
@@ -154,7 +153,7 @@ struct Life<'a> {
     target: &'a Target,
     client: Client,
     connection: u32,
-    /// The group of the keys it watches.
+    /// The group of its watched keys.
     watching: Option<usize>,
     cache: Option<Cache>,
     events: Vec<Event>,
@@ -202,7 +201,7 @@ impl<'a> Life<'a> {
         self.cache.as_ref().is_some_and(|cache| cache.get(args).is_some())
     }
 
-    /// Reads what is kept, if nothing that was told by now makes it untrue; else asks.
+    /// Uses the cached reply, unless an invalidation has arrived by now; else sends the command.
     fn recall(&mut self, ops: Vec<Op>) {
         let [Op::Command(args)] = &ops[..] else { unreachable!("one command") };
         let call = self.clock.now();
@@ -222,25 +221,27 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Notes what is read, and what the client does itself.
+    /// Caches replies, and notes the client's own changes.
     fn note(&mut self, op: &Op, answer: Option<&Answer>) {
         let Some(cache) = &mut self.cache else { return };
         match (op, answer) {
-            (Op::Command(args), None) => cache.will_do(args),
-            (Op::Exec(commands), None) => commands.iter().for_each(|args| cache.will_do(args)),
-            (Op::Command(args), Some(answer)) => cache.keep(args, answer),
+            (Op::Command(args), None) => cache.invalidate_own_changes(args),
+            (Op::Exec(commands), None) => {
+                commands.iter().for_each(|args| cache.invalidate_own_changes(args))
+            }
+            (Op::Command(args), Some(answer)) => cache.insert(args, answer),
             (Op::Exec(commands), Some(Answer::List(answers))) => {
-                // What it has read and changed afterwards is not what it has read.
+                // A value that the client has changed after the read is not cached.
                 for (n, (args, answer)) in commands.iter().zip(answers).enumerate() {
-                    cache.keep(args, answer);
-                    commands[n + 1..].iter().for_each(|later| cache.will_do(later));
+                    cache.insert(args, answer);
+                    commands[n + 1..].iter().for_each(|later| cache.invalidate_own_changes(later));
                 }
             }
             _ => {}
         }
     }
 
-    /// Sends some operations at once; `half_close`: and that there will be no more.
+    /// Sends some operations at once; `half_close`: and closes the writing side.
     fn perform(&mut self, ops: Vec<Op>, half_close: bool) {
         let waits = |op: &Op| matches!(op, Op::Command(args) if timeout_ms(args).is_some());
         self.target.waits.store(ops.iter().any(waits), Ordering::Relaxed);
@@ -267,7 +268,7 @@ impl<'a> Life<'a> {
         }
         self.target.waits.store(false, Ordering::Relaxed);
         if half_close && !ended {
-            // nothing more is to come but the end
+            // Only the end of the connection may follow.
             match self.client.read_reply() {
                 Err(e) if !is_silence(&e) => ended = true,
                 other => panic!("a half-closed connection is not closed: {other:?}"),
@@ -284,17 +285,17 @@ impl<'a> Life<'a> {
         self.client = connect(self.server, self.target, self.connection, &mut self.cache);
     }
 
-    /// The answer of `op`, the last of so many replies; `None` when the connection has ended.
+    /// The reply to `op`, the last of `replies` replies; `None` if the connection has ended.
     fn answer(&mut self, op: &Op, replies: usize) -> Option<Answer> {
         let mut last = None;
         for _ in 0..replies {
             match self.client.read_reply() {
                 Ok(reply) => {
                     last = Some(Answer::of(&reply.value));
-                    // What came before it.
+                    // The pushes before the reply.
                     let pushes = self.client.take_pushes();
                     if let Some(cache) = &mut self.cache {
-                        cache.heed(&pushes);
+                        cache.apply_invalidations(&pushes);
                     }
                 }
                 Err(e) if is_silence(&e) => panic!(
@@ -314,11 +315,12 @@ fn is_silence(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// A connection whose id the disturber knows; it can't be killed before.
+/// Connects, and publishes the connection's id to the disturber. Before that the connection can't
+/// be killed.
 fn connect(server: &Server, target: &Target, number: u32, cache: &mut Option<Cache>) -> Client {
     let mut client = server.client();
     if let Some(cache) = cache {
-        cache.begin(&mut client);
+        cache.enable_tracking(&mut client);
     }
     let id = client.cmd(&["CLIENT", "ID"]).int();
     *target.connection.lock().expect("no holder panics") = (number, id);

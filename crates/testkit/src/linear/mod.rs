@@ -1,10 +1,10 @@
-//! Were concurrent clients served as if one after the other? Histories and their checker.
+//! Histories of concurrent clients, and a checker of linearizability.
 //!
-//! A *history* is what some clients did: each operation with the moments of its call and its
-//! return on one clock, and what came back. It is *linearizable* (Herlihy and Wing, 1990) when
-//! every operation can be given a moment between its call and its return so that all of them, in
-//! the order of these moments, get what they got from a server with one client. Transactions are
-//! single operations here, which makes this strict serializability.
+//! A *history* records each operation of some clients, with the times of its call and its return on
+//! one clock, and its result. It is *linearizable* (Herlihy and Wing, 1990) if each operation can
+//! be assigned a time between its call and its return, so that all operations, in the order of
+//! these times, get the results of a server with one client. Transactions are single operations
+//! here, so the property is strict serializability.
 //!
 //! ```text
 //!  client 0   ├─SET a 1─┤        ├──GET a → 2──┤
@@ -15,29 +15,30 @@
 //!
 //! # Disturbances
 //!
-//! One more client kills, pauses and unblocks the others. Its operations are events like all, with
-//! a meaning of their own in the model:
+//! One more client kills, pauses and unblocks the others. Its operations are events like all
+//! others, with a meaning of their own in the model:
 //!
-//! * A connection that ends leaves an operation without an answer, which was executed or was not;
-//!   after the KILL that explains it, it can't be. Without a KILL, or a half-close by the client
-//!   itself, no connection may end.
-//! * Between the reply to PAUSE and the end of the pause nothing runs that it forbids.
-//! * A wait ends with nothing only when its time is over or UNBLOCK says so, and UNBLOCK says so
-//!   only when the wait does.
-//! * A key or field with a deadline is there before it and not after, as far as the clocks of
-//!   client and server can be compared ([`time::SLACK`]); in between whoever comes first
-//!   decides, and it never comes back.
+//! * A connection that ends leaves an operation without a reply. It was executed before the KILL
+//!   that explains the end, or not at all. Without a KILL, or a half-close by the client itself, no
+//!   connection may end.
+//! * Between the reply to PAUSE and the end of the pause, no command runs that the pause forbids.
+//! * A wait ends without an element only if its time is over or UNBLOCK reports that it ended the
+//!   wait, and UNBLOCK reports that only if it did.
+//! * A key or field with a deadline exists before the deadline and not after it, as far as the
+//!   clocks of client and server can be compared ([`time::SLACK`]). In between, the first operation
+//!   that touches it decides, and it never comes back.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`answer`] | what came back |
-//! | [`time`] | deadlines, of which only the bounds are known |
-//! | [`db`] | keys and values; [`commands`], [`streams`]: what commands answer and leave behind |
+//! | [`answer`] | results |
+//! | [`time`] | deadlines with known bounds |
+//! | [`db`] | keys and values; [`commands`], [`streams`]: replies and effects of commands |
 //! | [`model`] | the server with one client: databases, watches, kills, pauses |
-//! | [`check`](mod@check) | the search for the moments |
+//! | [`check`](mod@check) | the search for an order |
 //! | [`draw`] | random operations |
-//! | [`load`] | clients that make histories on a server; [`disturb`]: who disturbs them |
-//! | [`cache`] | clients that keep what they read, and are told when it is no longer so |
+//! | [`load`] | clients that record histories on a server; [`disturb`]: the client that disturbs
+//! them |
+//! | [`cache`] | clients that cache, and their invalidations |
 
 pub mod answer;
 pub mod cache;
@@ -56,7 +57,7 @@ pub use check::{Verdict, check};
 pub use disturb::Disturbances;
 pub use model::State;
 
-/// What one client did at once.
+/// One operation of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// One command.
@@ -70,13 +71,13 @@ pub enum Op {
         client: usize,
         connection: u32,
     },
-    /// CLIENT UNBLOCK of one, with an error or as if the time were over.
+    /// CLIENT UNBLOCK of a client, with an error or with a timeout.
     Unblock {
         client: usize,
         connection: u32,
         error: bool,
     },
-    /// CLIENT PAUSE for so many milliseconds, of everything or of writes.
+    /// CLIENT PAUSE for this many milliseconds, of all commands or of writes.
     Pause {
         ms: u64,
         all: bool,
@@ -84,18 +85,18 @@ pub enum Op {
     Unpause,
 }
 
-/// An operation with its moments, in nanoseconds of one clock, and its outcome.
+/// An operation with its call and return, in nanoseconds of one clock, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub op: Op,
     pub call: u64,
-    /// Of an operation without an answer: when its client knew that none would come.
+    /// For an operation without a reply: the time at which its client noticed that none will come.
     pub ret: u64,
-    /// `None`: the connection ended before.
+    /// `None`: the connection ended before the reply.
     pub answer: Option<Answer>,
-    /// Which of the client's connections, from 0.
+    /// The number of the client's connection, from 0.
     pub connection: u32,
-    /// The client had closed its side: the server may end the connection without being told to.
+    /// The client had closed its writing side, so the server may end the connection.
     pub half_closed: bool,
 }
 

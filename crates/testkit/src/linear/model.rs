@@ -1,7 +1,7 @@
-//! The server with one client at a time: databases, and what it knows of its clients.
+//! The server with one client at a time: databases, and the state of its clients.
 //!
-//! Where more than one thing can have happened (a deadline is near, an answer never came),
-//! [`State::step`] answers all states that may follow.
+//! If more than one thing can have happened (a deadline is near, a reply never came),
+//! [`State::step`] returns all possible states.
 
 use super::answer::Answer;
 use super::commands::{self, Context};
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Two hashes at once, over one way through the value.
-struct Twice(FoldHasher<'static>, FoldHasher<'static>);
+/// Two hashes in one pass over the value.
+struct DoubleHasher(FoldHasher<'static>, FoldHasher<'static>);
 
-impl Hasher for Twice {
+impl Hasher for DoubleHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
         self.1.write(bytes);
@@ -28,43 +28,42 @@ impl Hasher for Twice {
     }
 }
 
-/// A hash of 128 bits in the place of what it is of: a collision is less likely than a fault of
-/// the machine.
+/// A hash of 128 bits stands for the value: a collision is less likely than a hardware fault.
 pub(super) fn digest(of: &impl Hash) -> u128 {
     let hasher = |seed| FoldHasher::with_seed(seed, SharedSeed::global_fixed());
-    let mut twice = Twice(hasher(1), hasher(2));
+    let mut twice = DoubleHasher(hasher(1), hasher(2));
     of.hash(&mut twice);
     u128::from(twice.0.finish()) << 64 | u128::from(twice.1.finish())
 }
 
-/// What a client watches.
+/// A watch of a client.
 #[derive(Clone, Debug, Hash)]
 struct Watch {
-    /// It ends with its connection.
+    /// The watch ends with its connection.
     connection: u32,
     keys: BTreeSet<String>,
     broken: bool,
 }
 
-/// A pause: nothing that it forbids is executed before this moment.
+/// A pause: no command that it forbids is executed before this time.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Paused {
     until: u64,
     all: bool,
-    /// After this moment what has expired is removed again by whoever meets it.
+    /// After this time expired keys are removed again.
     over: u64,
 }
 
-/// How long a pause may last beyond its time: the server looks ten times a second.
+/// How long a pause may outlast its time: the server checks ten times a second.
 const TICK: u64 = 200_000_000;
 
-/// What is known of one client beside its keys.
+/// The state of a client, except its keys.
 #[derive(Clone, Debug, Default, Hash)]
 struct Known {
     watch: Option<Watch>,
-    /// Connections up to this one execute nothing any more.
+    /// Connections up to this one execute no more commands.
     ended: Option<u32>,
-    /// UNBLOCK has ended its wait; the client has not heard of it.
+    /// UNBLOCK has ended its wait; the client has not received the reply yet.
     unblocked: Option<Unblocked>,
 }
 
@@ -73,34 +72,34 @@ struct Known {
 struct Unblocked {
     connection: u32,
     error: bool,
-    /// When it was over: the wait began before.
+    /// The return of the UNBLOCK: the wait began before it.
     ret: u64,
 }
 
 /// The server. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Clients use the first; SWAPDB puts the second in its place.
+    /// Clients use the first database; SWAPDB exchanges the two.
     dbs: [Db; 2],
     clients: BTreeMap<usize, Arc<Known>>,
     pause: Option<Paused>,
-    /// How often a key was written to, also where that left it as it was: it breaks watches.
+    /// The number of writes to a key, including those that left it unchanged: they break watches.
     touches: u64,
 }
 
-/// When it may have been executed, as far as it alone tells.
+/// The times at which the operation may have been executed, by its own call and return.
 fn span(event: &Event) -> Moment {
     Moment { earliest: event.call, latest: event.ret }
 }
 
 impl State {
-    /// Stands for this state among all.
+    /// The digest of this state.
     pub(super) fn digest(&self) -> u128 {
         let rest = digest(&(&self.clients, self.pause));
         self.dbs[0].digest() ^ self.dbs[1].digest().rotate_left(1) ^ rest
     }
 
-    /// A line for each key and client, cut where it is long.
+    /// A line for each key and client; long lines are cut.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for (n, db) in self.dbs.iter().enumerate() {
@@ -115,12 +114,12 @@ impl State {
         format!("{text}  {:?}\n", self.pause)
     }
 
-    /// Whether nothing is left that somebody has to hear of.
+    /// Whether no UNBLOCK is pending.
     pub(super) fn is_settled(&self) -> bool {
         self.clients.values().all(|known| known.unblocked.is_none())
     }
 
-    /// Whether what led from `before` to this state was a look and nothing else.
+    /// Whether the step from `before` to this state only read.
     pub(super) fn is_as(&self, before: &State) -> bool {
         self.touches == before.touches && self.digest() == before.digest()
     }
@@ -133,14 +132,15 @@ impl State {
         change(Arc::make_mut(self.clients.entry(client).or_default()));
     }
 
-    /// The states after `event` of `client` got its answer. None: it can't be executed now.
+    /// The states after `event` of `client` returned its result. An empty list: it can't be
+    /// executed now.
     pub fn step(&self, client: usize, event: &Event) -> Vec<State> {
         let moment = span(event);
         let known = self.known(client);
         let ended = known.ended.is_some_and(|last| event.connection <= last);
         let mut next = Vec::new();
         if event.answer.is_none() && (ended || event.half_closed) {
-            // It was not executed; then nothing behind it was.
+            // It was not executed, and no later command of the connection was.
             let mut state = self.clone();
             state.note(client, |known| {
                 known.ended = known.ended.max(Some(event.connection));
@@ -178,7 +178,7 @@ impl State {
                         state.note(*other, |known| known.ended = Some(*connection));
                         next.push(state);
                     }
-                    // it may have been about to go, without an operation that would tell
+                    // The connection may have been closing already, without an event that shows it.
                     Some(Answer::Int(0)) => next.push(state),
                     _ => {}
                 }
@@ -200,7 +200,7 @@ impl State {
                 let until = (event.call + ms * 1_000_000).saturating_sub(SLACK);
                 let over = event.ret + ms * 1_000_000 + SLACK + TICK;
                 let mut state = self.clone();
-                // the stricter mode and the later end win
+                // The stricter mode and the later end apply.
                 let old = self.pause.filter(|pause| pause.until > event.call + SLACK);
                 state.pause = Some(Paused {
                     until: old.map_or(until, |old| old.until.max(until)),
@@ -210,7 +210,7 @@ impl State {
                 next.push(state);
             }
             Op::Unpause => {
-                // who began before may still hide what it could remove
+                // Commands that began before the end may still hide keys instead of removing them.
                 let ended = |old: Paused| Paused {
                     until: 0,
                     all: false,
@@ -222,28 +222,28 @@ impl State {
         next
     }
 
-    /// Whether a pause forbids what the client is known to have got too early.
+    /// Whether a pause forbids the reply that the client has received.
     fn is_paused(&self, event: &Event) -> bool {
         let Some(pause) = self.pause.filter(|pause| event.ret < pause.until) else { return false };
         let waits = |args: &[String]| commands::timeout_ms(args).is_some();
         match &event.op {
-            // the end of a wait is no command
+            // The end of a wait is not a command.
             Op::Command(args) if waits(args) && !matches!(event.answer, Some(Answer::List(_))) => {
                 false
             }
             Op::Command(args) => pause.all || !commands::is_read(args),
             Op::Watch(_) => pause.all,
             Op::Exec(list) => pause.all || list.iter().any(|args| !commands::is_read(args)),
-            // who disturbs the others waits for the end of pauses only as far as it is told to
+            // A pause doesn't delay commands that disturb other clients.
             Op::Kill { .. } | Op::Unblock { .. } | Op::Pause { .. } | Op::Unpause => false,
         }
     }
 
-    /// This state, and those in which some of what `words` name has expired just now.
+    /// This state, and those in which some of the keys and fields in `words` have expired now.
     fn expired(&self, words: &[String], moment: Moment) -> impl Iterator<Item = State> + use<> {
         let mut states = vec![self.clone()];
         let stays = self.pause.is_some_and(|pause| moment.earliest <= pause.over);
-        // a transaction may exchange the databases on its way
+        // A transaction may swap the databases.
         let dbs = if words.iter().any(|word| word == "SWAPDB") { 0..2 } else { 0..1 };
         for db in dbs {
             for (mortal, life) in self.dbs[db].mortals(words, moment) {
@@ -261,7 +261,7 @@ impl State {
         states.into_iter()
     }
 
-    /// `stays`: it may not be removed now, only hidden.
+    /// `stays`: the key may not be removed now, only hidden.
     fn expire(&mut self, db: usize, mortal: &Mortal, stays: bool) {
         self.dbs[db].expire(mortal, stays);
         match mortal {
@@ -284,7 +284,7 @@ impl State {
         }
     }
 
-    /// Runs one command; its answer, if it can be executed now.
+    /// Runs one command; returns its reply if it can be executed now.
     fn run(
         &mut self,
         args: &[String],
@@ -312,8 +312,8 @@ impl State {
         answer
     }
 
-    /// This state, if the moment that `args` gives to a key as its deadline may be over already: then
-    /// the key is removed, which the next command of a transaction sees.
+    /// The state in which the deadline that `args` sets is already over. Then the key is removed,
+    /// which the next command of a transaction sees.
     fn already_over(&self, args: &[String], moment: Moment) -> Option<State> {
         let [name, key, _] = args else { return None };
         let deadline = self.dbs[0].deadline(key).filter(|_| name == "PEXPIREAT")?;
@@ -333,7 +333,7 @@ impl State {
         next: &mut Vec<State>,
     ) {
         if let Some(unblocked) = self.known(client).unblocked {
-            // The wait has been ended: it got nothing, and whoever did it said how.
+            // The wait was ended without an element, with the reply that UNBLOCK requested.
             let Unblocked { connection, error, ret } = unblocked;
             let fits = match &event.answer {
                 None => true,
@@ -348,7 +348,7 @@ impl State {
             }
             return;
         }
-        // A wait that ends before its time must have been ended.
+        // A wait that ends before its timeout must have been ended by UNBLOCK.
         let in_time = commands::timeout_ms(args)
             .is_none_or(|ms| event.ret.saturating_sub(event.call) + SLACK >= ms * 1_000_000);
         let may_give_up = event.answer.as_ref().is_none_or(|answer| answer.is_nil() && in_time);
@@ -372,7 +372,7 @@ impl State {
         let mut words: Vec<String> = commands.iter().flatten().cloned().collect();
         words.extend(watched.iter().flat_map(|watch| watch.keys.iter().cloned()));
         for mut state in self.expired(&words, moment) {
-            // what has expired just now breaks the watch, too
+            // A key that has expired now also breaks the watch.
             let broken =
                 watched.is_some() && state.known(client).watch.is_some_and(|watch| watch.broken);
             if watched.is_some() {
@@ -388,7 +388,7 @@ impl State {
                 Some(Answer::List(answers)) => answers.get(n),
                 _ => None,
             };
-            // What may have happened so far, with what was answered.
+            // The possible states so far, with the replies.
             let mut ways = vec![(state, Vec::new())];
             for (n, args) in commands.iter().enumerate() {
                 for (mut state, mut answers) in std::mem::take(&mut ways) {

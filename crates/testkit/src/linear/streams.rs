@@ -1,7 +1,7 @@
-//! A stream with groups, as plainly as can be.
+//! A stream with consumer groups, as simple as possible.
 //!
-//! Entries get their ids as `7-*`: the first part is given, so that the second is a count, which
-//! depends on nothing but what was executed before. Each entry has one field, `f`.
+//! Entries get their ids as `7-*`: the first part is given, so the second one is a count, which
+//! depends only on earlier commands. Each entry has one field, `f`.
 
 use super::answer::Answer;
 use super::commands::Context;
@@ -15,16 +15,16 @@ const MS: u64 = 7;
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Stream {
     entries: BTreeMap<u64, String>,
-    /// How many ids have been given.
+    /// The sequence number of the next id.
     next: u64,
     groups: BTreeMap<String, Group>,
 }
 
 #[derive(Clone, Debug, Default, Hash)]
 struct Group {
-    /// What comes before has been delivered.
+    /// Earlier entries have been delivered.
     next: u64,
-    /// Delivered and not acknowledged: to whom.
+    /// Delivered and not acknowledged, with their consumers.
     pending: BTreeMap<u64, String>,
 }
 
@@ -33,13 +33,13 @@ fn name(id: u64) -> Answer {
 }
 
 fn parse(id: &str) -> u64 {
-    let (ms, seq) = id.split_once('-').unwrap_or_else(|| panic!("{id} is no id"));
+    let (ms, seq) = id.split_once('-').unwrap_or_else(|| panic!("{id} is not an id"));
     assert_eq!(ms.parse(), Ok(MS), "{id}");
-    seq.parse().unwrap_or_else(|_| panic!("{id} is no id"))
+    seq.parse().unwrap_or_else(|_| panic!("{id} is not an id"))
 }
 
 fn number(word: &str) -> usize {
-    word.parse().unwrap_or_else(|_| panic!("{word:?} is no number"))
+    word.parse().unwrap_or_else(|_| panic!("{word:?} is not a number"))
 }
 
 impl Stream {
@@ -67,9 +67,9 @@ impl Stream {
         name(id)
     }
 
-    /// What has not been delivered to the group, which must be there, and who gets it.
+    /// Delivers new entries of the group, which must exist, to `consumer`.
     fn deliver(&mut self, group: &str, consumer: &str, most: usize) -> Vec<u64> {
-        let group = self.groups.get_mut(group).expect("the caller has looked");
+        let group = self.groups.get_mut(group).expect("the caller has checked");
         let ids: Vec<u64> =
             self.entries.range(group.next..).take(most).map(|(id, _)| *id).collect();
         group.next = ids.last().map_or(group.next, |last| last + 1);
@@ -107,7 +107,7 @@ impl Context<'_> {
         Answer::Error(format!("NOGROUP No such key '{key}' or consumer group '{group}'{tail}"))
     }
 
-    /// The answer of a command on a stream; `None`: it waits, and may not have given up.
+    /// The reply of a command on a stream; `None`: it waits, and its timeout is not over.
     pub(super) fn streams(&mut self, words: &[&str]) -> Option<Answer> {
         Some(match *words {
             ["XADD", key, "MAXLEN", most, "7-*", "f", value] => {
@@ -193,7 +193,7 @@ impl Context<'_> {
                 _ => Self::no_group(key, group, ""),
             };
         };
-        let pending = &mut stream.groups.get_mut(group).expect("it was looked for").pending;
+        let pending = &mut stream.groups.get_mut(group).expect("the group exists").pending;
         let answer = match *words {
             ["XACK", _, _, ref ids @ ..] => {
                 let known = ids.iter().filter(|id| pending.remove(&parse(id)).is_some());
@@ -204,7 +204,7 @@ impl Context<'_> {
                 let mut claimed = Vec::new();
                 for id in ids.iter().map(|id| parse(id)) {
                     if !stream.entries.contains_key(&id) {
-                        // who claims what was deleted finds it out for all
+                        // A claim removes a deleted entry for all consumers.
                         pending.remove(&id);
                     } else if let Some(owner) = pending.get_mut(&id) {
                         *owner = consumer.to_string();

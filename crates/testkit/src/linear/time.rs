@@ -1,16 +1,16 @@
-//! Times of which only the bounds are known.
+//! Times with known bounds.
 //!
-//! A client knows when it sent a command and when the reply came, but not when the server looked
-//! at its clock; so a deadline is an interval, and so is the moment at which another command
-//! meets it. In nanoseconds of the history's clock.
+//! A client knows when it sent a command and when the reply came, but not when the server read its
+//! clock. So a deadline is an interval, and so is the time at which another command meets it. All
+//! in nanoseconds of the history's clock.
 
-/// How far the server's clock may be off the client's while both measure the same: it counts
-/// whole milliseconds, and a host may correct one clock a little while the other runs on.
+/// The largest difference between the server's clock and the client's: the server counts whole
+/// milliseconds, and a host may correct one clock while the other continues.
 pub const SLACK: u64 = 5_000_000;
 
 const MS: u64 = 1_000_000;
 
-/// The moment from which a key is not there any more: at or after the first, at or before the
+/// The time from which a key doesn't exist any more: at or after the first, at or before the
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Deadline {
@@ -18,14 +18,14 @@ pub struct Deadline {
     pub high: u64,
 }
 
-/// When an operation may have been executed.
+/// The interval in which an operation was executed.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub earliest: u64,
     pub latest: u64,
 }
 
-/// Whether something with a deadline is there.
+/// Whether a value with a deadline exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     Over,
@@ -43,7 +43,7 @@ impl Deadline {
         }
     }
 
-    /// Whether its bearer is there at `moment`.
+    /// Whether the value exists at `moment`.
     pub fn at(self, moment: Moment) -> Life {
         if moment.latest + SLACK < self.low {
             Life::Lives
@@ -54,7 +54,7 @@ impl Deadline {
         }
     }
 
-    /// Whether at `moment` so many milliseconds may be left.
+    /// Whether PTTL may return `ms` at `moment`.
     pub fn may_leave(self, moment: Moment, ms: i64) -> bool {
         let ms = u64::try_from(ms).unwrap_or(0) * MS;
         moment.earliest + ms <= self.high + SLACK && self.low <= moment.latest + ms + SLACK

@@ -1,14 +1,14 @@
 //! The machines of the tests.
 //!
-//! The first three are those of published measurements of binding servers to CPUs; what is
-//! known of them is in the comment, and the rest (interrupt numbers, counts) is plausible. The
-//! others are where programs go wrong.
+//! The first three are those of published measurements of binding servers to CPUs; the comments
+//! have the published facts, and the rest (interrupt numbers, counts) is plausible. The others are
+//! difficult cases.
 
 use super::{Group, Interface, Irq, Layout, Place};
 
 const GIB: u64 = 1 << 20;
 
-/// Every machine here by name, for tests of what must hold on all of them.
+/// Every machine here by name, for tests of rules that must hold on all of them.
 pub fn all() -> Vec<(&'static str, Layout)> {
     vec![
         ("interleaved", interleaved()),
@@ -77,8 +77,8 @@ pub fn six_cores() -> Layout {
     }
 }
 
-/// A container with one CPU of eight, and a quota of one; its interface is one end of a pair
-/// that is only software.
+/// A container with one CPU of eight, and a quota of one; its interface is one end of a virtual
+/// pair.
 pub fn container() -> Layout {
     Layout {
         cpus: (0..8).map(|id| place(id, 0, 0, id)).collect(),
@@ -152,7 +152,7 @@ pub fn hybrid() -> Layout {
     }
 }
 
-/// Two CPUs of a virtual machine: interrupts that name the virtio device and not the
+/// Two CPUs of a virtual machine: interrupts with the name of the virtio device instead of the
 /// interface, queues without a transmit mask, no frequencies, no speed.
 pub fn virtual_machine() -> Layout {
     let irq = |number, name: &str, affinity: &str, counted| Irq {
@@ -202,14 +202,14 @@ pub fn over_64() -> Layout {
     }
 }
 
-/// 1152 CPUs: 8 sockets of 72 cores with SMT, each a node; what the C library's fixed set of
-/// 1024 CPUs cannot hold.
+/// 1152 CPUs: 8 sockets of 72 cores with SMT, each a node; more than the C library's fixed set of
+/// 1024 CPUs can hold.
 pub fn over_1024() -> Layout {
     Layout {
         cpus: (0..1152).map(|id| place(id, id % 576 / 72, id % 576 / 72, id % 72)).collect(),
         memory: vec![(256 * GIB, 250 * GIB); 8],
         distances: flat(8, 32),
-        // Sixteen files for each CPU, which no test looks at.
+        // No test reads the sixteen cache files of each CPU.
         cache_kib: 0,
         ..Layout::default()
     }

@@ -1,14 +1,14 @@
-//! A machine in a few lines, and the files that it becomes.
+//! A short description of a machine, and the files made from it.
 
 use super::Machine;
 use super::network::{self, Interface};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Where a CPU is.
+/// The place of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The kernel's number of it.
+    /// The kernel's number of the CPU.
     pub id: usize,
     /// Its memory node.
     pub node: usize,
@@ -16,7 +16,7 @@ pub struct Place {
     pub package: usize,
     /// The `core_id`: CPUs of a socket with the same one are siblings.
     pub core: usize,
-    /// `cpuinfo_max_freq`; no file where it is not known.
+    /// `cpuinfo_max_freq`; no file if it is unknown.
     pub max_khz: Option<u64>,
 }
 
@@ -44,13 +44,13 @@ pub struct Layout {
     pub offline: Vec<usize>,
     /// Total and free memory of each node, in KiB.
     pub memory: Vec<(u64, u64)>,
-    /// From each node to each.
+    /// From each node to each other.
     pub distances: Vec<Vec<u32>>,
-    /// `Cpus_allowed_list`; all that run where it is not set.
+    /// `Cpus_allowed_list`; by default all CPUs that run.
     pub allowed: Option<String>,
     /// Last-level cache of a socket, in KiB; 0 leaves out the files of all caches.
     pub cache_kib: u64,
-    /// Network interfaces beside `lo`.
+    /// Network interfaces except `lo`.
     pub interfaces: Vec<Interface>,
     /// The control group that the process is in.
     pub group: Option<Group>,
@@ -119,7 +119,7 @@ impl Layout {
         }
     }
 
-    /// The list of the CPUs that are so.
+    /// The list of the CPUs for which `is_so` holds.
     fn of(&self, is_so: impl Fn(&Place) -> bool) -> String {
         list(self.cpus.iter().filter(|cpu| is_so(cpu)).map(|cpu| cpu.id).collect())
     }
@@ -191,7 +191,7 @@ fn write_group(machine: &Machine, group: &Group) {
         let quota = quota_us.map_or("-1".to_string(), |us| us.to_string());
         machine.write(&file("cpu", "cpu.cfs_quota_us"), line(&quota));
         machine.write(&file("cpu", "cpu.cfs_period_us"), "100000\n");
-        // What the kernel shows for "none": the largest number of pages, in bytes.
+        // The kernel's value for "none": the largest number of pages, in bytes.
         machine.write(
             &file("memory", "memory.limit_in_bytes"),
             bytes_or(*memory, "9223372036854771712"),

@@ -1,10 +1,10 @@
-//! Machines that exist only as files: what a kernel would show in `/proc` and `/sys`.
+//! Machines that exist only as files: the content of `/proc` and `/sys`.
 //!
-//! Code that looks at a machine takes a root folder, and tests give it one of these. A machine
-//! is described in a few lines ([`Layout`]) and written out as the hundreds of files that the
-//! kernel would have; so it can have 1152 CPUs without 7000 files in the repository. The
-//! machines themselves are in [`known`]: those of published measurements of CPU binding, and
-//! those on which programs that count CPUs tend to fail.
+//! Code that reads a machine takes a root folder, and tests pass it one of these. A short
+//! [`Layout`] describes a machine and is written as the hundreds of files of a kernel. So a machine
+//! can have 1152 CPUs without 7000 files in the repository. The machines themselves are in
+//! [`known`]: those of published measurements of CPU binding, and those on which programs that
+//! count CPUs tend to fail.
 //!
 //! ```no_run
 //! let machine = weft_testkit::machines::known::two_sockets(true).build();
@@ -23,31 +23,31 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// The files of a machine, in a folder that goes with this value.
+/// The files of a machine, in a folder that is removed with this value.
 #[derive(Debug)]
 pub struct Machine(tempfile::TempDir);
 
 impl Machine {
-    /// A machine without any file.
+    /// A machine without files.
     ///
     /// # Panics
-    /// As do the other functions here, when the file system fails.
+    /// Like the other functions here, if the file system fails.
     pub fn empty() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    /// The folder that stands for `/`.
+    /// The folder that replaces `/`.
     pub fn root(&self) -> &Path {
         self.0.path()
     }
 
-    /// Writes a file, and the folders that lead to it.
+    /// Writes a file, and creates its folders.
     pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.folder_of(path);
         fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 
-    /// Writes each of some files.
+    /// Writes some files.
     pub fn write_all<'a>(&self, files: impl IntoIterator<Item = (&'a str, &'a str)>) {
         for (path, text) in files {
             self.write(path, text);
@@ -60,7 +60,7 @@ impl Machine {
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
-    /// Removes a file, or a folder with all in it.
+    /// Removes a file, or a folder with its content.
     pub fn remove(&self, path: &str) {
         let path = self.root().join(path);
         let removed =

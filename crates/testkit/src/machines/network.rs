@@ -8,19 +8,19 @@ use std::fmt::Write;
 pub struct Interface {
     /// Such as `eth0`.
     pub name: String,
-    /// The driver's name; none for one that is only software.
+    /// The driver's name; none for a virtual interface.
     pub driver: Option<String>,
     /// The `numa_node` of the device.
     pub node: Option<i32>,
-    /// The address on the PCI bus; none for one that is only software.
+    /// The address on the PCI bus; none for a virtual interface.
     pub pci: Option<String>,
-    /// The device below the PCI device that owns the interface, as `virtio2` is.
+    /// The device below the PCI device that owns the interface, such as `virtio2`.
     pub child: Option<String>,
     /// Mbit/s.
     pub speed: i64,
     /// Receive queues, each with its `rps_cpus`.
     pub rx: Vec<String>,
-    /// Transmit queues, each with its `xps_cpus`; none where the kernel refuses to say.
+    /// Transmit queues, each with its `xps_cpus`; none if the kernel refuses to read it.
     pub tx: Vec<Option<String>>,
     /// Its interrupts.
     pub irqs: Vec<Irq>,
@@ -35,11 +35,11 @@ pub struct Irq {
     pub name: String,
     /// `smp_affinity_list`.
     pub affinity: String,
-    /// Which CPU took them all, and how many.
+    /// The CPU that took all of them, and their number.
     pub counted: (usize, u64),
 }
 
-/// Writes the interfaces, `lo` among them, and the interrupts.
+/// Writes the interfaces, including `lo`, and the interrupts.
 pub fn write(machine: &Machine, interfaces: &[Interface], online: &[usize]) {
     let lo = Interface {
         name: "lo".to_string(),
@@ -73,7 +73,7 @@ pub fn write(machine: &Machine, interfaces: &[Interface], online: &[usize]) {
 
 fn write_interface(machine: &Machine, interface: &Interface) {
     let Interface { name, driver, node, pci, child, .. } = interface;
-    // As the kernel lays it out: /sys/class/net has links to where the devices are.
+    // As the kernel does: /sys/class/net has links to the devices.
     let own = match (pci, child) {
         (None, _) => format!("sys/devices/virtual/net/{name}"),
         (Some(pci), None) => format!("sys/devices/pci0000:00/{pci}/net/{name}"),

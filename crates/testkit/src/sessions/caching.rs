@@ -1,9 +1,9 @@
-//! What a client does next where clients keep what they read.
+//! The next step of a client, if clients cache values.
 //!
-//! A step changes keys by one command or one transaction at most: the reference tells those who follow
-//! prefixes once for all that it has read in one go, which is not to be compared.
+//! A step changes keys by one command or one transaction at most. The reference notifies BCAST clients
+//! once for all requests of one read, which can't be compared.
 //!
-//! `@3` as an argument stands for the number of client 3, which each server has chosen.
+//! `@3` as an argument stands for the id of client 3, which each server assigns itself.
 
 use super::draw::{Step, words};
 use crate::rng::Rng;
@@ -41,7 +41,7 @@ const READS: &[&str] = &[
     "BITCOUNT K",
     "BITFIELD_RO K GET u8 0",
     "PFCOUNT K K",
-    // Not its encoding: SORT changes that of a sorted set in the reference.
+    // Not the encoding: SORT changes that of a sorted set in the reference.
     "OBJECT FREQ K",
     "SORT_RO K BY a* GET b*",
     "LCS K K",
@@ -52,7 +52,7 @@ const READS: &[&str] = &[
     "LPOS K x",
     "SRANDMEMBER K 0",
     "EXPIRETIME K",
-    // They read, but are no such commands.
+    // They read, but are not read-only commands.
     "GETEX K",
     "SORT K",
     "BITFIELD K GET u8 0",
@@ -156,7 +156,7 @@ fn write(rng: &mut Rng) -> Vec<Vec<u8>> {
     filled(rng, WRITES)
 }
 
-/// CLIENT TRACKING: most often so that it is on.
+/// CLIENT TRACKING; mostly ON.
 fn track(rng: &mut Rng, clients: usize) -> Vec<Vec<u8>> {
     if rng.percent(15) {
         return words("CLIENT TRACKING OFF");
@@ -217,7 +217,7 @@ fn caching(rng: &mut Rng) -> Vec<Vec<u8>> {
     )
 }
 
-/// CLIENT CACHING and what it may be about.
+/// CLIENT CACHING and the commands that it affects.
 fn chosen(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     let mut commands = vec![caching(rng)];
     if rng.percent(30) {
@@ -246,8 +246,8 @@ fn change(rng: &mut Rng, clients: usize) -> Vec<Vec<Vec<u8>>> {
     }
 }
 
-/// Tracking is not changed in the middle of one: of what was done before that, the reference tells some by
-/// the old way and some by the new one.
+/// Tracking isn't changed inside a transaction: for earlier commands, the reference sends some
+/// notifications by the old mode and some by the new one.
 fn transaction(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     let inner = (0..rng.below(6)).map(|_| match rng.below(11) {
         0..=4 => read(rng),
@@ -259,13 +259,13 @@ fn transaction(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     [vec![words("MULTI")], inner, vec![words(end)]].concat()
 }
 
-/// What one of so many clients does next.
+/// The next step of one of the clients.
 pub fn step(rng: &mut Rng, clients: usize) -> Step {
     let commands = match rng.below(100) {
         0..=29 => vec![read(rng)],
         30..=59 => vec![write(rng)],
         60..=69 => {
-            // Most are told only in RESP3.
+            // Most clients are notified only in RESP3.
             let first = rng.percent(60).then(|| words("HELLO 3"));
             first.into_iter().chain([track(rng, clients)]).collect()
         }

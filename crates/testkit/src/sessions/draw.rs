@@ -1,4 +1,4 @@
-//! What a client does next where clients subscribe and publish.
+//! The next step of a client, if clients subscribe and publish.
 
 use crate::rng::Rng;
 
@@ -39,7 +39,7 @@ fn publish(rng: &mut Rng) -> Vec<Vec<u8>> {
     vec![command.as_bytes().to_vec(), rng.pick(CHANNELS).to_vec(), message(rng)]
 }
 
-/// Subscribes or unsubscribes, one way or another.
+/// Subscribes or unsubscribes.
 fn listen(rng: &mut Rng) -> Vec<Vec<u8>> {
     match rng.below(10) {
         0..=2 => named(rng, "SUBSCRIBE", CHANNELS, 1),
@@ -51,7 +51,7 @@ fn listen(rng: &mut Rng) -> Vec<Vec<u8>> {
     }
 }
 
-/// Something that has nothing to do with it, and is refused while the client listens in RESP2.
+/// A command without Pub/Sub, which is refused in RESP2 while the client is subscribed.
 fn other(rng: &mut Rng) -> Vec<Vec<u8>> {
     const OTHERS: &[&str] = &[
         "GET k",
@@ -114,8 +114,8 @@ fn change(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
         6 | 7 => vec![words("RESET")],
         8 => vec![words("QUIT")],
         9 => vec![words("CLIENT KILL TYPE pubsub SKIPME yes")],
-        // A client may not be left without replies: nobody could tell where it is. In RESP2 it could
-        // not have them back once it listens.
+        // A client must not stay without replies: the test would not know its position. In RESP2 it
+        // could not re-enable them once it is subscribed.
         10 | 11 => {
             let inner = [listen(rng), other(rng), publish(rng)];
             let inner = inner.into_iter().filter(|_| rng.percent(70)).collect::<Vec<_>>();
@@ -129,15 +129,16 @@ fn change(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     }
 }
 
-/// A transaction from its beginning to its end, so that between two steps no client is in one: what
-/// tells where a client is would be queued.
+/// A whole transaction, so that no client is in one between two steps: the PING that marks the
+/// position would be queued.
 fn transaction(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     let count = rng.below(6);
     let inner = (0..count).map(|_| match rng.below(8) {
         0..=3 => publish(rng),
         4 | 5 => {
             let mut args = listen(rng);
-            // Inside of EXEC's reply nobody sorts what is left by a command that names nothing.
+            // Within EXEC's reply the remaining names of an UNSUBSCRIBE without arguments are not
+            // sorted.
             if args.len() == 1 {
                 args.push(rng.pick(CHANNELS).to_vec());
             }
@@ -152,7 +153,7 @@ fn transaction(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     [vec![words("MULTI")], inner, vec![words(end)]].concat()
 }
 
-/// What a client does next.
+/// The next step of a client.
 pub fn step(rng: &mut Rng) -> Step {
     let commands = match rng.below(100) {
         0..=34 => vec![publish(rng)],
@@ -160,7 +161,7 @@ pub fn step(rng: &mut Rng) -> Step {
         63..=68 => vec![other(rng)],
         69..=75 => vec![inspect(rng)],
         76..=83 => change(rng),
-        // Several at once: replies and pushes of one write.
+        // Several commands at once: replies and pushes of one write.
         84..=91 => {
             let count = 2 + rng.below(5);
             (0..count).map(|_| if rng.percent(60) { publish(rng) } else { other(rng) }).collect()

@@ -1,21 +1,22 @@
-//! Sessions of several clients on two servers, pushes compared as well as replies.
+//! Sessions of several clients on two servers; pushes are compared as well as replies.
 //!
-//! What [`crate::differential`] does with one client, for commands whose effect others see: clients
-//! subscribe and publish ([`draw`]), or keep what they read and change it ([`caching`]), and change what
-//! they are, in an order that is drawn. Both servers get the same
-//! steps one after the other, and each client must be sent the same bytes in the same order.
+//! This module is to several clients what [`crate::differential`] is to one. Clients subscribe and
+//! publish ([`draw`]), or cache values and change them ([`caching`]), and change their own state, in a
+//! random order. Both servers get the same steps one after the other, and each client must receive the
+//! same bytes in the same order.
 //!
 //! ```text
 //!  a step of client 3        its bytes, then PING with a new word      read until the word comes
-//!                            (twice, as the reference tells some only when it has nothing to do)
-//!  now and then              everybody: PING with a new word           read until the word comes
+//!                            (twice: the reference sends some messages only before it sleeps)
+//!  from time to time         all clients: PING with a new word         read until the word comes
 //! ```
 //!
-//! A message that was published before the PING was sent comes before its reply, so what was read by
-//! then is all there is. That holds for the reference, and is asked of the other server.
+//! A message that was published before the PING precedes its reply. So after the reply the client
+//! has received all messages. This holds for the reference, and must hold for the other server.
 //!
-//! Invalidations that come behind one another may come in any order. Where the reference's order is that of its hash table (the patterns that one message matches, the
-//! channels that UNSUBSCRIBE without a name leaves), both transcripts are sorted there: [`transcript`].
+//! Consecutive invalidations may have any order. Where the reference's order is that of its hash table (the patterns
+//! that one message matches, the channels of an UNSUBSCRIBE without arguments), both transcripts are sorted:
+//! [`transcript`].
 
 pub mod caching;
 pub mod draw;
@@ -32,18 +33,18 @@ use transcript::Frame;
 /// Clients of an episode.
 const CLIENTS: usize = 6;
 
-/// Steps between two looks at all clients.
+/// Steps between two checks of all clients.
 const ROUND: usize = 6;
 
-/// How long a reply may take.
+/// The timeout of a reply.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the clients do.
+/// The subject of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// They subscribe and publish.
     PubSub,
-    /// They keep what they read.
+    /// They cache values.
     Caching,
 }
 
@@ -56,11 +57,11 @@ impl Topic {
     }
 }
 
-/// Where two servers differ.
+/// A difference between two servers.
 #[derive(Debug)]
 pub struct Difference {
     pub seed: u64,
-    /// The steps of the episode up to it, one a line.
+    /// The steps of the episode up to the difference, one a line.
     pub steps: Vec<String>,
     pub client: usize,
     pub ours: Vec<Frame>,
@@ -81,13 +82,13 @@ fn show(frames: &[Frame]) -> String {
     frames.iter().map(Frame::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
-/// What a run has seen.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub commands: usize,
-    /// Frames that were compared.
+    /// Compared frames.
     pub frames: usize,
-    /// Of those, messages and invalidations.
+    /// Messages and invalidations among them.
     pub messages: usize,
 }
 
@@ -95,7 +96,7 @@ pub struct Outcome {
 struct Peer {
     port: u16,
     client: Client,
-    /// The server's number of this connection, and how many there were.
+    /// The server's id of this connection, and the number of connections so far.
     id: i64,
     connection: usize,
     frames: Vec<Frame>,
@@ -107,11 +108,11 @@ impl Peer {
         Peer { port, client, id, connection: 0, frames: Vec::new() }
     }
 
-    /// Sends `bytes`, and `word` with a PING; reads until that is answered.
+    /// Sends `bytes`, and a PING with `word`; reads up to its reply.
     fn exchange(&mut self, bytes: &[u8], word: &str) {
         let mut all = bytes.to_vec();
         all.extend(encode(&["PING", word]));
-        // A connection that was closed meanwhile says so when it is read.
+        // An error shows again when the connection is read.
         let _ = self.client.send_raw(&all);
         loop {
             match self.client.read_frame() {
@@ -147,12 +148,12 @@ fn is_end(e: &io::Error) -> bool {
 fn connect(port: u16) -> (Client, i64) {
     let mut client = Client::tcp(port);
     client.set_timeout(PATIENCE);
-    // Others are shown it by then.
+    // By then other clients see it in CLIENT LIST.
     let id = client.cmd(&["CLIENT", "ID"]).int();
     (client, id)
 }
 
-/// Waits until a server has no other clients than those of this episode.
+/// Waits until the clients of other episodes have gone.
 fn until_alone(client: &mut Client) {
     let count = |client: &mut Client| client.cmd(&["CLIENT", "LIST"]).text().lines().count();
     for _ in 0..2000 {
@@ -202,16 +203,16 @@ fn episode(
         let at = rng.below(CLIENTS);
         let Step { mut commands } = topic.step(&mut rng);
         if topic == Topic::Caching && n % ROUND == 0 {
-            // How many keys are remembered.
+            // The number of tracked keys.
             commands = vec![draw::words("INFO stats")];
         }
         outcome.commands += commands.len();
         ids.note(&pairs);
         let bytes = [0, 1].map(|server| ids.bytes(&pairs, server, &commands));
         told.extend(commands.iter().map(|args| format!("{at}: {}", describe(args))));
-        // Who is closed by that finds out at once, so that nobody tells it anything any more.
+        // A client that this closes must notice at once, so that no step sends to it.
         let acting = if n % ROUND == ROUND - 1 || n == steps - 1 { 0..CLIENTS } else { at..at + 1 };
-        // What lies unread in a connection that is closed may be lost.
+        // Unread data of a closed connection may be lost.
         let closes = commands.iter().any(|args| args.iter().any(|arg| arg == b"KILL"));
         for other in (0..CLIENTS).filter(|_| closes) {
             words += 1;
@@ -245,7 +246,7 @@ fn exchange(pair: &mut [Peer; 2], bytes: &[Vec<u8>; 2], word: &str) {
     }
 }
 
-/// The numbers that connections have, and had, by server.
+/// The present and past ids of connections, by server.
 #[derive(Debug, Default)]
 pub struct Ids([BTreeMap<i64, String>; 2]);
 
@@ -258,7 +259,7 @@ impl Ids {
         }
     }
 
-    /// What is sent to one of the servers.
+    /// The bytes for one of the servers.
     fn bytes(&self, pairs: &[[Peer; 2]], server: usize, commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
         let named = |arg: &Vec<u8>| {
             let client =
@@ -273,13 +274,13 @@ impl Ids {
         commands.iter().flat_map(of).collect()
     }
 
-    /// The name of a connection that has this number on one of the servers.
+    /// The name of the connection with this id on one of the servers.
     fn name(&self, server: usize, id: i64) -> String {
         self.0[server].get(&id).cloned().unwrap_or_else(|| id.to_string())
     }
 }
 
-/// Compares what the client has got since the last time.
+/// Compares the frames that the client has received since the last comparison.
 fn compare(
     pair: &mut [Peer; 2],
     ids: &Ids,

@@ -1,4 +1,4 @@
-//! What a client was sent, in a form in which two servers can be compared.
+//! The frames that a client received, in a form that can be compared between servers.
 
 use crate::client::Reply;
 use crate::value::{Value, quote_short};
@@ -9,11 +9,11 @@ use std::fmt;
 pub enum Frame {
     /// Its bytes.
     Raw(Vec<u8>),
-    /// One that tells what only one server can say: what is left of it when that is taken out.
+    /// A frame with facts that differ between servers: the rest, without them.
     Picture(String),
     /// The server has closed the connection.
     End,
-    /// No reply, or none that can be read.
+    /// No reply, or an invalid one.
     Failed(String),
 }
 
@@ -36,7 +36,7 @@ impl Frame {
         }
     }
 
-    /// Whether it answers PING with this word.
+    /// Whether it is the reply to PING with this word.
     pub fn is_answer(&self, word: &str) -> bool {
         let Frame::Raw(raw) = self else { return false };
         let bulk = format!("${}\r\n{word}\r\n", word.len());
@@ -44,7 +44,7 @@ impl Frame {
         raw == bulk.as_bytes() || raw == pong.as_bytes()
     }
 
-    /// With names in the places of numbers of clients, where those are known to be such.
+    /// Replaces ids of clients by names, where the ids are known.
     pub fn with_names(self, name: impl Fn(i64) -> String) -> Frame {
         match self {
             Frame::Picture(text) if text.contains("redir") => Frame::Picture(renamed(&text, name)),
@@ -63,7 +63,7 @@ impl Frame {
         }
     }
 
-    /// `pmessage`, `unsubscribe` ..., if it is such an array or push.
+    /// `pmessage`, `unsubscribe` and so on, if it is such an array or push.
     fn word(&self) -> Option<&[u8]> {
         let Frame::Raw(raw) = self else { return None };
         if !matches!(raw.first(), Some(b'*' | b'>')) {
@@ -73,13 +73,14 @@ impl Frame {
         lines.get(2).map(|line| line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    /// Whether it is a message that was published.
+    /// Whether it is a published message.
     pub fn is_message(&self) -> bool {
         matches!(self.word(), Some(b"message" | b"pmessage" | b"smessage" | b"invalidate"))
     }
 }
 
-/// An invalidation of everything has the null of its reader's protocol in the reference, whoever gets it.
+/// For an invalidation of all keys, the reference uses the null of the reader's protocol, whichever
+/// client receives it.
 fn in_own_protocol(raw: &[u8]) -> Vec<u8> {
     const PUSHED: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
     const HEARD: &[u8] = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
@@ -90,7 +91,7 @@ fn in_own_protocol(raw: &[u8]) -> Vec<u8> {
     }
 }
 
-/// `redir=7` with a name in the place of the number.
+/// `redir=7` with a name instead of the id.
 fn renamed(text: &str, name: impl Fn(i64) -> String) -> String {
     let mut parts = text.split("redir=");
     let mut out = parts.next().unwrap_or_default().to_string();
@@ -105,7 +106,7 @@ fn renamed(text: &str, name: impl Fn(i64) -> String) -> String {
     out
 }
 
-/// What CLIENT TRACKINGINFO answers.
+/// The reply of CLIENT TRACKINGINFO.
 fn tracking_info(value: &Value) -> Option<String> {
     let (flags, redirect, prefixes) = match value {
         Value::Map(_) => {
@@ -129,7 +130,7 @@ fn is_text(value: &Value, text: &str) -> bool {
     value.bytes() == Some(text.as_bytes())
 }
 
-/// What can be compared of HELLO, CLIENT LIST and INFO.
+/// The comparable part of HELLO, CLIENT LIST and INFO.
 fn picture(value: &Value) -> Option<String> {
     if let Some(info) = tracking_info(value) {
         return Some(info);
@@ -145,7 +146,7 @@ fn picture(value: &Value) -> Option<String> {
                 return Some(format!("greeting, {}", items[5]));
             }
             let pictures: Vec<Option<String>> = items.iter().map(picture).collect();
-            // EXEC's, where one of the commands answers so.
+            // The reply of EXEC, if one of its commands has such a reply.
             return pictures.iter().any(Option::is_some).then(|| {
                 let all = items.iter().zip(pictures);
                 let all = all.map(|(item, picture)| picture.unwrap_or_else(|| item.to_string()));
@@ -183,13 +184,13 @@ fn chosen(line: &str, fields: &[&str]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The frames with those sorted whose order means nothing: what one message is to several patterns,
-/// invalidations behind one another, and the names that are left by one command that names none.
+/// Sorts frames without a fixed order: one message to several patterns, consecutive invalidations,
+/// and the names of a command without arguments.
 pub fn sorted(frames: Vec<Frame>) -> Vec<Frame> {
     let mut out: Vec<Frame> = Vec::with_capacity(frames.len());
     let mut begin = 0;
     for frame in frames {
-        let joins = out.last().is_some_and(|last| is_one_run(last, &frame));
+        let joins = out.last().is_some_and(|last| may_be_reordered(last, &frame));
         if !joins {
             sort(&mut out[begin..]);
             begin = out.len();
@@ -206,7 +207,7 @@ fn sort(run: &mut [Frame]) {
     if !of_many {
         return run.sort();
     }
-    // The count goes down whatever the order: names and counts are sorted apart.
+    // The count decreases whatever the order is: names and counts are sorted separately.
     let split = |frame: &Frame| match frame {
         Frame::Raw(raw) => {
             let at = raw.iter().rposition(|b| *b == b':').unwrap_or(raw.len());
@@ -221,11 +222,13 @@ fn sort(run: &mut [Frame]) {
     }
 }
 
-/// Whether two frames may stand in either order.
-fn is_one_run(one: &Frame, other: &Frame) -> bool {
+/// Whether two frames may have either order.
+fn may_be_reordered(one: &Frame, other: &Frame) -> bool {
     match (one.word(), other.word()) {
-        (Some(b"pmessage"), Some(b"pmessage")) => behind_pattern(one) == behind_pattern(other),
-        // The reference tells a client what it has read itself behind what it is told for others.
+        (Some(b"pmessage"), Some(b"pmessage")) => {
+            channel_and_message(one) == channel_and_message(other)
+        }
+        // The reference sends a client its own keys after those of BCAST.
         (Some(b"invalidate"), Some(b"invalidate")) => true,
         (Some(a), Some(b)) => a == b && a.ends_with(b"unsubscribe"),
         _ => false,
@@ -233,7 +236,7 @@ fn is_one_run(one: &Frame, other: &Frame) -> bool {
 }
 
 /// Channel and message of a `pmessage`.
-fn behind_pattern(frame: &Frame) -> Option<Vec<Value>> {
+fn channel_and_message(frame: &Frame) -> Option<Vec<Value>> {
     let Frame::Raw(raw) = frame else { return None };
     let (value, _) = crate::value::parse(raw).ok()??;
     Some(value.items().get(2..)?.to_vec())
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_and_names_that_are_left_have_no_order() {
+    fn patterns_and_unsubscribed_names_have_no_order() {
         let one = |p: &str| raw(&format!(">4|$8|pmessage|$1|{p}|$1|c|$1|m|"));
         let left = |name: &str, n: u8| raw(&format!("*3|$11|unsubscribe|$1|{name}|:{n}|"));
         assert_eq!(sorted(vec![one("b"), one("a")]), sorted(vec![one("a"), one("b")]));
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_known_in_every_state() {
+    fn ping_reply_is_recognized_in_every_state() {
         assert!(raw("$1|w|").is_answer("w"));
         assert!(raw("*2|$4|pong|$1|w|").is_answer("w"));
         assert!(!raw("$1|v|").is_answer("w"));

@@ -1,14 +1,15 @@
-//! One client: a connection, what it sends, and what it makes of the replies.
+//! One client: its connection, its commands, and its replies.
 //!
 //! A command has one reply, with these exceptions:
 //!
 //! | command | treatment |
 //! |---|---|
-//! | SUBSCRIBE and its kinds | sent with an UNSUBSCRIBE and a PING; all up to the PING's reply is its own |
-//! | commands that may wait for ever | sent between MULTI and EXEC |
-//! | QUIT | the server closes the connection: a new one |
+//! | SUBSCRIBE and its variants | sent with an UNSUBSCRIBE and a PING; all replies up to the PING's belong
+//! to it |
+//! | commands that may block forever | sent between MULTI and EXEC |
+//! | QUIT | the server closes the connection; the client opens a new one |
 //! | RESET | the greetings are sent again |
-//! | AUTH and others, which may take rights away | once something is refused for that, a new connection |
+//! | AUTH and others, which may remove rights | after an error for missing rights, a new connection |
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,18 +23,18 @@ use super::log::{Log, readable};
 use super::script::{Planned, Script, is_subscription};
 use super::totals::{Totals, code};
 
-/// Errors that are kept for the end, when they are shown there.
+/// The most errors kept for the end, if they are shown there.
 const KEPT: usize = 100;
 
 /// Bytes of an argument in the lines of the log.
 const SHORT: usize = 60;
 
-/// The replies to read for the command that was sent.
+/// The replies to the sent command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Nothing,
     Reply,
-    /// That it is queued, and the reply to EXEC.
+    /// The reply that it is queued, and the reply to EXEC.
     Transaction,
     /// All up to the reply to PING.
     Marker,
@@ -41,7 +42,7 @@ enum Expected {
 
 /// A client.
 pub struct Client<'a> {
-    /// Its place, from 1.
+    /// Its number, from 1.
     pub number: usize,
     node: usize,
     session: &'a Session,
@@ -57,7 +58,7 @@ pub struct Client<'a> {
     pub left: u64,
     pub last: Vec<Vec<u8>>,
     pub totals: Totals,
-    /// Errors and the commands that had them.
+    /// Errors and their commands.
     errors: VecDeque<(String, String)>,
     error_count: u64,
 }
@@ -66,7 +67,7 @@ impl<'a> Client<'a> {
     /// Connects.
     ///
     /// # Errors
-    /// When the server can't be reached, or refuses.
+    /// If the server can't be reached, or refuses.
     pub fn connect(
         number: usize,
         session: &'a Session,
@@ -105,7 +106,7 @@ impl<'a> Client<'a> {
     /// Sends the next command.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is closed.
     pub fn send(&mut self) -> io::Result<()> {
         let Planned { args, wrapped } = self.script.next(self.in_transaction);
         self.last = args;
@@ -125,7 +126,7 @@ impl<'a> Client<'a> {
         } else if !wrapped {
             encode(&self.last, &mut bytes);
         } else if let Reply::Error(_) = self.control.ask(&["MULTI"])? {
-            // without a transaction it could wait for ever
+            // Without a transaction it could block forever.
             self.last = vec![b"PING".to_vec()];
             encode(&self.last, &mut bytes);
         } else {
@@ -143,7 +144,7 @@ impl<'a> Client<'a> {
     /// Reads the reply to the last command.
     ///
     /// # Errors
-    /// When the connection is gone, or there is no reply for too long, or none by the protocol.
+    /// If the connection is closed, or the reply is late or malformed.
     pub fn receive(&mut self) -> io::Result<()> {
         let reply = match self.expected {
             Expected::Nothing => return Ok(()),
@@ -174,7 +175,7 @@ impl<'a> Client<'a> {
         let mut first = None;
         loop {
             let value = self.control.reply_or_push()?;
-            // a client with subscriptions gets an array from PING, in RESP2
+            // A client with subscriptions gets an array from PING, in RESP2.
             let is_mark = value.text() == mark
                 || value.types() == Types::ARRAY
                     && value.items().get(1).is_some_and(|item| item.text() == mark);
@@ -183,7 +184,7 @@ impl<'a> Client<'a> {
                 return Ok(first.unwrap_or(value));
             }
             if refused {
-                // perhaps PING was refused, too: then there is no mark
+                // PING may be refused too: then there is no mark.
                 self.reconnect()?;
                 return Ok(first.unwrap_or(value));
             }
@@ -264,7 +265,7 @@ fn ending(name: &[u8]) -> &'static [u8] {
     }
 }
 
-/// Whether an error says that the client may not do that.
+/// Whether an error says that the client has no right to do that.
 fn takes_rights(error: &str) -> bool {
     matches!(code(error), "NOPERM" | "NOAUTH")
 }

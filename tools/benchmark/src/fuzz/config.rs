@@ -1,7 +1,7 @@
 //! CONFIG SET of the parameters that a server has, with values of their kind.
 //!
-//! CONFIG GET does not say of what kind a parameter is, but its value does: `yes`, a number, or one
-//! of some words that are listed here. Other parameters get their own value, or some text.
+//! CONFIG GET doesn't return a parameter's kind, but its value shows it: `yes`, a number, or one of
+//! the words listed here. Other parameters get their own value, or some text.
 
 use crate::control::Reply;
 
@@ -39,7 +39,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("log-format", &["legacy", "logfmt"]),
 ];
 
-/// The parameters that are set, with the values that they had at first.
+/// The parameters to set, with their first values.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters(Vec<(Vec<u8>, Vec<u8>)>);
 

@@ -1,7 +1,7 @@
 //! The commands that are never sent, and the reasons.
 //!
-//! The last word before a command leaves is here, whatever the generator and the mutations did to
-//! it. Most of this the reference leaves out, too.
+//! This check comes last before a command is sent, after the generator and the mutations. The
+//! reference leaves out most of these commands too.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["HOST:"], "servers close the connection: they take it for an attack from a browser"),
 ];
 
-/// Parameters that CONFIG SET does not get. A star stands for any beginning or end.
+/// Parameters that CONFIG SET doesn't change. A star stands for any beginning or end.
 const PARAMETERS: &[(&str, &str)] = &[
     ("port", "moves the server"),
     ("bind", "moves the server"),
@@ -62,8 +62,8 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("*file", "writes files elsewhere"),
     ("appendfilename", "writes files elsewhere"),
     ("appenddirname", "writes files elsewhere"),
-    ("loglevel", "hides what the server says when it crashes"),
-    ("crash-*", "hides what the server says when it crashes"),
+    ("loglevel", "hides the server's crash report"),
+    ("crash-*", "hides the server's crash report"),
     ("*cpulist", "concerns the machine"),
     ("oom-score-adj*", "concerns the machine"),
     ("replicaof", "gives the server another role"),
@@ -71,7 +71,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("watchdog-period", "ends the server when it is slow"),
 ];
 
-/// Commands that may wait, for servers whose tables do not say so.
+/// Commands that may block, for servers whose tables don't have the flag.
 const WAIT: &[&str] = &[
     "BLPOP",
     "BRPOP",
@@ -90,20 +90,20 @@ const WAIT: &[&str] = &[
 /// The verdict on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is sent as it is.
+    /// It is sent unchanged.
     Send,
-    /// It may wait for ever, so it is sent in a transaction, where no command waits.
+    /// It may block forever, so it is sent in a transaction, where no command blocks.
     InTransaction,
-    /// It is not sent: why.
+    /// It is not sent, for this reason.
     Never(&'static str),
 }
 
-/// Knows what may be sent.
+/// Decides which commands may be sent.
 #[derive(Clone, Debug, Default)]
 pub struct Judge {
     /// Commands that may wait, in upper case.
     pub blocking: HashSet<Vec<u8>>,
-    /// Whether CONFIG SET was asked for.
+    /// Whether CONFIG SET is requested.
     pub config: bool,
 }
 
@@ -114,7 +114,7 @@ impl Judge {
             || WAIT.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// Judges a command. `mutated` is whether its timeout may be any number.
+    /// Judges a command. `mutated`: its timeout may be any number.
     pub fn verdict(&self, args: &[Vec<u8>], mutated: bool) -> Verdict {
         let is = |at: usize, word: &str| {
             args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
@@ -130,7 +130,7 @@ impl Judge {
         }
         if is(0, "CONFIG") && is(1, "SET") {
             if !self.config {
-                return Verdict::Never("is a mode of its own");
+                return Verdict::Never("is a separate mode");
             }
             if let Some(why) = args[2..].iter().find_map(|arg| parameter(arg)) {
                 return Verdict::Never(why);
@@ -146,7 +146,7 @@ impl Judge {
     }
 }
 
-/// Why a parameter is not set; none if it may be.
+/// The reason why a parameter is not set; none if it may be.
 pub fn parameter(name: &[u8]) -> Option<&'static str> {
     let name = String::from_utf8_lossy(name).to_ascii_lowercase();
     let meets = |(pattern, _): &&(&str, &'static str)| match (

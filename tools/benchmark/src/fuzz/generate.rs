@@ -1,25 +1,25 @@
 //! Commands from trees of arguments.
 //!
 //! Generated commands are well-formed: every argument has the right type and place, and every count
-//! precedes as many arguments. That a score is a number and a key holds a list when it should is up
-//! to chance, as among real clients.
+//! precedes as many arguments. Chance decides whether a score is a number and a key holds a list,
+//! as among real clients.
 
 use super::table::{Arg, Kind, Spec};
 use super::values::Values;
 
-/// Most repetitions of an argument, but for a few commands with very many.
+/// The most repetitions of an argument, except for a few commands with very many.
 const SEVERAL: u32 = 4;
 
-/// Repetitions in those.
+/// Repetitions in those commands.
 const MANY: u32 = 1500;
 
 /// Writes one command.
 struct Writer<'a, 'b> {
     values: &'a mut Values<'b>,
     args: Vec<Vec<u8>>,
-    /// How many of the next argument that may come several times were announced.
+    /// The announced number of repetitions of the next repeated argument.
     announced: Option<u32>,
-    /// The last number that was announced, for weights.
+    /// The last announced number, for weights.
     keys: u32,
 }
 
@@ -93,7 +93,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Whether an integer says how many arguments follow.
+/// Whether an integer announces the number of following arguments.
 fn announces(name: &str) -> bool {
     matches!(name, "numkeys" | "numfields" | "num-vertices")
 }
@@ -105,7 +105,7 @@ pub mod tests {
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 
-    /// A command by itself, for tests.
+    /// A command for tests.
     pub fn generated(spec: &Spec, seed: u64) -> Vec<Vec<u8>> {
         let rng = &mut SmallRng::seed_from_u64(seed);
         command(spec, &mut Values { rng, tag: None, group: &spec.group, waits: false })

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::options::Level;
 
-/// Writes what the level lets through.
+/// Prints the lines of the level.
 #[derive(Clone, Copy, Debug)]
 pub struct Log(pub Level);
 
@@ -23,7 +23,7 @@ impl Log {
         }
     }
 
-    /// Takes what makes the line, since most runs have no use for it.
+    /// Takes a closure, since most runs don't print the line.
     pub fn debug(&self, line: impl FnOnce() -> String) {
         if self.0 >= Level::Debug {
             say(&format!("{} [DEBUG] {}\n", clock(), line()));
@@ -45,8 +45,8 @@ fn clock() -> String {
     format!("[{:02}:{:02}:{:02}]", now / 3600 % 24, now / 60 % 60, now % 60)
 }
 
-/// A command as text: arguments that are no plain words are quoted and escaped, long ones cut
-/// after `longest` bytes, with their size.
+/// A command as text: arguments other than plain words are quoted and escaped, long ones cut after
+/// `longest` bytes, with their size.
 pub fn readable(args: &[Vec<u8>], longest: usize) -> String {
     const MOST: usize = 100;
     let mut words: Vec<String> = args.iter().take(MOST).map(|arg| word(arg, longest)).collect();

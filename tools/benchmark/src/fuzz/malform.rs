@@ -1,11 +1,10 @@
-//! Commands that are wrong: arguments left out, doubled, exchanged, broken, far too many.
+//! Malformed commands: missing, duplicate, exchanged and broken arguments, or far too many.
 //!
-//! The frame around them stays right, as in the reference: it is commands that are tried here, not
-//! the protocol.
+//! The encoding stays valid, as in the reference: this tests commands, not the protocol.
 
 use super::values::Values;
 
-/// Arguments of a command that has far too many.
+/// Arguments of a command with far too many.
 const MANY: u32 = 3000;
 
 /// Makes one to three changes to a command. At least one argument is left.

@@ -1,15 +1,15 @@
-//! `--fuzz`: random commands, by what the server says about its own.
+//! `--fuzz`: random commands, made from the server's own description of its commands.
 //!
 //! ```text
 //! COMMAND DOCS ─► table ─► generate (values) ─► malform ─► forbidden ─► script ─► client
 //! CONFIG GET * ─► config ──────┘                                          one thread per group
 //! ```
 //!
-//! The server may refuse what it likes; it may not close a connection, hang, or send a malformed
-//! reply. Then the run ends, with the last command of each client.
+//! The server may refuse any command. If it closes a connection, hangs, or sends a malformed reply,
+//! the run ends and prints the last command of each client.
 //!
-//! Unlike the reference, where a few errors count as errors and the others as success, each error
-//! counts; and a broken connection is not made again, since that would hide a crash.
+//! The reference counts a few kinds of errors and treats the others as success. Here each error
+//! counts. A broken connection is not reopened, since that would hide a crash.
 
 mod client;
 mod config;
@@ -39,13 +39,13 @@ use script::{Material, Script};
 use table::Table;
 use totals::Totals;
 
-/// Most threads; a client beyond them shares one.
+/// The most threads; further clients share them.
 const THREADS: usize = 32;
 
-/// Tags of keys per node of a cluster. Few, so that commands meet each other's values.
+/// Tags of keys per node of a cluster. Few, so that commands use each other's values.
 const TAGS: usize = 8;
 
-/// Bytes of an argument when a run has failed.
+/// Printed bytes of an argument after a failed run.
 const LONG: usize = 1000;
 
 /// The state that all threads share.
@@ -64,8 +64,8 @@ impl Shared {
 /// Runs the fuzzer.
 ///
 /// # Errors
-/// When the server can't be reached or does not list its commands, and with the last command of
-/// each client when it failed.
+/// If the server can't be reached or doesn't list its commands; after a failure, with the last command of each
+/// client.
 pub fn run(session: &Session, options: &Options, fuzz: &Fuzz) -> Result<(), String> {
     let log = Log(fuzz.level);
     if let Some(level) = &fuzz.unknown_level {
@@ -99,7 +99,7 @@ pub fn run(session: &Session, options: &Options, fuzz: &Fuzz) -> Result<(), Stri
     }
 }
 
-/// Asks for commands and parameters.
+/// Reads the server's commands and parameters.
 fn learn(session: &Session, fuzz: &Fuzz) -> io::Result<Material> {
     let mut control = session.control(0)?;
     let table = Table::fetch(&mut control)?;
@@ -129,7 +129,7 @@ fn connect<'a>(
     (1..=options.clients).map(one).collect()
 }
 
-/// Tags that lead to a node of a cluster; none without a cluster.
+/// Tags that hash to a node of a cluster; none without a cluster.
 fn tags(session: &Session, node: usize) -> Vec<[u8; 3]> {
     let Some(cluster) = &session.cluster else { return Vec::new() };
     let nodes = cluster.nodes();
@@ -137,7 +137,7 @@ fn tags(session: &Session, node: usize) -> Vec<[u8; 3]> {
     slots.iter().take(TAGS).map(|slot| cluster.tag(*slot)).collect()
 }
 
-/// A client at its end, and what ended it early.
+/// A client at its end, and the error that ended it early.
 type Ended<'a> = (Client<'a>, Option<io::Error>);
 
 /// Runs all clients to their end, in their order.
@@ -168,12 +168,12 @@ fn run_all<'a>(clients: Vec<Client<'a>>, shared: &Shared, all: Option<u64>) -> V
     ended
 }
 
-/// The result of a thread; a panic is passed on.
+/// The result of a thread; a panic is propagated.
 fn joined<T>(result: std::thread::Result<T>) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// One command of each client after the other: all are sent before the first reply is waited for.
+/// One command of each client: all are sent before the first reply is read.
 fn run_group(group: &mut [Ended], shared: &Shared) {
     while !shared.is_over() && group.iter().any(|(client, _)| client.left > 0) {
         for (client, failed) in group.iter_mut().filter(|(client, _)| client.left > 0) {
@@ -199,7 +199,7 @@ fn run_group(group: &mut [Ended], shared: &Shared) {
     }
 }
 
-/// Shows how far it is, every second, until all threads are done.
+/// Prints the progress every second, until all threads are done.
 fn watch(inbox: &mpsc::Receiver<()>, shared: &Shared, all: Option<u64>) {
     let began = Instant::now();
     while let Err(RecvTimeoutError::Timeout) = inbox.recv_timeout(Duration::from_secs(1)) {
@@ -231,7 +231,7 @@ fn failure(ended: &[Ended], seed: u64) -> Option<String> {
     Some(text)
 }
 
-/// An error of a connection in words.
+/// A connection error as text.
 fn words(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
@@ -258,7 +258,7 @@ fn summarize(ended: &[Ended], log: Log) {
     }
 }
 
-/// Whether the server still answers, on a connection of its own.
+/// Whether the server still answers, on a new connection.
 fn alive(session: &Session) -> Result<(), String> {
     for (node, name) in session.names.iter().enumerate() {
         session

@@ -1,7 +1,7 @@
 //! The commands of one client, one after the other.
 //!
-//! It follows from the seed and from whether the client is in a transaction, but for points in time
-//! around now, so that a run can be repeated.
+//! The commands follow from the seed and from whether the client is in a transaction, except for
+//! times around now. So a run can be repeated.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -15,20 +15,20 @@ use super::malform::malform;
 use super::table::{Arg, Kind, Spec, Table};
 use super::values::Values;
 
-/// How many commands of 100 are malformed, in that mode.
+/// Percentage of malformed commands, in that mode.
 const MALFORMED: f64 = 35.0;
 
-/// How many commands of 100 are CONFIG SET, in that mode.
+/// Percentage of CONFIG SET, in that mode.
 const CONFIG: f64 = 6.0;
 
-/// How many commands of 100 are drawn among those on keys.
+/// Percentage of commands drawn from those on keys.
 const ON_KEYS: f64 = 75.0;
 
-/// The material that all clients draw from.
+/// The commands and parameters that all clients draw from.
 #[derive(Debug)]
 pub struct Material {
     specs: Vec<Spec>,
-    /// Places of the commands on keys.
+    /// Indexes of the commands on keys.
     on_keys: Vec<usize>,
     judge: Judge,
     parameters: Parameters,
@@ -61,11 +61,11 @@ fn has_key(args: &[Arg]) -> bool {
     })
 }
 
-/// A command to be sent.
+/// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     pub args: Vec<Vec<u8>>,
-    /// Whether it must be in a transaction, lest it wait for ever.
+    /// Whether it must be in a transaction, because it may block forever.
     pub wrapped: bool,
 }
 
@@ -74,9 +74,9 @@ pub struct Planned {
 pub struct Script<'a> {
     material: &'a Material,
     rng: SmallRng,
-    /// Tags that lead to the client's node of a cluster; none without.
+    /// Tags that hash to the client's node of a cluster; none without.
     tags: Vec<[u8; 3]>,
-    /// Commands left in the transaction that was begun, EXEC included.
+    /// Commands left in the open transaction, EXEC included.
     transaction: u32,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Script<'a> {
         } else if self.rng.random_bool(0.02) {
             return self.begin(vec!["MULTI".into()]);
         }
-        // a server may have nothing but commands that are not sent
+        // A server may have only commands that are not sent.
         for _ in 0..1000 {
             let (args, mutated) = self.draw();
             let verdict = self.material.judge.verdict(&args, mutated);
@@ -118,7 +118,7 @@ impl<'a> Script<'a> {
         Planned { args, wrapped: false }
     }
 
-    /// A command, perhaps one that is not to be sent, and whether it was malformed.
+    /// A command, which may be a forbidden one, and whether it was malformed.
     fn draw(&mut self) -> (Vec<Vec<u8>>, bool) {
         let Material { specs, judge, parameters, malformed, .. } = self.material;
         let at = self.place();

@@ -1,15 +1,15 @@
 //! The server's own description of its commands: COMMAND DOCS as trees of arguments, COMMAND as
 //! flags.
 //!
-//! Nothing is taken for granted: parts of an unexpected form are left out or taken for a string, so
-//! that a table of a new version, or of a server with few commands, is as good.
+//! Parts of an unexpected form are left out or treated as a string. So a table of a new version, or
+//! of a server with few commands, works too.
 
 use std::collections::HashSet;
 use std::io;
 
 use crate::control::{Control, Reply};
 
-/// How deep arguments may be nested before the rest is left out.
+/// The deepest nesting of arguments; deeper ones are left out.
 const DEPTH: usize = 16;
 
 /// One command, or one subcommand.
@@ -22,17 +22,17 @@ pub struct Spec {
     pub args: Vec<Arg>,
 }
 
-/// One argument, or several that belong together.
+/// One argument, or several in a group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arg {
     pub name: String,
     pub kind: Kind,
-    /// The word before it, or in its place.
+    /// The word before it, or instead of it.
     pub token: Option<Vec<u8>>,
     pub optional: bool,
-    /// It may come several times.
+    /// It may be repeated.
     pub multiple: bool,
-    /// Its token comes with every one of them.
+    /// Its token is repeated with it.
     pub multiple_token: bool,
 }
 
@@ -57,15 +57,15 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     pub specs: Vec<Spec>,
-    /// The commands that may wait, in upper case.
+    /// The commands that may block, in upper case.
     pub blocking: HashSet<Vec<u8>>,
 }
 
 impl Table {
-    /// Asks a server.
+    /// Reads the table of a server.
     ///
     /// # Errors
-    /// When it has no COMMAND DOCS, or documents nothing, or is gone.
+    /// If it has no COMMAND DOCS, or documents nothing, or is gone.
     pub fn fetch(control: &mut Control) -> io::Result<Table> {
         let docs = match control.ask(&["COMMAND", "DOCS"])? {
             Reply::Error(error) => {
@@ -91,7 +91,7 @@ fn lower(text: &[u8]) -> String {
     String::from_utf8_lossy(text).to_ascii_lowercase()
 }
 
-/// The commands in a reply of COMMAND DOCS; a container gives its subcommands, and itself when it
+/// The commands in a reply of COMMAND DOCS; a container yields its subcommands, and itself if it
 /// takes arguments or has no subcommands.
 pub fn specs(docs: &Reply) -> Vec<Spec> {
     let mut all = Vec::new();
@@ -115,7 +115,7 @@ fn add_command(name: &str, doc: &Reply, depth: usize, all: &mut Vec<Spec>) {
                     add_command(&name, doc, depth + 1, all);
                 }
             }
-            // summary, since, complexity, history and future fields
+            // The fields summary, since, complexity, history and future ones.
             _ => {}
         }
     }

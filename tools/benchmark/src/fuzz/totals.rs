@@ -8,7 +8,7 @@ use crate::control::Reply;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub sent: u64,
-    /// Replies that are no errors, by their type.
+    /// Replies other than errors, by their type.
     success: BTreeMap<String, u64>,
     /// Errors by their first word.
     errors: BTreeMap<String, u64>,
@@ -36,7 +36,7 @@ impl Totals {
         }
     }
 
-    /// The lines of the summary: those of the reference, and two of ours.
+    /// The lines of the summary: those of the reference, and two additional ones.
     pub fn lines(&self) -> Vec<String> {
         let success: u64 = self.success.values().sum();
         let errors: u64 = self.errors.values().sum();

@@ -1,10 +1,10 @@
-//! Values for arguments: mostly plain ones that commands can do something with, now and then odd
-//! ones.
+//! Values of arguments: mostly plain ones that commands can use, sometimes unusual ones.
 //!
-//! Keys come from a small space, by what they hold, so that commands meet each other's values.
-//! Numbers are small or at a limit of some integer, with nothing in between: a count of two
-//! billion makes an honest server build a reply of that size, which finds no bug and ends the
-//! machine. -(2^63 - 1) is left out for the same reason: some commands take it for a count.
+//! Keys come from a small space, by the type of their values, so that commands use each other's
+//! values. Numbers are small or at a limit of some integer type, with nothing in between: a count
+//! of two billion makes a correct server build a reply of that size, which finds no bug and
+//! exhausts the machine. -(2^63 - 1) is left out for the same reason: some commands take it for a
+//! count.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -28,7 +28,7 @@ const KINDS: [(&str, &str); 9] = [
 /// The longest value; LCS needs four bytes for each pair of bytes of two of them.
 const LONG: usize = 8192;
 
-/// Users that ACL commands may make and unmake.
+/// Users that ACL commands may create and delete.
 pub const USER: &str = "fuzz-user-";
 
 /// Numbers that are small, or at a limit.
@@ -53,7 +53,7 @@ const INTEGERS: &[&str] = &[
     "-9223372036854775808",
 ];
 
-/// Texts that are no number of 64 bits.
+/// Texts that are not 64-bit numbers.
 const BROKEN_NUMBERS: &[&str] = &[
     "",
     " 1",
@@ -102,9 +102,9 @@ const BROKEN_DOUBLES: &[&str] =
 pub struct Values<'a> {
     pub rng: &'a mut SmallRng,
     pub tag: Option<[u8; 3]>,
-    /// The group of the command, which says what its keys hold.
+    /// The group of the command, which determines the type of its keys.
     pub group: &'a str,
-    /// Whether the command may wait, so that its timeouts must be short.
+    /// Whether the command may block, so that its timeouts must be short.
     pub waits: bool,
 }
 
@@ -125,7 +125,7 @@ impl Values<'_> {
         format!("{what}{}", self.below(bound)).into_bytes()
     }
 
-    /// A key that holds, most of the time, what the command wants.
+    /// A key that mostly holds the type that the command needs.
     pub fn key(&mut self) -> Vec<u8> {
         let own = KINDS.iter().find(|(group, _)| *group == self.group);
         let kind = match own {
@@ -139,10 +139,10 @@ impl Values<'_> {
         }
     }
 
-    /// An integer; `name` is that of the argument.
+    /// An integer; `name` is the argument's name.
     pub fn integer(&mut self, name: &str) -> Vec<u8> {
         let plain = match name {
-            // 0 waits for ever
+            // 0 blocks forever.
             "timeout" | "milliseconds" if self.waits => return self.decimal(1, 30),
             "destination-db" | "db" | "index" | "index1" | "index2" => return self.decimal(0, 3),
             "offset" | "len" => self.decimal(0, 4096),
@@ -152,7 +152,7 @@ impl Values<'_> {
             "milliseconds" => self.decimal(1, 2000),
             _ => self.decimal(0, 50),
         };
-        // a bit or a byte at 65536 would make all values long
+        // A bit or a byte at 65536 would make all values long.
         if self.chance(92.0) {
             plain
         } else if name == "offset" {
@@ -201,7 +201,7 @@ impl Values<'_> {
         }
     }
 
-    /// A text; `name` is that of the argument.
+    /// A text; `name` is the argument's name.
     pub fn text(&mut self, name: &str) -> Vec<u8> {
         match name {
             "field" => self.numbered("field:", 20),
@@ -250,7 +250,7 @@ impl Values<'_> {
             .into()
     }
 
-    /// Any content: a number as often as not, short or, seldom, long.
+    /// Any content: a number in half of the cases, short or, rarely, long.
     pub fn anything(&mut self) -> Vec<u8> {
         match self.below(100) {
             0..30 => self.numbered("value-", 100),
@@ -269,15 +269,15 @@ impl Values<'_> {
         vec![b'a' + self.below(26) as u8; self.rng.random_range(1..=longest)]
     }
 
-    /// Bytes of all values, but never the end of a line of the protocol: Valkey 9.1 puts some
-    /// arguments into errors as they are (`FUNCTION LIST`), and this known fault would end runs.
+    /// Bytes of all values, except a line end of the protocol: Valkey 9.1 puts some arguments
+    /// unescaped into errors (`FUNCTION LIST`), and this known fault would end runs.
     pub fn bytes(&mut self, longest: usize) -> Vec<u8> {
         let len = self.rng.random_range(0..=longest);
         let bytes = (0..len).map(|_| self.rng.random());
         bytes.map(|byte| if byte == b'\r' { 0 } else { byte }).collect()
     }
 
-    /// A value that is wrong nearly everywhere.
+    /// A value that is invalid nearly everywhere.
     pub fn odd(&mut self) -> Vec<u8> {
         match self.below(8) {
             0 => self.pick(INTEGERS).into(),
@@ -291,7 +291,7 @@ impl Values<'_> {
     }
 }
 
-/// Scripts that end, and do nothing that is not done directly, too.
+/// Scripts that end, and have no effects that direct commands don't have.
 const SCRIPTS: &[&str] = &[
     "return 1",
     "return redis.call('SET', KEYS[1] or 'string:0', ARGV[1] or 'x')",

@@ -15,9 +15,9 @@ pub enum Level {
 /// The mode and output of the fuzzer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fuzz {
-    /// Commands that are wrong in themselves are sent, too.
+    /// Malformed commands are sent too.
     pub malformed: bool,
-    /// CONFIG SET is sent, too.
+    /// CONFIG SET is sent too.
     pub config: bool,
     pub level: Level,
     /// An unknown level, replaced by the default.
@@ -27,8 +27,8 @@ pub struct Fuzz {
 /// Reads the options; none without `--fuzz`.
 ///
 /// # Errors
-/// When a mode is unknown, with or without `--fuzz`, as in the reference; when `--fuzz` is
-/// combined with what it can't do.
+/// If a mode is unknown, with or without `--fuzz`, as in the reference; if `--fuzz` is combined with an option that it
+/// can't support.
 pub fn parse(raw: &Raw) -> Result<Option<Fuzz>, String> {
     let mut fuzz = Fuzz::default();
     for mode in raw.fuzz_mode.iter().flat_map(|modes| modes.split(',')) {
@@ -55,7 +55,7 @@ pub fn parse(raw: &Raw) -> Result<Option<Fuzz>, String> {
     }
 }
 
-/// Options of the reference that were given and say nothing to a fuzzer, nor do they there.
+/// Given options of the reference that have no effect on a fuzzer, here or there.
 pub fn without_effect(raw: &Raw) -> Vec<&'static str> {
     given(&[
         ("-t", raw.tests.is_some()),
@@ -77,7 +77,7 @@ pub fn without_effect(raw: &Raw) -> Vec<&'static str> {
     ])
 }
 
-/// Options beyond the reference that a fuzzer has no use for.
+/// Additional options of this tool that have no effect on a fuzzer.
 fn ours(raw: &Raw) -> [(&'static str, bool); 9] {
     [
         ("--mix", raw.mix.is_some()),

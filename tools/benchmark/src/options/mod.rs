@@ -1,10 +1,10 @@
 //! The command line: that of valkey-benchmark, with more options.
 //!
 //! Scripts that call valkey-benchmark or redis-benchmark must keep working, so its spelling holds.
-//! `-h` is the host, and asks for a short help only without a value; `--help` is the help. The last
-//! value of a repeated option counts. The first word that is no option begins a command, which
-//! takes all following words. Wrong use ends with status 1 and `Invalid option "X" or option
-//! argument missing`. Unlike there, an invalid number is refused and not read as 0.
+//! `-h` is the host, and requests the short help only without a value; `--help` is the help. The
+//! last value of a repeated option counts. The first word that isn't an option begins a command,
+//! which takes all following words. Wrong use ends with status 1 and `Invalid option "X" or option
+//! argument missing`. Unlike there, an invalid number is refused instead of being read as 0.
 
 mod fuzz;
 mod raw;
@@ -25,12 +25,12 @@ use std::ffi::OsString;
 
 use crate::suite;
 
-/// Why there is nothing to run.
+/// The reason why there is nothing to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The user asked for this text: status 0.
+    /// The user requested this text: status 0.
     Print(String),
-    /// Wrong use, in a line or two for standard error: status 1.
+    /// Wrong use, in one or two lines for standard error: status 1.
     Wrong(String),
 }
 
@@ -40,12 +40,12 @@ const SEE_HELP: &str = "weft-benchmark -h shows examples, --help all options and
 /// Reads a command line without the program's name.
 ///
 /// # Errors
-/// When there is nothing to run: the user asked for help, or an option is wrong.
+/// If there is nothing to run: the user requested help, or an option is wrong.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> {
     let program = OsString::from("weft-benchmark");
     let args = std::iter::once(program).chain(args);
     let command = command().args_override_self(true).mut_args(|arg| {
-        // the value of an option is the next word, even if it looks like an option
+        // The value of an option is the next word, even if it looks like an option.
         let takes_value = arg.get_action().takes_values() && !arg.is_positional();
         if takes_value { arg.allow_hyphen_values(true) } else { arg }
     });
@@ -70,7 +70,7 @@ fn command() -> clap::Command {
         .after_long_help(format!("{EXAMPLES}\n{COMMANDS}\n\nTests of -t:\n{tests}"))
 }
 
-/// Writes man page and completions, and says which.
+/// Writes the man page and completions, and prints their paths.
 fn install_docs(dir: &std::path::Path) -> Stop {
     match weft_manual::install(command(), dir) {
         Ok(paths) => {
@@ -86,12 +86,12 @@ fn explain(error: &clap::Error) -> Stop {
         Some(ContextValue::Strings(texts)) => texts.join(" "),
         _ => String::new(),
     };
-    // clap shows the argument with the name of its value, "-n <REQUESTS>"
+    // clap shows the argument with the name of its value, "-n <REQUESTS>".
     let option = context(ContextKind::InvalidArg);
     let option = option.split([' ', '=']).next().unwrap_or_default().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Print(error.to_string()),
-        // clap reports an option without its value as one with an empty value
+        // clap reports an option without its value as one with an empty value.
         ErrorKind::InvalidValue
             if option == "-h" && context(ContextKind::InvalidValue).is_empty() =>
         {

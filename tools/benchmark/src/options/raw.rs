@@ -1,4 +1,4 @@
-//! The options as they are written, by clap.
+//! The options as parsed by clap.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ command repeats it N times. In the arguments of commands these placeholders are 
  __data__        data of the size of -d or --sizes
  {tag}           in cluster mode, a tag that leads to the node of the connection";
 
-/// Which nodes of a cluster are asked.
+/// The nodes of a cluster that get requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReadFrom {
     /// Primaries only.
@@ -35,7 +35,7 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "Invalid server port.".to_string())
 }
 
-/// The command line, not yet checked for what contradicts itself.
+/// The command line, before the checks for contradictions.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "weft-benchmark",
@@ -153,8 +153,8 @@ pub struct Raw {
     #[arg(long)]
     pub mptcp: bool,
 
-    /// Send random commands, by what the server says about its own. For tests only: they change
-    /// what the server holds
+    /// Send random commands, made from the server's description of its commands. For tests only:
+    /// they change the server's data
     #[arg(long)]
     pub fuzz: bool,
     /// Modes of --fuzz, separated by commas: malformed-commands (wrong commands, too),

@@ -1,4 +1,4 @@
-//! Turns the options as written into checked ones: defaults, limits, contradictions.
+//! Turns the parsed options into checked ones: defaults, limits, contradictions.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::sizes::{MAX, SizeDistribution};
 use crate::suite;
 use crate::tls::TlsOptions;
 
-/// Most generator threads, as in the reference.
+/// The most generator threads, as in the reference.
 const MAX_THREADS: i64 = 500;
 
-/// A server's place.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// Host and port.
@@ -31,14 +31,14 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// How much a test does.
+/// The amount of work of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     Requests(u64),
     Time(Duration),
 }
 
-/// How results are printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// One table, a row for each test.
@@ -68,7 +68,7 @@ pub struct Options {
     /// None without TLS.
     pub tls: Option<TlsOptions>,
     pub clients: usize,
-    /// None: as many as are warranted.
+    /// None: as many as needed.
     pub threads: Option<usize>,
     pub keepalive: bool,
     pub pipeline: usize,
@@ -106,10 +106,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Checks the options as written.
+    /// Checks the parsed options.
     ///
     /// # Errors
-    /// With a message for what contradicts itself or cannot be done.
+    /// With a message about a contradiction or an impossible request.
     pub fn new(raw: Raw) -> Result<Options, String> {
         refuse(&raw)?;
         let mut warnings = Vec::new();
@@ -237,7 +237,7 @@ impl Options {
     }
 }
 
-/// The names of `-t`; where a command is given they are ignored, whatever they are.
+/// The names of `-t`; if a command is given they are ignored, whatever they are.
 fn tests(text: &str, command: &[Vec<u8>]) -> Result<Vec<String>, String> {
     let names: Vec<String> = text.split(',').map(str::to_ascii_lowercase).collect();
     match suite::unknown(&names) {
@@ -258,8 +258,8 @@ fn amount(requests: Option<i64>, duration: Option<f64>) -> Result<Amount, String
     }
 }
 
-/// A number of things of which none makes no sense. The reference replaces 0 by a number of its
-/// own, and measures something else than the user asked for.
+/// A number of which 0 makes no sense. The reference replaces 0 by another number, and measures
+/// something else than the user requested.
 fn at_least_one(option: &str, number: i64) -> Result<u64, String> {
     let number = u64::try_from(number).ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("Option {option} takes a number from 1 on."))
@@ -269,7 +269,7 @@ fn seconds(seconds: f64) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{seconds} seconds are too many"))
 }
 
-/// Options that are known and can't be done.
+/// Refuses known options that this tool can't support.
 fn refuse(raw: &Raw) -> Result<(), String> {
     if raw.rdma {
         return Err("RDMA is not built in.".into());

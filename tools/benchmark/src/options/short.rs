@@ -1,7 +1,7 @@
-//! The short help: what `-h` prints when no host follows it.
+//! The short help: the output of `-h` without a host.
 //!
-//! valkey-benchmark takes `-h` for the host, so only a `-h` at the end of the command line, which
-//! is an error there, asks for help.
+//! valkey-benchmark takes `-h` for the host. So only a `-h` at the end of the command line, which
+//! is an error there, requests help.
 
 /// The whole text.
 pub fn short_help() -> String {
@@ -21,7 +21,7 @@ Examples:
   weft-benchmark -n 1000 lpush list __rand_int__    a command of your own
 ";
 
-/// The options that are used most.
+/// The most common options.
 const OPTIONS: &str = "\
 Server:
   -h <hostname>, -p <port>     address [127.0.0.1, 6379]; -s <socket> for a path

@@ -21,7 +21,7 @@ fn refused(line: &str) -> String {
 }
 
 #[test]
-fn nothing_is_the_default_of_the_reference() {
+fn defaults_are_those_of_the_reference() {
     let o = options("");
     assert_eq!(o.target, Target::Tcp("127.0.0.1".into(), 6379));
     assert_eq!((o.clients, o.pipeline, o.amount), (50, 1, Amount::Requests(100_000)));
@@ -170,7 +170,7 @@ fn contradicting_options_are_refused() {
 }
 
 #[test]
-fn ours_beyond_it() {
+fn additional_options_are_parsed() {
     let o = options("--keys zipf:1.1 -r 9 --sizes 5-7 --duration 0.5 --warmup 2 --rps 100 --json");
     assert_eq!(o.keys, KeyDistribution::Zipf(1.1));
     assert_eq!(o.sizes, SizeDistribution::Ranges(vec![(5, 7, 1)]));
@@ -196,20 +196,20 @@ fn a_fuzzer_has_modes_and_levels() {
 }
 
 #[test]
-fn uris_set_what_they_name() {
+fn uri_sets_its_parts() {
     let o = options("-u valkey://me:pw@box:7000/3");
     assert_eq!(o.target, Target::Tcp("box".into(), 7000));
     assert_eq!((o.login, o.db), (Some((Some("me".into()), "pw".into())), 3));
 }
 
 #[test]
-fn help_and_version_are_asked_for_by_name() {
+fn help_and_version_have_options() {
     assert!(matches!(read("--help"), Err(Stop::Print(text)) if text.contains("Usage:")));
     assert!(matches!(read("-v"), Err(Stop::Print(text)) if text.starts_with("weft-benchmark ")));
 }
 
 #[test]
-fn tls_is_asked_for_by_option_or_uri() {
+fn tls_is_enabled_by_option_or_uri() {
     assert!(options("").tls.is_none());
     assert!(options("-u valkeys://box").tls.is_some());
     let o = options("--tls --cacert a --cacertdir b --cert c --key d --sni box --insecure");

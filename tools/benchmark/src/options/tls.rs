@@ -1,4 +1,4 @@
-//! The options of TLS: those that belong together, and those that do nothing.
+//! The options of TLS: their combinations, and those without effect.
 
 use rustls::pki_types::ServerName;
 
@@ -9,7 +9,7 @@ use crate::tls::{Suites, TlsOptions};
 /// as in the reference, with a warning.
 ///
 /// # Errors
-/// When a name can't be one, or nothing is left of a list of ciphers.
+/// If a name is invalid, or a list of ciphers has no supported one.
 pub fn resolve(
     raw: &Raw,
     by_uri: bool,
@@ -42,7 +42,7 @@ pub fn resolve(
     }))
 }
 
-/// The options that were given and need TLS.
+/// The given options that need TLS.
 fn given(raw: &Raw) -> Vec<&'static str> {
     let all = [
         (raw.sni.is_some(), "--sni"),
@@ -61,7 +61,7 @@ fn server_name(name: &str, warnings: &mut Vec<String>) -> Result<ServerName<'sta
     let parsed = ServerName::try_from(name.to_string())
         .map_err(|e| format!("--sni: {name:?} is not the name of a host: {e}"))?;
     if matches!(parsed, ServerName::IpAddress(_)) {
-        // RFC 6066: literal addresses are not permitted
+        // RFC 6066: literal addresses are not permitted.
         warnings.push("WARNING: --sni: an address can't be sent as a name.".to_string());
     }
     Ok(parsed)

@@ -1,6 +1,6 @@
 //! Server URIs: `valkey://user:password@host:port/dbnum`, with `valkeys` for TLS.
 
-/// The parts of a URI that were given.
+/// The given parts of a URI.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Uri {
     pub tls: bool,
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<Uri, String> {
     };
     let (place, db) = rest.split_once('/').unwrap_or((rest, ""));
     let (host, port) = match place.rsplit_once(':') {
-        // the colons of an address in brackets are its own
+        // The colons of an address in brackets belong to it.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (place, None),
     };

@@ -40,7 +40,7 @@ pub fn full(
 }
 
 fn head(out: &mut String, test: &Test, session: &Session, options: &Options, result: &TestResult) {
-    // writing to a string can't fail
+    // Writing to a string can't fail.
     let at = match options.versus {
         Some(_) => format!(" at {}", session.name()),
         None => String::new(),
@@ -85,7 +85,7 @@ fn table(out: &mut String, names: [&str; 6], values: [f64; 6]) {
     for name in names {
         let _ = write!(out, " {name:>9}");
     }
-    // both lines are indented by four
+    // Both lines are indented by four.
     let line = values.iter().map(|value| format!(" {value:>9.3}")).collect::<String>();
     let _ = write!(out, "\n   {line}\n");
 }
@@ -137,7 +137,7 @@ fn cumulative(out: &mut String, all: &Histogram<u64>) {
     for bucket in all.iter_recorded() {
         let value = all.lowest_equivalent(bucket.value_iterated_to());
         while value > step_end {
-            // a step without a reply is left out
+            // A step without a reply is left out.
             if printed != Some(sum) {
                 line(step_end, sum);
                 printed = Some(sum);
@@ -145,7 +145,7 @@ fn cumulative(out: &mut String, all: &Histogram<u64>) {
             step_end += if step_end < FINE_UNTIL {
                 FINE
             } else {
-                // straight to the step that holds the bucket
+                // Straight to the step that holds the bucket.
                 COARSE.max((value - step_end) / COARSE * COARSE)
             };
         }

@@ -2,8 +2,8 @@
 
 use crate::result::{Comparison, GeneratorUse, Latency, Loop, Ratio, TestResult};
 
-/// The first line of CSV. A column for the server stands last, where there are two, so that the
-/// others are where scripts look for them.
+/// The first line of CSV. With two servers, a column for the server comes last, so that the others
+/// are where scripts look for them.
 pub fn csv_header(with_server: bool) -> String {
     let server = if with_server { ",\"server\"" } else { "" };
     format!("{CSV_HEADER}{server}")
@@ -12,7 +12,7 @@ pub fn csv_header(with_server: bool) -> String {
 const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\
     \"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
 
-/// Figures of nothing.
+/// The figures without a sample.
 pub(super) const NONE: Latency =
     Latency { min: 0.0, avg: 0.0, p50: 0.0, p95: 0.0, p99: 0.0, p999: 0.0, max: 0.0 };
 
@@ -41,7 +41,7 @@ pub fn quiet(result: &TestResult, server: Option<&str>) -> String {
     format!("{}{server}: {:.2} requests per second, p50={p50:.3} msec", result.test, result.rps)
 }
 
-/// Remarks on the figures: for standard error where the format has no place.
+/// Remarks on the figures: on standard error if the format has no place for them.
 pub fn notices(result: &TestResult) -> Vec<String> {
     let mut notices = Vec::new();
     if result.generator.client_limited {
@@ -57,7 +57,7 @@ pub fn notices(result: &TestResult) -> Vec<String> {
     notices
 }
 
-/// Remarks except that on the generator.
+/// The remarks without that on the generator.
 pub(super) fn other_notices(result: &TestResult) -> Vec<String> {
     let mut notices = Vec::new();
     if let Some(target) = result.target_rps
@@ -91,7 +91,7 @@ pub(super) fn pace(result: &TestResult) -> &'static str {
     }
 }
 
-/// Two servers side by side: a sentence for the throughput, one for the CPU time.
+/// A comparison of two servers: a sentence for the throughput, one for the CPU time.
 pub fn versus(of: &Comparison) -> String {
     let mut text = format!("{}: {}\n", of.test, sentence(of, &of.rps, Word::SPEED));
     if let Some(cpu) = &of.server_cpu {
@@ -100,7 +100,7 @@ pub fn versus(of: &Comparison) -> String {
     text
 }
 
-/// How a figure of two servers is put.
+/// The words for a figure of two servers.
 struct Word {
     verb: &'static str,
     more: &'static str,
@@ -118,8 +118,8 @@ impl Word {
     };
 }
 
-/// "A is 46 % faster than B (35 to 58 %; 99 % interval of 10 rounds)". Without a difference that is
-/// beyond chance it says that, and where the difference may lie.
+/// "A is 46 % faster than B (35 to 58 %; 99 % interval of 10 rounds)". For a difference within
+/// chance it prints that, and the interval.
 fn sentence(of: &Comparison, ratio: &Ratio, word: Word) -> String {
     let Comparison { first, second, rounds, confidence, .. } = of;
     let percent = |factor: f64| (100.0 * (factor - 1.0)).abs().round();
@@ -145,7 +145,7 @@ fn sentence(of: &Comparison, ratio: &Ratio, word: Word) -> String {
     )
 }
 
-/// An end of an interval that holds 1: so far away that it says nothing, it is no percentage.
+/// An end of an interval that contains 1. A far end is meaningless and not shown as a percentage.
 fn bound(factor: f64) -> String {
     match factor {
         factor if factor >= 10.0 => format!("{factor:.0} times"),

@@ -7,7 +7,7 @@ mod table;
 
 pub use full::full;
 pub use lines::{csv, csv_header, notices, quiet, versus};
-pub use progress::{Progress, Standing};
+pub use progress::{ComparisonProgress, Progress};
 pub use table::{Remarks, Table};
 
 use hdrhistogram::Histogram;

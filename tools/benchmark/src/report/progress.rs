@@ -1,4 +1,4 @@
-//! The line that shows how far a run is: on a terminal only, in place, gone at the end.
+//! The progress line of a run: on a terminal only, updated in place, removed at the end.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::options::{Options, Output};
 use crate::run::Moment;
 
-/// The line, or nothing if the output is no terminal.
+/// The line; empty if the output is not a terminal.
 #[derive(Debug)]
 pub struct Progress {
     shown: bool,
@@ -14,7 +14,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shown when standard output is a terminal, and for people.
+    /// Enabled if standard output is a terminal, and the format is for people.
     pub fn new(options: &Options) -> Progress {
         let for_people = matches!(options.output, Output::Table | Output::Full | Output::Quiet);
         Progress { shown: for_people && std::io::stdout().is_terminal(), printed: 0 }
@@ -27,12 +27,12 @@ impl Progress {
             let blank = " ".repeat(self.printed.saturating_sub(line.chars().count()));
             self.printed = line.chars().count();
             print!("{line}{blank}\r");
-            // a terminal that went away ends nothing
+            // A closed terminal doesn't end the run.
             let _ = std::io::stdout().flush();
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&mut self) {
         if self.printed > 0 {
             print!("{}\r", " ".repeat(self.printed));
@@ -44,21 +44,21 @@ impl Progress {
 
 /// The progress of a comparison: the line shows it instead of the test's name.
 #[derive(Clone, Debug)]
-pub struct Standing<'a> {
+pub struct ComparisonProgress<'a> {
     /// Title of the test.
     pub test: &'a str,
     /// Name of the server that runs now.
     pub server: &'a str,
-    /// From 1, and how many there are.
+    /// From 1, and the number of rounds.
     pub round: (u32, u32),
-    /// Runs that are over, those that are left with this one, and the time of the former.
+    /// Finished runs, remaining runs including this one, and the time of the finished ones.
     pub runs: (u32, u32, Duration),
-    /// Seconds that a run should take, where that is known before any is over.
+    /// Seconds that a run should take, if known before the first one ends.
     pub each: Option<f64>,
 }
 
-impl Standing<'_> {
-    /// In words.
+impl ComparisonProgress<'_> {
+    /// The progress as text.
     pub fn text(&self) -> String {
         let (done, left, took) = self.runs;
         let each = match done {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn comparison_shows_its_progress() {
-        let mut standing = Standing {
+        let mut standing = ComparisonProgress {
             test: "GET",
             server: "weft 1 at h:1",
             round: (3, 10),

@@ -9,7 +9,7 @@ use crate::result::{GeneratorUse, Latency, TestResult};
 use crate::session::Session;
 use crate::suite::Test;
 
-/// Longest name that is printed whole; a command of the user's own may be much longer.
+/// Longest name that is printed whole; a custom command may be much longer.
 const LONGEST: usize = 36;
 
 /// The columns of figures, with their widths. CPU is that of the server.

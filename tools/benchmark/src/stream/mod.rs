@@ -1,6 +1,5 @@
-//! Connections as streams of bytes, plain or over TLS: one kind that waits, and one that never
-//! does. Which it is, is decided once, and the plain one has nothing of the other in its way but a
-//! branch.
+//! Connections as streams of bytes, plain or over TLS: blocking and non-blocking ones. The kind is
+//! decided once; a plain connection pays one branch for the choice.
 
 mod nonblocking;
 mod waiting;

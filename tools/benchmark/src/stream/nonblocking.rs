@@ -1,8 +1,8 @@
-//! A connection that never waits, for the threads that put on the load.
+//! A non-blocking connection, for the load threads.
 //!
-//! The library of TLS reads no more than 4 KiB at a time from a socket. So it does not read from it
-//! here, but from what one large read of ours brought, and all of that is decrypted at once: no
-//! data stays here that the kernel would not report.
+//! The TLS library reads no more than 4 KiB at a time from a socket. So it doesn't read from the
+//! socket, but from one large read of ours, and all of that is decrypted at once: no data stays
+//! here that the kernel would not report.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ pub const INPUT: usize = 128 << 10;
 /// The share of the input space for encrypted data, in eighths.
 const ENCRYPTED: usize = 3;
 
-/// A connection that never waits.
+/// A non-blocking connection.
 #[derive(Debug)]
 pub enum NonBlocking {
     Plain(OwnedFd),
@@ -32,7 +32,7 @@ pub struct Encrypted {
 }
 
 impl NonBlocking {
-    /// Takes over a socket that does not wait.
+    /// Takes over a non-blocking socket.
     pub fn new(socket: OwnedFd, session: Option<ClientConnection>) -> NonBlocking {
         match session {
             None => NonBlocking::Plain(socket),
@@ -44,7 +44,7 @@ impl NonBlocking {
     /// have [`INPUT`] bytes.
     ///
     /// # Errors
-    /// `WouldBlock` when there is nothing, or what became of the connection.
+    /// `WouldBlock` without data, or the failure of the connection.
     #[inline]
     pub fn recv(&mut self, input: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -53,10 +53,10 @@ impl NonBlocking {
         }
     }
 
-    /// Writes what the connection takes: how much that was.
+    /// Writes as many bytes as the connection takes, and returns their number.
     ///
     /// # Errors
-    /// `WouldBlock` when it takes nothing now, or what became of it.
+    /// `WouldBlock` if it takes nothing now, or the failure of the connection.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
@@ -68,7 +68,8 @@ impl NonBlocking {
         }
     }
 
-    /// Whether data that [`NonBlocking::send`] took waits for the socket. An empty send continues.
+    /// Whether data that [`NonBlocking::send`] took waits for the socket. An empty send continues
+    /// to write it.
     #[inline]
     pub fn holds_output(&self) -> bool {
         match self {
@@ -78,7 +79,7 @@ impl NonBlocking {
     }
 
     /// Whether a handshake must come first. Each receive and send continues it.
-    pub fn is_shaking(&self) -> bool {
+    pub fn is_handshaking(&self) -> bool {
         match self {
             NonBlocking::Plain(_) => false,
             NonBlocking::Tls(stream) => stream.session.is_handshaking(),
@@ -98,19 +99,19 @@ impl AsFd for NonBlocking {
 
 impl Encrypted {
     fn recv(&mut self, input: &mut [u8]) -> io::Result<usize> {
-        // decrypted data is shorter, and an earlier read leaves at most one record
+        // Decrypted data is shorter, and an earlier read leaves at most one record.
         let (plain, encrypted) = input.split_at_mut(input.len() / 8 * (8 - ENCRYPTED));
         let received = receive(&self.socket, encrypted)?;
         let mut rest = &encrypted[..received];
         let mut filled = 0;
         let mut is_over = rest.is_empty();
         while !rest.is_empty() && !is_over {
-            // the end of the connection as TLS knows it
+            // The end of the connection at the level of TLS.
             is_over = self.session.read_tls(&mut rest)? == 0;
             let state = match self.session.process_new_packets() {
                 Ok(state) => state,
                 Err(e) => {
-                    // sends the server the reason; a failure to send it changes nothing
+                    // Sends the server the reason; a failure changes nothing.
                     let _ = self.flush();
                     return Err(io::Error::new(io::ErrorKind::InvalidData, e));
                 }
@@ -120,7 +121,7 @@ impl Encrypted {
             filled += there;
             is_over |= state.peer_has_closed();
         }
-        // part of a handshake, or an update of keys
+        // Part of a handshake, or an update of keys.
         self.flush()?;
         if filled == 0 && !is_over { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(filled) }
     }
@@ -145,7 +146,7 @@ impl Encrypted {
     }
 }
 
-/// The socket as the library writes to it: all its records at once.
+/// The socket as the library's output: all its records at once.
 struct Output<'a>(&'a OwnedFd);
 
 impl Write for Output<'_> {
@@ -170,7 +171,7 @@ fn receive(socket: &OwnedFd, input: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Later, or what became of the connection: the error that the socket has kept says more.
+/// `WouldBlock`, or the failure of the connection: the socket's stored error has more detail.
 #[cold]
 fn explain(socket: &OwnedFd, e: Errno) -> io::Error {
     match e {

@@ -1,4 +1,4 @@
-//! A connection that waits for input and output.
+//! A blocking connection.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,10 +11,10 @@ use rustls::{ClientConnection, StreamOwned};
 use super::NonBlocking;
 use crate::tls;
 
-/// How long the server's part of a handshake may take.
+/// The timeout of the server's part of a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection that waits.
+/// A blocking connection.
 #[derive(Debug)]
 pub enum Waiting {
     Plain(File),
@@ -22,11 +22,11 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// Does the handshake. Set the time limit for input again after it.
+    /// Does the handshake. The caller must set the timeout of input again.
     ///
     /// # Errors
-    /// When one of the sides does not accept the other, or the connection is gone.
-    pub fn shake(mut session: ClientConnection, mut socket: File) -> io::Result<Waiting> {
+    /// If one of the sides rejects the other, or the connection is closed.
+    pub fn handshake(mut session: ClientConnection, mut socket: File) -> io::Result<Waiting> {
         sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         negotiate(&mut session, &mut socket).map_err(|e| {
             let why = tls::words(&e);
@@ -35,10 +35,10 @@ impl Waiting {
         Ok(Waiting::Tls(Box::new(StreamOwned::new(session, socket))))
     }
 
-    /// The same connection for a thread that never waits. Nothing unread may be left.
+    /// Converts the connection for a non-blocking thread. It must have no unread data.
     ///
     /// # Errors
-    /// When the system does not allow it.
+    /// If the system doesn't allow it.
     pub fn into_nonblocking(self) -> io::Result<NonBlocking> {
         let (socket, session) = match self {
             Waiting::Plain(socket) => (socket, None),
@@ -53,7 +53,7 @@ impl Waiting {
     }
 }
 
-/// The handshake to its end.
+/// Completes the handshake.
 fn negotiate(session: &mut ClientConnection, socket: &mut File) -> io::Result<()> {
     while session.is_handshaking() {
         session.complete_io(socket)?;
@@ -78,7 +78,7 @@ impl Read for Waiting {
         match self {
             Waiting::Plain(socket) => socket.read(buffer),
             Waiting::Tls(stream) => match stream.read(buffer) {
-                // servers seldom take leave before they close a connection
+                // Servers seldom send close_notify before they close a connection.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
             },

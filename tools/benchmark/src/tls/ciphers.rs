@@ -1,7 +1,7 @@
-//! Cipher suites by the names that OpenSSL gives them, `--tls-ciphers` and `--tls-ciphersuites`.
+//! Cipher suites by OpenSSL's names, for `--tls-ciphers` and `--tls-ciphersuites`.
 //!
 //! The library has the suites of TLS 1.3 and those of TLS 1.2 with forward secrecy and an AEAD.
-//! Names of others are left out with a warning; a list of which nothing is left is refused.
+//! Other names are left out with a warning; a list without a supported suite is refused.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite as suite;
@@ -14,7 +14,7 @@ const TLS13: &[(SupportedCipherSuite, &str)] = &[
 ];
 
 /// Suites of TLS 1.2, with OpenSSL's name and the official one, and the words of a cipher string
-/// that mean this suite among others; in addition to [`FOR_ALL`].
+/// that include this suite; in addition to [`FOR_ALL`].
 const TLS12: &[(SupportedCipherSuite, [&str; 2], &[&str])] = &[
     (
         suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
@@ -48,7 +48,7 @@ const TLS12: &[(SupportedCipherSuite, [&str; 2], &[&str])] = &[
     ),
 ];
 
-/// Words of a cipher string that mean all suites of [`TLS12`].
+/// Words of a cipher string that include all suites of [`TLS12`].
 const FOR_ALL: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2"];
 
@@ -69,11 +69,11 @@ impl Default for Suites {
 }
 
 impl Suites {
-    /// Reads both lists; one that is not given leaves the default of its versions. Words that are
-    /// left out are added to the warnings.
+    /// Reads both lists; a list that isn't given leaves the default of its versions. Ignored words
+    /// are added to the warnings.
     ///
     /// # Errors
-    /// When a list leaves nothing.
+    /// If a list has no supported suite.
     pub fn parse(
         ciphers: Option<&str>,
         ciphersuites: Option<&str>,
@@ -91,13 +91,13 @@ impl Suites {
         Ok(suites)
     }
 
-    /// All of them, as the library wants them.
+    /// All suites, in the form that the library needs.
     pub fn all(&self) -> Vec<SupportedCipherSuite> {
         [&self.tls13[..], &self.tls12].concat()
     }
 }
 
-/// The suites if there are any; warns of those left out.
+/// The suites if there are any; warns about ignored ones.
 fn some(
     option: &str,
     list: &str,
@@ -133,9 +133,9 @@ fn tls13(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     (chosen, unknown)
 }
 
-/// A cipher string, as ciphers(1ssl) describes it: words add suites, joined with `+` those that
-/// fit all of them; with `-` before they are taken away, with `!` for good, and with `+` moved to
-/// the end.
+/// A cipher string, as in ciphers(1ssl): words add suites, and words joined with `+` add those that
+/// fit all of them. With `-` before them they are removed, with `!` permanently, and with `+` moved
+/// to the end.
 fn tls12(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
     let (mut chosen, mut banned) = (Vec::new(), Vec::new());
     let mut unknown = Vec::new();

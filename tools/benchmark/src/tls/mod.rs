@@ -1,9 +1,9 @@
-//! TLS: from the options to what a connection needs, as valkey-benchmark does it.
+//! TLS: from the options to a connection's configuration, as in valkey-benchmark.
 //!
-//! Certificates are verified against `--cacert`, `--cacertdir` or the roots of the system. The
-//! name of the host is not compared: the reference compares none, and certificates of test servers
-//! seldom have one that fits. Each connection does a full handshake, so that with `-k 0` its cost
-//! is measured.
+//! Certificates are verified with `--cacert`, `--cacertdir` or the roots of the system. The name of
+//! the host is not compared: the reference compares none, and certificates of test servers seldom
+//! have a matching one. Each connection does a full handshake, so that with `-k 0` its cost is
+//! measured.
 
 mod ciphers;
 mod verify;
@@ -22,7 +22,7 @@ use rustls::pki_types::{CertificateDer, IpAddr, Ipv4Addr, PrivateKeyDer, ServerN
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::{CertificateResult, load_certs_from_paths, load_native_certs};
 
-use verify::{Anyone, Chain};
+use verify::{Chain, NoVerification};
 
 /// The options of TLS.
 #[derive(Clone, Debug)]
@@ -49,14 +49,14 @@ impl Tls {
     /// Reads certificates and keys.
     ///
     /// # Errors
-    /// With the option whose file can't be used, and why.
+    /// With the option whose file can't be used, and the reason.
     pub fn new(options: &TlsOptions) -> Result<Tls, String> {
         let provider = Arc::new(CryptoProvider {
             cipher_suites: options.suites.all(),
             ..ring::default_provider()
         });
         let verifier: Arc<dyn ServerCertVerifier> = if options.insecure {
-            Arc::new(Anyone(provider.signature_verification_algorithms))
+            Arc::new(NoVerification(provider.signature_verification_algorithms))
         } else {
             let (certs, roots) = trusted(options)?;
             Arc::new(Chain::new(certs, roots, provider.signature_verification_algorithms))
@@ -74,7 +74,7 @@ impl Tls {
         };
         config.resumption = Resumption::disabled();
         config.enable_sni = options.sni.is_some();
-        // without a name to send, any will do: it is neither sent nor compared
+        // Without a name to send, any will do: it is neither sent nor compared.
         let nobody = || ServerName::IpAddress(IpAddr::V4(Ipv4Addr::from([0; 4])));
         let name = options.sni.clone().unwrap_or_else(nobody);
         Ok(Tls { config: Arc::new(config), name })
@@ -83,27 +83,27 @@ impl Tls {
     /// The client's side of a new connection.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If the system has no random numbers.
     pub fn session(&self) -> io::Result<ClientConnection> {
         let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut session = session.map_err(io::Error::other)?;
-        // requests in flight are bounded by the pipeline already
+        // The pipeline already bounds requests in flight.
         session.set_buffer_limit(None);
         Ok(session)
     }
 }
 
-/// Whether an error is one of TLS, and not of the socket below.
+/// Whether an error comes from TLS, and not from the socket below.
 pub fn is_failure(e: &io::Error) -> bool {
     e.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
-/// The failure of a handshake, for people.
+/// The failure of a handshake as text.
 pub fn words(e: &io::Error) -> String {
     use rustls::{CertificateError, Error};
     let error = e.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match error {
-        // the library reports this by the name of the error only
+        // The library reports this by the name of the error only.
         Some(Error::InvalidCertificate(CertificateError::Other(inner)))
             if inner.to_string() == "UnsupportedCertVersion" =>
         {
@@ -111,7 +111,7 @@ pub fn words(e: &io::Error) -> String {
              use such a one, or --insecure"
                 .to_string()
         }
-        // a server without TLS waits for the end of what it takes for a request
+        // A server without TLS waits for the end of bytes that it takes for a request.
         _ if e.kind() == io::ErrorKind::WouldBlock => {
             "no answer: does the server speak TLS?".to_string()
         }
@@ -128,7 +128,7 @@ fn trusted(options: &TlsOptions) -> Result<(Vec<CertificateDer<'static>>, RootCe
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certs.iter().cloned());
     if added > 0 {
-        // among many certificates one that can't be read is no reason to end, as in the reference
+        // As in the reference, one unreadable certificate among many is not an error.
         return Ok((certs, roots));
     }
     let why = errors.first().map_or("no certificate in it".to_string(), ToString::to_string);

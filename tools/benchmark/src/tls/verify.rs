@@ -7,10 +7,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Accepts who is signed by one of the roots, without a look at names.
+/// Accepts servers whose certificate is signed by one of the roots, without comparing names.
 #[derive(Debug)]
 pub struct Chain {
-    /// The certificates that the roots were made of.
+    /// The certificates of the roots.
     certs: Vec<CertificateDer<'static>>,
     roots: RootCertStore,
     algorithms: WebPkiSupportedAlgorithms,
@@ -44,9 +44,9 @@ impl ServerCertVerifier for Chain {
         );
         match verified {
             Ok(()) => Ok(ServerCertVerified::assertion()),
-            // `openssl req -x509` marks its certificates as an authority, which the library refuses
-            // as a server, but OpenSSL does not. A certificate that is trusted itself needs no
-            // signature, and this is found after its dates were checked.
+            // `openssl req -x509` marks its certificates as an authority. The library refuses such
+            // a server certificate, and OpenSSL doesn't. A certificate that is trusted itself needs
+            // no signature, and its dates have been checked by now.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.certs.iter().any(|cert| cert == end_entity) =>
             {
@@ -82,9 +82,9 @@ impl ServerCertVerifier for Chain {
 /// Accepts every server. A signature by an untrusted key proves nothing, so it is not verified
 /// either.
 #[derive(Debug)]
-pub struct Anyone(pub WebPkiSupportedAlgorithms);
+pub struct NoVerification(pub WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -125,7 +125,7 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, Error as RcgenError, IsCa, KeyPair};
     use rustls::crypto::ring;
 
-    /// A certificate that signed itself, perhaps as an authority, valid in these years.
+    /// A self-signed certificate, optionally an authority, valid in these years.
     fn own(is_ca: bool, years: (i32, i32)) -> Result<CertificateDer<'static>, RcgenError> {
         let mut params = CertificateParams::new(vec!["some.name".to_string()])?;
         if is_ca {

@@ -1,4 +1,4 @@
-//! One connection of a generator thread: what it waits for and what it could not write yet.
+//! One connection of a generator thread: its requests in flight and its unsent bytes.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,12 @@ use crate::verify::Progress;
 /// Requests sent together that wait for replies of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// When they were sent or, in an open loop, due.
+    /// The time of sending or, in an open loop, the due time.
     pub due_ns: u64,
     pub left: u32,
     /// Index of the kind of request, or [`GREETING`].
     pub kind: u16,
-    /// Not in the warm-up.
+    /// Outside of the warm-up.
     pub counted: bool,
     pub expect: Types,
 }
@@ -22,13 +22,13 @@ pub struct Flight {
 /// The kind of the first commands of a connection.
 pub const GREETING: u16 = u16::MAX;
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The server has not accepted it yet.
-    Dialing,
+    Connecting,
     /// The handshake of TLS is not done.
-    Shaking,
+    Handshake,
     Open,
 }
 
@@ -41,12 +41,12 @@ pub struct Conn {
     in_flight: u64,
     /// Bytes that the socket did not take.
     pub unsent: Vec<u8>,
-    /// How much of it was taken since.
+    /// The number of these bytes that it has taken since.
     pub sent: usize,
     pub phase: Phase,
-    /// It is watched for being writable.
+    /// Registered for output.
     pub watched: bool,
-    /// The place of its node in the cluster.
+    /// The index of its node in the cluster.
     pub node: usize,
     /// Requests in flight, byte for byte; only in cluster mode.
     pub requests: VecDeque<Vec<u8>>,
@@ -73,12 +73,12 @@ impl Conn {
         }
     }
 
-    /// Whether it waits for being writable.
+    /// Whether it waits for output.
     #[inline]
     pub fn wants_output(&self) -> bool {
         match self.phase {
-            Phase::Dialing => true,
-            Phase::Shaking | Phase::Open => !self.unsent.is_empty() || self.stream.holds_output(),
+            Phase::Connecting => true,
+            Phase::Handshake | Phase::Open => !self.unsent.is_empty() || self.stream.holds_output(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Conn {
         self.flights.front()
     }
 
-    /// A reply came for the next request.
+    /// A reply for the next request has arrived.
     #[inline]
     pub fn arrive(&mut self) {
         self.in_flight -= 1;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_a_kind_fly_together() {
+    fn requests_of_a_kind_share_a_flight() {
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut conn = Conn::new(NonBlocking::new(socket.into(), None), Phase::Open, 0);
         conn.depart(flight(1, 2));

@@ -3,20 +3,19 @@
 //! ```text
 //!            ┌──────────────────────────────────────────────┐
 //!            ▼                                              │
-//!  epoll ─► one read ─► skip replies, note latencies ─► all there?
+//!  epoll ─► one read ─► skip replies, note latencies ─► all read?
 //!                       (one reading of the clock)          │ yes
 //!                                                           ▼
-//!                  open loop: wait in line until a       patch digits, one write
+//!                  open loop: wait in a queue until a     patch digits, one write
 //!                  request is due, a timer wakes
 //! ```
 //!
-//! Per batch of a connection that is one read, one write, one reading of the clock and one record
-//! in the histogram. Descriptors are registered once, for input; for output only while the socket
-//! takes no more. Requests are laid out once when they are all of one kind, and then only their
-//! digits change.
+//! A batch of a connection takes one read, one write, one reading of the clock and one record in
+//! the histogram. Descriptors are registered once for input, and for output only while the socket
+//! is full. Requests of one kind are laid out once, and then only their digits change.
 //!
-//! A latency ends when the read that held the end of the reply returned. It begins, in a closed
-//! loop, just before the write, and in an open loop when the request was due.
+//! A latency ends when the read of the reply's end returns. It begins, in a closed loop, just
+//! before the write, and in an open loop at the request's due time.
 
 mod conn;
 mod redirect;
@@ -45,23 +44,23 @@ use crate::tally::Tally;
 use crate::verify::Verifier;
 use conn::{Conn, Flight, GREETING, Phase};
 
-/// How often counts are handed over.
+/// How often counts are passed on.
 pub const TICK_NS: u64 = 250_000_000;
 
-/// How long replies may be missing after the last request.
+/// The timeout of replies after the last request.
 const DRAIN_NS: u64 = 30_000_000_000;
 
-/// The timer's place among the connections.
+/// The timer's token among the connections.
 const TIMER: u64 = u64::MAX;
 
-/// A thread's word to the one that reports.
+/// A thread's message to the reporting thread.
 #[derive(Debug)]
 pub enum Message {
     /// The warm-up is over.
     Begun,
     /// Counts since the last time, and whether the warm-up was over.
     Counts(Tally, bool),
-    /// The thread is done: its index and what it used.
+    /// The thread is done: its index and its usage.
     Done(usize, Usage),
     /// The run cannot continue.
     Failed(String),
@@ -72,7 +71,7 @@ pub enum Message {
 pub struct Usage {
     pub wall_ns: u64,
     pub cpu_ns: u64,
-    /// Waiting for the server, or for the time of the next request.
+    /// Waiting for the server, or for the due time of the next request.
     pub idle_ns: u64,
 }
 
@@ -102,30 +101,30 @@ pub struct Worker {
     free: VecDeque<usize>,
     follower: Option<Follower>,
     /// Requests of the only kind, one after the other.
-    laid: Vec<u8>,
+    prepared: Vec<u8>,
     laid_count: usize,
-    /// A batch that is put together.
+    /// A batch under construction.
     batch: Vec<u8>,
     tally: Tally,
     begun: bool,
     begin_ns: u64,
     end_ns: u64,
     next_tick_ns: u64,
-    /// No request is sent any more.
+    /// No more requests are sent.
     is_over: bool,
     open: u64,
     usage: Usage,
     last_reply_ns: u64,
 }
 
-/// The reason of an early end, in words.
+/// The reason for an early end, as text.
 pub type Failure = String;
 
 impl Worker {
-    /// Takes over connections, given with the places of their nodes.
+    /// Takes over connections, with the indexes of their nodes.
     ///
     /// # Errors
-    /// When the kernel has no more descriptors.
+    /// If the kernel has no more descriptors.
     pub fn new(
         plan: Arc<Plan>,
         shared: Arc<Shared>,
@@ -166,7 +165,7 @@ impl Worker {
             timer,
             conns,
             free: VecDeque::new(),
-            laid: Vec::new(),
+            prepared: Vec::new(),
             laid_count: 0,
             batch: Vec::new(),
             begun: false,
@@ -184,7 +183,7 @@ impl Worker {
     /// Runs to the end and reports it.
     pub fn run(mut self) {
         let ended = self.work();
-        // the receiver is gone when the run has failed elsewhere
+        // The receiver is gone if the run has failed elsewhere.
         let _ = match ended {
             Ok(()) => self.reports.send(Message::Done(self.index, self.usage)),
             Err(failure) => {
@@ -198,7 +197,7 @@ impl Worker {
         let mut events = Vec::with_capacity(self.conns.len().clamp(16, 1024) + 1);
         let mut input = vec![0; INPUT];
         let (mut wall, mut cpu_start) = (self.now(), cpu::own_ns());
-        // without a warm-up counting begins before the first request leaves
+        // Without a warm-up counting begins before the first request is sent.
         self.tick(wall)?;
         for i in 0..self.conns.len() {
             self.on_free(i, wall)?;
@@ -232,7 +231,7 @@ impl Worker {
     /// Waits for events.
     fn wait(&mut self, events: &mut Vec<epoll::Event>, before: u64) -> Result<(), Failure> {
         let until = self.next_tick_ns.min(self.next_change()).saturating_sub(before);
-        // a full millisecond more than asked for, so that the time has come when it ends
+        // A full millisecond more, so that the time has come when it ends.
         let until = until + 1_000_000;
         let timeout = Timespec {
             tv_sec: (until / 1_000_000_000) as i64,
@@ -246,7 +245,7 @@ impl Worker {
         Ok(())
     }
 
-    /// When the warm-up or the time of the run ends next.
+    /// The next end of the warm-up or of the run.
     fn next_change(&self) -> u64 {
         if !self.begun {
             self.begin_ns
@@ -257,7 +256,7 @@ impl Worker {
         }
     }
 
-    /// Does the work that is due by time: true when counting begins.
+    /// Does the work that is due; returns true when counting begins.
     fn tick(&mut self, now: u64) -> Result<bool, Failure> {
         if now >= self.next_tick_ns {
             self.hand_over();
@@ -284,7 +283,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// The earliest time at which missing replies are missed.
+    /// The time from which missing replies are an error.
     fn end_of_requests(&self) -> u64 {
         if self.end_ns == u64::MAX { 0 } else { self.end_ns }
     }
@@ -298,7 +297,7 @@ impl Worker {
     fn on_event(&mut self, event: epoll::Event, input: &mut [u8]) -> Result<(), Failure> {
         let data = event.data.u64();
         if data == TIMER {
-            // read only to reset it; the clock decides which requests are due
+            // Read only to reset it; the clock decides which requests are due.
             if let Some((timer, armed)) = &mut self.timer {
                 let _ = rustix::io::read(timer, &mut [0u8; 8]);
                 *armed = 0;
@@ -309,7 +308,7 @@ impl Worker {
         if flags.contains(epoll::EventFlags::OUT) {
             self.on_writable(i)?;
         }
-        // an error or a hang-up shows when reading
+        // An error or a hang-up shows when reading.
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
         {
             self.on_readable(i, input)?;
@@ -321,7 +320,7 @@ impl Worker {
         let read = match self.conns[i].stream.recv(input) {
             Ok(0) => return Err("Error: Server closed the connection".to_string()),
             Ok(read) => read,
-            // part of a handshake perhaps, but no reply
+            // Possibly part of a handshake, but not a reply.
             Err(e) if e.kind() == ErrorKind::WouldBlock => return self.on_progress(i),
             Err(e) => return Err(format!("Error: {e}")),
         };
@@ -329,7 +328,7 @@ impl Worker {
         let now = self.now();
         let mut rest = &input[..read];
         let mut last = GREETING;
-        // latencies that are alike are noted once
+        // Equal latencies are recorded once.
         let mut alike: Option<(Flight, u64)> = None;
         while let Some(reply) = self.next_reply(i, &mut rest)? {
             if reply == Types::PUSH {
@@ -355,7 +354,7 @@ impl Worker {
         }
         self.record(alike, now);
         self.last_reply_ns = now;
-        // a connection that was but greeted has been free since it was established
+        // A connection that was only greeted has been free since it was established.
         if last != GREETING && self.conns[i].in_flight() == 0 {
             if self.plan.keepalive {
                 self.on_free(i, now)?;
@@ -397,7 +396,7 @@ impl Worker {
         }
     }
 
-    /// Whether a reply is as expected; if not, it is counted, or ends the run.
+    /// Whether a reply is as expected; otherwise it is counted, or ends the run.
     #[inline]
     fn is_good(
         &mut self,

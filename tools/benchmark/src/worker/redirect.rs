@@ -7,7 +7,7 @@ use crate::control::Reply;
 use crate::skipper::Types;
 
 impl Worker {
-    /// Whether it became a good reply elsewhere; else it is counted, or ends the run.
+    /// Whether another node sent a good reply; otherwise the error is counted, or ends the run.
     #[cold]
     pub(super) fn on_bad(
         &mut self,
@@ -26,7 +26,7 @@ impl Worker {
             match self.redirect(i, flight, &request, &error)? {
                 Some(Reply::Error(again)) => error = again,
                 Some(other) => (reply, error) = (other.types(), String::new()),
-                // it was counted there
+                // It was counted there.
                 None => return Ok(false),
             }
         }
@@ -56,7 +56,7 @@ impl Worker {
         Ok(false)
     }
 
-    /// The reply of a request from where it belongs; none when it was good and is counted.
+    /// The right node's reply to a request; none if it was good and is counted.
     fn redirect(
         &mut self,
         i: usize,
@@ -77,7 +77,7 @@ impl Worker {
             self.tally.redirected += 1;
         }
         if flight.expect.meets(reply.types()) {
-            // its latency ends now, after the detour
+            // Its latency ends now, including the redirection.
             let now = self.now();
             self.record(Some((*flight, 1)), now);
             return Ok(None);
@@ -101,9 +101,9 @@ impl Worker {
         let failed = |e: std::io::Error| format!("Could not connect to server: {e}");
         let address = address.ok_or("Could not connect to server: no address")?;
         let stream = address.start_connect().map_err(failed)?;
-        let mut conn = Conn::new(stream, Phase::Dialing, node);
+        let mut conn = Conn::new(stream, Phase::Connecting, node);
         self.watch(&mut conn, i).map_err(|e| failed(e.into()))?;
-        // the old socket leaves the epoll set when it is closed here
+        // The old socket leaves the epoll set when it is closed here.
         self.conns[i] = conn;
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! How requests leave: put together, patched, written at once; in an open loop when they are due.
+//! Sending requests: they are built, patched and written at once; in an open loop when they are
+//! due.
 
 use std::io;
 
@@ -11,8 +12,8 @@ use super::{Failure, Worker};
 use crate::skipper::Types;
 use crate::verify::Check;
 
-/// Most bytes of requests that are laid out ahead.
-const LAID: usize = 4 << 20;
+/// The most bytes of requests that are prepared in advance.
+const PREPARED_BYTES: usize = 4 << 20;
 
 impl Worker {
     /// A connection has nothing in flight.
@@ -37,7 +38,7 @@ impl Worker {
             return Ok(());
         }
         let mut next = schedule.next_due();
-        if now >= self.end_ns && self.is_behind(next) {
+        if now >= self.end_ns && self.cannot_catch_up(next) {
             return Ok(());
         }
         while next <= now && next < self.end_ns {
@@ -52,17 +53,17 @@ impl Worker {
             next = self.schedule.as_ref().map_or(u64::MAX, |schedule| schedule.next_due());
         }
         if next >= self.end_ns {
-            // all requests due before the end were sent
+            // All requests due before the end were sent.
             self.is_over = true;
             return Ok(());
         }
         self.arm(next, now)
     }
 
-    /// At the end of the time: whether there is so much left to send that it would take longer
-    /// than the one batch that each connection may still have. Then all of it is left unsent, and
-    /// counted; else the time would hold only with a server that is fast enough.
-    fn is_behind(&mut self, next: u64) -> bool {
+    /// At the end of the time: whether the remaining requests would take longer than the one batch
+    /// that each connection may still send. Then all of them stay unsent, and are counted.
+    /// Otherwise the time limit would hold only with a fast server.
+    fn cannot_catch_up(&mut self, next: u64) -> bool {
         let Some(schedule) = &mut self.schedule else { return false };
         let left = if next < self.end_ns { schedule.due(self.end_ns - 1) } else { 0 };
         if left <= (self.conns.len() * self.plan.pipeline) as u64 {
@@ -92,7 +93,7 @@ impl Worker {
             .map_err(|e| format!("Error: timer: {e}"))
     }
 
-    /// Sends up to `count` templates, fewer when few are left; none ends the sending.
+    /// Sends up to `count` templates, fewer if few are left; none ends the sending.
     fn send_batch(&mut self, i: usize, count: usize, now: u64) -> Result<(), Failure> {
         let kinds = &self.plan.test.kinds;
         let single = kinds.len() == 1 && kinds[0].variants.len() == 1;
@@ -111,22 +112,22 @@ impl Worker {
             && self.schedule.is_none()
             && self.plan.cluster.is_none()
             && !self.plan.verify
-            && self.plan.test.kinds[0].variants[0].bytes().len() * count <= LAID;
-        if plain { self.send_laid(i, count, now) } else { self.send_built(i, count, now) }
+            && self.plan.test.kinds[0].variants[0].bytes().len() * count <= PREPARED_BYTES;
+        if plain { self.send_prepared(i, count, now) } else { self.send_built(i, count, now) }
     }
 
     /// Requests of one kind, in a closed loop: only the digits change.
-    fn send_laid(&mut self, i: usize, count: usize, now: u64) -> Result<(), Failure> {
+    fn send_prepared(&mut self, i: usize, count: usize, now: u64) -> Result<(), Failure> {
         let kind = &self.plan.test.kinds[0];
         let template = &kind.variants[0];
         let len = template.bytes().len();
         while self.laid_count < count {
-            self.laid.extend_from_slice(template.bytes());
+            self.prepared.extend_from_slice(template.bytes());
             self.laid_count += 1;
         }
         if template.varies() {
             let drawer = &mut self.drawer;
-            for copy in self.laid[..count * len].chunks_exact_mut(len) {
+            for copy in self.prepared[..count * len].chunks_exact_mut(len) {
                 template.patch(copy, |group| drawer.draw(group));
             }
         }
@@ -135,13 +136,13 @@ impl Worker {
             Flight { due_ns: now, left, kind: 0, counted: self.begun, expect: kind.expect };
         self.open += u64::from(left);
         self.conns[i].depart(flight);
-        let laid = std::mem::take(&mut self.laid);
-        let written = self.write(i, &laid[..count * len]);
-        self.laid = laid;
+        let prepared = std::mem::take(&mut self.prepared);
+        let written = self.write(i, &prepared[..count * len]);
+        self.prepared = prepared;
         written
     }
 
-    /// Requests of several kinds or sizes, or with things to note about each.
+    /// Requests of several kinds or sizes, or with facts to note about each.
     fn send_built(&mut self, i: usize, count: usize, now: u64) -> Result<(), Failure> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.clear();
@@ -153,7 +154,7 @@ impl Worker {
         written
     }
 
-    /// Appends a request of a random kind and notes its departure.
+    /// Appends a request of a random kind and notes its sending.
     fn build(&mut self, i: usize, now: u64, batch: &mut Vec<u8>) {
         let test = &self.plan.test;
         let chosen = choose(&test.weights, &mut self.drawer);
@@ -174,11 +175,11 @@ impl Worker {
             if template.is_tagged() {
                 let nodes = cluster.nodes();
                 let slots = nodes.get(conn.node).map_or(&[][..], |node| &node.slots);
-                // a node that lost all its slots gets requests that it redirects
+                // A node that lost all its slots gets requests that it redirects.
                 let slot = slots.get(drawer.below(slots.len())).copied().unwrap_or(0);
                 template.patch_tags(&mut batch[at..], cluster.tag(slot));
             }
-            // several commands in one template can't be sent again one by one
+            // Several commands in one template can't be sent again one by one.
             let copies = template.replies();
             let request = if copies == 1 { batch[at..].to_vec() } else { Vec::new() };
             conn.requests.extend(std::iter::repeat_n(request, copies as usize));
@@ -191,15 +192,15 @@ impl Worker {
                 due
             }
         };
-        // a request due in the warm-up belongs to it, unless it was taken from the requests to
-        // count
+        // A request due in the warm-up belongs to it, unless it was taken from the requests to
+        // count.
         let counted = self.begun && (due_ns >= self.begin_ns || self.plan.requests.is_some());
         let left = template.replies();
         self.open += u64::from(left);
         conn.depart(Flight { due_ns, left, kind: chosen as u16, counted, expect: kind.expect });
     }
 
-    /// Writes a batch; what the socket does not take waits with the connection.
+    /// Writes a batch; bytes that the socket doesn't take are stored with the connection.
     fn write(&mut self, i: usize, bytes: &[u8]) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
         let taken = if conn.phase != Phase::Open || !conn.unsent.is_empty() {
@@ -211,22 +212,22 @@ impl Worker {
         self.settle(i)
     }
 
-    /// Continues writing, or continues the beginning of a connection.
+    /// Continues writing, or the setup of a connection.
     pub(super) fn on_writable(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
         match conn.phase {
-            Phase::Dialing => {
+            Phase::Connecting => {
                 if let Ok(Err(e)) | Err(e) = sockopt::socket_error(&conn.stream) {
                     return Err(format!("Could not connect to server: {}", io::Error::from(e)));
                 }
-                conn.phase = Phase::Shaking;
-                if conn.stream.is_shaking() {
-                    // the client speaks first
+                conn.phase = Phase::Handshake;
+                if conn.stream.is_handshaking() {
+                    // The client speaks first.
                     written(conn.stream.send(&[]))?;
                 }
                 return self.on_progress(i);
             }
-            Phase::Shaking | Phase::Open => {
+            Phase::Handshake | Phase::Open => {
                 conn.sent += written(conn.stream.send(&conn.unsent[conn.sent..]))?;
             }
         }
@@ -240,7 +241,7 @@ impl Worker {
     /// Begins on a connection when it has been established, handshake included.
     pub(super) fn on_progress(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
-        let is_ready = conn.phase == Phase::Shaking && !conn.stream.is_shaking();
+        let is_ready = conn.phase == Phase::Handshake && !conn.stream.is_handshaking();
         if is_ready {
             conn.phase = Phase::Open;
         }
@@ -248,7 +249,7 @@ impl Worker {
         if !is_ready {
             return Ok(());
         }
-        // the work of a handshake is not part of the first latency
+        // The time of a handshake is not part of the first latency.
         let now = self.now();
         let (bytes, left) = self.plan.greeting.clone();
         if left > 0 {
@@ -261,7 +262,7 @@ impl Worker {
         self.on_free(i, now)
     }
 
-    /// Watches a connection for being writable while it waits for that, and no longer.
+    /// Registers a connection for output while it waits for that, and no longer.
     #[inline]
     pub(super) fn settle(&mut self, i: usize) -> Result<(), Failure> {
         let conn = &mut self.conns[i];
@@ -275,7 +276,7 @@ impl Worker {
             .map_err(|e| format!("Error: epoll: {e}"))
     }
 
-    /// Begins to watch a connection.
+    /// Registers a connection.
     pub(super) fn watch(&self, conn: &mut Conn, i: usize) -> rustix::io::Result<()> {
         conn.watched = conn.wants_output();
         let data = epoll::EventData::new_u64(i as u64);
@@ -287,7 +288,7 @@ fn interest(output: bool) -> epoll::EventFlags {
     if output { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN }
 }
 
-/// How much was written, which may be nothing for now.
+/// The number of written bytes, which may be 0 for now.
 #[inline]
 fn written(sent: io::Result<usize>) -> Result<usize, Failure> {
     match sent {
@@ -297,7 +298,7 @@ fn written(sent: io::Result<usize>) -> Result<usize, Failure> {
     }
 }
 
-/// An index, by weight.
+/// A random index, by weight.
 #[inline]
 fn choose(weights: &[u32], drawer: &mut crate::keys::Drawer) -> usize {
     if weights.len() == 1 {

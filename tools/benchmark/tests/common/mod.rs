@@ -1,6 +1,6 @@
 //! Shared by the black-box tests: runs both tools, and compares their output.
 
-// each test file uses a part of this
+// Each test file uses a part of this.
 #![allow(dead_code)]
 
 use std::io::Write;
@@ -12,7 +12,7 @@ use weft_testkit::{Client, locate};
 /// The tool under test.
 pub const OURS: &str = env!("CARGO_BIN_EXE_weft-benchmark");
 
-/// The reference, when it is there.
+/// The reference, if it is installed.
 pub fn theirs() -> Option<PathBuf> {
     locate::peer("valkey-benchmark")
 }
@@ -22,7 +22,7 @@ pub fn run(tool: &Path, port: u16, line: &str) -> Output {
     run_with(tool, &format!("-p {port} {line}"), "")
 }
 
-/// The same without a port, and with something to read from standard input.
+/// The same without a port, with standard input.
 pub fn run_with(tool: &Path, line: &str, input: &str) -> Output {
     let mut child = Command::new(tool)
         .args(line.split_whitespace())
@@ -31,7 +31,7 @@ pub fn run_with(tool: &Path, line: &str, input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|e| panic!("cannot run {}: {e}", tool.display()));
-    // a program that reads nothing may have ended already
+    // A program that reads nothing may have ended already.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     child.wait_with_output().expect("our own child can be waited for")
 }
@@ -41,7 +41,7 @@ pub fn ours(port: u16, line: &str) -> Output {
     run(Path::new(OURS), port, line)
 }
 
-/// Starts the tool under test on a port, to be disturbed while it runs.
+/// Starts the tool under test on a port; the test disturbs it while it runs.
 pub fn start(port: u16, line: &str) -> Child {
     Command::new(OURS)
         .args(["-p", &port.to_string()])
@@ -52,8 +52,8 @@ pub fn start(port: u16, line: &str) -> Child {
         .expect("our own program")
 }
 
-/// Moves a slot from one node to another for good. By the rules, so that the new owner gets an
-/// epoch of its own: otherwise both claim the slot.
+/// Moves a slot from one node to another permanently, by the protocol: the new owner gets a new
+/// epoch. Otherwise both claim the slot.
 pub fn move_slot(slot: u32, from: &mut Client, to: &mut Client) {
     let [from_id, to_id] = [&mut *from, &mut *to].map(|c| c.cmd(&["CLUSTER", "MYID"]).text());
     let slot = slot.to_string();
@@ -63,7 +63,7 @@ pub fn move_slot(slot: u32, from: &mut Client, to: &mut Client) {
     from.ok(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]);
 }
 
-/// Runs the tool under test, and it must succeed: what it printed.
+/// Runs the tool under test, which must succeed; returns its output.
 #[track_caller]
 pub fn ours_ok(port: u16, line: &str) -> String {
     let output = ours(port, line);
@@ -86,8 +86,8 @@ pub fn describe(output: &Output) -> String {
     format!("{}\n{}{}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// Lines without numbers, without what a progress line left before the last carriage return, and
-/// with single blanks.
+/// Lines without numbers, with single blanks, and without a progress line before the last carriage
+/// return.
 pub fn masked(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.rsplit('\r').next().unwrap_or_default());
     lines.map(mask).collect()
@@ -100,7 +100,7 @@ fn mask(line: &str) -> String {
             out.push(' ');
         }
         let mut in_number = false;
-        // a rate over less than a millisecond is infinite there
+        // A rate over less than a millisecond is infinite there.
         let word = word.replace("-nan", "0");
         let word = if word == "inf" { "0".to_string() } else { word.replace("\"inf\"", "\"0\"") };
         for c in word.chars() {

@@ -7,16 +7,16 @@ use super::trust::{self, BackTest, FAR, Level};
 use super::usl::{Fitted, Interval};
 use crate::report::summary::Series;
 
-/// The request of the command line.
+/// The options of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Threads to fit to; none: those that follow the law.
+    /// Threads to fit to; none: all that follow the law.
     pub fit: Option<&'a [u32]>,
-    /// Threads to predict for; none: beyond the largest.
+    /// Threads to predict for; none: some beyond the largest.
     pub predict: Option<&'a [u32]>,
-    /// Of the intervals.
+    /// The seed of the intervals.
     pub seed: u64,
-    /// Of the host.
+    /// The CPUs of the host.
     pub cpus: Option<u32>,
 }
 
@@ -32,15 +32,15 @@ pub struct SeriesLaws {
 /// The law of one command.
 #[derive(Debug, Serialize)]
 pub struct CommandLaw {
-    /// Which.
+    /// Name of the command.
     pub command: String,
     /// Threads whose runs were left out because the generator limited them.
     pub client_limited: Vec<u32>,
-    /// None when there are fewer than three numbers of threads to fit to.
+    /// None if there are fewer than three numbers of threads to fit to.
     pub fit: Option<FitResult>,
 }
 
-/// A law and what it says.
+/// A law and its predictions.
 #[derive(Debug, Serialize)]
 pub struct FitResult {
     /// Threads it was fitted to.
@@ -49,25 +49,25 @@ pub struct FitResult {
     pub lambda: f64,
     /// Contention.
     pub sigma: f64,
-    /// 95 %.
+    /// 95 % interval of sigma.
     pub sigma_interval: Option<Interval>,
     /// Coherency.
     pub kappa: f64,
-    /// 95 %.
+    /// 95 % interval of kappa.
     pub kappa_interval: Option<Interval>,
     /// Threads beyond which throughput falls.
     pub peak: Option<f64>,
     /// Spread of runs around the law as a variance of logarithms, and its degrees of freedom.
     pub scatter: Option<(f64, usize)>,
-    /// Each measured number of threads against the law.
+    /// Each measured number of threads, compared with the law.
     pub points: Vec<PointResult>,
-    /// How the law of the lower points did on the upper.
+    /// The error of the lower points' law on the upper points.
     pub back_test: Option<BackTestResult>,
-    /// For more threads.
+    /// Predictions for more threads.
     pub predictions: Vec<Prediction>,
 }
 
-/// A measured point against the law.
+/// A measured point compared with the law.
 #[derive(Debug, Serialize)]
 pub struct PointResult {
     /// Threads.
@@ -78,54 +78,54 @@ pub struct PointResult {
     pub predicted: f64,
     /// Predicted over measured, less 1.
     pub error: f64,
-    /// Whether the law was fitted to it.
+    /// Whether the law was fitted to this point.
     pub fitted: bool,
-    /// Whether it is outside the law.
+    /// Whether this point is outside the law.
     pub outside: bool,
 }
 
-/// As [`BackTest`].
+/// See [`BackTest`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BackTestResult {
-    /// The law was fitted up to here.
+    /// The law was fitted up to this number of threads.
     pub fitted_to: u32,
-    /// And asked up to here.
+    /// And compared up to this number.
     pub asked_to: u32,
-    /// Its largest error on the way, as a share.
+    /// Its largest error there, as a share.
     pub worst: f64,
 }
 
 /// The predicted gain of more threads.
 #[derive(Debug, Serialize)]
 pub struct Prediction {
-    /// How many.
+    /// The number of threads.
     pub threads: u32,
     /// Requests per second.
     pub rps: f64,
-    /// 95 %, of a run, if the law holds so far.
+    /// 95 % interval of a run, if the law holds so far.
     pub interval: Option<Interval>,
-    /// How far to believe it.
+    /// The reliability of the prediction.
     pub trust: Trust,
 }
 
-/// How far to believe a prediction.
+/// The reliability of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
     /// Between measured points that follow the law.
     Measured,
-    /// Not farther than the law was right when it was put to the test.
+    /// Not farther than the back test.
     Tested,
-    /// Farther than that.
+    /// Farther than the back test.
     Untested,
-    /// Some point at or below broke the law.
+    /// Some point at or below it is outside the law.
     Broken,
     /// More threads than CPUs.
     NoCpu,
 }
 
 impl Trust {
-    /// Whether the figure is worth more than its first two digits.
+    /// Whether more than the first two digits are reliable.
     pub fn is_good(self) -> bool {
         match self {
             Self::Measured | Self::Tested => true,
@@ -133,7 +133,7 @@ impl Trust {
         }
     }
 
-    /// For people.
+    /// As text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Measured => "within the measurements",
@@ -157,7 +157,7 @@ fn command_law(series: &Series, command: &str, request: &Request) -> CommandLaw 
     let mut client_limited = Vec::new();
     let mut levels = Vec::new();
     for (threads, point) in series.of(command) {
-        // the server's own choice is no number that a law could be about
+        // The server's own choice is not a number of threads.
         let Some(threads) = threads.count() else { continue };
         let free = point.runs.iter().filter(|run| !run.client_limited);
         let runs: Vec<f64> = free.map(|run| run.measured.rps).collect();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// Requirement on the published sweep: the law of 1 to 6 threads predicts 7 to 10 within 10 %
-    /// for every command but MSET, and 11 is outside.
+    /// for every command except MSET, and 11 is outside.
     #[test]
     fn six_threads_predict_ten_and_eleven_is_outside() {
         let mut checked = 0;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn left_to_itself_it_sets_eleven_aside() {
+    fn automatic_choice_excludes_eleven() {
         for (name, laws) in published_laws(None) {
             for law in laws.iter().filter(|law| law.command != "MSET") {
                 let fit = law.fit.as_ref().unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_ends_where_experience_ends() {
+    fn trust_ends_beyond_the_back_test() {
         let good = BackTest { fitted_to: 6, asked_to: 10, worst: 0.05 };
         let (test, bad) = (Some(good), Some(BackTest { worst: 0.2, ..good }));
         assert_eq!(trust_in(8, 10, None, test, Some(48)), Trust::Measured);

@@ -1,11 +1,11 @@
-//! `weft-tune advise`: from recorded sweeps, or a short one that it runs itself, to what to
-//! configure.
+//! `weft-tune advise`: recommends a configuration from recorded sweeps, or from a short one that it
+//! runs itself.
 //!
-//! Two questions are answered for each server. *What should be configured?* is answered from the
-//! measurements alone ([`recommend`]), whatever law they follow. *What would more threads bring?*
-//! is answered by the scaling law fitted to each command ([`usl`]), together with how far that
-//! answer may be trusted ([`trust`]): which points broke the law, how the law of the lower points
-//! did on the upper ones, how many CPUs there are.
+//! It answers two questions for each server. *Which configuration is best?* It answers this from
+//! the measurements alone ([`recommend`]), whatever law they follow. *What would more threads
+//! gain?* The scaling law fitted to each command ([`usl`]) answers that, with its reliability
+//! ([`trust`]): the points outside the law, the error of the lower points' law on the upper ones,
+//! the number of CPUs.
 
 mod laws;
 mod recommend;
@@ -79,7 +79,7 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-/// A list on the command line; a type of its own, or clap takes it for many options.
+/// A list on the command line; a separate type, or clap takes it for many options.
 #[derive(Clone, Debug)]
 struct Numbers(Vec<u32>);
 
@@ -94,13 +94,13 @@ fn numbers(text: &str) -> Result<Numbers, String> {
 /// Everything about one server of one sweep.
 #[derive(Debug, serde::Serialize)]
 pub struct ServerAdvice {
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
     /// Name of the server.
     pub server: String,
     /// The recommended configuration.
     pub advice: Advice,
-    /// How single runs spread, as a share; none without repeats and laws.
+    /// The spread of single runs, as a share; none without repeats and laws.
     pub spread: Option<f64>,
     /// The laws of each series.
     pub laws: Vec<SeriesLaws>,
@@ -109,7 +109,7 @@ pub struct ServerAdvice {
 /// Reads, fits, recommends, prints.
 ///
 /// # Errors
-/// When a file can't be read or written, or an option does not fit the sweep.
+/// If a file can't be read or written, or an option does not fit the sweep.
 pub fn run(args: Args) -> Result<()> {
     let weights = args.weights.as_deref().map(weights).transpose()?;
     let mut files = args.results.clone();
@@ -151,7 +151,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The servers that have series, in their order.
+/// The servers with series, in their order.
 fn servers(summary: &Summary) -> Vec<(usize, String)> {
     let mut servers: Vec<(usize, String)> = Vec::new();
     for series in &summary.series {
@@ -163,7 +163,7 @@ fn servers(summary: &Summary) -> Vec<(usize, String)> {
     servers
 }
 
-/// Asks a running server for its configuration.
+/// Reads the configuration of a running server.
 fn ask(port: u16) -> Result<Now> {
     let asked = || format!("cannot ask the server on port {port} for its configuration");
     let mut client = Client::connect(port).with_context(asked)?;

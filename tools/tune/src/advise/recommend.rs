@@ -7,9 +7,9 @@
 //! (Bonferroni), for the best of twenty equal settings always looks better than it is. Without
 //! repeats the distances from the fitted laws stand in for the spread.
 //!
-//! A setting is worth a change when its interval lies above no gain at all. Of the settings that
-//! the best does not beat by more than 3 %, or not beyond doubt, the one with the fewest threads
-//! is recommended: threads that gain nothing cost CPU and memory.
+//! A setting is worth a change if its interval lies above no gain at all. Some settings are within
+//! 3 % of the best, or their difference may be chance. Of these, the one with the fewest threads is
+//! recommended: threads that gain nothing cost CPU and memory.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use crate::results::grid::Placement;
 use crate::results::{Reads, Threads};
 use crate::stats::{mean, pooled_variance, t_quantile};
 
-/// A gain that is worth no thread, as a share.
+/// A gain below which a thread isn't worth it, as a share.
 const SMALL: f64 = 0.03;
 
-/// A choice of what can be configured.
+/// A possible configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Setting {
     /// io-threads.
@@ -36,13 +36,13 @@ pub struct Setting {
 /// The gain of a setting over the present one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gain {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// As a factor; 1 is none.
+    /// As a factor; 1 is no gain.
     pub factor: f64,
-    /// 95 % for all settings at once. None when runs cannot decide.
+    /// 95 % for all settings at once. None if the runs can't decide.
     pub interval: Option<(f64, f64)>,
-    /// CPU time per request as a factor, where it was measured.
+    /// CPU time per request as a factor, if it was measured.
     pub cpu_factor: Option<f64>,
     /// Commands and loads compared.
     pub compared: usize,
@@ -51,7 +51,7 @@ pub struct Gain {
 }
 
 impl Gain {
-    /// Whether it is one beyond doubt.
+    /// Whether the interval lies above no gain.
     fn is_sure(&self) -> bool {
         self.interval.is_some_and(|(low, _)| low > 1.0)
     }
@@ -60,9 +60,9 @@ impl Gain {
 /// The present configuration and its source.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
-    /// None if it is not known.
+    /// None if it is unknown.
     pub io_threads: Option<Threads>,
-    /// None if it is not known.
+    /// None if it is unknown.
     pub reads: Option<Reads>,
     /// The server's own default for reads; none if it does not report it.
     pub own_reads: Option<Reads>,
@@ -90,13 +90,13 @@ impl Now {
 pub struct Advice {
     /// The base of the comparison: the present setting, as far as it was measured.
     pub now: Setting,
-    /// How that is known, or that it is not, for people.
+    /// The source of the present setting, or that it is unknown, for people.
     pub known: String,
     /// The setting to change to; none: no change.
     pub change: Option<Gain>,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
-    /// All settings but the present, in their order.
+    /// All settings except the present one, in their order.
     pub gains: Vec<Gain>,
 }
 
@@ -110,7 +110,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the repeats in these series; none without repeats.
+    /// The spread of the repeats in these series; none without repeats.
     pub fn of_repeats(series: &[&Series]) -> Option<Self> {
         let logs: Vec<Vec<f64>> = series
             .iter()
@@ -125,7 +125,7 @@ impl Spread {
 /// A command under a load.
 type Item = (Load, String);
 
-/// The runs of a setting: logarithms of requests per second and, where known, of CPU time.
+/// The runs of a setting: logarithms of requests per second and, if known, of CPU time.
 #[derive(Debug, Default)]
 struct Runs {
     rps: Vec<f64>,
@@ -133,9 +133,9 @@ struct Runs {
     limited: usize,
 }
 
-/// Advises on the series of one server. `weight` is that of a command. Where the present setting is
-/// not known or was not measured, the first of the fewest threads is compared with, and that is
-/// said.
+/// Advises on the series of one server. `weight` is that of a command. If the present setting is
+/// unknown or was not measured, the base is the first setting with the fewest threads, and the
+/// advice says so.
 pub fn advise(
     series: &[&Series],
     now: &Now,
@@ -204,7 +204,7 @@ fn reason(chosen: &Gain, best: &Gain) -> String {
     )
 }
 
-/// A setting for people: what may be left out is.
+/// A setting for people, without default parts.
 pub fn describe(setting: &Setting) -> String {
     let Setting { io_threads, reads, placement } = setting;
     let reads = match reads {
@@ -229,9 +229,9 @@ pub fn percent(gain: &Gain) -> String {
     }
 }
 
-/// A factor as a whole percentage: less than one per cent is worth no configuration.
+/// A factor as a whole percentage: less than one percent is worth no configuration.
 pub fn change(factor: f64) -> String {
-    // no "-0 %"
+    // Without "-0 %".
     format!("{:+.0} %", (100.0 * (factor - 1.0)).round() + 0.0)
 }
 
@@ -259,7 +259,7 @@ fn settings(series: &[&Series]) -> BTreeMap<Setting, BTreeMap<Item, Runs>> {
     settings
 }
 
-/// The gain of a setting over another, over what both ran. None when that is nothing.
+/// The gain of a setting over another, over all items that both ran. None without such an item.
 fn gain(
     setting: &Setting,
     from: &BTreeMap<Item, Runs>,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn single_runs_say_nothing() {
+    fn single_runs_give_no_advice() {
         let advice = advice(&[(1, &[100.0]), (2, &[200.0])]);
         assert!(advice.change.is_none() && advice.reason.contains("repeats"), "{}", advice.reason);
     }

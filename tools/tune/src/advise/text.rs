@@ -1,4 +1,4 @@
-//! The advice for people, as Markdown that reads well in a terminal.
+//! The advice for people, as Markdown that is readable in a terminal.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::trust::FAR;
 use super::usl::Interval;
 use crate::report::numbers::{compact, range, rough, significant};
 
-/// Everything.
+/// The whole text.
 pub fn of(found: &[ServerAdvice]) -> String {
     let mut out = String::new();
     for server in found {
@@ -118,8 +118,8 @@ fn laws(out: &mut String, series: &SeriesLaws) {
 
 fn law_row(law: &CommandLaw, fit: &FitResult) -> Vec<String> {
     let outside: Vec<u32> = fit.points.iter().filter(|p| p.outside).map(|p| p.threads).collect();
-    // a law that the measurements break, or that was far off in the back test, has no meaningful
-    // digits
+    // A law that the measurements contradict, or with a large error in the back test, has no
+    // meaningful digits.
     let holds = outside.is_empty() && fit.back_test.is_none_or(|test| test.worst <= FAR);
     let between = |value: f64, interval: Option<Interval>| match interval {
         _ if !holds => format!("about {value:.2}"),
@@ -139,13 +139,13 @@ fn law_row(law: &CommandLaw, fit: &FitResult) -> Vec<String> {
     ]
 }
 
-/// Predicted over measured for each number of threads; in brackets what the law was fitted to.
+/// Predicted over measured for each number of threads; the points of the fit are in brackets.
 fn points(out: &mut String, fits: &[(&CommandLaw, &FitResult)]) {
     let mut threads: Vec<u32> =
         fits.iter().flat_map(|(_, fit)| fit.points.iter().map(|p| p.threads)).collect();
     threads.sort_unstable();
     threads.dedup();
-    let _ = writeln!(out, "Law against measurement; in brackets what the law was fitted to.\n");
+    let _ = writeln!(out, "Law against measurement; the points of the fit are in brackets.\n");
     let names = ["command".to_string()].into_iter().chain(threads.iter().map(u32::to_string));
     let rows = fits.iter().map(|(law, fit)| {
         let cell = |threads: &u32| {

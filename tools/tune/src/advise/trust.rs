@@ -1,19 +1,19 @@
-//! Which points follow the law, and how far beyond them it may be believed.
+//! Decides which points follow the law, and how far beyond them it is reliable.
 //!
-//! A point is *outside the law* when it is more than 10 % away from what the law says of it, and
-//! also outside of the 95 % interval of a law that has not seen it: the one in question, or the one
-//! fitted to all points with fewer threads. Both are asked because a law from few points has a wide
-//! interval far away, while the step from the last point before to this one may be beyond any
-//! doubt. Such a point shows an effect outside the law: no CPU left, a second socket, SMT.
+//! A point is *outside the law* if it is more than 10 % away from the law's prediction, and also
+//! outside of the 95 % interval of a law without this point: the one in question, or the one fitted
+//! to all points with fewer threads. Both are used because a law from few points has a wide
+//! interval far away, while the step from the previous point to this one may be certain. Such a
+//! point shows an effect outside the law: no CPU left, a second socket, SMT.
 //!
-//! When the points to fit are not chosen by hand, points that are outside of the law of all
-//! others are set aside one by one, the farthest first, as long as four remain.
+//! If the points to fit are not chosen by hand, points that are outside of the law of all others
+//! are excluded one by one, the farthest first, while at least four remain.
 
 use super::usl::{Fitted, Law, fit};
 
-/// The distance from which on a point may be outside, as a share.
+/// The distance from which a point may be outside, as a share.
 pub const FAR: f64 = 0.10;
-/// Points that must remain.
+/// The fewest points that remain.
 const LEAST: usize = 4;
 
 /// All runs with one number of threads.
@@ -37,13 +37,13 @@ impl Level {
     }
 }
 
-/// The runs of some levels, as the fit takes them.
+/// The runs of some levels, in the form of the fit.
 pub fn runs_of<'a>(levels: impl IntoIterator<Item = &'a Level>) -> Vec<(f64, f64)> {
     let runs = levels.into_iter().flat_map(|level| level.runs.iter().map(|rps| (level.n(), *rps)));
     runs.collect()
 }
 
-/// A level against the law.
+/// A level compared with the law.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// Threads.
@@ -54,7 +54,7 @@ pub struct Judged {
     pub predicted: f64,
     /// Whether the law was fitted to it.
     pub fitted: bool,
-    /// By the rule of this file.
+    /// Whether it is outside, by the rule of this file.
     pub outside: bool,
 }
 
@@ -65,7 +65,7 @@ impl Judged {
     }
 }
 
-/// Chooses the levels to fit: those that `chosen` names, or all but those outside of the law.
+/// Chooses the levels to fit: those in `chosen`, or all except those outside of the law.
 pub fn choose(levels: &[Level], chosen: Option<&[u32]>, seed: u64) -> Vec<Level> {
     let mut kept: Vec<Level> = match chosen {
         Some(chosen) => {
@@ -115,12 +115,12 @@ pub fn judge(levels: &[Level], kept: &[Level], law: &Law, seed: u64) -> Vec<Judg
         .collect()
 }
 
-/// How far the measurement is from the law, as a share of the measurement.
+/// The distance of the measurement from the law, as a share of the measurement.
 fn distance(law: Law, level: &Level) -> f64 {
     (law.at(level.n()) / level.typical() - 1.0).abs()
 }
 
-/// Whether a level is outside of the interval of the law of others. Not when these cannot decide.
+/// Whether a level is outside of the interval of the others' law. False if these can't decide.
 fn is_beyond(others: &[Level], level: &Level, seed: u64) -> bool {
     let expected = Fitted::of(&runs_of(others), seed).and_then(|law| law.expected(level.n()));
     expected.is_some_and(|(low, high)| !(low..=high).contains(&level.typical()))
@@ -129,23 +129,23 @@ fn is_beyond(others: &[Level], level: &Level, seed: u64) -> bool {
 /// The result of predicting the upper levels by the law of the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackTest {
-    /// The law was fitted up to here.
+    /// The law was fitted up to this number of threads.
     pub fitted_to: u32,
-    /// And asked up to here.
+    /// And compared up to this number.
     pub asked_to: u32,
-    /// Its largest error on the way, as a share.
+    /// Its largest error there, as a share.
     pub worst: f64,
 }
 
 impl BackTest {
-    /// How much farther than its own points the law was right.
+    /// The factor by which the law was right beyond its own points.
     pub fn reach(&self) -> f64 {
         f64::from(self.asked_to) / f64::from(self.fitted_to)
     }
 }
 
-/// Fits the lower six tenths of the levels (three at least) and asks for the rest. None when
-/// nothing would be left to ask for.
+/// Fits the lower six tenths of the levels (three at least) and compares the rest. None without a
+/// rest.
 pub fn back_test(kept: &[Level]) -> Option<BackTest> {
     let lower = (kept.len() * 6).div_ceil(10).max(3);
     let (below, above) = kept.split_at_checked(lower)?;
@@ -162,7 +162,7 @@ mod tests {
         rps.iter().zip(1..).map(|(rps, threads)| Level { threads, runs: vec![*rps] }).collect()
     }
 
-    /// 60000 N / (1 + 0.2 (N - 1)), with half a per cent of noise.
+    /// 60000 N / (1 + 0.2 (N - 1)), with half a percent of noise.
     fn lawful(count: u32) -> Vec<f64> {
         let noise = [1.004, 0.996, 1.002, 0.998, 1.005, 0.995, 1.0, 1.003];
         (1..=count)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_breaks_the_law_is_set_aside_and_no_other() {
+    fn only_the_point_outside_the_law_is_excluded() {
         let mut rps = lawful(10);
         assert_eq!(choose(&levels(&rps), None, 1).len(), 10);
         rps[9] *= 0.7;
@@ -182,7 +182,7 @@ mod tests {
         let judged = judge(&levels(&rps), &kept, &law, 1);
         let outside: Vec<u32> = judged.iter().filter(|j| j.outside).map(|j| j.threads).collect();
         assert_eq!(outside, [10]);
-        // the same in the middle
+        // The same in the middle.
         rps[9] /= 0.7;
         rps[4] *= 1.3;
         assert!(choose(&levels(&rps), None, 1).iter().all(|level| level.threads != 5));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_back_test_asks_for_what_the_law_has_not_seen() {
+    fn back_test_predicts_points_outside_the_fit() {
         let test = back_test(&levels(&lawful(10))).unwrap();
         assert_eq!((test.fitted_to, test.asked_to), (6, 10));
         assert!(test.worst < 0.05, "{test:?}");

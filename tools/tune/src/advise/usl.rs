@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!                    λ N
-//! X(N) = ---------------------------      σ: contention, what is done one at a time
-//!        1 + σ (N - 1) + κ N (N - 1)      κ: coherency, what all must agree on
+//! X(N) = ---------------------------      σ: contention, the serialized work
+//!        1 + σ (N - 1) + κ N (N - 1)      κ: coherency, the cost of agreement
 //! ```
 //!
 //! (N. J. Gunther, "Guerrilla Capacity Planning", 2007.) Written as `N / X(N)` the law is linear in
@@ -13,9 +13,9 @@
 //! bounded, solved for each choice of those at their bound. No library was found that bounds its
 //! unknowns without a derivative-free search.
 //!
-//! Intervals come from a residual bootstrap: residuals, widened for the freedom that the fit used
-//! up and by Student's t for small samples, are dealt out again over the fitted curve, and it is
-//! fitted again. Seeded, so the same file gives the same advice.
+//! Intervals come from a residual bootstrap. Residuals are widened for the degrees of freedom of
+//! the fit and by Student's t for small samples. Then they are redistributed over the fitted curve,
+//! and it is fitted again. The generator is seeded, so the same file gives the same advice.
 
 use weft_base::rng::Rng;
 
@@ -70,8 +70,8 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The law that fits runs `(threads, requests per second)` best. None when they are of fewer than
-/// three numbers of threads, or not positive.
+/// The law that fits runs `(threads, requests per second)` best. None if they have fewer than three
+/// numbers of threads, or are not positive.
 pub fn fit(runs: &[(f64, f64)]) -> Option<Law> {
     let mut threads: Vec<f64> = runs.iter().map(|run| run.0).collect();
     threads.sort_by(f64::total_cmp);
@@ -151,12 +151,12 @@ fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3], free: [bool; 3]) -> Optio
     Some(x)
 }
 
-/// A law with its certainty.
+/// A law with its uncertainty.
 #[derive(Clone, Debug)]
 pub struct Fitted {
     /// The best law.
     pub law: Law,
-    /// Laws that would fit as well. Empty when there were as many runs as unknowns.
+    /// Laws that would fit as well. Empty if there were as many runs as unknowns.
     draws: Vec<Law>,
     /// Residuals as logarithms, widened.
     residuals: Vec<f64>,
@@ -167,7 +167,7 @@ pub struct Fitted {
 pub type Interval = (f64, f64);
 
 impl Fitted {
-    /// Fits and finds out how certain that is. None where [`fit`] gives none.
+    /// Fits, and computes the uncertainty. None if [`fit`] returns none.
     pub fn of(runs: &[(f64, f64)], seed: u64) -> Option<Self> {
         let law = fit(runs)?;
         let free = 1 + usize::from(law.linear[1] > 0.0) + usize::from(law.linear[2] > 0.0);
@@ -193,14 +193,14 @@ impl Fitted {
         self.residuals[rng.below(self.residuals.len() as u64) as usize]
     }
 
-    /// The interval of a property of the law. None when the runs cannot decide.
+    /// The interval of a property of the law. None if the runs can't decide.
     pub fn interval(&self, of: impl Fn(&Law) -> f64) -> Option<Interval> {
         let values: Vec<f64> = self.draws.iter().map(of).collect();
         (!values.is_empty()).then(|| (quantile(&values, 0.025), quantile(&values, 0.975)))
     }
 
-    /// The interval in which a single new run with `n` threads is expected. None when the runs
-    /// cannot decide.
+    /// The interval in which a single new run with `n` threads is expected. None if the runs can't
+    /// decide.
     pub fn expected(&self, n: f64) -> Option<Interval> {
         let mut rng = Rng::new(self.seed ^ 0x5eed);
         let values: Vec<f64> =
@@ -224,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn the_law_says_what_its_formula_says() {
+    fn law_follows_its_formula() {
         let law = law(1000.0, 0.1, 0.01);
         assert!((law.at(1.0) - 1000.0).abs() < 1e-9);
-        // 4000 / (1 + 0.3 + 0.12), by hand
+        // 4000 / (1 + 0.3 + 0.12), by hand.
         assert!((law.at(4.0) - 2816.901).abs() < 1e-3);
         assert!((law.peak().unwrap() - 90f64.sqrt()).abs() < 1e-6);
         assert_eq!(super::tests::law(1000.0, 0.1, 0.0).peak(), None);
@@ -258,7 +258,7 @@ mod tests {
         assert!(low < high && low > 300.0 && high < 700.0, "{low} {high}");
     }
 
-    /// Of 200 noisy sweeps the interval must hold the true value about 95 times in a hundred.
+    /// In 200 noisy sweeps the interval must contain the true value about 95 times in a hundred.
     #[test]
     fn intervals_hold_the_truth_about_as_often_as_they_say() {
         let truth = law(60_000.0, 0.2, 0.004);

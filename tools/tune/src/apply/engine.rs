@@ -1,16 +1,16 @@
-//! Doing the steps, and undoing them.
+//! Executes the steps of a plan, and undoes them.
 //!
-//! The order within a step is what makes it safe to be killed at any time: announce it in the state
-//! file, do it, read it back. Every change is announced before it happens, and the state file has
-//! held the old values since before the first step.
+//! The order within a step makes it safe to be killed at any time: announce it in the state file,
+//! do it, read it back. Every change is announced before it happens, and the state file has had the
+//! old values since before the first step.
 //!
-//! Undoing goes backwards over all steps that were announced and sets the old value wherever
-//! another one is found. It can be repeated any number of times, and stopped at any time.
+//! Undo goes backwards over all announced steps and restores the old value wherever another one is
+//! found. It can be repeated and interrupted at any time.
 //!
-//! Servers start threads when they like. A new thread has the mask of the one that started
-//! it, which after the first step is a mask of ours. So `carry_out` looks again when it is
-//! through, and `undo` looks for threads that came later; the value "before" of such a
-//! thread is the one that its process's first thread had.
+//! Servers start threads at any time. A new thread has the mask of the thread that started it,
+//! which after the first step is a mask of the plan. So `carry_out` searches for new threads at the
+//! end, and `undo` searches for later ones; the value "before" of such a thread is that of its
+//! process's first thread.
 
 use std::io;
 
@@ -19,11 +19,11 @@ use super::processes::{self, ProcessId};
 use super::steps::{self, Step, Target, Trouble};
 use super::system::System;
 
-/// How often we look for threads that were started meanwhile. Each time there may be more, but no
-/// program starts threads for ever.
+/// How often to search for threads that were started meanwhile. Each search may find more, but no
+/// program starts threads forever.
 const LOOKS: usize = 5;
 
-/// Why a plan was not carried out.
+/// The failure of a plan.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The reason of the failure.
@@ -35,9 +35,9 @@ pub struct Failure {
 /// The result of carrying out a plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Values that are others now.
+    /// Changed values.
     pub changed: usize,
-    /// Values that were right already.
+    /// Values that were already right.
     pub unchanged: usize,
     /// Threads that ended meanwhile.
     pub ended: usize,
@@ -49,10 +49,10 @@ enum Outcome {
     Ended,
 }
 
-/// Does all steps of `before`, which has been recorded; undoes them when one fails.
+/// Does all steps of `before`, which has been recorded; undoes them if one fails.
 ///
 /// # Errors
-/// [`Failure`], when everything that could be undone was.
+/// [`Failure`], after everything was undone that could be.
 pub fn carry_out(
     system: &mut dyn System,
     record: &mut dyn Record,
@@ -91,12 +91,12 @@ fn try_to_carry_out(
                 Outcome::Ended => done.ended += 1,
             }
         }
-        let newcomers = newcomers(system, before)?;
-        if newcomers.is_empty() {
+        let new_threads = new_threads(system, before)?;
+        if new_threads.is_empty() {
             break;
         }
-        for step in newcomers {
-            record.born(&step).map_err(announce)?;
+        for step in new_threads {
+            record.add_step(&step).map_err(announce)?;
             before.steps.push(step);
         }
     }
@@ -107,7 +107,7 @@ fn try_to_carry_out(
     }
 }
 
-/// One step, read back.
+/// Does one step and reads it back.
 fn perform(system: &mut dyn System, step: &Step) -> Result<Outcome, String> {
     let target = &step.target;
     let failed = |trouble: Trouble| format!("cannot set {target} to {}: {trouble}", step.after);
@@ -136,8 +136,8 @@ fn perform(system: &mut dyn System, step: &Step) -> Result<Outcome, String> {
     }
 }
 
-/// Steps for threads that are in no step yet.
-fn newcomers(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> {
+/// Steps for threads that have no step yet.
+fn new_threads(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> {
     let mut found = Vec::new();
     for (instance, &id) in before.plan.instances.iter().zip(&before.processes) {
         let process = processes::find(system, id.pid).filter(|process| process.id == id);
@@ -155,9 +155,8 @@ fn newcomers(system: &dyn System, before: &Before) -> Result<Vec<Step>, String> 
 }
 
 /// The mask that a thread, started while a plan was applied, would have without the plan. If its
-/// mask is one that the plan gave to a thread of its process, it inherited it, and the answer is
-/// that thread's mask before. The first thread is asked first, since most threads are started by
-/// it.
+/// mask is one that the plan gave to a thread of its process, it inherited it, and this returns
+/// that thread's mask before. The first thread is checked first, since it starts most threads.
 fn inherited(before: &Before, id: ProcessId, mask: &str) -> Option<String> {
     let gave = |step: &&Step| {
         let target = &step.target;
@@ -176,13 +175,13 @@ fn is_first_thread(step: &Step, id: ProcessId) -> bool {
     matches!(&step.target, Target::Thread { process, tid, .. } if *process == id && *tid == id.pid)
 }
 
-/// Every value that is not what the steps want, in words.
+/// All values that differ from the steps, as text.
 pub fn deviations(system: &dyn System, steps: &[Step]) -> Vec<String> {
     let of = |step: &Step| match step.target.read(system) {
         Ok(value) if step.target.same(&value, &step.after) => None,
         Ok(value) => Some(format!("{} is {}, not {}", step.target, shown(&value), step.after)),
         Err(Trouble::ThreadEnded) => None,
-        // said once, not for each of its threads
+        // Reported once, not for each of its threads.
         Err(Trouble::ProcessEnded) => {
             Some(format!("{}: {}", step.target.owner(), Trouble::ProcessEnded))
         }
@@ -200,26 +199,26 @@ fn shown(value: &str) -> &str {
 /// The result of undoing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Values put back.
+    /// Restored values.
     pub restored: usize,
-    /// Values that were as before already.
+    /// Values that already were as before.
     pub unchanged: usize,
     /// Threads that have ended, with or without their process.
     pub ended: usize,
-    /// Values that were neither ours nor the old ones; restored too.
+    /// Values that were neither ours nor the old ones; they are restored too.
     pub changed_by_others: Vec<String>,
     /// Values that could not be restored.
     pub left: Vec<String>,
 }
 
-/// Restores the old values of the steps that were begun, the last first.
+/// Restores the old values of the begun steps, the last first.
 pub fn undo(system: &mut dyn System, before: &Before, begun: &[usize]) -> Undone {
     let mut undone = Undone::default();
     for &at in begun.iter().rev() {
         undo_step(system, &before.steps[at], &mut undone);
     }
     if !begun.is_empty() {
-        undo_newcomers(system, before, &mut undone);
+        undo_new_threads(system, before, &mut undone);
     }
     undone
 }
@@ -247,8 +246,8 @@ fn undo_step(system: &mut dyn System, step: &Step, undone: &mut Undone) {
     }
 }
 
-/// Threads that were started since, with a mask that they can only have from the plan.
-fn undo_newcomers(system: &mut dyn System, before: &Before, undone: &mut Undone) {
+/// Handles threads that were started since, with a mask that they can only have from the plan.
+fn undo_new_threads(system: &mut dyn System, before: &Before, undone: &mut Undone) {
     for (instance, &id) in before.plan.instances.iter().zip(&before.processes) {
         for _ in 0..LOOKS {
             let Some(process) = processes::find(system, id.pid).filter(|found| found.id == id)

@@ -1,10 +1,10 @@
 //! A machine for tests: a folder of files, a table of masks, and faults on demand.
 //!
-//! Everything that changes anything, in the machine or in the state file, passes two
-//! *moments*: before it takes effect and after it. A test names a moment and an event at it: the
-//! program is killed (a panic that nothing catches but the test), a thread ends or starts, a
-//! process id becomes another's. Counting the moments of an undisturbed run first, it can try every
-//! one of them. Single changes can also be made to fail, once or always.
+//! Every change, of the machine or of the state file, passes two *moments*: before it takes effect
+//! and after it. A test names a moment and an event at it: the program is killed (by a panic that
+//! only the test catches), a thread ends or starts, a process id is reused. A test counts the
+//! moments of an undisturbed run first, and can then try every one of them. Single changes can also
+//! be made to fail, once or always.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,18 +23,18 @@ use super::system::System;
 
 /// The event at a moment.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum MomentEvent {
     /// The program is killed.
     Kill,
     /// A thread of process `.0` ends.
     ThreadEnds(u32, u32),
     /// A thread of process `.0` starts, started by thread `.1`.
     ThreadStarts(u32, u32, u32),
-    /// A process ends and its id is given to another.
+    /// A process ends and its id is reused.
     PidReused(u32),
 }
 
-/// The panic of [`Happening::Kill`].
+/// The panic of [`MomentEvent::Kill`].
 #[derive(Debug)]
 struct Killed;
 
@@ -42,23 +42,23 @@ struct Killed;
 #[derive(Clone, Debug, Default)]
 pub struct Moments {
     passed: Rc<Cell<usize>>,
-    planned: Rc<RefCell<BTreeMap<usize, Happening>>>,
+    planned: Rc<RefCell<BTreeMap<usize, MomentEvent>>>,
 }
 
 impl Moments {
-    /// How many there were.
+    /// The number of passed moments.
     pub fn passed(&self) -> usize {
         self.passed.get()
     }
 
-    fn next(&self) -> Option<Happening> {
+    fn next(&self) -> Option<MomentEvent> {
         let now = self.passed.get();
         self.passed.set(now + 1);
         self.planned.borrow_mut().remove(&now)
     }
 
-    /// Puts off what cannot happen at the moment that has just passed.
-    fn put_off(&self, happening: Happening) {
+    /// Delays an event that can't happen at the moment that has just passed.
+    fn delay(&self, happening: MomentEvent) {
         self.planned.borrow_mut().insert(self.passed.get(), happening);
     }
 }
@@ -69,7 +69,7 @@ pub struct Fake {
     masks: RefCell<BTreeMap<u32, CpuSet>>,
     /// CPUs that the kernel would allow.
     pub online: CpuSet,
-    /// When what happens.
+    /// The events by moment.
     pub moments: Moments,
     /// Number of the change that fails, counted from 0.
     pub fail_at: Option<usize>,
@@ -79,7 +79,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A machine without anything.
+    /// An empty machine.
     pub fn new(cpus: usize) -> Fake {
         let fake = Fake {
             root: folder(),
@@ -94,14 +94,14 @@ impl Fake {
         fake
     }
 
-    /// Lays out a file.
+    /// Creates a file.
     pub fn file(&self, path: &str, text: &str) {
         let path = self.root.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// Lays out a symbolic link.
+    /// Creates a symbolic link.
     pub fn symlink(&self, path: &str, target: &str) {
         let path = self.root.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -112,7 +112,7 @@ impl Fake {
     pub fn thread(&self, pid: u32, tid: u32, name: &str, mask: &CpuSet) {
         let folder = format!("proc/{pid}/task/{tid}");
         self.file(&format!("{folder}/comm"), &format!("{name}\n"));
-        // 19 fields between the state and the time it started, which is 7 x the id here
+        // 19 fields between the state and the start time, which is 7 x the id here.
         let fields = "0 ".repeat(18);
         self.file(
             &format!("{folder}/stat"),
@@ -124,7 +124,7 @@ impl Fake {
         self.masks.borrow_mut().insert(tid, mask.clone());
     }
 
-    /// A mask, as a list; none where the thread has ended.
+    /// A mask, as a list; none if the thread has ended.
     pub fn mask(&self, tid: u32) -> Option<String> {
         self.masks.borrow().get(&tid).map(ToString::to_string)
     }
@@ -155,13 +155,13 @@ impl Fake {
         }
     }
 
-    /// Plans something for a moment.
-    pub fn at(&self, moment: usize, happening: Happening) {
+    /// Schedules an event at a moment.
+    pub fn at(&self, moment: usize, happening: MomentEvent) {
         self.moments.planned.borrow_mut().insert(moment, happening);
     }
 
     fn end_thread(&self, pid: u32, tid: u32) {
-        // it may be gone already
+        // It may be gone already.
         let _ = fs::remove_dir_all(self.root.path().join(format!("proc/{pid}/task/{tid}")));
         self.masks.borrow_mut().remove(&tid);
     }
@@ -169,16 +169,16 @@ impl Fake {
     fn moment(&self, is_before: bool) {
         match self.moments.next() {
             None => {}
-            // between our look at a thread and the call there are microseconds in which its
-            // id could become another's; no call of the kernel excludes that
-            Some(reused @ Happening::PidReused(_)) if is_before => self.moments.put_off(reused),
-            Some(Happening::Kill) => panic::resume_unwind(Box::new(Killed)),
-            Some(Happening::ThreadEnds(pid, tid)) => self.end_thread(pid, tid),
-            Some(Happening::ThreadStarts(pid, parent, tid)) => {
+            // In the microseconds between reading a thread and the call its id could be reused; no
+            // system call excludes that.
+            Some(reused @ MomentEvent::PidReused(_)) if is_before => self.moments.delay(reused),
+            Some(MomentEvent::Kill) => panic::resume_unwind(Box::new(Killed)),
+            Some(MomentEvent::ThreadEnds(pid, tid)) => self.end_thread(pid, tid),
+            Some(MomentEvent::ThreadStarts(pid, parent, tid)) => {
                 let mask = self.masks.borrow()[&parent].clone();
                 self.thread(pid, tid, "jemalloc_bg_thd", &mask);
             }
-            Some(Happening::PidReused(pid)) => {
+            Some(MomentEvent::PidReused(pid)) => {
                 for tid in self.list(&format!("proc/{pid}/task")).unwrap_or_default() {
                     self.end_thread(pid, tid.parse().unwrap());
                 }
@@ -189,7 +189,7 @@ impl Fake {
         }
     }
 
-    /// Passes the moments of a change around it, unless it is to fail.
+    /// Passes the moments around a change, unless it must fail.
     fn change(
         &mut self,
         what: &str,
@@ -216,8 +216,8 @@ impl Fake {
     }
 }
 
-/// A folder that is gone after the test; in memory where that can be had, since thousands of
-/// state files are synced.
+/// A folder that is removed after the test; in memory if possible, since thousands of state files
+/// are synced.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -270,22 +270,22 @@ impl System for Fake {
 pub struct Recorder {
     journal: Journal,
     moments: Moments,
-    /// Whether nothing can be written any more.
+    /// Whether no more writes succeed.
     pub full: bool,
 }
 
 impl Recorder {
-    /// Around an open state file of the machine's program.
+    /// For an open state file of the machine's program.
     pub fn new(journal: Journal, fake: &Fake) -> Recorder {
         Recorder { journal, moments: fake.moments.clone(), full: false }
     }
 
     fn moment(&self) {
-        // only a kill can strike here: the machine's own moments are for the rest
+        // Only a kill can happen here: the machine's own moments have the other events.
         match self.moments.next() {
             None => {}
-            Some(Happening::Kill) => panic::resume_unwind(Box::new(Killed)),
-            Some(other) => self.moments.put_off(other),
+            Some(MomentEvent::Kill) => panic::resume_unwind(Box::new(Killed)),
+            Some(other) => self.moments.delay(other),
         }
     }
 
@@ -305,8 +305,8 @@ impl Record for Recorder {
         self.write(|journal| journal.begin(step))
     }
 
-    fn born(&mut self, step: &Step) -> io::Result<()> {
-        self.write(|journal| journal.born(step))
+    fn add_step(&mut self, step: &Step) -> io::Result<()> {
+        self.write(|journal| journal.add_step(step))
     }
 
     fn end(&mut self, end: End) -> io::Result<()> {

@@ -1,25 +1,25 @@
 //! The state file: the values before a plan was applied, and the progress of applying it.
 //!
-//! It must be right whenever the program is killed, so it is written like a database's log. The
-//! first line holds the plan, the processes and every old value. It is written to a temporary file,
-//! synced, and renamed into place before anything is changed, so it is there whole or not at all.
-//! Then each event adds a line and is synced before what it announces is done:
+//! It must be valid whenever the program is killed, so it is written like a database's log. The
+//! first line has the plan, the processes and every old value. It is written to a temporary file,
+//! synced, and renamed before any change, so it is complete or missing. Then each event adds a line
+//! and is synced before the announced change is done:
 //!
 //! ```text
 //! {"version":1,"boot":"...","plan":{...},"processes":[...],"steps":[...]}
-//! {"begin":0}            step 0 is about to be done
+//! {"begin":0}            step 0 will be done next
 //! {"born":{...}}         one more step: a thread that started meanwhile
 //! {"begin":1}
 //! {"end":"applied"}
 //! {"end":"reverted"}
 //! ```
 //!
-//! A last line without its line end was being written when the program was killed; what it
-//! announces has not been done, and it counts for nothing.
+//! A last line without its line end was being written when the program was killed. The change that
+//! it announces has not been done, so it is ignored.
 //!
-//! A state file that was not reverted is never overwritten: it would be the only place of the
-//! machine's own values. A lock on another file keeps two programs from working on one state at the
-//! same time; the kernel releases it however its holder ends.
+//! A state file that was not reverted is never overwritten: it is the only record of the machine's
+//! own values. A lock on another file keeps two programs from working on one state at the same
+//! time; the kernel releases it however its holder ends.
 
 use std::env;
 use std::fs::{self, File};
@@ -40,15 +40,15 @@ const VERSION: u32 = 1;
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
-    /// The form of the file.
+    /// The version of the format.
     pub version: u32,
-    /// Which run of the machine this is about: the next one knows nothing of it.
+    /// The boot id: the state is invalid after a restart of the machine.
     pub boot: String,
     /// The applied plan.
     pub plan: Plan,
-    /// To which processes, in the order of the plan's instances.
+    /// The processes, in the order of the plan's instances.
     pub processes: Vec<ProcessId>,
-    /// All values as they were.
+    /// All steps with their old values.
     pub steps: Vec<Step>,
 }
 
@@ -59,13 +59,13 @@ impl Before {
     }
 }
 
-/// How a story ends.
+/// How an application of a plan ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// Everything is done and was read back.
+    /// Everything was done and read back.
     Applied,
-    /// Everything is as before.
+    /// Everything was restored.
     Reverted,
 }
 
@@ -80,22 +80,22 @@ enum Event {
 
 /// The whole content of a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
-    /// Its first line, with the steps that were added.
+pub struct History {
+    /// Its first line, including added steps.
     pub before: Before,
-    /// Which steps were begun, by their place in `before.steps`, in that order. Those may
-    /// or may not be done.
+    /// The begun steps, by their index in `before.steps`, in that order. Each may or may not be
+    /// done.
     pub begun: Vec<usize>,
-    /// How it ended, if it did.
+    /// The end, if it was reached.
     pub end: Option<End>,
 }
 
-/// Where the engine announces what it does; a trait so that tests can stop it in between.
+/// Records the engine's announcements; a trait so that tests can interrupt it.
 pub trait Record {
     /// A step is about to be done.
     fn begin(&mut self, step: usize) -> io::Result<()>;
     /// A step is added.
-    fn born(&mut self, step: &Step) -> io::Result<()>;
+    fn add_step(&mut self, step: &Step) -> io::Result<()>;
     /// It is over.
     fn end(&mut self, end: End) -> io::Result<()>;
 }
@@ -107,14 +107,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Starts a state file, in place of one that was reverted.
+    /// Starts a state file, replacing a reverted one.
     ///
     /// # Errors
-    /// In words; also where an earlier state must be reverted first.
+    /// As text; also if an earlier state must be reverted first.
     pub fn create(path: &Path, before: &Before) -> anyhow::Result<Journal> {
-        if let Some(story) = load(path)?
-            && story.end != Some(End::Reverted)
-            && story.before.boot == before.boot
+        if let Some(history) = load(path)?
+            && history.end != Some(End::Reverted)
+            && history.before.boot == before.boot
         {
             bail!(
                 "{} holds the state before an earlier apply: run `weft-tune revert` first, or \
@@ -131,10 +131,10 @@ impl Journal {
     /// Opens a state file to append to it.
     ///
     /// # Errors
-    /// Those of the file.
+    /// If the file can't be opened or truncated.
     pub fn append(path: &Path) -> io::Result<Journal> {
         let file = File::options().append(true).open(path)?;
-        // a line that was being written when the program was killed would swallow the next
+        // A line that was being written when the program was killed would corrupt the next one.
         let whole = fs::read(path)?.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         file.set_len(whole as u64)?;
         Ok(Journal { file })
@@ -153,7 +153,7 @@ impl Record for Journal {
         self.add(&Event::Begin(step))
     }
 
-    fn born(&mut self, step: &Step) -> io::Result<()> {
+    fn add_step(&mut self, step: &Step) -> io::Result<()> {
         self.add(&Event::Born(step.clone()))
     }
 
@@ -162,13 +162,13 @@ impl Record for Journal {
     }
 }
 
-/// Replaces a file as a whole, so that a crash leaves the old or the new one.
+/// Replaces a file atomically, so that a crash leaves the old or the new one.
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = sibling(path, "new");
-    let mut file = File::create(&beside)?;
+    let temporary = sibling(path, "new");
+    let mut file = File::create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&temporary, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
@@ -183,41 +183,41 @@ fn sibling(path: &Path, ending: &str) -> PathBuf {
 /// The content of a state file, or `None` if there is none.
 ///
 /// # Errors
-/// Where it cannot be read or is none of ours.
-pub fn load(path: &Path) -> anyhow::Result<Option<Story>> {
+/// If it can't be read or is not a state file.
+pub fn load(path: &Path) -> anyhow::Result<Option<History>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
     };
-    read_story(&text).map(Some).with_context(|| format!("{} is no state file", path.display()))
+    read_history(&text).map(Some).with_context(|| format!("{} is not a state file", path.display()))
 }
 
-fn read_story(text: &str) -> anyhow::Result<Story> {
+fn read_history(text: &str) -> anyhow::Result<History> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = whole.split('\n');
     let before: Before = serde_json::from_str(lines.next().unwrap_or_default())?;
     if before.version != VERSION {
         bail!("it has form {}, this program knows form {VERSION}", before.version);
     }
-    let mut story = Story { before, begun: Vec::new(), end: None };
+    let mut history = History { before, begun: Vec::new(), end: None };
     for line in lines {
         match serde_json::from_str(line)? {
-            Event::Begin(step) if step < story.before.steps.len() => story.begun.push(step),
+            Event::Begin(step) if step < history.before.steps.len() => history.begun.push(step),
             Event::Begin(step) => bail!("there is no step {step}"),
-            Event::Born(step) => story.before.steps.push(step),
-            Event::End(end) => story.end = Some(end),
+            Event::Born(step) => history.before.steps.push(step),
+            Event::End(end) => history.end = Some(end),
         }
     }
-    let strange = story.before.steps.iter().find(|step| !is_ours(&step.target));
+    let strange = history.before.steps.iter().find(|step| !is_ours(&step.target));
     match strange {
         Some(step) => bail!("it names {}, which no plan changes", step.target),
-        None => Ok(story),
+        None => Ok(history),
     }
 }
 
-/// Whether a target is one that a plan can have: a file that is written back, perhaps as
-/// root, must be one of those few.
+/// Whether a plan can have this target. A file that is written back, perhaps as root, must be one
+/// of those few.
 fn is_ours(target: &Target) -> bool {
     match target {
         Target::Thread { .. } => true,
@@ -232,31 +232,30 @@ fn is_ours(target: &Target) -> bool {
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held open")] File);
 
-/// Takes the lock of a state file, and makes its folder where there is none.
+/// Takes the lock of a state file, and creates its folder if it is missing.
 ///
 /// # Errors
-/// In words; also where another program holds it.
+/// As text; also if another program holds the lock.
 pub fn lock(path: &Path) -> anyhow::Result<Lock> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let beside = sibling(path, "lock");
-    let file =
-        File::create(&beside).with_context(|| format!("cannot write {}", beside.display()))?;
+    let lock_file = sibling(path, "lock");
+    let file = File::create(&lock_file)
+        .with_context(|| format!("cannot write {}", lock_file.display()))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             bail!("another weft-tune is at work with {}", path.display())
         }
-        Err(e) => Err(e).with_context(|| format!("cannot lock {}", beside.display())),
+        Err(e) => Err(e).with_context(|| format!("cannot lock {}", lock_file.display())),
     }
 }
 
-/// The state file where none is named: below `XDG_STATE_HOME`, which is `~/.local/state`
-/// where it is not set.
+/// The default state file: below `XDG_STATE_HOME`, or `~/.local/state` if that is not set.
 ///
 /// # Errors
-/// Where there is neither.
+/// If neither is known.
 pub fn default_path() -> anyhow::Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_STATE_HOME")
@@ -266,10 +265,10 @@ pub fn default_path() -> anyhow::Result<PathBuf> {
     Ok(base.join("weft-tune").join("placement"))
 }
 
-/// Which run of the machine this is.
+/// The boot id of this run of the machine.
 ///
 /// # Errors
-/// Where the kernel does not say.
+/// If the kernel doesn't report it.
 pub fn boot(system: &dyn System) -> anyhow::Result<String> {
     let path = "proc/sys/kernel/random/boot_id";
     let id = system.read(path).with_context(|| format!("cannot read /{path}"))?;

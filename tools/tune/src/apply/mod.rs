@@ -1,18 +1,18 @@
 //! `weft-tune apply`: carries a plan out on running servers.
 //!
-//! Works on any server whose thread names show their purpose, without restarting it, and can be
-//! undone value for value by `weft-tune revert`:
+//! Works on any server whose thread names show their purpose, without restarting it. `weft-tune
+//! revert` restores every value:
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`system`] | the machine, as a trait that tests replace |
-//! | [`processes`] | processes, their threads and what those are for |
+//! | [`processes`] | processes, their threads and their roles |
 //! | [`steps`] | the changes of a plan on given processes, value by value |
 //! | [`journal`] | the state file |
-//! | [`engine`] | doing the steps and undoing them |
+//! | [`engine`] | doing and undoing the steps |
 //!
-//! Children that a server forks to save or rewrite start with the mask of its main thread.
-//! Nothing from outside changes that; the configuration lines of the plan do.
+//! Children that a server forks to save or rewrite start with the mask of its main thread. That
+//! can't be changed from outside; the configuration lines of the plan do it.
 
 mod engine;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 pub use engine::{Undone, deviations, undo};
-pub use journal::{Before, End, Journal, Record, Story, boot, default_path, load, lock};
+pub use journal::{Before, End, History, Journal, Record, boot, default_path, load, lock};
 pub use processes::{Process, ProcessId, find, listening_on, ports_of};
 pub use steps::{Step, observe, wanted};
 pub use system::{Real, System};
@@ -71,15 +71,15 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Whether none is named.
+    /// Whether no server is named.
     pub fn is_empty(&self) -> bool {
         self.pid.is_empty() && self.port.is_empty()
     }
 
-    /// The processes that are named, in that order.
+    /// The named processes, in that order.
     ///
     /// # Errors
-    /// Where there is none of that id or on that port, or one is named twice.
+    /// If no process has that id or port, or one is named twice.
     pub fn find(&self, system: &dyn System) -> anyhow::Result<Vec<Process>> {
         let mut pids = self.pid.clone();
         for &port in &self.port {
@@ -93,10 +93,10 @@ impl Servers {
     }
 }
 
-/// The processes of a plan's instances: those named, or else those that it was made for.
+/// The processes of a plan's instances: the named ones, or those that it was made for.
 ///
 /// # Errors
-/// Where they are not as many as the instances, or have ended.
+/// If their number differs from that of the instances, or one has ended.
 pub fn processes_of(
     system: &dyn System,
     plan: &Plan,
@@ -124,19 +124,19 @@ pub fn processes_of(
     plan.instances.iter().map(one).collect()
 }
 
-/// The plan in a file.
+/// Reads a plan from a file.
 ///
 /// # Errors
-/// Where it cannot be read or is none.
+/// If it can't be read or is not a plan.
 pub fn read_plan(path: &Path) -> anyhow::Result<Plan> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     Plan::parse(&text).with_context(|| format!("{}", path.display()))
 }
 
-/// The state file: as named, or the usual one.
+/// The named state file, or the default.
 ///
 /// # Errors
-/// Where there is no usual place.
+/// If there is no default.
 pub fn state_path(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     named.map_or_else(default_path, Ok)
 }
@@ -144,8 +144,7 @@ pub fn state_path(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 /// The subcommand.
 ///
 /// # Errors
-/// When the plan was not carried out. Everything is as before then, or the error names the
-/// exceptions.
+/// If the plan was not carried out. Then everything is as before, except for values that the error names.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &mut Real::new();
     let plan = read_plan(&args.plan)?;
@@ -201,7 +200,7 @@ fn print_steps(steps: &[Step]) {
     }
 }
 
-/// Prints remarks on what the plan does not cover to standard error.
+/// Prints remarks on things that the plan does not cover to standard error.
 fn remark(system: &dyn System, plan: &Plan, processes: &[Process]) {
     for (instance, process) in plan.instances.iter().zip(processes) {
         let (planned, has) = (instance.threads, process.io_threads());

@@ -1,7 +1,7 @@
 //! Running servers and their threads, from `/proc`.
 //!
-//! A process is known by its id together with the time at which it started, since ids are reused;
-//! so is a thread. The name of a thread shows its purpose:
+//! A process is identified by its id and its start time, since ids are reused; so is a thread. The
+//! name of a thread shows its role:
 //!
 //! | role | Weft | Valkey, Redis |
 //! |---|---|---|
@@ -11,9 +11,9 @@
 //! | background | `weft-*`, `jemalloc_bg_thd`, the thread that started the process | `bio_*`, `jemalloc_bg_thd` |
 //! | unknown | anything else | a module's threads |
 //!
-//! The first thread of a process is known by its id, not by its name, because it has the name of
-//! the program file, which may be any. It serves connections unless another thread has the name of
-//! I/O thread 0.
+//! The first thread of a process is recognized by its id, because it has the name of the program
+//! file, which may be any. It serves connections unless another thread has the name of I/O thread
+//! 0.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub enum Role {
     Snapshot,
     /// Frees, syncs, closes, signals, and the slow lane.
     Background,
-    /// Not one of those that we know.
+    /// An unknown role.
     Unknown,
 }
 
@@ -51,12 +51,12 @@ fn role_by_name(name: &str) -> Role {
     }
 }
 
-/// A process id that cannot be taken for another's.
+/// A process id that stays unique when the id is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
     /// As in `/proc`.
     pub pid: u32,
-    /// When it started, in ticks of the kernel since the machine did.
+    /// Its start time, in ticks since boot.
     pub started: u64,
 }
 
@@ -65,38 +65,38 @@ pub struct ProcessId {
 pub struct Thread {
     /// As in `/proc/PID/task`.
     pub tid: u32,
-    /// When it started, as in [`ProcessId`].
+    /// Its start time, as in [`ProcessId`].
     pub started: u64,
     /// Up to 15 bytes.
     pub name: String,
-    /// By its name and its place.
+    /// By its name and its position.
     pub role: Role,
 }
 
 /// A running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Which one.
+    /// Its id.
     pub id: ProcessId,
     /// Its threads, by id.
     pub threads: Vec<Thread>,
 }
 
 impl Process {
-    /// How many threads serve connections.
+    /// The number of threads that serve connections.
     pub fn io_threads(&self) -> usize {
         self.threads.iter().filter(|thread| matches!(thread.role, Role::Io(_))).count()
     }
 }
 
-/// When a thread started, or `None` where it is gone. `thread` may be a process: its
-/// first thread has its id.
+/// The start time of a thread, or `None` if it has ended. `thread` may be a process: its first
+/// thread has its id.
 pub fn started(system: &dyn System, pid: u32, thread: u32) -> Option<u64> {
     let stat = system.read(&format!("proc/{pid}/task/{thread}/stat")).ok()?;
-    // the second field is a name in parentheses and may hold anything; the time is the 22nd
+    // The second field is a name in parentheses and may contain anything; the time is the 22nd.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // the third field is the state; an ended process keeps its id until its parent waits for it
+    // The third field is the state; an ended process keeps its id until its parent waits for it.
     let state = fields.next()?;
     let started = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X")).then_some(started)
@@ -107,12 +107,12 @@ pub fn runs(system: &dyn System, id: ProcessId) -> bool {
     started(system, id.pid, id.pid) == Some(id.started)
 }
 
-/// A process with its threads, or `None` where there is none of that id.
+/// A process with its threads, or `None` if no process has that id.
 pub fn find(system: &dyn System, pid: u32) -> Option<Process> {
     let id = ProcessId { pid, started: started(system, pid, pid)? };
     let tasks = system.list(&format!("proc/{pid}/task")).ok()?;
     let tasks = tasks.iter().filter_map(|name| name.parse().ok());
-    // a thread that ends while we look is left out
+    // A thread that ends meanwhile is left out.
     let mut threads: Vec<Thread> = tasks.filter_map(|tid| thread(system, pid, tid)).collect();
     threads.sort_by_key(|thread| thread.tid);
     let is_first = |thread: &Thread| thread.role == Role::Io(0);
@@ -132,10 +132,10 @@ fn thread(system: &dyn System, pid: u32, tid: u32) -> Option<Thread> {
     Some(Thread { tid, started, name, role })
 }
 
-/// The process that listens on a TCP port, by way of its socket's inode.
+/// The process that listens on a TCP port, found by its socket's inode.
 ///
 /// # Errors
-/// In words: no process listens there, or it is not visible.
+/// As text: no process listens there, or it is not visible.
 pub fn listening_on(system: &dyn System, port: u16) -> Result<u32, String> {
     let sockets: Vec<String> = ["proc/net/tcp", "proc/net/tcp6"]
         .iter()
@@ -150,18 +150,18 @@ pub fn listening_on(system: &dyn System, port: u16) -> Result<u32, String> {
     let all = system.list("proc").map_err(|e| format!("cannot list the processes: {e}"))?;
     let mut pids: Vec<u32> = all.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
-    // children inherit sockets, so the first that holds it is the one that opened it
+    // Children inherit sockets, so the first process that has it is the one that opened it.
     pids.into_iter().find(|&pid| holds(system, pid, &sockets)).ok_or_else(|| {
         format!("cannot see which process listens on port {port}: run as its user or as root")
     })
 }
 
-/// The inode in a line of `/proc/net/tcp`, where it is a socket that listens on `port`.
+/// The inode in a line of `/proc/net/tcp`, if it is a socket that listens on `port`.
 fn socket_of(line: &str, port: u16) -> Option<String> {
     listener_of(line).filter(|(here, _)| *here == port).map(|(_, socket)| socket)
 }
 
-/// Port and inode of a socket that listens, in its line of `/proc/net/tcp`.
+/// Port and inode of a listening socket, in its line of `/proc/net/tcp`.
 fn listener_of(line: &str) -> Option<(u16, String)> {
     const LISTEN: &str = "0A";
     let mut fields = line.split_ascii_whitespace();
@@ -172,8 +172,7 @@ fn listener_of(line: &str) -> Option<(u16, String)> {
     (state == LISTEN).then(|| (port, format!("socket:[{inode}]")))
 }
 
-/// The TCP ports that a process listens on, in ascending order; those that cannot be seen are left
-/// out.
+/// The TCP ports that a process listens on, in ascending order; invisible ones are left out.
 pub fn ports_of(system: &dyn System, pid: u32) -> Vec<u16> {
     let folder = format!("proc/{pid}/fd");
     let descriptors = system.list(&folder).unwrap_or_default();
@@ -203,7 +202,7 @@ fn holds(system: &dyn System, pid: u32, sockets: &[String]) -> bool {
         .any(|target| sockets.iter().any(|socket| target == Path::new(socket)))
 }
 
-/// Whether the daemon that moves interrupts about runs, which would undo a placement.
+/// Whether irqbalance runs. It moves interrupts and would undo a placement.
 pub fn irqbalance_runs(system: &dyn System) -> bool {
     let pids = system.list("proc").unwrap_or_default();
     pids.iter()

@@ -1,7 +1,7 @@
 //! The changes of a plan: a list of steps, each with one value before and after.
 //!
-//! A step is a thread's mask or a file's text. Both are kept as text, because a restored value must
-//! equal the old one digit for digit; they are compared as sets of CPUs.
+//! A step is a thread's mask or a file's text. Both are stored as text, because a restored value
+//! must equal the old one digit for digit; they are compared as sets of CPUs.
 
 use std::fmt;
 use std::io;
@@ -25,7 +25,7 @@ pub enum Spelling {
 }
 
 impl Spelling {
-    /// The set, or `None` where the text is none.
+    /// The set, or `None` if the text is invalid.
     pub fn parse(self, text: &str) -> Option<Cpus> {
         match self {
             Spelling::List => cpulist::parse(text).ok().map(Cpus),
@@ -47,7 +47,7 @@ impl Spelling {
 pub enum Target {
     /// A thread's affinity.
     Thread {
-        /// Of which process.
+        /// The thread's process.
         process: ProcessId,
         /// Its own id.
         tid: u32,
@@ -81,18 +81,18 @@ impl fmt::Display for Target {
 pub struct Step {
     /// The target.
     pub target: Target,
-    /// The value that was there.
+    /// The value before the change.
     pub before: String,
-    /// The value that shall be there.
+    /// The value to set.
     pub after: String,
 }
 
-/// Why a value cannot be read or set.
+/// The reason why a value can't be read or set.
 #[derive(Debug)]
 pub enum Trouble {
     /// The thread has ended; its process runs.
     ThreadEnded,
-    /// The process has ended, or its id is another's now.
+    /// The process has ended, or its id was reused.
     ProcessEnded,
     /// Anything else.
     Failed(io::Error),
@@ -126,7 +126,7 @@ impl Target {
         }
     }
 
-    /// Whether two values are the same set of CPUs; the same text where one is none.
+    /// Whether two values are the same set of CPUs; or the same text if one is invalid.
     pub fn same(&self, one: &str, other: &str) -> bool {
         match (self.spelling().parse(one), self.spelling().parse(other)) {
             (Some(one), Some(other)) => one == other,
@@ -169,7 +169,7 @@ impl Target {
         }
     }
 
-    /// That the thread is still the one that was meant.
+    /// Checks that the thread is still the intended one.
     fn check_thread(&self, system: &dyn System) -> Result<(), Trouble> {
         let Target::Thread { process, tid, started, .. } = self else { return Ok(()) };
         if processes::started(system, process.pid, *tid) == Some(*started) {
@@ -181,13 +181,13 @@ impl Target {
         })
     }
 
-    /// An error of a call on a thread: it may have ended between the check and the call.
+    /// Explains an error of a call on a thread: it may have ended between the check and the call.
     fn explain(&self, system: &dyn System, error: io::Error) -> Trouble {
         self.check_thread(system).err().unwrap_or(Trouble::Failed(error))
     }
 }
 
-/// The values that a plan sets, target by target: threads first, which fail for lack of rights
+/// The values that a plan sets, target by target. Threads come first: they fail for lack of rights
 /// before anything of the whole machine is touched.
 ///
 /// `processes` are those of the plan's instances, in its order.
@@ -211,10 +211,10 @@ fn thread_target(instance: &Instance, process: &Process, thread: &Thread) -> (Ta
     (target, place_of(instance, thread.role).to_string())
 }
 
-/// Where a thread of an instance belongs.
+/// The CPUs of a thread of an instance.
 fn place_of(instance: &Instance, role: Role) -> Cpus {
     match role {
-        // more threads than were planned for share the whole list
+        // More threads than planned share the whole list.
         Role::Io(number) => match instance.io.get(number) {
             Some(&cpu) => Cpus::from_iter([cpu]),
             None => instance.server.clone(),
@@ -243,11 +243,11 @@ fn interface_targets(interface: &Interface) -> Vec<(Target, String)> {
         .collect()
 }
 
-/// The steps from the present state to the plan. Steps that change nothing are recorded and
-/// checked, too. Threads that have ended are left out.
+/// The steps from the present state to the plan. Steps that change nothing are recorded and checked
+/// too. Threads that have ended are left out.
 ///
 /// # Errors
-/// In words, where a value cannot be read.
+/// As text, if a value can't be read.
 pub fn observe(system: &dyn System, wanted: Vec<(Target, String)>) -> Result<Vec<Step>, String> {
     let mut steps = Vec::with_capacity(wanted.len());
     for (target, after) in wanted {

@@ -1,8 +1,8 @@
 //! The machine as `apply`, `verify` and `revert` see it: files and masks of threads.
 //!
-//! A trait for one reason: a test of an interrupted operation must stop it at every single step,
-//! which takes a machine that fails on demand. Paths are relative to the root of the machine,
-//! `proc/...` and `sys/...`, so that a folder of fixtures can stand for it.
+//! It is a trait so that a test can interrupt an operation at every single step, which needs a
+//! machine that fails on demand. Paths are relative to the root of the machine, `proc/...` and
+//! `sys/...`, so a folder of fixtures can replace it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,27 +13,27 @@ use weft_base::topology;
 
 /// Reads and changes a machine. Errors are those of the kernel.
 pub trait System {
-    /// A whole file.
+    /// Reads a whole file.
     fn read(&self, path: &str) -> io::Result<String>;
 
-    /// The names in a folder, in no order.
+    /// The names in a folder, in any order.
     fn list(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     fn link(&self, path: &str) -> io::Result<PathBuf>;
 
     /// The CPUs a thread may run on.
     fn affinity(&self, thread: u32) -> io::Result<CpuSet>;
 
-    /// Replaces the value of a file that is there, in one call of write(2), as files of the
-    /// kernel want it.
+    /// Replaces the value of an existing file, in one call of write(2), as the kernel's files
+    /// require.
     fn write(&mut self, path: &str, text: &str) -> io::Result<()>;
 
-    /// Confines a thread.
+    /// Sets the CPUs of a thread.
     fn confine(&mut self, thread: u32, cpus: &CpuSet) -> io::Result<()>;
 }
 
-/// The machine that we run on.
+/// The machine on which this program runs.
 #[derive(Debug)]
 pub struct Real {
     root: PathBuf,
@@ -45,8 +45,7 @@ impl Real {
         Real::at(Path::new("/"))
     }
 
-    /// With its files elsewhere: for looking at another machine, whose threads have no masks
-    /// here.
+    /// With its files elsewhere: for reading another machine, whose threads have no masks here.
     pub fn at(root: &Path) -> Real {
         Real { root: root.to_path_buf() }
     }
@@ -59,7 +58,7 @@ impl Real {
 impl System for Real {
     fn read(&self, path: &str) -> io::Result<String> {
         let bytes = fs::read(self.path(path))?;
-        // names of threads may hold anything
+        // Names of threads may contain anything.
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -86,7 +85,7 @@ impl System for Real {
     }
 }
 
-/// The id as the kernel takes it. 0 would mean ourselves, which no caller means.
+/// The id in the kernel's form. 0 would mean the calling thread, which no caller wants.
 fn kernel_id(thread: u32) -> io::Result<i32> {
     match i32::try_from(thread) {
         Ok(id) if id > 0 => Ok(id),

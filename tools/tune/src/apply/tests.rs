@@ -1,5 +1,5 @@
-//! The promise of `apply` and `revert`, tried at every step: whatever fails and whenever the
-//! program is killed, the old values come back.
+//! The guarantee of `apply` and `revert`, tested at every step: after any failure or kill, the old
+//! values come back.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use weft_base::cpulist::{self, CpuSet};
 
 use super::engine::{self, Done, Failure};
-use super::fake::{Fake, Happening, Recorder, folder};
-use super::journal::{self, Before, End, Journal, Story};
+use super::fake::{Fake, MomentEvent, Recorder, folder};
+use super::journal::{self, Before, End, History, Journal};
 use super::processes::{self, Role};
 use super::steps::{self, Step, Target};
 use super::{Process, Servers, processes_of};
@@ -25,8 +25,8 @@ fn cpus(list: &str) -> Cpus {
     Cpus(cpulist::parse(list).unwrap())
 }
 
-/// Two servers on eight CPUs and an interface, everything as after a fresh start except one thread
-/// that is bound already.
+/// Two servers on eight CPUs and an interface, in the state after a fresh start, except for one
+/// thread that is bound already.
 fn machine() -> Fake {
     let fake = Fake::new(8);
     let all = cpulist::parse("0-7").unwrap();
@@ -98,7 +98,7 @@ fn after() -> BTreeMap<String, String> {
     all
 }
 
-/// A place for state files.
+/// A folder for state files.
 struct State(TempDir);
 
 impl State {
@@ -110,7 +110,7 @@ impl State {
         self.0.path().join("state")
     }
 
-    fn story(&self) -> Option<Story> {
+    fn history(&self) -> Option<History> {
         journal::load(&self.path()).unwrap()
     }
 }
@@ -134,14 +134,14 @@ fn before(fake: &Fake) -> Before {
     Before::new(super::boot(fake).unwrap(), plan(), ids, steps)
 }
 
-/// The program `revert`, from its start; nothing to do is fine.
-fn go_back(fake: &mut Fake, state: &State) -> engine::Undone {
-    let Some(story) = state.story() else { return engine::Undone::default() };
+/// The program `revert`, from its start; an empty state is fine.
+fn run_revert(fake: &mut Fake, state: &State) -> engine::Undone {
+    let Some(history) = state.history() else { return engine::Undone::default() };
     let mut recorder = Recorder::new(Journal::append(&state.path()).unwrap(), fake);
-    revert(fake, &mut recorder, &story).unwrap()
+    revert(fake, &mut recorder, &history).unwrap()
 }
 
-/// How many moments an undisturbed `apply` has.
+/// The number of moments of an undisturbed `apply`.
 fn moments_of_apply() -> usize {
     let mut fake = machine();
     apply(&mut fake, &State::new()).unwrap();
@@ -154,12 +154,12 @@ fn everything_goes_where_the_plan_says_and_back() {
     let start = fake.everything();
     assert_eq!(apply(&mut fake, &state).unwrap(), Done { changed: 11, unchanged: 1, ended: 0 });
     assert_eq!(fake.everything(), after());
-    assert_eq!(state.story().unwrap().end, Some(End::Applied));
-    let undone = go_back(&mut fake, &state);
+    assert_eq!(state.history().unwrap().end, Some(End::Applied));
+    let undone = run_revert(&mut fake, &state);
     assert_eq!((undone.restored, undone.unchanged, undone.left.len()), (11, 1, 0));
     assert_eq!(fake.everything(), start);
-    assert_eq!(state.story().unwrap().end, Some(End::Reverted));
-    assert_eq!(go_back(&mut fake, &state).restored, 0);
+    assert_eq!(state.history().unwrap().end, Some(End::Reverted));
+    assert_eq!(run_revert(&mut fake, &state).restored, 0);
     assert_eq!(fake.everything(), start);
 }
 
@@ -173,7 +173,7 @@ fn a_failure_at_any_step_leaves_everything_as_before() {
         assert!(failure.reason.contains("permission denied"), "{failure:?}");
         assert_eq!(failure.left, [""; 0], "step {at}");
         assert_eq!(fake.everything(), start, "step {at}");
-        assert_eq!(state.story().unwrap().end, Some(End::Reverted));
+        assert_eq!(state.history().unwrap().end, Some(End::Reverted));
     }
     let mut fake = machine();
     fake.fail_at = Some(11);
@@ -187,12 +187,12 @@ fn a_kill_at_any_moment_can_be_reverted() {
     for at in 0..moments {
         let (mut fake, state) = (machine(), State::new());
         let start = fake.everything();
-        fake.at(at, Happening::Kill);
+        fake.at(at, MomentEvent::Kill);
         assert!(fake.run(|fake| apply(fake, &state)).is_none(), "moment {at} is not reached");
-        let undone = go_back(&mut fake, &state);
+        let undone = run_revert(&mut fake, &state);
         assert_eq!(fake.everything(), start, "killed at moment {at}");
         assert_eq!((undone.left.len(), undone.changed_by_others.len()), (0, 0));
-        assert_eq!(state.story().unwrap().end, Some(End::Reverted));
+        assert_eq!(state.history().unwrap().end, Some(End::Reverted));
     }
 }
 
@@ -202,12 +202,12 @@ fn a_revert_that_is_killed_at_any_moment_can_be_repeated() {
         let (mut fake, state) = (machine(), State::new());
         let start = fake.everything();
         apply(&mut fake, &state).unwrap();
-        fake.at(fake.moments.passed() + at, Happening::Kill);
-        if fake.run(|fake| go_back(fake, &state)).is_some() {
+        fake.at(fake.moments.passed() + at, MomentEvent::Kill);
+        if fake.run(|fake| run_revert(fake, &state)).is_some() {
             assert!(at > 20, "{at}");
             return;
         }
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         assert_eq!(fake.everything(), start, "killed at moment {at}");
     }
 }
@@ -220,13 +220,13 @@ fn a_kill_while_undoing_a_failure_can_be_reverted() {
             let (mut fake, state) = (machine(), State::new());
             let start = fake.everything();
             fake.fail_at = Some(fail);
-            fake.at(at, Happening::Kill);
+            fake.at(at, MomentEvent::Kill);
             if fake.run(|fake| apply(fake, &state)).is_some() {
                 break;
             }
             tried += 1;
             fake.fail_at = None;
-            go_back(&mut fake, &state);
+            run_revert(&mut fake, &state);
             assert_eq!(fake.everything(), start, "failed at {fail}, killed at moment {at}");
         }
     }
@@ -238,32 +238,35 @@ fn cut_state_file_holds_its_whole_lines() {
     let (mut fake, state) = (machine(), State::new());
     apply(&mut fake, &state).unwrap();
     let text = std::fs::read_to_string(state.path()).unwrap();
-    let whole = state.story().unwrap();
+    let whole = state.history().unwrap();
     let first = text.find('\n').unwrap() + 1;
     for cut in first..text.len() {
         std::fs::write(state.path(), &text[..cut]).unwrap();
         let lines = text[first..cut].matches('\n').count();
-        let story = state.story().unwrap();
-        assert_eq!(story.begun, whole.begun[..lines]);
-        // a later addition begins a new line
+        let history = state.history().unwrap();
+        assert_eq!(history.begun, whole.begun[..lines]);
+        // A later addition begins a new line.
         let mut journal = Journal::append(&state.path()).unwrap();
         journal::Record::end(&mut journal, End::Reverted).unwrap();
-        assert_eq!(state.story().unwrap().end, Some(End::Reverted));
-        assert_eq!(state.story().unwrap().begun, whole.begun[..lines]);
+        assert_eq!(state.history().unwrap().end, Some(End::Reverted));
+        assert_eq!(state.history().unwrap().begun, whole.begun[..lines]);
     }
     std::fs::write(state.path(), &text[..first - 1]).unwrap();
-    assert!(journal::load(&state.path()).is_err(), "the first line is whole or it is no state");
+    assert!(
+        journal::load(&state.path()).is_err(),
+        "the first line is complete or it is not a state"
+    );
 }
 
 #[test]
-fn a_thread_that_ends_is_no_failure_at_any_moment() {
+fn ended_thread_is_not_a_failure_at_any_moment() {
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
-        fake.at(at, Happening::ThreadEnds(WEFT, 103));
+        fake.at(at, MomentEvent::ThreadEnds(WEFT, 103));
         let done = apply(&mut fake, &state);
         assert!(done.is_ok(), "moment {at}: {done:?}");
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         if fake.mask(103).is_none() {
             start.remove("103");
         }
@@ -272,29 +275,29 @@ fn a_thread_that_ends_is_no_failure_at_any_moment() {
 }
 
 #[test]
-fn a_process_id_that_is_used_again_is_a_failure_and_left_alone() {
+fn reused_process_id_is_a_failure_and_stays_unchanged() {
     let mut struck = 0;
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
-        fake.at(at, Happening::PidReused(REDIS));
+        fake.at(at, MomentEvent::PidReused(REDIS));
         let outcome = apply(&mut fake, &state);
         if fake.mask(201).is_some() {
             continue;
         }
         struck += 1;
-        // after the last look it may be missed, as if it had happened a little later
+        // After the last search it may be missed, as if it had happened a little later.
         if let Err(failure) = outcome {
             assert!(failure.reason.contains("has ended"), "{failure:?}");
         }
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         start.retain(|name, _| !matches!(name.as_str(), "201" | "202"));
         assert_eq!(fake.everything(), start, "moment {at}");
     }
     assert!(struck > 10, "{struck}");
     let (mut fake, state) = (machine(), State::new());
-    fake.at(0, Happening::PidReused(REDIS));
-    fake.at(2, Happening::PidReused(REDIS));
+    fake.at(0, MomentEvent::PidReused(REDIS));
+    fake.at(2, MomentEvent::PidReused(REDIS));
     assert!(apply(&mut fake, &state).is_err());
 }
 
@@ -303,25 +306,25 @@ fn threads_that_start_meanwhile_are_placed_and_put_back() {
     for at in 0..moments_of_apply() {
         let (mut fake, state) = (machine(), State::new());
         let mut start = fake.everything();
-        fake.at(at, Happening::ThreadStarts(WEFT, WEFT, 150));
+        fake.at(at, MomentEvent::ThreadStarts(WEFT, WEFT, 150));
         apply(&mut fake, &state).unwrap();
         let Some(mask) = fake.mask(150) else { continue };
         assert_eq!(mask, "4", "moment {at}: a background thread's place");
-        go_back(&mut fake, &state);
+        run_revert(&mut fake, &state);
         start.insert("150".to_string(), "0-7".to_string());
         assert_eq!(fake.everything(), start, "moment {at}");
     }
 }
 
 #[test]
-fn threads_that_start_later_are_freed_by_revert() {
+fn revert_restores_threads_that_started_later() {
     let (mut fake, state) = (machine(), State::new());
     let mut start = fake.everything();
     apply(&mut fake, &state).unwrap();
     fake.thread(WEFT, 150, "by-the-main-one", &cpulist::parse("2").unwrap());
     fake.thread(REDIS, 250, "by-bio", &cpulist::parse("7").unwrap());
     fake.thread(REDIS, 251, "bound-by-itself", &cpulist::parse("1").unwrap());
-    go_back(&mut fake, &state);
+    run_revert(&mut fake, &state);
     for (tid, mask) in [("150", "0-7"), ("250", "2,5"), ("251", "1")] {
         start.insert(tid.to_string(), mask.to_string());
     }
@@ -332,15 +335,15 @@ fn threads_that_start_later_are_freed_by_revert() {
 fn forbidden_change_is_noticed_and_undone() {
     let (mut fake, state) = (machine(), State::new());
     let start = fake.everything();
-    // a module's thread shall have 6-7, and gets 6 without a word
+    // The plan sets a module's thread to 6-7, and the kernel silently sets 6.
     fake.online = (0..7).collect::<CpuSet>();
     fake.thread(REDIS, 201, "a module) S 1", &cpulist::parse("2,5").unwrap());
     let failure = apply(&mut fake, &state).unwrap_err();
     assert!(failure.reason.contains("is 6: the system does not allow"), "{failure:?}");
-    // 0-7 cannot be had again either on this machine: it says so
+    // This machine can't restore 0-7 either, and the error says so.
     assert!(!failure.left.is_empty());
     fake.online = (0..8).collect();
-    assert_eq!(go_back(&mut fake, &state).left, [""; 0]);
+    assert_eq!(run_revert(&mut fake, &state).left, [""; 0]);
     assert_eq!(fake.everything(), start);
 }
 
@@ -350,17 +353,17 @@ fn failed_undo_is_reported_and_retried() {
     let start = fake.everything();
     apply(&mut fake, &state).unwrap();
     fake.stuck.insert("proc/irq/24/smp_affinity_list".to_string());
-    let undone = go_back(&mut fake, &state);
+    let undone = run_revert(&mut fake, &state);
     assert_eq!(undone.left.len(), 1);
     assert!(undone.left[0].contains("/proc/irq/24/"), "{undone:?}");
-    assert_ne!(state.story().unwrap().end, Some(End::Reverted));
+    assert_ne!(state.history().unwrap().end, Some(End::Reverted));
     fake.stuck.clear();
-    assert_eq!(go_back(&mut fake, &state).restored, 1);
+    assert_eq!(run_revert(&mut fake, &state).restored, 1);
     assert_eq!(fake.everything(), start);
 }
 
 #[test]
-fn without_room_for_the_state_nothing_is_done() {
+fn full_disk_prevents_all_changes() {
     let (mut fake, state) = (machine(), State::new());
     let start = fake.everything();
     let mut before = before(&fake);
@@ -379,7 +382,7 @@ fn a_state_that_was_not_reverted_is_kept() {
     let again = before(&fake);
     let refused = Journal::create(&state.path(), &again).unwrap_err().to_string();
     assert!(refused.contains("weft-tune revert"), "{refused}");
-    // of an earlier run of the machine nothing is left, and nothing to go back to
+    // The state of an earlier boot is obsolete, so there is nothing to revert.
     let anew = Before { boot: "second".to_string(), ..again };
     Journal::create(&state.path(), &anew).unwrap();
     let _held = super::lock(&state.path()).unwrap();
@@ -392,7 +395,7 @@ fn values_changed_by_others_are_put_back_and_named() {
     let start = fake.everything();
     apply(&mut fake, &state).unwrap();
     fake.file("proc/irq/24/smp_affinity_list", "5\n");
-    let undone = go_back(&mut fake, &state);
+    let undone = run_revert(&mut fake, &state);
     assert_eq!(undone.changed_by_others, ["/proc/irq/24/smp_affinity_list was 5"]);
     assert_eq!(fake.everything(), start);
 }
@@ -403,12 +406,12 @@ fn verify_names_each_deviation() {
     apply(&mut fake, &state).unwrap();
     let compare = |fake: &Fake| {
         let by_plan = verify::compare(fake, &plan(), &both(fake)).unwrap();
-        let story = state.story().unwrap();
-        assert_eq!(verify::compare_story(fake, &story).unwrap(), by_plan);
+        let history = state.history().unwrap();
+        assert_eq!(verify::compare_history(fake, &history).unwrap(), by_plan);
         by_plan.values
     };
     assert_eq!(compare(&fake), [""; 0]);
-    // another spelling of the same set
+    // Another spelling of the same set.
     fake.file("sys/class/net/eth0/queues/rx-0/rps_cpus", "0,00000003\n");
     assert_eq!(compare(&fake), [""; 0]);
     fake.file("sys/class/net/eth0/queues/rx-0/rps_cpus", "7\n");
@@ -422,13 +425,13 @@ fn verify_names_each_deviation() {
             "/sys/class/net/eth0/queues/rx-0/rps_cpus is 7, not 00000003",
         ]
     );
-    fake.at(fake.moments.passed(), Happening::PidReused(REDIS));
+    fake.at(fake.moments.passed(), MomentEvent::PidReused(REDIS));
     let _ = super::System::confine(&mut fake, 100, &cpulist::parse("2").unwrap());
-    let story = state.story().unwrap();
-    let gone = verify::compare_story(&fake, &story).unwrap().values;
+    let history = state.history().unwrap();
+    let gone = verify::compare_history(&fake, &history).unwrap().values;
     assert_eq!(gone[0], "process 200 of two has ended");
-    go_back(&mut fake, &state);
-    assert!(verify::compare_story(&fake, &state.story().unwrap()).is_err());
+    run_revert(&mut fake, &state);
+    assert!(verify::compare_history(&fake, &state.history().unwrap()).is_err());
 }
 
 #[test]
@@ -520,7 +523,7 @@ fn a_plan_for_processes_knows_them_again() {
 }
 
 #[test]
-fn a_state_file_names_nothing_but_what_plans_change() {
+fn state_file_names_only_targets_of_plans() {
     let state = State::new();
     let fake = machine();
     let with = |path: &str| {
@@ -538,7 +541,7 @@ fn a_state_file_names_nothing_but_what_plans_change() {
 }
 
 #[test]
-fn plans_that_make_no_sense_are_refused() {
+fn invalid_plans_are_refused() {
     assert_eq!(Plan::parse(&plan().to_json()).unwrap(), plan());
     type Edit = fn(&mut Plan);
     let edits: [(Edit, &str); 6] = [

@@ -1,4 +1,4 @@
-//! The result of a check: a value of the host, its judgement, and what to do.
+//! The result of a check: a value of the host, its judgement, and the action.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum Severity {
     Ok,
     /// The value could not be read, so it is not judged.
     Unknown,
-    /// Costs performance under some loads, or is worth knowing.
+    /// Costs performance under some loads, or is useful to know.
     Advice,
     /// Costs much performance, or breaks a server under load.
     Warning,
@@ -37,11 +37,11 @@ impl Severity {
 pub struct Finding {
     /// The name of the check, for programs.
     pub check: &'static str,
-    /// The setting or resource, in words.
+    /// The setting or resource, as text.
     pub subject: String,
     /// The file that holds the value.
     pub file: String,
-    /// The value; none if it cannot be read.
+    /// The value; none if it can't be read.
     pub value: Option<String>,
     /// The judgement for Weft.
     pub weft: Severity,
@@ -53,7 +53,7 @@ pub struct Finding {
     pub action: Option<String>,
     /// The command, as root, that does it at once; none if no command can.
     pub change: Option<String>,
-    /// Where the present value comes from, and whether it survives a restart.
+    /// The source of the present value, and whether it survives a restart.
     pub lasting: Option<String>,
     /// How to make the change survive a restart.
     pub keep: Option<String>,
@@ -81,7 +81,7 @@ impl Finding {
         }
     }
 
-    /// A file that cannot be read: no value and no judgement, only the reason.
+    /// A file that can't be read: no value and no judgement, only the reason.
     pub fn unreadable(
         check: &'static str,
         subject: &str,
@@ -118,14 +118,14 @@ impl Finding {
         self
     }
 
-    /// Adds what to do, the command that does it at once, and how to make that survive a restart.
+    /// Adds the action, the command that does it at once, and how to make that survive a restart.
     /// Adds nothing if there is no value to change.
     pub fn fix(self, action: &str, change: &str, keep: &str) -> Finding {
         let change = self.value.is_some().then(|| change.to_string());
         Finding { change, ..self.advise(action, keep) }
     }
 
-    /// Adds what to do where no command on this host can do it.
+    /// Adds the action if no command on this host can do it.
     pub fn advise(mut self, action: &str, keep: &str) -> Finding {
         if self.value.is_some() {
             self.action = Some(action.to_string());

@@ -1,9 +1,9 @@
 //! `weft-tune doctor`: problems of a host and its server, and how to solve them.
 //!
-//! Each check reads a file or two and judges the value. A problem names the action, the command,
-//! the reason, and whether the present value survives a restart. A value that cannot be read is
+//! Each check reads one or two files and judges the value. A problem names the action, the command,
+//! the reason, and whether the present value survives a restart. A value that can't be read is
 //! reported and never guessed. Weft and the servers that fork to save (Redis, Valkey) get separate
-//! judgements: forking servers suffer from settings that don't matter to Weft, and Weft asks for
+//! judgements: forking servers suffer from settings that don't matter to Weft, and Weft requests
 //! huge pages.
 //!
 //! Problems come first, the most important first: by severity, then by the order of
@@ -89,7 +89,7 @@ pub enum Server {
 }
 
 /// The input of the checks.
-pub struct Patient {
+pub struct CheckInput {
     /// The files.
     pub host: Host,
     /// The machine.
@@ -102,12 +102,12 @@ pub struct Patient {
     pub neighbours: Option<Neighbours>,
 }
 
-impl Patient {
+impl CheckInput {
     /// The host with these files.
-    pub fn new(host: Host) -> Patient {
+    pub fn new(host: Host) -> CheckInput {
         let machine = Machine::read(host.root());
         let sysctl = Sysctl::read(&host);
-        Patient { host, machine, sysctl, running: None, neighbours: None }
+        CheckInput { host, machine, sysctl, running: None, neighbours: None }
     }
 
     /// Whether there is more to check than files.
@@ -122,23 +122,23 @@ fn names() -> PossibleValuesParser {
 }
 
 /// All findings, or those of the named checks, the most important first.
-pub fn examine(patient: &Patient, server: Server, only: &[String]) -> Vec<Finding> {
+pub fn examine(input: &CheckInput, server: Server, only: &[String]) -> Vec<Finding> {
     let mut found: Vec<Finding> = checks::TABLE
         .iter()
-        .filter(|check| check.needs == Needs::Files || patient.is_live())
+        .filter(|check| check.needs == Needs::Files || input.is_live())
         .filter(|check| only.is_empty() || only.iter().any(|name| name == check.name))
-        .flat_map(|check| (check.look)(patient))
+        .flat_map(|check| (check.check)(input))
         .collect();
     // A stable sort: the order of the table decides within a severity.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity(server)));
     found
 }
 
-/// The warnings that spoil measurements on this host, a line for each.
+/// The warnings that affect measurements on this host, a line for each.
 pub fn warnings() -> Vec<String> {
-    let mut patient = Patient::new(Host::new(std::path::Path::new("/")));
-    patient.neighbours = neighbours::watch(&patient.host, &[std::process::id()]);
-    examine(&patient, Server::Any, &[])
+    let mut input = CheckInput::new(Host::new(std::path::Path::new("/")));
+    input.neighbours = neighbours::measure(&input.host, &[std::process::id()]);
+    examine(&input, Server::Any, &[])
         .iter()
         .filter(|finding| finding.severity(Server::Any) == Severity::Warning)
         .map(|finding| {
@@ -151,27 +151,27 @@ pub fn warnings() -> Vec<String> {
 /// Runs the command.
 ///
 /// # Errors
-/// When the output cannot be written, or with `--strict` when there are warnings.
+/// If the output can't be written, or with `--strict` if there are warnings.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let mut patient = Patient::new(Host::new(&args.root));
+    let mut input = CheckInput::new(Host::new(&args.root));
     let here = args.root == std::path::Path::new("/");
     ensure!(here || args.port.is_none(), "--port needs this machine, --root names another");
-    patient.running = args.port.map(|port| running::find(&patient.host, port)).transpose()?;
-    // The server and this program are not other processes.
+    input.running = args.port.map(|port| running::find(&input.host, port)).transpose()?;
+    // The server and this program don't count as other processes.
     let own: Vec<u32> =
-        patient.running.iter().map(|running| running.pid).chain([std::process::id()]).collect();
+        input.running.iter().map(|running| running.pid).chain([std::process::id()]).collect();
     if here && (args.check.is_empty() || args.check.iter().any(|name| name == "others")) {
-        patient.neighbours = neighbours::watch(&patient.host, &own);
+        input.neighbours = neighbours::measure(&input.host, &own);
     }
-    let kind = patient.running.as_ref().and_then(|running| running.kind);
+    let kind = input.running.as_ref().and_then(|running| running.kind);
     let server = kind.filter(|_| args.server == Server::Any).unwrap_or(args.server);
-    let found = examine(&patient, server, &args.check);
+    let found = examine(&input, server, &args.check);
     let out = match args.json {
         true => serde_json::to_string_pretty(&found)? + "\n",
         false => text::print(&found, server, args.verbose),
     };
     io::stdout().write_all(out.as_bytes())?;
-    if let Some(running) = patient.running.as_ref()
+    if let Some(running) = input.running.as_ref()
         && let Some(error) = &running.silent
     {
         let port = running.port;

@@ -1,4 +1,4 @@
-//! A server that runs: which process it is, and what it says about itself.
+//! A running server: its process, and its reports about itself.
 
 use anyhow::Context;
 
@@ -8,16 +8,16 @@ use crate::host::Host;
 use crate::sweep::client::{Client, Reply};
 use crate::sweep::server::setting;
 
-/// A running server. Values that it does not report are none; with a password it reports nothing.
+/// A running server. Values that it doesn't report are none; with a password it reports nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
-    /// Where it listens.
+    /// Its port.
     pub port: u16,
     /// Its process.
     pub pid: u32,
-    /// Weft, or one of those that fork; none where it does not say.
+    /// Weft, or a server that forks; none if it doesn't report it.
     pub kind: Option<Server>,
-    /// Why the following values are unknown.
+    /// The reason why the following values are unknown.
     pub silent: Option<String>,
     /// `maxclients`.
     pub max_clients: Option<u64>,
@@ -27,10 +27,10 @@ pub struct Running {
     pub backlog: Option<u64>,
 }
 
-/// Finds the server on a port of this machine and asks it.
+/// Finds the server on a port of this machine and reads its values.
 ///
 /// # Errors
-/// When no process listens there, or it is not visible.
+/// If no process listens there, or it is not visible.
 pub fn find(host: &Host, port: u16) -> anyhow::Result<Running> {
     let pid = listening_on(&Real::at(host.root()), port).map_err(anyhow::Error::msg)?;
     let mut running = Running { port, pid, ..Running::default() };
@@ -43,7 +43,7 @@ pub fn find(host: &Host, port: u16) -> anyhow::Result<Running> {
 fn ask(running: &mut Running) -> anyhow::Result<()> {
     let mut client = Client::connect(running.port)?;
     let Reply::Text(info) = client.ask(&["INFO", "server"])? else {
-        anyhow::bail!("INFO is no text");
+        anyhow::bail!("INFO is not text");
     };
     let name = info.lines().find_map(|line| line.trim().strip_prefix("server_name:"));
     running.kind = Some(match name {

@@ -1,16 +1,15 @@
 //! The values that the configuration files of sysctl set at the next start.
 //!
-//! As sysctl.d(5) has it: the `*.conf` of several folders are read in the order of their names, a
+//! By sysctl.d(5), the `*.conf` files of several folders are read in the order of their names. A
 //! file in `/etc` hides those of the same name elsewhere, and of several lines for one variable the
-//! last counts. `/etc/sysctl.conf` comes last, which is what
-//! `sysctl --system` does; where it is not read at all, as by systemd alone, distributions
-//! link it as `99-sysctl.conf`.
+//! last counts. `/etc/sysctl.conf` comes last, as with `sysctl --system`. If it is not read at all,
+//! as by systemd alone, distributions link it as `99-sysctl.conf`.
 
 use std::collections::BTreeMap;
 
 use crate::host::Host;
 
-/// Folders from the one that gives way to the one that hides the others.
+/// Folders in ascending priority: a later one hides files of the earlier ones.
 const FOLDERS: [&str; 4] =
     ["usr/lib/sysctl.d", "usr/local/lib/sysctl.d", "run/sysctl.d", "etc/sysctl.d"];
 
@@ -41,7 +40,7 @@ impl Sysctl {
         for line in text.lines().map(str::trim) {
             let comment = line.starts_with('#') || line.starts_with(';');
             if let Some((name, value)) = line.split_once('=').filter(|_| !comment) {
-                // A leading "-" means that errors are ignored. Slashes are as good as dots.
+                // A leading "-" means that errors are ignored. Slashes are equivalent to dots.
                 let name = name.trim().trim_start_matches('-').trim().replace('/', ".");
                 let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
                 self.0.insert(name, (value, format!("/{path}")));
@@ -49,7 +48,7 @@ impl Sysctl {
         }
     }
 
-    /// Whether the value that a variable has now outlasts a restart, in words.
+    /// Whether the present value of a variable survives a restart, as text.
     pub fn lasting(&self, name: &str, now: &str) -> String {
         match self.0.get(name) {
             None => "no file of sysctl sets it: after a restart it has the kernel's default, or \

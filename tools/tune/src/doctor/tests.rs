@@ -10,7 +10,7 @@ use weft_testkit::machines::{Layout, Machine, known};
 use super::checks::Needs;
 use super::finding::{Finding, Severity};
 use super::running::Running;
-use super::{Patient, Server, checks, examine, text};
+use super::{CheckInput, Server, checks, examine, text};
 use crate::host::Host;
 use Severity::{Advice, Ok as Fine, Unknown, Warning};
 
@@ -18,12 +18,12 @@ const THP: &str = "sys/kernel/mm/transparent_hugepage";
 const CPU: &str = "sys/devices/system/cpu";
 
 fn findings(machine: &Machine) -> Vec<Finding> {
-    examine(&Patient::new(Host::new(machine.root())), Server::Any, &[])
+    examine(&CheckInput::new(Host::new(machine.root())), Server::Any, &[])
 }
 
 fn finding(machine: &Machine, check: &str) -> Finding {
-    let patient = Patient::new(Host::new(machine.root()));
-    let mut found = examine(&patient, Server::Any, &[check.to_string()]);
+    let input = CheckInput::new(Host::new(machine.root()));
+    let mut found = examine(&input, Server::Any, &[check.to_string()]);
     assert_eq!(found.len(), 1, "{check}: {found:?}");
     found.remove(0)
 }
@@ -34,13 +34,13 @@ fn judged(machine: &Machine, check: &str) -> (Severity, Severity) {
     (finding.weft, finding.redis)
 }
 
-/// Writes a value and says how it is judged.
+/// Writes a value and returns its judgement.
 fn with(machine: &Machine, check: &str, file: &str, value: &str) -> (Severity, Severity) {
     machine.write(file, format!("{value}\n"));
     judged(machine, check)
 }
 
-/// A host on which all is well.
+/// A host without problems.
 fn healthy(layout: &Layout) -> Machine {
     let machine = layout.build();
     machine.write_all([
@@ -64,7 +64,7 @@ fn healthy(layout: &Layout) -> Machine {
     for cpu in &layout.cpus {
         machine.write(&format!("{CPU}/cpu{}/cpufreq/scaling_governor", cpu.id), "performance\n");
     }
-    // Nothing has moved the interrupts of the published machine to one CPU here.
+    // The interrupts of the published machine have not been moved to one CPU here.
     for irq in layout.interfaces.iter().flat_map(|interface| &interface.irqs) {
         machine.write(&format!("proc/irq/{}/smp_affinity_list", irq.number), "0-5\n");
     }
@@ -85,7 +85,7 @@ fn six_cores() -> Machine {
 }
 
 #[test]
-fn a_healthy_host_has_nothing_to_complain_of() {
+fn healthy_host_has_no_problems() {
     let machine = six_cores();
     let found = findings(&machine);
     for finding in &found {
@@ -110,7 +110,7 @@ fn a_healthy_host_has_nothing_to_complain_of() {
 #[test]
 fn unreadable_value_is_not_judged() {
     for finding in findings(&Machine::empty()) {
-        // That there are no interfaces is seen, not guessed.
+        // The absence of interfaces is read, not guessed.
         if finding.check != "interrupts" {
             assert_eq!((finding.weft, finding.redis), (Unknown, Unknown), "{finding:?}");
             assert!(finding.change.is_none() && finding.keep.is_none(), "{finding:?}");
@@ -136,14 +136,14 @@ fn problems_have_an_action_and_a_page() {
         assert!(finding.see.starts_with("https://"), "{finding:?}");
         assert!(finding.file.starts_with("/proc") || finding.file.starts_with("/sys"));
         assert!(finding.action.is_some() && finding.keep.is_some(), "{finding:?}");
-        // No command on this machine ends these two.
+        // No command on this machine fixes these two.
         let beyond = matches!(finding.check, "steal" | "mitigations");
         assert_eq!(finding.change.is_none(), beyond, "{finding:?}");
     }
     assert!(found.is_sorted_by_key(|f| std::cmp::Reverse(f.severity(Server::Any))));
 }
 
-/// A host on which nothing is well.
+/// A host with every problem.
 fn bad() -> Machine {
     let mut layout = Layout { cache_kib: 0, ..known::limited(2) };
     layout.interfaces = known::six_cores().interfaces;
@@ -335,13 +335,13 @@ fn interrupts() {
     assert_eq!(finding(&machine, "irqbalance").file, "/proc/78/comm");
 
     assert_eq!(judged(&machine, "interrupts"), (Fine, Fine));
-    // The published machine as it came up.
+    // The published machine after its start.
     let machine = known::six_cores().build();
     assert_eq!(judged(&machine, "interrupts"), (Advice, Advice));
     assert_eq!(finding(&machine, "interrupts").value.as_deref(), Some("eth0 on CPU 1"));
     machine.write("proc/irq/62/smp_affinity_list", "2\n");
     assert_eq!(judged(&machine, "interrupts"), (Fine, Fine));
-    // One CPU has nowhere else to send them.
+    // With one CPU there is no other one to move them to.
     let mut layout = Layout { cache_kib: 0, ..known::six_cores() };
     layout.cpus.truncate(1);
     let machine = layout.build();
@@ -448,11 +448,11 @@ fn limits_of_the_group() {
     }
     // The check server-memory compares a running server's maxmemory with the same limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::limited(2) });
-    let mut patient = Patient::new(Host::new(machine.root()));
-    patient.running = Some(Running { max_memory: Some(1 << 20), ..Running::default() });
-    let found = examine(&patient, Server::Any, &["memory-limit".to_string()]);
+    let mut input = CheckInput::new(Host::new(machine.root()));
+    input.running = Some(Running { max_memory: Some(1 << 20), ..Running::default() });
+    let found = examine(&input, Server::Any, &["memory-limit".to_string()]);
     assert_eq!(found[0].weft, Fine);
-    // One CPU's time on one CPU is no limit.
+    // One CPU's time on one CPU is not a limit.
     let machine = healthy(&Layout { cache_kib: 0, ..known::container() });
     assert_eq!(judged(&machine, "cpu-quota"), (Fine, Fine));
 }

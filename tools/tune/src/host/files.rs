@@ -1,4 +1,4 @@
-//! The files of a host, below whatever stands for its root.
+//! The files of a host, below a root folder.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ impl Host {
         Host { root: root.to_path_buf() }
     }
 
-    /// The folder that stands for `/`.
+    /// The folder that replaces `/`.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -29,19 +29,19 @@ impl Host {
     /// A whole file, without white space at its ends.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn read(&self, path: &str) -> io::Result<String> {
         let bytes = fs::read(self.root.join(path))?;
-        // Names of devices and programs may hold anything.
+        // Names of devices and programs may contain anything.
         Ok(String::from_utf8_lossy(&bytes).trim().to_string())
     }
 
-    /// [`Host::read`] where it does not matter why there is nothing to read.
+    /// [`Host::read`] without the reason of a failure.
     pub fn text(&self, path: &str) -> Option<String> {
         self.read(path).ok()
     }
 
-    /// A file with a number in it and nothing else.
+    /// A file that contains only a number.
     pub fn number<T: FromStr>(&self, path: &str) -> Option<T> {
         self.text(path)?.parse().ok()
     }
@@ -56,8 +56,7 @@ impl Host {
         cpus::parse_mask(&self.text(path)?)
     }
 
-    /// The names in a folder, in the order in which people count: `rx-2` before `rx-10`.
-    /// None where there is no such folder.
+    /// The names in a folder, in natural order: `rx-2` before `rx-10`. None without such a folder.
     pub fn entries(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.root.join(path))
             .into_iter()
@@ -68,14 +67,13 @@ impl Host {
         names
     }
 
-    /// The last part of where a symbolic link leads.
+    /// The last component of a symbolic link's target.
     pub fn link_name(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.root.join(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Where a path really is, links followed, relative to the root; none where it leads out
-    /// of it.
+    /// The real path, with links resolved, relative to the root; none if it leads out of it.
     pub fn real(&self, path: &str) -> Option<String> {
         let root = self.root.canonicalize().ok()?;
         let real = self.root.join(path).canonicalize().ok()?;
@@ -88,7 +86,7 @@ impl Host {
     }
 }
 
-/// A name, and the number that it ends with.
+/// A name, and the number at its end.
 fn counted(name: &str) -> (&str, u64) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (stem, name[stem.len()..].parse().unwrap_or(0))

@@ -1,7 +1,7 @@
 //! The limits that control groups set for this process: CPU time, CPUs, memory.
 //!
-//! Limits of all groups on the way up hold at once, so the tightest counts. The files are
-//! described in `Documentation/admin-guide/cgroup-v2.rst` and, for the older version, in
+//! The limits of all groups on the path to the root hold at once, so the tightest counts. The files
+//! are described in `Documentation/admin-guide/cgroup-v2.rst` and, for the older version, in
 //! `Documentation/admin-guide/cgroup-v1/` (`memory.rst`, `cpusets.rst`) and
 //! `Documentation/scheduler/sched-bwc.rst`.
 
@@ -11,11 +11,11 @@ use weft_base::cgroup::{self, Chain, Generation};
 use super::Host;
 use crate::cpus::Cpus;
 
-/// Version 1 has no word for "no limit" on memory, only the largest number of whole pages; a
+/// Version 1 has no word for "no limit" on memory, only the largest number of whole pages; any
 /// number from here on means that.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// The limits; none is no limit.
+/// The limits; none means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// CPU time.
@@ -24,9 +24,9 @@ pub struct Limits {
     pub cpus: Option<Cpus>,
     /// The most memory, in bytes; beyond it processes are killed.
     pub memory_bytes: Option<u64>,
-    /// From here on processes are slowed down to give memory back (version 2 only).
+    /// From here on processes are slowed down to reclaim memory (version 2 only).
     pub memory_high_bytes: Option<u64>,
-    /// How often the group had used its time up before the period was over.
+    /// How often the group used up its time before the period was over.
     pub throttling: Option<Throttling>,
 }
 
@@ -46,18 +46,18 @@ impl CpuTime {
     }
 }
 
-/// Counts since the group was made.
+/// Counts since the group was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Throttling {
     /// Periods in which the group ran.
     pub periods: u64,
-    /// Periods in which it was stopped.
+    /// Periods in which it was throttled.
     pub throttled: u64,
-    /// For how long, in microseconds, summed over CPUs.
+    /// The throttled time, in microseconds, summed over CPUs.
     pub throttled_us: u64,
 }
 
-/// The limits that hold for this process, or for the one whose files are below the root.
+/// The limits of this process, or of the one whose files are below the root.
 pub fn read(host: &Host) -> Limits {
     let quota = cgroup::cpu_quota(host.root());
     let memory = cgroup::chains(host.root(), "memory");
@@ -82,7 +82,7 @@ pub fn read(host: &Host) -> Limits {
     }
 }
 
-/// Generation and folder of each group, own ones first.
+/// Generation and folder of each group, the innermost first.
 fn each_folder(chains: &[Chain]) -> impl Iterator<Item = (Generation, String)> + '_ {
     chains.iter().flat_map(|chain| {
         chain.folders.iter().map(|folder| (chain.generation, folder.to_string_lossy().into_owned()))
@@ -101,7 +101,7 @@ fn read_cpuset(host: &Host) -> Option<Cpus> {
     })
 }
 
-/// The counts of the group that was stopped most often.
+/// The counts of the group that was throttled most often.
 fn read_throttling(host: &Host) -> Option<Throttling> {
     let chains = cgroup::chains(host.root(), "cpu");
     let found = each_folder(&chains).filter_map(|(generation, folder)| {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn both_generations_say_the_same() {
+    fn both_generations_give_the_same_limits() {
         for (version, stat) in [
             (1, "nr_periods 900\nnr_throttled 30\nthrottled_time 5000000\n"),
             (2, "usage_usec 5\nnr_periods 900\nnr_throttled 30\nthrottled_usec 5000\n"),

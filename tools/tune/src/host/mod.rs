@@ -1,6 +1,6 @@
-//! A host by the kernel's files: the part that several commands need.
+//! A host by the kernel's files, for several commands.
 //!
-//! Everything is read below a root folder, which tests replace by a machine of their own.
+//! Everything is read below a root folder, which tests replace.
 
 mod files;
 pub mod limits;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// files.
 ///
 /// # Errors
-/// When it is no folder.
+/// If it is not a folder.
 pub fn folder(name: &str) -> Result<PathBuf, String> {
     let folder = PathBuf::from(name);
     if folder.is_dir() { Ok(folder) } else { Err("there is no such folder".into()) }

@@ -25,7 +25,7 @@ pub struct Interface {
     pub name: String,
     /// The kernel's word: `up`, `down`, `unknown` (as `lo` always is) ...
     pub state: String,
-    /// Mbit/s, where it is known.
+    /// Mbit/s, if known.
     pub speed_mbit: Option<u32>,
     /// The driver's name; none for a software interface.
     pub driver: Option<String>,
@@ -39,7 +39,7 @@ pub struct Interface {
     pub irqs: Vec<Irq>,
 }
 
-/// Which way a queue goes.
+/// The direction of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -52,19 +52,19 @@ pub enum Direction {
 /// A queue of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Queue {
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
     /// Counted from 0 in each direction.
     pub index: usize,
-    /// Receiving: the CPUs that work on what arrives (RPS); the empty set is the CPU that took
-    /// the interrupt. Sending: the CPUs that send by it (XPS); the empty set leaves it to a
-    /// hash. None where the kernel will not say, which it does for a single transmit queue:
-    /// there is nothing to choose.
+    /// Receiving: the CPUs that process received packets (RPS); the empty set is the CPU that took
+    /// the interrupt. Sending: the CPUs that use the queue (XPS); the empty set leaves it to a
+    /// hash. None if the kernel doesn't report it, as for a single transmit queue, where there is
+    /// no choice.
     pub cpus: Option<Cpus>,
 }
 
 impl Queue {
-    /// As its folder is called: `rx-0`.
+    /// The name of its folder: `rx-0`.
     pub fn name(&self) -> String {
         match self.direction {
             Direction::Rx => format!("rx-{}", self.index),
@@ -78,18 +78,18 @@ impl Queue {
 pub struct Irq {
     /// As in `/proc/irq`.
     pub number: u32,
-    /// The drivers' name for it; several names if it is shared.
+    /// The driver's name for it; several names if it is shared.
     pub name: String,
     /// The CPUs that may take it.
     pub affinity: Option<Cpus>,
-    /// The CPUs of those that do take it, on kernels that say so.
+    /// The CPU that takes it, on kernels that report that.
     pub effective: Option<Cpus>,
-    /// How many each CPU took since the start; CPUs that took none are left out.
+    /// The number that each CPU took since boot, without zeros.
     pub counts: BTreeMap<usize, u64>,
 }
 
 impl Irq {
-    /// How many there were since the start, over all CPUs that are online.
+    /// The number since boot, over all online CPUs.
     pub fn total(&self) -> u64 {
         self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
@@ -102,7 +102,7 @@ pub fn read(host: &Host) -> Vec<Interface> {
     let names: Vec<&str> = names
         .iter()
         .map(String::as_str)
-        // /sys/class/net/bonding_masters is a file
+        // /sys/class/net/bonding_masters is a file.
         .filter(|name| host.exists(&format!("sys/class/net/{name}/operstate")))
         .collect();
     names.iter().map(|name| read_one(host, name, &names, &table)).collect()
@@ -169,7 +169,7 @@ fn irq_numbers(
     let of_device = pci.map(|pci| device_irqs(host, pci)).unwrap_or_default();
     let mut numbers: Vec<u32> = of_device
         .into_iter()
-        // A driver asks for more than it uses; without the table all count.
+        // A driver requests more than it uses; without the table all count.
         .filter(|number| table.is_empty() || table.contains_key(number))
         .filter(|number| named(number, name) || !of_another(number))
         .collect();
@@ -180,7 +180,7 @@ fn irq_numbers(
     numbers
 }
 
-/// The interrupts of a PCI device: by message, or else by its one line.
+/// The interrupts of a PCI device: its message interrupts, or else its single line.
 fn device_irqs(host: &Host, pci: &str) -> Vec<u32> {
     let messages = host.entries(&format!("{pci}/msi_irqs"));
     let messages: Vec<u32> = messages.iter().filter_map(|name| name.parse().ok()).collect();
@@ -190,8 +190,8 @@ fn device_irqs(host: &Host, pci: &str) -> Vec<u32> {
     host.number(&format!("{pci}/irq")).filter(|&number| number > 0).into_iter().collect()
 }
 
-/// The nearest PCI device on the way up from a device: the path as far as its last part of
-/// the form `0000:00:03.0`.
+/// The nearest PCI device above a device: the path up to its last component of the form
+/// `0000:00:03.0`.
 fn pci_device(device: &str) -> Option<&str> {
     let mut path = device;
     loop {
@@ -210,7 +210,7 @@ fn is_pci_address(name: &str) -> bool {
     parts.len() == 4 && parts.iter().all(|part| hex(part)) && name.rsplit_once('.').is_some()
 }
 
-/// Whether a driver's name for an interrupt speaks of this interface: `eth0`, `eth0-TxRx-3`,
+/// Whether a driver's name for an interrupt contains this interface: `eth0`, `eth0-TxRx-3`,
 /// `i40e-eth0-TxRx-3`, but not `eth01`.
 fn names_interface(irq: &str, interface: &str) -> bool {
     let of_word = |c: char| c.is_ascii_alphanumeric();
@@ -332,14 +332,14 @@ mod tests {
         assert_eq!(numbers(&interface(&machine, "eth0")), [62]);
         machine.write(&format!("{device}/irq"), "0\n");
         assert_eq!(numbers(&interface(&machine, "eth0")), [60, 61, 62, 63]);
-        // A driver may hold messages that it does not use.
+        // A driver may allocate messages that it does not use.
         machine.write(&format!("{device}/msi_irqs/61"), "msix\n");
         machine.write(&format!("{device}/msi_irqs/99"), "msix\n");
         assert_eq!(numbers(&interface(&machine, "eth0")), [61]);
     }
 
     #[test]
-    fn bridges_above_are_not_asked() {
+    fn bridges_above_are_ignored() {
         let path = "sys/devices/pci0000:00/0000:00:1c.0/0000:01:00.0/virtio2";
         assert_eq!(pci_device(path), Some("sys/devices/pci0000:00/0000:00:1c.0/0000:01:00.0"));
         assert_eq!(pci_device("sys/devices/platform/soc/eth.0"), None);

@@ -1,19 +1,18 @@
-//! Where interrupts and the work that they bring go.
+//! The placement of interrupts and of the work that they cause.
 //!
-//! The kernel's part of the work for a packet is done on the CPU that took its interrupt. If all
-//! interrupts go to one CPU, which is how machines may come up, that CPU limits every server. Two
-//! cures were published, both 20 % faster with SET and 40 % with GET:
+//! The kernel's work for a packet is done on the CPU that took its interrupt. If all interrupts go
+//! to one CPU, as on some machines by default, that CPU limits every server. Two solutions were
+//! published, both 20 % faster with SET and 40 % with GET:
 //!
-//! * *dedicated*: two of six CPUs take all interrupts, servers use the others. The steadier of
-//!   the two; but the CPUs are gone for servers.
-//! * *spread*: over all CPUs of the servers. The lower maximum of latency.
+//! * *dedicated*: two of six CPUs take all interrupts, servers use the others. It is the steadier
+//!   one, but servers lose these CPUs.
+//! * *spread*: over all CPUs of the servers. It has the lower maximum of latency.
 //!
-//! A card has so many queues with an interrupt each, which is how its work is divided. Where
-//! there are fewer queues than CPUs to take the work, the kernel divides it further (RPS, at
-//! the price of an interrupt between CPUs); where there are enough, RPS is switched off. The
-//! CPUs of the servers are dealt out to the transmit queues (XPS) in the same order as
-//! interrupts, so that with spread interrupts a reply is sent by the queue whose interrupt
-//! its CPU takes.
+//! A card divides its work over a number of queues with an interrupt each. If there are fewer
+//! queues than CPUs for the work, the kernel divides it further (RPS, at the price of an interrupt
+//! between CPUs). If there are enough, RPS is disabled. The CPUs of the servers are assigned to the
+//! transmit queues (XPS) in the same order as to the interrupts. So with spread interrupts a reply
+//! is sent by the queue whose interrupt its CPU takes.
 
 use weft_base::cpulist::CpuSet;
 use weft_base::machine::Machine;
@@ -22,21 +21,21 @@ use super::model::{Instance, Interface, Irq, Queue};
 use super::request::Card;
 use crate::cpus::Cpus;
 
-/// I/O threads that one core of interrupts can feed: three servers had two CPUs.
+/// I/O threads for each core of interrupts: three servers had two CPUs.
 const THREADS_PER_CORE: usize = 2;
 
-/// The part of a machine's cores that interrupts get at most: two of six.
+/// The largest part of a machine's cores for interrupts: two of six.
 const PART: usize = 3;
 
-/// How many cores are set aside for interrupts: for every two I/O threads one, but not more
-/// than a third, and not one that an I/O thread needs. At least 1.
+/// The number of cores for interrupts only: one for every two I/O threads, but not more than a
+/// third, and not one that an I/O thread needs. At least 1.
 pub fn dedicated_cores(cores: usize, threads: usize) -> usize {
     let wanted = threads.div_ceil(THREADS_PER_CORE);
     wanted.min(cores / PART).min(cores.saturating_sub(threads)).max(1)
 }
 
-/// The CPUs of that many cores, siblings included: the lowest numbers of the near nodes, not
-/// more than half of a node while there are others.
+/// The CPUs of that many cores, siblings included: the lowest numbers of the near nodes, not more
+/// than half of a node if there are others.
 pub fn dedicated_cpus(machine: &Machine, usable: &CpuSet, near: &[usize], cores: usize) -> Cpus {
     let mut nodes: Vec<usize> = machine.nodes.iter().map(|node| node.id).collect();
     let largest = |node: usize| {
@@ -57,7 +56,7 @@ pub fn dedicated_cpus(machine: &Machine, usable: &CpuSet, near: &[usize], cores:
         found.into_iter().map(|(_, cpus)| cpus).collect()
     };
     let nodes: Vec<Vec<Cpus>> = nodes.into_iter().map(of_node).collect();
-    // with several near nodes each gives in turn
+    // With several near nodes they take turns.
     let groups = near.len().clamp(1, nodes.len());
     let (near, far) = nodes.split_at(groups);
     let half = |cores: &[Cpus]| cores.len().div_ceil(2);
@@ -69,7 +68,7 @@ pub fn dedicated_cpus(machine: &Machine, usable: &CpuSet, near: &[usize], cores:
     in_turn.chain(then).chain(rest).take(cores).fold(Cpus::default(), |all, core| all.and(core))
 }
 
-/// All CPUs of servers in these places.
+/// All CPUs of these servers.
 pub fn servers_cpus(instances: &[Instance]) -> Cpus {
     instances.iter().fold(Cpus::default(), |all, instance| all.and(&instance.mask()))
 }
@@ -77,7 +76,7 @@ pub fn servers_cpus(instances: &[Instance]) -> Cpus {
 /// Places the interrupts and queues of all cards: interrupts on `takers`, sending on
 /// `servers`.
 pub fn place(machine: &Machine, cards: &[Card], takers: &Cpus, servers: &Cpus) -> Vec<Interface> {
-    // one count for all cards, so that the first CPUs do not get the first queue of each
+    // One counter for all cards, so that the first CPUs don't get the first queue of each.
     let mut turn = 0;
     cards.iter().map(|card| place_card(machine, card, takers, servers, &mut turn)).collect()
 }
@@ -122,7 +121,7 @@ fn near_ones(machine: &Machine, node: Option<usize>, cpus: &Cpus) -> Vec<usize> 
     if near.is_empty() { cpus.iter().collect() } else { near }
 }
 
-/// Deals CPUs out to queues, as cards are dealt; with more queues than CPUs it starts again.
+/// Distributes CPUs over queues in turns; with more queues than CPUs it starts again.
 fn deal(cpus: &[usize], queues: usize) -> Vec<Cpus> {
     let hand = |queue: usize| match queue < cpus.len() {
         true => cpus.iter().skip(queue).step_by(queues).copied().collect(),

@@ -1,17 +1,18 @@
-//! `weft-tune plan`: where servers, their background work and interrupts should go.
+//! `weft-tune plan`: the placement of servers, their background work and interrupts.
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`request`] | the request |
-//! | [`planner`] | machine and request in, plan out; a pure function |
-//! | [`place`] | the servers' part of it |
-//! | [`pairs`] | the same, with primaries and their replicas apart; [`replicas`]: which are such |
-//! | [`interrupts`] | the interrupts' part |
+//! | [`request`] | the input |
+//! | [`planner`] | makes a plan from a machine and a request; a pure function |
+//! | [`place`] | the placement of servers |
+//! | [`pairs`] | the same, with primaries and their replicas apart; [`replicas`]: finds these pairs
+//! |
+//! | [`interrupts`] | the placement of interrupts |
 //! | [`model`] | the plan and its file |
 //! | [`show`] | the plan for people |
 //!
-//! Nothing is changed here, and nothing needs root: planning for a machine is done before one
-//! has it, from a copy of its `/proc` and `/sys` if need be.
+//! Nothing is changed here, and nothing needs root: a plan can be made before the machine is
+//! available, from a copy of its `/proc` and `/sys`.
 
 mod interrupts;
 mod model;
@@ -106,7 +107,7 @@ fn cpu_list(text: &str) -> Result<CpuSet, String> {
 /// The subcommand.
 ///
 /// # Errors
-/// Where no plan can be made or written.
+/// If no plan can be made or written.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let machine = Machine::read(&args.root);
     let plan = make(&args, &machine)?;
@@ -142,7 +143,7 @@ fn pairs_of(args: &Args, servers: usize) -> anyhow::Result<(Vec<Pair>, Vec<Strin
     Ok(replicas::running(&system, &processes, args.root == Path::new("/")))
 }
 
-/// The servers to place: those that run, or as many as are asked for.
+/// The servers to place: the running ones, or the requested number.
 fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
     let threads = args.threads.map(usize::from);
     if args.servers.is_empty() {
@@ -151,7 +152,7 @@ fn servers(args: &Args, machine: &Machine) -> anyhow::Result<Vec<Server>> {
             Some(only) => machine.cores(&machine.usable().intersection(only)),
             None => machine.cores(&machine.usable()),
         };
-        // one core of each part is for background work
+        // One core of each part is for background work.
         let threads = threads.unwrap_or((cores / count).saturating_sub(1).clamp(1, THREADS));
         let server =
             |at| Server { name: format!("instance {}", at + 1), threads, ..Server::default() };
@@ -179,7 +180,7 @@ fn kind(process: &Process) -> Kind {
     }
 }
 
-/// The interfaces whose interrupts are placed: those named, or all that are up and have any.
+/// The interfaces whose interrupts are placed: the named ones, or all that are up and have any.
 fn cards(args: &Args) -> anyhow::Result<Vec<Card>> {
     let all = net::read(&Host::new(&args.root));
     let named = |name: &String| {
@@ -193,7 +194,7 @@ fn cards(args: &Args) -> anyhow::Result<Vec<Card>> {
     let mut cards: Vec<Card> = Vec::new();
     for interface in chosen {
         let mut card = card(interface);
-        // ports of one device may share an interrupt, and a name may be given twice
+        // Ports of one device may share an interrupt, and a name may be given twice.
         let is_new = |number: u32| cards.iter().all(|c| c.irqs.iter().all(|irq| irq.0 != number));
         card.irqs.retain(|irq| is_new(irq.0));
         if cards.iter().all(|other| other.name != card.name) {

@@ -1,8 +1,8 @@
 //! A plan, in the form of its file.
 //!
-//! A plan is complete in itself: `apply` uses only the plan and the given processes and does not
-//! look at the machine again, so that it does what the operator read and agreed to. Threads of
-//! servers appear in it by role, not by id.
+//! A plan is self-contained: `apply` uses only the plan and the given processes and does not read
+//! the machine again. So it does exactly the plan that the operator has read and agreed to. Threads
+//! of servers appear in it by role, not by id.
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 use crate::apply::ProcessId;
 use crate::cpus::Cpus;
 
-/// The form of the file; one that is not known is refused.
+/// The version of the format; unknown ones are refused.
 pub const VERSION: u32 = 1;
 
-/// Where interrupts go.
+/// The placement of interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// CPUs for nothing else.
+    /// On dedicated CPUs.
     Dedicated,
     /// Over the CPUs of the servers.
     Spread,
-    /// Left as they are.
+    /// Unchanged.
     None,
 }
 
-/// Where everything goes.
+/// The placement of everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// [`VERSION`].
     pub version: u32,
-    /// Where interrupts go.
+    /// The placement of interrupts.
     pub scheme: Scheme,
-    /// Why that scheme.
+    /// The reason for that scheme.
     pub reason: String,
-    /// The CPUs that could be used.
+    /// The usable CPUs.
     pub usable: Cpus,
     /// CPUs for interrupts only.
     pub interrupts: Cpus,
@@ -50,25 +50,25 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Threads come and go while it runs; it neither forks nor, so far, saves.
+    /// Its threads change while it runs; it doesn't fork.
     Weft,
-    /// Redis, Valkey and what else forks to save.
+    /// Redis, Valkey and others that fork to save.
     Forking,
 }
 
 /// A server's place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
-    /// For people: `instance 1`, or what it was found by.
+    /// For people: `instance 1`, or the option that found it.
     pub name: String,
-    /// I/O threads, the main thread among them.
+    /// I/O threads, including the main thread.
     pub threads: usize,
-    /// The CPU of each I/O thread, the main thread's first. Empty where there are fewer CPUs
-    /// than threads: they share `server` then.
+    /// The CPU of each I/O thread, the main thread's first. Empty if there are fewer CPUs than
+    /// threads: then they share `server`.
     pub io: Vec<usize>,
     /// `server_cpulist`: all CPUs of the I/O threads.
     pub server: Cpus,
-    /// `bio_cpulist`, `bgsave_cpulist` and `aof_rewrite_cpulist`: everything else it does.
+    /// `bio_cpulist`, `bgsave_cpulist` and `aof_rewrite_cpulist`: all other work.
     pub background: Cpus,
     /// The process that it was planned for.
     pub process: Option<ProcessId>,
@@ -78,7 +78,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// All CPUs that a thread of it may run on; the argument of `taskset` for the process.
+    /// All CPUs of its threads; the argument of `taskset` for the process.
     pub fn mask(&self) -> Cpus {
         self.server.and(&self.background)
     }
@@ -105,7 +105,7 @@ pub struct Irq {
     pub number: u32,
     /// As in `/proc/interrupts`.
     pub name: String,
-    /// Which CPUs take it.
+    /// The CPUs that take it.
     pub cpus: Cpus,
 }
 
@@ -114,25 +114,25 @@ pub struct Irq {
 pub struct Queue {
     /// `rx-0`, `tx-3`, as in `/sys/class/net/*/queues`.
     pub name: String,
-    /// Which CPUs serve it.
+    /// The CPUs that serve it.
     pub cpus: Cpus,
 }
 
 impl Plan {
-    /// The plan in a file.
+    /// Reads a plan from a file's text.
     ///
     /// # Errors
-    /// Where it is no plan, or one of another form.
+    /// If it is not a plan, or has another version.
     pub fn parse(text: &str) -> anyhow::Result<Plan> {
         #[derive(Deserialize)]
         struct Form {
             version: u32,
         }
-        let form: Form = serde_json::from_str(text).context("this is no plan")?;
+        let form: Form = serde_json::from_str(text).context("this is not a plan")?;
         if form.version != VERSION {
             bail!("the plan has form {}, this program knows form {VERSION}", form.version);
         }
-        let plan: Plan = serde_json::from_str(text).context("this is no plan")?;
+        let plan: Plan = serde_json::from_str(text).context("this is not a plan")?;
         plan.check()?;
         Ok(plan)
     }
@@ -144,8 +144,8 @@ impl Plan {
         text
     }
 
-    /// A plan may have been edited: what would be applied must make sense, and names that
-    /// become paths must not lead elsewhere.
+    /// A plan may have been edited: its values must be valid, and names that become paths must not
+    /// lead elsewhere.
     fn check(&self) -> anyhow::Result<()> {
         for instance in &self.instances {
             let name = &instance.name;
@@ -163,7 +163,7 @@ impl Plan {
         let names = self.interfaces.iter().map(|interface| &interface.name);
         for name in names.chain(queues.map(|queue| &queue.name)) {
             if name.is_empty() || name.contains('/') || name == ".." || name == "." {
-                bail!("{name:?} is no name of an interface or a queue");
+                bail!("{name:?} is not a name of an interface or a queue");
             }
         }
         for irq in self.interfaces.iter().flat_map(|interface| &interface.irqs) {

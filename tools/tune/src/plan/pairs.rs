@@ -1,12 +1,11 @@
-//! A primary and its replica: two servers of which one is there for the case that something happens
-//! to the other, and both of which do the same work at the same time. So they never lie on one
-//! core, with any of their threads, while there is another one.
+//! A primary and its replica do the same work at the same time, and one must survive problems of
+//! the other. So no threads of the two share a core if there is another one.
 //!
-//! Servers are placed as if nothing were known of this first: mostly that is all. Where it leaves a
-//! pair on one core, those that are in pairs are placed before others; and if that does not help
-//! either, the cores are parted: who replicates from whom is a tree, whose levels are in turn on
-//! one side and on the other, and each side has whole cores in proportion to what it has to do.
-//! Replicas of the same primary may share.
+//! First the servers are placed without regard to pairs, which mostly is enough. If that leaves a
+//! pair on one core, servers in pairs are placed before others. If that doesn't help either, the
+//! cores are divided into two sides. Replication forms a tree, whose levels alternate between the
+//! sides. Each side has whole cores in proportion to its work. Replicas of the same primary may
+//! share cores.
 
 use std::collections::VecDeque;
 
@@ -17,7 +16,7 @@ use super::model::Instance;
 use super::place::{self, background_cpus};
 use super::request::Server;
 
-/// A replica and its primary, by their places among the servers.
+/// A replica and its primary, by their indexes among the servers.
 pub type Pair = (usize, usize);
 
 /// Places servers as [`place::place`] does, with `pairs` apart from each other where that is
@@ -65,7 +64,7 @@ pub fn place(
 /// Instances and remarks about them.
 type Placed = (Vec<Instance>, Vec<String>);
 
-/// Those pairs of which a thread of one may run on a core of the other.
+/// The pairs in which a thread of one may run on a core of the other.
 pub fn together<'p>(
     machine: &'p Machine,
     instances: &'p [Instance],
@@ -80,7 +79,7 @@ pub fn together<'p>(
     pairs.iter().copied().filter(shares)
 }
 
-/// Places servers in the sequence `order`; the answer is in their own.
+/// Places servers in the sequence `order`; the result is in their own order.
 fn in_sequence(
     machine: &Machine,
     room: &CpuSet,
@@ -96,7 +95,7 @@ fn in_sequence(
     (placed.into_iter().map(|(_, instance)| instance).collect(), notes)
 }
 
-/// Places servers on two sides that have no core in common. `None` where there is one core only.
+/// Places servers on two sides without a common core. `None` if there is only one core.
 fn on_sides(
     machine: &Machine,
     room: &CpuSet,
@@ -124,8 +123,8 @@ fn on_sides(
     Some((all.into_iter().map(|(_, instance)| instance).collect(), notes))
 }
 
-/// On which side each server is: two that replicate from each other on different ones, the others
-/// on the side with less work. Three that replicate in a circle don't fit two sides.
+/// The side of each server: the two of a pair on different ones, the others on the side with less
+/// work. Three servers that replicate in a circle don't fit two sides.
 fn sides(servers: &[Server], pairs: &[Pair]) -> Vec<bool> {
     let mut sides: Vec<Option<bool>> = vec![None; servers.len()];
     for &(_, first) in pairs {
@@ -153,7 +152,7 @@ fn sides(servers: &[Server], pairs: &[Pair]) -> Vec<bool> {
     sides.into_iter().map(|side| side == Some(true)).collect()
 }
 
-/// CPUs that the servers have use for of which `is` is true.
+/// The number of CPUs that the servers with `is` can use.
 fn weight(servers: &[Server], is: impl Fn(usize) -> bool) -> usize {
     let own = servers.iter().enumerate().filter(|(at, _)| is(*at));
     own.map(|(_, server)| server.threads + background_cpus(server.threads)).sum()
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_of_three_is_the_one_that_shares() {
+    fn third_of_three_servers_shares_a_core() {
         let machine = read(&known::six_cores());
         let only: Cpus = (2..6).collect();
         let place = |pairs: &[Pair]| {
@@ -226,7 +225,8 @@ mod tests {
         assert_eq!(place(&[]), ["2-3", "4-5", "3-5"], "as if nothing were known");
         assert_eq!(place(&[(1, 0)]), ["2-3", "4-5", "3-5"]);
         assert_eq!(place(&[(2, 0)]), ["2-3", "3-5", "4-5"]);
-        // Two replicas of one primary, and a chain: some have to share, and those are no pair.
+        // Two replicas of one primary, and a chain: some servers must share, and those are not a
+        // pair.
         for pairs in [[(1, 0), (2, 0)], [(1, 0), (2, 1)]] {
             let mut notes = Vec::new();
             let placed =
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_one_core_it_is_said() {
+    fn single_core_gives_a_remark() {
         let machine = read(&known::container());
         let (_, notes) = planned(&machine, &[1, 1], &[(0, 1)]);
         let said = "s0 is a replica of s1 and shares a core with it: there is no other.";
@@ -247,7 +247,7 @@ mod tests {
     fn siblings_of_a_core_are_one_core() {
         let machine = read(&known::two_sockets(true));
         let cores = machine.cores(&machine.usable());
-        // As many threads as there are CPUs, of which each core has two.
+        // As many threads as there are CPUs, two in each core.
         let threads = [cores, cores];
         let (apart, _) = planned(&machine, &threads, &[(1, 0)]);
         assert_eq!(together(&machine, &apart, &[(1, 0)]).count(), 0, "{:?}", masks(&apart));

@@ -1,18 +1,16 @@
-//! Which CPUs each server gets.
+//! The CPUs of each server.
 //!
-//! I/O threads come first: each gets a CPU to itself, on a core of its own while there is one,
-//! all of a server on one node when one has the cores. (Measured on two nodes: 13 % of the
-//! throughput is lost when a server lies across them; two siblings of a core share its
-//! execution units, which is worse when both are busy.) Servers go to the node of the network
-//! interface first.
+//! I/O threads come first: each gets its own CPU, on its own core if possible, and all of a server
+//! are on one node if one has the cores. (Measured on two nodes: a server across them loses 13 % of
+//! its throughput; two siblings of a core share its execution units, which is worse when both are
+//! busy.) Servers go to the node of the network interface first.
 //!
-//! Then a server saves, rewrites its log, frees and syncs: much work, but not always. So
-//! where cores suffice a server gets a *window*, the CPUs of its I/O threads and one more for
-//! each four of them begun, and its background work stays on those. These are not exclusive:
-//! when cores run out, I/O threads of further servers take them, one by one.
+//! Then a server saves, rewrites its log, frees and syncs: much work, but not always. So if cores
+//! suffice a server gets a *window*: the CPUs of its I/O threads and one more for each four of them
+//! (rounded up). Its background work stays on those. A window is not exclusive: when cores run out,
+//! I/O threads of further servers take its CPUs, one by one.
 //!
-//! The published placement of three servers with one thread each on CPUs 2 to 5 is what this
-//! comes to:
+//! This results in the published placement of three servers with one thread each on CPUs 2 to 5:
 //!
 //! ```text
 //! CPU          2        3        4        5
@@ -22,8 +20,8 @@
 //! ```
 //!
 //! Server 3 finds no window. Its thread takes the background CPU of the first, and its own
-//! background work goes to the window that has the fewest tenants, which is another one: so
-//! each pair of CPUs has three things to do.
+//! background work goes to the window with the fewest tenants, which is another one: so each pair
+//! of CPUs has three tasks.
 
 use std::cmp::Reverse;
 
@@ -37,13 +35,13 @@ use crate::cpus::Cpus;
 /// I/O threads to one CPU for background work.
 const THREADS_PER_BACKGROUND_CPU: usize = 4;
 
-/// CPUs for the background work of a server with that many I/O threads, where there is room.
+/// CPUs for the background work of a server with that many I/O threads, if there is room.
 pub fn background_cpus(threads: usize) -> usize {
     threads.div_ceil(THREADS_PER_BACKGROUND_CPU)
 }
 
-/// Places servers on the CPUs `room`, those on `near` nodes first. In the order of `servers`;
-/// what could not be had as one would wish goes to `notes`.
+/// Places servers on the CPUs `room`, those on `near` nodes first. The result is in the order of
+/// `servers`; deviations from the ideal go to `notes`.
 pub fn place(
     machine: &Machine,
     room: &CpuSet,
@@ -56,7 +54,7 @@ pub fn place(
         return share(machine, room, servers, threads, notes);
     }
     let mut placer = Placer { machine, room, near, threads: Cpus::default(), windows: Vec::new() };
-    // the largest first: small ones find room anywhere
+    // The largest first: small ones fit anywhere.
     let mut order: Vec<usize> = (0..servers.len()).collect();
     order.sort_by_key(|&at| Reverse(servers[at].threads));
     let mut placed: Vec<(usize, Instance)> =
@@ -66,7 +64,7 @@ pub fn place(
     placed.into_iter().map(|(_, instance)| instance).collect()
 }
 
-/// CPUs that a server got for itself, and which others may be let into.
+/// CPUs of one server, which others may share later.
 struct Window {
     cpus: Cpus,
     /// Its owner, I/O threads of others, and background work of others.
@@ -93,7 +91,7 @@ impl Placer<'_> {
                 self.threads = self.threads.and(&io.iter().copied().collect());
                 (io.to_vec(), background.iter().copied().collect())
             }
-            None => self.squeeze(server),
+            None => self.place_without_window(server),
         };
         self.remark(server, &io, notes);
         Instance {
@@ -113,7 +111,7 @@ impl Placer<'_> {
         self.nodes(&taken).into_iter().find_map(|node| self.whole_cores(node, size, &taken))
     }
 
-    /// `count` CPUs on a core each, on one node, that are not taken.
+    /// `count` free CPUs on separate cores of one node.
     fn whole_cores(&self, node: usize, count: usize, taken: &Cpus) -> Option<Vec<usize>> {
         let here = self.on_node(node);
         let found = self.machine.preferred_beside(&here, count, taken);
@@ -121,7 +119,7 @@ impl Placer<'_> {
         (whole && found.iter().all(|&cpu| !self.shares_core(cpu, taken))).then_some(found)
     }
 
-    /// CPUs with work already, also in the background.
+    /// CPUs that already have work, also in the background.
     fn taken(&self) -> Cpus {
         self.windows.iter().fold(self.threads.clone(), |all, window| all.and(&window.cpus))
     }
@@ -147,22 +145,22 @@ impl Placer<'_> {
         cpus.unwrap_or_default()
     }
 
-    /// Whether another CPU of its core, or it itself, is taken.
+    /// Whether this CPU, or another one of its core, is taken.
     fn shares_core(&self, cpu: usize, taken: &Cpus) -> bool {
         let siblings = self.machine.cpu(cpu).map(|cpu| cpu.siblings.intersection(taken));
         siblings.is_none_or(|taken| !taken.is_empty())
     }
 
-    /// Places where no window is left: I/O threads on free cores, then on those where others
-    /// have background work only, then on siblings; background work where the least is done.
-    fn squeeze(&mut self, server: &Server) -> (Vec<usize>, Cpus) {
+    /// Finds CPUs if no window is left: I/O threads on free cores, then on those with background
+    /// work of others only, then on siblings; background work where the load is lowest.
+    fn place_without_window(&mut self, server: &Server) -> (Vec<usize>, Cpus) {
         let taken = self.taken();
         let count = server.threads;
         let one_node = |taken: &Cpus| {
             let nodes = self.nodes(taken).into_iter();
             nodes.filter_map(|node| self.whole_cores(node, count, taken)).next()
         };
-        // of one node's cores, free ones come before those with background work
+        // Among one node's cores, free ones come before those with background work.
         let on_one_node = one_node(&taken).or_else(|| {
             let found = one_node(&self.threads)?;
             let node = self.machine.cpu(found[0]).map(|cpu| cpu.node)?;
@@ -181,13 +179,12 @@ impl Placer<'_> {
         (io, background)
     }
 
-    /// `count` CPUs out of `from` without an I/O thread: on free cores as far as there are
-    /// any, then on others.
+    /// `count` CPUs out of `from` without an I/O thread: on free cores first, then on others.
     fn free_first(&self, from: &CpuSet, count: usize, taken: &Cpus) -> Vec<usize> {
         let is_free = |&cpu: &usize| !self.shares_core(cpu, taken);
         let free: CpuSet = from.iter().filter(is_free).collect();
         let mut found = self.machine.preferred_beside(&free, count, taken);
-        // a sibling of a CPU just found is no longer a free core
+        // A sibling of a CPU just found is no longer a free core.
         let mut whole = CpuSet::new();
         found.retain(|&cpu| {
             let first = !self.shares_core(cpu, &Cpus(whole.clone()));
@@ -200,8 +197,8 @@ impl Placer<'_> {
     }
 
     /// CPUs for background work outside of a window: free cores, else unused siblings of the own
-    /// threads, else the window with the fewest tenants that was not
-    /// `visited`, else wherever the threads are.
+    /// threads, else the window with the fewest tenants that is not in `visited`, else the threads'
+    /// CPUs.
     fn background(&mut self, io: &[usize], visited: &[usize], count: usize) -> Cpus {
         let taken = self.taken();
         let free: CpuSet = self.room.iter().filter(|&cpu| !self.shares_core(cpu, &taken)).collect();
@@ -231,7 +228,7 @@ impl Placer<'_> {
         }
     }
 
-    /// Moves background work whose CPUs went to I/O threads since, if any CPU is still unused.
+    /// Moves background work whose CPUs now have I/O threads, if any CPU is still unused.
     fn settle(&mut self, instance: &mut Instance, notes: &mut Vec<String>) {
         let unused = Cpus(self.room.clone()).without(&self.taken());
         if !instance.background.without(&self.threads).is_empty() {
@@ -255,7 +252,7 @@ impl Placer<'_> {
         self.windows.push(Window { cpus: set(&cpus), tenants: 1 });
     }
 
-    /// Says where a server's threads could not be kept together or apart.
+    /// Adds a remark if a server's threads could not be kept together or apart.
     fn remark(&self, server: &Server, io: &[usize], notes: &mut Vec<String>) {
         let mut nodes: Vec<usize> =
             io.iter().filter_map(|&cpu| self.machine.cpu(cpu)).map(|cpu| cpu.node).collect();
@@ -288,8 +285,8 @@ fn set(cpus: &[usize]) -> Cpus {
     cpus.iter().copied().collect()
 }
 
-/// Places more threads than there are CPUs: equal parts of the machine for the servers, or
-/// whole nodes where there are fewer CPUs than servers.
+/// Places more threads than there are CPUs: equal parts of the machine for the servers, or whole
+/// nodes if there are fewer CPUs than servers.
 fn share(
     machine: &Machine,
     room: &CpuSet,
@@ -317,7 +314,7 @@ fn share(
     let part = |at: usize| match each {
         0 => nodes[at % nodes.len()].clone(),
         each => {
-            // the CPUs that remain go to the first servers, one each
+            // The remaining CPUs go to the first servers, one each.
             let more = order.len() % servers.len();
             let from = at * each + at.min(more);
             set(&order[from..from + each + usize::from(at < more)])
@@ -325,7 +322,7 @@ fn share(
     };
     let one = |(at, server): (usize, &Server)| {
         let cpus = part(at);
-        // a server that has a CPU for each thread nevertheless
+        // Some servers may still have a CPU for each thread.
         let fits = each > 0 && server.threads <= cpus.len();
         let io = if fits { machine.preferred(&cpus, server.threads) } else { Vec::new() };
         Instance {

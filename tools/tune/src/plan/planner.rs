@@ -1,6 +1,6 @@
-//! The planner: a machine and a request in, a plan out. Reads and changes nothing.
+//! The planner: makes a plan from a machine and a request. Reads and changes nothing.
 //!
-//! Interrupts first, since CPUs that are set aside for them are gone for servers; then the servers;
+//! Interrupts first, since servers can't use CPUs that are reserved for them; then the servers;
 //! then the remaining interrupts follow the servers.
 
 use weft_base::cpulist::CpuSet;
@@ -13,12 +13,12 @@ use super::place;
 use super::request::{Choice, Request};
 use crate::cpus::Cpus;
 
-/// Why no plan can be made.
+/// The reason why no plan can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impossible {
     /// There is nothing to place.
     NoServers,
-    /// None of the CPUs that were named can be used.
+    /// None of the named CPUs can be used.
     NoCpus,
 }
 
@@ -73,7 +73,7 @@ fn threads(request: &Request) -> usize {
     request.servers.iter().map(|server| server.threads).sum()
 }
 
-/// The nodes of the interfaces, as far as they have CPUs that can be used.
+/// The nodes of the interfaces, if they have usable CPUs.
 fn near_nodes(machine: &Machine, usable: &CpuSet, request: &Request) -> Vec<usize> {
     let mut near = Vec::new();
     for node in request.cards.iter().filter_map(|card| card.node) {
@@ -85,8 +85,8 @@ fn near_nodes(machine: &Machine, usable: &CpuSet, request: &Request) -> Vec<usiz
     near
 }
 
-/// The scheme, and why. Both published ones were equally fast, so what decides is whether
-/// there are cores to spare.
+/// The scheme, and the reason. Both published ones were equally fast, so the number of spare cores
+/// decides.
 fn choose(
     machine: &Machine,
     usable: &Cpus,
@@ -163,6 +163,6 @@ fn remark(machine: &Machine, usable: &Cpus, request: &Request, notes: &mut Vec<S
         });
     }
     for card in request.cards.iter().filter(|card| card.irqs.is_empty()) {
-        notes.push(format!("{} has no interrupts of its own; its queues are placed.", card.name));
+        notes.push(format!("{} has no own interrupts; its queues are placed.", card.name));
     }
 }

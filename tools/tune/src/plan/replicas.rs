@@ -1,4 +1,4 @@
-//! Which of the servers replicate from each other: as they say themselves, or as the user does.
+//! Finds the replicas among the servers: by their own reports, or by the user's options.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
@@ -8,7 +8,7 @@ use super::pairs::Pair;
 use crate::apply::{Process, System, ports_of};
 use crate::sweep::client::{Client, Reply};
 
-/// Where the password is, as for the command line clients.
+/// Variables with the password, as for the command line clients.
 const PASSWORDS: [&str; 2] = ["VALKEYCLI_AUTH", "REDISCLI_AUTH"];
 
 /// `2:1`: the second server is a replica of the first.
@@ -33,20 +33,20 @@ impl std::str::FromStr for ReplicaOf {
     }
 }
 
-/// The pairs that were named, of so many servers.
+/// The named pairs, for this many servers.
 ///
 /// # Errors
-/// Where there is no server of that number.
+/// If no server has that number.
 pub fn named(named: &[ReplicaOf], servers: usize) -> anyhow::Result<Vec<Pair>> {
     for &ReplicaOf { replica, primary } in named {
         let last = replica.max(primary) + 1;
-        ensure!(last <= servers, "there is no server {last} of which one is the replica");
+        ensure!(last <= servers, "there is no server {last} that one could replicate");
     }
     Ok(named.iter().map(|pair| (pair.replica, pair.primary)).collect())
 }
 
-/// The pairs among running servers, and remarks on servers that could not be asked. None is asked
-/// on another machine than this one: `here`.
+/// The pairs among running servers, and remarks on servers that didn't answer. Without `here` the
+/// servers are on another machine and are not asked.
 pub fn running(system: &dyn System, processes: &[Process], here: bool) -> (Vec<Pair>, Vec<String>) {
     let ports: Vec<Vec<u16>> =
         processes.iter().map(|process| ports_of(system, process.id.pid)).collect();
@@ -72,7 +72,7 @@ pub fn running(system: &dyn System, processes: &[Process], here: bool) -> (Vec<P
     (pairs, notes)
 }
 
-/// Whom a server follows.
+/// The primary of a server.
 fn ask(port: u16) -> anyhow::Result<Option<(String, u16)>> {
     let mut client = Client::connect(port)?;
     if let Some(password) = PASSWORDS.iter().find_map(|name| std::env::var(name).ok()) {
@@ -84,7 +84,7 @@ fn ask(port: u16) -> anyhow::Result<Option<(String, u16)>> {
     }
 }
 
-/// Whom the server follows that says this of itself.
+/// The primary in the server's INFO.
 fn primary_of(info: &str) -> anyhow::Result<Option<(String, u16)>> {
     let field = |name: &str| {
         let mut values = info.lines().filter_map(|line| line.trim_end().strip_prefix(name));
@@ -98,7 +98,7 @@ fn primary_of(info: &str) -> anyhow::Result<Option<(String, u16)>> {
     Ok(Some((host.to_string(), port.context("no port of the primary in INFO")?)))
 }
 
-/// Whether a host is this machine: something can be bound to its address.
+/// Whether a host is this machine: a socket can be bound to its address.
 fn is_here(host: &str) -> bool {
     let is_own = |ip: IpAddr| ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok();
     let addresses = (host, 0).to_socket_addrs().into_iter().flatten();

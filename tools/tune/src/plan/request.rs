@@ -6,18 +6,18 @@ use super::model::Kind;
 use super::pairs::Pair;
 use crate::apply::ProcessId;
 
-/// A plan to be made.
+/// The input of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The servers, in the order of the plan.
     pub servers: Vec<Server>,
-    /// Which of them are replicas of which.
+    /// The pairs of replica and primary.
     pub pairs: Vec<Pair>,
     /// Network interfaces whose interrupts the plan places.
     pub cards: Vec<Card>,
-    /// Where to.
+    /// The placement of interrupts.
     pub irq: Choice,
-    /// Use no other CPUs than these.
+    /// Use these CPUs only.
     pub only: Option<CpuSet>,
 }
 
@@ -26,30 +26,30 @@ pub struct Request {
 pub struct Server {
     /// For people.
     pub name: String,
-    /// I/O threads, the main thread among them; at least 1.
+    /// I/O threads, including the main thread; at least 1.
     pub threads: usize,
-    /// The process, where it runs already.
+    /// The process, if it runs already.
     pub process: Option<ProcessId>,
     /// Its kind, and its present number of I/O threads.
     pub runs: Option<(Kind, usize)>,
 }
 
-/// A network interface, as far as it can be placed.
+/// The placeable parts of a network interface.
 #[derive(Clone, Debug, Default)]
 pub struct Card {
     /// Such as `eth0`.
     pub name: String,
-    /// The memory node that it is attached to, where that is known.
+    /// The memory node that it is attached to, if known.
     pub node: Option<usize>,
     /// Its interrupts: number and name.
     pub irqs: Vec<(u32, String)>,
     /// Receive queues with a settable CPU mask.
     pub receive: Vec<String>,
-    /// Transmit queues with one.
+    /// Transmit queues with a settable CPU mask.
     pub transmit: Vec<String>,
 }
 
-/// Where interrupts shall go.
+/// The requested placement of interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
     /// To CPUs of their own where there are enough cores, else over those of the servers

@@ -1,4 +1,4 @@
-//! The published placements, and what holds of every plan on every machine.
+//! The published placements, and rules for every plan on every machine.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn three_servers_on_six_cores_as_published_with_dedicated_interrupts() {
     assert_eq!(masks(&plan), ["2-3", "4-5", "3-5"]);
     let io: Vec<&[usize]> = plan.instances.iter().map(|instance| &instance.io[..]).collect();
     assert_eq!(io, [[2], [4], [3]], "no two main threads on one CPU");
-    // one queue: both CPUs process its packets nevertheless
+    // One queue: both CPUs still process its packets.
     let plan = self::plan(&machine, &[1, 1, 1], &[card(1, None)], Choice::Dedicated);
     assert_eq!(irqs(&plan), ["0"]);
     assert_eq!(plan.interfaces[0].receive[0].cpus.to_string(), "0-1");
@@ -99,13 +99,13 @@ fn four_threads_on_two_interleaved_nodes_stay_on_one() {
     let with_card = plan(&machine, &[4], &[card(4, Some(0))], Choice::Auto);
     assert_eq!(with_card.interrupts.to_string(), "0,2");
     assert_eq!(with_card.instances[0].io, [4, 6, 8, 10]);
-    // a card on the other node draws the server there
+    // A card on the other node draws the server there.
     let other = plan(&machine, &[4], &[card(4, Some(1))], Choice::Auto);
     assert_eq!(
         (other.interrupts.to_string().as_str(), &other.instances[0].io[..]),
         ("1,3", &[5, 7, 9, 11][..])
     );
-    // two servers without a card: a node each
+    // Two servers without a card: a node each.
     let two = plan(&machine, &[4, 4], &[], Choice::Auto);
     assert_eq!(
         (&two.instances[0].io[..], &two.instances[1].io[..]),
@@ -129,7 +129,7 @@ fn with_smt_no_two_threads_share_a_core_while_one_is_free() {
         assert_eq!(machine.cores(&io), threads.iter().sum::<usize>(), "{threads:?}");
         assert!(!plan.notes.iter().any(|note| note.contains("share")), "{:?}", plan.notes);
     }
-    // one thread too many for the cores shares one, and it is said
+    // With one thread more than cores, two share one, and a remark says so.
     let plan = plan(&machine, &[25], &[], Choice::None);
     let io: CpuSet = plan.instances[0].io.iter().copied().collect();
     assert_eq!((io.len(), machine.cores(&io)), (25, 24));
@@ -144,7 +144,7 @@ fn interrupt_cores_are_set_aside_with_their_siblings() {
     assert_eq!(plan.scheme, Scheme::Dedicated);
     assert_eq!(plan.interrupts.to_string(), "12-13,36-37");
     assert_eq!(plan.instances[0].io, [14, 15, 16, 17]);
-    // two cards on two nodes: a core on each, and each card's interrupts near to it
+    // Two cards on two nodes: a core on each, and each card's interrupts near to it.
     let cards = [card(2, Some(0)), card(2, Some(1))];
     let plan = self::plan(&machine, &[4], &cards, Choice::Dedicated);
     assert_eq!(plan.interrupts.to_string(), "0,12,24,36");
@@ -152,7 +152,7 @@ fn interrupt_cores_are_set_aside_with_their_siblings() {
 }
 
 #[test]
-fn more_threads_than_cpus_is_said_and_still_a_plan() {
+fn more_threads_than_cpus_give_a_plan_and_a_remark() {
     let machine = read(&known::six_cores());
     let seven = plan(&machine, &[7], &[card(4, None)], Choice::Auto);
     assert_eq!((seven.instances[0].io.len(), masks(&seven)), (0, vec!["0-5".to_string()]));
@@ -248,8 +248,8 @@ fn text_for_people_names_everything() {
     }
 }
 
-/// A machine out of a few numbers: nodes with cores each, one or two CPUs a core, numbered
-/// node by node or in turn; some CPUs not allowed.
+/// A machine from a few numbers: nodes with cores each, one or two CPUs per core, numbered node by
+/// node or in turns; some CPUs not allowed.
 pub(super) fn any_machine() -> impl Strategy<Value = Machine> {
     let shape = (1..4usize, 1..7usize, 1..3usize, any::<bool>());
     (shape, prop::collection::vec(0..10u8, 48), prop::option::of(1..5u64)).prop_map(
@@ -321,7 +321,7 @@ proptest! {
         prop_assert_eq!(plan.instances.len(), threads.len());
         prop_assert_eq!(Plan::parse(&plan.to_json()).unwrap(), plan.clone());
 
-        // never outside of the allowed CPUs, nothing without a place
+        // Never outside of the allowed CPUs, and every thread has a place.
         for (instance, &threads) in plan.instances.iter().zip(&threads) {
             prop_assert!(within(&instance.mask()) && !instance.background.is_empty());
             prop_assert_eq!(instance.threads, threads);
@@ -344,22 +344,22 @@ proptest! {
             prop_assert_eq!(takers.intersection(&plan.interrupts), takers.0);
         }
 
-        // no CPU for two I/O threads while there are enough
+        // No CPU has two I/O threads if there are enough CPUs.
         let io: Vec<usize> = plan.instances.iter().flat_map(|instance| instance.io.clone()).collect();
         let distinct: CpuSet = io.iter().copied().collect();
         prop_assert_eq!(io.len(), distinct.len());
         if total > room.len() {
             prop_assert!(!plan.notes.is_empty(), "an unmet request is reported");
-            // then all of them are used
+            // Otherwise all of them are used.
             if threads.len() <= room.len() {
                 prop_assert_eq!(interrupts::servers_cpus(&plan.instances), room);
             }
             return Ok(());
         }
         prop_assert_eq!(io.len(), total);
-        // no core for two of them while one is free
+        // No core has two of them if one is free.
         prop_assert_eq!(machine.cores(&distinct), total.min(machine.cores(&room)));
-        // one server stays on one node when one has the cores
+        // One server stays on one node if one has the cores.
         let node_cores = |node: &Node| machine.cores(&node.cpus.intersection(&room));
         let nodes_of = |io: &[usize]| -> BTreeSet<usize> {
             io.iter().map(|&cpu| machine.cpu(cpu).unwrap().node).collect()
@@ -367,7 +367,7 @@ proptest! {
         if threads.len() == 1 && machine.nodes.iter().any(|node| node_cores(node) >= total) {
             prop_assert_eq!(nodes_of(&io).len(), 1);
         }
-        // and so do several equal ones when the nodes have room for all
+        // So do several equal ones if the nodes have room for all.
         let each = threads[0];
         let holds: usize = machine.nodes.iter().map(|node| node_cores(node) / each).sum();
         if threads.iter().all(|&threads| threads == each) && holds >= threads.len() {
@@ -375,7 +375,7 @@ proptest! {
                 prop_assert_eq!(nodes_of(&instance.io).len(), 1, "{:?}", plan.instances);
             }
         }
-        // background work keeps off I/O threads while another CPU is free
+        // Background work avoids I/O threads if another CPU is free.
         let used = interrupts::servers_cpus(&plan.instances);
         for instance in &plan.instances {
             let shares = instance.background.iter().all(|cpu| distinct.contains(cpu));
@@ -402,7 +402,7 @@ proptest! {
     }
 }
 
-/// The plan of the command line for a machine of files.
+/// The plan of the command line for a machine made of files.
 fn planned_by_command(files: &machines::Machine, args: &[&str]) -> Plan {
     #[derive(clap::Parser)]
     struct Line {
@@ -442,7 +442,7 @@ fn the_published_machines_are_planned_from_their_files() {
     let small = planned_by_command(&known::virtual_machine().build(), &[]);
     assert_eq!((small.instances[0].threads, masks(&small)), (1, vec!["0-1".to_string()]));
     assert!(small.interfaces[0].transmit.is_empty(), "a single transmit queue has no mask");
-    // software has no interrupts; named, its queues are placed
+    // A virtual interface has no interrupts; if named, its queues are placed.
     assert_eq!(planned_by_command(&known::container().build(), &[]).interfaces, []);
     let named = planned_by_command(&known::container().build(), &["--interface", "eth0"]);
     assert_eq!(named.interfaces[0].receive.len(), 1);
@@ -459,9 +459,9 @@ fn all_machines_can_be_planned_for() {
     }
 }
 
-/// A plan for servers that run knows what can be asked of them.
+/// A plan for running servers has only settings that they support.
 #[test]
-fn unsupported_setting_is_not_asked_of_a_server() {
+fn plan_has_no_unsupported_setting() {
     let machine = read(&known::six_cores());
     let shown = |kind: Kind| {
         let server =

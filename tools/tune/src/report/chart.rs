@@ -7,8 +7,8 @@
 //! which differ for colour-blind eyes as well). Every mark has a tooltip; the tables next to the
 //! charts hold the same numbers.
 //!
-//! Drawn by hand because charting libraries place legends, not labels at line ends, know no
-//! shapes for the marked runs, and draw for one fixed width.
+//! No charting library is used: they place legends instead of labels at line ends, have no shapes
+//! for the marked runs, and draw for one fixed width.
 
 use maud::{Markup, html};
 
@@ -18,7 +18,7 @@ const LEFT: f64 = 46.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 36.0;
-/// Least distance of two labels.
+/// The smallest distance of two labels.
 const LABEL: f64 = 13.0;
 
 const COLOURS: [&str; 8] =
@@ -28,9 +28,9 @@ const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 /// A chart.
 #[derive(Debug, Default)]
 pub struct Chart {
-    /// Above it.
+    /// Text above it.
     pub title: String,
-    /// Below the horizontal axis.
+    /// Text below the horizontal axis.
     pub x_name: String,
     /// The unit of the vertical axis, written above it.
     pub y_name: String,
@@ -60,13 +60,13 @@ pub struct Line {
 /// One mark.
 #[derive(Clone, Debug, Default)]
 pub struct Dot {
-    /// Value.
+    /// Horizontal value.
     pub x: f64,
-    /// Value.
+    /// Vertical value.
     pub y: f64,
     /// From the lowest run to the highest.
     pub band: Option<(f64, f64)>,
-    /// For the tooltip.
+    /// Text of the tooltip.
     pub text: String,
     /// Drawn with a ring.
     pub outlier: bool,
@@ -95,7 +95,7 @@ pub fn key(style: usize) -> Markup {
     }
 }
 
-/// Where values go.
+/// Maps values to coordinates.
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),
@@ -118,7 +118,7 @@ impl Scale {
 
     fn x(&self, value: f64) -> f64 {
         let share = (value - self.x.0) / (self.x.1 - self.x.0);
-        // a margin, so that marks at the edges are whole
+        // A margin, so that marks at the edges are complete.
         LEFT + 8.0 + share * (WIDTH - LEFT - RIGHT - 16.0)
     }
 
@@ -128,7 +128,7 @@ impl Scale {
     }
 }
 
-/// A range that holds both and begins and ends at ticks, and the ticks.
+/// A range that contains both and begins and ends at ticks, and the ticks.
 fn nice(low: f64, high: f64) -> ((f64, f64), Vec<f64>) {
     let (low, high) = if high > low { (low, high) } else { (low - 1.0, high + 1.0) };
     let rough = (high - low) / 4.0;
@@ -152,7 +152,7 @@ pub fn tick(value: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// The chart; a remark in its place when there is nothing to draw.
+/// The chart; or a remark if there is nothing to draw.
 pub fn draw(chart: &Chart) -> Markup {
     let Some(scale) = Scale::of(chart) else {
         return html! { figure { figcaption { (chart.title) } p { "nothing measured" } } };
@@ -282,7 +282,7 @@ fn mark(style: usize, x: f64, y: f64, r: f64, hollow: bool) -> Markup {
     }
 }
 
-/// The letters at the right ends of joined lines, moved apart where they would touch.
+/// The letters at the right ends of joined lines, moved apart if they would touch.
 fn labels(chart: &Chart, scale: &Scale) -> Markup {
     let ends = chart.lines.iter().filter(|line| line.joined);
     let mut ends: Vec<(f64, f64, usize)> = ends
@@ -303,8 +303,8 @@ fn labels(chart: &Chart, scale: &Scale) -> Markup {
     }
 }
 
-/// Ascending heights moved as little as they must, so that none is nearer than a label to the
-/// next and none leaves the chart.
+/// Ascending heights, moved as little as possible, so that neighbours are at least a label apart
+/// and none leaves the chart.
 fn apart(heights: &[f64]) -> Vec<f64> {
     let mut placed: Vec<f64> = Vec::with_capacity(heights.len());
     for &height in heights {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_of_nothing_says_so() {
+    fn empty_chart_has_a_remark() {
         assert!(draw(&Chart::default()).into_string().contains("nothing measured"));
     }
 
@@ -374,13 +374,13 @@ mod tests {
         };
         assert!(page(true, [90.0, 100.0]).contains(">requests per second</text>"));
         assert!(page(false, [90.0, 100.0]).contains("per second (axis not from 0)</text>"));
-        // it may begin there nevertheless
+        // It may still begin there.
         assert!(page(false, [1.0, 100.0]).contains(">requests per second</text>"));
     }
 
     proptest! {
         #[test]
-        fn ranges_hold_what_they_must(low in -1e9..1e9f64, more in 0.001..1e9f64) {
+        fn ranges_contain_their_values(low in -1e9..1e9f64, more in 0.001..1e9f64) {
             let ((bottom, top), ticks) = nice(low, low + more);
             prop_assert!(bottom <= low + 1e-6 * more && top >= low + more * (1.0 - 1e-6));
             prop_assert!((3..=8).contains(&ticks.len()), "{:?}", ticks);

@@ -34,7 +34,7 @@ const COLUMNS: [&str; 25] = [
     "client_limited",
 ];
 
-/// One line for each cell of the grid. Figures that were not taken are empty.
+/// One line for each cell of the grid. Missing figures are empty.
 pub fn csv(summary: &Summary, _title: &str) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut write = |row: &[String]| writer.write_record(row).expect("memory takes every record");
@@ -83,7 +83,7 @@ fn row(summary: &Summary, series: &Series, threads: Threads, command: &str) -> V
     ]
 }
 
-/// Everything, single runs included.
+/// All data, single runs included.
 pub fn json(summary: &Summary, title: &str) -> String {
     #[derive(Serialize)]
     struct Source<'a> {

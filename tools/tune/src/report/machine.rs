@@ -1,14 +1,14 @@
-//! The state of the machine while a sweep ran: quiet or not, in a sentence or two at the top of
-//! each report, since figures of a machine that others use are figures of them as well.
+//! The state of the machine during a sweep: quiet or not, in one or two sentences at the top of
+//! each report, since other work on the machine affects the figures.
 
 use crate::results::{Cell, Sweep};
 use crate::stats::median;
 
-/// CPUs used by others from which on a run was disturbed.
+/// A run is disturbed if other processes use more CPUs than this.
 pub const OTHERS: f64 = 0.2;
-/// Share of disturbed runs from which on the machine was not quiet.
+/// The machine was not quiet if a larger share of runs was disturbed.
 const FEW: f64 = 0.05;
-/// Load average, as a share of the CPUs, from which on other programs ran before it began.
+/// Other programs ran before the sweep if the load average, as a share of the CPUs, was higher.
 const LOAD: f64 = 0.5;
 
 /// Quiet or not.
@@ -28,7 +28,7 @@ pub struct Account {
     pub text: String,
 }
 
-/// Of the runs of a sweep.
+/// The account of a sweep's runs.
 pub fn account(sweep: &Sweep) -> Account {
     let others: Vec<f64> = sweep.cells.iter().filter_map(others_of).collect();
     let host = &sweep.header.host;

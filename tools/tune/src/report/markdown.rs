@@ -1,4 +1,4 @@
-//! The report as Markdown: the tables, the hosts, the marks and what they mean.
+//! The report as Markdown: the tables, the hosts, the marks and their meaning.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::summary::{OUTLIER_RULE, Summary};
 use super::tables::{self, FAILED, Figure, LIMITED, OUTLIER, Table};
 use crate::results::model::CLIENT_LIMIT;
 
-/// Over the table of the servers' ratios.
+/// The heading of the table of the servers' ratios.
 pub const RATIOS: &str = "Servers compared";
 /// The meaning of that table.
 pub const RATIOS_MEAN: &str = "Requests per second of the one server divided by those of the other, \
@@ -25,7 +25,7 @@ pub fn text(summary: &Summary, title: &str) -> String {
     }
     let _ = writeln!(out, "{}", legend());
     for load in summary.loads() {
-        let series = summary.beside(load);
+        let series = summary.series_of(load);
         let commands = summary.commands_of(&series);
         section(&mut out, 2, &load.to_string());
         let versus = ratio::of(&series, &commands);

@@ -52,7 +52,7 @@ pub struct Args {
 /// Reads, summarizes, writes.
 ///
 /// # Errors
-/// When a file can't be read or written.
+/// If a file can't be read or written.
 pub fn run(args: Args) -> Result<()> {
     let sweeps = read_sweeps(&args.results, args.published)?;
     let summary = Summary::of(sweeps);
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<()> {
 /// standard error.
 ///
 /// # Errors
-/// When there is none, or one can't be read.
+/// If there is none, or one can't be read.
 pub fn read_sweeps(files: &[PathBuf], with_published: bool) -> Result<Vec<Sweep>> {
     ensure!(!files.is_empty() || with_published, "no results: name a file, or give --published");
     let mut sweeps = files.iter().map(|file| Sweep::read(file)).collect::<Result<Vec<Sweep>>>()?;

@@ -1,6 +1,6 @@
-//! Numbers for people: no more digits than a measurement is worth.
+//! Numbers for people, with no more digits than a measurement has.
 //!
-//! Runs of a benchmark differ by a per cent or more, so three digits suffice. The CSV and JSON of a
+//! Runs of a benchmark differ by a percent or more, so three digits suffice. The CSV and JSON of a
 //! report have all digits.
 
 /// Three significant digits: 176, 64.5, 1.15, 0.634.
@@ -14,13 +14,13 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The same with thousands and millions by letters: 177k, 1.23M.
+/// The same with letters for thousands and millions: 177k, 1.23M.
 pub fn compact(value: f64) -> String {
     let (scaled, unit) = scaled(value);
     format!("{}{unit}", significant(scaled))
 }
 
-/// Two numbers as a range, their common unit once: `168–172k`.
+/// Two numbers as a range, with their common unit once: `168–172k`.
 pub fn range(low: f64, high: f64) -> String {
     let ((_, low_unit), (_, high_unit)) = (scaled(low), scaled(high));
     let text = compact(low);
@@ -31,7 +31,7 @@ pub fn range(low: f64, high: f64) -> String {
     format!("{text}–{}", compact(high))
 }
 
-/// Two digits, for a guess: 340k, 1.2M.
+/// Two digits, for an estimate: 340k, 1.2M.
 pub fn rough(value: f64) -> String {
     if value.abs() < 10.0 {
         return format!("{value:.1}");
@@ -52,7 +52,7 @@ fn scaled(value: f64) -> (f64, &'static str) {
     }
 }
 
-/// A whole number with its thousands apart.
+/// A whole number with separated thousands.
 pub fn grouped(value: f64) -> String {
     let whole = format!("{:.0}", value.abs());
     let mut out = String::new();
@@ -66,7 +66,7 @@ pub fn grouped(value: f64) -> String {
     format!("{sign}{out}")
 }
 
-/// Memory: the unit of people, as in `15.6 GiB`; of less than that, MiB.
+/// Memory in GiB, as in `15.6 GiB`; smaller amounts in MiB.
 pub fn memory(bytes: u64) -> String {
     const GIB: f64 = (1u64 << 30) as f64;
     match bytes as f64 / GIB {

@@ -1,10 +1,10 @@
-//! Servers compared: the ratio of their throughputs, and its confidence.
+//! Servers compared: the ratio of their throughputs, and its confidence interval.
 //!
-//! Compared are servers of one sweep, under one load and placement, that read alike (or each as it
-//! chooses): the first of the grid to each of the others. A ratio is that of medians. Its interval
-//! is of 95 %, by Student's t from the spread of repeated runs, pooled over all points of the two:
-//! runs vary by factors, so it is that of logarithms. Over all commands the ratio is the geometric
-//! mean.
+//! The first server of a grid is compared with each of the others, under one load and placement,
+//! with the same reads setting (or each server's own). A ratio is that of medians. Its interval is
+//! of 95 %, by Student's t from the spread of repeated runs, pooled over all points of the two.
+//! Runs vary by factors, so the spread is that of logarithms. Over all commands the ratio is the
+//! geometric mean.
 
 use super::summary::{Point, Series};
 use crate::results::model::Measured;
@@ -14,13 +14,13 @@ use crate::stats::{median, pooled_variance, t95};
 /// Two servers of one load.
 #[derive(Debug)]
 pub struct Versus<'a> {
-    /// The series that is compared.
+    /// The compared series.
     pub first: &'a Series,
-    /// With what.
+    /// The series to compare with.
     pub second: &'a Series,
-    /// With equal threads, and last each at its best.
+    /// With equal threads, and finally each at its best.
     pub rows: Vec<Row>,
-    /// The difference between this pair and others of the same servers; empty if there are none.
+    /// The difference between this pair and other pairs of the same servers; empty without others.
     pub setting: String,
 }
 
@@ -42,9 +42,9 @@ pub struct Row {
 /// A ratio with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// First to second.
+    /// First divided by second.
     pub factor: f64,
-    /// None where no run was repeated.
+    /// None if no run was repeated.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -59,7 +59,7 @@ impl Ratio {
         format!("{:.2}×", self.factor)
     }
 
-    /// `1.35–1.58`; nothing where it is not known.
+    /// `1.35–1.58`; empty if unknown.
     pub fn band(&self) -> String {
         self.interval.map_or(String::new(), |(low, high)| format!("{low:.2}–{high:.2}"))
     }
@@ -113,7 +113,7 @@ fn rows(first: &Series, second: &Series, commands: &[&str]) -> Vec<Row> {
     rows
 }
 
-/// The threads that serve most over all commands, among those that ran every command.
+/// The number of threads that serves most over all commands, among those that ran every command.
 fn best(series: &Series, commands: &[&str]) -> Option<Threads> {
     let ran = series.commands_of(commands);
     let sum = |threads: Threads| -> Option<f64> {
@@ -157,7 +157,7 @@ fn logs(point: &Point, figure: Figure) -> Vec<f64> {
     point.each(figure).into_iter().filter(|value| *value > 0.0).map(f64::ln).collect()
 }
 
-/// The geometric mean of the ratios of pairs; of those that have the figure on both sides.
+/// The geometric mean of the ratios of pairs that have the figure on both sides.
 fn ratio(
     pairs: &[(&Point, &Point)],
     figure: Figure,
@@ -201,7 +201,7 @@ impl Versus<'_> {
         }
     }
 
-    /// The row that people ask for first: each server at its best.
+    /// The most important row: each server at its best.
     pub fn best(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.best)
     }
@@ -252,7 +252,7 @@ mod tests {
         with_reads(a, b, &[])
     }
 
-    /// And once more with each of these settings of io-threads-do-reads.
+    /// The same with each of these settings of io-threads-do-reads.
     fn with_reads(a: &[(u32, &[f64])], b: &[(u32, &[f64])], more: &[Reads]) -> Summary {
         let (mut whole, other) = (sweep(a), sweep(b));
         let spec = whole.header.grid.servers[0].clone();
@@ -275,9 +275,9 @@ mod tests {
         Summary::of(vec![whole])
     }
 
-    fn versus<T>(summary: &Summary, look: impl FnOnce(&[Versus]) -> T) -> T {
-        let series = summary.beside(summary.loads()[0]);
-        look(&of(&series, &summary.commands_of(&series)))
+    fn versus<T>(summary: &Summary, inspect: impl FnOnce(&[Versus]) -> T) -> T {
+        let series = summary.series_of(summary.loads()[0]);
+        inspect(&of(&series, &summary.commands_of(&series)))
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
             let equal = rows[0].all.unwrap();
             assert!(!equal.differs() && (equal.factor - 1.0).abs() < 1e-9, "{equal:?}");
             let four = rows[1].all.unwrap();
-            // four times, by hand; 0.01 of spread, t(6) = 2.447: 1.0202 to either side
+            // Four times, by hand; 0.01 of spread, t(6) = 2.447: 1.0202 to either side.
             assert!((four.factor - 4.0).abs() < 1e-9 && four.differs());
             let (low, high) = four.interval.unwrap();
             assert!((3.9..3.95).contains(&low) && (4.05..4.1).contains(&high), "{four:?}");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_the_same_servers_say_what_they_have_in_common() {
+    fn pairs_of_the_same_servers_name_their_common_setting() {
         let a: &[(u32, &[f64])] = &[(1, &[100.0, 101.0])];
         let b: &[(u32, &[f64])] = &[(1, &[50.0, 51.0])];
         versus(&two(a, b), |found| assert_eq!(found[0].setting, ""));
@@ -340,7 +340,7 @@ mod tests {
     fn other_machines_and_settings_are_not_compared() {
         let summary = Summary::of(crate::results::published::sweeps());
         for load in summary.loads() {
-            let series = summary.beside(load);
+            let series = summary.series_of(load);
             assert!(of(&series, &summary.commands_of(&series)).is_empty());
         }
     }

@@ -1,15 +1,15 @@
-//! The data of tables and charts: runs gathered into points, points into series.
+//! The data of tables and charts: points made of runs, and series made of points.
 //!
-//! A *point* is all runs of one server with one number of threads and one command under one set
-//! of conditions. A *series* is the points of one server under one set of conditions, for all
-//! numbers of threads and all commands. Series that share value size, clients and pipeline depth
-//! stand side by side; these three make a *load*.
+//! A *point* is all runs of one server with one number of threads and one command under one set of
+//! conditions. A *series* is the points of one server under one set of conditions, for all numbers
+//! of threads and all commands. Series that share value size, clients and pipeline depth are shown
+//! together; these three make a *load*.
 //!
-//! Outliers. Three runs alone cannot show that one of them is an outlier, so the spread is taken
+//! Outliers. Three runs alone can't show that one of them is an outlier, so the spread is taken
 //! over all points of the server in the file: the median of the distances of runs from the median
-//! of their point, as a share of it, times 1.4826 (which makes it a standard deviation when the
-//! spread is normal). A run is an outlier when it is further away than 3.5 of these and further
-//! than 3 %. Outliers stay in all means; they are marked.
+//! of their point, as a share of it, times 1.4826 (which makes it a standard deviation if the
+//! spread is normal). A run is an outlier if it is further away than 3.5 of these and further than
+//! 3 %. Outliers stay in all means; they are marked.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,10 +27,10 @@ pub const OUTLIER_RULE: &str = "An outlier is a run that is more than 3 % and mo
     spreads away from the median of its runs; the spread is 1.4826 times the median distance from \
     that median over all runs of the server. Outliers are not left out.";
 
-/// Everything about some sweeps.
+/// All data of some sweeps.
 #[derive(Debug)]
 pub struct Summary {
-    /// As read.
+    /// As read from the files.
     pub sweeps: Vec<Sweep>,
     /// In the order of the files, then of the grid.
     pub series: Vec<Series>,
@@ -74,7 +74,7 @@ pub struct Series {
     pub placement: String,
     /// io-threads-do-reads.
     pub reads: Reads,
-    /// Under which load.
+    /// The load of its points.
     pub load: Load,
     /// By threads, then command.
     #[serde(serialize_with = "as_list")]
@@ -86,23 +86,23 @@ pub struct Series {
 pub struct Point {
     /// In the order of the file.
     pub runs: Vec<Run>,
-    /// How many more failed.
+    /// The number of failed runs.
     pub failed: u32,
 }
 
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// Which.
+    /// The number of the repeat.
     pub repeat: u32,
-    /// Seconds since the first run of the sweep; absent where unknown.
+    /// Seconds since the first run of the sweep; absent if unknown.
     pub at: Option<f64>,
     /// Its figures.
     #[serde(flatten)]
     pub measured: Measured,
     /// By the rule of this file.
     pub outlier: bool,
-    /// The generator had no time to spare.
+    /// The generator limited this run.
     pub client_limited: bool,
     /// Remarks recorded when it ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -114,7 +114,7 @@ pub struct Run {
 pub struct Failure {
     /// Name of the series, threads, command and repeat, for people.
     pub cell: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The last lines of the server's log.
     pub log: Vec<String>,
@@ -136,7 +136,7 @@ impl Point {
         deviation(&self.rps())
     }
 
-    /// Middle requests per second; none without runs.
+    /// Median of the requests per second; none without runs.
     pub fn median(&self) -> Option<f64> {
         (!self.runs.is_empty()).then(|| median(&self.rps()))
     }
@@ -146,7 +146,7 @@ impl Point {
         self.runs.iter().filter_map(|run| figure(&run.measured)).collect()
     }
 
-    /// Mean of a figure that runs may lack, over those that have it.
+    /// Mean of a figure over the runs that have it.
     pub fn mean_of(&self, figure: impl Fn(&Measured) -> Option<f64>) -> Option<f64> {
         let values = self.each(figure);
         (!values.is_empty()).then(|| mean(&values))
@@ -181,7 +181,7 @@ impl Series {
         threads
     }
 
-    /// The point of so many threads and this command.
+    /// The point with this many threads and this command.
     pub fn point(&self, threads: Threads, command: &str) -> Option<&Point> {
         self.points.get(&(threads, command.to_string()))
     }
@@ -197,13 +197,13 @@ impl Series {
         commands.iter().copied().filter(|command| self.of(command).next().is_some()).collect()
     }
 
-    /// Median with so many threads in per cent of that with the fewest.
+    /// The median with this many threads, in percent of that with the fewest.
     pub fn relative(&self, threads: Threads, command: &str) -> Option<f64> {
         let base = self.point(self.base()?, command)?.median()?;
         Some(100.0 * self.point(threads, command)?.median()? / base)
     }
 
-    /// The fewest threads of the series, what it is compared with.
+    /// The fewest threads of the series, the base of comparisons.
     pub fn base(&self) -> Option<Threads> {
         self.threads().first().copied()
     }
@@ -232,7 +232,7 @@ impl Summary {
         summary
     }
 
-    /// Adds a cell to its point; cells without series begin one.
+    /// Adds a cell to its point, and creates its series if it is missing.
     fn add(&mut self, sweep: usize, cell: &Cell, first: Option<f64>) {
         let key = &cell.key;
         let load =
@@ -286,8 +286,8 @@ impl Summary {
         loads
     }
 
-    /// The series of a load, as they stand side by side.
-    pub fn beside(&self, load: Load) -> Vec<&Series> {
+    /// The series of a load, in the order of display.
+    pub fn series_of(&self, load: Load) -> Vec<&Series> {
         self.series.iter().filter(|series| series.load == load).collect()
     }
 
@@ -313,8 +313,8 @@ impl Summary {
         }
     }
 
-    /// Names series by their differences, and by how they read: a figure with the reads of a server
-    /// switched off says nothing of the server as people run it.
+    /// Names series by their differences, and by their reads setting: a figure with the reads of a
+    /// server switched off doesn't describe the server in normal use.
     fn name(&mut self) {
         let several_placements = self.sweeps.iter().any(|s| s.header.grid.placements.len() > 1);
         let doubled: Vec<bool> = self
@@ -337,7 +337,7 @@ impl Summary {
             label += &match (series.reads, program.and_then(|program| program.own_reads)) {
                 (Reads::Own, Some(own)) => format!(", reads {own} (its own choice)"),
                 (Reads::Own, None) => ", reads as it chooses".to_string(),
-                (set, Some(own)) if set == own => format!(", reads {set} (as by itself)"),
+                (set, Some(own)) if set == own => format!(", reads {set} (the default)"),
                 (set, _) => format!(", reads {set}"),
             };
             series.label = label;
@@ -367,7 +367,7 @@ impl Summary {
     }
 }
 
-/// JSON has no keys of two parts.
+/// JSON has no keys with two parts.
 fn as_list<S: serde::Serializer>(
     points: &BTreeMap<(Threads, String), Point>,
     serializer: S,
@@ -422,11 +422,11 @@ pub mod tests {
         let summary = Summary::of(published::sweeps());
         assert_eq!(summary.loads().len(), 2);
         assert_eq!(summary.series.len(), 5);
-        let off = &summary.beside(summary.loads()[0])[0];
+        let off = &summary.series_of(summary.loads()[0])[0];
         assert_eq!(off.label, "Redis 6.2.1 HT off, reads off");
         let at = Threads::Count;
         assert_eq!(off.point(at(8), "GET").unwrap().median(), Some(176_537.07));
-        // 176537.07 / 64521.81 and 98364.30 / 50002.71, by hand
+        // 176537.07 / 64521.81 and 98364.30 / 50002.71, by hand.
         assert_eq!(format!("{:.1}", off.relative(at(8), "GET").unwrap()), "273.6");
         assert_eq!(format!("{:.1}", off.relative(at(10), "MSET").unwrap()), "196.7");
         assert_eq!(off.relative(at(1), "GET"), Some(100.0));
@@ -447,7 +447,7 @@ pub mod tests {
             series.points.values().flat_map(|point| point.runs.iter().map(|r| r.outlier)).collect();
         assert_eq!(marks.iter().filter(|&&m| m).count(), 1);
         assert!(marks[11]);
-        // where every point is as restless, nothing stands out
+        // If every point varies as much, none is an outlier.
         let wild: &[f64] = &[100.0, 120.0, 80.0];
         let summary = Summary::of(vec![sweep(&[(1, wild), (2, wild), (3, wild)])]);
         assert!(!summary.series[0].points.values().any(Point::has_outlier));

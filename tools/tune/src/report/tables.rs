@@ -1,6 +1,6 @@
 //! The tables of a report, before they become HTML or Markdown.
 //!
-//! A cell keeps its number with its text, so that pages can sort by it, and has the marks of its
+//! A cell stores its number with its text, so that pages can sort by it, and has the marks of its
 //! runs.
 
 use super::numbers::{compact, range, significant};
@@ -17,19 +17,19 @@ pub const LIMITED: char = '†';
 /// A run of this point failed.
 pub const FAILED: char = '✗';
 
-/// Of so many cells, as a share, a mark says nothing any more; it is said once for all of them.
+/// If a larger share of the cells has a mark, it is reported once for all of them.
 const COMMON: f64 = 1.0 / 3.0;
-/// Cells without such a mark that are named one by one.
+/// The most cells without such a mark that are listed one by one.
 const NAMED: usize = 6;
 
 /// A table for people.
 #[derive(Debug)]
 pub struct Table {
-    /// Its subject; empty if the heading above says it.
+    /// Its subject; empty if the heading above has it.
     pub title: String,
-    /// Marks that most of its cells would carry, in words.
+    /// Marks of most of its cells, as text.
     pub notes: Vec<String>,
-    /// The first names the rows.
+    /// The first column has the names of the rows.
     pub columns: Vec<String>,
     /// As many cells as columns.
     pub rows: Vec<Vec<Cell>>,
@@ -38,9 +38,9 @@ pub struct Table {
 /// One cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// As shown, without marks.
+    /// The text, without marks.
     pub text: String,
-    /// From the lowest run to the highest, or an interval; empty where there is none.
+    /// From the lowest run to the highest, or an interval; may be empty.
     pub band: String,
     /// Its sort key; none sorts last.
     pub value: Option<f64>,
@@ -53,7 +53,7 @@ pub struct Cell {
 pub enum Figure {
     /// Requests per second.
     Rps,
-    /// In per cent of the fewest threads.
+    /// In percent of the fewest threads.
     Relative,
     /// CPU of the server per request, microseconds.
     Cpu,
@@ -64,7 +64,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All, in the order of reports.
+    /// All figures, in the order of reports.
     pub const ALL: [Self; 5] = [Self::Rps, Self::Relative, Self::Cpu, Self::P50, Self::P99];
 
     /// For titles.
@@ -78,7 +78,7 @@ impl Figure {
         }
     }
 
-    /// Of a point of a series: the median of its runs.
+    /// The figure of a point of a series: the median of its runs.
     pub fn of(self, series: &Series, threads: Threads, command: &str) -> Option<f64> {
         match self {
             Self::Relative => series.relative(threads, command),
@@ -110,7 +110,7 @@ impl Figure {
         }
     }
 
-    /// As shown.
+    /// The value as text.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Rps => compact(value),
@@ -132,7 +132,7 @@ pub fn marks(point: &Point) -> String {
     .collect()
 }
 
-/// A figure of one series: rows threads, columns commands. None when no point has it.
+/// A figure of one series: rows are threads, columns are commands. None if no point has it.
 pub fn of_figure(figure: Figure, series: &Series, commands: &[&str]) -> Option<Table> {
     let title = match (figure, series.base()) {
         (Figure::Relative, Some(base)) => {
@@ -161,7 +161,7 @@ pub fn of_figure(figure: Figure, series: &Series, commands: &[&str]) -> Option<T
     Some(Table { title, notes, columns: columns("io-threads", commands), rows })
 }
 
-/// Takes marks that many cells carry out of them, and says it in words.
+/// Removes marks that many cells have, and returns them as text.
 fn gather_marks(rows: &mut [Vec<Cell>], commands: &[&str]) -> Vec<String> {
     let all = rows.iter().map(|row| row.len() - 1).sum::<usize>();
     let mut notes = Vec::new();
@@ -191,7 +191,7 @@ fn gather_marks(rows: &mut [Vec<Cell>], commands: &[&str]) -> Vec<String> {
     notes
 }
 
-/// How many times the one server serves what the other does: the last row, each at its best, first.
+/// The ratios of two servers: the last row, each at its best, comes first.
 pub fn of_versus(versus: &Versus, commands: &[&str]) -> Table {
     let (first, second) = (&versus.first.server, &versus.second.server);
     let cell = |ratio: Option<Ratio>| Cell {
@@ -240,13 +240,13 @@ pub fn reads_pairs<'a>(series: &[&'a Series]) -> Vec<(&'a Series, &'a Series)> {
     .collect()
 }
 
-/// Throughput with reads on threads, in per cent of that without.
+/// Throughput with reads on, in percent of that with reads off.
 pub fn reads_ratio(off: &Series, on: &Series, threads: Threads, command: &str) -> Option<f64> {
     let median = |series: &Series| series.point(threads, command)?.median();
     Some(100.0 * median(on)? / median(off)?)
 }
 
-/// Reads on against off: rows threads, columns commands.
+/// Reads on compared with off: rows are threads, columns are commands.
 pub fn of_reads(off: &Series, on: &Series, commands: &[&str]) -> Table {
     let mut rows = rows(&off.threads(), commands, |threads, command| {
         let value = reads_ratio(off, on, threads, command);
@@ -261,7 +261,7 @@ pub fn of_reads(off: &Series, on: &Series, commands: &[&str]) -> Table {
     Table { title, notes, columns: columns("io-threads", commands), rows }
 }
 
-/// How restless the runs are and how much the generator had to spare: one row a series.
+/// The spread of the runs and the generator's spare time: one row for each series.
 pub fn of_quality(series: &[&Series]) -> Table {
     let names = [
         "series",
@@ -312,7 +312,7 @@ fn quality_row(series: &Series) -> Vec<Cell> {
     ]
 }
 
-/// When, on what and with what a sweep was measured, in a line.
+/// The time, host and programs of a sweep, in a line.
 pub fn what(sweep: &crate::results::Sweep) -> String {
     let header = &sweep.header;
     let servers = header.servers.iter().map(|server| match short_version(&server.version) {
@@ -328,7 +328,7 @@ pub fn what(sweep: &crate::results::Sweep) -> String {
     format!("{on}{servers}; {}{cpus}", header.host.cpu_model)
 }
 
-/// The number in what a server says of itself: `v=9.1.2`, or the first word of digits and dots.
+/// The number in a server's version text: `v=9.1.2`, or the first word of digits and dots.
 fn short_version(text: &str) -> Option<String> {
     let words =
         text.split_whitespace().map(|word| word.trim_start_matches("v=").trim_start_matches('v'));
@@ -352,7 +352,7 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Facts about a sweep that a reader needs to judge it and to run it again.
+/// Facts about a sweep that a reader needs to judge it and to repeat it.
 pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     let header = &summary.sweeps[sweep].header;
     let mut rows: Vec<(String, String)> =
@@ -384,7 +384,7 @@ pub fn of_host(summary: &Summary, sweep: usize) -> Vec<(String, String)> {
     rows.push(("keys".into(), keys));
     rows.push(("order".into(), format!("shuffled by seed {}, repeats outermost", grid.seed)));
     if header.created == 0 {
-        // a sweep of another tool: not known
+        // Unknown for a sweep of another tool.
         rows.retain(|(name, _)| name != "order" && name != "keys");
     }
     rows
@@ -398,7 +398,7 @@ fn span(span: crate::results::grid::Span) -> String {
     }
 }
 
-/// Warnings that readers need before they believe a sweep.
+/// Warnings that readers need before they trust a sweep.
 pub fn warnings(summary: &Summary, sweep: usize) -> Vec<String> {
     let sweep = &summary.sweeps[sweep];
     let mut warnings = sweep.remarks.clone();
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_on_most_cells_is_said_once() {
+    fn mark_on_most_cells_is_printed_once() {
         let cell = |marks: &str| Cell { text: "1".into(), marks: marks.into(), ..Cell::default() };
         let mut rows: Vec<Vec<Cell>> = (0..4)
             .map(|i| {
@@ -498,7 +498,7 @@ mod tests {
     fn the_published_tables_come_out() {
         let summary = Summary::of(published::sweeps());
         let load = summary.loads()[0];
-        let series = summary.beside(load);
+        let series = summary.series_of(load);
         let commands = summary.commands_of(&series);
         let table = of_figure(Figure::Rps, series[0], &commands).unwrap();
         assert_eq!(table.columns.len(), 10);
@@ -514,7 +514,7 @@ mod tests {
         let pairs = reads_pairs(&series);
         assert_eq!(pairs.len(), 1);
         let table = of_reads(pairs[0].0, pairs[0].1, &commands);
-        // 181796.14 / 144614.00, by hand
+        // 181796.14 / 144614.00, by hand.
         assert_eq!(table.rows[3][1].text, "126");
     }
 }

@@ -1,8 +1,8 @@
-//! Recording: one line a cell, on the disk before the next cell starts.
+//! Recording: one line for each cell, written to the disk before the next cell starts.
 //!
-//! The file is locked (`flock`) as long as the experiment runs, so a second one on the same file
-//! is refused, and the lock of a killed one is gone with it. A line that could be written only in
-//! part, because the disk is full, is taken back; so is a half line that a power failure left.
+//! The file is locked (`flock`) while the experiment runs, so a second one on the same file is
+//! refused, and the kernel releases the lock of a killed one. A line that was written only in part,
+//! because the disk is full, is removed; so is a half line after a power failure.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{File, TryLockError};
@@ -35,8 +35,8 @@ impl Recorder {
     /// returned and kept.
     ///
     /// # Errors
-    /// When the file can't be opened or written, belongs to another experiment, to one that is
-    /// running, or to something else altogether.
+    /// If the file can't be opened or written, belongs to another or to a running experiment, or is not a results
+    /// file.
     pub fn open(path: &Path, header: &Header) -> Result<(Self, Found)> {
         let name = path.display();
         let mut file = File::options()
@@ -55,7 +55,7 @@ impl Recorder {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
         let mut lines = Lines { store: file, length: 0 };
-        if file::is_unborn(&bytes) {
+        if file::has_no_data(&bytes) {
             lines
                 .cut()
                 .and_then(|()| lines.append(&Line::Header(Box::new(header.clone()))))
@@ -79,10 +79,10 @@ impl Recorder {
         Ok((recorder, Found { cells, remarks }))
     }
 
-    /// Records a cell. When this returns it is on the disk.
+    /// Records a cell. It is on the disk when this returns.
     ///
     /// # Errors
-    /// When it can't be written; then the file is as it was before.
+    /// If it can't be written; then the file is unchanged.
     pub fn append(&mut self, cell: &Cell) -> Result<()> {
         self.lines.append(&Line::Cell(Box::new(cell.clone()))).with_context(|| {
             format!(
@@ -97,7 +97,7 @@ impl Recorder {
     }
 }
 
-/// In what an experiment differs from the recorded one; none when it is the same.
+/// The difference of an experiment from the recorded one; none if they are equal.
 fn difference(recorded: &Header, now: &Header) -> Option<String> {
     if recorded.grid != now.grid {
         return Some("its grid differs".into());
@@ -122,7 +122,7 @@ fn difference(recorded: &Header, now: &Header) -> Option<String> {
     recorded.host.difference(&now.host).map(|what| format!("on this host {what} differ"))
 }
 
-/// Makes sure that the name of a new file survives as well.
+/// Syncs the folder, so that the name of a new file survives too.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -131,7 +131,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Where lines go; a file but in tests.
+/// The destination of lines; a file except in tests.
 trait Store {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn sync(&mut self) -> io::Result<()>;
@@ -192,7 +192,7 @@ mod tests {
         (sweep.header, sweep.cells[..12].to_vec())
     }
 
-    /// A disk with room for so many bytes.
+    /// A disk with limited room.
     struct Small {
         bytes: Vec<u8>,
         room: usize,
@@ -232,7 +232,7 @@ mod tests {
         let contents = file::parse(&lines.store.bytes).unwrap();
         assert_eq!(contents.cells, cells[..written]);
         assert!(contents.damage.is_empty());
-        // with room again it continues
+        // With room again it continues.
         lines.store.room = 100_000;
         lines.append(&Line::Cell(Box::new(cells[written].clone()))).unwrap();
         assert_eq!(file::parse(&lines.store.bytes).unwrap().cells.len(), written + 1);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn another_experiment_and_foreign_files_are_left_alone() {
+    fn other_experiments_and_foreign_files_stay_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r");
         let (header, _) = header_and_cells();
@@ -280,7 +280,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Wherever power failed: later runs complete the same set of cells.
+        /// After any power failure, later runs complete the same set of cells.
         #[test]
         fn any_cut_of_the_file_ends_in_the_same_cells(cuts in prop::collection::vec(0.0..1.0f64, 1..4)) {
             let folder = tempfile::tempdir().unwrap();

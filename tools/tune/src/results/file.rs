@@ -1,10 +1,9 @@
-//! Reading results files, also damaged ones.
+//! Reads results files, including damaged ones.
 //!
-//! A file that grew by appending can be damaged in one expected way: its last line is cut, by a
-//! power failure or a full disk. That line is dropped with a remark and everything before it is
-//! good. A line that makes no sense elsewhere (an editor, a bad disk) is dropped with a remark as
-//! well; its cell counts as never run. Nothing is dropped silently, and without a whole header
-//! nothing is believed at all.
+//! A file that grew by appending can be damaged in one expected way: a power failure or a full disk
+//! cuts its last line. That line is dropped with a remark, and everything before it is valid. An
+//! invalid line elsewhere (an editor, a bad disk) is dropped with a remark too; its cell counts as
+//! never run. Nothing is dropped silently, and without a complete header the file is refused.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
@@ -16,7 +15,7 @@ use super::model::{Cell, FORMAT, Header, Key, Line};
 /// An experiment with its recorded cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// Where it comes from, for people.
+    /// Its source, for people.
     pub source: String,
     /// Its conditions.
     pub header: Header,
@@ -30,7 +29,7 @@ impl Sweep {
     /// Reads a results file.
     ///
     /// # Errors
-    /// When it can't be read, is no results file, or is of a newer format.
+    /// If it can't be read, is not a results file, or has a newer format.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let contents = parse(&bytes).with_context(|| path.display().to_string())?;
@@ -51,7 +50,7 @@ pub struct Contents {
     pub header: Header,
     /// The last record of each cell, in the order of their first records.
     pub cells: Vec<Cell>,
-    /// Length in bytes up to the last whole line.
+    /// Length in bytes up to the last complete line.
     pub whole: u64,
     /// The dropped lines.
     pub damage: Vec<Damage>,
@@ -62,7 +61,7 @@ pub struct Contents {
 pub struct Damage {
     /// From 1.
     pub line: usize,
-    /// Whether it is the last and has no end, as after a power failure.
+    /// Whether it is the last one and has no end, as after a power failure.
     pub cut: bool,
 }
 
@@ -76,20 +75,20 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Whether a file with these bytes holds nothing yet: it is empty, or its header was cut.
-pub fn is_unborn(bytes: &[u8]) -> bool {
+/// Whether a file with these bytes has no data yet: it is empty, or its header was cut.
+pub fn has_no_data(bytes: &[u8]) -> bool {
     const START: &[u8] = b"{\"header\":";
     let shared = bytes.len().min(START.len());
     bytes[..shared] == START[..shared] && !bytes.contains(&b'\n')
 }
 
-/// Takes the bytes of a file apart.
+/// Parses the bytes of a file.
 ///
 /// # Errors
-/// When there is no whole header or it is of a newer format.
+/// If there is no complete header or it has a newer format.
 pub fn parse(bytes: &[u8]) -> Result<Contents> {
     ensure!(!bytes.is_empty(), "the file is empty");
-    ensure!(!is_unborn(bytes), "the header is cut in half: no cell was recorded");
+    ensure!(!has_no_data(bytes), "the header is cut in half: no cell was recorded");
     let mut header = None;
     let mut cells: Vec<Cell> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
@@ -99,7 +98,7 @@ pub fn parse(bytes: &[u8]) -> Result<Contents> {
         whole += if parsed.is_some() { line.len() as u64 } else { 0 };
         match parsed {
             Some(Ok(Line::Header(first))) if i == 0 => header = Some(checked(*first)?),
-            _ if i == 0 => bail!("is no results file: it does not begin with a header"),
+            _ if i == 0 => bail!("is not a results file: it does not begin with a header"),
             Some(Ok(Line::Cell(cell))) => match places.get(&cell.key) {
                 Some(&at) => cells[at] = *cell,
                 None => {
@@ -111,7 +110,7 @@ pub fn parse(bytes: &[u8]) -> Result<Contents> {
             None => damage.push(Damage { line: i + 1, cut: true }),
         }
     }
-    let header = header.context("is no results file: it does not begin with a header")?;
+    let header = header.context("is not a results file: it does not begin with a header")?;
     Ok(Contents { header, cells, whole, damage })
 }
 
@@ -198,17 +197,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_could_be_the_beginning_of_our_own_file_is_unborn() {
+    fn only_a_prefix_of_our_header_has_no_data() {
         for bytes in [&b""[..], b"{", b"{\"header\":", b"{\"header\":{\"format\":1"] {
-            assert!(is_unborn(bytes));
+            assert!(has_no_data(bytes));
         }
         for bytes in [&b"\n"[..], b"x", b"{\"headers", b"{\"header\":{}\n", b"my diary"] {
-            assert!(!is_unborn(bytes));
+            assert!(!has_no_data(bytes));
         }
     }
 
     proptest! {
-        /// Wherever a file is cut: the whole lines before the cut count, the rest is reported.
+        /// For any cut: the complete lines before it count, the rest is reported.
         #[test]
         fn any_cut_keeps_every_whole_line(at in 0.0..1.0f64) {
             let (sweep, bytes) = some();
@@ -216,7 +215,7 @@ mod tests {
             let kept = &bytes[..cut];
             let lines = kept.iter().filter(|&&b| b == b'\n').count();
             if lines == 0 {
-                prop_assert!(parse(kept).is_err() && is_unborn(kept));
+                prop_assert!(parse(kept).is_err() && has_no_data(kept));
             } else {
                 let contents = parse(kept).unwrap();
                 prop_assert_eq!(&contents.cells[..], &sweep.cells[..lines - 1]);

@@ -31,14 +31,14 @@ use weft_base::cpulist;
 use super::model::Key;
 use super::setting::{Reads, Threads};
 
-/// The commands of the published sweep, in the order in which they are shown.
+/// The commands of the published sweep, in the order of display.
 pub const PUBLISHED: [&str; 9] =
     ["GET", "HSET", "LPOP", "LPUSH", "MSET", "SADD", "SET", "SPOP", "ZADD"];
 
-/// The most I/O threads that any server takes.
+/// The most I/O threads of any server.
 const THREADS: u32 = 1024;
-/// Keys that are drawn from where nothing else is said: so many that every thread has work of its
-/// own, so few that storing them all takes a blink.
+/// The default number of keys: enough that threads seldom use the same one, few enough to store
+/// them quickly.
 pub const KEYS: u64 = 100_000;
 
 /// The grid of a sweep.
@@ -59,24 +59,24 @@ pub struct Grid {
     pub pipeline: Vec<u32>,
     /// Runs of each cell.
     pub repeats: u32,
-    /// How long a cell is measured.
+    /// The time or length of a measurement.
     pub measure: Span,
-    /// How long it runs before, unmeasured.
+    /// The time or length of the run before it, unmeasured.
     pub warmup: Span,
     /// Threads of the generator.
     pub generator_threads: u32,
-    /// Random keys and members are drawn from that many; 0: the same key in each request.
+    /// The number of random keys and members; 0: the same key in each request.
     pub keyspace: u64,
-    /// Elements that are stored before commands that take some away; as many as a cell will take
-    /// when absent, at most a million for cells that run for a time.
+    /// Elements stored before commands that remove some. By default as many as a cell will take, at
+    /// most a million for cells that run for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill: Option<u64>,
-    /// The order of the cells is shuffled by it.
+    /// The seed that shuffles the cells.
     pub seed: u64,
     /// The servers.
     #[serde(rename = "server", default)]
     pub servers: Vec<ServerSpec>,
-    /// Where servers and load run; one placement that binds nothing when absent.
+    /// The CPUs of servers and load; by default one placement that binds nothing.
     #[serde(rename = "placement", default)]
     pub placements: Vec<Placement>,
 }
@@ -85,14 +85,14 @@ pub struct Grid {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ServerSpec {
-    /// For tables and charts.
+    /// Name in tables and charts.
     pub name: String,
     /// Path, or a name on PATH.
     pub program: String,
     /// `io-threads` of this server, instead of those of the grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_threads: Option<Vec<Threads>>,
-    /// A configuration file, given before everything else.
+    /// A configuration file, the first argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// Options after those of the sweep.
@@ -104,7 +104,7 @@ pub struct ServerSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Placement {
-    /// For tables and charts.
+    /// Name in tables and charts.
     pub name: String,
     /// Of the server.
     #[serde(default)]
@@ -115,7 +115,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Whether both sides are bound, to CPUs that they do not share. Nodes count as bound.
+    /// Whether both sides are bound, to different CPUs. Nodes count as bound.
     pub fn keeps_apart(&self) -> bool {
         if self.server_cpus.is_empty() || self.bench_cpus.is_empty() {
             return false;
@@ -159,7 +159,7 @@ impl Default for Grid {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SpanText", into = "SpanText")]
 pub enum Span {
-    /// That many requests; 0 is nothing at all.
+    /// That many requests; 0 is none.
     Requests(u64),
     /// That many seconds.
     Seconds(f64),
@@ -189,7 +189,7 @@ impl FromStr for Span {
     }
 }
 
-/// How a [`Span`] is written.
+/// The written forms of a [`Span`].
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum SpanText {
@@ -218,10 +218,10 @@ impl From<Span> for SpanText {
 }
 
 impl Grid {
-    /// Puts in what may be left out, and checks the rest.
+    /// Adds defaults, and checks the rest.
     ///
     /// # Errors
-    /// With the first setting that makes no sense.
+    /// With the first invalid setting.
     pub fn completed(mut self) -> Result<Self> {
         if self.placements.is_empty() {
             self.placements.push(Placement::default());
@@ -265,7 +265,7 @@ impl Grid {
         Ok(())
     }
 
-    /// The lists that servers have of their own.
+    /// The lists of single servers.
     fn own_threads(&self) -> impl Iterator<Item = &Vec<Threads>> {
         self.servers.iter().filter_map(|server| server.io_threads.as_ref())
     }

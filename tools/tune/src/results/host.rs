@@ -1,7 +1,7 @@
-//! The machine an experiment ran on, as far as it explains the figures.
+//! The machine of an experiment: the facts that explain the figures.
 //!
 //! Read from `/proc` and `/sys`. Facts that a machine does not report (a virtual one has no
-//! frequency governor) stay absent. The machine's name is left out: results are passed around.
+//! frequency governor) stay absent. The machine's name is left out, since results are shared.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::report::numbers::memory;
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// As the CPU names itself.
+    /// The CPU's own name.
     pub cpu_model: String,
     /// Logical CPUs that are online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub struct Host {
     /// Whether cores run two threads at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smt: Option<bool>,
-    /// Frequency governor; several joined by commas when CPUs differ.
+    /// Frequency governor; several joined by commas if CPUs differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
     /// Whether the CPU may go beyond its nominal frequency.
@@ -35,13 +35,13 @@ pub struct Host {
     /// Physical memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Load average of the last minute when the experiment began.
+    /// Load average of the last minute at the start of the experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
 }
 
 impl Host {
-    /// This machine; `root` is `/` but in tests.
+    /// This machine; `root` is `/` except in tests.
     pub fn read(root: &Path) -> Self {
         let text = |path: &str| {
             fs::read_to_string(root.join(path)).ok().map(|text| text.trim().to_string())
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// The difference from `other`, load and memory aside; none if there is none.
+    /// The difference from `other`, without load and memory; none if equal.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let what = if self.cpu_model != other.cpu_model || self.cpus != other.cpus {
             "the CPUs"

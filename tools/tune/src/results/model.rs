@@ -1,8 +1,7 @@
 //! The lines of a results file.
 //!
-//! Every figure that a source may lack is an `Option`: the published sweep knows requests per
-//! second only, and a generator may not report its latency. A figure that was not taken is absent,
-//! never zero.
+//! Every figure that a source may lack is an `Option`: the published sweep has requests per second
+//! only, and a generator may not report its latency. A missing figure is absent, never zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,25 +11,25 @@ use super::setting::{Reads, Threads};
 
 /// The version of the format. Readers refuse newer ones.
 ///
-/// 2: `auto` for io-threads, `own` for io-threads-do-reads; it reads what 1 wrote.
+/// 2: `auto` for io-threads, `own` for io-threads-do-reads; version 1 can still be read.
 pub const FORMAT: u32 = 2;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// The first line, and only that.
+    /// The first line only.
     Header(Box<Header>),
-    /// Any other.
+    /// Any other line.
     Cell(Box<Cell>),
 }
 
-/// Under which conditions the cells were measured.
+/// The conditions of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// [`FORMAT`] of the writer.
     pub format: u32,
-    /// When the experiment began, in seconds since 1970.
+    /// The start of the experiment, in seconds since 1970.
     pub created: u64,
     /// Version of the program that recorded it.
     pub recorded_by: String,
@@ -47,7 +46,7 @@ pub struct Header {
     pub remarks: Vec<String>,
 }
 
-/// A program that took part. Size and time distinguish a rebuilt program of the same version.
+/// A program of the experiment. Size and time distinguish a rebuilt program of the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its name in the grid.
@@ -57,19 +56,19 @@ pub struct Program {
     /// Size of the executable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// When the executable was last changed, in seconds since 1970.
+    /// The last change of the executable, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<u64>,
-    /// Of a server: its io-threads when the sweep does not set them.
+    /// For a server: its io-threads if the sweep does not set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_io_threads: Option<Threads>,
-    /// Of a server: its io-threads-do-reads when the sweep does not set it; absent if it does not
+    /// For a server: its io-threads-do-reads if the sweep does not set it; absent if it does not
     /// report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_reads: Option<Reads>,
 }
 
-/// Which cell: a point of the grid and the repeat.
+/// Identifies a cell: a point of the grid and the repeat.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the server in the grid.
@@ -95,12 +94,12 @@ pub struct Key {
 /// One run of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which.
+    /// Its key.
     pub key: Key,
-    /// When it began, in seconds since 1970; absent if not recorded.
+    /// Its start, in seconds since 1970; absent if not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<f64>,
-    /// How long it took in all, in seconds: start of the server, preparation, measurement.
+    /// Its whole time, in seconds: start of the server, preparation, measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<f64>,
     /// The outcome.
@@ -111,7 +110,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The figures, when there are any.
+    /// The figures, if there are any.
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
@@ -128,7 +127,7 @@ pub enum Outcome {
     Measured(Measured),
     /// It did not.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The last lines that the server logged.
         log: Vec<String>,
@@ -145,7 +144,7 @@ pub struct Measured {
     /// The number of runs whose mean the figures are; 1 unless another source averaged them.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub mean_of: u32,
-    /// As the generator saw it.
+    /// Measured by the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<Latency>,
     /// CPU time of the server in microseconds per request.
@@ -157,16 +156,16 @@ pub struct Measured {
     /// How busy the busiest thread of the generator was, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_busy: Option<f64>,
-    /// CPUs that neither server nor generator used in the meantime, but others.
+    /// CPUs that other processes used meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpus: Option<f64>,
 }
 
-/// The busy share of a generator thread from which on the generator limits the result.
+/// A generator thread busier than this limits the result.
 pub const CLIENT_LIMIT: f64 = 0.9;
 
 impl Measured {
-    /// Whether the generator had little time to spare, so that the server may be faster.
+    /// Whether the generator limited the result, so that the server may be faster.
     pub fn client_limited(&self) -> bool {
         self.generator_busy.is_some_and(|busy| busy >= CLIENT_LIMIT)
     }
@@ -192,9 +191,9 @@ pub struct Latency {
 /// CPU time of server and generator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTime {
-    /// In the program.
+    /// In user mode.
     pub user: f64,
-    /// In the kernel on its behalf.
+    /// In the kernel, for the program.
     pub system: f64,
 }
 
@@ -208,7 +207,7 @@ impl CpuTime {
 /// Context switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switches {
-    /// The thread had nothing to do.
+    /// The thread had no work.
     pub voluntary: u64,
     /// Another thread got the CPU.
     pub involuntary: u64,

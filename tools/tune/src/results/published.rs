@@ -1,10 +1,9 @@
-//! The published sweep that is shipped: Redis 6.2.1 with 1 to 11 io-threads.
+//! The published sweep that is included: Redis 6.2.1 with 1 to 11 io-threads.
 //!
-//! `data/redis-6.2.1-io-threads-sweep.csv` holds published figures, means of three runs, for
-//! comparison with one's own: io-threads-do-reads off and on, values of 64 and 65 bytes,
-//! Hyper-Threading off and on, nine commands. Its first lines say where they were measured.
-//! Hyper-Threading is a property of the host, so its two settings become two experiments, each
-//! with a server name of its own.
+//! `data/redis-6.2.1-io-threads-sweep.csv` has published figures, means of three runs, for
+//! comparison: io-threads-do-reads off and on, values of 64 and 65 bytes, Hyper-Threading off and
+//! on, nine commands. Its first lines name the host. Hyper-Threading is a property of the host, so
+//! its two settings become two experiments, each with its own server name.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +15,15 @@ use super::setting::{Reads, Threads};
 
 const CSV: &str = include_str!("../../data/redis-6.2.1-io-threads-sweep.csv");
 const SOURCE: &str = "published sweep of Redis 6.2.1";
-/// Requests of a run, as the file's first lines say.
+/// Requests of a run, from the file's first lines.
 const REQUESTS: u64 = 1_000_000;
-/// Runs that a figure is the mean of.
+/// Each figure is the mean of this many runs.
 const RUNS: u32 = 3;
 
 /// The two experiments: Hyper-Threading off, then on.
 ///
 /// # Panics
-/// When the shipped file is not what it is; a test holds it.
+/// If the included file is invalid; a test checks it.
 pub fn sweeps() -> Vec<Sweep> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(CSV.as_bytes());
     let rows: Vec<csv::StringRecord> =

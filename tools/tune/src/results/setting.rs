@@ -8,14 +8,14 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum Threads {
-    /// So many.
+    /// A number.
     Count(u32),
-    /// As many as the server chooses; few servers know this.
+    /// Chosen by the server; few servers have this.
     Auto,
 }
 
 impl Threads {
-    /// The number, where it is one.
+    /// The number, if it is one.
     pub fn count(self) -> Option<u32> {
         match self {
             Self::Count(count) => Some(count),
@@ -89,7 +89,7 @@ impl FromStr for Reads {
     }
 }
 
-/// How both are written: what can be as a number or a truth value, the rest as a word.
+/// The written forms of both: a number or a truth value if possible, else a word.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&threads).unwrap(), text);
             assert_eq!(serde_json::from_str::<Threads>(text).unwrap(), threads);
         }
-        // files of before hold truth values
+        // Earlier files have truth values.
         for (reads, text) in [(Reads::Own, "\"own\""), (Reads::Off, "false"), (Reads::On, "true")] {
             assert_eq!(serde_json::to_string(&reads).unwrap(), text);
             assert_eq!(serde_json::from_str::<Reads>(text).unwrap(), reads);

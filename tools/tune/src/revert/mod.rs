@@ -1,16 +1,16 @@
 //! `weft-tune revert`: restores the values before `apply`, one for one.
 //!
-//! It needs nothing but the state file, and it does not ask whether `apply` ended well: what
-//! may have been done has been announced there. Doing it twice, or after being stopped in the
-//! middle, is the same as doing it once.
+//! It needs only the state file. It doesn't matter whether `apply` was complete: every change was
+//! announced there before it was made. Doing it twice, or after an interruption, has the same
+//! result as doing it once.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::apply::{self, End, Journal, Real, Record, Story, System, Undone};
+use crate::apply::{self, End, History, Journal, Real, Record, System, Undone};
 
-/// Puts the state before `apply` back, also when that was killed in the middle.
+/// Restores the state before `apply`, even if that was killed in the middle.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The state file of `apply`
@@ -21,19 +21,19 @@ pub struct Args {
 /// The subcommand.
 ///
 /// # Errors
-/// Where nothing was recorded, or not everything could be put back.
+/// If nothing was recorded, or not everything could be restored.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &mut Real::new();
     let state = apply::state_path(args.state)?;
     let _lock = apply::lock(&state)?;
-    let story = apply::load(&state)?;
-    let story = story.with_context(|| format!("nothing is recorded in {}", state.display()))?;
+    let history = apply::load(&state)?;
+    let history = history.with_context(|| format!("nothing is recorded in {}", state.display()))?;
     let boot = apply::boot(system)?;
-    let outcome = match (story.end, boot == story.before.boot) {
+    let outcome = match (history.end, boot == history.before.boot) {
         (Some(End::Reverted), _) => Outcome::AlreadyReverted,
         (Some(End::Applied) | None, false) => Outcome::StartedAnew,
         (Some(End::Applied) | None, true) => {
-            Outcome::Undone(revert(system, &mut Journal::append(&state)?, &story)?)
+            Outcome::Undone(revert(system, &mut Journal::append(&state)?, &history)?)
         }
     };
     report(outcome, &state)
@@ -45,16 +45,16 @@ enum Outcome {
     Undone(Undone),
 }
 
-/// Undoes a story, and records that where all of it worked.
+/// Undoes a history, and records the end if everything was restored.
 ///
 /// # Errors
-/// Those of the state file.
+/// If the state file can't be written.
 pub fn revert(
     system: &mut dyn System,
     record: &mut dyn Record,
-    story: &Story,
+    history: &History,
 ) -> std::io::Result<Undone> {
-    let undone = apply::undo(system, &story.before, &story.begun);
+    let undone = apply::undo(system, &history.before, &history.begun);
     if undone.left.is_empty() {
         record.end(End::Reverted)?;
     }
@@ -68,7 +68,7 @@ fn report(outcome: Outcome, state: &Path) -> anyhow::Result<()> {
             return Ok(());
         }
         Outcome::StartedAnew => {
-            println!("The machine was started anew since; nothing of the plan is left.");
+            println!("The machine has restarted since; nothing of the plan is left.");
             return Ok(());
         }
         Outcome::Undone(undone) => undone,

@@ -1,4 +1,4 @@
-//! One cell: a fresh server, what its command needs to find, a warm-up, the measurement.
+//! One cell: a fresh server, the data that its command needs, a warm-up, the measurement.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -18,18 +18,18 @@ use crate::results::model::{CpuTime, Measured, Program};
 use crate::results::{Cell, Key, Outcome, Threads};
 
 /// Elements stored for cells that run for a time, if the grid has no number: the number of requests
-/// is not known before.
+/// is not known in advance.
 const PREFILL: u64 = 1_000_000;
 /// More than generators send in addition to the requested number.
 const SPARE: u64 = 10_000;
-/// How many requests in flight while storing what a command takes away.
+/// Requests in flight while storing elements.
 const PREFILL_PIPELINE: u32 = 64;
 
-/// Commands that take away or read, with those that store what they need.
+/// Commands that remove or read, with those that store the elements they need.
 const NEEDS: [(&str, &str); 5] =
     [("GET", "SET"), ("LPOP", "LPUSH"), ("RPOP", "RPUSH"), ("SPOP", "SADD"), ("ZPOPMIN", "ZADD")];
 
-/// Everything that cells share.
+/// The state that all cells share.
 pub struct Bench<'a> {
     grid: Grid,
     generator: &'a dyn Generator,
@@ -44,11 +44,11 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Finds the servers, asks them which settings they know, and checks the CPUs. Settings that a
-    /// server lacks are removed from the grid.
+    /// Finds the servers, asks for the settings that they support, and checks the CPUs. Settings
+    /// that a server lacks are removed from the grid.
     ///
     /// # Errors
-    /// When a server does not start or can do nothing of it, or CPUs are not there.
+    /// If a server does not start or supports nothing of the grid, or CPUs are missing.
     pub fn prepare(
         mut grid: Grid,
         generator: &'a dyn Generator,
@@ -78,15 +78,15 @@ impl<'a> Bench<'a> {
         Ok(Self { grid, generator, stop, servers, remarks, cpus, port, limit })
     }
 
-    /// The grid that is run.
+    /// The grid after these changes.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// The servers for the header, and what must be known about them.
+    /// The servers for the header, and remarks on them.
     ///
     /// # Errors
-    /// When one can't be asked.
+    /// If a server can't be run.
     pub fn programs(&self) -> Result<(Vec<Program>, Vec<String>)> {
         let programs = self.servers.iter().map(Server::program).collect::<Result<_>>()?;
         let names = self.grid.servers.iter().map(|spec| &spec.name);
@@ -97,10 +97,10 @@ impl<'a> Bench<'a> {
         Ok((programs, remarks.chain(self.remarks.iter().cloned()).collect()))
     }
 
-    /// Runs a cell. None when the sweep is to stop.
+    /// Runs a cell. None if the sweep must stop.
     ///
     /// # Errors
-    /// When the key is not of this grid.
+    /// If the key is not of this grid.
     pub fn run(&self, key: &Key) -> Result<Option<Cell>> {
         let server = self.grid.servers.iter().position(|spec| spec.name == key.server);
         let server = &self.servers[server.context("a server of another grid")?];
@@ -203,12 +203,13 @@ impl<'a> Bench<'a> {
             Span::Seconds(_) => PREFILL,
         };
         let elements = match (taker, self.grid.prefill) {
-            // it takes nothing away: one key, or each key once
+            // It removes nothing: one key, or each key once.
             ("GET", _) => self.grid.keyspace.max(1),
             (_, Some(elements)) => elements,
             (_, None) => {
                 let wanted = requests(self.grid.warmup) + requests(self.grid.measure);
-                // Generators send some more than they count; a remainder shows that it was enough.
+                // Generators send more than they count; a remainder shows that there were enough
+                // elements.
                 (wanted + wanted / 8 + SPARE).min(100 * PREFILL)
             }
         };
@@ -216,7 +217,7 @@ impl<'a> Bench<'a> {
         (elements > 0).then(|| Job {
             command: giver.into(),
             pipeline: PREFILL_PIPELINE,
-            // one connection, so that numbers come in order and none is left out
+            // One connection, so that numbers come in order and none is left out.
             clients: 1,
             threads: 1,
             keyspace: if distinct { elements } else { 0 },
@@ -230,7 +231,7 @@ fn needs(command: &str) -> Option<(&'static str, &'static str)> {
     NEEDS.into_iter().find(|(taker, _)| *taker == command)
 }
 
-/// Whether nothing is left: the one collection of the test is gone.
+/// Whether the single collection of the test is gone.
 fn ran_empty(running: &Running) -> bool {
     let size = Client::connect(running.port).and_then(|mut client| client.ask(&["DBSIZE"]));
     matches!(size, Ok(Reply::Number(0)))
@@ -244,11 +245,11 @@ fn cpus_of(placement: &Placement) -> Result<(String, String)> {
     Ok((resolve(&placement.server_cpus)?, resolve(&placement.bench_cpus)?))
 }
 
-/// A list of CPUs, or those of `node0`; of these CPUs some must be allowed.
+/// A list of CPUs, or those of `node0`; some of these CPUs must be allowed.
 fn resolve(list: &str, root: &Path) -> Result<String> {
     let text = match list.strip_prefix("node") {
         Some(node) => {
-            let node: u32 = node.parse().with_context(|| format!("'{list}' is no node"))?;
+            let node: u32 = node.parse().with_context(|| format!("'{list}' is not a node"))?;
             let file = root.join(format!("sys/devices/system/node/node{node}/cpulist"));
             fs::read_to_string(file).with_context(|| format!("there is no {list}"))?
         }
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_take_find_what_they_need() {
+    fn removing_commands_have_enough_elements() {
         assert_eq!(needs("LPOP"), Some(("LPOP", "LPUSH")));
         assert_eq!(needs("SET"), None);
     }

@@ -1,13 +1,13 @@
-//! A client for the few questions that a sweep asks a server itself.
+//! A client for the few commands that a sweep itself sends to a server.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long to wait for anything.
+/// The timeout.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No answer to our questions is longer.
+/// The longest reply.
 const LONGEST: usize = 1 << 20;
 
 /// A reply; errors of the server are errors here.
@@ -33,7 +33,7 @@ impl Client {
     /// Connects to a port of this machine.
     ///
     /// # Errors
-    /// Those of the network.
+    /// Network errors.
     pub fn connect(port: u16) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -42,10 +42,10 @@ impl Client {
         Ok(Self { reader: BufReader::new(stream) })
     }
 
-    /// Asks one question.
+    /// Sends one command.
     ///
     /// # Errors
-    /// Those of the network and of the server, and malformed replies.
+    /// Network errors, errors of the server, and malformed replies.
     pub fn ask(&mut self, words: &[&str]) -> Result<Reply> {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
@@ -87,7 +87,7 @@ fn reply(reader: &mut impl BufRead, depth: usize) -> Result<Reply> {
                 Reply::List((0..length).map(|_| reply(reader, depth + 1)).collect::<Result<_>>()?)
             }
         },
-        _ => bail!("'{line}' is no reply"),
+        _ => bail!("'{line}' is not a reply"),
     })
 }
 

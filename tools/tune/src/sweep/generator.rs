@@ -1,6 +1,6 @@
 //! Load generators with one interface.
 //!
-//! Both print their results when they end: weft-benchmark as JSON, valkey-benchmark and
+//! Both print their results at the end: weft-benchmark as JSON, valkey-benchmark and
 //! redis-benchmark as CSV. The options that the sweep needs are the same in both.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,11 +15,11 @@ use crate::results::model::Latency;
 /// The load to send.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Of the server, on this machine.
+    /// The server's port on this machine.
     pub port: u16,
     /// Name of the test.
     pub command: String,
-    /// How much.
+    /// The amount of requests.
     pub span: Span,
     /// Connections.
     pub clients: u32,
@@ -29,7 +29,7 @@ pub struct Job {
     pub data_bytes: u32,
     /// Threads of the generator.
     pub threads: u32,
-    /// Keys are drawn from so many; 0: one key.
+    /// The number of keys; 0: one key.
     pub keyspace: u64,
     /// Sequential keys instead of random ones.
     pub sequential: bool,
@@ -40,11 +40,11 @@ pub struct Job {
 pub struct Found {
     /// Requests per second.
     pub rps: f64,
-    /// Requests that were answered; computed from rate and time where the generator is silent.
+    /// Answered requests; computed from rate and time if the generator doesn't report them.
     pub requests: u64,
-    /// As far as it is reported.
+    /// As far as reported.
     pub latency: Option<Latency>,
-    /// The busiest thread by its own account, from 0 to 1.
+    /// The busy share of the busiest thread, as reported by the generator, from 0 to 1.
     pub busy: Option<f64>,
     /// A remark for readers of the figures.
     pub remark: Option<&'static str>,
@@ -55,22 +55,22 @@ pub trait Generator {
     /// For people and for the header of the results.
     fn name(&self) -> &'static str;
 
-    /// Where it is.
+    /// Its path.
     fn program(&self) -> &Path;
 
-    /// The option that it adds to those of [`options`] so that its results can be read.
+    /// The option for the output format, in addition to [`options`].
     fn form(&self) -> &'static str;
 
-    /// Reads its results.
+    /// Parses its results.
     ///
     /// # Errors
-    /// When they hold no result of the job.
+    /// If they have no result of the job.
     fn parse(&self, output: &str, job: &Job) -> Result<Found>;
 
-    /// Checks before the first cell that it can do what the grid asks for.
+    /// Checks before the first cell that it supports the grid.
     ///
     /// # Errors
-    /// With the first thing that it can't.
+    /// With the first unsupported setting.
     fn check(&self, grid: &Grid) -> Result<()> {
         check_threads(grid)
     }
@@ -94,7 +94,7 @@ pub fn options(job: &Job) -> Vec<String> {
     add(&[&job.port.to_string(), "-t", &job.command.to_ascii_lowercase()]);
     add(&["-c", &job.clients.to_string(), "-P", &job.pipeline.to_string()]);
     add(&["-d", &job.data_bytes.to_string()]);
-    // one thread is no option: valkey-benchmark's multi-threaded mode is slower with one
+    // One thread is not passed: valkey-benchmark's multi-threaded mode is slower with one.
     if job.threads > 1 {
         add(&["--threads", &job.threads.to_string()]);
     }
@@ -111,10 +111,10 @@ pub fn options(job: &Job) -> Vec<String> {
     options
 }
 
-/// The generator that was asked for, or the best that is there.
+/// The requested generator, or the best one that is installed.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn find(asked: Option<&str>) -> Result<Box<dyn Generator>> {
     if let Some(asked) = asked {
         return Ok(of_path(locate::find(asked)?));
@@ -129,7 +129,7 @@ pub fn find(asked: Option<&str>) -> Result<Box<dyn Generator>> {
     )
 }
 
-/// By the name of the file; an unknown generator is taken for one with the old options.
+/// By the name of the file; an unknown generator is used with the old options.
 fn of_path(program: PathBuf) -> Box<dyn Generator> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with(Weft::NAME) {
@@ -219,7 +219,7 @@ impl Generator for Weft {
         })
     }
 
-    /// Lets it check the names of the tests, too. It checks them before it connects to a server.
+    /// It also checks the names of the tests, before it connects to a server.
     fn check(&self, grid: &Grid) -> Result<()> {
         check_threads(grid)?;
         let names = grid.commands.join(",").to_ascii_lowercase();
@@ -232,7 +232,7 @@ impl Generator for Weft {
     }
 }
 
-/// With threads, valkey-benchmark looks every 250 ms whether all requests are done and counts the
+/// With threads, valkey-benchmark checks every 250 ms whether all requests are done and counts the
 /// time until then. Below this many seconds that is more than 5 %.
 const ROUGH: f64 = 5.0;
 const ROUGHLY: &str = "with threads the generator counts time in steps of 0.25 s, and this run was \
@@ -274,7 +274,7 @@ impl Generator for Classic {
             .with_context(|| unknown(job))?;
         let number = |column: usize| row.get(column)?.parse::<f64>().ok().filter(|n| n.is_finite());
         let rps = number(1).filter(|rps| *rps > 0.0).with_context(|| unknown(job))?;
-        // rps, avg, min, p50, p95, p99, max; old versions print rps only
+        // The columns are rps, avg, min, p50, p95, p99, max; old versions print rps only.
         let latency = || {
             Some(Latency {
                 mean: number(2)?,
@@ -296,7 +296,7 @@ impl Generator for Classic {
     }
 }
 
-/// Whether a title such as `MSET (10 keys)` is that of a test.
+/// Whether a title such as `MSET (10 keys)` belongs to a test.
 fn is_of(title: &str, command: &str) -> bool {
     let name = title.split_once(" (").map_or(title, |(name, _)| name);
     name.eq_ignore_ascii_case(command)
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_what_the_job_is() {
+    fn options_describe_the_job() {
         let line = options(&job("GET", Span::Requests(10))).join(" ");
         assert_eq!(line, "-h 127.0.0.1 -p 7000 -t get -c 50 -P 4 -d 64 --threads 2 -n 10");
         let job =

@@ -1,4 +1,4 @@
-//! Programs: where they are, and what they say they are.
+//! Finds programs, and reads their versions.
 
 use anyhow::{Context, Result, bail};
 use std::env;
@@ -10,23 +10,23 @@ use std::time::UNIX_EPOCH;
 
 use crate::results::model::Program;
 
-/// The full path of a program: a path as it is, a name in the folder of this program, in the folder
-/// that PEERS_BIN names, or on PATH.
+/// The full path of a program: a path is used as it is; a name is searched in this program's
+/// folder, in PEERS_BIN and on PATH.
 ///
 /// # Errors
-/// When it is not there or no program.
+/// If it is missing or not executable.
 pub fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         let path = std::path::absolute(name)?;
         if !is_program(&path) {
-            bail!("{name} is no program");
+            bail!("{name} is not a program");
         }
         return Ok(path);
     }
-    let beside = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_path_buf));
+    let own_folder = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_path_buf));
     let peers = env::var_os("PEERS_BIN").map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = beside.into_iter().chain(peers).chain(env::split_paths(&path));
+    let folders = own_folder.into_iter().chain(peers).chain(env::split_paths(&path));
     folders.map(|folder| folder.join(name)).find(|path| is_program(path)).with_context(|| {
         format!("there is no {name} in the folder of this program, in PEERS_BIN or on PATH")
     })
@@ -39,7 +39,7 @@ fn is_program(path: &Path) -> bool {
 /// The version that a program reports, with its size and time, which show whether it was rebuilt.
 ///
 /// # Errors
-/// When it can't be run.
+/// If it can't be run.
 pub fn program(name: &str, path: &Path) -> Result<Program> {
     let output = Command::new(path)
         .arg("--version")
@@ -47,7 +47,7 @@ pub fn program(name: &str, path: &Path) -> Result<Program> {
         .output()
         .with_context(|| format!("cannot run {}", path.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let found = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    let found = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok(Program {
         name: name.into(),

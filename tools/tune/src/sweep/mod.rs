@@ -1,7 +1,7 @@
 //! `weft-tune sweep`: runs a grid of settings, servers and commands, and records each cell.
 //!
-//! A cell is one run of one command on a fresh server. Cells run one after the other, repeats
-//! outermost and shuffled inside, so that a machine that changes in the meantime changes all
+//! A cell is one run of one command on a fresh server. Cells run one after the other, with repeats
+//! outermost and shuffled within each repeat, so that a machine that changes meanwhile affects all
 //! settings alike. Each is on the disk before the next begins ([`crate::results`]); the same
 //! command on the same file continues a stopped sweep.
 //!
@@ -9,8 +9,8 @@
 //! results.
 //!
 //! A failed cell does not end the sweep: it is recorded with the last lines of the server's log,
-//! and the exit status shows that there are failed cells. A failure of every cell is found before
-//! the first.
+//! and the exit status reports failed cells. A failure that affects every cell is found before the
+//! first.
 
 mod cell;
 pub mod child;
@@ -142,8 +142,8 @@ pub fn server(text: &str) -> Result<ServerSpec, String> {
     }
 }
 
-/// A list on the command line, of which one word stands for two; a type of its own, or clap takes
-/// it for many options.
+/// A list on the command line, of which one word stands for two values; a separate type, or clap
+/// takes it for many options.
 #[derive(Clone, Debug)]
 struct ReadsList(Vec<Reads>);
 
@@ -161,8 +161,8 @@ fn reads_list(text: &str) -> Result<ReadsList, String> {
 /// Runs the sweep, or the rest of it.
 ///
 /// # Errors
-/// When the grid makes no sense, a program is missing, the file can't be used, the disk is full,
-/// cells have failed, or the sweep was stopped. Recorded cells are kept.
+/// If the grid is invalid, a program is missing, the file can't be used, the disk is full, cells have failed, or
+/// the sweep was stopped. Recorded cells are kept.
 pub fn run(args: Args) -> Result<()> {
     let grid = grid_of(&args)?;
     if args.dry_run {
@@ -184,7 +184,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The content of the file when all cells have been run.
+/// The content of the file after all cells.
 struct Recorded {
     cells: usize,
     failed: usize,
@@ -224,21 +224,21 @@ fn record(args: Args, grid: Grid) -> Result<Recorded> {
     Ok(Recorded { cells: progress.done(), failed: progress.failed() })
 }
 
-/// Numbers of I/O threads that a short sweep tries, as far as there are CPUs; at least the first
-/// four, so that a law can be fitted.
+/// Numbers of I/O threads of a short sweep, as far as there are CPUs; at least the first four, so
+/// that a law can be fitted.
 const SHORT_THREADS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 
-/// A sweep that takes some minutes: reads and writes of short values over the thread counts that
-/// fit this machine and the server's own choice, each server reading as it does by itself.
+/// A sweep that takes some minutes: reads and writes of short values, over the thread counts that
+/// fit this machine and the server's own choice, with each server's default for reads.
 #[derive(Clone, Debug)]
 pub struct Short {
     /// The servers.
     pub servers: Vec<ServerSpec>,
-    /// Where it is recorded.
+    /// The path of its results.
     pub output: PathBuf,
-    /// As `--generator`.
+    /// As in `--generator`.
     pub generator: Option<String>,
-    /// How long each cell is measured.
+    /// Seconds of measurement of each cell.
     pub seconds: f64,
 }
 
@@ -246,7 +246,7 @@ impl Short {
     /// Runs it, or the rest of it. Failed cells are only reported.
     ///
     /// # Errors
-    /// As of `weft-tune sweep`, and when every cell has failed.
+    /// As of `weft-tune sweep`, and if every cell has failed.
     pub fn run(self) -> Result<()> {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(4);
         let counts = SHORT_THREADS.into_iter().filter(|n| *n <= cpus).map(Threads::Count);
@@ -270,13 +270,13 @@ impl Short {
     }
 }
 
-/// The grid of the file with the options of the command line in it.
+/// The grid of the file, with the options of the command line.
 fn grid_of(args: &Args) -> Result<Grid> {
     let mut grid = match &args.grid {
         Some(file) => {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
-            toml::from_str(&text).with_context(|| format!("{} is no grid", file.display()))?
+            toml::from_str(&text).with_context(|| format!("{} is not a grid", file.display()))?
         }
         None => Grid::default(),
     };
@@ -322,7 +322,7 @@ fn header(grid: &Grid, bench: &Bench, generator: &dyn Generator) -> Result<Heade
     remarks.extend(doctor::warnings());
     Ok(Header {
         format: FORMAT,
-        // 0 stands for "not run by this program"
+        // 0 stands for "not run by this program".
         created: now.as_secs().max(1),
         recorded_by: format!("weft-tune {}", env!("CARGO_PKG_VERSION")),
         host: Host::read(Path::new("/")),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_goes_before_the_file() {
+    fn command_line_overrides_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("grid.toml");
         fs::write(&file, "io-threads = [8]\nrepeats = 5\nserver = [{name='a', program='b'}]\n")
@@ -378,7 +378,7 @@ mod tests {
         assert!(grid("--server a=b --reads on,both").is_err(), "on is listed twice");
     }
 
-    /// The help is written by hand and must be right.
+    /// The help is written by hand; this checks its defaults.
     #[test]
     fn help_names_the_defaults() {
         let help = <Args as clap::CommandFactory>::command().render_long_help().to_string();

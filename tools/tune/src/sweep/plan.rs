@@ -1,4 +1,4 @@
-//! The order of the cells, and which are left of it.
+//! The order of the cells, and the remaining ones.
 
 use std::collections::HashSet;
 use weft_base::rng::Rng;
@@ -9,7 +9,7 @@ use crate::results::{Cell, Grid, Key};
 pub fn order(grid: &Grid) -> Vec<Key> {
     let mut cells = grid.cells();
     for repeat in cells.chunk_by_mut(|a, b| a.repeat == b.repeat) {
-        // a stream of its own for each repeat, so that their orders differ
+        // A separate stream for each repeat, so that their orders differ.
         let mut rng = Rng::new(grid.seed.wrapping_mul(1_000_003) ^ u64::from(repeat[0].repeat));
         for i in (1..repeat.len()).rev() {
             repeat.swap(i, rng.below(i as u64 + 1) as usize);
@@ -18,7 +18,7 @@ pub fn order(grid: &Grid) -> Vec<Key> {
     cells
 }
 
-/// The cells that are not recorded yet; failed ones are left as they are, or run again.
+/// The cells that are not recorded yet; failed ones stay as they are, or run again.
 pub fn left(order: Vec<Key>, recorded: &[Cell], retry_failed: bool) -> Vec<Key> {
     let done: HashSet<&Key> = recorded
         .iter()
@@ -68,7 +68,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was recorded before: the remaining cells complete the grid, each cell once.
+        /// Whatever was recorded before, the remaining cells complete the grid, each cell once.
         #[test]
         fn remaining_cells_complete_the_grid(
             seed: u64, done in prop::collection::vec(0usize..324, 0..200), failed in 0usize..5,

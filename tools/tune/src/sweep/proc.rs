@@ -7,28 +7,28 @@ use std::time::Instant;
 
 use crate::results::model::Switches;
 
-/// Below this a share of time says nothing, in seconds.
+/// The shortest meaningful time for a share, in seconds.
 const SHORTEST: f64 = 0.1;
 
-/// The CPU time and switches of a process since it began.
+/// The CPU time and switches of a process since its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
-    /// Seconds in the program.
+    /// Seconds in user mode.
     pub user: f64,
-    /// Seconds in the kernel on its behalf.
+    /// Seconds in the kernel, for the process.
     pub system: f64,
-    /// Of all its threads that still run.
+    /// Of all its running threads.
     pub switches: Switches,
 }
 
 impl Usage {
-    /// Of a process; none when it is gone.
+    /// The usage of a process; none if it is gone.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (user, system) = cpu_of(&stat)?;
         let mut switches = Switches { voluntary: 0, involuntary: 0 };
         for task in tasks(pid) {
-            // a thread that ended in between counts no more
+            // A thread that ended in between doesn't count.
             let status = fs::read_to_string(task.join("status")).unwrap_or_default();
             switches.voluntary += field(&status, "voluntary_ctxt_switches");
             switches.involuntary += field(&status, "nonvoluntary_ctxt_switches");
@@ -52,7 +52,7 @@ impl Usage {
 
 /// User and system seconds in the text of `/proc/PID/stat`.
 fn cpu_of(stat: &str) -> Option<(f64, f64)> {
-    // The name before the last bracket may hold anything; fields count from 3 after it.
+    // The name before the last parenthesis may contain anything; fields count from 3 after it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(14 - 3);
     let per_second = rustix::param::clock_ticks_per_second() as f64;
     let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / per_second);
@@ -78,13 +78,13 @@ pub struct Others {
 }
 
 impl Others {
-    /// Begins to count. None if the kernel does not report it.
+    /// Begins to count. None if the kernel doesn't report it.
     pub fn begin() -> Option<Self> {
         Some(Self { begun: Instant::now(), used: machine()? })
     }
 
-    /// How many CPUs were used in the mean, less those seconds that are our own. Time that the
-    /// host of a virtual machine took away counts as used by others.
+    /// The average number of CPUs in use, without our own CPU seconds. Time that the host of a
+    /// virtual machine took away counts as used by others.
     pub fn end(&self, own: f64) -> Option<f64> {
         let used = machine()? - self.used - own;
         Some((used / self.begun.elapsed().as_secs_f64()).max(0.0))
@@ -98,28 +98,28 @@ fn machine() -> Option<f64> {
 
 fn used_of(stat: &str) -> Option<f64> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    // user nice system idle iowait irq softirq steal; guests are in user already
+    // The fields are user, nice, system, idle, iowait, irq, softirq, steal; user includes guests.
     let used = fields.take(8).enumerate().filter(|(i, _)| *i != 3 && *i != 4);
     let ticks = used.map(|(_, text)| text.parse::<u64>().ok()).sum::<Option<u64>>()?;
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Watches how busy the threads of a process are, while it runs.
+/// Measures how busy the threads of a process are, while it runs.
 #[derive(Debug)]
-pub struct Watch {
+pub struct BusyThreads {
     pid: u32,
-    /// First and last look at each thread: when, and nanoseconds on a CPU.
+    /// First and last reading of each thread: the time, and nanoseconds on a CPU.
     threads: HashMap<PathBuf, [(Instant, u64); 2]>,
 }
 
-impl Watch {
-    /// Of a process.
+impl BusyThreads {
+    /// For a process.
     pub fn new(pid: u32) -> Self {
         Self { pid, threads: HashMap::new() }
     }
 
-    /// Looks at each thread.
-    pub fn look(&mut self) {
+    /// Reads each thread.
+    pub fn sample(&mut self) {
         for task in tasks(self.pid) {
             let text = fs::read_to_string(task.join("schedstat")).unwrap_or_default();
             let Some(Ok(used)) = text.split(' ').next().map(str::parse::<u64>) else { continue };
@@ -128,8 +128,8 @@ impl Watch {
         }
     }
 
-    /// The share of time that the busiest thread was on a CPU, from 0 to 1. None when no thread
-    /// was seen long enough.
+    /// The share of time that the busiest thread was on a CPU, from 0 to 1. None if no thread was
+    /// observed long enough.
     pub fn busiest(&self) -> Option<f64> {
         let shares = self.threads.values().filter_map(|[first, last]| {
             let seconds = (last.0 - first.0).as_secs_f64();
@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn threads_are_watched() {
-        let mut watch = Watch::new(std::process::id());
-        assert_eq!(watch.busiest(), None);
-        watch.look();
+        let mut busy_threads = BusyThreads::new(std::process::id());
+        assert_eq!(busy_threads.busiest(), None);
+        busy_threads.sample();
         let end = Instant::now() + Duration::from_millis(150);
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        watch.look();
-        assert!(watch.busiest().is_some_and(|share| (0.0..=1.0).contains(&share)));
+        busy_threads.sample();
+        assert!(busy_threads.busiest().is_some_and(|share| (0.0..=1.0).contains(&share)));
     }
 }

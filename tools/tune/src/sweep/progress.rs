@@ -1,7 +1,7 @@
-//! How far a sweep is and how long it will take.
+//! The progress of a sweep, and its remaining time.
 //!
-//! On a terminal a bar, else a line for each cell. The time left is that of the cells of this
-//! sweep so far, also of those recorded by earlier calls; before the first, a guess.
+//! On a terminal a bar, else a line for each cell. The remaining time is computed from the sweep's
+//! cells so far, including those recorded by earlier calls; before the first it is a guess.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
@@ -10,12 +10,12 @@ use crate::report::numbers::grouped;
 use crate::results::grid::{Grid, Span};
 use crate::results::{Cell, Key, Outcome};
 
-/// Seconds that a cell takes in addition to its load: starting, storing, asking.
+/// Seconds of a cell in addition to its load: starting the server, storing elements, reading INFO.
 const OVERHEAD: f64 = 0.7;
-/// Requests per second to guess with.
+/// Requests per second for the guess.
 const RATE: f64 = 100_000.0;
 
-/// Of a running sweep.
+/// The progress of a running sweep.
 pub struct Progress {
     bar: ProgressBar,
     /// Whether to print lines.
@@ -30,7 +30,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a sweep of which these cells are recorded.
+    /// For a sweep with these recorded cells.
     pub fn new(grid: &Grid, recorded: &[Cell], left: &[Key], quiet: bool) -> Self {
         let failed = recorded.iter().filter(|cell| cell.measured().is_none());
         let failed = failed.filter(|cell| !left.contains(&cell.key)).count();

@@ -1,4 +1,4 @@
-//! One run of the generator against a running server, watched.
+//! One run of the generator on a running server, with measurements of both.
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use super::child;
 use super::generator::{Found, Generator, Job, options};
-use super::proc::{Usage, Watch};
+use super::proc::{BusyThreads, Usage};
 use super::server::{Failure, Running, last_lines};
 use super::stop::Stop;
 
-/// Between two looks at the processes.
+/// The time between two readings of the processes.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The sweep is to stop; nothing is recorded.
+    /// The sweep must stop; nothing is recorded.
     Stopped,
     /// The cell has failed.
     Failed(Failure),
@@ -31,15 +31,15 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// How to run the generator.
+/// The generator and its limits.
 pub struct Runner<'a> {
-    /// Which.
+    /// The generator.
     pub generator: &'a dyn Generator,
     /// CPUs; any when empty.
     pub cpus: &'a str,
-    /// When the cell has taken too long.
+    /// The deadline of the cell.
     pub end: Instant,
-    /// Whether the sweep is to stop.
+    /// Whether the sweep must stop.
     pub stop: &'a Stop,
 }
 
@@ -48,7 +48,7 @@ struct Guarded(Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // an error means that it has ended already
+        // An error means that it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -56,23 +56,22 @@ impl Drop for Guarded {
 
 /// The output and cost of a run of the generator.
 #[derive(Debug)]
-pub struct Ran {
+pub struct GeneratorRun {
     /// Its standard output.
     output: String,
     /// Its standard error.
     words: String,
     /// CPU time of the whole process in seconds.
     pub cpu: Option<f64>,
-    /// How busy its busiest thread was, as the kernel counts, from 0 to 1.
+    /// The busy share of its busiest thread, by the kernel's counts, from 0 to 1.
     busy: Option<f64>,
 }
 
-impl Ran {
-    /// Its results. The busy share is the generator's own account where it gives one, else that of
-    /// the kernel.
+impl GeneratorRun {
+    /// Its results. The busy share is the generator's own if it reports one, else the kernel's.
     ///
     /// # Errors
-    /// When there are none.
+    /// If there are none.
     pub fn result(&self, generator: &dyn Generator, job: &Job) -> Result<Found> {
         let found = generator.parse(&self.output, job);
         let mut found = found.with_context(|| format!("the generator's output{}", self.words))?;
@@ -85,14 +84,14 @@ impl Runner<'_> {
     /// Runs a job to its end.
     ///
     /// # Errors
-    /// When the server or the generator fails, or the sweep is to stop.
-    pub fn run(&self, server: &mut Running, job: &Job) -> Result<Ran, Trouble> {
+    /// If the server or the generator fails, or the sweep must stop.
+    pub fn run(&self, server: &mut Running, job: &Job) -> Result<GeneratorRun, Trouble> {
         let fail = |e: anyhow::Error, server: &Running| {
             Trouble::Failed(Failure::new(format!("{e:#}"), server.log()))
         };
         let mut child = self.spawn(server, job).map_err(|e| fail(e, server))?;
         let begun = Instant::now();
-        let mut watch = Watch::new(child.0.id());
+        let mut busy_threads = BusyThreads::new(child.0.id());
         while !has_ended(&child.0) {
             if self.stop.asked() {
                 return Err(Trouble::Stopped);
@@ -103,15 +102,15 @@ impl Runner<'_> {
             if Instant::now() > self.end {
                 return Err(Failure::new("the cell took too long", server.log()).into());
             }
-            watch.look();
+            busy_threads.sample();
             thread::sleep(STEP);
         }
         let seconds = begun.elapsed().as_secs_f64();
-        // A process that ended keeps its counts until it is waited for.
+        // An ended process keeps its counts until its parent waits for it.
         let cpu = Usage::of(child.0.id()).map(|usage| usage.user + usage.system);
         let average = cpu.map(|used| (used / seconds / f64::from(job.threads)).min(1.0));
-        let ran = self.take(&mut child, server, cpu, watch.busiest().or(average));
-        // A server that died takes the generator with it; its own end is the better reason.
+        let ran = self.take(&mut child, server, cpu, busy_threads.busiest().or(average));
+        // If the server dies, the generator fails too; the server's end is the better reason.
         if let (Err(_), Some(why)) = (&ran, server.ended()) {
             return Err(Failure::new(format!("the server {why}"), server.log()).into());
         }
@@ -139,13 +138,13 @@ impl Runner<'_> {
         server: &Running,
         cpu: Option<f64>,
         busy: Option<f64>,
-    ) -> Result<Ran> {
+    ) -> Result<GeneratorRun> {
         let status = child.0.wait()?;
         let words = last_lines(&server.dir().join("generator-err")).join("; ");
         let words = if words.is_empty() { words } else { format!(" ({words})") };
         ensure!(status.success(), "the generator ended: {status}{words}");
         let bytes = fs::read(server.dir().join("generator-out"))?;
-        Ok(Ran { output: String::from_utf8_lossy(&bytes).into_owned(), words, cpu, busy })
+        Ok(GeneratorRun { output: String::from_utf8_lossy(&bytes).into_owned(), words, cpu, busy })
     }
 }
 

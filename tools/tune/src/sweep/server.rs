@@ -1,4 +1,4 @@
-//! Servers under test: what they are, what they know, and one process for each cell.
+//! Servers under test: their programs, their supported directives, and one process for each cell.
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{self, File};
@@ -18,39 +18,39 @@ use crate::results::grid::ServerSpec;
 use crate::results::model::Program;
 use crate::results::{Reads, Threads};
 
-/// How long a server may take to answer.
+/// The time that a server may take until it answers.
 const START: Duration = Duration::from_secs(30);
-/// Between two questions whether it does.
+/// The time between two attempts.
 const STEP: Duration = Duration::from_millis(10);
-/// Last lines of a log that are kept.
+/// Stored last lines of a log.
 const LOG_LINES: usize = 12;
-/// Attempts to find a port that no other program takes in between.
+/// Attempts to find a port that no other program takes meanwhile.
 const PORTS: usize = 4;
 
 /// The two directives that a sweep sets.
 const IO_THREADS: &str = "io-threads";
 const READS: &str = "io-threads-do-reads";
 
-/// How a server treats a directive.
+/// A server's support of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Knows {
-    /// It takes it and answers it.
-    Well,
-    /// It takes it, but CONFIG GET does not name it: it has no effect any more.
-    Takes,
-    /// It does not start with it.
-    Not,
+pub enum Support {
+    /// It accepts the directive and reports it.
+    Full,
+    /// It accepts the directive, but CONFIG GET doesn't have it: it has no effect any more.
+    WithoutEffect,
+    /// It does not start with the directive.
+    Unsupported,
 }
 
-impl Knows {
-    /// The remark on it in a record; none when all is well.
+impl Support {
+    /// The remark on it in a record; none if supported.
     pub fn remark(self, directive: &str) -> Option<String> {
         match self {
-            Self::Well => None,
-            Self::Takes => Some(format!(
+            Self::Full => None,
+            Self::WithoutEffect => Some(format!(
                 "{directive} is taken but not named by CONFIG GET: it may have no effect"
             )),
-            Self::Not => Some(format!("{directive} is unknown to this server and was left out")),
+            Self::Unsupported => Some(format!("{directive} is unknown to this server and was left out")),
         }
     }
 }
@@ -61,13 +61,13 @@ pub struct Server {
     spec: ServerSpec,
     program: PathBuf,
     config: Option<PathBuf>,
-    io_threads: Knows,
-    reads: Knows,
+    io_threads: Support,
+    reads: Support,
     /// Its own defaults.
     own: Own,
 }
 
-/// The defaults of a server, when the sweep sets nothing.
+/// The defaults of a server, if the sweep sets nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
     io_threads: Option<Threads>,
@@ -83,15 +83,15 @@ pub struct Wanted<'a> {
     pub reads: Reads,
     /// CPUs; any when empty.
     pub cpus: &'a str,
-    /// Port; a free one when absent.
+    /// Port; a free one if absent.
     pub port: Option<u16>,
 }
 
 impl Server {
-    /// Finds a server and asks it what it knows.
+    /// Finds a server and asks for its supported directives.
     ///
     /// # Errors
-    /// When it is not there or does not start at all.
+    /// If it is missing or does not start at all.
     pub fn prepare(spec: &ServerSpec, port: Option<u16>, stop: &Stop) -> Result<Self> {
         let program =
             locate::find(&spec.program).with_context(|| format!("server {}", spec.name))?;
@@ -100,8 +100,8 @@ impl Server {
             spec: spec.clone(),
             program,
             config,
-            io_threads: Knows::Well,
-            reads: Knows::Well,
+            io_threads: Support::Full,
+            reads: Support::Full,
             own: Own::default(),
         };
         let one = Some(Threads::Count(1));
@@ -109,13 +109,13 @@ impl Server {
         let running = loop {
             match server.start(&wanted, stop) {
                 Ok(running) => break running,
-                // A server names what it does not know on its way out, the shorter name in the
-                // longer.
-                Err(e) if server.reads == Knows::Well && e.log_names(READS) => {
-                    server.reads = Knows::Not;
+                // A server's error names the unknown directive; the shorter name is part of the
+                // longer one.
+                Err(e) if server.reads == Support::Full && e.log_names(READS) => {
+                    server.reads = Support::Unsupported;
                 }
-                Err(e) if server.io_threads == Knows::Well && e.log_names(IO_THREADS) => {
-                    server.io_threads = Knows::Not;
+                Err(e) if server.io_threads == Support::Full && e.log_names(IO_THREADS) => {
+                    server.io_threads = Support::Unsupported;
                 }
                 Err(e) => bail!("server {} does not start: {e}", spec.name),
             }
@@ -123,10 +123,10 @@ impl Server {
         let mut client = Client::connect(running.port)?;
         for (directive, knows) in [(IO_THREADS, &mut server.io_threads), (READS, &mut server.reads)]
         {
-            if *knows == Knows::Well
+            if *knows == Support::Full
                 && client.ask(&["CONFIG", "GET", directive])? == Reply::List(Vec::new())
             {
-                *knows = Knows::Takes;
+                *knows = Support::WithoutEffect;
             }
         }
         drop((client, running));
@@ -134,27 +134,27 @@ impl Server {
         Ok(server)
     }
 
-    /// The settings that it reports with its own configuration only.
+    /// The settings that it reports with its own defaults.
     fn ask_own(&self, port: Option<u16>, stop: &Stop) -> Result<Own> {
         let wanted = Wanted { io_threads: None, reads: Reads::Own, cpus: "", port };
-        let running = self
-            .start(&wanted, stop)
-            .map_err(|e| anyhow!("server {} does not start by itself: {e}", self.spec.name))?;
+        let running = self.start(&wanted, stop).map_err(|e| {
+            anyhow!("server {} does not start with its defaults: {e}", self.spec.name)
+        })?;
         let mut client = Client::connect(running.port)?;
         Ok(Own { io_threads: setting(&mut client, IO_THREADS), reads: setting(&mut client, READS) })
     }
 
-    /// Whether it takes `auto` for the number of its threads.
+    /// Whether it accepts `auto` for the number of its threads.
     pub fn takes_auto(&self, port: Option<u16>, stop: &Stop) -> bool {
         let io_threads = Some(Threads::Auto);
         let wanted = Wanted { io_threads, reads: Reads::Own, cpus: "", port };
-        self.io_threads != Knows::Not && self.start(&wanted, stop).is_ok()
+        self.io_threads != Support::Unsupported && self.start(&wanted, stop).is_ok()
     }
 
     /// For the header of the results.
     ///
     /// # Errors
-    /// When it can't be asked.
+    /// If it can't be run.
     pub fn program(&self) -> Result<Program> {
         let program = locate::program(&self.spec.name, &self.program)?;
         let Own { io_threads, reads } = self.own;
@@ -172,7 +172,7 @@ impl Server {
     /// Starts one for a cell and waits until it answers.
     ///
     /// # Errors
-    /// When it does not, with its last words.
+    /// If it does not answer, with its last log lines.
     pub fn start(&self, wanted: &Wanted, stop: &Stop) -> Result<Running, Failure> {
         let mut last = None;
         for _ in 0..if wanted.port.is_some() { 1 } else { PORTS } {
@@ -220,12 +220,12 @@ impl Server {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         // Nothing on disk: a sweep measures threads. Options of the grid may change that.
         command.args(["--save", "", "--appendonly", "no", "--logfile", ""]);
-        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Knows::Not) {
+        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Support::Unsupported) {
             command.args(["--io-threads", &threads.to_string()]);
         }
         match wanted.reads {
             Reads::Own => {}
-            Reads::Off | Reads::On if self.reads == Knows::Not => {}
+            Reads::Off | Reads::On if self.reads == Support::Unsupported => {}
             Reads::Off => {
                 command.args(["--io-threads-do-reads", "no"]);
             }
@@ -245,8 +245,8 @@ impl Server {
     }
 }
 
-/// The value of a directive on a running server; none if it does not know it, or returns an unknown
-/// value.
+/// The value of a directive on a running server; none if the server doesn't have it, or returns an
+/// unknown value.
 pub fn setting<T: FromStr>(client: &mut Client, directive: &str) -> Option<T> {
     match client.ask(&["CONFIG", "GET", directive]).ok()? {
         Reply::List(pair) => match pair.get(1)? {
@@ -277,7 +277,7 @@ impl Running {
         self.dir.path()
     }
 
-    /// How it ended; none as long as it runs.
+    /// How it ended; none while it runs.
     pub fn ended(&mut self) -> Option<String> {
         match self.child.try_wait() {
             Ok(None) => None,
@@ -286,7 +286,7 @@ impl Running {
         }
     }
 
-    /// The last lines that it logged.
+    /// The last lines of its log.
     pub fn log(&self) -> Vec<String> {
         last_lines(&self.dir.path().join("log"))
     }
@@ -294,13 +294,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // an error means that it has ended already
+        // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The last lines of a file that say something.
+/// The last lines of a file that are not empty.
 pub fn last_lines(file: &Path) -> Vec<String> {
     let text = fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let text = text.unwrap_or_default();
@@ -309,7 +309,7 @@ pub fn last_lines(file: &Path) -> Vec<String> {
     lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| line.to_string()).collect()
 }
 
-/// Why a cell has no figures.
+/// The reason why a cell has no figures.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     /// For people.
@@ -319,12 +319,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// With a reason.
+    /// A failure with this reason.
     pub fn new(reason: impl Into<String>, log: Vec<String>) -> Self {
         Self { reason: reason.into(), log }
     }
 
-    /// Whether the server complained about this directive, as `>>> 'io-threads "4"'`.
+    /// Whether the server rejected this directive, as in `>>> 'io-threads "4"'`.
     fn log_names(&self, directive: &str) -> bool {
         self.log.iter().any(|line| {
             line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))

@@ -1,5 +1,5 @@
-//! Ctrl-C: the first lets the sweep end the running cell's processes and say goodbye, the second
-//! ends it at once.
+//! Ctrl-C: the first one ends the running cell's processes and the sweep, the second one ends the
+//! program at once.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,11 +15,12 @@ impl Stop {
     /// Set by SIGINT, SIGTERM and SIGHUP.
     ///
     /// # Errors
-    /// When the kernel takes no handler.
+    /// If the kernel accepts no handler.
     pub fn on_signals() -> Result<Self> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // First the one that ends at once if the flag is set already, then the one that sets.
+            // First the handler that ends the program if the flag is set already, then the one that
+            // sets it.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop.0))
                 .and_then(|_| flag::register(signal, Arc::clone(&stop.0)))
                 .context("cannot watch for signals")?;

@@ -1,4 +1,4 @@
-//! The caches, and which CPUs share them.
+//! The caches, and the CPUs that share them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cpus::Cpus;
 use crate::host::Host;
 
-/// All caches of one sort.
+/// All caches of one level and kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Caches {
     /// 1 is the nearest to the core.
@@ -16,7 +16,7 @@ pub struct Caches {
     pub kind: String,
     /// Size of each.
     pub kib: u64,
-    /// The CPUs of each, in the order of their first ones.
+    /// The CPUs of each, ordered by their first ones.
     pub shared_by: Vec<Cpus>,
 }
 

@@ -1,8 +1,8 @@
 //! `weft-tune topology`: the parts of a machine that matter to a server.
 //!
 //! It shows the facts of `numactl -H`, `lscpu`, `ethtool -l`, `/proc/irq` and `/sys/fs/cgroup`
-//! together, for any machine whose files are below a folder, and remarks where totals disagree. The
-//! text is for people; JSON has the same facts under stable names, with lists of CPUs as everywhere
+//! together, for any machine whose files are below a folder, with remarks if totals disagree. The
+//! text is for people; JSON has the same facts under stable names, with the usual lists of CPUs
 //! (`0-3,8`).
 
 mod caches;
@@ -33,7 +33,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the output cannot be written. Facts that cannot be read are left out.
+/// If the output can't be written. Facts that can't be read are left out.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let report = report::read(&Host::new(&args.root));
     let out = match args.json {

@@ -1,8 +1,8 @@
 //! Remarks on totals that disagree: parts of a machine that a reader would otherwise miscount.
 //!
-//! [`Machine`] puts each CPU into exactly one node, so nodes as the kernel lists them are read here
-//! once more. Containers often hide a part of the CPUs or of the memory and leave the nodes as they
-//! are; firmware leaves CPUs out of its tables.
+//! [`Machine`] puts each CPU into exactly one node, so the kernel's lists of nodes are read here
+//! again. Containers often hide a part of the CPUs or of the memory and leave the nodes unchanged;
+//! firmware leaves CPUs out of its tables.
 
 use weft_base::machine::Machine;
 
@@ -11,8 +11,8 @@ use crate::host::Host;
 use crate::host::limits::Limits;
 use crate::report::numbers::memory;
 
-/// Difference between two totals of memory that is worth a remark, as a share of the larger one.
-/// The kernel counts both alike, so that any disagreement has a cause; less than this changes no
+/// A difference between two totals of memory, as a share of the larger one, that is worth a remark.
+/// The kernel counts both alike, so any disagreement has a cause; less than this changes no
 /// decision.
 const MEMORY_DIFFERS: f64 = 0.01;
 
@@ -41,7 +41,7 @@ pub fn read(
     remarks
 }
 
-/// Online CPUs in no node or in several, and CPUs of nodes that are not online. Nothing on a kernel
+/// Online CPUs in no node or in several, and CPUs of nodes that are not online. Empty on a kernel
 /// without files of nodes.
 fn node_cpus(host: &Host, machine: &Machine) -> Vec<String> {
     let online = machine.online();
@@ -102,7 +102,7 @@ fn usable_cpus(machine: &Machine) -> Option<String> {
     let (online, usable) = (machine.online(), machine.usable());
     if online.intersection(&machine.allowed).is_empty() {
         let cpus = strided(&machine.allowed);
-        return Some(format!("the affinity allows CPUs {cpus}, none of which is online"));
+        return Some(format!("the affinity allows CPUs {cpus}, but none of these is online"));
     }
     (usable.len() < online.len()).then(|| {
         format!(
@@ -178,6 +178,6 @@ mod tests {
         }
         let layout = Layout { allowed: Some("70".to_string()), ..known::six_cores() };
         let found = remarks(&layout.build());
-        assert_eq!(found, ["the affinity allows CPUs 70, none of which is online"]);
+        assert_eq!(found, ["the affinity allows CPUs 70, but none of these is online"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The facts that are shown, in the form of `--json`.
+//! The displayed facts, in the form of `--json`.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,14 @@ pub struct Report {
     pub interfaces: Vec<Interface>,
     /// The limits of control groups.
     pub limits: Limits,
-    /// Totals that disagree, in words.
+    /// Totals that disagree, as text.
     pub remarks: Vec<String>,
 }
 
 /// A memory node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// The kernel's number of it.
+    /// The kernel's number of the node.
     pub id: usize,
     /// Its CPUs that run.
     pub cpus: Cpus,
@@ -55,7 +55,7 @@ pub struct Node {
 /// A socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Socket {
-    /// The kernel's number of it.
+    /// The kernel's number of the socket.
     pub id: usize,
     /// Its CPUs that run.
     pub cpus: Cpus,
@@ -85,7 +85,7 @@ impl Report {
     }
 }
 
-/// Reads everything.
+/// Reads all facts.
 pub fn read(host: &Host) -> Report {
     let machine = Machine::read(host.root());
     let online = Cpus(machine.online());
@@ -124,7 +124,7 @@ fn sockets(machine: &Machine) -> Vec<Socket> {
             cores: Vec::new(),
         });
         socket.cpus.0.insert(cpu.id);
-        // CPUs come in ascending order, so a core is made by its first one.
+        // CPUs come in ascending order, so the first CPU of a core creates it.
         if cpu.siblings.iter().next() == Some(cpu.id) {
             socket.cores.push(Core {
                 id: cpu.core,

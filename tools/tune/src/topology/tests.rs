@@ -90,7 +90,7 @@ fn a_limited_part_of_a_machine() {
 }
 
 #[test]
-fn siblings_are_said_once_where_they_are_regular() {
+fn regular_siblings_are_printed_once() {
     let text = shown(&known::two_sockets(true).build());
     assert!(
         text.starts_with(

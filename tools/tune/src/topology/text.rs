@@ -99,7 +99,7 @@ fn sockets(sockets: &[Socket], out: &mut String) -> Done {
     Ok(())
 }
 
-/// Which CPUs share cores; none where each has its own.
+/// The CPUs that share cores; none if each has its own.
 fn siblings(cores: &[Core]) -> Option<String> {
     if cores.iter().all(|core| core.cpus.len() == 1) {
         return None;
@@ -122,7 +122,7 @@ fn siblings(cores: &[Core]) -> Option<String> {
     Some(shared.map(|core| core.cpus.to_string().replace(',', "+")).collect::<Vec<_>>().join(" "))
 }
 
-/// The frequencies, and whose they are where they differ.
+/// The frequencies, with their cores if they differ.
 fn frequencies(cores: &[Core]) -> Vec<String> {
     let mut found: Vec<(u64, Cpus)> = Vec::new();
     for core in cores {

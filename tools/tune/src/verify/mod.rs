@@ -1,17 +1,17 @@
-//! `weft-tune verify`: whether the system still is as a plan says.
+//! `weft-tune verify`: checks whether the system still matches a plan.
 //!
 //! Servers start threads, administrators run `taskset`, daemons move interrupts: a placement
-//! decays. This compares every value with the plan, threads that were started since
-//! included, and names each that differs.
+//! decays. This compares every value with the plan, including threads that were started since, and
+//! names each that differs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use crate::apply::{self, End, Process, Real, Servers, Story, System};
+use crate::apply::{self, End, History, Process, Real, Servers, System};
 use crate::plan::Plan;
 
-/// Compares the system with a plan; exit status 1 where anything differs.
+/// Compares the system with a plan; exit status 1 if anything differs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan; without it, the one that was applied last
@@ -28,7 +28,7 @@ pub struct Args {
 /// The subcommand.
 ///
 /// # Errors
-/// Where anything differs, or cannot be read.
+/// If anything differs, or can't be read.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let system = &Real::new();
     let wrong = match args.plan {
@@ -42,9 +42,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 bail!("servers are named for a plan, and no plan is");
             }
             let state = apply::state_path(args.state)?;
-            let story = apply::load(&state)?;
-            let story = story.with_context(|| format!("there is no {}", state.display()))?;
-            compare_story(system, &story)?
+            let history = apply::load(&state)?;
+            let history = history.with_context(|| format!("there is no {}", state.display()))?;
+            compare_history(system, &history)?
         }
     };
     for wrong in &wrong.values {
@@ -63,16 +63,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 /// The differences, and the number of compared values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deviations {
-    /// Each in words.
+    /// Each difference as text.
     pub values: Vec<String>,
-    /// How many were looked at.
+    /// The number of compared values.
     pub of: usize,
 }
 
 /// Compares with a plan.
 ///
 /// # Errors
-/// Where a value cannot be read.
+/// If a value can't be read.
 pub fn compare(
     system: &dyn System,
     plan: &Plan,
@@ -83,16 +83,16 @@ pub fn compare(
     Ok(Deviations { values: apply::deviations(system, &steps), of: steps.len() })
 }
 
-/// Compares with what a state file says was applied.
+/// Compares with the applied plan of a state file.
 ///
 /// # Errors
-/// Where nothing is applied now.
-pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Deviations> {
-    let before = &story.before;
+/// If nothing is applied now.
+pub fn compare_history(system: &dyn System, history: &History) -> anyhow::Result<Deviations> {
+    let before = &history.before;
     if apply::boot(system)? != before.boot {
-        bail!("the machine was started anew since the plan was applied; nothing of it is left");
+        bail!("the machine has restarted since the plan was applied; nothing of it is left");
     }
-    if story.end == Some(End::Reverted) {
+    if history.end == Some(End::Reverted) {
         bail!("the plan was reverted, or its apply failed and was undone");
     }
     let mut plan = before.plan.clone();
@@ -111,7 +111,7 @@ pub fn compare_story(system: &dyn System, story: &Story) -> anyhow::Result<Devia
     let mut deviations = compare(system, &plan, &processes)?;
     deviations.of += gone.len();
     deviations.values.splice(..0, gone);
-    if story.end.is_none() {
+    if history.end.is_none() {
         eprintln!("weft-tune: apply was stopped in the middle; `weft-tune revert` undoes it");
     }
     Ok(deviations)

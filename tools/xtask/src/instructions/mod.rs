@@ -1,20 +1,20 @@
-//! `cargo xtask instructions`: does a request still cost what it cost?
+//! `cargo xtask instructions`: checks that requests don't cost more instructions.
 //!
-//! Times depend on the machine, its neighbours and its mood; the number of instructions that the
-//! server executes for a request does not. So that can be a test: the release build runs under
-//! callgrind, with one I/O thread, and gets fixed requests over a socket as from any client. The
-//! count is user-space instructions of the whole process: reading, parsing, executing and writing.
+//! Times depend on the machine and its other work; the number of instructions that the server
+//! executes for a request does not. So a test can check it: the release build runs under callgrind,
+//! with one I/O thread, and gets fixed requests over a socket as from any client. The count is
+//! user-space instructions of the whole process: reading, parsing, executing and writing.
 //!
 //! ```text
 //!  script.rs   requests, pipelines, replies skipped          (one write, all replies, next write)
-//!  server.rs   the server under callgrind; counts between two moments
-//!  table.rs    benches/instructions.tsv: what was measured before, and how far off is too far
+//!  server.rs   the server under callgrind; counts between two points
+//!  table.rs    benches/instructions.tsv: earlier counts, and the tolerance
 //! ```
 //!
-//! A count is made for two lengths, and the difference is divided by the difference of lengths:
-//! what does not depend on the length, the commands of the measuring itself above all, cancels.
-//! Kernel work and stalls are not seen: a request can become slower with fewer instructions. That
-//! is what the benchmarks are for.
+//! A count is made for two lengths, and the difference is divided by the difference of lengths. So
+//! everything that doesn't depend on the length cancels, above all the commands of the measurement.
+//! Kernel work and stalls don't count: a request can become slower with fewer instructions. The
+//! benchmarks measure that.
 
 mod script;
 mod server;
@@ -29,15 +29,15 @@ use table::{Table, Verdict};
 
 const FILE: &str = "benches/instructions.tsv";
 const DEPTHS: [usize; 2] = [1, 16];
-/// How often a count that is too high is made.
+/// The most attempts to measure a count that is too high.
 const ATTEMPTS: usize = 5;
-/// Requests of the two lengths, at any depth.
+/// The two numbers of requests, at any depth.
 const LENGTHS: [usize; 2] = [1600, 4800];
 
 /// The task that the arguments name.
 pub struct Task {
     program: PathBuf,
-    /// Rows that have changed get this reason and their new count.
+    /// Changed rows get this reason and their new count.
     reason: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Task {
         Ok(Task { program, reason })
     }
 
-    /// Measures and compares; whether nothing has risen too far.
+    /// Measures and compares; returns whether no count has risen too far.
     pub fn run(&self, root: &Path) -> io::Result<bool> {
         let path = root.join(FILE);
         let mut table = Table::parse(&std::fs::read_to_string(&path).unwrap_or_default())
@@ -67,8 +67,8 @@ impl Task {
             for depth in DEPTHS {
                 let before = table.count(kind.name, depth);
                 let mut now = measure(&server, &mut connection, kind, depth)?;
-                // A thread that looks again for input does so more often while the client is kept
-                // from the CPU: others can only add to the count.
+                // A thread polls for input more often while the client has no CPU: other processes
+                // can only add to the count.
                 for _ in 1..ATTEMPTS {
                     if !matches!(Verdict::of(before, now), Verdict::Risen(_)) {
                         break;
@@ -118,7 +118,7 @@ fn measure(
     depth: usize,
 ) -> io::Result<f64> {
     connection.prepare(kind)?;
-    // Buffers, tables and branches taken once.
+    // Fills buffers, tables and branch predictors.
     connection.send(kind, depth, LENGTHS[0])?;
     let mut counts = [0u64; 2];
     for (count, length) in counts.iter_mut().zip(LENGTHS) {

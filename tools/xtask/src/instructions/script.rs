@@ -1,13 +1,12 @@
 //! The requests, and a connection that sends them.
 //!
-//! Each pipeline is one write, and all its replies are read before the next: the server finds the
-//! whole of it in one read, whatever the machine is doing, so a turn of its loop is always the
-//! same work.
+//! Each pipeline is one write, and all its replies are read before the next. So the server gets all
+//! of it in one read, and an iteration of its loop is always the same work.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// Keys of every kind of request: more than fit into a bucket, all small enough for a cache.
+/// Keys of every kind of request: more than a bucket holds, and few enough for a cache.
 const KEYS: usize = 100;
 /// Members of each sorted set.
 const MEMBERS: usize = 20;
@@ -15,9 +14,9 @@ const MEMBERS: usize = 20;
 /// One kind of request.
 pub struct Kind {
     pub name: &'static str,
-    /// The commands of the `n`th: words between spaces.
+    /// The commands of request `n`: words separated by spaces.
     commands: fn(usize) -> Vec<String>,
-    /// Commands that fill an empty server before.
+    /// Commands that fill an empty server first.
     before: fn(usize) -> Vec<String>,
 }
 
@@ -94,7 +93,7 @@ impl Connection {
         commands.iter().try_for_each(|command| skip_reply(&mut self.0, command))
     }
 
-    /// Empties the server and makes what `kind` needs.
+    /// Empties the server and creates the data that `kind` needs.
     pub fn prepare(&mut self, kind: &Kind) -> io::Result<()> {
         self.exchange(&["FLUSHALL SYNC".to_string()])?;
         for n in 0..KEYS * MEMBERS {
@@ -114,7 +113,7 @@ impl Connection {
     }
 }
 
-/// Reads over one reply of RESP2.
+/// Skips one reply of RESP2.
 fn skip_reply(from: &mut impl BufRead, command: &str) -> io::Result<()> {
     let wrong = |what: String| io::Error::other(format!("{command}: {what}"));
     let mut left = 1u64;
@@ -135,7 +134,7 @@ fn skip_reply(from: &mut impl BufRead, command: &str) -> io::Result<()> {
                     io::copy(&mut from.take(len as u64 + 2), &mut io::sink())?;
                 }
             }
-            // an error reply is as wrong as anything else: then something else was measured
+            // An error reply is wrong too: then something else was measured.
             _ => return Err(wrong(line)),
         }
     }
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read_over_whole() {
+    fn replies_are_skipped_whole() {
         for reply in [
             "+OK\r\n",
             ":12\r\n",
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_ends_are_no_replies() {
+    fn errors_and_ends_are_refused() {
         for wrong in ["", "-ERR no\r\n", "*2\r\n:1\r\n", "$x\r\n"] {
             assert!(skipped(wrong.as_bytes()).is_err(), "{wrong:?}");
         }

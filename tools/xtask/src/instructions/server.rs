@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::script::Connection;
 
-/// Looks for the server's port, 50 ms apart: it starts some fifty times slower than alone.
+/// Attempts to connect, 50 ms apart: the server starts some fifty times slower than usual.
 const ASKS: usize = 1200;
 
 /// No background work: no allocator thread, and no pages returned by time.
@@ -35,7 +35,7 @@ impl Server {
         let child = Command::new("valgrind")
             .arg("--tool=callgrind")
             .arg(format!("--callgrind-out-file={}", folder.join("out").display()))
-            // only the sum is wanted
+            // Only the sum is needed.
             .args(["--separate-threads=no", "--compress-strings=yes", "--quiet"])
             .arg(program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
@@ -53,7 +53,7 @@ impl Server {
                 return Err(io::Error::other(format!("the server has ended: {status}")));
             }
             if let Ok(mut connection) = server.connect() {
-                // periodic work would be counted more often on a slow machine
+                // Periodic work would be counted more often on a slow machine.
                 connection.exchange(&["DEBUG PAUSE-CRON 1".to_string()])?;
                 return Ok(server);
             }
@@ -62,14 +62,14 @@ impl Server {
         Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
     }
 
-    /// A connection that is served.
+    /// A connection that the server serves.
     pub fn connect(&self) -> io::Result<Connection> {
         let mut connection = Connection::open(self.port)?;
         connection.exchange(&["PING".to_string()])?;
         Ok(connection)
     }
 
-    /// Counts from now on.
+    /// Resets the counts.
     pub fn zero(&self) -> io::Result<()> {
         self.control("zero")
     }
@@ -77,7 +77,7 @@ impl Server {
     /// Instructions since [`Server::zero`], of all threads.
     pub fn count(&self) -> io::Result<u64> {
         self.control("dump")?;
-        // `out.1`, `out.2` ... in the order of dumps; the totals of one are in its last lines
+        // `out.1`, `out.2` ... in the order of dumps; each one's totals are in its last lines.
         let mut total = None;
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -112,7 +112,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // errors mean that it has ended already
+        // Errors mean that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);

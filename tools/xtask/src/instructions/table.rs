@@ -58,7 +58,7 @@ impl Table {
         self.0.iter().position(|row| row.request == request && row.depth == depth)
     }
 
-    /// The count of a row, if it is there.
+    /// The count of a row, if it exists.
     pub fn count(&self, request: &str, depth: usize) -> Option<u64> {
         self.position(request, depth).map(|at| self.0[at].count)
     }

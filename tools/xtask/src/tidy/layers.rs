@@ -1,7 +1,7 @@
 //! The direction of dependencies between our crates, read from their manifests.
 //!
-//! A layer may use those below it, also those further below. Tests are free to use the test
-//! kit on top of that; nothing that is shipped is.
+//! A crate may use the crates of all lower layers. Tests may also use the test kit; no shipped code
+//! does.
 
 use std::fs;
 use std::io;
@@ -188,7 +188,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// The crate that any crate may use in its tests.
 const FOR_TESTS: &str = "weft-testkit";
 
-/// Tools: they use crates of ours only to read the files that the server reads.
+/// Tools: they use our crates only to read the files that the server reads.
 const TOOLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("weft-manual", &["weft-base"]),
@@ -226,7 +226,7 @@ fn check_manifest(root: &Path, file: &Path, problems: &mut Vec<Problem>) -> io::
 fn check_text(text: &str) -> Vec<(usize, String)> {
     let manifest: toml::Table = match text.parse() {
         Ok(manifest) => manifest,
-        Err(e) => return vec![(1, format!("is no manifest: {e}"))],
+        Err(e) => return vec![(1, format!("is not a manifest: {e}"))],
     };
     let name = manifest
         .get("package")

@@ -1,7 +1,7 @@
 //! Files that tests leave in the tree.
 //!
 //! A test that takes a random word for a file name writes into the folder of its crate, and the
-//! file is soon committed. So a crate's folder holds only files that Cargo knows, the root only the
+//! file is soon committed. So a crate's folder has only files that Cargo uses, the root only the
 //! files listed here, and no file is empty.
 
 use super::Problem;
@@ -23,7 +23,7 @@ const ROOT: &[&str] = &[
     "SECURITY.md",
     "rustfmt.toml",
     "weft.conf",
-    // Of a work tree of git.
+    // A work tree of git.
     ".git",
 ];
 
@@ -36,7 +36,7 @@ const RECORDS: &[&str] = &[super::words::RECORD];
 /// Folders of crates.
 const CRATES: &[&str] = &["crates", "tools"];
 
-/// Reports a file that has no business where it is. `file` is relative to the root.
+/// Reports a file in the wrong place. `file` is relative to the root.
 pub fn check(file: &Path, content: &[u8], problems: &mut Vec<Problem>) {
     let mut report = |message: &str| {
         problems.push(Problem { file: file.to_path_buf(), line: 1, message: message.to_string() });

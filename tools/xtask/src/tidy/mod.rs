@@ -3,16 +3,16 @@
 //! | rule | where |
 //! |---|---|
 //! | white space, line ends, unfinished work, paths of one machine | [`text`] |
-//! | a Rust file opens with its essay and is not too long | [`rust`] |
+//! | a Rust file begins with a module comment and is not too long | [`rust`] |
 //! | `unsafe` only in listed files | [`rust`] |
 //! | crates depend in one direction | [`layers`] |
 //! | modules of a crate import in one direction | [`circles`] |
 //! | every command on keys has a seed for its fuzz target | [`seeds`] |
-//! | a specification that is like another says whose flags it has | [`specs`] |
+//! | a specification that copies another one names its flags | [`specs`] |
 //! | tests leave no files | [`litter`] |
 //! | plain words: their number never rises | [`words`] |
 //!
-//! A rule reports what it finds as [`Problem`]s and never stops at the first.
+//! A rule reports all [`Problem`]s, not only the first one.
 
 mod circles;
 mod layers;
@@ -46,7 +46,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Folders that hold no source of ours.
+/// Folders without our own sources.
 const SKIPPED: [&str; 6] = [".git", "target", "corpus", "artifacts", "coverage", "__pycache__"];
 
 /// Kinds of files that are checked; others may be binary. Files without an extension are
@@ -104,7 +104,7 @@ fn check_file(file: &Path, bytes: &[u8], is_rust: bool, problems: &mut Vec<Probl
         problems.push(Problem { file: file.to_path_buf(), line, message })
     };
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return report(1, "is no UTF-8".to_string());
+        return report(1, "is not UTF-8".to_string());
     };
     text::check(text, &mut report);
     if is_rust {

@@ -5,18 +5,18 @@ use std::path::Path;
 use super::source::code_only;
 use super::text::has_word;
 
-/// The longest file, in lines. Most should be half of that: what does not fit is two things.
+/// The longest file, in lines. Most should be half of that: a longer file has two subjects.
 const MAX_LINES: usize = 900;
 
-/// Files in which `unsafe` may stand, and what for; a name that ends in `/` is a folder.
-/// Everything else must do without.
+/// Files that may contain `unsafe`, with the reason; a name that ends in `/` is a folder. No other
+/// file may.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/table/", "the hash table: records and slots by raw pointers, read without locks"),
     (
         "crates/process/",
         "signals, forks, crash reports, limits: system calls that have no safe form",
     ),
-    ("crates/base/src/bits.rs", "calls functions compiled for the processor at hand"),
+    ("crates/base/src/bits.rs", "calls functions compiled for this processor"),
     ("crates/base/src/crc16.rs", "PCLMULQDQ on numbers, where the processor has it"),
     ("crates/base/src/topology.rs", "sched_getaffinity, sched_setaffinity, prctl"),
     ("crates/base/src/runs.rs", "AVX2 instructions on slices, where the processor has them"),
@@ -30,20 +30,17 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/types/src/zset/view.rs", "says which payloads hold the box of a sorted set's tree"),
     ("crates/types/src/stream/mod.rs", "says which payloads hold the box of a stream"),
     ("crates/types/src/kind.rs", "the table's callback that frees what a payload owns"),
-    ("crates/types/src/boxed.rs", "a large collection is a box whose pointer lies in the payload"),
+    ("crates/types/src/boxed.rs", "a large collection is a box whose pointer is in the payload"),
     ("crates/types/src/counted.rs", "pieces of large values with a count of their holders"),
-    ("crates/types/src/counted/tests.rs", "an allocator of copies, as they have it"),
-    (
-        "crates/types/src/string/blob.rs",
-        "a large string is an Arc whose pointer lies in the payload",
-    ),
-    ("crates/types/src/string/mod.rs", "looks at such a string"),
+    ("crates/types/src/counted/tests.rs", "an allocator of copies"),
+    ("crates/types/src/string/blob.rs", "a large string is an Arc whose pointer is in the payload"),
+    ("crates/types/src/string/mod.rs", "reads such a string"),
     ("crates/types/src/string/write.rs", "edits such a string in place"),
     ("crates/keyspace/src/db.rs", "hands out a table while its shard's lock is held"),
     ("crates/keyspace/tests/loom_gate.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_hold.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_lock.rs", "model tests of what the lock protects"),
-    ("crates/memory/src/counted.rs", "an allocator, where a sanitizer watches"),
+    ("crates/memory/src/counted.rs", "an allocator for sanitizers"),
     ("crates/server/src/main.rs", "the symbol that configures jemalloc"),
     (
         "crates/server/src/start.rs",
@@ -57,7 +54,11 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
 /// Reports broken rules of a Rust file.
 pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
     if !text.starts_with("//!") {
-        report(1, "does not open with `//!`: say what the file is and why it is so".to_string());
+        report(
+            1,
+            "does not open with `//!`: describe the file and the reasons for its design"
+                .to_string(),
+        );
     }
     let lines = text.lines().count();
     if lines > MAX_LINES {
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_not_longer_than_it_must_be() {
+    fn list_has_no_unneeded_entries() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (listed, why) in UNSAFE_FILES {
             assert!(!why.is_empty(), "{listed} is listed without a reason");
@@ -118,7 +119,7 @@ mod tests {
             let text = std::fs::read_to_string(root.join(listed)).unwrap_or_default();
             assert!(
                 code_only(&text).lines().any(|line| has_word(line, "unsafe")),
-                "{listed} needs no unsafe code any more"
+                "{listed} no longer needs unsafe code"
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Every command on keys has a seed for the fuzz target, `fuzz/corpus/commands/seed-<name>`.
 //!
-//! A fuzzer does not find a word like ZRANGEBYSCORE by itself.
+//! A fuzzer seldom finds a word like ZRANGEBYSCORE by chance.
 
 use super::Problem;
 use std::path::Path;

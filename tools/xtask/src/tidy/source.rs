@@ -1,11 +1,11 @@
 //! Rust source without its comments and strings.
 //!
-//! Rules about code must not stumble over words in prose. This is the part of a lexer that
-//! separates them: nested comments, strings with escapes, raw strings, and characters, which
-//! lifetimes resemble.
+//! Words in prose must not trigger rules about code. This is the part of a lexer that separates
+//! them: nested comments, strings with escapes, raw strings, and characters, which lifetimes
+//! resemble.
 
-/// The text with everything in comments, strings and characters replaced by blanks, line
-/// breaks excepted, so that line numbers stay right.
+/// The text with everything in comments, strings and characters replaced by blanks. Line breaks
+/// stay, so line numbers stay right.
 pub fn code_only(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
@@ -30,7 +30,7 @@ pub fn code_only(text: &str) -> String {
 pub struct Piece {
     /// Its first line, from 1.
     pub line: usize,
-    /// Whether nothing precedes it on that line.
+    /// Whether it is the first thing on its line.
     pub alone: bool,
     /// With its slashes or quotes.
     pub text: String,
@@ -122,7 +122,7 @@ fn quoted_until(rest: &[char], quote: char) -> usize {
     rest.len()
 }
 
-/// Length of `r"..."`, `r#"..."#` and so on; none when it is an identifier such as `r#type`.
+/// Length of `r"..."`, `r#"..."#` and so on; none if it is an identifier such as `r#type`.
 fn raw_string(rest: &[char]) -> Option<usize> {
     let hashes = rest[1..].iter().take_while(|&&c| c == '#').count();
     if rest.get(1 + hashes) != Some(&'"') {

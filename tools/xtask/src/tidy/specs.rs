@@ -5,7 +5,7 @@
 use super::source::code_only;
 use std::path::Path;
 
-/// Reports specifications that take their flags without a word.
+/// Reports specifications that don't name their flags.
 pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
     let has_commands = ["crates/commands/src", "crates/admin/src/commands"];
     if !has_commands.iter().any(|folder| file.starts_with(folder)) {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_must_be_said() {
+    fn flags_must_be_named() {
         assert!(
             lines("spec: Spec { name: \"a\", flags: GET.spec.flags, ..GET.spec },\n").is_empty()
         );

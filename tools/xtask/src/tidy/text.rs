@@ -1,13 +1,13 @@
 //! Rules for every text file.
 
-/// Words for work that is not done. In two parts, since this file is checked as well.
+/// Words for unfinished work. In two parts, since this file is checked too.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Calls that stand for work that is not done, or for a search of a bug.
+/// Calls for unfinished work, or for debugging.
 const CALLS: [&str; 3] =
     [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
 
-/// Folders that exist on one machine only.
+/// Folders of one machine.
 const PLACES: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/wo", "rk/")];
 
 /// Reports broken rules of the lines of `text`.
@@ -47,13 +47,13 @@ fn check_line(line: &str, report: &mut impl FnMut(String)) {
     }
 }
 
-/// Whether `line` has a path that begins with `place`, not one that passes through it.
+/// Whether `line` has a path that begins with `place`, rather than one that passes through it.
 fn has_absolute(line: &str, place: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '}' | ')' | '*');
     line.match_indices(place).any(|(at, _)| !line[..at].chars().next_back().is_some_and(goes_on))
 }
 
-/// Whether `line` has `word` by itself, not as a part of a longer word.
+/// Whether `line` has `word` as a whole word.
 pub fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -77,7 +77,7 @@ mod tests {
     fn plain_text_passes() {
         assert!(lines("").is_empty());
         assert!(lines("a\n\n  b\n").is_empty());
-        // parts of longer words
+        // Parts of longer words.
         assert!(lines("XXXX aTODO TODOs XXX_\n").is_empty());
     }
 

@@ -1,7 +1,7 @@
-//! Strings as rows of bits.
+//! Strings as arrays of bits.
 //!
-//! An offset of half a billion makes a string of 64 MB, so offsets are drawn small or out of range,
-//! and `mutate` lets no such number into these commands.
+//! An offset of half a billion makes a string of 64 MB. So drawn offsets are small or out of range,
+//! and `mutate` puts no such number into these commands.
 
 use super::super::compare::Compare::Exact;
 use super::{Rule, rule};

@@ -1,18 +1,18 @@
-//! The connection itself.
+//! Commands on the connection.
 
 use super::super::compare::Compare::{As, Exact, Shape};
 use super::super::compare::{clients, greeting};
 use super::{Rule, fixed, optional, optional_fixed, rule};
 
-/// The password of the script that sets one.
+/// The password of the script that sets a password.
 pub const PASSWORD: &str = "sesame";
 
 pub const RULES: &[Rule] = &[
     rule(3, "AUTH <word>", Exact),
     rule(3, "AUTH <word> <word>", Exact),
     rule(2, "AUTH default <word>", Exact),
-    // begins with a pause: the reference closes clients that are not authenticated and have
-    // more than 1 KB of replies waiting, those to commands before the RESET included
+    // Begins with a pause: the reference closes unauthenticated clients with more than 1 KB of
+    // unread replies, including replies to commands before the RESET.
     fixed(
         1,
         "@sync ; CONFIG SET requirepass \"sesame\" ; AUTH wrong ; AUTH default wrong ; AUTH \"sesame\" ; RESET ; PING ; GET <key> ; ECHO <word> ; \
@@ -56,7 +56,7 @@ pub const RULES: &[Rule] = &[
         As(clients),
     ),
     rule(2, "CLIENT LIST ID (0|99999999|<word>)...", As(clients)),
-    // the connection itself must survive: filters that match nobody, or SKIPME's default
+    // The connection itself must survive: filters that match no client, or SKIPME's default.
     fixed(2, "CLIENT KILL 127.0.0.1:1", Exact),
     fixed(
         2,

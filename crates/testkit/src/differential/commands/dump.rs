@@ -1,8 +1,9 @@
 //! DUMP, RESTORE, MIGRATE.
 //!
-//! What DUMP answers is not compared: forms of a value differ, and the order of hash tables too. That
-//! it can be restored is tested with all peers in `tests/dump.rs`. What RESTORE takes is made by
-//! [`payloads`](super::super::payloads), and the value that it makes is read, then changed.
+//! Replies of DUMP are not compared, since encodings and the order of hash tables differ.
+//! `tests/dump.rs` checks with all peers that they can be restored.
+//! [`payloads`](super::super::payloads) makes the arguments of RESTORE; the resulting value is read
+//! and then changed.
 
 use super::super::compare::Compare::{Exact, Shape};
 use super::{Rule, fixed, optional_fixed, rule};
@@ -64,7 +65,7 @@ pub const RULES: &[Rule] = &[
         "WATCH <dumpkey=a> ; RESTORE <a> 0 <payload> [REPLACE] ; MULTI ; TYPE <a> ; EXEC",
         Exact,
     ),
-    // Nobody listens there.
+    // No server listens there.
     fixed(
         10,
         "MIGRATE 127.0.0.1 1 (<dumpkey>|\"no-such-key\") <db> (1000|0|-5) {[COPY] [REPLACE] [AUTH pass|AUTH2 user pass]}",

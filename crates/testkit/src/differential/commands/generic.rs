@@ -4,7 +4,8 @@ use super::super::compare::Compare::{As, Exact, Near, Shape};
 use super::super::compare::{scan, unordered};
 use super::{Rule, fixed, rule};
 
-/// How far two clocks may be apart, servers being served in turns on a busy machine.
+/// The largest difference between two clocks: the servers get commands one after the other, on a
+/// busy machine.
 const SECONDS: i64 = 5;
 const MILLIS: i64 = SECONDS * 1000;
 
@@ -32,7 +33,7 @@ pub const RULES: &[Rule] = &[
     rule(1, "OBJECT FREQ <key>", Shape),
     rule(1, "OBJECT HELP", Shape),
     rule(3, "OBJECT IDLETIME <key>", Near(SECONDS)),
-    // the reference also counts a reply that is still to be written
+    // The reference also counts a reply that isn't written yet.
     rule(3, "OBJECT REFCOUNT <key>", Shape),
     rule(1, "OBJECT <word> <key>", Exact),
     rule(10, "PERSIST <key>", Exact),

@@ -1,11 +1,11 @@
-//! Commands on places.
+//! Geo commands.
 //!
-//! Places are crowded around a few points, so that searches find some; many are at the corners of a
-//! grid, so that distances are equal and the order of equal ones is compared. Some scores are no
-//! places, for another command has set them. The limits of the small encoding are lowered often.
+//! Places are crowded around a few points, so that searches find some. Many are at the corners of a
+//! grid, so that distances are equal and the order of equal ones is compared. Some scores are not
+//! places, since another command has set them. The limits of the small encoding are lowered often.
 //!
-//! No polygon is around a pole: the middle of its corners may be off the map, and there the reference
-//! searches what its stack happens to hold.
+//! No polygon contains a pole: the middle of its corners may be off the map, and then the reference
+//! reads uninitialized memory of its stack.
 
 use super::super::compare::Compare::Exact;
 use super::{Rule, fixed, rule};
@@ -36,7 +36,7 @@ pub const RULES: &[Rule] = &[
         "GEOSEARCH <geokey> {FROMLONLAT <lon> <lat> BYRADIUS <radius> (km|mi) [ASC|DESC] [COUNT (1|2|3|5|9) [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",
         Exact,
     ),
-    // Fixed: a number of corners other than that of the corners is in a rule of its own.
+    // Fixed: another rule has a wrong number of corners.
     fixed(
         40,
         "GEOSEARCH <geokey> {BYPOLYGON 3 (-10|13|13.35|2|-170) (-20|37|38.09|48) (20|14|13.37|3) (-30|35|38.1|39) (-5|13.36|170|2.5) (50|38.14|49|20) [ASC|DESC] [COUNT <count> [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]}",

@@ -1,15 +1,15 @@
 //! Commands on hashes.
 //!
-//! The limits of the packed form are lowered often, so that a few commands cross them. Lifetimes
-//! of fields are over at once or outlive the run; those of a millisecond are waited for while the
-//! servers don't look for expired fields on their own, so that what is counted doesn't depend on
-//! when they do.
+//! The limits of the packed form are lowered often, so that a few commands cross them. Lifetimes of
+//! fields end at once or outlive the run. Scripts wait for those of a millisecond, while the
+//! servers' active expiry is off, so that counts don't depend on its timing.
 
 use super::super::compare::Compare::{As, Exact, Near};
 use super::super::compare::{how_many, pairs, unordered, whole_scan};
 use super::{Rule, fixed, rule};
 
-/// How far two clocks may be apart, servers being served in turns on a busy machine.
+/// The largest difference between two clocks: the servers get commands one after the other, on a
+/// busy machine.
 const SECONDS: i64 = 5;
 const MILLIS: i64 = SECONDS * 1000;
 

@@ -1,10 +1,10 @@
 //! Commands on HyperLogLogs.
 //!
-//! GET of the key shows all that there is: the bytes must be the same. Values of other making are
-//! set between, whole and broken ones, and the limit of the sparse form is lowered often, so that
-//! few elements cross it.
+//! GET of the key shows the whole state: the bytes must be the same. SET also stores other values,
+//! valid and invalid ones. The limit of the sparse form is lowered often, so that few elements
+//! cross it.
 //!
-//! PFDEBUG SIMD with neither ON nor OFF is never sent: the reference answers it twice.
+//! PFDEBUG SIMD with neither ON nor OFF is never sent: the reference replies twice.
 
 use super::super::compare::Compare::Exact;
 use super::{Rule, fixed, optional, rule};
@@ -30,7 +30,8 @@ pub const RULES: &[Rule] = &[
     fixed(15, "PFDEBUG SIMD (ON|OFF)", Exact),
     fixed(5, "PFDEBUG (<word>|\"\") <hllkey>", Exact),
     fixed(5, "PFDEBUG (GETREG|DECODE|ENCODING|TODENSE) (<key>|\"no-such-hll\")", Exact),
-    // It takes the limit as it is, which must be neither small nor large for it to end well, and soon.
+    // It uses the present limit, which must be neither small nor large for it to succeed in a short
+    // time.
     fixed(1, "CONFIG SET hll-sparse-max-bytes 3000 ; PFSELFTEST", Exact),
     fixed(200, "SET <hllkey> <hll>", Exact),
     rule(150, "GET <hllkey>", Exact),
@@ -59,7 +60,8 @@ pub const RULES: &[Rule] = &[
     rule(10, "RPUSH <key> <member>", Exact),
     rule(10, "SET <hllkey> <value>", Exact),
     fixed(15, "CONFIG SET hll-sparse-max-bytes (0|18|20|24|40|100)", Exact),
-    // The reference takes time in the square of the runs to merge sparse ones: no larger limits for long.
+    // To merge sparse ones the reference takes time in the square of the number of runs, so larger limits
+    // don't last long.
     fixed(10, "CONFIG SET hll-sparse-max-bytes (1000|2500|4000)", Exact),
     fixed(
         3,

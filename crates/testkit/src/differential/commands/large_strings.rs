@@ -1,7 +1,8 @@
-//! Strings around the sizes at which they are kept in pieces, shared with copies and edited there.
+//! Strings around the sizes from which they consist of pieces, shared with copies and edited in
+//! place.
 //!
-//! Offsets lie near the ends of pieces of 64 KiB, up to six of them. Nothing is made wrong here, since
-//! a wrong offset could make a string of 512 MB.
+//! Offsets are near the ends of pieces of 64 KiB, up to six of them. `mutate` changes nothing here,
+//! since a wrong offset could make a string of 512 MB.
 
 use super::super::compare::Compare::Exact;
 use super::{Rule, fixed};

@@ -1,8 +1,8 @@
 //! Commands on lists.
 //!
-//! Both forms are met by turning `list-max-listpack-size` down within a script; what a client sees
-//! of the form is OBJECT ENCODING. Large elements come in scripts of their own, in which ranges and
-//! equal elements are removed between them, and the limit changes on the way.
+//! Scripts lower `list-max-listpack-size`, so that both forms occur; a client sees the form in
+//! OBJECT ENCODING. Large elements occur in separate scripts, which remove ranges and equal
+//! elements between them and change the limit.
 
 use super::super::compare::Compare::Exact;
 use super::{Rule, fixed, rule};

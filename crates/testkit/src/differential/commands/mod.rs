@@ -1,4 +1,4 @@
-//! The tables: which commands are tested, how often, and how their replies are compared.
+//! The tables: the tested commands, their frequencies, and the comparisons of their replies.
 //!
 //! One line adds a command. The notation is that of [`grammar`](super::grammar); the weight
 //! is relative to the other lines of the same group.
@@ -33,16 +33,16 @@ pub use server::BASELINE;
 /// One line of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// How often, relative to its group.
+    /// Its frequency, relative to its group.
     pub weight: u32,
-    /// What to send.
+    /// The command or script.
     pub syntax: &'static str,
-    /// How to compare the reply, when the rule is a single command. The commands of a
-    /// script are compared as the rules of their own say.
+    /// The comparison of the reply, if the rule is a single command. The commands of a script are
+    /// compared by their own rules.
     pub compare: Compare,
-    /// Whether it is sometimes made wrong.
+    /// Whether some of its commands are made invalid.
     pub mutable: bool,
-    /// Whether it is left out where one of the servers lacks a command or subcommand of it.
+    /// Whether it is left out if one of the servers lacks one of its commands or subcommands.
     pub optional: bool,
 }
 
@@ -50,17 +50,17 @@ const fn rule(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
     Rule { weight, syntax, compare, mutable: true, optional: false }
 }
 
-/// A rule that is never made wrong, because a wrong form could do something else.
+/// A rule that is never made invalid, because an invalid form could have another effect.
 const fn fixed(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
     Rule { weight, syntax, compare, mutable: false, optional: false }
 }
 
-/// A rule that applies where both servers have the command.
+/// A rule for commands that both servers must have.
 const fn optional(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
     Rule { weight, syntax, compare, mutable: true, optional: true }
 }
 
-/// Both of these.
+/// An optional rule that is never made invalid.
 const fn optional_fixed(weight: u32, syntax: &'static str, compare: Compare) -> Rule {
     Rule { weight, syntax, compare, mutable: false, optional: true }
 }
@@ -70,7 +70,7 @@ const fn optional_fixed(weight: u32, syntax: &'static str, compare: Compare) -> 
 pub enum Group {
     /// GET, SET, APPEND, ...
     Strings,
-    /// Commands of both kinds on strings of hundreds of kilobytes.
+    /// Commands of both groups on strings of hundreds of kilobytes.
     LargeStrings,
     /// SETBIT, BITOP, BITFIELD, ...
     Bits,
@@ -90,9 +90,9 @@ pub enum Group {
     HyperLogLogs,
     /// XADD, XREAD, ...
     Streams,
-    /// XREADGROUP, XACK, XPENDING, ... with all that changes a stream.
+    /// XREADGROUP, XACK, XPENDING, ... with all commands that change a stream.
     StreamGroups,
-    /// PUBLISH, PUBSUB: those that a client sends which does not listen itself.
+    /// PUBLISH, PUBSUB: for a client that is not subscribed itself.
     PubSub,
     /// DUMP, RESTORE, MIGRATE.
     Dump,
@@ -102,12 +102,12 @@ pub enum Group {
     Connection,
     /// COMMAND, CONFIG, FLUSHALL, ...
     Server,
-    /// Just enough of the other types that keys can have the wrong one.
+    /// Enough commands of other types to give keys the wrong type.
     Types,
 }
 
 impl Group {
-    /// All of them.
+    /// All groups.
     pub const ALL: [Group; 18] = [
         Group::Strings,
         Group::LargeStrings,
@@ -165,8 +165,8 @@ pub struct ParsedRule {
 }
 
 impl ParsedRule {
-    /// The names of the commands in it: `GET`, and `CLIENT|INFO` where the second word is
-    /// fixed too. Empty for a random one.
+    /// The names of its commands: `GET`, and `CLIENT|INFO` if the second word is fixed too. Empty
+    /// for a random word.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.parts.iter().filter_map(|part| match part {
             Part::Sync | Part::Sleep | Part::Closes => None,
@@ -181,7 +181,7 @@ fn name(nodes: &[Node]) -> String {
             format!("{first}|{second}").to_ascii_uppercase()
         }
         [Node::Word(first), ..] => first.to_ascii_uppercase(),
-        // a random word: no command's name
+        // A random word is no command's name.
         _ => String::new(),
     }
 }
@@ -192,11 +192,11 @@ pub fn parse(groups: &[Group]) -> Vec<ParsedRule> {
     rules.map(|rule| ParsedRule { rule: *rule, parts: grammar::parse(rule.syntax) }).collect()
 }
 
-/// How to compare by command name, over all groups.
+/// Comparisons by command name, over all groups.
 pub struct Comparisons(HashMap<String, Compare>);
 
 impl Comparisons {
-    /// From the single-command rules of all groups; of several for one name the first counts.
+    /// From the single-command rules of all groups; the first rule of a name counts.
     pub fn new() -> Comparisons {
         let mut by_name = HashMap::new();
         for parsed in parse(&Group::ALL) {
@@ -207,7 +207,7 @@ impl Comparisons {
         Comparisons(by_name)
     }
 
-    /// How to compare the replies to this command.
+    /// The comparison of the replies to this command.
     pub fn of(&self, args: &[Vec<u8>]) -> Compare {
         let word =
             |i: usize| args.get(i).map(|arg| String::from_utf8_lossy(arg).to_ascii_uppercase());
@@ -223,18 +223,18 @@ impl Default for Comparisons {
     }
 }
 
-/// Where commands are compared that have more answers than one.
+/// The tests of commands that have more than one valid reply.
 const REPLICAS: &str = "is about replicas: see `replication_commands` of weft-tests";
-const PRIMARY: &str = "follows another server: see `replication_clients` of weft-tests";
+const PRIMARY: &str = "replicates from another server: see `replication_clients` of weft-tests";
 const SESSIONS: &str = "in sessions of several clients: see `crate::sessions`";
 
-/// Commands that no rule sends, with the reason. `weft-tests` checks that every command of
-/// the server is either here or in a rule.
+/// Commands that no rule sends, with the reason. `weft-tests` checks that every command of the
+/// server is either here or in a rule.
 pub const EXEMPT: &[(&str, &str)] = &[
     ("BGREWRITEAOF", "writes files: see `aof` of weft-tests"),
-    ("BGSAVE", "how long it takes decides what is answered next: see `snapshots` of weft-tests"),
+    ("BGSAVE", "its duration decides the next replies: see `snapshots` of weft-tests"),
     ("FAILOVER", REPLICAS),
-    ("MONITOR", "turns the connection into a stream that has no replies to compare"),
+    ("MONITOR", "turns the connection into a stream without replies"),
     ("PSUBSCRIBE", SESSIONS),
     ("PSYNC", REPLICAS),
     ("PUNSUBSCRIBE", SESSIONS),
@@ -252,9 +252,9 @@ pub const EXEMPT: &[(&str, &str)] = &[
     ("WAITAOF", "waits for a disk: see `aof` of weft-tests"),
 ];
 
-/// Whether a command, or a container by any of its subcommands, is in a rule.
+/// Whether a rule has this command, or a subcommand of it.
 ///
-/// `command` is a name as COMMAND LIST prints it: `get`, `client|info`.
+/// `command` is a name as in COMMAND LIST: `get`, `client|info`.
 pub fn covers(command: &str) -> bool {
     let wanted = command.to_ascii_uppercase();
     let exempt = EXEMPT.iter().any(|(name, _)| *name == wanted);

@@ -1,4 +1,4 @@
-//! Channels, as a client sees them that does not listen: the rest is in [`crate::sessions`].
+//! Channels, for a client that is not subscribed: the rest is in [`crate::sessions`].
 
 use super::super::compare::Compare::{Exact, Shape};
 use super::{Rule, rule};

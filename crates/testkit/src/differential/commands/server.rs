@@ -1,7 +1,7 @@
-//! The server: its commands about commands, configuration, logs and databases.
+//! Commands on the server: COMMAND, configuration, logs and databases.
 //!
-//! CONFIG SET changes the server for all that follows, so its lines list the parameters and
-//! values one by one, and [`BASELINE`] puts every one of them back before each episode.
+//! CONFIG SET affects all later commands. So its lines list the parameters and values one by one,
+//! and [`BASELINE`] restores every one of them before each episode.
 
 use super::super::compare::Compare::{As, Exact, Shape, Subset};
 use super::super::compare::{command_info, deep_shape, deep_unordered, parameters, slowlog};
@@ -9,8 +9,8 @@ use super::{Rule, fixed, optional, rule};
 
 /// Every parameter that a rule sets, with the value at the start of an episode.
 ///
-/// The logs of slow commands are off, since what is slow differs from run to run; a script
-/// turns them on for as long as it takes to look at them.
+/// The logs of slow commands are off, since the slow commands differ from run to run; a script
+/// turns them on while it reads them.
 pub const BASELINE: &[(&str, &str)] = &[
     ("requirepass", ""),
     ("maxmemory", "0"),
@@ -51,7 +51,7 @@ pub const BASELINE: &[(&str, &str)] = &[
 pub const RULES: &[Rule] = &[
     rule(1, "COMMAND", Shape),
     rule(2, "COMMAND COUNT", Shape),
-    // the facts in it are compared by a test of their own, tests/command_table.rs
+    // Its content is compared by a separate test, tests/command_table.rs.
     rule(3, "COMMAND DOCS (get|set|nosuch)...", Shape),
     rule(
         1,
@@ -115,7 +115,7 @@ pub const RULES: &[Rule] = &[
          COMMANDLOG LEN LARGE-REQUEST ; COMMANDLOG RESET LARGE-REQUEST",
         Exact,
     ),
-    // the form of entries, which the scripts above fill
+    // The form of entries, which the scripts above create.
     fixed(1, "SLOWLOG GET", As(slowlog)),
     fixed(1, "COMMANDLOG GET -1 SLOW", As(slowlog)),
     rule(1, "SLOWLOG HELP", Shape),

@@ -1,12 +1,12 @@
 //! Commands on sets.
 //!
-//! What SPOP removes differs from server to server, so it only meets sets of one member, sets
-//! that it takes as a whole, and sets that a script makes and deletes again. The scripts' sets
-//! have members of one kind, so that the encoding of what is left does not depend on chance.
+//! The members that SPOP removes differ between servers. So it runs only on sets of one member, on
+//! sets that it removes as a whole, and on sets that a script makes and deletes again. The scripts'
+//! sets have members of one kind, so that the encoding of the rest doesn't depend on chance.
 //!
-//! The limits of the small encodings are lowered often, so that a few commands cross them. An
-//! intset may always be at least as long as a listpack: were it shorter, the encoding of a stored
-//! union would depend on the order in which a hash table gives its members.
+//! The limits of the small encodings are lowered often, so that a few commands cross them. The
+//! limit of an intset is always at least that of a listpack: otherwise the encoding of a stored
+//! union would depend on the order of a hash table's members.
 
 use super::super::compare::Compare::{As, Exact};
 use super::super::compare::{how_many, unordered, whole_scan};

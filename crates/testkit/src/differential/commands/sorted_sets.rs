@@ -1,9 +1,9 @@
 //! Commands on sorted sets.
 //!
-//! A range by member has a meaning where all scores are equal. Where they are not, the reference
-//! answers what its search happens upon: the same every time while the set is small, and what the
-//! shape of a random skip list makes of it when it is large. So such ranges are taken of keys of
-//! their own, in which all scores are 0, and of sets made small by a script.
+//! A range by member is defined only if all scores are equal. Otherwise the reference's reply
+//! depends on the path of its search: on a small set it is the same every time, on a large one it
+//! depends on a random skip list. So such ranges run on separate keys, in which all scores are 0,
+//! and on sets made small by a script.
 //!
 //! The limits of the small encoding are lowered often, so that a few commands cross them.
 
@@ -70,7 +70,7 @@ pub const RULES: &[Rule] = &[
         "ZMPOP (<numkeys>|<badint>) <zkey>... (MIN|MAX|<word>) {[COUNT <count>] [COUNT <badint>] [<word>]}",
         Exact,
     ),
-    // Short waits: that a client is served later is tested elsewhere, by two clients.
+    // Short waits: serving a blocked client is tested elsewhere, with two clients.
     fixed(4, "BZPOPMIN <zkey>... 0.001", Exact),
     fixed(4, "BZPOPMAX <zkey>... 0.001", Exact),
     fixed(4, "BZMPOP 0.001 <numkeys> <zkey>... (MIN|MAX) [COUNT <count>]", Exact),
@@ -80,7 +80,7 @@ pub const RULES: &[Rule] = &[
         "BZMPOP (abc|-1|0.001) (<numkeys>|<badint>) <zkey>... (MIN|MAX|<word>) {[COUNT <badint>] [<word>]}",
         Exact,
     ),
-    // sets are inputs as well
+    // Sets are inputs too.
     rule(10, "SADD <zkey> <zmember>...", Exact),
     rule(30, "ZUNION <numkeys> <zkey>... {[AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]}", Exact),
     rule(30, "ZINTER <numkeys> <zkey>... {[AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]}", Exact),
@@ -119,7 +119,7 @@ pub const RULES: &[Rule] = &[
         "(ZUNIONSTORE|ZINTERSTORE|ZDIFFSTORE) <zkey> (<numkeys>|<badint>) <zkey>... {[WEIGHTS <score>...] [AGGREGATE (SUM|<word>)] [WITHSCORES]}",
         Exact,
     ),
-    // all scores equal
+    // All scores are equal.
     fixed(60, "ZADD <lexkey> (0 <zmember>)...", Exact),
     fixed(15, "ZREM <lexkey> <zmember>...", Exact),
     fixed(20, "ZLEXCOUNT <lexkey> <lexend> <lexend>", Exact),

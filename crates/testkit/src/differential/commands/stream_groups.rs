@@ -1,8 +1,8 @@
-//! Consumer groups of streams, with everything that changes a stream under them.
+//! Consumer groups of streams, with all commands that change their streams.
 //!
-//! Two keys, two groups and three consumers, so that commands meet. Entries are added by time alone
-//! (`5-*`), so ids are few and the same on both servers. Times in replies are blanked; times that
-//! decide something are far from those that pass in a run.
+//! Two keys, two groups and three consumers, so that commands affect each other. Entries get
+//! explicit times (`5-*`), so ids are few and the same on both servers. Times in replies are
+//! blanked; times that decide about a reply are far from those of a run.
 
 use super::super::compare::Compare::{As, Exact};
 use super::super::compare::group_times;

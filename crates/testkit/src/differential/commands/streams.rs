@@ -1,7 +1,7 @@
 //! Commands on streams.
 //!
-//! Nodes of the reference are made small often, by the directives that bound them, so that trimming
-//! with `~` meets many of them; what is left of each is seen in XINFO STREAM.
+//! The directives that bound the reference's nodes are often small, so that trimming with `~` meets
+//! many nodes. XINFO STREAM shows the rest of each node.
 //!
 //! `stream-node-max-bytes` is 4096 or more, or 0: with less, Valkey 9.1.2 reads beyond its nodes and
 //! crashes after a while.

@@ -30,7 +30,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule(15, "MGET <key>...", Exact),
     rule(15, "MSET (<key> <value>)...", Exact),
-    // MSETEX keeps keys of which the time is past, until somebody looks: no DBSIZE before that
+    // MSETEX keeps keys whose time is past until a command looks them up: no DBSIZE before that.
     rule(8, "MSETEX <numkeys> (<key> <value>)... {[NX|XX] [KEEPTTL]}", Exact),
     fixed(
         15,

@@ -1,6 +1,6 @@
-//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH, and what others do between them.
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH, with commands of other clients in between.
 //!
-//! A rule that opens a transaction also ends it, and is never made wrong: the marks by which the
+//! A rule that opens a transaction also ends it, and is never made invalid: the marks by which the
 //! harness finds the end of the replies would be queued too.
 
 use super::super::compare::Compare::Exact;

@@ -1,7 +1,7 @@
-//! Just enough of the other types that a key can have the wrong one.
+//! Enough commands of other types to give keys the wrong type.
 //!
-//! Every line is optional: it comes into play on the day the server under test learns the
-//! command, and from then on all commands on strings meet lists and hashes.
+//! Every line is optional: it is used as soon as the server under test has the command. Then all
+//! commands on strings meet lists and hashes.
 
 use super::super::compare::Compare::{As, Exact};
 use super::super::compare::pairs;

@@ -1,4 +1,4 @@
-//! Histories made by hand, right ones and wrong ones.
+//! Histories made by hand, valid and invalid.
 
 use super::super::{Answer, Event, Op};
 use super::*;
@@ -14,7 +14,7 @@ fn event(line: &str, call: u64, ret: u64, answer: Answer) -> Event {
     op(Op::Command(words(line)), call, ret, answer)
 }
 
-/// At milliseconds, executed within one.
+/// An event at `ms` milliseconds, executed within one.
 fn at(line: &str, ms: u64, answer: Answer) -> Event {
     event(line, ms * MS, ms * MS + MS, answer)
 }
@@ -134,7 +134,7 @@ fn kill(client: usize, connection: u32, call: u64, ret: u64, answer: i64) -> Eve
 }
 
 #[test]
-fn what_a_killed_client_had_asked_for_happened_or_not() {
+fn command_of_a_killed_client_may_have_run_or_not() {
     for seen in [Answer::Nil, text("1")] {
         fits(vec![
             vec![lost("SET a1 1", 0, 20), on(1, event("GET a1", 30, 31, seen))],
@@ -144,8 +144,8 @@ fn what_a_killed_client_had_asked_for_happened_or_not() {
 }
 
 #[test]
-fn it_does_not_happen_after_the_kill_was_answered() {
-    // Nobody saw it at 12, after the kill; so it never comes.
+fn command_of_a_killed_client_does_not_run_after_the_reply_to_kill() {
+    // No client saw the value at 12, after the kill; so it never appears.
     let history = |seen| {
         vec![
             vec![lost("SET a1 1", 0, 20), on(1, event("GET a1", 30, 31, seen))],
@@ -157,7 +157,7 @@ fn it_does_not_happen_after_the_kill_was_answered() {
 }
 
 #[test]
-fn it_does_not_happen_twice_or_half() {
+fn command_of_a_killed_client_does_not_run_twice_or_in_part() {
     let history = |seen: i64| {
         vec![
             vec![lost("INCRBY n1 1", 0, 20), on(1, event("INCRBY n1 1", 30, 31, int(seen)))],
@@ -178,16 +178,16 @@ fn connections_end_for_a_reason() {
         ]
     };
     fits(ended(1));
-    // There was nobody to kill, but the connection ended.
+    // The KILL found no client, but the connection ended.
     fails(ended(0));
-    // One connection is killed once.
+    // A connection is killed only once.
     let mut twice = ended(1);
     twice[1].push(kill(0, 0, 12, 13, 1));
     fails(twice);
 }
 
 #[test]
-fn nothing_is_answered_on_a_killed_connection() {
+fn killed_connection_gets_no_reply() {
     fails(vec![vec![event("SET a1 1", 20, 21, text("OK"))], vec![kill(0, 0, 5, 10, 1)]]);
     fits(vec![vec![event("SET a1 1", 8, 21, text("OK"))], vec![kill(0, 0, 5, 10, 1)]]);
 }
@@ -209,7 +209,7 @@ fn a_watch_ends_with_its_connection() {
 }
 
 #[test]
-fn of_a_half_closed_connection_a_beginning_is_executed() {
+fn half_closed_connection_executes_a_prefix_of_its_commands() {
     let history = |a, b, second: Option<Answer>| {
         let second = Event { answer: second, ..event("SET b1 1", 0, 20, Answer::Nil) };
         vec![
@@ -224,7 +224,7 @@ fn of_a_half_closed_connection_a_beginning_is_executed() {
     fits(history(Answer::Nil, Answer::Nil, None));
     fits(history(text("1"), Answer::Nil, None));
     fits(history(text("1"), text("1"), None));
-    // The second without the first.
+    // The second command without the first.
     fails(history(Answer::Nil, text("1"), None));
     fails(history(Answer::Nil, Answer::Nil, Some(text("OK"))));
 }
@@ -234,13 +234,13 @@ fn unblock(error: bool, call: u64, ret: u64, answer: i64) -> Event {
 }
 
 #[test]
-fn a_wait_ends_early_only_when_it_is_ended() {
+fn wait_ends_early_only_by_unblock() {
     let history =
         |waited: Answer, by: Event| vec![vec![event("BLPOP l1 0.5", 0, 20 * MS, waited)], vec![by]];
     let error = || Answer::Error("UNBLOCKED client unblocked via CLIENT UNBLOCK".into());
     fits(history(Answer::Nil, unblock(false, 5, 10, 1)));
     fits(history(error(), unblock(true, 5, 10, 1)));
-    // Nobody did, or otherwise.
+    // No UNBLOCK, or another kind of UNBLOCK.
     fails(history(Answer::Nil, unblock(false, 5, 10, 0)));
     fails(history(error(), unblock(false, 5, 10, 1)));
     fails(history(Answer::Nil, unblock(true, 5, 10, 1)));
@@ -248,7 +248,7 @@ fn a_wait_ends_early_only_when_it_is_ended() {
 }
 
 #[test]
-fn who_is_unblocked_gets_nothing() {
+fn unblocked_client_gets_no_element() {
     let got = Answer::List(vec![text("l1"), text("x")]);
     let history = |unblocked| {
         vec![
@@ -262,7 +262,7 @@ fn who_is_unblocked_gets_nothing() {
 }
 
 #[test]
-fn a_wait_that_was_ended_once_can_not_be_ended_again() {
+fn ended_wait_can_not_be_ended_again() {
     let history = |second| {
         vec![
             vec![event("BLPOP l1 0.5", 0, 20 * MS, Answer::Nil)],
@@ -273,10 +273,10 @@ fn a_wait_that_was_ended_once_can_not_be_ended_again() {
     fails(history(1));
 }
 
-/// The second of two UNBLOCKs, each of which has ended a wait, was on its way during both; and the
-/// two waits have no keys in common.
+/// The second of two UNBLOCKs, each of which has ended a wait, ran concurrently with both waits;
+/// and the two waits have no keys in common.
 #[test]
-fn which_of_two_waits_was_ended_may_be_open() {
+fn unblock_may_have_ended_either_of_two_waits() {
     let error = || Answer::Error("UNBLOCKED client unblocked via CLIENT UNBLOCK".into());
     let history = |second: Answer| {
         vec![
@@ -292,7 +292,7 @@ fn which_of_two_waits_was_ended_may_be_open() {
 }
 
 #[test]
-fn a_pause_holds_back_what_it_says() {
+fn pause_delays_the_commands_of_its_mode() {
     let history = |line: &str, answer: Answer, all, ret| {
         vec![
             vec![op(Op::Pause { ms: 100, all }, 0, MS, text("OK"))],
@@ -306,7 +306,7 @@ fn a_pause_holds_back_what_it_says() {
 }
 
 #[test]
-fn a_pause_ends_when_it_is_ended() {
+fn unpause_ends_a_pause() {
     let history = |set: u64| {
         vec![
             vec![
@@ -333,7 +333,7 @@ fn a_key_is_there_before_its_deadline_and_not_after() {
 }
 
 #[test]
-fn what_has_expired_never_comes_back() {
+fn expired_key_never_comes_back() {
     let history = |then| {
         vec![
             vec![at("SET x1 v PX 100", 0, text("OK")), at("GET x1", 98, Answer::Nil)],
@@ -348,7 +348,7 @@ fn what_has_expired_never_comes_back() {
 }
 
 #[test]
-fn deadlines_are_set_moved_taken_away_and_told() {
+fn deadlines_are_set_moved_removed_and_reported() {
     let then = |line: &str, answer, ms, seen| {
         vec![vec![
             at("SET x1 v PX 50", 0, text("OK")),
@@ -454,7 +454,7 @@ fn streams_number_their_entries_and_groups_get_each_once() {
 }
 
 #[test]
-fn all_keys_are_those_of_one_moment() {
+fn keys_shows_one_moment() {
     let keys = |names: &[&str]| Answer::texts(names.iter().map(|n| n.to_string()));
     let history = |seen: Answer| {
         vec![
@@ -485,7 +485,7 @@ fn keys_are_counted_until_they_are_removed() {
 }
 
 #[test]
-fn what_has_expired_in_a_pause_is_hidden_and_may_be_counted() {
+fn key_that_expires_in_a_pause_is_hidden_and_may_be_counted() {
     let history = |paused: bool, then: Event| {
         let pause = op(Op::Pause { ms: 300, all: false }, 2 * MS, 3 * MS, text("OK"));
         let mut events = vec![at("SET x1 v PX 50", 0, text("OK"))];
@@ -500,7 +500,7 @@ fn what_has_expired_in_a_pause_is_hidden_and_may_be_counted() {
     fails(history(false, at("DBSIZE", 110, int(1))));
     fails(history(true, at("GET x1", 110, text("v"))));
     fails(history(true, at("KEYS *", 110, Answer::texts(["x1".to_string()]))));
-    // Later it is there once.
+    // After a new write the key exists and counts once.
     let mut anew = history(true, at("SET x1 w", 500, text("OK")));
     anew[0].push(at("DBSIZE", 510, int(2)));
     fails(anew);
@@ -544,7 +544,7 @@ fn a_hash_that_is_filled_again_may_have_its_expired_fields() {
 }
 
 #[test]
-fn the_world_changes_at_once() {
+fn flushall_and_swapdb_are_atomic() {
     let flushed = |a, b| {
         vec![
             vec![event("MSET s1 1 s2 2", 0, 1, text("OK")), event("FLUSHALL", 10, 20, text("OK"))],
@@ -583,7 +583,7 @@ fn long_answers_are_compared_whole() {
 }
 
 #[test]
-fn parts_are_what_keys_connect() {
+fn parts_are_connected_by_keys() {
     let history: History = vec![
         vec![event("SET a1 1", 0, 1, text("OK")), event("GET b1", 2, 3, Answer::Nil)],
         vec![event("MGET b1 c1", 0, 1, Answer::List(vec![Answer::Nil, Answer::Nil]))],
@@ -600,7 +600,7 @@ fn parts_are_what_keys_connect() {
 }
 
 #[test]
-fn a_killed_wait_may_have_taken_what_nobody_has() {
+fn killed_wait_may_have_taken_a_missing_element() {
     let history = |ret| {
         vec![
             vec![
@@ -619,7 +619,7 @@ fn a_killed_wait_may_have_taken_what_nobody_has() {
 }
 
 #[test]
-fn a_deadline_may_be_over_when_a_slow_transaction_gives_it() {
+fn deadline_may_be_over_when_a_slow_transaction_sets_it() {
     let deleted_at_once = |ms: u64| {
         let lines = ["PEXPIREAT x1 20", "PEXPIREAT x1 40", "GET x1"];
         let exec = Op::Exec(lines.map(words).to_vec());
@@ -630,9 +630,10 @@ fn a_deadline_may_be_over_when_a_slow_transaction_gives_it() {
     fails(deleted_at_once(5));
 }
 
-/// What changes nothing at one place, and is answered alike where it does, may be needed there.
+/// An operation that changes nothing in one state may be needed in another state with the same
+/// reply, where it does.
 #[test]
-fn what_changes_nothing_here_may_change_something_later() {
+fn command_without_effect_here_may_have_one_later() {
     fits(vec![
         vec![event("FLUSHALL", 0, 50, text("OK"))],
         vec![event("SET a1 1", 10, 100, text("OK")), event("GET a1", 110, 120, Answer::Nil)],

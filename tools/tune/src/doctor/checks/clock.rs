@@ -1,11 +1,11 @@
 //! The clock that the kernel reads.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
 const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Sources that programs can read without a system call.
+/// Sources that programs read without a system call.
 const FAST: &[&str] =
     &["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
 
@@ -13,15 +13,15 @@ const FAST: &[&str] =
 const SLOW: &[&str] = &["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
 
 /// `current_clocksource`.
-pub fn look(patient: &Patient) -> Vec<Finding> {
+pub fn check(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("clocksource", "clock source");
     let (file, page) = (
         format!("{FOLDER}/current_clocksource"),
         "https://docs.kernel.org/timers/timekeeping.html",
     );
-    let available = patient.host.text(&format!("{FOLDER}/available_clocksource"));
+    let available = input.host.text(&format!("{FOLDER}/available_clocksource"));
     let available = available.unwrap_or_default();
-    let finding = match patient.host.read(&file) {
+    let finding = match input.host.read(&file) {
         Err(error) => Finding::unreadable(check, subject, &file, &error, ""),
         Ok(source) => {
             let finding = Finding::new(check, subject, &file, &source).lasting(

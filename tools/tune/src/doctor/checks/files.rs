@@ -2,21 +2,21 @@
 
 use weft_base::limits::RESERVED_FDS;
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
-/// `maxclients` of all three servers where it is not configured.
+/// `maxclients` of all three servers by default.
 const MAX_CLIENTS: u64 = 10_000;
 
-/// The open files that so many clients need.
+/// The open files that this many clients need.
 const WANTED: u64 = MAX_CLIENTS + RESERVED_FDS;
 
 /// The limits of this process, which a server started by this shell inherits.
-pub fn open_files(patient: &Patient) -> Vec<Finding> {
+pub fn open_files(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("open-files", "open files, soft and hard limit of this shell");
     let (file, page) =
         ("proc/self/limits", "https://man7.org/linux/man-pages/man2/getrlimit.2.html");
-    let text = match patient.host.read(file) {
+    let text = match input.host.read(file) {
         Ok(text) => text,
         Err(error) => {
             return vec![Finding::unreadable(check, subject, file, &error, "").see(page)];
@@ -63,10 +63,10 @@ fn limit(word: &str) -> Option<Option<u64>> {
 }
 
 /// `fs.file-max` compared with the open files.
-pub fn file_max(patient: &Patient) -> Vec<Finding> {
+pub fn file_max(input: &CheckInput) -> Vec<Finding> {
     let (check, subject, file) = ("file-max", "fs.file-max", "proc/sys/fs/file-nr");
     let page = "https://docs.kernel.org/admin-guide/sysctl/fs.html#file-max-file-nr";
-    let text = match patient.host.read(file) {
+    let text = match input.host.read(file) {
         Ok(text) => text,
         Err(error) => {
             return vec![Finding::unreadable(check, subject, file, &error, "").see(page)];
@@ -78,7 +78,7 @@ pub fn file_max(patient: &Patient) -> Vec<Finding> {
         return vec![finding.unknown("The file does not have three numbers.").see(page)];
     };
     let finding = Finding::new(check, subject, file, format!("{most}, of which {open} are used"))
-        .lasting(patient.sysctl.lasting("fs.file-max", &most.to_string()));
+        .lasting(input.sysctl.lasting("fs.file-max", &most.to_string()));
     let finding = if most.saturating_sub(open) >= WANTED {
         finding.all(Severity::Ok, "Enough for 10000 more clients on this host.")
     } else {

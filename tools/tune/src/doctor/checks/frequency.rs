@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::cpus::{Cpus, strided};
 use crate::doctor::finding::Severity;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// The governors of all CPUs, and which CPU has which.
-pub fn governor(patient: &Patient) -> Vec<Finding> {
+/// The governors of all CPUs, with the CPUs of each.
+pub fn governor(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("governor", "frequency governor");
     let file = |cpu: usize| format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor");
     let mut found: BTreeMap<String, Cpus> = BTreeMap::new();
     let mut error = None;
-    for cpu in &patient.machine.cpus {
-        match patient.host.read(&file(cpu.id)) {
+    for cpu in &input.machine.cpus {
+        match input.host.read(&file(cpu.id)) {
             Ok(governor) => {
                 found.entry(governor).or_default().0.insert(cpu.id);
             }
@@ -24,8 +24,8 @@ pub fn governor(patient: &Patient) -> Vec<Finding> {
             }
         }
     }
-    let first = patient.machine.cpus[0].id;
-    let driver = patient.host.text(&format!("{CPU}/cpu{first}/cpufreq/scaling_driver"));
+    let first = input.machine.cpus[0].id;
+    let driver = input.host.text(&format!("{CPU}/cpu{first}/cpufreq/scaling_driver"));
     let finding = match error {
         Some((cpu, error)) if found.is_empty() => Finding::unreadable(
             check,
@@ -74,7 +74,7 @@ fn judge_governors(
     driver: Option<&str>,
 ) -> Finding {
     use Severity::{Advice, Ok, Warning};
-    // In their active modes these drivers have governors of their own, by the same names: their
+    // In their active modes these drivers have their own governors of the same names: their
     // "powersave" follows the load.
     let by_hardware = matches!(driver, Some("intel_pstate" | "amd-pstate-epp"));
     let judge = |governor: &String| match governor.as_str() {
@@ -101,11 +101,11 @@ fn judge_governors(
 }
 
 /// Turbo: either of two files, depending on the driver.
-pub fn turbo(patient: &Patient) -> Vec<Finding> {
+pub fn turbo(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("turbo", "turbo");
     let (intel, other) = (format!("{CPU}/intel_pstate/no_turbo"), format!("{CPU}/cpufreq/boost"));
     let page = "https://docs.kernel.org/admin-guide/pm/cpufreq.html#frequency-boost-support";
-    let (file, text, on) = match (patient.host.read(&intel), patient.host.read(&other)) {
+    let (file, text, on) = match (input.host.read(&intel), input.host.read(&other)) {
         (Ok(text), _) => (intel, text, "0"),
         (Err(_), Ok(text)) => (other, text, "1"),
         (Err(_), Err(error)) => {

@@ -1,6 +1,6 @@
 //! The limits of the control group, and how often they stopped the server.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 use crate::host::limits;
 use crate::report::numbers;
@@ -9,13 +9,13 @@ const FILE: &str = "proc/self/cgroup";
 const PAGE: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
 
 /// The limit of CPU time.
-pub fn cpu_time(patient: &Patient) -> Vec<Finding> {
+pub fn cpu_time(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("cpu-quota", "CPU time of the control group");
-    if let Err(error) = patient.host.read(FILE) {
+    if let Err(error) = input.host.read(FILE) {
         return vec![Finding::unreadable(check, subject, FILE, &error, "").see(PAGE)];
     }
-    let limits = limits::read(&patient.host);
-    let usable = patient.machine.usable().len();
+    let limits = limits::read(&input.host);
+    let usable = input.machine.usable().len();
     let Some(cpu) = limits.cpu else {
         let finding = Finding::new(check, subject, FILE, "no limit visible");
         return vec![
@@ -61,12 +61,12 @@ pub fn cpu_time(patient: &Patient) -> Vec<Finding> {
 }
 
 /// The limit of memory.
-pub fn memory(patient: &Patient) -> Vec<Finding> {
+pub fn memory(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("memory-limit", "memory of the control group");
-    if let Err(error) = patient.host.read(FILE) {
+    if let Err(error) = input.host.read(FILE) {
         return vec![Finding::unreadable(check, subject, FILE, &error, "").see(PAGE)];
     }
-    let limits = limits::read(&patient.host);
+    let limits = limits::read(&input.host);
     let least = [limits.memory_bytes, limits.memory_high_bytes].into_iter().flatten().min();
     let Some(bytes) = least else {
         let finding = Finding::new(check, subject, FILE, "no limit visible");
@@ -74,7 +74,7 @@ pub fn memory(patient: &Patient) -> Vec<Finding> {
         return vec![finding.all(Severity::Ok, why).see(PAGE)];
     };
     let finding = Finding::new(check, subject, FILE, numbers::memory(bytes));
-    if patient.running.as_ref().is_some_and(|running| running.max_memory.is_some()) {
+    if input.running.as_ref().is_some_and(|running| running.max_memory.is_some()) {
         let why = "The check server-memory compares it with maxmemory.";
         return vec![finding.all(Severity::Ok, why).see(PAGE)];
     }

@@ -1,22 +1,22 @@
 //! The CPUs that take interrupts, and irqbalance, which moves them.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::cpus::Cpus;
 use crate::doctor::finding::Severity;
 use crate::host::net::{self, Interface};
 
 const PAGE: &str = "https://docs.kernel.org/core-api/irq/irq-affinity.html";
 
-/// Whether irqbalance runs, in the processes that can be seen.
-pub fn irqbalance(patient: &Patient) -> Vec<Finding> {
+/// Whether irqbalance runs, in the visible processes.
+pub fn irqbalance(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("irqbalance", "irqbalance");
-    let processes: Vec<String> = patient
+    let processes: Vec<String> = input
         .host
         .entries("proc")
         .into_iter()
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         .collect();
-    let comm = |pid: &String| patient.host.text(&format!("proc/{pid}/comm"));
+    let comm = |pid: &String| input.host.text(&format!("proc/{pid}/comm"));
     let running = processes.iter().find(|pid| comm(pid).as_deref() == Some("irqbalance"));
     let finding = match (running, processes.is_empty()) {
         (_, true) => {
@@ -46,16 +46,16 @@ pub fn irqbalance(patient: &Patient) -> Vec<Finding> {
 }
 
 /// Interfaces with several interrupts that all go to one CPU of several.
-pub fn one_cpu(patient: &Patient) -> Vec<Finding> {
+pub fn one_cpu(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("interrupts", "interrupts of network interfaces");
     let file = "proc/irq";
-    let busy: Vec<Interface> = net::read(&patient.host)
+    let busy: Vec<Interface> = net::read(&input.host)
         .into_iter()
         .filter(|interface| interface.state == "up" && interface.irqs.len() > 1)
         .collect();
     let bound: Vec<(&str, usize)> =
         busy.iter().filter_map(|one| Some((one.name.as_str(), only_cpu(one)?))).collect();
-    let one_core = patient.machine.cores(&patient.machine.online()) == 1;
+    let one_core = input.machine.cores(&input.machine.online()) == 1;
     let finding = match (busy.is_empty(), bound.is_empty()) {
         (true, _) => Finding::new(check, subject, file, "no interface with several")
             .all(Severity::Ok, "There is nothing to spread."),

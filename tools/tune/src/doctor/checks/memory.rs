@@ -1,11 +1,10 @@
 //! Huge pages and overcommitment.
 //!
-//! Here servers differ most. Redis and Valkey fork to save: the child shares all pages, and
-//! the first write to each copies it, which for a huge page is 2 MiB at once. Weft does not
-//! fork and asks the kernel for huge pages, because prefetching then misses the TLB less
-//! (docs/design/huge-pages.md).
+//! Here servers differ most. Redis and Valkey fork to save: the child shares all pages, and the
+//! first write to each one copies it, which for a huge page is 2 MiB at once. Weft doesn't fork and
+//! requests huge pages, because prefetching then misses the TLB less (docs/design/huge-pages.md).
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
 const FOLDER: &str = "sys/kernel/mm/transparent_hugepage";
@@ -17,12 +16,12 @@ fn chosen(text: &str) -> Option<&str> {
 }
 
 /// `transparent_hugepage/enabled`.
-pub fn huge_pages(patient: &Patient) -> Vec<Finding> {
+pub fn huge_pages(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("thp-enabled", "transparent huge pages");
     let file = format!("{FOLDER}/enabled");
-    let finding = match patient.host.read(&file) {
+    let finding = match input.host.read(&file) {
         Ok(text) => {
-            let finding = Finding::new(check, subject, &file, &text).lasting(boot(patient));
+            let finding = Finding::new(check, subject, &file, &text).lasting(boot(input));
             judge_huge_pages(finding, chosen(&text)).fix(
                 "Let programs ask for huge pages",
                 &format!("echo madvise > /{file}"),
@@ -64,9 +63,9 @@ fn judge_huge_pages(finding: Finding, chosen: Option<&str>) -> Finding {
     }
 }
 
-/// Where the present setting may come from.
-fn boot(patient: &Patient) -> String {
-    let line = patient.host.text("proc/cmdline").unwrap_or_default();
+/// The possible source of the present setting.
+fn boot(input: &CheckInput) -> String {
+    let line = input.host.text("proc/cmdline").unwrap_or_default();
     match line.split_whitespace().find_map(|word| word.strip_prefix("transparent_hugepage=")) {
         Some(value) => format!("the kernel's command line sets it to {value} at each start"),
         None => "the kernel's command line does not set it: a restart brings back the kernel's \
@@ -76,11 +75,11 @@ fn boot(patient: &Patient) -> String {
 }
 
 /// `transparent_hugepage/defrag`.
-pub fn defrag(patient: &Patient) -> Vec<Finding> {
+pub fn defrag(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("thp-defrag", "defragmentation for huge pages");
     let file = format!("{FOLDER}/defrag");
-    let enabled = patient.host.text(&format!("{FOLDER}/enabled")).unwrap_or_default();
-    let finding = match patient.host.read(&file) {
+    let enabled = input.host.text(&format!("{FOLDER}/enabled")).unwrap_or_default();
+    let finding = match input.host.read(&file) {
         Ok(text) => {
             let finding = Finding::new(check, subject, &file, &text)
                 .lasting("a restart brings back the kernel's default, or a program's setting");
@@ -123,13 +122,13 @@ fn judge_defrag(finding: Finding, enabled: Option<&str>, defrag: Option<&str>) -
 }
 
 /// `vm.overcommit_memory`.
-pub fn overcommit(patient: &Patient) -> Vec<Finding> {
+pub fn overcommit(input: &CheckInput) -> Vec<Finding> {
     use Severity::{Advice, Ok as Fine, Warning};
     let name = "vm.overcommit_memory";
-    let finding = match super::sysctl(patient, "overcommit", name, "Containers may hide it.") {
+    let finding = match super::sysctl(input, "overcommit", name, "Containers may hide it.") {
         Err(finding) => *finding,
         Ok((finding, value)) => match value.as_str() {
-            "0" if counts_only_mappings(patient) => finding.judged(
+            "0" if counts_only_mappings(input) => finding.judged(
                 Fine,
                 Advice,
                 "Redis and Valkey warn of 0 at start. Since Linux 5.2 it hurts little: the kernel \
@@ -155,10 +154,10 @@ pub fn overcommit(patient: &Patient) -> Vec<Finding> {
     ]
 }
 
-/// Whether this kernel, in mode 0, looks at single mappings only (Linux 5.2, "mm: fix
-/// false-positive OVERCOMMIT_GUESS failures"), and not at free memory.
-fn counts_only_mappings(patient: &Patient) -> bool {
-    let release = patient.host.text("proc/sys/kernel/osrelease").unwrap_or_default();
+/// Whether this kernel, in mode 0, checks single mappings only (Linux 5.2, "mm: fix false-positive
+/// OVERCOMMIT_GUESS failures"), and not free memory.
+fn counts_only_mappings(input: &CheckInput) -> bool {
+    let release = input.host.text("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(5), Some(2))
 }

@@ -1,6 +1,6 @@
 //! Mitigations of the processor's vulnerabilities, which make system calls slower.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
 const FOLDER: &str = "sys/devices/system/cpu/vulnerabilities";
@@ -8,9 +8,9 @@ const PAGE: &str = "https://docs.kernel.org/admin-guide/hw-vuln/index.html";
 
 /// Mitigations at each entry to the kernel, or at each return from it: the file, and its text
 /// between `Mitigation: ` and the first semicolon. Other mitigations act when tasks are switched,
-/// when guests are entered, or where a program asks for them. `mmio_stale_data` is not here: where
-/// its clearing of buffers is done for programs at all, that is because of another vulnerability,
-/// which says so itself (`hw-vuln/processor_mmio_stale_data.rst`).
+/// when guests are entered, or when a program requests them. `mmio_stale_data` is not here: if its
+/// clearing of buffers is done for programs at all, the reason is another vulnerability, whose file
+/// reports it (`hw-vuln/processor_mmio_stale_data.rst`).
 const AT_EACH_CALL: &[(&str, &[&str])] = &[
     ("meltdown", &["PTI"]),
     ("mds", &["Clear CPU buffers"]),
@@ -22,14 +22,13 @@ const AT_EACH_CALL: &[(&str, &[&str])] = &[
     ("spec_rstack_overflow", &["Safe RET", "IBPB"]),
 ];
 
-/// In the same file as others, but at each entry as well: a loop that clears the history of
-/// branches.
+/// In the same file as others, but also at each entry: a loop that clears the history of branches.
 const HISTORY_LOOP: &str = "BHI: SW loop";
 
-/// All vulnerabilities that the kernel knows of.
-pub fn look(patient: &Patient) -> Vec<Finding> {
+/// All vulnerabilities that the kernel reports.
+pub fn check(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("mitigations", "vulnerabilities of the processor");
-    let names = patient.host.entries(FOLDER);
+    let names = input.host.entries(FOLDER);
     if names.is_empty() {
         let error = std::io::Error::from(std::io::ErrorKind::NotFound);
         let finding = Finding::unreadable(check, subject, FOLDER, &error, "");
@@ -38,7 +37,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
     let states: Vec<(String, String)> = names
         .into_iter()
         .filter_map(|name| {
-            let state = patient.host.text(&format!("{FOLDER}/{name}"))?;
+            let state = input.host.text(&format!("{FOLDER}/{name}"))?;
             Some((name, state))
         })
         .collect();
@@ -47,7 +46,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
         so.map(|(name, _)| name.as_str()).collect()
     };
     // With a capital: also a part of a mitigated one, such as "BHI: Vulnerable". "SMT vulnerable"
-    // is only that siblings may see each other.
+    // only means that siblings may observe each other.
     let open = those(|_, state| state.contains("Vulnerable"));
     let calls = those(at_each_call);
     let mut facts = vec![format!(
@@ -61,7 +60,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
     if !open.is_empty() {
         facts.push(format!("open: {}", open.join(", ")));
     }
-    let finding = Finding::new(check, subject, FOLDER, facts.join("; ")).lasting(boot(patient));
+    let finding = Finding::new(check, subject, FOLDER, facts.join("; ")).lasting(boot(input));
     let finding = match (calls.is_empty(), open.is_empty()) {
         (true, true) => finding.all(Severity::Ok, "No mitigation makes each system call slower."),
         (false, _) => finding
@@ -82,7 +81,7 @@ pub fn look(patient: &Patient) -> Vec<Finding> {
                  some of them are not trusted.",
             )
             .advise(
-                match cmdline(patient).contains("mitigations=off") {
+                match cmdline(input).contains("mitigations=off") {
                     true => "Remove mitigations=off from the kernel's command line",
                     false => "Update the kernel and the microcode",
                 },
@@ -99,12 +98,12 @@ fn at_each_call(name: &str, state: &str) -> bool {
     listed.is_some_and(|(_, words)| words.contains(&main)) || done.contains(HISTORY_LOOP)
 }
 
-fn cmdline(patient: &Patient) -> String {
-    patient.host.text("proc/cmdline").unwrap_or_default()
+fn cmdline(input: &CheckInput) -> String {
+    input.host.text("proc/cmdline").unwrap_or_default()
 }
 
-fn boot(patient: &Patient) -> String {
-    match cmdline(patient).split_whitespace().find(|word| word.starts_with("mitigations=")) {
+fn boot(input: &CheckInput) -> String {
+    match cmdline(input).split_whitespace().find(|word| word.starts_with("mitigations=")) {
         Some(word) => format!("yes: {word} on the kernel's command line"),
         None => "yes: the kernel's default".to_string(),
     }

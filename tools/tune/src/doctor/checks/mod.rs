@@ -16,17 +16,17 @@ mod server;
 mod steal;
 mod swap;
 
-use super::Patient;
+use super::CheckInput;
 use super::finding::Finding;
 
 /// One check.
 pub struct Check {
     /// The name in findings and on the command line.
     pub name: &'static str,
-    /// Which hosts it applies to.
+    /// The hosts that it applies to.
     pub needs: Needs,
-    /// Reads and judges.
-    pub look: fn(&Patient) -> Vec<Finding>,
+    /// Reads the value and judges it.
+    pub check: fn(&CheckInput) -> Vec<Finding>,
 }
 
 /// The input that a check needs.
@@ -38,17 +38,17 @@ pub enum Needs {
     Live,
 }
 
-const fn files(name: &'static str, look: fn(&Patient) -> Vec<Finding>) -> Check {
-    Check { name, needs: Needs::Files, look }
+const fn files(name: &'static str, check: fn(&CheckInput) -> Vec<Finding>) -> Check {
+    Check { name, needs: Needs::Files, check }
 }
 
-const fn live(name: &'static str, look: fn(&Patient) -> Vec<Finding>) -> Check {
-    Check { name, needs: Needs::Live, look }
+const fn live(name: &'static str, check: fn(&CheckInput) -> Vec<Finding>) -> Check {
+    Check { name, needs: Needs::Live, check }
 }
 
 /// All checks, the most important first: findings of one severity are printed in this order. First
-/// what ends a server or stops it from saving, then what stops its threads, then refused
-/// connections, then slowness.
+/// problems that end a server or stop it from saving, then those that stop its threads, then
+/// refused connections, then slowness.
 pub const TABLE: &[Check] = &[
     live("server-memory", server::memory_limit),
     live("server-swap", server::swap),
@@ -56,7 +56,7 @@ pub const TABLE: &[Check] = &[
     files("overcommit", memory::overcommit),
     files("memory-limit", group::memory),
     live("others", server::others),
-    files("steal", steal::look),
+    files("steal", steal::check),
     files("cpu-quota", group::cpu_time),
     live("server-threads", server::threads),
     live("server-clients", server::clients),
@@ -65,7 +65,7 @@ pub const TABLE: &[Check] = &[
     files("file-max", files::file_max),
     files("somaxconn", network::somaxconn),
     files("syn-backlog", network::syn_backlog),
-    files("clocksource", clock::look),
+    files("clocksource", clock::check),
     files("thp-enabled", memory::huge_pages),
     files("thp-defrag", memory::defrag),
     files("governor", frequency::governor),
@@ -74,22 +74,22 @@ pub const TABLE: &[Check] = &[
     files("numa-balancing", numa::balancing),
     files("swappiness", swap::swappiness),
     files("turbo", frequency::turbo),
-    files("mitigations", mitigations::look),
+    files("mitigations", mitigations::check),
     live("server-answers", server::answers),
 ];
 
-/// A variable of sysctl: its value, or the finding that it cannot be read.
+/// A variable of sysctl: its value, or a finding that it can't be read.
 fn sysctl(
-    patient: &Patient,
+    input: &CheckInput,
     check: &'static str,
     name: &str,
     without: &str,
 ) -> Result<(Finding, String), Box<Finding>> {
     let file = format!("proc/sys/{}", name.replace('.', "/"));
-    match patient.host.read(&file) {
+    match input.host.read(&file) {
         Ok(value) => {
             let finding = Finding::new(check, name, &file, &value)
-                .lasting(patient.sysctl.lasting(name, &value));
+                .lasting(input.sysctl.lasting(name, &value));
             Ok((finding, value))
         }
         Err(error) => Err(Box::new(Finding::unreadable(check, name, &file, &error, without))),

@@ -1,14 +1,14 @@
 //! Automatic NUMA balancing: the kernel moves memory between nodes.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
 /// `kernel.numa_balancing`.
-pub fn balancing(patient: &Patient) -> Vec<Finding> {
+pub fn balancing(input: &CheckInput) -> Vec<Finding> {
     let (check, name) = ("numa-balancing", "kernel.numa_balancing");
-    let nodes = patient.machine.nodes.len();
+    let nodes = input.machine.nodes.len();
     let without = "A kernel built without it has no such file.";
-    let finding = match super::sysctl(patient, check, name, without) {
+    let finding = match super::sysctl(input, check, name, without) {
         Err(finding) if nodes == 1 => {
             let why = format!("{} With one memory node it has no effect.", finding.why);
             finding.unknown(&why)

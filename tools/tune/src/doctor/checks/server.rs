@@ -3,7 +3,7 @@
 use weft_base::cpulist;
 use weft_base::limits::RESERVED_FDS;
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::apply::{Real, find};
 use crate::doctor::finding::Severity;
 use crate::doctor::running::Running;
@@ -15,15 +15,15 @@ use crate::report::numbers::memory;
 const ROOM: f64 = 0.9;
 /// The `maxmemory` that the advice names, as a share of all memory.
 const ADVISED: f64 = 0.7;
-/// CPUs used by other processes from which they are worth knowing.
+/// CPUs used by other processes from which they are reported.
 const OTHERS: f64 = 0.2;
-/// The share of all CPUs used by other processes from which they spoil latency.
+/// The share of all CPUs used by other processes from which latency suffers.
 const MUCH: f64 = 0.25;
 
-/// CPUs that other processes use now; nothing if they were not measured.
-pub fn others(patient: &Patient) -> Vec<Finding> {
-    let Some(neighbours) = &patient.neighbours else { return Vec::new() };
-    let cpus = patient.machine.online().len().max(1);
+/// CPUs that other processes use now; no finding if they were not measured.
+pub fn others(input: &CheckInput) -> Vec<Finding> {
+    let Some(neighbours) = &input.neighbours else { return Vec::new() };
+    let cpus = input.machine.online().len().max(1);
     let who: Vec<String> = neighbours
         .named
         .iter()
@@ -35,7 +35,7 @@ pub fn others(patient: &Patient) -> Vec<Finding> {
         Finding::new("others", "CPU time that other processes use now", "proc/stat", value);
     let why = "A server thread whose CPU is taken waits milliseconds, and its clients with it. \
                Don't trust figures measured meanwhile.";
-    let port = patient.running.as_ref().map_or("PORT".into(), |running| running.port.to_string());
+    let port = input.running.as_ref().map_or("PORT".into(), |running| running.port.to_string());
     let severity = match neighbours.cpus {
         used if used >= MUCH * cpus as f64 => Severity::Warning,
         used if used > OTHERS => Severity::Advice,
@@ -57,13 +57,13 @@ const STAT: &str =
     "https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat";
 
 /// Runs a check on the server of `--port`, if there is one.
-fn with(patient: &Patient, look: impl Fn(&Running) -> Finding) -> Vec<Finding> {
-    patient.running.iter().map(look).collect()
+fn with(input: &CheckInput, check: impl Fn(&Running) -> Finding) -> Vec<Finding> {
+    input.running.iter().map(check).collect()
 }
 
 /// Whether the server answered.
-pub fn answers(patient: &Patient) -> Vec<Finding> {
-    let Some(running) = &patient.running else { return Vec::new() };
+pub fn answers(input: &CheckInput) -> Vec<Finding> {
+    let Some(running) = &input.running else { return Vec::new() };
     let Some(why) = &running.silent else { return Vec::new() };
     let file = format!("proc/{}", running.pid);
     let finding = Finding::new("server-answers", "answer of the server", &file, "none");
@@ -73,12 +73,12 @@ pub fn answers(patient: &Patient) -> Vec<Finding> {
 }
 
 /// `maxclients` compared with the process's limit of open files.
-pub fn clients(patient: &Patient) -> Vec<Finding> {
-    let look = |running: &Running| {
+pub fn clients(input: &CheckInput) -> Vec<Finding> {
+    let check = |running: &Running| {
         let file = format!("proc/{}/limits", running.pid);
         let (check, subject) = ("server-clients", "open files of the server");
         let page = "https://man7.org/linux/man-pages/man2/getrlimit.2.html";
-        let limits = match patient.host.read(&file) {
+        let limits = match input.host.read(&file) {
             Ok(limits) => limits,
             Err(error) => {
                 return Finding::unreadable(check, subject, &file, &error, "").see(page);
@@ -107,17 +107,17 @@ pub fn clients(patient: &Patient) -> Vec<Finding> {
         let keep = format!("set LimitNOFILE={wanted} in the systemd unit");
         finding.fix("Raise the server's limit of open files", &change, &keep).see(page)
     };
-    with(patient, look)
+    with(input, check)
 }
 
 /// `maxmemory` compared with the memory of the machine and its control group.
-pub fn memory_limit(patient: &Patient) -> Vec<Finding> {
-    let look = |running: &Running| {
+pub fn memory_limit(input: &CheckInput) -> Vec<Finding> {
+    let check = |running: &Running| {
         let file = "proc/meminfo";
         let (check, subject) = ("server-memory", "maxmemory of the server");
         let page = "https://docs.kernel.org/admin-guide/cgroup-v2.html#memory";
-        let group = limits::read(&patient.host).memory_bytes;
-        let there = [group, crate::results::host::memory_bytes(patient.host.root())];
+        let group = limits::read(&input.host).memory_bytes;
+        let there = [group, crate::results::host::memory_bytes(input.host.root())];
         let (Some(limit), Some(there)) = (running.max_memory, there.into_iter().flatten().min())
         else {
             let finding = Finding::new(check, subject, file, "not known");
@@ -146,19 +146,19 @@ pub fn memory_limit(patient: &Patient) -> Vec<Finding> {
         let action = "Limit the server's memory";
         finding.fix(action, &change, "set maxmemory in its configuration file").see(page)
     };
-    with(patient, look)
+    with(input, check)
 }
 
 /// I/O threads compared with the CPUs that the process may use.
-pub fn threads(patient: &Patient) -> Vec<Finding> {
-    let look = |running: &Running| {
+pub fn threads(input: &CheckInput) -> Vec<Finding> {
+    let check = |running: &Running| {
         let file = format!("proc/{}/status", running.pid);
         let (check, subject) = ("server-threads", "I/O threads of the server");
         let page = "https://man7.org/linux/man-pages/man2/sched_setaffinity.2.html";
-        let status = patient.host.text(&file).unwrap_or_default();
+        let status = input.host.text(&file).unwrap_or_default();
         let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         let cpus = cpus.and_then(|list| cpulist::parse(list.trim()).ok());
-        let process = find(&Real::at(patient.host.root()), running.pid);
+        let process = find(&Real::at(input.host.root()), running.pid);
         let (Some(cpus), Some(process)) = (cpus, process) else {
             let finding = Finding::new(check, subject, &file, "not known");
             return finding
@@ -166,7 +166,7 @@ pub fn threads(patient: &Patient) -> Vec<Finding> {
                 .see(page);
         };
         let (threads, cpus) =
-            (process.io_threads(), cpus.intersection(&patient.machine.online()).len());
+            (process.io_threads(), cpus.intersection(&input.machine.online()).len());
         let finding = Finding::new(check, subject, &file, format!("{threads} on {cpus} CPUs"));
         let finding = match threads > cpus {
             true => finding.judged(
@@ -181,16 +181,16 @@ pub fn threads(patient: &Patient) -> Vec<Finding> {
         let action = "Run no more I/O threads than CPUs";
         finding.fix(action, &change, "set io-threads in its configuration file").see(page)
     };
-    with(patient, look)
+    with(input, check)
 }
 
 /// `tcp-backlog` compared with the kernel's limit.
-pub fn backlog(patient: &Patient) -> Vec<Finding> {
-    let look = |running: &Running| {
+pub fn backlog(input: &CheckInput) -> Vec<Finding> {
+    let check = |running: &Running| {
         let file = "proc/sys/net/core/somaxconn";
         let (check, subject) = ("server-backlog", "tcp-backlog of the server");
         let page = "https://man7.org/linux/man-pages/man2/listen.2.html";
-        let most: Option<u64> = patient.host.number(file);
+        let most: Option<u64> = input.host.number(file);
         let (Some(backlog), Some(most)) = (running.backlog, most) else {
             let finding = Finding::new(check, subject, file, "not known");
             return finding.unknown("Either tcp-backlog or somaxconn cannot be read.").see(page);
@@ -206,16 +206,16 @@ pub fn backlog(patient: &Patient) -> Vec<Finding> {
         };
         super::set(finding, "net.core.somaxconn", &backlog.to_string()).see(page)
     };
-    with(patient, look)
+    with(input, check)
 }
 
 /// Memory of the server in swap.
-pub fn swap(patient: &Patient) -> Vec<Finding> {
-    let look = |running: &Running| {
+pub fn swap(input: &CheckInput) -> Vec<Finding> {
+    let check = |running: &Running| {
         let file = format!("proc/{}/status", running.pid);
         let (check, subject) = ("server-swap", "memory of the server in swap");
         let page = "https://docs.kernel.org/filesystems/proc.html";
-        let status = patient.host.text(&file).unwrap_or_default();
+        let status = input.host.text(&file).unwrap_or_default();
         let kib = status
             .lines()
             .find_map(|line| line.strip_prefix("VmSwap:")?.trim().strip_suffix(" kB"));
@@ -239,5 +239,5 @@ pub fn swap(patient: &Patient) -> Vec<Finding> {
             )
             .see(page)
     };
-    with(patient, look)
+    with(input, check)
 }

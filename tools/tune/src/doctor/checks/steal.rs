@@ -1,19 +1,19 @@
 //! Steal: CPU time that the hypervisor gave to other machines.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
-/// Permille of the time since boot from which steal is worth knowing.
+/// Permille of the time since boot from which steal is reported.
 const ADVICE: u64 = 10;
 
-/// Permille from which steal spoils latency.
+/// Permille from which latency suffers.
 const WARNING: u64 = 50;
 
 /// `steal` in `/proc/stat`, as a share of all time since boot.
-pub fn look(patient: &Patient) -> Vec<Finding> {
+pub fn check(input: &CheckInput) -> Vec<Finding> {
     let (check, subject, file) = ("steal", "steal, time given to other machines", "proc/stat");
     let page = "https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat";
-    let text = match patient.host.read(file) {
+    let text = match input.host.read(file) {
         Ok(text) => text,
         Err(error) => {
             return vec![Finding::unreadable(check, subject, file, &error, "").see(page)];

@@ -1,6 +1,6 @@
 //! Swap.
 
-use super::{Finding, Patient};
+use super::{CheckInput, Finding};
 use crate::doctor::finding::Severity;
 
 const FILE: &str = "proc/meminfo";
@@ -15,10 +15,10 @@ fn kib(meminfo: &str, name: &str) -> Option<u64> {
 }
 
 /// `vm.swappiness`.
-pub fn swappiness(patient: &Patient) -> Vec<Finding> {
+pub fn swappiness(input: &CheckInput) -> Vec<Finding> {
     let name = "vm.swappiness";
-    let meminfo = patient.host.text(FILE).unwrap_or_default();
-    let finding = match super::sysctl(patient, "swappiness", name, "Containers may hide it.") {
+    let meminfo = input.host.text(FILE).unwrap_or_default();
+    let finding = match super::sysctl(input, "swappiness", name, "Containers may hide it.") {
         Err(finding) => *finding,
         Ok((finding, value)) => match (kib(&meminfo, "SwapTotal:"), value.parse::<u32>()) {
             (_, Err(_)) => finding.unknown("Not a number."),
@@ -41,10 +41,10 @@ pub fn swappiness(patient: &Patient) -> Vec<Finding> {
 }
 
 /// Swap in use.
-pub fn used(patient: &Patient) -> Vec<Finding> {
+pub fn used(input: &CheckInput) -> Vec<Finding> {
     let (check, subject) = ("swap-used", "swap in use");
     let page = "https://docs.kernel.org/filesystems/proc.html#meminfo";
-    let text = match patient.host.read(FILE) {
+    let text = match input.host.read(FILE) {
         Ok(text) => text,
         Err(error) => {
             return vec![Finding::unreadable(check, subject, FILE, &error, "").see(page)];

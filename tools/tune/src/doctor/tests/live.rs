@@ -6,11 +6,10 @@ use crate::doctor::neighbours::Neighbours;
 #[test]
 fn problems_are_printed_in_order_of_importance() {
     let machine = bad();
-    let mut patient = Patient::new(Host::new(machine.root()));
-    patient.running =
-        Some(Running { pid: 7, port: 6379, max_memory: Some(0), ..Running::default() });
-    patient.neighbours = Some(Neighbours { cpus: 9.0, named: Vec::new() });
-    let found = examine(&patient, Server::Any, &[]);
+    let mut input = CheckInput::new(Host::new(machine.root()));
+    input.running = Some(Running { pid: 7, port: 6379, max_memory: Some(0), ..Running::default() });
+    input.neighbours = Some(Neighbours { cpus: 9.0, named: Vec::new() });
+    let found = examine(&input, Server::Any, &[]);
     let shown = text::print(&found, Server::Any, false);
     let mut problems = shown.lines().filter(|line| line.starts_with("warning "));
     for first in [
@@ -40,7 +39,7 @@ fn servers_are_judged_apart() {
     let text_for = |server| {
         text::print(
             &examine(
-                &Patient::new(Host::new(machine.root())),
+                &CheckInput::new(Host::new(machine.root())),
                 server,
                 &["thp-enabled".to_string()],
             ),
@@ -83,10 +82,10 @@ fn served(
         machine.write(&format!("proc/7/task/{tid}/comm"), format!("{name}\n"));
     }
     write(&machine);
-    let mut patient = Patient::new(Host::new(machine.root()));
-    patient.running = Some(Running { pid: 7, ..running });
+    let mut input = CheckInput::new(Host::new(machine.root()));
+    input.running = Some(Running { pid: 7, ..running });
     let live = |found: &Finding| found.check.starts_with("server-");
-    let found = examine(&patient, Server::Any, &[]);
+    let found = examine(&input, Server::Any, &[]);
     found.iter().filter(|f| live(f)).map(|f| (f.check, f.weft, f.redis)).collect()
 }
 
@@ -124,14 +123,14 @@ fn a_running_server_is_judged_by_its_own_limits() {
 }
 
 #[test]
-fn others_on_the_cpus_are_seen() {
+fn other_processes_on_the_cpus_are_found() {
     let machine = Machine::empty();
     machine.write("sys/devices/system/cpu/online", "0-3\n");
     let judged = |cpus: f64| {
-        let mut patient = Patient::new(Host::new(machine.root()));
+        let mut input = CheckInput::new(Host::new(machine.root()));
         let named = vec![("compiler".to_string(), 8, cpus)];
-        patient.neighbours = Some(Neighbours { cpus, named });
-        let found = examine(&patient, Server::Any, &["others".to_string()]);
+        input.neighbours = Some(Neighbours { cpus, named });
+        let found = examine(&input, Server::Any, &["others".to_string()]);
         assert!(found[0].value.as_deref().unwrap().contains("compiler (8)"), "{found:?}");
         found[0].weft
     };

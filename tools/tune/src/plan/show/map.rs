@@ -1,7 +1,7 @@
-//! The map: node by node, what runs on which CPU.
+//! The map: the work of each CPU, node by node.
 //!
-//! Neighbours with the same to do are one line, so that a machine of a thousand CPUs that are
-//! free does not hide the ten that are not.
+//! Neighbours with the same work are one line, so that a thousand free CPUs don't hide the ten
+//! others.
 
 use std::fmt::Write;
 

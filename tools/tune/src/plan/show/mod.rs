@@ -7,13 +7,13 @@ use weft_base::machine::Machine;
 
 use super::model::{Plan, Scheme};
 
-/// Everything that there is to say about a plan.
+/// The whole text of a plan.
 pub fn text(machine: &Machine, plan: &Plan) -> String {
     let mut out = map::text(machine, plan);
     let scheme = match plan.scheme {
         Scheme::Dedicated => "Interrupts on CPUs of their own: ",
         Scheme::Spread => "Interrupts over the CPUs of the servers: ",
-        Scheme::None => "Interrupts stay as they are: ",
+        Scheme::None => "Interrupts are unchanged: ",
     };
     out.push_str(&format!("\n{scheme}{}.\n", plan.reason));
     for note in &plan.notes {

@@ -1,4 +1,4 @@
-//! Which charts a page shows: one for each command and kind of figure.
+//! The charts of a page: one for each command and kind of figure.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ pub fn figure(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
     let threads = all_threads(series);
     let lines = |command: &str| -> Vec<Line> {
         let line = |(style, series): (usize, &&Series)| -> [Line; 2] {
-            // a server's own choice is no step from few threads to many
+            // A server's own choice is not a step between numbers of threads.
             let dots = dots_of(figure, series, command, &threads);
             let (auto, counted) =
                 dots.into_iter().partition(|(threads, _)| *threads == Threads::Auto);
@@ -55,10 +55,10 @@ fn dots_of(figure: Figure, series: &Series, command: &str, all: &[Threads]) -> V
         .collect()
 }
 
-/// Every run as a mark of its own.
+/// Every run as a separate mark.
 pub fn runs(series: &[&Series], commands: &[&str]) -> Markup {
     let threads = all_threads(series);
-    // Each number of threads has a lane for every series, so that marks do not hide each other.
+    // Each number of threads has a column for every series, so that marks don't hide each other.
     let lane = |rank: usize, style: usize| {
         let share = (style as f64 + 0.5) / series.len() as f64 - 0.5;
         place(threads[rank], &threads) + share * 0.7 * least_gap(&threads)
@@ -87,7 +87,7 @@ pub fn runs(series: &[&Series], commands: &[&str]) -> Markup {
         (small_multiples(commands, |command| Chart {
             title: command.to_string(),
             y_name: "Requests per second".into(),
-            x_name: "io-threads, each series in a lane of its own".into(),
+            x_name: "io-threads, with a column for each series".into(),
             ..by_threads(&threads, lines(command))
         }))
     }
@@ -110,7 +110,7 @@ fn run_dot(series: &Series, threads: Threads, run: &Run, x: f64) -> Dot {
     }
 }
 
-/// Reads on in per cent of reads off.
+/// Reads on, in percent of reads off.
 pub fn reads(pairs: &[(&Series, &Series)], commands: &[&str]) -> Markup {
     let off: Vec<&Series> = pairs.iter().map(|(off, _)| *off).collect();
     let all = all_threads(&off);
@@ -146,8 +146,8 @@ pub fn reads(pairs: &[(&Series, &Series)], commands: &[&str]) -> Markup {
     }
 }
 
-/// Each run against the mean of its point, in the order of time: a machine that grows slower or
-/// a neighbour that wakes up shows here. Only for sweeps that know their times.
+/// Each run relative to the mean of its point, in the order of time: this shows a machine that
+/// slows down, or a neighbour that becomes busy. Only for sweeps that recorded their times.
 pub fn drift(summary: &Summary, series: &[&Series]) -> Markup {
     let timed = |sweep: usize| {
         let dots = |style: usize, series: &Series| Line {
@@ -245,7 +245,7 @@ fn largest(threads: &[Threads]) -> u32 {
     threads.iter().filter_map(|threads| threads.count()).max().unwrap_or(1)
 }
 
-/// The place of a number of threads; the server's own choice comes last.
+/// The position of a number of threads; the server's own choice comes last.
 fn place(threads: Threads, all: &[Threads]) -> f64 {
     match threads {
         Threads::Count(count) => f64::from(count),
@@ -258,7 +258,7 @@ fn least_gap(threads: &[Threads]) -> f64 {
     places.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min).unwrap_or(1.0)
 }
 
-/// So many ticks that their texts do not touch.
+/// As many ticks as fit without touching texts.
 fn ticks(threads: &[Threads]) -> Vec<(f64, String)> {
     let room = f64::from((largest(threads) / 14).max(1));
     let mut kept: Vec<(f64, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: style, script and charts are in it.
+//! The report as one self-contained page: style, script and charts are in it.
 
 mod charts;
 
@@ -14,7 +14,7 @@ use super::tables::{self, Figure, Table};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
 
-/// The whole page: the answer, whether to believe it, the curves; the rest is folded away.
+/// The whole page: the answer, its reliability, the curves; the rest is folded.
 pub fn page(summary: &Summary, title: &str) -> String {
     let loads = summary.loads();
     html! {
@@ -23,7 +23,7 @@ pub fn page(summary: &Summary, title: &str) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // browsers ask the network for an icon otherwise
+                // Otherwise browsers request an icon from the network.
                 link rel="icon" href="data:,";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
@@ -62,7 +62,7 @@ fn machines(summary: &Summary) -> Markup {
 }
 
 fn load_section(summary: &Summary, load: Load) -> Markup {
-    let series = summary.beside(load);
+    let series = summary.series_of(load);
     let commands = summary.commands_of(&series);
     html! {
         section {
@@ -82,12 +82,12 @@ fn load_section(summary: &Summary, load: Load) -> Markup {
     }
 }
 
-/// A section to look up, not to read.
+/// A section for reference.
 fn folded(name: &str, content: &Markup) -> Markup {
     html! { details { summary { (name) } (content) } }
 }
 
-/// The answer: servers compared, in words, then in figures.
+/// The answer: servers compared, first in words, then in figures.
 fn versus(series: &[&Series], commands: &[&str]) -> Markup {
     let found = ratio::of(series, commands);
     html! {
@@ -104,7 +104,7 @@ fn versus(series: &[&Series], commands: &[&str]) -> Markup {
     }
 }
 
-/// Which letter, shape and colour is which series; repeated near each group of charts, since on a
+/// The letter, shape and colour of each series; repeated near each group of charts, since on a
 /// phone the last one is far away.
 fn keys(series: &[&Series]) -> Markup {
     html! {
@@ -116,7 +116,7 @@ fn keys(series: &[&Series]) -> Markup {
     }
 }
 
-/// Curves, and the tables with their numbers folded away. The first figure is seen at once.
+/// Curves, and their tables, folded. The first figure is visible at once.
 fn figure_section(figure: Figure, series: &[&Series], commands: &[&str]) -> Markup {
     let found: Vec<Table> = series
         .iter()
@@ -124,7 +124,7 @@ fn figure_section(figure: Figure, series: &[&Series], commands: &[&str]) -> Mark
         .collect();
     let tables = html! { div class="tables" { @for found in &found { (table(found)) } } };
     let curves = html! {
-        // the median would be a second set of charts that says the same
+        // The median would be a second set of similar charts.
         @if figure != Figure::P50 {
             (keys(series))
             (charts::figure(figure, series, commands))
@@ -239,7 +239,7 @@ mod tests {
     use crate::results::published;
 
     #[test]
-    fn the_page_needs_nothing_from_elsewhere() {
+    fn page_is_self_contained() {
         let page = page(&Summary::of(published::sweeps()), "A <title>");
         assert!(page.contains("<title>A &lt;title&gt;</title>"));
         for outside in ["http://", "https://", "src=", "@import", "url("] {
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn there_is_a_chart_for_each_command_and_kind() {
         let page = page(&Summary::of(published::sweeps()), "t");
-        // two value sizes: mean, relative, runs, reads; nine commands each
+        // Two value sizes: mean, relative, runs, reads; nine commands each.
         assert_eq!(page.matches("<figure>").count(), 2 * 4 * 9);
     }
 }

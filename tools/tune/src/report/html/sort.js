@@ -1,4 +1,4 @@
-// Sorts a table by the column whose name was chosen; again: the other way round.
+// Sorts a table by the column of the clicked heading; a second click reverses the order.
 for (const button of document.querySelectorAll("th button")) {
   button.addEventListener("click", () => {
     const head = button.closest("th");

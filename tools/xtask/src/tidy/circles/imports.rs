@@ -169,7 +169,7 @@ pub fn graph(sources: &Sources) -> Graph {
     let mut graph = Graph::new();
     for (module, text) in sources {
         let trees = uses(text);
-        // A re-export is a door and no import of its own: who uses it is followed through it.
+        // A re-export is not an import: its users are followed to the defining module.
         let own = trees.iter().filter(|(is_public, _)| !is_public);
         let of_uses = own.flat_map(|(_, tree)| leaves(tree));
         let paths = of_uses.chain(inline_paths(text));
@@ -206,7 +206,7 @@ mod tests {
             ("c::d", "use std::io;\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}"),
         ]);
         let graph = graph(&all);
-        assert_eq!(imports(&graph, "a"), ["c", "c::d"], "a re-export is no import");
+        assert_eq!(imports(&graph, "a"), ["c", "c::d"], "a re-export is not an import");
         assert_eq!(imports(&graph, "a::b"), ["c"]);
         assert_eq!(imports(&graph, "c"), ["a::b"], "the re-export is followed");
         assert!(imports(&graph, "c::d").is_empty());

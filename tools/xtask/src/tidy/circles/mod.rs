@@ -1,5 +1,5 @@
-//! Modules of one crate that import each other, directly or through others, can be neither read nor moved apart.
-//! This rule finds them, and lets no crate get more than it has.
+//! Modules of one crate that import each other, directly or through others, can't be read or moved separately.
+//! This rule finds them, and no crate may get more of them.
 
 mod imports;
 
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use super::Problem;
 use imports::{Graph, Sources};
 
-/// How many modules of a crate are in a circle; every other crate has none. Numbers only sink.
+/// The number of modules of a crate that are in a circle; other crates have none. Numbers only
+/// sink.
 const ALLOWED: &[(&str, usize)] = &[
     ("crates/commands", 14),
     ("crates/config", 4),
@@ -29,7 +30,7 @@ const ALLOWED: &[(&str, usize)] = &[
 /// Reports crates whose number of modules in circles differs from the recorded one.
 ///
 /// # Errors
-/// Those of reading the sources.
+/// If the sources can't be read.
 pub fn check(root: &Path, problems: &mut Vec<Problem>) -> io::Result<()> {
     for folder in ["crates", "tools"] {
         for entry in fs::read_dir(root.join(folder))? {
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circle_is_found_and_what_hangs_on_it_is_not() {
+    fn circle_is_found_without_modules_that_depend_on_it() {
         let graph: Graph = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "")]
             .into_iter()
             .map(|(from, to)| (from.to_string(), Some(to.to_string()).into_iter().collect()))

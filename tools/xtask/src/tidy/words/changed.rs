@@ -16,7 +16,7 @@ impl Changed {
     /// Asks git.
     ///
     /// # Errors
-    /// When there is no git, or `root` is no work tree.
+    /// If git is missing, or `root` is not a work tree.
     pub fn read(root: &Path) -> io::Result<Changed> {
         let git = |args: &[&str]| {
             let output = Command::new("git").arg("-C").arg(root).args(args).output()?;

@@ -1,9 +1,9 @@
 //! Plain words: a list of words and constructions that the style forbids, and a ratchet over them.
 //!
-//! The tree had thousands of hits when the rule came. So a file records how many hits each top
-//! folder may have, [`RECORD`]. A folder with more fails, and one with less fails, too, until
-//! `cargo xtask tidy --update` lowers its number. A folder without a line, such as a new crate, has
-//! none.
+//! The tree had thousands of hits when the rule came. So a file records the allowed number of hits
+//! of each top folder, [`RECORD`]. A folder with more fails. A folder with fewer fails too, until
+//! `cargo xtask tidy --update` lowers its number. A folder without a line, such as a new crate, may
+//! have none.
 //!
 //! | module | holds |
 //! |---|---|
@@ -110,7 +110,7 @@ fn parse(record: &str) -> BTreeMap<String, (usize, usize)> {
 fn write(counts: &Counts) -> String {
     let mut out = HEADER.to_string();
     for (folder, count) in counts.iter().filter(|(_, count)| **count > 0) {
-        // Writing into a string does not fail.
+        // Writing into a string can't fail.
         let _ = writeln!(out, "{count:>5} {folder}");
     }
     out
@@ -180,7 +180,7 @@ pub enum Which {
 /// Lists hits: the lines, and a count for each folder.
 ///
 /// # Errors
-/// When files cannot be read, or git does not answer.
+/// If files can't be read, or git does not answer.
 pub fn list(root: &Path, which: &Which) -> io::Result<String> {
     let changed = match which {
         Which::Changed => Some(Changed::read(root)?),
@@ -203,7 +203,7 @@ pub fn list(root: &Path, which: &Which) -> io::Result<String> {
             if changed.as_ref().is_none_or(|changed| changed.has(&file, hit.line)) {
                 *counts.entry(folder(&file)).or_default() += 1;
                 let Hit { line, words, advice } = hit;
-                // Writing into a string does not fail.
+                // Writing into a string can't fail.
                 let _ = writeln!(out, "{}:{line}: \"{words}\": {advice}", file.display());
             }
         }

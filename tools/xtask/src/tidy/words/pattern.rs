@@ -7,9 +7,9 @@ use super::table::Rule;
 struct Token {
     /// In lower case; code between backticks or braces is a single backtick.
     word: String,
-    /// Where it begins, in bytes.
+    /// Its first byte.
     at: usize,
-    /// Where it ends, in bytes.
+    /// The byte after it.
     end: usize,
     /// Whether it begins a sentence.
     first: bool,

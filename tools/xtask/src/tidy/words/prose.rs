@@ -4,7 +4,7 @@
 //! |---|---|
 //! | Markdown | everything except blocks of code |
 //! | Rust | comments, strings of three words or more, names of functions of three words or more |
-//! | others | comments that `#` begins, and doc strings of Python |
+//! | others | comments after `#`, and doc strings of Python |
 //!
 //! Wrapped lines are joined, so that a pattern may go over the end of a line.
 
@@ -15,7 +15,7 @@ use crate::tidy::source::{self, Piece};
 pub struct Paragraph {
     /// The text.
     pub text: String,
-    /// Where each line begins in the text, and its number from 1.
+    /// The offset of each line in the text, and its number from 1.
     lines: Vec<(usize, usize)>,
 }
 
@@ -35,7 +35,7 @@ impl Paragraph {
     }
 }
 
-/// Words of a string or of a name that is read as a sentence, at least.
+/// The fewest words of a string or of a name that is read as a sentence.
 const SENTENCE: usize = 3;
 
 /// The paragraphs of a file with this extension.
@@ -144,7 +144,7 @@ fn string(line: usize, literal: &str) -> Vec<Paragraph> {
             if part > 0 {
                 prose.end();
             }
-            // Code of other languages in strings is no prose, but indented text is.
+            // Code of other languages in strings is not prose, but indented text is.
             prose.line(line + at, text.trim());
         }
     }
