@@ -125,7 +125,7 @@ impl Waiting {
             cmd,
             args: Arc::new(args),
             asked,
-            charge: Charge::new(&session.shared.holdings, Holding::Wait, bytes),
+            charge: Charge::new(&session.shared.memory.holdings, Holding::Wait, bytes),
             keys,
             others: ShardSet::of(others),
             saw_other_type: AtomicBool::new(false),

@@ -26,10 +26,10 @@ impl Seen {
     fn of(core: &Core) -> Seen {
         let mut seen = Seen::default();
         core.srv.clients.registry.each(|client| {
-            seen.clients += usize::from(!client.is_replica.load(Ordering::Relaxed));
-            seen.blocked += usize::from(client.blocked.load(Ordering::Relaxed));
+            seen.clients += usize::from(!client.replica.is_replica.load(Ordering::Relaxed));
+            seen.blocked += usize::from(client.activity.blocked.load(Ordering::Relaxed));
             seen.subscribers += usize::from(client.is_subscriber());
-            let watched = client.watched.load(Ordering::Relaxed);
+            let watched = client.transaction.watched.load(Ordering::Relaxed);
             seen.watching += usize::from(watched > 0);
             seen.watched += watched;
             seen.peak = seen.peak.or(Peak::of([client]));

@@ -166,10 +166,10 @@ fn clients_bytes(core: &Core) -> (u64, u64) {
     let fixed = weft_state::held::FIXED as u64;
     let (mut clients, mut replicas) = (0, 0);
     core.srv.clients.registry.each(|client| {
-        let buffers = [&client.query_room, &client.output];
+        let buffers = [&client.input.room, &client.output.bytes];
         let buffers = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>();
-        let bytes = buffers + client.holdings.total() + fixed;
-        let is_replica = client.is_replica.load(Ordering::Relaxed);
+        let bytes = buffers + client.memory.holdings.total() + fixed;
+        let is_replica = client.replica.is_replica.load(Ordering::Relaxed);
         *if is_replica { &mut replicas } else { &mut clients } += bytes;
     });
     (clients, replicas)

@@ -65,7 +65,7 @@ pub fn execute(
         }
         // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
         None if is_http(request.args[0]) => {
-            core.srv.warn_of_http(&session.shared.peer);
+            core.srv.warn_of_http(&session.shared.origin.peer);
             session.close = true;
             Flow::Done
         }

@@ -218,7 +218,7 @@ fn log(
         time_s: core.turn.now_ms / 1000,
         value,
         args: cut_args(&weft_state::redact::hide_secrets(cmd, args)),
-        peer: client.peer.clone(),
+        peer: client.origin.peer.clone(),
         name: client.with_names(|names| cut_name(&names.name)),
     };
     core.srv.statistics.commandlog.push(kind, entry);

@@ -63,7 +63,7 @@ impl Worker {
         let stats = self.core.stats();
         stats.net_in.add(n as u64);
         stats.reads.add(1);
-        add(&self.conns[index].session.shared.net_in, n as u64);
+        add(&self.conns[index].session.shared.activity.net_in, n as u64);
     }
 
     /// Closes a client that has sent too much that is not executed: `parsed` bytes, and what it holds unparsed. As in

@@ -89,10 +89,10 @@ impl Worker {
         let session = &conn.session;
         !session.pushes.monitor
             // Orders for replicas find them where they were.
-            && !session.shared.is_known.load(Ordering::SeqCst)
+            && !session.shared.replica.is_known.load(Ordering::SeqCst)
             && conn.state.may_move(conn.pending())
             // All publishers wait while its subscriptions are told of the new thread.
-            && session.shared.subscriptions.all() <= SUBSCRIPTIONS
+            && session.shared.pushes.subscriptions.all() <= SUBSCRIPTIONS
     }
 
     fn move_out(&mut self, index: usize, to: usize) {

@@ -73,7 +73,7 @@ impl Worker {
         let memory = if conn.replica.is_some() { 0 } else { conn.memory() as u64 };
         stats.client_memory.add(memory.wrapping_sub(conn.usage.accounted));
         conn.usage.accounted = memory;
-        conn.session.shared.memory.store(memory, Ordering::Relaxed);
+        conn.session.shared.memory.total.store(memory, Ordering::Relaxed);
     }
 
     /// Whether the connection is to be closed, and has nothing more to send.
@@ -105,16 +105,16 @@ impl Worker {
 
     pub(super) fn count_sent(&self, index: usize, bytes: usize) {
         self.core.stats().net_out.add(bytes as u64);
-        crate::worker::input::add(&self.conns[index].session.shared.net_out, bytes as u64);
+        crate::worker::input::add(&self.conns[index].session.shared.activity.net_out, bytes as u64);
     }
 
     pub(super) fn sent(&mut self, index: usize, sent: Sent) {
         let conn = &mut self.conns[index];
         let pending = conn.output.memory() as u64;
-        conn.session.shared.output.store(pending, Ordering::Relaxed);
+        conn.session.shared.output.bytes.store(pending, Ordering::Relaxed);
         if pending > 0 {
             let pieces = conn.output.backlog.pieces() as u64;
-            conn.session.shared.output_pieces.store(pieces, Ordering::Relaxed);
+            conn.session.shared.output.pieces.store(pieces, Ordering::Relaxed);
         }
         match sent {
             Sent::Broken => return self.close(index),

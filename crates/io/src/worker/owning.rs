@@ -104,7 +104,7 @@ impl Worker {
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
         let authenticated = settings.password.is_empty();
-        shared.authenticated.store(authenticated, Ordering::Relaxed);
+        shared.options.authenticated.store(authenticated, Ordering::Relaxed);
         let generation = self.conns.next_generation();
         let session = Session::new(shared.clone(), authenticated);
         let conn = Conn::new(accepted.socket, generation, session);
@@ -116,7 +116,7 @@ impl Worker {
             srv.threads[self.core.id].stats.connections.shared_sub(1);
             return;
         }
-        log_verbose!("Accepted {}", shared.peer);
+        log_verbose!("Accepted {}", shared.origin.peer);
         srv.clients.registry.insert(shared);
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         if conn.session.pushes.monitor {
             weft_executor::monitor::leave(srv, id);
         }
-        if conn.session.shared.is_known.load(Ordering::SeqCst) {
+        if conn.session.shared.replica.is_known.load(Ordering::SeqCst) {
             self.known_left(&conn);
         }
         let srv = &self.core.srv;

@@ -184,7 +184,7 @@ impl Worker {
         let pending = conn.output.untaken() as u64;
         if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
-            conn.session.shared.output.store(conn.output.memory() as u64, Ordering::Relaxed);
+            conn.session.shared.output.bytes.store(conn.output.memory() as u64, Ordering::Relaxed);
         } else if !conn.output.pushed {
             conn.output.pushed = true;
             self.pushes.pushed.push_back(index);

@@ -62,7 +62,9 @@ impl Worker {
         }
         conn.replica = Some(Feed::Lines);
         conn.output.writing = true;
-        if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY) && !conn.session.shared.unix {
+        if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY)
+            && !conn.session.shared.origin.unix
+        {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&conn.fd, false);
         }
     }
@@ -135,8 +137,8 @@ impl Worker {
         }
         let conn = &self.conns[index];
         let shared = &conn.session.shared;
-        shared.output.store(conn.output.backlog.memory() as u64, Ordering::Relaxed);
-        shared.output_pieces.store(conn.output.backlog.pieces() as u64, Ordering::Relaxed);
+        shared.output.bytes.store(conn.output.backlog.memory() as u64, Ordering::Relaxed);
+        shared.output.pieces.store(conn.output.backlog.pieces() as u64, Ordering::Relaxed);
         self.widen_interest(index);
     }
 

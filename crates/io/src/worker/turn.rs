@@ -215,7 +215,7 @@ impl Worker {
         let work = (executed + bytes / KILOBYTE) as u64;
         self.upkeep.note_work(conn, work);
         if matches!(how, Executed::Blocked(_) | Executed::Paused) {
-            conn.session.shared.blocked.store(true, Ordering::Relaxed);
+            conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         }
         if let Executed::Blocked(waiting) = &how {
             self.note_deadline(waiting);
@@ -331,10 +331,10 @@ fn renew_shared(
 ) {
     let shared = &conn.session.shared;
     shared.touch(mono_ms);
-    add(&shared.commands, executed as u64);
-    shared.db.store(conn.session.db as u32, Ordering::Relaxed);
+    add(&shared.activity.commands, executed as u64);
+    shared.activity.db.store(conn.session.db as u32, Ordering::Relaxed);
     if let Some(number) = last {
-        shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
+        shared.activity.last_command.store(number as u32 + 1, Ordering::Relaxed);
     } else {
         said_nothing(srv, conn);
     }

@@ -62,7 +62,7 @@ pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdRes
         return Err(WRONG_PASS);
     }
     cx.session.authenticated = true;
-    cx.session.shared.authenticated.store(true, Ordering::Relaxed);
+    cx.session.shared.options.authenticated.store(true, Ordering::Relaxed);
     Ok(())
 }
 

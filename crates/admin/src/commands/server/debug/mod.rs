@@ -327,7 +327,7 @@ fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
     for client in cx.srv().clients.registry.all() {
-        let memory = client.memory.load(Ordering::Relaxed);
+        let memory = client.memory.total.load(Ordering::Relaxed);
         let class = memory.max(1).ilog2().clamp(SMALLEST - 1, LARGEST - 1) - (SMALLEST - 1);
         classes[class as usize].0 += memory;
         classes[class as usize].1 += 1;
