@@ -97,7 +97,9 @@ impl Cron {
             return;
         }
         let stats = core.stats();
-        [&stats.busy, &stats.pressure, &stats.busy_connections].into_iter().for_each(|c| c.set(0));
+        [&stats.load.busy, &stats.load.pressure, &stats.load.busy_connections]
+            .into_iter()
+            .for_each(|c| c.set(0));
         weft_table::epoch::collect();
         core.publish();
         weft_admin::info::tick(core, false);
@@ -120,10 +122,10 @@ impl Cron {
         self.sampled_ms = now_ms;
         self.load.sample(looks.take_seconds());
         let stats = core.stats();
-        stats.busy.set((self.load.busy * 1000.0).round() as u64);
-        stats.pressure.set((self.load.pressure() * 1000.0).round() as u64);
-        stats.busy_connections.set(busy_connections);
-        stats.running_ns.set((self.load.worked * 1e9) as u64);
+        stats.load.busy.set((self.load.busy * 1000.0).round() as u64);
+        stats.load.pressure.set((self.load.pressure() * 1000.0).round() as u64);
+        stats.load.busy_connections.set(busy_connections);
+        stats.load.running_ns.set((self.load.worked * 1e9) as u64);
         if self.first {
             let now_ms = core.srv.process.started.elapsed().as_millis() as i64;
             control::tick(&mut self.balance, core.srv, now_ms, &core.settings);

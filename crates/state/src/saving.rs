@@ -22,7 +22,7 @@ impl Server {
 
     /// Changes of the keyspace, summed over the threads' published counters.
     pub fn changes(&self) -> u64 {
-        self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.dirty.get()))
+        self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.keys.dirty.get()))
     }
 
     /// Changes since the last save, as far as threads have published them.

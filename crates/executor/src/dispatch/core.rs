@@ -167,12 +167,12 @@ impl Core {
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.turn.tally);
         let stats = self.stats;
-        stats.hits.add(tally.hits);
-        stats.misses.add(tally.misses);
-        stats.expired.add(tally.expired);
-        stats.expired_fields.add(tally.expired_fields);
-        stats.evicted.add(tally.evicted);
-        stats.dirty.add(tally.dirty);
+        stats.keys.hits.add(tally.hits);
+        stats.keys.misses.add(tally.misses);
+        stats.keys.expired.add(tally.expired);
+        stats.keys.expired_fields.add(tally.expired_fields);
+        stats.keys.evicted.add(tally.evicted);
+        stats.keys.dirty.add(tally.dirty);
         if tally.flushes > 0 {
             self.srv.note_flush();
         }

@@ -60,7 +60,7 @@ pub fn finish_one(
 /// Answers an error.
 #[cold]
 pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
-    core.stats().error_replies.add(1);
+    core.stats().errors.replies.add(1);
     core.srv.count_error(&e.0);
     reply.error(&e.0);
 }

@@ -61,8 +61,8 @@ impl Worker {
 
     fn count_read(&self, index: usize, n: usize) {
         let stats = self.core.stats();
-        stats.net_in.add(n as u64);
-        stats.reads.add(1);
+        stats.network.bytes_in.add(n as u64);
+        stats.network.reads.add(1);
         add(&self.conns[index].session.shared.activity.net_in, n as u64);
     }
 

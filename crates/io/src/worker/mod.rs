@@ -124,7 +124,7 @@ impl Worker {
             if ready.is_empty() {
                 self.poll.wait(timeout, &mut ready)?;
             }
-            self.core.stats().turns.add(1);
+            self.core.stats().event_loop.turns.add(1);
             // Before a connection is accepted: whether it needs a password, for one.
             self.core.renew_settings();
             for event in &ready {
@@ -228,7 +228,7 @@ impl Worker {
         if now < self.upkeep.next_cron_ms {
             return;
         }
-        self.core.stats().ticks.add(1);
+        self.core.stats().event_loop.ticks.add(1);
         self.upkeep.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
         if self.upkeep.cron.tick(&mut self.core, now, self.upkeep.busy_connections, &mut self.looks)
         {

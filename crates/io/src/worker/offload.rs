@@ -73,13 +73,13 @@ impl Worker {
             self.core.srv.threads[thread].mailbox.send(message);
         }
         let own: Vec<Written> = self.offload.jobs.drain(..).map(WriteJob::run).collect();
-        self.core.stats().writes.add(own.len() as u64);
+        self.core.stats().network.writes.add(own.len() as u64);
         own.into_iter().for_each(|written| self.written(written));
     }
 
     /// Sends what another thread has executed.
     pub(super) fn write_for(&mut self, from: usize, jobs: Vec<WriteJob>) {
-        self.core.stats().writes.add(jobs.len() as u64);
+        self.core.stats().network.writes.add(jobs.len() as u64);
         let done: Vec<Written> = jobs.into_iter().map(WriteJob::run).collect();
         self.core.srv.threads[from].mailbox.send(Message::Written { done });
     }

@@ -98,13 +98,13 @@ impl Worker {
     }
 
     pub(super) fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
-        self.core.stats().writes.add(1);
+        self.core.stats().network.writes.add(1);
         self.count_sent(index, bytes);
         self.sent(index, sent);
     }
 
     pub(super) fn count_sent(&self, index: usize, bytes: usize) {
-        self.core.stats().net_out.add(bytes as u64);
+        self.core.stats().network.bytes_out.add(bytes as u64);
         crate::worker::input::add(&self.conns[index].session.shared.activity.net_out, bytes as u64);
     }
 

@@ -73,7 +73,7 @@ impl Worker {
     /// Gives a new connection to the active thread that has the fewest.
     fn place(&mut self, accepted: Accepted) {
         let srv = &self.core.srv;
-        let connections = srv.threads.iter().map(|t| t.stats.connections.get());
+        let connections = srv.threads.iter().map(|t| t.stats.network.connections.get());
         if connections.sum::<u64>() >= self.core.settings.maxclients as u64 {
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
@@ -82,7 +82,7 @@ impl Worker {
         srv.statistics.totals.connections.fetch_add(1, Ordering::Relaxed);
         let thread = srv.threads.emptiest();
         // Counted here, so that a burst is spread before its connections arrive.
-        srv.threads[thread].stats.connections.shared_add(1);
+        srv.threads[thread].stats.network.connections.shared_add(1);
         if thread == self.core.id {
             self.adopt(accepted);
         } else {
@@ -96,7 +96,7 @@ impl Worker {
         let protected = settings.protected_mode && settings.password.is_empty();
         if protected && !accepted.is_local {
             let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
-            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            srv.threads[self.core.id].stats.network.connections.shared_sub(1);
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -113,7 +113,7 @@ impl Worker {
         if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
             log_warning!("Registering a client connection: {e}");
             self.conns.remove(index);
-            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            srv.threads[self.core.id].stats.network.connections.shared_sub(1);
             return;
         }
         log_verbose!("Accepted {}", shared.origin.peer);
@@ -137,7 +137,7 @@ impl Worker {
         let srv = &self.core.srv;
         pubsub::leave_for_good(srv, &conn.session.shared);
         tracking::leave_for_good(srv, &conn.session.shared);
-        srv.threads[self.core.id].stats.connections.shared_sub(1);
+        srv.threads[self.core.id].stats.network.connections.shared_sub(1);
         transaction::discard(srv, &mut conn.session);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.usage.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);

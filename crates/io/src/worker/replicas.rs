@@ -10,7 +10,7 @@
 //! what it has still to get lies in the backlog and nowhere else.
 //!
 //! For all others the connection of a replica is one whose replies are written by somebody else
-//! ([`Conn::writing`](weft_state::conn::Conn)): nothing they answer reaches its socket. A command of a replica that
+//! ([`Output::writing`](weft_state::conn::Output)): nothing they answer reaches its socket. A command of a replica that
 //! answers anything ends the connection, as in the reference: its answer would be taken for the stream.
 
 use crate::worker::Worker;
@@ -143,7 +143,7 @@ impl Worker {
     }
 
     fn count_sent_to_replica(&self, index: usize, bytes: usize) {
-        self.core.stats().writes.add(1);
+        self.core.stats().network.writes.add(1);
         self.count_sent(index, bytes);
         self.core.srv.replication.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
