@@ -104,7 +104,7 @@ fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     if ns >= settings.slow_ns {
         log(LogKind::Slow, (ns / 1000) as i64);
     }
-    if reply.len() >= settings.large_reply && !waiting.drops_reply {
+    if reply.len() >= settings.large_reply && !waiting.context.drops_reply {
         log(LogKind::LargeReply, reply.len() as i64);
     }
     if asked >= settings.large_request {

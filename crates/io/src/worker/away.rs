@@ -230,7 +230,7 @@ impl Worker {
     fn end_wait(&mut self, index: usize, waiting: &Arc<Waiting>, error: bool) {
         let srv = self.core.srv;
         blocking::leave(srv, waiting);
-        let mut reply = Reply::new(waiting.proto);
+        let mut reply = Reply::new(waiting.context.proto);
         if error {
             // As the reference counts it.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
@@ -268,7 +268,7 @@ impl Worker {
                     DEMOTED
                 }
             };
-            let mut reply = Reply::new(waiting.proto);
+            let mut reply = Reply::new(waiting.context.proto);
             refuse(&self.core, &mut reply, &error);
             count_waited(&self.core, &waiting, waiting.spent_ns, &reply, false);
             self.answer(index, &mut reply, Awaited::Key);
