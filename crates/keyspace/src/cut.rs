@@ -75,7 +75,7 @@ impl<'k> Cut<'k> {
     /// one. Journals grow until their shard is visited, so that nothing but those of shards in which
     /// nobody writes may wait for a long command. O(shards).
     pub(crate) fn next_of(&self, left: &mut VecDeque<u16>) -> Option<u16> {
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         let free = left.iter().position(|shard| !running::is_held(&running, *shard));
         left.remove(free.unwrap_or(0))
     }
@@ -84,7 +84,7 @@ impl<'k> Cut<'k> {
     pub(crate) fn visit(&self, shard: u16, visit: impl FnOnce()) -> Journal {
         let lock = &self.ks.locks[usize::from(shard)];
         loop {
-            let mut running = self.ks.running();
+            let mut running = self.ks.slow_lane.running();
             if lock.try_lock() {
                 running.push(Entry::new(self.ks, shard, Wrote::Nothing));
                 break;
@@ -97,9 +97,9 @@ impl<'k> Cut<'k> {
         self.visiting.set(Some(shard));
         visit();
         self.ks.set_interest(shard, JOURNALED, false);
-        let journal = self.ks.interests[usize::from(shard)].take_journal();
+        let journal = self.ks.observers.interests[usize::from(shard)].take_journal();
         self.visiting.set(None);
-        running::forget(&mut self.ks.running(), shard);
+        running::forget(&mut self.ks.slow_lane.running(), shard);
         self.ks.release(shard);
         Journal(journal)
     }

@@ -67,6 +67,50 @@ pub struct Sums {
 /// Wakes the connection that a waiter stands for. Called outside of all locks.
 pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 
+/// Locks of the commands that run in the slow lane.
+pub(crate) struct SlowLane {
+    /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
+    /// writes. See [`crate::hold::SlowHand`].
+    pub slow: RwLock<()>,
+    /// The same for commands that wait for something outside of the process; taken in front of the other.
+    pub outside: RwLock<()>,
+    running: Mutex<Vec<Entry>>,
+}
+
+impl SlowLane {
+    fn new() -> Self {
+        SlowLane {
+            slow: RwLock::new(()),
+            outside: RwLock::new(()),
+            running: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// What the slow lane holds; it takes and gives nothing back meanwhile.
+    pub fn running(&self) -> Running<'_> {
+        self.running.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+/// Receivers of changes: watches, notices, the log of effects, clients that cache.
+pub(crate) struct Observers {
+    pub interests: Box<[Interest]>,
+    pub listener: OnceLock<Listener>,
+    pub log: Arc<Log>,
+    pub caches: OnceLock<Box<dyn Caches>>,
+}
+
+impl Observers {
+    fn new() -> Self {
+        Observers {
+            interests: (0..SHARDS).map(|_| Interest::default()).collect(),
+            listener: OnceLock::new(),
+            log: Arc::default(),
+            caches: OnceLock::new(),
+        }
+    }
+}
+
 /// All keys of all logical databases.
 pub struct Keyspace {
     pub(crate) locks: Box<[ShardLock]>,
@@ -74,22 +118,14 @@ pub struct Keyspace {
     pub(crate) occupied: Occupied,
     databases: usize,
     pub(crate) gates: Gates,
-    /// Who executes commands without a gate, in the slow lane, reads; who needs the whole keyspace
-    /// writes. See [`crate::hold::SlowHand`].
-    pub(crate) slow: RwLock<()>,
-    /// The same for commands that wait for something outside of the process; taken in front of the other.
-    pub(crate) outside: RwLock<()>,
-    running: Mutex<Vec<Entry>>,
+    pub(crate) slow_lane: SlowLane,
     /// Held by a walk over all keys: there is one set of journals.
     pub(crate) walk: Mutex<()>,
-    pub(crate) interests: Box<[Interest]>,
     pub(crate) snapshots: Snapshots,
     pub(crate) noted: NotedKeys,
     pub(crate) wake: Wake,
     pub(crate) sleepers: Sleepers,
-    pub(crate) listener: OnceLock<Listener>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) caches: OnceLock<Box<dyn Caches>>,
+    pub(crate) observers: Observers,
     hasher: Hasher,
 }
 
@@ -122,18 +158,13 @@ impl Keyspace {
             occupied: Occupied::new(databases),
             databases,
             gates: Gates::new(threads, 1),
-            slow: RwLock::new(()),
-            outside: RwLock::new(()),
-            running: Mutex::new(Vec::new()),
+            slow_lane: SlowLane::new(),
             walk: Mutex::new(()),
-            interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             snapshots: Snapshots::new(),
             noted: NotedKeys::new(),
             wake,
             sleepers: Sleepers::new(),
-            listener: OnceLock::new(),
-            log: Arc::default(),
-            caches: OnceLock::new(),
+            observers: Observers::new(),
             hasher,
         }
     }
@@ -143,12 +174,12 @@ impl Keyspace {
     /// # Panics
     /// If there is one already.
     pub fn listen(&self, listener: Listener) {
-        assert!(self.listener.set(listener).is_ok(), "notices have one listener");
+        assert!(self.observers.listener.set(listener).is_ok(), "notices have one listener");
     }
 
     /// The log of effects: begun by [`Guard::begin_log`](crate::Guard::begin_log).
     pub fn log(&self) -> &Log {
-        &self.log
+        &self.observers.log
     }
 
     pub fn databases(&self) -> usize {
@@ -175,11 +206,6 @@ impl Keyspace {
     #[inline]
     pub(crate) fn table(&self, shard: u16, db: usize) -> &Table {
         self.tables.get(shard, db)
-    }
-
-    /// What the slow lane holds; it takes and gives nothing back meanwhile.
-    pub(crate) fn running(&self) -> Running<'_> {
-        self.running.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// How many keys one shard holds in one database; a moment's value when not locked.
@@ -249,7 +275,7 @@ impl Keyspace {
     /// Ends a watch that [`Db::watch`](crate::Db::watch) has begun. Needs no shard. Expected O(1).
     pub fn unwatch(&self, (shard, db, key): (u16, usize, &[u8]), watch: &Arc<Watch>) {
         let clear = || self.set_interest(shard, interest::WATCHED, false);
-        self.interests[usize::from(shard)].unwatch((db, key), watch, clear);
+        self.observers.interests[usize::from(shard)].unwatch((db, key), watch, clear);
     }
 
     /// Says whether clients wait for keys of `shard`: then keys that come to be are answered by

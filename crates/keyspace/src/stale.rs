@@ -76,7 +76,7 @@ impl Keyspace {
     /// # Panics
     /// If there is one already.
     pub fn tell_caches(&self, caches: Box<dyn Caches>) {
-        assert!(self.caches.set(caches).is_ok(), "caches are kept in one place");
+        assert!(self.observers.caches.set(caches).is_ok(), "caches are kept in one place");
     }
 
     /// Says that a key of `shard` is remembered, for a client that has read it. To be called while the
@@ -109,7 +109,7 @@ pub fn invalidate(guard: &Guard<'_>, turn: &mut Turn) {
 #[cold]
 fn tell_readers(guard: &Guard<'_>, turn: &mut Turn) {
     let ks = guard.keyspace();
-    let Some(caches) = ks.caches.get() else { return };
+    let Some(caches) = ks.observers.caches.get() else { return };
     let (effects, unread) = turn.effects.unread();
     let mut at = unread.told;
     let mut tell = |effect: &Effect| tell_of(ks, &**caches, effect, &mut unread.changed);
@@ -150,7 +150,7 @@ fn tell_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut Ve
 pub fn spread(guard: &Guard<'_>, turn: &mut Turn) {
     let changed = turn.effects.take_spread();
     if !changed.is_empty()
-        && let Some(caches) = guard.keyspace().caches.get()
+        && let Some(caches) = guard.keyspace().observers.caches.get()
     {
         caches.spread(changed);
     }

@@ -51,7 +51,8 @@ impl<'k> Snapshot<'k> {
         }
         if self.account.is_pressed() {
             // What long commands hand over must not wait for their end.
-            running::held(&self.ks.running()).for_each(|s| shards::fetch(self.ks, s, &mut batch));
+            running::held(&self.ks.slow_lane.running())
+                .for_each(|s| shards::fetch(self.ks, s, &mut batch));
         }
         match self.choose() {
             Some(at) => at.step(hand, turn, &mut batch),
@@ -73,7 +74,7 @@ impl<'k> Snapshot<'k> {
     /// keeps much, if that matters. O(shards).
     fn choose(&self) -> Option<At<'_, 'k>> {
         let mut left = lock(&self.left);
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         let is_pressed = self.account.is_pressed();
         let merit = |at: &usize| {
             let shard = left[*at];
