@@ -11,10 +11,10 @@ use weft_state::settings::Settings;
 /// Reads the loads and acts on them. To be called on the first thread.
 pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
     let (configured, active) = (srv.threads.configured(), srv.threads.active());
-    let fixed = if (configured == 1 && active == 1) || !settings.threads_read {
+    let fixed = if (configured == 1 && active == 1) || !settings.threads.all_read {
         Some(1)
     } else {
-        settings.always_active.then_some(configured)
+        settings.threads.always_active.then_some(configured)
     };
     let fixed = srv.threads.forced().map(|count| count.min(configured)).or(fixed);
     if let Some(fixed) = fixed {

@@ -35,8 +35,8 @@ pub struct Cron {
 
 /// How long a tick may remove what has expired.
 fn expire_budget(core: &Core) -> Duration {
-    let effort = core.settings.expire_effort.clamp(1, 10);
-    let hz = core.settings.hz.max(1) as u64;
+    let effort = core.settings.upkeep.expire_effort.clamp(1, 10);
+    let hz = core.settings.upkeep.hz.max(1) as u64;
     let percent = EXPIRE_PERCENT + 2 * u64::from(effort - 1);
     Duration::from_micros(1_000_000 / hz * percent / 100)
 }
@@ -184,7 +184,7 @@ impl Cron {
             return;
         }
         let srv = core.srv;
-        let effort = core.settings.expire_effort.clamp(1, 10);
+        let effort = core.settings.upkeep.expire_effort.clamp(1, 10);
         let budget = expire_budget(core);
         let started = Instant::now();
         let mut capped = false;

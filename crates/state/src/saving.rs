@@ -16,7 +16,8 @@ impl Server {
 
     /// Refuses writes after the last save in the background has failed, if configured.
     pub fn renew_unsaved(&self) {
-        let refuses = self.settings().refuses_unsaved && !self.persistence.saves().is_last_ok;
+        let refuses =
+            self.settings().persistence.refuses_unsaved && !self.persistence.saves().is_last_ok;
         self.set_attention(attention::UNSAVED, refuses);
     }
 
@@ -68,7 +69,7 @@ impl Server {
     /// bring the keys back. Cancels a save that is running.
     #[cold]
     pub fn note_flush(&self) {
-        if self.settings().save_points.is_empty() || self.persistence.loading.is_on() {
+        if self.settings().persistence.save_points.is_empty() || self.persistence.loading.is_on() {
             return;
         }
         self.cancel_save();

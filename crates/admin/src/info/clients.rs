@@ -46,7 +46,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let recent = srv.statistics.info.peaks().recent(second);
     text.field("connected_clients", seen.clients);
     text.field("cluster_connections", 0);
-    text.field("maxclients", core.settings.maxclients);
+    text.field("maxclients", core.settings.clients.maxclients);
     text.field("client_recent_max_input_buffer", recent.input);
     text.field("client_recent_max_output_buffer", recent.output);
     text.field("blocked_clients", seen.blocked);

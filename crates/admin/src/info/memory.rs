@@ -193,7 +193,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.bytes("total_system_memory", total);
     write_scripts(text);
     let settings = &core.settings;
-    text.bytes("maxmemory", settings.maxmemory as u64);
+    text.bytes("maxmemory", settings.eviction.maxmemory as u64);
     text.field("maxmemory_policy", core.srv.config().word(weft_config::Id::MAXMEMORY_POLICY));
     write_overheads(&usage, text);
     write_rest(core, &usage, text);

@@ -205,7 +205,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Flo
     if !session.authenticated
         && !cmd.spec.flags.has(Flags::NO_AUTH)
         // The password may have been taken away since the client came.
-        && !core.settings.password.is_empty()
+        && !core.settings.auth.password.is_empty()
     {
         return Err(NO_AUTH);
     }

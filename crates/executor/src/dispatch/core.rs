@@ -75,8 +75,8 @@ impl Core {
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
         turn.access = settings.access(now_ms);
-        turn.effects.want(settings.notices);
-        turn.deletions = settings.deletions;
+        turn.effects.want(settings.changes.notices);
+        turn.deletions = settings.changes.deletions;
         Core {
             id,
             turn,
@@ -115,8 +115,8 @@ impl Core {
         if self.srv.configuration.version() != self.settings.version {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
-            self.turn.effects.want(self.settings.notices);
-            self.turn.deletions = self.settings.deletions;
+            self.turn.effects.want(self.settings.changes.notices);
+            self.turn.deletions = self.settings.changes.deletions;
         }
     }
 

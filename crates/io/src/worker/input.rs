@@ -74,7 +74,7 @@ impl Worker {
         if !is_planned {
             conn.show_input();
         }
-        if conn.held_input() + parsed > self.core.settings.max_query_buffer {
+        if conn.held_input() + parsed > self.core.settings.clients.max_query_buffer {
             self.query_buffer_overflow(index);
         } else if !is_planned {
             self.account_memory(index);

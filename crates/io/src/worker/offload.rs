@@ -26,7 +26,7 @@ const WORTH_IT: usize = 2;
 impl Worker {
     /// Whether the first thread does all but writing.
     pub(super) fn is_divided(&self) -> bool {
-        !self.core.settings.threads_read
+        !self.core.settings.threads.all_read
     }
 
     /// Decides, before the replies of a batch are sent, whether others are to help.

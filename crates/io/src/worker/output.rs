@@ -60,7 +60,7 @@ impl Worker {
     /// Renews the account of clients' memory by what the connection holds, if somebody asks.
     #[inline]
     pub(super) fn account_memory(&mut self, index: usize) {
-        if self.core.settings.clients_memory > 0 {
+        if self.core.settings.clients.memory > 0 {
             self.account_memory_now(index);
         }
     }
@@ -138,11 +138,12 @@ impl Worker {
         if conn.replica.is_some() {
             return false;
         }
-        let is_stranger = !conn.session.authenticated && !self.core.settings.password.is_empty();
+        let is_stranger =
+            !conn.session.authenticated && !self.core.settings.auth.password.is_empty();
         if is_stranger && pending > STRANGERS_OUTPUT {
             return true;
         }
-        let limits = &self.core.settings.output_limits;
+        let limits = &self.core.settings.clients.output_limits;
         let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         let pending = pending as u64;
         if limit.hard > 0 && pending >= limit.hard {

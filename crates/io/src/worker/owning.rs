@@ -24,7 +24,7 @@ impl Worker {
         for _ in 0..ACCEPTS_PER_TURN {
             // An event of a socket that is gone may have come before it went.
             let Some(listener) = self.listening.listeners.get(listener) else { return };
-            match listener.accept(self.core.settings.keepalive_s) {
+            match listener.accept(self.core.settings.clients.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => return,
                 Err(e) => return self.stop_accepting(&e),
@@ -74,7 +74,7 @@ impl Worker {
     fn place(&mut self, accepted: Accepted) {
         let srv = &self.core.srv;
         let connections = srv.threads.iter().map(|t| t.stats.network.connections.get());
-        if connections.sum::<u64>() >= self.core.settings.maxclients as u64 {
+        if connections.sum::<u64>() >= self.core.settings.clients.maxclients as u64 {
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
             return;
@@ -93,7 +93,7 @@ impl Worker {
     pub(super) fn adopt(&mut self, accepted: Accepted) {
         let srv = self.core.srv;
         let settings = &self.core.settings;
-        let protected = settings.protected_mode && settings.password.is_empty();
+        let protected = settings.auth.protected_mode && settings.auth.password.is_empty();
         if protected && !accepted.is_local {
             let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
             srv.threads[self.core.id].stats.network.connections.shared_sub(1);
@@ -103,7 +103,7 @@ impl Worker {
         let id = srv.clients.registry.next_id();
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
-        let authenticated = settings.password.is_empty();
+        let authenticated = settings.auth.password.is_empty();
         shared.options.authenticated.store(authenticated, Ordering::Relaxed);
         let generation = self.conns.next_generation();
         let session = Session::new(shared.clone(), authenticated);

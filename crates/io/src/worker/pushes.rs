@@ -189,7 +189,7 @@ impl Worker {
             conn.output.pushed = true;
             self.pushes.pushed.push_back(index);
         }
-        let limits = &self.core.settings.output_limits;
+        let limits = &self.core.settings.clients.output_limits;
         let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         if limit.hard > 0 && pending >= limit.hard {
             self.send_or_close(index);

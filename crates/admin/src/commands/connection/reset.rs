@@ -27,7 +27,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     crate::commands::pubsub::forget_all(cx);
     weft_executor::tracking::disable(cx.core.srv, cx.session);
     weft_executor::transaction::discard(cx.core.srv, cx.session);
-    let authenticated = cx.srv().settings().password.is_empty();
+    let authenticated = cx.srv().settings().auth.password.is_empty();
     let session = &mut *cx.session;
     session.authenticated = authenticated;
     session.db = 0;

@@ -66,7 +66,7 @@ fn on_the_wire(args: &[&[u8]]) -> usize {
 
 /// The line for the log: without names, unless `hide-user-data-from-log` is off.
 pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
-    let shown = if srv.settings().hide_user_data { Shown::Redacted } else { Shown::All };
+    let shown = if srv.settings().log.hide_user_data { Shown::Redacted } else { Shown::All };
     let mut line = Vec::new();
     describe(client, &srv.table, srv.mono_ms(), shown, &mut line);
     String::from_utf8_lossy(&line).trim_end().into()

@@ -322,7 +322,7 @@ fn pause_snapshot(cx: &mut ConnCx<'_>) -> CmdResult {
 fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
     const SMALLEST: u32 = 15;
     const LARGEST: u32 = 33;
-    if cx.core.settings.clients_memory == 0 {
+    if cx.core.settings.clients.memory == 0 {
         return Err(Error::new("ERR maxmemory-clients is disabled."));
     }
     let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
