@@ -11,10 +11,10 @@ use weft_state::settings::Settings;
 /// Reads the loads and acts on them. To be called on the first thread.
 pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
     let (configured, active) = (srv.threads.configured(), srv.threads.active());
-    let fixed = if (configured == 1 && active == 1) || !settings.threads_read {
+    let fixed = if (configured == 1 && active == 1) || !settings.threads.all_read {
         Some(1)
     } else {
-        settings.always_active.then_some(configured)
+        settings.threads.always_active.then_some(configured)
     };
     let fixed = srv.threads.forced().map(|count| count.min(configured)).or(fixed);
     if let Some(fixed) = fixed {
@@ -26,12 +26,12 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
         .iter()
         .take(active)
         .map(|thread| Sample {
-            pressure: thread.stats.pressure.get() as f64 / 1000.0,
-            busy_connections: thread.stats.busy_connections.get() as usize,
+            pressure: thread.stats.load.pressure.get() as f64 / 1000.0,
+            busy_connections: thread.stats.load.busy_connections.get() as usize,
         })
         .collect();
-    let requests = srv.threads.iter().map(|thread| thread.stats.requests.get()).sum();
-    let ns: u64 = srv.threads.iter().map(|thread| thread.stats.running_ns.get()).sum();
+    let requests = srv.threads.iter().map(|thread| thread.stats.load.requests.get()).sum();
+    let ns: u64 = srv.threads.iter().map(|thread| thread.stats.load.running_ns.get()).sum();
     let served = Served { requests, cpu: ns as f64 / 1e9 };
     let decision = balance.decide(now_ms, configured, active, &samples, served);
     if let Some(verdict) = balance.take_verdict() {

@@ -45,9 +45,9 @@ fn choose_clients(srv: &'static Server, limit: u64) {
         .registry
         .all()
         .into_iter()
-        .map(|client| (client.memory.load(Ordering::Relaxed), client))
+        .map(|client| (client.memory.total.load(Ordering::Relaxed), client))
         .filter(|(memory, client)| {
-            let stays = [&client.no_evict, &client.is_replica];
+            let stays = [&client.options.no_evict, &client.replica.is_replica];
             *memory > 0 && !stays.iter().any(|stays| stays.load(Ordering::Relaxed))
         })
         .collect();
@@ -62,7 +62,7 @@ fn choose_clients(srv: &'static Server, limit: u64) {
             // In this order: what has not been added is not taken off. If the client is gone by
             // now, the message takes it off.
             srv.clients.eviction.leaving.fetch_add(memory, Ordering::Relaxed);
-            client.evicted.store(memory, Ordering::Release);
+            client.memory.evicted.store(memory, Ordering::Release);
             srv.clients.registry.remove(client.id);
             srv.threads[client.thread()].mailbox.send(Message::Kill { client });
         }

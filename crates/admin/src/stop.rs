@@ -27,7 +27,9 @@ pub fn has_to_wait(stop: Stop, srv: &Server) -> bool {
 pub fn saves(stop: Stop, srv: &Server) -> bool {
     // Data that is not loaded yet is still in the file.
     !srv.persistence.loading.is_on()
-        && stop.save.unwrap_or_else(|| !srv.settings().save_points.is_empty() && !keeps_file(srv))
+        && stop.save.unwrap_or_else(|| {
+            !srv.settings().persistence.save_points.is_empty() && !keeps_file(srv)
+        })
 }
 
 /// Called now and then with the progress. Returns whether to continue.

@@ -52,7 +52,7 @@ pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String
     srv.threads.note_started(count);
     srv.threads.set_configured(count);
     let settings = srv.settings();
-    if settings.always_active && settings.threads_read {
+    if settings.threads.always_active && settings.threads.all_read {
         srv.threads.set_active(count);
     }
     Ok(())

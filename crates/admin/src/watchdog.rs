@@ -56,7 +56,7 @@ fn watch(srv: &'static Server) {
         let mut stuck = Vec::new();
         let active = srv.threads.active();
         for (id, thread) in srv.threads.iter().enumerate() {
-            let ticks = thread.stats.ticks.get();
+            let ticks = thread.stats.event_loop.ticks.get();
             let (last, since) = seen.entry(id).or_insert((ticks, now));
             if *last != ticks || id >= active {
                 (*last, *since) = (ticks, now);

@@ -47,7 +47,7 @@ pub struct Mover {
 impl Mover {
     /// Milliseconds until there is something to do, if there is.
     pub fn until_due(&self, core: &Core, now_ms: i64) -> Option<i64> {
-        let works = core.settings.defrag.is_on && core.srv.background.defrag.effort() > 0;
+        let works = core.settings.upkeep.defrag.is_on && core.srv.background.defrag.effort() > 0;
         works.then(|| (self.next_ms - now_ms).max(0))
     }
 
@@ -65,7 +65,7 @@ impl Mover {
 
     /// One piece of the work, of about `active-defrag-cycle-us`.
     pub fn run(&mut self, core: &mut Core, inside: &mut Inside<'_>, shards: &[u16], now_ms: i64) {
-        let limits = core.settings.defrag;
+        let limits = core.settings.upkeep.defrag;
         let effort = core.srv.background.defrag.effort().clamp(1, 100);
         let piece = Duration::from_micros(limits.piece_us);
         let begin = Instant::now();

@@ -27,7 +27,7 @@ const WAITING_PART: usize = 8;
 
 /// Evicts until the memory in use is within the limit; whether it is.
 pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
-    let limit = core.settings.maxmemory;
+    let limit = core.settings.eviction.maxmemory;
     let attention = core.srv.attention.load(Ordering::Relaxed);
     // While writes are paused nothing is evicted either.
     if limit == 0 || attention & attention::PAUSED != 0 {
@@ -53,7 +53,7 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     let srv = core.srv;
     let mut busy = 0;
     for _ in 0..KEYS_PER_COMMAND {
-        let (policy, samples) = (core.settings.policy, core.settings.samples);
+        let (policy, samples) = (core.settings.eviction.policy, core.settings.eviction.samples);
         let began = srv.statistics.latency.begin();
         match core.evictor.step(inside, &mut core.turn, policy, samples) {
             Step::Evicted { record, .. } => {

@@ -56,9 +56,9 @@ pub fn leave(srv: &Server, client: u64) {
 }
 
 fn line_of(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
-    let peer = match session.shared.unix {
-        true => format!("unix:{}", session.shared.peer.trim_end_matches(":0")),
-        false => session.shared.peer.clone(),
+    let peer = match session.shared.origin.unix {
+        true => format!("unix:{}", session.shared.origin.peer.trim_end_matches(":0")),
+        false => session.shared.origin.peer.clone(),
     };
     line(table, &peer, session.db, args)
 }

@@ -158,7 +158,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
         session.options.no_touch = no_touch;
     }
     // Before the reply: a client that has it finds the command, and its hits and misses, in INFO.
-    core.stats().requests.add(1);
+    core.stats().load.requests.add(1);
     core.publish();
     let (client, thread) = (session.shared.id, session.shared.thread());
     let session = cmd.takes_session().then(|| Box::new(session));

@@ -75,19 +75,19 @@ pub fn all_have(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
 pub fn renew_shared(session: &Session) {
     let shared = &session.shared;
     let (transaction, watched) = (session.transaction.as_ref(), session.watched.as_ref());
-    shared.in_transaction.store(transaction.is_some(), Ordering::Relaxed);
-    let used = shared.queued.load(Ordering::Relaxed) >= 0;
+    shared.transaction.is_open.store(transaction.is_some(), Ordering::Relaxed);
+    let used = shared.transaction.queued.load(Ordering::Relaxed) >= 0;
     if used || transaction.is_some() || watched.is_some() {
         let queued = transaction.map_or(0, |t| t.commands() as i64);
-        shared.queued.store(queued, Ordering::Relaxed);
+        shared.transaction.queued.store(queued, Ordering::Relaxed);
     }
-    shared.holdings.set(Holding::Queue, transaction.map_or(0, |t| t.memory()));
-    let before = shared.watched.load(Ordering::Relaxed);
+    shared.memory.holdings.set(Holding::Queue, transaction.map_or(0, |t| t.memory()));
+    let before = shared.transaction.watched.load(Ordering::Relaxed);
     let keys = watched.map_or(0, |w| w.watched() as u64);
     // Most transactions have no WATCH.
     if (before, keys) != (0, 0) {
-        shared.watched.store(keys, Ordering::Relaxed);
+        shared.transaction.watched.store(keys, Ordering::Relaxed);
         let watch = watched.map(|w| w.watch().clone());
-        *shared.watch.lock().unwrap_or_else(|p| p.into_inner()) = watch;
+        *shared.transaction.watch.lock().unwrap_or_else(|p| p.into_inner()) = watch;
     }
 }

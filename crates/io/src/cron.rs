@@ -35,8 +35,8 @@ pub struct Cron {
 
 /// How long a tick may remove what has expired.
 fn expire_budget(core: &Core) -> Duration {
-    let effort = core.settings.expire_effort.clamp(1, 10);
-    let hz = core.settings.hz.max(1) as u64;
+    let effort = core.settings.upkeep.expire_effort.clamp(1, 10);
+    let hz = core.settings.upkeep.hz.max(1) as u64;
     let percent = EXPIRE_PERCENT + 2 * u64::from(effort - 1);
     Duration::from_micros(1_000_000 / hz * percent / 100)
 }
@@ -97,7 +97,9 @@ impl Cron {
             return;
         }
         let stats = core.stats();
-        [&stats.busy, &stats.pressure, &stats.busy_connections].into_iter().for_each(|c| c.set(0));
+        [&stats.load.busy, &stats.load.pressure, &stats.load.busy_connections]
+            .into_iter()
+            .for_each(|c| c.set(0));
         weft_table::epoch::collect();
         core.publish();
         weft_admin::info::tick(core, false);
@@ -120,10 +122,10 @@ impl Cron {
         self.sampled_ms = now_ms;
         self.load.sample(looks.take_seconds());
         let stats = core.stats();
-        stats.busy.set((self.load.busy * 1000.0).round() as u64);
-        stats.pressure.set((self.load.pressure() * 1000.0).round() as u64);
-        stats.busy_connections.set(busy_connections);
-        stats.running_ns.set((self.load.worked * 1e9) as u64);
+        stats.load.busy.set((self.load.busy * 1000.0).round() as u64);
+        stats.load.pressure.set((self.load.pressure() * 1000.0).round() as u64);
+        stats.load.busy_connections.set(busy_connections);
+        stats.load.running_ns.set((self.load.worked * 1e9) as u64);
         if self.first {
             let now_ms = core.srv.process.started.elapsed().as_millis() as i64;
             control::tick(&mut self.balance, core.srv, now_ms, &core.settings);
@@ -182,7 +184,7 @@ impl Cron {
             return;
         }
         let srv = core.srv;
-        let effort = core.settings.expire_effort.clamp(1, 10);
+        let effort = core.settings.upkeep.expire_effort.clamp(1, 10);
         let budget = expire_budget(core);
         let started = Instant::now();
         let mut capped = false;

@@ -108,6 +108,6 @@ fn send_pieces(conn: &Conn, room: usize) -> rustix::io::Result<usize> {
 pub fn refuse_answer(conn: &Conn) {
     log_warning!(
         "Replica {} sent a command that has an answer, disconnecting it",
-        conn.session.shared.peer
+        conn.session.shared.origin.peer
     );
 }

@@ -53,7 +53,7 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
 pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
     let notices = turn.effects.take_notices();
     if !notices.is_empty()
-        && let Some(listener) = guard.keyspace().listener.get()
+        && let Some(listener) = guard.keyspace().observers.listener.get()
     {
         listener(turn.effects.wanted(), &notices);
     }
@@ -82,7 +82,7 @@ pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
 #[cold]
 fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
     let Effect { db, shard, key, became, .. } = effect;
-    let notes = &ks.interests[usize::from(*shard)];
+    let notes = &ks.observers.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
         let clear = || ks.set_interest(*shard, WATCHED, false);
         notes.break_watches((*db, key), became.is_expired(now_ms), clear);

@@ -76,7 +76,7 @@ impl<'k> Cut<'k> {
     /// A journal grows until its shard is visited, so the walk waits for a long command only when
     /// all other shards have been visited. O(shards).
     pub(crate) fn take_next(&self, left: &mut VecDeque<u16>) -> Option<u16> {
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         let free = left.iter().position(|shard| !running::is_held(&running, *shard));
         left.remove(free.unwrap_or(0))
     }
@@ -85,7 +85,7 @@ impl<'k> Cut<'k> {
     pub(crate) fn visit(&self, shard: u16, visit: impl FnOnce()) -> Journal {
         let lock = &self.ks.locks[usize::from(shard)];
         loop {
-            let mut running = self.ks.running();
+            let mut running = self.ks.slow_lane.running();
             if lock.try_lock() {
                 running.push(Entry::new(self.ks, shard, WriteState::Nothing));
                 break;
@@ -98,9 +98,9 @@ impl<'k> Cut<'k> {
         self.visiting.set(Some(shard));
         visit();
         self.ks.set_interest(shard, JOURNALED, false);
-        let journal = self.ks.interests[usize::from(shard)].take_journal();
+        let journal = self.ks.observers.interests[usize::from(shard)].take_journal();
         self.visiting.set(None);
-        running::forget(&mut self.ks.running(), shard);
+        running::forget(&mut self.ks.slow_lane.running(), shard);
         self.ks.release(shard);
         Journal(journal)
     }

@@ -123,8 +123,8 @@ impl<'k> Inside<'k> {
 
     /// Proof that no command runs in the slow lane until it is dropped; `None` if one runs.
     pub fn alone(&self) -> Option<Alone<'k>> {
-        let outside = try_write(&self.ks.outside)?;
-        Some(Alone { _slow: try_write(&self.ks.slow)?, _outside: outside })
+        let outside = try_write(&self.ks.slow_lane.outside)?;
+        Some(Alone { _slow: try_write(&self.ks.slow_lane.slow)?, _outside: outside })
     }
 
     /// As [`Inside::world`], with the proof that no slow-lane command runs.
@@ -140,7 +140,7 @@ impl<'k> Inside<'k> {
     pub fn rest(&mut self, turn: &mut Turn) -> Guard<'_> {
         let stop = Stop::from(self, None);
         let ks = stop.ks;
-        let running = ks.running();
+        let running = ks.slow_lane.running();
         ks.agree_on_time(turn);
         ks.new_guard(Held::Rest(Box::new(Rest { running, _stop: stop })))
     }
@@ -304,7 +304,7 @@ impl<'k> SlowHand<'k> {
                 CommandLock::Lane => self.read_slow(),
                 CommandLock::Outside => self.read_outside(),
             };
-            let mut running = self.ks.running();
+            let mut running = self.ks.slow_lane.running();
             match self.ks.lock_all(turn, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
@@ -336,26 +336,26 @@ impl<'k> SlowHand<'k> {
     }
 
     fn read_slow(&self) -> RwLockReadGuard<'k, ()> {
-        self.ks.slow.read().unwrap_or_else(|p| p.into_inner())
+        self.ks.slow_lane.slow.read().unwrap_or_else(|p| p.into_inner())
     }
 
     fn read_outside(&self) -> RwLockReadGuard<'k, ()> {
-        self.ks.outside.read().unwrap_or_else(|p| p.into_inner())
+        self.ks.slow_lane.outside.read().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Waits for commands that wait outside first, with the slow lane still open: they may take
     /// longest.
     fn alone(&self) -> Alone<'k> {
-        let outside = self.ks.outside.write().unwrap_or_else(|p| p.into_inner());
-        let slow = self.ks.slow.write().unwrap_or_else(|p| p.into_inner());
+        let outside = self.ks.slow_lane.outside.write().unwrap_or_else(|p| p.into_inner());
+        let slow = self.ks.slow_lane.slow.write().unwrap_or_else(|p| p.into_inner());
         Alone { _slow: slow, _outside: outside }
     }
 
     /// The same, but `None` if a command waits outside: a command that only needs some shards
     /// does not wait for those.
     fn alone_unless_outside(&self) -> Option<Alone<'k>> {
-        let outside = try_write(&self.ks.outside)?;
-        let slow = self.ks.slow.write().unwrap_or_else(|p| p.into_inner());
+        let outside = try_write(&self.ks.slow_lane.outside)?;
+        let slow = self.ks.slow_lane.slow.write().unwrap_or_else(|p| p.into_inner());
         Some(Alone { _slow: slow, _outside: outside })
     }
 
@@ -383,7 +383,7 @@ impl<'k> SlowHand<'k> {
         let walk = self.ks.walk.lock().unwrap_or_else(|p| p.into_inner());
         let lane = self.read_slow();
         let closed = self.ks.gates.close();
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         self.agree_on_time(turn);
         begin_journals(self.ks);
         drop((running, closed));

@@ -67,6 +67,50 @@ pub struct Sums {
 /// Wakes the connection of a waiter. Called outside of all locks.
 pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 
+/// Locks of the commands that run in the slow lane.
+pub(crate) struct SlowLane {
+    /// Read-locked by each command that runs without a safepoint, in the slow lane; write-locked
+    /// by a thread that needs the whole keyspace. See [`crate::hold::SlowHand`].
+    pub slow: RwLock<()>,
+    /// The same for commands that wait for something outside of the process; locked before `slow`.
+    pub outside: RwLock<()>,
+    running: Mutex<Vec<Entry>>,
+}
+
+impl SlowLane {
+    fn new() -> Self {
+        SlowLane {
+            slow: RwLock::new(()),
+            outside: RwLock::new(()),
+            running: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The shards held by the slow lane. No entry is added or removed while this is locked.
+    pub fn running(&self) -> Running<'_> {
+        self.running.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+/// Receivers of changes: watches, notices, the effect log, clients with client-side caching.
+pub(crate) struct Observers {
+    pub interests: Box<[Interest]>,
+    pub listener: OnceLock<Listener>,
+    pub log: Arc<Log>,
+    pub caches: OnceLock<Box<dyn Caches>>,
+}
+
+impl Observers {
+    fn new() -> Self {
+        Observers {
+            interests: (0..SHARDS).map(|_| Interest::default()).collect(),
+            listener: OnceLock::new(),
+            log: Arc::default(),
+            caches: OnceLock::new(),
+        }
+    }
+}
+
 /// All keys of all logical databases.
 pub struct Keyspace {
     pub(crate) locks: Box<[ShardLock]>,
@@ -74,23 +118,14 @@ pub struct Keyspace {
     pub(crate) occupied: Occupied,
     databases: usize,
     pub(crate) gates: Gates,
-    /// Read-locked by each command that runs without a safepoint, in the slow lane; write-locked
-    /// by a thread that needs the whole keyspace. See [`crate::hold::SlowHand`].
-    pub(crate) slow: RwLock<()>,
-    /// The same for commands that wait for something outside of the process; locked before
-    /// `slow`.
-    pub(crate) outside: RwLock<()>,
-    running: Mutex<Vec<Entry>>,
+    pub(crate) slow_lane: SlowLane,
     /// Held by a walk over all keys, since there is one set of journals.
     pub(crate) walk: Mutex<()>,
-    pub(crate) interests: Box<[Interest]>,
     pub(crate) snapshots: Snapshots,
     pub(crate) noted: NotedKeys,
     pub(crate) wake: Wake,
     pub(crate) background_threads: BackgroundThreads,
-    pub(crate) listener: OnceLock<Listener>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) caches: OnceLock<Box<dyn Caches>>,
+    pub(crate) observers: Observers,
     hasher: Hasher,
 }
 
@@ -124,18 +159,13 @@ impl Keyspace {
             occupied: Occupied::new(databases),
             databases,
             gates: Gates::new(threads, 1),
-            slow: RwLock::new(()),
-            outside: RwLock::new(()),
-            running: Mutex::new(Vec::new()),
+            slow_lane: SlowLane::new(),
             walk: Mutex::new(()),
-            interests: (0..SHARDS).map(|_| Interest::default()).collect(),
             snapshots: Snapshots::new(),
             noted: NotedKeys::new(),
             wake,
             background_threads: BackgroundThreads::new(),
-            listener: OnceLock::new(),
-            log: Arc::default(),
-            caches: OnceLock::new(),
+            observers: Observers::new(),
             hasher,
         }
     }
@@ -145,12 +175,12 @@ impl Keyspace {
     /// # Panics
     /// If a listener is already set.
     pub fn listen(&self, listener: Listener) {
-        assert!(self.listener.set(listener).is_ok(), "notices have one listener");
+        assert!(self.observers.listener.set(listener).is_ok(), "notices have one listener");
     }
 
     /// The effect log: begun by [`Guard::begin_log`](crate::Guard::begin_log).
     pub fn log(&self) -> &Log {
-        &self.log
+        &self.observers.log
     }
 
     pub fn databases(&self) -> usize {
@@ -177,11 +207,6 @@ impl Keyspace {
     #[inline]
     pub(crate) fn table(&self, shard: u16, db: usize) -> &Table {
         self.tables.get(shard, db)
-    }
-
-    /// The shards held by the slow lane. No entry is added or removed while this is locked.
-    pub(crate) fn running(&self) -> Running<'_> {
-        self.running.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// The number of keys in one shard and database; may be outdated at once unless the shard is
@@ -254,7 +279,7 @@ impl Keyspace {
     /// O(1).
     pub fn unwatch(&self, (shard, db, key): (u16, usize, &[u8]), watch: &Arc<Watch>) {
         let clear = || self.set_interest(shard, interest::WATCHED, false);
-        self.interests[usize::from(shard)].unwatch((db, key), watch, clear);
+        self.observers.interests[usize::from(shard)].unwatch((db, key), watch, clear);
     }
 
     /// Sets whether clients are blocked on keys of `shard`: then

@@ -184,7 +184,7 @@ impl<'k> LongCommand<'k> {
         let mut taken = None;
         let running = match &self.committing {
             Some(running) => running,
-            None => &*taken.insert(self.ks.running()),
+            None => &*taken.insert(self.ks.slow_lane.running()),
         };
         *write_state = match self.ks.snapshots.wish() {
             None => WriteState::WithoutImages,
@@ -207,7 +207,7 @@ impl<'k> LongCommand<'k> {
         take: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let committing = self.committing.is_some();
-        let mut running = self.committing.take().unwrap_or_else(|| self.ks.running());
+        let mut running = self.committing.take().unwrap_or_else(|| self.ks.slow_lane.running());
         let taken = take();
         if taken.is_ok() {
             self.note(shards, &mut running);
@@ -220,7 +220,7 @@ impl<'k> LongCommand<'k> {
     /// get in between.
     pub(crate) fn begin_commit(&mut self) {
         if self.committing.is_none() {
-            self.committing = Some(self.ks.running());
+            self.committing = Some(self.ks.slow_lane.running());
         }
     }
 
@@ -230,7 +230,7 @@ impl<'k> LongCommand<'k> {
         if shards.is_empty() {
             return;
         }
-        let mut running = self.committing.take().unwrap_or_else(|| self.ks.running());
+        let mut running = self.committing.take().unwrap_or_else(|| self.ks.slow_lane.running());
         running.retain(|entry| shards.iter().all(|shard| shard != entry.shard));
         shards.iter().for_each(|shard| self.ks.set_interest(shard, RUNNING, false));
         // The command comes before the cut, which has not been made yet.

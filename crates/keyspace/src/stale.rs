@@ -77,7 +77,7 @@ impl Keyspace {
     /// # Panics
     /// If a registry is already set.
     pub fn tell_caches(&self, caches: Box<dyn Caches>) {
-        assert!(self.caches.set(caches).is_ok(), "there is one registry of caches");
+        assert!(self.observers.caches.set(caches).is_ok(), "there is one registry of caches");
     }
 
     /// Sets whether a key of `shard` is tracked for a client that has read it. Call it while the
@@ -111,7 +111,7 @@ pub fn invalidate(guard: &Guard<'_>, turn: &mut Turn) {
 #[cold]
 fn notify_readers(guard: &Guard<'_>, turn: &mut Turn) {
     let ks = guard.keyspace();
-    let Some(caches) = ks.caches.get() else { return };
+    let Some(caches) = ks.observers.caches.get() else { return };
     let (effects, unsent) = turn.effects.unsent();
     let mut at = unsent.notified;
     let mut notify = |effect: &Effect| notify_of(ks, &**caches, effect, &mut unsent.changed);
@@ -152,7 +152,7 @@ fn notify_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut 
 pub fn spread(guard: &Guard<'_>, turn: &mut Turn) {
     let changed = turn.effects.take_spread();
     if !changed.is_empty()
-        && let Some(caches) = guard.keyspace().caches.get()
+        && let Some(caches) = guard.keyspace().observers.caches.get()
     {
         caches.spread(changed);
     }

@@ -25,12 +25,9 @@ pub type Tracking = weft_tracking::Tracking<ClientShared>;
 /// The readers of the keys of one shard.
 pub type Table = weft_tracking::table::Table<ClientShared>;
 
-/// The public face of one client.
+/// Where the client comes from. Never changes.
 #[derive(Debug)]
-pub struct ClientShared {
-    pub id: u64,
-    /// The I/O thread that owns the connection.
-    thread: AtomicUsize,
+pub struct Origin {
     pub fd: i32,
     pub peer: String,
     pub local: String,
@@ -39,6 +36,11 @@ pub struct ClientShared {
     pub is_primary: bool,
     /// When it was accepted, in monotonic milliseconds.
     pub created_ms: i64,
+}
+
+/// Last command and traffic of the client.
+#[derive(Debug, Default)]
+pub struct Activity {
     /// When its last request came, in monotonic milliseconds.
     pub last_ms: AtomicI64,
     pub db: AtomicU32,
@@ -46,36 +48,72 @@ pub struct ClientShared {
     pub last_command: AtomicU32,
     /// 2 or 3.
     pub resp: AtomicU32,
+    pub blocked: AtomicBool,
+    pub commands: AtomicU64,
+    pub net_in: AtomicU64,
+    pub net_out: AtomicU64,
+}
+
+/// Input that is not executed yet (bytes).
+#[derive(Debug, Default)]
+pub struct ShownInput {
     /// Bytes of unparsed input, free room behind it, and all the memory of input.
-    pub query_len: AtomicU64,
-    pub query_free: AtomicU64,
-    pub query_room: AtomicU64,
+    pub len: AtomicU64,
+    pub free: AtomicU64,
+    pub room: AtomicU64,
     /// Bytes of arguments of a request that is not complete.
-    pub argv_mem: AtomicU64,
-    /// Memory of replies that the client has not taken yet (bytes).
-    pub output: AtomicU64,
+    pub argv: AtomicU64,
+}
+
+/// Replies that the client has not taken yet.
+#[derive(Debug, Default)]
+pub struct ShownOutput {
+    /// Their memory (bytes).
+    pub bytes: AtomicU64,
     /// Pieces that those are in.
-    pub output_pieces: AtomicU64,
+    pub pieces: AtomicU64,
+}
+
+/// Memory that the client makes the server hold.
+#[derive(Debug, Default)]
+pub struct ClientMemory {
     /// All that the connection holds (bytes): kept up to date while `maxmemory-clients` is set.
-    pub memory: AtomicU64,
+    pub total: AtomicU64,
     /// Bytes that are on their way out because the client was chosen to make room; see
     /// [`weft_admin::client_eviction`].
     pub evicted: AtomicU64,
     /// What it makes the server hold beside its buffers.
     pub holdings: Arc<Holdings>,
-    pub net_in: AtomicU64,
-    pub net_out: AtomicU64,
-    pub commands: AtomicU64,
-    pub monitor: AtomicBool,
+}
+
+/// The client's MULTI and WATCH.
+#[derive(Debug)]
+pub struct ShownTransaction {
     /// Between MULTI and EXEC.
-    pub in_transaction: AtomicBool,
+    pub is_open: AtomicBool,
     /// Commands queued since MULTI; -1 before the client's first MULTI or WATCH.
     pub queued: AtomicI64,
     /// Keys that are watched.
     pub watched: AtomicU64,
     /// Tells whether one of them has changed.
     pub watch: Mutex<Option<Arc<Watch>>>,
-    pub blocked: AtomicBool,
+}
+
+impl Default for ShownTransaction {
+    fn default() -> Self {
+        ShownTransaction {
+            is_open: AtomicBool::new(false),
+            queued: AtomicI64::new(-1),
+            watched: AtomicU64::new(0),
+            watch: Mutex::new(None),
+        }
+    }
+}
+
+/// What others push to the client, and how.
+#[derive(Debug, Default)]
+pub struct PushTarget {
+    pub monitor: AtomicBool,
     pub subscriptions: Shown,
     /// What it listens to, if anything. Changed by its owner, and taken away when it is killed.
     subscriber: Mutex<Option<Box<Subscriber>>>,
@@ -84,21 +122,48 @@ pub struct ClientShared {
     tracker: OnceLock<Arc<Tracker>>,
     /// Others have what is for them be told to it.
     pub is_redirected_to: AtomicBool,
+}
+
+/// Options of the client, as CLIENT LIST shows them.
+#[derive(Debug, Default)]
+pub struct ShownOptions {
     pub no_evict: AtomicBool,
     /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
     pub readonly: AtomicBool,
     pub no_touch: AtomicBool,
     pub import_source: AtomicBool,
     pub reply_off: AtomicBool,
+    pub authenticated: AtomicBool,
+    /// CLIENT CAPA REDIRECT.
+    pub redirect_capable: AtomicBool,
+}
+
+/// How replication sees the client.
+#[derive(Debug, Default)]
+pub struct ReplicaRole {
     /// The machine of replication knows of it.
     pub is_known: AtomicBool,
     /// It is a replica.
     pub is_replica: AtomicBool,
+}
+
+/// The public face of one client.
+#[derive(Debug)]
+pub struct ClientShared {
+    pub id: u64,
+    /// The I/O thread that owns the connection.
+    thread: AtomicUsize,
+    pub origin: Origin,
+    pub activity: Activity,
+    pub input: ShownInput,
+    pub output: ShownOutput,
+    pub memory: ClientMemory,
+    pub transaction: ShownTransaction,
+    pub pushes: PushTarget,
+    pub options: ShownOptions,
+    pub replica: ReplicaRole,
     pub killed: AtomicBool,
     pub closing: AtomicBool,
-    pub authenticated: AtomicBool,
-    /// CLIENT CAPA REDIRECT.
-    pub redirect_capable: AtomicBool,
     names: Mutex<Names>,
 }
 
@@ -112,7 +177,7 @@ impl Receiver for ClientShared {
     }
 
     fn holdings(&self) -> &Arc<Holdings> {
-        &self.holdings
+        &self.memory.holdings
     }
 }
 
@@ -134,7 +199,7 @@ pub struct Names {
 impl ClientShared {
     /// Whether a watched key has changed, so that EXEC will do nothing.
     pub fn is_watch_broken(&self) -> bool {
-        let watch = self.watch.lock().unwrap_or_else(|p| p.into_inner());
+        let watch = self.transaction.watch.lock().unwrap_or_else(|p| p.into_inner());
         watch.as_ref().is_some_and(|watch| watch.is_broken())
     }
 
@@ -145,33 +210,33 @@ impl ClientShared {
 
     /// What the client listens to.
     pub fn subscriber(&self) -> MutexGuard<'_, Option<Box<Subscriber>>> {
-        self.subscriber.lock().unwrap_or_else(|p| p.into_inner())
+        self.pushes.subscriber.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Shows other threads how many subscriptions the client has, and charges their memory.
     pub fn show_subscriptions(&self, subscriber: Option<&Subscriber>) {
-        self.subscriptions.renew(subscriber);
-        self.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
+        self.pushes.subscriptions.renew(subscriber);
+        self.memory.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
     }
 
     /// Keeps the client where it is.
     pub fn route(&self) -> MutexGuard<'_, Route> {
-        self.route.lock().unwrap_or_else(|p| p.into_inner())
+        self.pushes.route.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Who is told of the values that the client keeps, if it has ever had tracking on.
     pub fn tracker(&self) -> Option<Arc<Tracker>> {
-        self.tracker.get().cloned()
+        self.pushes.tracker.get().cloned()
     }
 
     /// The same, made if there is none.
     pub fn make_tracker(self: &Arc<Self>) -> Arc<Tracker> {
-        self.tracker.get_or_init(|| Arc::new(Tracker::new(self))).clone()
+        self.pushes.tracker.get_or_init(|| Arc::new(Tracker::new(self))).clone()
     }
 
     /// Whether the client listens to a channel or a pattern.
     pub fn is_subscriber(&self) -> bool {
-        self.subscriptions.any()
+        self.pushes.subscriptions.any()
     }
 
     /// Called by the owner when it passes the connection on.
@@ -180,64 +245,38 @@ impl ClientShared {
     }
 
     pub fn new(id: u64, thread: usize, fd: i32, accepted: &Accepted, now_ms: i64) -> Self {
-        let Accepted { peer, local, unix, .. } = accepted;
-        let ends = [peer, local].map(String::clone);
-        ClientShared { unix: *unix, ..ClientShared::of(id, thread, fd, ends, now_ms) }
+        let (peer, local) = (accepted.peer.clone(), accepted.local.clone());
+        let unix = accepted.unix;
+        let origin = Origin { fd, peer, local, unix, is_primary: false, created_ms: now_ms };
+        ClientShared::of(id, thread, origin)
     }
 
     /// The link to our primary, between these two addresses.
-    pub fn of_primary(id: u64, fd: i32, ends: [String; 2], now_ms: i64) -> Self {
-        ClientShared { is_primary: true, ..ClientShared::of(id, 0, fd, ends, now_ms) }
+    pub fn of_primary(id: u64, fd: i32, [peer, local]: [String; 2], now_ms: i64) -> Self {
+        let origin = Origin { fd, peer, local, unix: false, is_primary: true, created_ms: now_ms };
+        ClientShared::of(id, 0, origin)
     }
 
-    fn of(id: u64, thread: usize, fd: i32, [peer, local]: [String; 2], now_ms: i64) -> Self {
+    fn of(id: u64, thread: usize, origin: Origin) -> Self {
+        let activity = Activity {
+            last_ms: AtomicI64::new(origin.created_ms),
+            resp: AtomicU32::new(2),
+            ..Activity::default()
+        };
         ClientShared {
             id,
             thread: AtomicUsize::new(thread),
-            fd,
-            peer,
-            local,
-            unix: false,
-            is_primary: false,
-            created_ms: now_ms,
-            last_ms: AtomicI64::new(now_ms),
-            db: AtomicU32::new(0),
-            last_command: AtomicU32::new(0),
-            resp: AtomicU32::new(2),
-            query_len: AtomicU64::new(0),
-            query_free: AtomicU64::new(0),
-            query_room: AtomicU64::new(0),
-            argv_mem: AtomicU64::new(0),
-            output: AtomicU64::new(0),
-            output_pieces: AtomicU64::new(0),
-            memory: AtomicU64::new(0),
-            evicted: AtomicU64::new(0),
-            net_in: AtomicU64::new(0),
-            net_out: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
-            monitor: AtomicBool::new(false),
-            in_transaction: AtomicBool::new(false),
-            queued: AtomicI64::new(-1),
-            holdings: Arc::default(),
-            watched: AtomicU64::new(0),
-            watch: Mutex::new(None),
-            blocked: AtomicBool::new(false),
-            subscriptions: Shown::default(),
-            subscriber: Mutex::default(),
-            route: Mutex::default(),
-            tracker: OnceLock::new(),
-            is_redirected_to: AtomicBool::new(false),
-            no_evict: AtomicBool::new(false),
-            readonly: AtomicBool::new(false),
-            no_touch: AtomicBool::new(false),
-            import_source: AtomicBool::new(false),
-            reply_off: AtomicBool::new(false),
-            is_known: AtomicBool::new(false),
-            is_replica: AtomicBool::new(false),
+            origin,
+            activity,
+            input: ShownInput::default(),
+            output: ShownOutput::default(),
+            memory: ClientMemory::default(),
+            transaction: ShownTransaction::default(),
+            pushes: PushTarget::default(),
+            options: ShownOptions::default(),
+            replica: ReplicaRole::default(),
             killed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
-            authenticated: AtomicBool::new(false),
-            redirect_capable: AtomicBool::new(false),
             names: Mutex::default(),
         }
     }
@@ -252,17 +291,19 @@ impl ClientShared {
         let mut names = self.names.lock().unwrap_or_else(|p| p.into_inner());
         change(&mut names);
         let all = [&names.name, &names.lib_name, &names.lib_version];
-        self.holdings.set(Holding::Names, all.iter().map(|name| heap(name.capacity())).sum());
+        self.memory
+            .holdings
+            .set(Holding::Names, all.iter().map(|name| heap(name.capacity())).sum());
     }
 
     /// The client has said something, or taken something, at this monotonic time (milliseconds).
     pub fn touch(&self, mono_ms: i64) {
-        self.last_ms.store(mono_ms, Ordering::Relaxed);
+        self.activity.last_ms.store(mono_ms, Ordering::Relaxed);
     }
 
     /// Whole seconds since the last request.
     pub fn idle_seconds(&self, now_ms: i64) -> i64 {
-        (now_ms - self.last_ms.load(Ordering::Relaxed)).max(0) / 1000
+        (now_ms - self.activity.last_ms.load(Ordering::Relaxed)).max(0) / 1000
     }
 }
 

@@ -62,7 +62,7 @@ impl Input {
 impl Conn {
     /// All that the connection holds, in bytes. O(1).
     pub fn memory(&self) -> usize {
-        let holdings = self.session.shared.holdings.total() as usize;
+        let holdings = self.session.shared.memory.holdings.total() as usize;
         FIXED + self.input.sizes().room + holdings + self.output.memory()
     }
 
@@ -82,10 +82,10 @@ impl Conn {
     #[cold]
     fn show_input_now(&mut self, has: bool) {
         let (input, shared) = (self.input.sizes(), &self.session.shared);
-        shared.query_len.store(input.unparsed as u64, Relaxed);
-        shared.query_free.store(input.free as u64, Relaxed);
-        shared.query_room.store(input.room as u64, Relaxed);
-        shared.argv_mem.store(input.args as u64, Relaxed);
+        shared.input.len.store(input.unparsed as u64, Relaxed);
+        shared.input.free.store(input.free as u64, Relaxed);
+        shared.input.room.store(input.room as u64, Relaxed);
+        shared.input.argv.store(input.args as u64, Relaxed);
         self.input.is_shown = has;
         self.session.replies.asked_of_itself = false;
     }

@@ -16,13 +16,14 @@ impl Server {
 
     /// Refuses writes after the last save in the background has failed, if configured.
     pub fn renew_unsaved(&self) {
-        let refuses = self.settings().refuses_unsaved && !self.persistence.saves().is_last_ok;
+        let refuses =
+            self.settings().persistence.refuses_unsaved && !self.persistence.saves().is_last_ok;
         self.set_attention(attention::UNSAVED, refuses);
     }
 
     /// Changes of the keyspace, summed over the threads' published counters.
     pub fn changes(&self) -> u64 {
-        self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.dirty.get()))
+        self.all_stats().fold(0, |sum, stats| sum.wrapping_add(stats.keys.dirty.get()))
     }
 
     /// Changes since the last save, as far as threads have published them.
@@ -68,7 +69,7 @@ impl Server {
     /// bring the keys back. Cancels a save that is running.
     #[cold]
     pub fn note_flush(&self) {
-        if self.settings().save_points.is_empty() || self.persistence.loading.is_on() {
+        if self.settings().persistence.save_points.is_empty() || self.persistence.loading.is_on() {
             return;
         }
         self.cancel_save();

@@ -274,8 +274,8 @@ impl Server {
     }
 
     fn renew_attention(&self, settings: &Settings) {
-        self.set_attention(attention::MAXMEMORY, settings.maxmemory > 0);
-        self.set_attention(attention::IMPORT, settings.import_mode);
+        self.set_attention(attention::MAXMEMORY, settings.eviction.maxmemory > 0);
+        self.set_attention(attention::IMPORT, settings.changes.import_mode);
     }
 
     pub fn set_attention(&self, bit: u32, on: bool) {

@@ -137,7 +137,7 @@ impl Session {
     /// that says so may still be in the mailbox, in front of the first of them.
     #[inline]
     pub fn note_redirection(&mut self) {
-        if self.shared.is_redirected_to.load(Ordering::Relaxed) {
+        if self.shared.pushes.is_redirected_to.load(Ordering::Relaxed) {
             (self.pushes.is_pushed_to, self.pushes.listens) = (true, true);
         }
     }

@@ -10,32 +10,76 @@ use weft_keyspace::evict::MaxmemoryPolicy;
 use weft_keyspace::{Classes, Deletion, Deletions};
 use weft_types::Limits;
 
-/// Derived from the configuration; immutable.
+/// The memory limit, and the order of eviction.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// Grows with every change.
-    pub version: u64,
-    pub commands: CommandSettings,
-    /// The same for commands that were accepted before, by our primary or by the server that wrote a log:
-    /// limits for clients are not for them.
-    pub decided: CommandSettings,
+pub struct EvictionSettings {
     /// Bytes; 0: no limit.
     pub maxmemory: usize,
     pub policy: MaxmemoryPolicy,
     pub samples: usize,
     pub lfu_log_factor: u32,
     pub lfu_decay_time: u32,
+}
+
+impl EvictionSettings {
+    fn of(config: &Config, policy: MaxmemoryPolicy) -> Self {
+        EvictionSettings {
+            maxmemory: config.memory(Id::MAXMEMORY) as usize,
+            policy,
+            samples: config.int(Id::MAXMEMORY_SAMPLES) as usize,
+            lfu_log_factor: config.int(Id::LFU_LOG_FACTOR) as u32,
+            lfu_decay_time: config.int(Id::LFU_DECAY_TIME) as u32,
+        }
+    }
+}
+
+/// Limits of clients.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
     pub max_query_buffer: usize,
     pub output_limits: OutputBufferLimits,
     /// Seconds of idleness before a client is closed; 0: never.
     pub timeout_s: i64,
     pub keepalive_s: u32,
     pub maxclients: usize,
+    /// Bytes that all clients together may hold before some are closed; 0: no limit.
+    pub memory: u64,
+    /// Keys that are remembered for clients that keep what they read; 0: no limit.
+    pub tracked_keys: usize,
+}
+
+impl ClientSettings {
+    fn of(config: &Config) -> Self {
+        ClientSettings {
+            max_query_buffer: config.memory(Id::CLIENT_QUERY_BUFFER_LIMIT) as usize,
+            output_limits: config.client_output_buffer_limits(),
+            timeout_s: config.int(Id::TIMEOUT),
+            keepalive_s: config.int(Id::TCP_KEEPALIVE) as u32,
+            maxclients: config.int(Id::MAXCLIENTS) as usize,
+            memory: clients_memory(config),
+            tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
+        }
+    }
+}
+
+/// Authentication.
+#[derive(Clone, Debug)]
+pub struct AuthSettings {
     pub password: Vec<u8>,
     pub protected_mode: bool,
+}
+
+/// I/O threads.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadSettings {
     pub always_active: bool,
     /// Whether every I/O thread reads and executes.
-    pub threads_read: bool,
+    pub all_read: bool,
+}
+
+/// Which commands are logged and measured.
+#[derive(Clone, Copy, Debug)]
+pub struct LogSettings {
     /// Nanoseconds from which a command is logged as slow.
     pub slow_ns: u64,
     /// Nanoseconds from which a command is looked at: it is slow, or a spike of latency.
@@ -44,30 +88,97 @@ pub struct Settings {
     pub large_request: usize,
     pub large_reply: usize,
     pub latency_tracking: bool,
-    pub expire_effort: u32,
-    pub hz: i64,
-    /// Bytes that all clients together may hold before some are closed; 0: no limit.
-    pub clients_memory: u64,
     pub hide_user_data: bool,
+}
+
+impl LogSettings {
+    fn of(config: &Config) -> Self {
+        // A negative threshold means that nothing reaches it.
+        let slow_us = u64::try_from(config.int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN));
+        let slow_ns = slow_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
+        let spike_ns = match u64::try_from(config.int(Id::LATENCY_MONITOR_THRESHOLD)) {
+            Ok(0) | Err(_) => u64::MAX,
+            Ok(ms) => ms.saturating_mul(1_000_000),
+        };
+        let bytes = |id| usize::try_from(config.int(id)).unwrap_or(usize::MAX);
+        LogSettings {
+            slow_ns,
+            notable_ns: slow_ns.min(spike_ns),
+            large_request: bytes(Id::COMMANDLOG_REQUEST_LARGER_THAN),
+            large_reply: bytes(Id::COMMANDLOG_REPLY_LARGER_THAN),
+            latency_tracking: config.bool(Id::LATENCY_TRACKING),
+            hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
+        }
+    }
+}
+
+/// Regular work of I/O threads.
+#[derive(Clone, Debug)]
+pub struct UpkeepSettings {
+    pub hz: i64,
+    pub expire_effort: u32,
     pub defrag: crate::defrag_state::Limits,
-    /// There is something to do in each turn: for `clients_memory`, for `defrag`.
+    /// There is something to do in each turn: for `maxmemory-clients`, for `defrag`.
     pub has_chores: bool,
+}
+
+impl UpkeepSettings {
+    fn of(config: &Config) -> Self {
+        UpkeepSettings {
+            hz: config.int(Id::HZ),
+            expire_effort: config.int(Id::ACTIVE_EXPIRE_EFFORT) as u32,
+            defrag: crate::defrag_state::Limits::of(config),
+            has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
+        }
+    }
+}
+
+/// How changes of keys are made and announced.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeSettings {
     /// Another server decides on what has expired.
     pub import_mode: bool,
     /// What is told of keys in keyspace notifications.
     pub notices: Classes,
     /// In what words deletions are logged.
     pub deletions: Deletions,
+}
+
+impl ChangeSettings {
+    fn of(config: &Config) -> Self {
+        ChangeSettings {
+            import_mode: config.bool(Id::IMPORT_MODE),
+            notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
+            deletions: Deletions {
+                expiry: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EXPIRE)),
+                eviction: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EVICTION)),
+                server: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_SERVER_DEL)),
+            },
+        }
+    }
+}
+
+/// Snapshots and the AOF.
+#[derive(Clone, Debug)]
+pub struct PersistenceSettings {
     pub save_points: Vec<SavePoint>,
     /// Writes are refused after a save in the background has failed.
     pub refuses_unsaved: bool,
     /// How long a write waits for a snapshot that is full.
     pub snapshot_write_delay_ms: i64,
     pub aof: crate::aof_policy::Policy,
-    /// Keys that are remembered for clients that keep what they read; 0: no limit.
-    pub tracked_keys: usize,
-    /// What clients of a replica may do.
-    pub replica: ReplicaRules,
+}
+
+impl PersistenceSettings {
+    fn of(config: &Config) -> Self {
+        PersistenceSettings {
+            save_points: config.save_points().to_vec(),
+            refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
+                && !config.save_points().is_empty(),
+            snapshot_write_delay_ms: config.int(Id::SNAPSHOT_MAX_WRITE_DELAY),
+            aof: crate::aof_policy::Policy::of(config),
+        }
+    }
 }
 
 /// What clients of a replica may do, and what it leaves to its primary.
@@ -81,19 +192,44 @@ pub struct ReplicaRules {
     pub panics: bool,
 }
 
+impl ReplicaRules {
+    fn of(config: &Config) -> Self {
+        ReplicaRules {
+            is_read_only: config.bool(Id::REPLICA_READ_ONLY),
+            serves_stale: config.bool(Id::REPLICA_SERVE_STALE_DATA),
+            ignores_maxmemory: config.bool(Id::REPLICA_IGNORE_MAXMEMORY),
+            panics: config.bool(Id::REPLICA_READ_ONLY)
+                && config.word(Id::PROPAGATION_ERROR_BEHAVIOR) != "ignore",
+        }
+    }
+}
+
+/// Derived from the configuration; immutable.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Grows with every change.
+    pub version: u64,
+    pub commands: CommandSettings,
+    /// The same for commands that were accepted before, by our primary or by the server that wrote a log:
+    /// limits for clients are not for them.
+    pub decided: CommandSettings,
+    pub eviction: EvictionSettings,
+    pub clients: ClientSettings,
+    pub auth: AuthSettings,
+    pub threads: ThreadSettings,
+    pub log: LogSettings,
+    pub upkeep: UpkeepSettings,
+    pub changes: ChangeSettings,
+    pub persistence: PersistenceSettings,
+    /// What clients of a replica may do.
+    pub replica: ReplicaRules,
+}
+
 impl Settings {
     /// What `config` says, as version `version`.
     pub fn of(config: &Config, version: u64) -> Settings {
         let policy = MaxmemoryPolicy::by_name(config.word(Id::MAXMEMORY_POLICY))
             .expect("the configuration knows the same policies");
-        // A negative threshold means that nothing reaches it.
-        let slow_us = u64::try_from(config.int(Id::COMMANDLOG_EXECUTION_SLOWER_THAN));
-        let slow_ns = slow_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
-        let spike_ns = match u64::try_from(config.int(Id::LATENCY_MONITOR_THRESHOLD)) {
-            Ok(0) | Err(_) => u64::MAX,
-            Ok(ms) => ms.saturating_mul(1_000_000),
-        };
-        let bytes = |id| usize::try_from(config.int(id)).unwrap_or(usize::MAX);
         let commands = CommandSettings {
             max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
             lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
@@ -104,57 +240,29 @@ impl Settings {
             version,
             decided: CommandSettings { max_string: usize::MAX, ..commands.clone() },
             commands,
-            maxmemory: config.memory(Id::MAXMEMORY) as usize,
-            policy,
-            samples: config.int(Id::MAXMEMORY_SAMPLES) as usize,
-            lfu_log_factor: config.int(Id::LFU_LOG_FACTOR) as u32,
-            lfu_decay_time: config.int(Id::LFU_DECAY_TIME) as u32,
-            max_query_buffer: config.memory(Id::CLIENT_QUERY_BUFFER_LIMIT) as usize,
-            output_limits: config.client_output_buffer_limits(),
-            timeout_s: config.int(Id::TIMEOUT),
-            keepalive_s: config.int(Id::TCP_KEEPALIVE) as u32,
-            maxclients: config.int(Id::MAXCLIENTS) as usize,
-            password: config.bytes(Id::REQUIREPASS).to_vec(),
-            protected_mode: config.bool(Id::PROTECTED_MODE),
-            threads_read: config.bool(Id::IO_THREADS_DO_READS),
-            always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),
-            slow_ns,
-            notable_ns: slow_ns.min(spike_ns),
-            large_request: bytes(Id::COMMANDLOG_REQUEST_LARGER_THAN),
-            large_reply: bytes(Id::COMMANDLOG_REPLY_LARGER_THAN),
-            latency_tracking: config.bool(Id::LATENCY_TRACKING),
-            expire_effort: config.int(Id::ACTIVE_EXPIRE_EFFORT) as u32,
-            hz: config.int(Id::HZ),
-            clients_memory: clients_memory(config),
-            hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
-            defrag: crate::defrag_state::Limits::of(config),
-            has_chores: clients_memory(config) > 0 || config.bool(Id::ACTIVEDEFRAG),
-            import_mode: config.bool(Id::IMPORT_MODE),
-            notices: Classes::wanted(|letter| config.keyspace_events().contains(letter)),
-            deletions: Deletions {
-                expiry: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EXPIRE)),
-                eviction: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_EVICTION)),
-                server: Deletion::lazy(config.bool(Id::LAZYFREE_LAZY_SERVER_DEL)),
+            eviction: EvictionSettings::of(config, policy),
+            clients: ClientSettings::of(config),
+            auth: AuthSettings {
+                password: config.bytes(Id::REQUIREPASS).to_vec(),
+                protected_mode: config.bool(Id::PROTECTED_MODE),
             },
-            save_points: config.save_points().to_vec(),
-            refuses_unsaved: config.bool(Id::STOP_WRITES_ON_BGSAVE_ERROR)
-                && !config.save_points().is_empty(),
-            snapshot_write_delay_ms: config.int(Id::SNAPSHOT_MAX_WRITE_DELAY),
-            aof: crate::aof_policy::Policy::of(config),
-            replica: ReplicaRules {
-                is_read_only: config.bool(Id::REPLICA_READ_ONLY),
-                serves_stale: config.bool(Id::REPLICA_SERVE_STALE_DATA),
-                ignores_maxmemory: config.bool(Id::REPLICA_IGNORE_MAXMEMORY),
-                panics: config.bool(Id::REPLICA_READ_ONLY)
-                    && config.word(Id::PROPAGATION_ERROR_BEHAVIOR) != "ignore",
+            threads: ThreadSettings {
+                always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),
+                all_read: config.bool(Id::IO_THREADS_DO_READS),
             },
-            tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
+            log: LogSettings::of(config),
+            upkeep: UpkeepSettings::of(config),
+            changes: ChangeSettings::of(config),
+            persistence: PersistenceSettings::of(config),
+            replica: ReplicaRules::of(config),
         }
     }
 
     /// The access clock that these settings ask for.
     pub fn access(&self, now_ms: i64) -> Access {
-        Access::new(self.policy.clock(), now_ms, self.lfu_log_factor, self.lfu_decay_time)
+        let eviction = &self.eviction;
+        let policy = eviction.policy.clock();
+        Access::new(policy, now_ms, eviction.lfu_log_factor, eviction.lfu_decay_time)
     }
 }
 

@@ -147,32 +147,53 @@ pub struct CommandStats {
     pub latency: OnceLock<Histogram>,
 }
 
-/// What one I/O thread counts.
-#[derive(Debug)]
-pub struct ThreadStats {
-    pub commands: Box<[CommandStats]>,
+/// Keys that a thread has found, removed and changed.
+#[derive(Debug, Default)]
+pub struct KeyStats {
     pub hits: Counter,
     pub misses: Counter,
     pub expired: Counter,
     pub expired_fields: Counter,
     pub evicted: Counter,
     pub dirty: Counter,
-    pub net_in: Counter,
-    pub net_out: Counter,
+}
+
+/// Sockets of a thread.
+#[derive(Debug, Default)]
+pub struct NetworkStats {
+    pub bytes_in: Counter,
+    pub bytes_out: Counter,
     pub reads: Counter,
     pub writes: Counter,
+    pub connections: Counter,
+    /// Connections that moved to another thread.
+    pub moved: Counter,
+}
+
+/// The event loop of a thread.
+#[derive(Debug, Default)]
+pub struct LoopStats {
     pub turns: Counter,
     /// Ticks of the thread's cron.
     pub ticks: Counter,
     /// Batches with a request whose key was prefetched, and such requests.
     pub prefetch_batches: Counter,
     pub prefetched: Counter,
-    pub connections: Counter,
-    pub moved: Counter,
-    pub error_replies: Counter,
-    pub unexpected_errors: Counter,
+    /// Requests that found a shard busy.
     pub parked: Counter,
-    /// See [`weft_scheduler::load`]; in thousandths of one CPU, renewed by the thread's cron.
+}
+
+/// Error replies of a thread.
+#[derive(Debug, Default)]
+pub struct ErrorStats {
+    pub replies: Counter,
+    pub unexpected: Counter,
+}
+
+/// The load of a thread: see [`weft_scheduler::load`].
+#[derive(Debug, Default)]
+pub struct LoadStats {
+    /// In thousandths of one CPU, renewed by the thread's cron.
     pub busy: Counter,
     pub pressure: Counter,
     /// Connections that had requests in the last period of the load.
@@ -184,6 +205,17 @@ pub struct ThreadStats {
     /// Microseconds of CPU time, renewed by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
+}
+
+/// What one I/O thread counts.
+#[derive(Debug)]
+pub struct ThreadStats {
+    pub commands: Box<[CommandStats]>,
+    pub keys: KeyStats,
+    pub network: NetworkStats,
+    pub event_loop: LoopStats,
+    pub errors: ErrorStats,
+    pub load: LoadStats,
     /// Bytes that this thread's connections hold, while `maxmemory-clients` is set.
     pub client_memory: Counter,
     /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
@@ -194,32 +226,11 @@ impl ThreadStats {
     pub fn new(commands: usize) -> Self {
         ThreadStats {
             commands: (0..commands).map(|_| CommandStats::default()).collect(),
-            hits: Counter::default(),
-            misses: Counter::default(),
-            expired: Counter::default(),
-            expired_fields: Counter::default(),
-            evicted: Counter::default(),
-            dirty: Counter::default(),
-            net_in: Counter::default(),
-            net_out: Counter::default(),
-            reads: Counter::default(),
-            writes: Counter::default(),
-            turns: Counter::default(),
-            ticks: Counter::default(),
-            prefetch_batches: Counter::default(),
-            prefetched: Counter::default(),
-            connections: Counter::default(),
-            moved: Counter::default(),
-            error_replies: Counter::default(),
-            unexpected_errors: Counter::default(),
-            parked: Counter::default(),
-            busy: Counter::default(),
-            pressure: Counter::default(),
-            busy_connections: Counter::default(),
-            requests: Counter::default(),
-            running_ns: Counter::default(),
-            cpu_user_us: Counter::default(),
-            cpu_system_us: Counter::default(),
+            keys: KeyStats::default(),
+            network: NetworkStats::default(),
+            event_loop: LoopStats::default(),
+            errors: ErrorStats::default(),
+            load: LoadStats::default(),
             client_memory: Counter::default(),
             memory: Counter::default(),
         }

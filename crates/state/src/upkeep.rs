@@ -26,7 +26,7 @@ impl ClientEviction {
     /// Takes a client that is gone off the account. A client may be chosen while it leaves; then the message
     /// that closes it calls this a second time, without effect.
     pub fn client_left(&self, client: &ClientShared) {
-        let memory = client.evicted.swap(0, Ordering::AcqRel);
+        let memory = client.memory.evicted.swap(0, Ordering::AcqRel);
         if memory > 0 {
             self.leaving.fetch_sub(memory, Ordering::Relaxed);
         }

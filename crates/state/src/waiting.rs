@@ -19,14 +19,9 @@ use weft_replication::primary::Goal;
 use weft_resp::Proto;
 use weft_types::Type;
 
-/// See the module's description.
+/// The session's state that the command runs with, as it was when the client began to wait.
 #[derive(Debug)]
-pub struct Waiting {
-    pub state: WaitState,
-    /// The client, and the thread that owns its connection.
-    pub client: u64,
-    pub shared: Arc<ClientShared>,
-    pub thread: usize,
+pub struct Context {
     pub db: usize,
     pub proto: Proto,
     pub no_touch: bool,
@@ -36,18 +31,35 @@ pub struct Waiting {
     pub reader: Option<Arc<Tracker>>,
     /// Whose the changes are that it makes.
     pub own_changes: u64,
-    pub cmd: &'static Cmd,
-    pub args: Arc<Vec<ArgBuf>>,
-    /// What its client has sent in the place of some of those: see [`Waiting::asked_args`].
-    pub asked: Vec<(usize, ArgBuf)>,
-    /// What it makes the server hold. Released when the wait is over, though lines may be left later.
-    pub charge: Charge,
+}
+
+/// The keys of the command.
+#[derive(Debug)]
+pub struct AwaitedKeys {
     /// The keys that it waits for, each with its shard.
     pub keys: Vec<(u16, Name)>,
     /// Shards of the command's other keys.
     pub others: ShardSet,
     /// One of its keys holds, or has held, a value of another type: see [`Waiting::must_hold`].
     pub saw_other_type: AtomicBool,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Waiting {
+    pub state: WaitState,
+    /// The client, and the thread that owns its connection.
+    pub client: u64,
+    pub shared: Arc<ClientShared>,
+    pub thread: usize,
+    pub context: Context,
+    pub cmd: &'static Cmd,
+    pub args: Arc<Vec<ArgBuf>>,
+    /// What its client has sent in the place of some of those: see [`Waiting::asked_args`].
+    pub asked: Vec<(usize, ArgBuf)>,
+    /// What it makes the server hold. Released when the wait is over, though lines may be left later.
+    pub charge: Charge,
+    pub awaited: AwaitedKeys,
     /// What the client gets when its time is over.
     pub timeout_reply: Vec<u8>,
     /// Nanoseconds that running it took before it had to wait.
@@ -70,6 +82,24 @@ fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {
     let args: usize = args.iter().map(ArgBuf::memory).sum();
     let key = |(_, name): &(u16, Name)| heap(SHARED + name.len()) + size_of::<(u16, Name)>() + LINE;
     size_of::<Waiting>() + args + keys.iter().map(key).sum::<usize>()
+}
+
+impl Context {
+    fn new(session: &Session, cmd: &Cmd) -> Self {
+        Context {
+            db: session.db,
+            proto: session.proto,
+            no_touch: session.options.no_touch,
+            drops_reply: session.replies.mode.drops(),
+            reader: session
+                .pushes
+                .tracks
+                .as_ref()
+                .and_then(|own| own.reader(cmd.spec.flags))
+                .cloned(),
+            own_changes: session.own_changes(),
+        }
+    }
 }
 
 impl Waiting {
@@ -111,24 +141,16 @@ impl Waiting {
             client: session.shared.id,
             shared: session.shared.clone(),
             thread: session.shared.thread(),
-            db: session.db,
-            proto: session.proto,
-            no_touch: session.options.no_touch,
-            drops_reply: session.replies.mode.drops(),
-            reader: session
-                .pushes
-                .tracks
-                .as_ref()
-                .and_then(|own| own.reader(cmd.spec.flags))
-                .cloned(),
-            own_changes: session.own_changes(),
+            context: Context::new(session, cmd),
             cmd,
             args: Arc::new(args),
             asked,
-            charge: Charge::new(&session.shared.holdings, Holding::Wait, bytes),
-            keys,
-            others: ShardSet::of(others),
-            saw_other_type: AtomicBool::new(false),
+            charge: Charge::new(&session.shared.memory.holdings, Holding::Wait, bytes),
+            awaited: AwaitedKeys {
+                keys,
+                others: ShardSet::of(others),
+                saw_other_type: AtomicBool::new(false),
+            },
             timeout_reply,
             spent_ns,
             deadline_ms,
@@ -146,7 +168,7 @@ impl Waiting {
     /// Notes that one of the keys holds a value of type `found`. The caller holds the key's shard.
     pub fn note_type(&self, found: Type) {
         if self.wants() != Some(found) {
-            self.saw_other_type.store(true, Ordering::Release);
+            self.awaited.saw_other_type.store(true, Ordering::Release);
         }
     }
 
@@ -157,11 +179,11 @@ impl Waiting {
     /// type: nobody serves the client for it, but its command answers WRONGTYPE. From then on all keys
     /// are looked at, whatever shards the thread holds by chance.
     pub fn must_hold(&self) -> Cow<'_, ShardSet> {
-        if !self.saw_other_type.load(Ordering::Acquire) {
-            return Cow::Borrowed(&self.others);
+        if !self.awaited.saw_other_type.load(Ordering::Acquire) {
+            return Cow::Borrowed(&self.awaited.others);
         }
         Cow::Owned(ShardSet::of(
-            self.others.iter().chain(self.keys.iter().map(|(shard, _)| *shard)),
+            self.awaited.others.iter().chain(self.awaited.keys.iter().map(|(shard, _)| *shard)),
         ))
     }
 
@@ -209,11 +231,11 @@ impl Waits for Waiting {
     }
 
     fn db(&self) -> usize {
-        self.db
+        self.context.db
     }
 
     fn keys(&self) -> &[(u16, Name)] {
-        &self.keys
+        &self.awaited.keys
     }
 
     /// Streams grow, while whoever waits for an element of a list waits for a key.

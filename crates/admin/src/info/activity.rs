@@ -142,7 +142,7 @@ pub fn write_cpu(core: &mut Core, text: &mut Text) {
     let children = cpu_time(Whose::Children);
     pair("_children", children.user_us, children.system_us);
     let first = &core.srv.threads[0].stats;
-    pair("_main_thread", first.cpu_user_us.get(), first.cpu_system_us.get());
-    let active = first.cpu_user_us.get() + first.cpu_system_us.get();
+    pair("_main_thread", first.load.cpu_user_us.get(), first.load.cpu_system_us.get());
+    let active = first.load.cpu_user_us.get() + first.load.cpu_system_us.get();
     text.field("used_active_time_main_thread", seconds(active));
 }

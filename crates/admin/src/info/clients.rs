@@ -26,10 +26,10 @@ impl Seen {
     fn of(core: &Core) -> Seen {
         let mut seen = Seen::default();
         core.srv.clients.registry.each(|client| {
-            seen.clients += usize::from(!client.is_replica.load(Ordering::Relaxed));
-            seen.blocked += usize::from(client.blocked.load(Ordering::Relaxed));
+            seen.clients += usize::from(!client.replica.is_replica.load(Ordering::Relaxed));
+            seen.blocked += usize::from(client.activity.blocked.load(Ordering::Relaxed));
             seen.subscribers += usize::from(client.is_subscriber());
-            let watched = client.watched.load(Ordering::Relaxed);
+            let watched = client.transaction.watched.load(Ordering::Relaxed);
             seen.watching += usize::from(watched > 0);
             seen.watched += watched;
             seen.peak = seen.peak.or(Peak::of([client]));
@@ -46,7 +46,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let recent = srv.statistics.info.peaks().recent(second);
     text.field("connected_clients", seen.clients);
     text.field("cluster_connections", 0);
-    text.field("maxclients", core.settings.maxclients);
+    text.field("maxclients", core.settings.clients.maxclients);
     text.field("client_recent_max_input_buffer", recent.input);
     text.field("client_recent_max_output_buffer", recent.output);
     text.field("blocked_clients", seen.blocked);

@@ -44,7 +44,7 @@ pub fn write_errors(core: &mut Core, text: &mut Text) {
 }
 
 pub fn write_latency(core: &mut Core, text: &mut Text) {
-    if !core.settings.latency_tracking {
+    if !core.settings.log.latency_tracking {
         return;
     }
     let percentiles = core.srv.config().latency_percentiles().to_vec();

@@ -166,10 +166,10 @@ fn clients_bytes(core: &Core) -> (u64, u64) {
     let fixed = weft_state::held::FIXED as u64;
     let (mut clients, mut replicas) = (0, 0);
     core.srv.clients.registry.each(|client| {
-        let buffers = [&client.query_room, &client.output];
+        let buffers = [&client.input.room, &client.output.bytes];
         let buffers = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>();
-        let bytes = buffers + client.holdings.total() + fixed;
-        let is_replica = client.is_replica.load(Ordering::Relaxed);
+        let bytes = buffers + client.memory.holdings.total() + fixed;
+        let is_replica = client.replica.is_replica.load(Ordering::Relaxed);
         *if is_replica { &mut replicas } else { &mut clients } += bytes;
     });
     (clients, replicas)
@@ -193,7 +193,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.bytes("total_system_memory", total);
     write_scripts(text);
     let settings = &core.settings;
-    text.bytes("maxmemory", settings.maxmemory as u64);
+    text.bytes("maxmemory", settings.eviction.maxmemory as u64);
     text.field("maxmemory_policy", core.srv.config().word(weft_config::Id::MAXMEMORY_POLICY));
     write_overheads(&usage, text);
     write_rest(core, &usage, text);

@@ -37,8 +37,8 @@ pub fn write(core: &mut Core, text: &mut Text) {
 /// Publishes the CPU time of the calling thread, which owns `core`.
 pub fn note_cpu_time(core: &Core) {
     let used = cpu_time(Whose::Thread);
-    core.stats().cpu_user_us.set(used.user_us);
-    core.stats().cpu_system_us.set(used.system_us);
+    core.stats().load.cpu_user_us.set(used.user_us);
+    core.stats().load.cpu_system_us.set(used.system_us);
 }
 
 fn line(active: bool, thread: &ThreadStats) -> String {
@@ -48,17 +48,17 @@ fn line(active: bool, thread: &ThreadStats) -> String {
         "active={},connections={},requests={requests},turns={},reads={},writes={},parked={},\
          moves={},busy={}.{},pressure={}.{},cpu_user={},cpu_sys={}",
         u8::from(active),
-        thread.connections.get(),
-        thread.turns.get(),
-        thread.reads.get(),
-        thread.writes.get(),
-        thread.parked.get(),
-        thread.moved.get(),
-        thread.busy.get() / 10,
-        thread.busy.get() % 10,
-        thread.pressure.get() / 10,
-        thread.pressure.get() % 10,
-        seconds(thread.cpu_user_us.get()),
-        seconds(thread.cpu_system_us.get()),
+        thread.network.connections.get(),
+        thread.event_loop.turns.get(),
+        thread.network.reads.get(),
+        thread.network.writes.get(),
+        thread.event_loop.parked.get(),
+        thread.network.moved.get(),
+        thread.load.busy.get() / 10,
+        thread.load.busy.get() % 10,
+        thread.load.pressure.get() / 10,
+        thread.load.pressure.get() % 10,
+        seconds(thread.load.cpu_user_us.get()),
+        seconds(thread.load.cpu_system_us.get()),
     )
 }

@@ -86,7 +86,7 @@ fn write_base(
     snapshot: &Snapshot<'static>,
     running: &Running,
 ) -> Result<Base, Failed> {
-    let policy = srv.settings().aof;
+    let policy = srv.settings().persistence.aof;
     let place = place(srv, dir, &policy)?;
     let place = if policy.snapshot {
         let saver = Saver::begin(GivesWay(place), plan.form, true)?.pausing(way::pause);

@@ -168,7 +168,7 @@ pub fn at_start(
             core.begin();
             let guard = hand.world(&mut core.turn);
             let done = executor.execute(&mut core, &guard, &block);
-            core.stats().requests.add(1);
+            core.stats().load.requests.add(1);
             guard.release();
             core.free_trash();
             core.publish();

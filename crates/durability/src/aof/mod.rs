@@ -291,7 +291,7 @@ impl Aof {
         srv.links.replicator.refuse_local(srv, OFF);
         for (_, waiting) in std::mem::take(&mut *self.waits()) {
             if waiting.state.give_up() {
-                let mut reply = Reply::new(waiting.proto);
+                let mut reply = Reply::new(waiting.context.proto);
                 reply.error(OFF.as_bytes());
                 blocking::leave(srv, &waiting);
                 let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
@@ -313,7 +313,7 @@ impl Aof {
                 return !waiting.state.is_over();
             }
             if waiting.state.give_up() {
-                let mut reply = Reply::new(waiting.proto);
+                let mut reply = Reply::new(waiting.context.proto);
                 let on_replicas = srv.links.replicator.replicas_on_disk(srv, *unit);
                 answer_wait(&mut reply, 1, on_replicas);
                 blocking::leave(srv, waiting);

@@ -45,7 +45,7 @@ pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
     if !manifest.is_empty() {
         return Ok(Some(Found { dir, manifest }));
     }
-    let policy = srv.settings().aof;
+    let policy = srv.settings().persistence.aof;
     let name = manifest.next_base(dir.stem(), policy.snapshot).name;
     log_notice!("Creating AOF base file {name} on server start");
     let made = base::of_nothing(srv, &dir, &policy).map_err(not_opened)?;
@@ -66,7 +66,7 @@ pub fn load_at_start(srv: &'static Server, found: Found) -> Result<Option<Positi
     let position = load::at_start(srv, &dir, &manifest)?;
     let seconds = began.elapsed().as_secs_f64();
     log_notice!("DB loaded from append only file: {seconds:.3} seconds");
-    let appender = Appender::open(dir, manifest, srv.settings().aof.annotations);
+    let appender = Appender::open(dir, manifest, srv.settings().persistence.aof.annotations);
     go_on(srv, appender.map_err(not_opened)?)?;
     Ok(position)
 }
@@ -95,7 +95,7 @@ fn waiting(srv: &Server) -> Result<Appender, String> {
     let dir = directory(srv);
     aof(srv).locks.lock(&dir)?;
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
-    let annotations = srv.settings().aof.annotations;
+    let annotations = srv.settings().persistence.aof.annotations;
     Appender::wait_for_base(dir, manifest, annotations).map_err(not_opened)
 }
 
@@ -281,6 +281,6 @@ fn run(
     drop(handle);
     // Wake it for units logged before the seat was set.
     thread.thread().unpark();
-    aof(srv).renew(srv, srv.settings().aof.sync);
+    aof(srv).renew(srv, srv.settings().persistence.aof.sync);
     Ok(())
 }

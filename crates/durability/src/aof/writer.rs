@@ -86,7 +86,7 @@ impl Writer {
         let settings = srv.settings();
         let mut appender = appender;
         // A failure is no error at the start: only existing zeros are ever cut off.
-        let _ = appender.write_ahead(settings.aof.ahead());
+        let _ = appender.write_ahead(settings.persistence.aof.ahead());
         Writer {
             srv,
             log,
@@ -94,7 +94,7 @@ impl Writer {
             appender,
             orders,
             syncer,
-            policy: settings.aof,
+            policy: settings.persistence.aof,
             settings_version: settings.version,
             syncing: None,
             last_sync: Instant::now(),
@@ -162,8 +162,8 @@ impl Writer {
         if self.srv.configuration.version() != self.settings_version {
             let settings = self.srv.settings();
             self.settings_version = settings.version;
-            self.appender.annotate(settings.aof.annotations);
-            self.policy = settings.aof;
+            self.appender.annotate(settings.persistence.aof.annotations);
+            self.policy = settings.persistence.aof;
             if let Err(e) = self.appender.write_ahead(self.policy.ahead()) {
                 log_warning!("Zeros at the end of the AOF can't be cut off: {e}");
             }

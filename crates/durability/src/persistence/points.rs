@@ -29,7 +29,7 @@ pub fn tick(srv: &'static Server) {
     let changes = srv.unsaved_changes();
     let age_s = srv.now_ms() / 1000 - srv.statistics.totals.last_save_s.load(Ordering::Relaxed);
     let settings = srv.settings();
-    let due = due(&settings.save_points, changes, age_s);
+    let due = due(&settings.persistence.save_points, changes, age_s);
     if let Some(point) = due {
         log_notice!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
     }

@@ -35,7 +35,7 @@ pub fn leave(srv: &'static Server, waiting: &Arc<Waiting>) {
     let waiting = waiting.clone();
     srv.background
         .bio
-        .release(waiting.keys.len(), move || srv.clients.blocked.leave(&srv.ks, &waiting));
+        .release(waiting.awaited.keys.len(), move || srv.clients.blocked.leave(&srv.ks, &waiting));
 }
 
 /// A client that stands in line will not be served any more. If it was its turn, it is that of those
@@ -86,7 +86,7 @@ impl Served {
 /// Answers a client that has given up waiting, for whatever it waited.
 pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
     leave(srv, waiting);
-    let mut reply = Reply::new(waiting.proto);
+    let mut reply = Reply::new(waiting.context.proto);
     write(&mut reply);
     let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
     srv.threads[waiting.thread].mailbox.send(message);

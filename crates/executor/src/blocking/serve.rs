@@ -112,10 +112,11 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     };
     let args: Vec<&[u8]> = waiting.args.iter().map(|a| a.bytes()).collect();
     let request = Request::new(Some(waiting.cmd), &args, &[]);
-    let mut answer = Reply::new(waiting.proto);
-    let who = Caller { db: waiting.db, no_touch: waiting.no_touch, is_source: false };
+    let mut answer = Reply::new(waiting.context.proto);
+    let who =
+        Caller { db: waiting.context.db, no_touch: waiting.context.no_touch, is_source: false };
     let from = core.srv.time.clock.raw();
-    let own_changes = std::mem::replace(&mut core.turn.client, waiting.own_changes);
+    let own_changes = std::mem::replace(&mut core.turn.client, waiting.context.own_changes);
     let seen = (core.turn.tally.hits, core.turn.tally.misses);
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
@@ -136,7 +137,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
         None => {}
     }
     leave(core.srv, waiting);
-    if let Some(reader) = &waiting.reader {
+    if let Some(reader) = &waiting.context.reader {
         invalidate(guard, &mut core.turn);
         tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
     }

@@ -66,7 +66,7 @@ pub fn execute(
         }
         // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
         None if is_http(request.args[0]) => {
-            core.srv.warn_of_http(&session.shared.peer);
+            core.srv.warn_of_http(&session.shared.origin.peer);
             session.close = true;
             Ok(())
         }
@@ -206,7 +206,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     if !session.authenticated
         && !cmd.spec.flags.has(Flags::NO_AUTH)
         // The password may have been taken away since the client came.
-        && !core.settings.password.is_empty()
+        && !core.settings.auth.password.is_empty()
     {
         return Err(NO_AUTH);
     }

@@ -49,8 +49,8 @@ pub fn suspend(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64))
 #[cold]
 pub fn has_data(core: &mut Core, guard: &Guard<'_>, waiting: &Waiting) -> bool {
     let ks = &core.srv.ks;
-    let mut db = Db::new(guard, &mut core.turn, waiting.db);
-    waiting.keys.iter().any(|(_, key)| {
+    let mut db = Db::new(guard, &mut core.turn, waiting.context.db);
+    waiting.awaited.keys.iter().any(|(_, key)| {
         let found = db.peek(&ks.key(key)).map(|record| Kind::of(record.kind()).type_of());
         waiting.minds(found)
     })

@@ -167,6 +167,10 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
         ) => return Vec::new(),
     }
     let lines = &core.srv.clients.blocked;
-    let behind = waiting.keys.iter().filter(|(shard, key)| lines.has(*shard, waiting.db, key));
-    behind.map(|(_, key)| (waiting.db, key[..].into())).collect()
+    let behind = waiting
+        .awaited
+        .keys
+        .iter()
+        .filter(|(shard, key)| lines.has(*shard, waiting.context.db, key));
+    behind.map(|(_, key)| (waiting.context.db, key[..].into())).collect()
 }

@@ -76,8 +76,8 @@ impl Core {
         let now_ms = srv.now_ms();
         let mut turn = Turn::new(now_ms, srv.seed(id));
         turn.access = settings.access(now_ms);
-        turn.effects.want(settings.notices);
-        turn.deletions = settings.deletions;
+        turn.effects.want(settings.changes.notices);
+        turn.deletions = settings.changes.deletions;
         Core {
             id,
             turn,
@@ -116,8 +116,8 @@ impl Core {
         if self.srv.configuration.version() != self.settings.version {
             self.settings = self.srv.settings();
             self.turn.access = self.settings.access(self.turn.now_ms);
-            self.turn.effects.want(self.settings.notices);
-            self.turn.deletions = self.settings.deletions;
+            self.turn.effects.want(self.settings.changes.notices);
+            self.turn.deletions = self.settings.changes.deletions;
         }
     }
 
@@ -168,12 +168,12 @@ impl Core {
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.turn.tally);
         let stats = self.stats;
-        stats.hits.add(tally.hits);
-        stats.misses.add(tally.misses);
-        stats.expired.add(tally.expired);
-        stats.expired_fields.add(tally.expired_fields);
-        stats.evicted.add(tally.evicted);
-        stats.dirty.add(tally.dirty);
+        stats.keys.hits.add(tally.hits);
+        stats.keys.misses.add(tally.misses);
+        stats.keys.expired.add(tally.expired);
+        stats.keys.expired_fields.add(tally.expired_fields);
+        stats.keys.evicted.add(tally.evicted);
+        stats.keys.dirty.add(tally.dirty);
         if tally.flushes > 0 {
             self.srv.note_flush();
         }

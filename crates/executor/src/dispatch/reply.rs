@@ -62,7 +62,7 @@ pub fn finish_one(
 /// Answers an error.
 #[cold]
 pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
-    core.stats().error_replies.add(1);
+    core.stats().errors.replies.add(1);
     core.srv.count_error(&e.0);
     reply.error(&e.0);
 }
@@ -82,15 +82,15 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     let stats = &core.stats().commands[cmd.number];
     stats.ns.add(ns);
     let settings = &core.settings;
-    if settings.latency_tracking {
+    if settings.log.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
     }
     // More than the length of each takes on the wire.
     const HEAD: usize = 32;
     let bytes: usize = waiting.args.iter().map(|arg| arg.bytes().len() + HEAD).sum();
-    let is_notable = ns >= settings.slow_ns
-        || reply.len() >= settings.large_reply
-        || bytes + HEAD >= settings.large_request;
+    let is_notable = ns >= settings.log.slow_ns
+        || reply.len() >= settings.log.large_reply
+        || bytes + HEAD >= settings.log.large_request;
     if is_notable {
         log_waited(core, waiting, ns, reply);
     }
@@ -103,13 +103,13 @@ fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     let args = waiting.asked_args();
     let asked = Request::new(Some(cmd), &args, &[]).bytes();
     let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
-    if ns >= settings.slow_ns {
+    if ns >= settings.log.slow_ns {
         log(LogKind::Slow, (ns / 1000) as i64);
     }
-    if reply.len() >= settings.large_reply && !waiting.drops_reply {
+    if reply.len() >= settings.log.large_reply && !waiting.context.drops_reply {
         log(LogKind::LargeReply, reply.len() as i64);
     }
-    if asked >= settings.large_request {
+    if asked >= settings.log.large_request {
         log(LogKind::LargeRequest, asked as i64);
     }
 }
@@ -142,17 +142,19 @@ fn account(
         stats.failed.add(1);
     }
     let settings = &core.settings;
-    if settings.latency_tracking {
+    if settings.log.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
     }
-    if ns >= settings.notable_ns {
+    if ns >= settings.log.notable_ns {
         note_slow(core, session, cmd, request, ns);
     }
     let replied = reply.len_since(begin);
-    if replied >= settings.large_reply && is_large(session, reply, replied, settings.large_reply) {
+    if replied >= settings.log.large_reply
+        && is_large(session, reply, replied, settings.log.large_reply)
+    {
         log_asked(core, session, cmd, request, LogKind::LargeReply, replied as i64);
     }
-    if request.bytes_at_most >= settings.large_request {
+    if request.bytes_at_most >= settings.log.large_request {
         note_large(core, session, cmd, request);
     }
 }
@@ -172,7 +174,7 @@ fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> b
 #[cold]
 fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
     let asked = request.bytes();
-    if asked >= core.settings.large_request {
+    if asked >= core.settings.log.large_request {
         log_asked(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
     }
 }
@@ -183,7 +185,7 @@ fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reques
     let us = (ns / 1000) as i64;
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
     core.srv.statistics.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
-    if ns >= core.settings.slow_ns {
+    if ns >= core.settings.log.slow_ns {
         log_asked(core, session, cmd, request, LogKind::Slow, us);
     }
 }
@@ -220,7 +222,7 @@ fn log(
         time_s: core.turn.now_ms / 1000,
         value,
         args: cut_args(&weft_state::redact::hide_secrets(cmd, args)),
-        peer: client.peer.clone(),
+        peer: client.origin.peer.clone(),
         name: client.with_names(|names| cut_name(&names.name)),
     };
     core.srv.statistics.commandlog.push(kind, entry);

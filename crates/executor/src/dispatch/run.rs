@@ -146,7 +146,7 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
         task.session.watched = Some(Box::new(Watched::new(
             &task.core.srv.ks,
             &task.core.srv.background.bio,
-            &task.session.shared.holdings,
+            &task.session.shared.memory.holdings,
         )));
     }
     let mut db = Db::new(&guard, &mut task.core.turn, task.session.db);

@@ -32,7 +32,7 @@ pub fn waits_on(core: &Core, wait: &mut Option<Wait>, must: bool) -> bool {
         *wait = None;
         return false;
     }
-    let patience_ms = core.settings.snapshot_write_delay_ms;
+    let patience_ms = core.settings.persistence.snapshot_write_delay_ms;
     if wait.get_or_insert_with(|| begin(core.srv)).elapsed_ms() < patience_ms {
         return true;
     }

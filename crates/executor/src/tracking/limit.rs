@@ -18,7 +18,7 @@ const IN_A_TICK: usize = 10_000;
 
 /// How many keys too many are remembered.
 fn excess(core: &Core) -> usize {
-    match core.settings.tracked_keys {
+    match core.settings.clients.tracked_keys {
         0 => 0,
         most => core.srv.clients.tracking.keys().saturating_sub(most),
     }

@@ -145,7 +145,7 @@ pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
 
 /// Has the thread of a client know that there will be pushes for it.
 fn announce(srv: &Server, client: &Arc<ClientShared>) {
-    client.is_redirected_to.store(true, Ordering::Relaxed);
+    client.pushes.is_redirected_to.store(true, Ordering::Relaxed);
     let mut route = client.route();
     route.was_pushed_to = true;
     let mailbox = &srv.threads[client.thread()].mailbox;
@@ -159,7 +159,7 @@ pub fn disable(srv: &Server, session: &mut Session) {
     leave(srv, &session.shared);
     session.pushes.tracks = None;
     // What was put into the mailbox before is for it all the same.
-    session.pushes.is_pushed_to = session.shared.is_redirected_to.load(Ordering::Relaxed);
+    session.pushes.is_pushed_to = session.shared.pushes.is_redirected_to.load(Ordering::Relaxed);
 }
 
 /// The client is told no more. What it has read is forgotten when it changes.

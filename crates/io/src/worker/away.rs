@@ -87,7 +87,7 @@ impl Worker {
             own.spend();
         }
         let bytes = args.iter().map(ArgBuf::memory).sum();
-        let charge = Charge::new(&session.shared.holdings, Holding::Arguments, bytes);
+        let charge = Charge::new(&session.shared.memory.holdings, Holding::Arguments, bytes);
         let job = Job { cmd, args, session, attempt, cancel: cancel.clone(), charge };
         slow::send(self.core.srv, job);
         cancel
@@ -96,7 +96,7 @@ impl Worker {
     /// Takes a session back that went along.
     fn take_back(&mut self, index: usize, session: Option<Box<Session>>) {
         if let Some(session) = session {
-            session.shared.db.store(session.db as u32, Ordering::Relaxed);
+            session.shared.activity.db.store(session.db as u32, Ordering::Relaxed);
             self.conns[index].session = *session;
         }
     }
@@ -139,7 +139,7 @@ impl Worker {
             return;
         }
         conn.input.kept.push_front(kept);
-        conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
         // It may have ended before this was here.
         if self.core.srv.clients.pause.in_force(self.core.srv.mono_ms()).is_none() {
@@ -161,7 +161,7 @@ impl Worker {
             // It is being closed: what it had elsewhere was told so before there was somebody in line.
             return self.abandon(waiting);
         }
-        conn.session.shared.blocked.store(true, Ordering::Relaxed);
+        conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         self.account_memory(index);
         self.note_deadline(waiting);
         self.release_pushes(index);
@@ -196,7 +196,7 @@ impl Worker {
             let kept = Kept { attempt, ..Kept::new(Later::of(args)) };
             let conn = &mut self.conns[index];
             conn.input.kept.push_front(kept);
-            conn.session.shared.blocked.store(false, Ordering::Relaxed);
+            conn.session.shared.activity.blocked.store(false, Ordering::Relaxed);
             self.resume(index, Awaited::Key);
         }
     }
@@ -208,7 +208,7 @@ impl Worker {
         let args = waiting.args.clone();
         let cancel = self.pass_on(index, args, Attempt { retry: Some(waiting), ..Attempt::FIRST });
         let conn = &mut self.conns[index];
-        conn.session.shared.blocked.store(false, Ordering::Relaxed);
+        conn.session.shared.activity.blocked.store(false, Ordering::Relaxed);
         conn.state.tries_elsewhere(cancel);
     }
 
@@ -231,7 +231,7 @@ impl Worker {
     fn end_wait(&mut self, index: usize, waiting: &Arc<Waiting>, error: bool) {
         let srv = self.core.srv;
         blocking::leave(srv, waiting);
-        let mut reply = Reply::new(waiting.proto);
+        let mut reply = Reply::new(waiting.context.proto);
         if error {
             // As the reference counts it.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
@@ -269,7 +269,7 @@ impl Worker {
                     DEMOTED
                 }
             };
-            let mut reply = Reply::new(waiting.proto);
+            let mut reply = Reply::new(waiting.context.proto);
             refuse(&self.core, &mut reply, &error);
             count_waited(&self.core, &waiting, waiting.spent_ns, &reply, false);
             self.answer(index, &mut reply, Awaited::Key);
@@ -280,7 +280,7 @@ impl Worker {
     fn answer(&mut self, index: usize, reply: &mut Reply, by: Awaited) {
         let conn = &mut self.conns[index];
         let session = &mut conn.session;
-        session.shared.blocked.store(false, Ordering::Relaxed);
+        session.shared.activity.blocked.store(false, Ordering::Relaxed);
         session.shared.touch(self.core.srv.mono_ms());
         match session.replies.mode {
             ReplyMode::On => {}

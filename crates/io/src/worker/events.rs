@@ -192,7 +192,7 @@ impl Worker {
     pub(super) fn resume(&mut self, index: usize, by: Awaited) {
         if self.conns[index].state.resumed(by) {
             if by == Awaited::Pause {
-                self.conns[index].session.shared.blocked.store(false, Ordering::Relaxed);
+                self.conns[index].session.shared.activity.blocked.store(false, Ordering::Relaxed);
             }
             self.conns.queued.push(index);
         }

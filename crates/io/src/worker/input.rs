@@ -61,9 +61,9 @@ impl Worker {
 
     fn count_read(&self, index: usize, n: usize) {
         let stats = self.core.stats();
-        stats.net_in.add(n as u64);
-        stats.reads.add(1);
-        add(&self.conns[index].session.shared.net_in, n as u64);
+        stats.network.bytes_in.add(n as u64);
+        stats.network.reads.add(1);
+        add(&self.conns[index].session.shared.activity.net_in, n as u64);
     }
 
     /// Closes a client that has sent too much that is not executed: `parsed` bytes, and what it holds unparsed. As in
@@ -74,7 +74,7 @@ impl Worker {
         if !is_planned {
             conn.show_input();
         }
-        if conn.held_input() + parsed > self.core.settings.max_query_buffer {
+        if conn.held_input() + parsed > self.core.settings.clients.max_query_buffer {
             self.query_buffer_overflow(index);
         } else if !is_planned {
             self.account_memory(index);

@@ -124,7 +124,7 @@ impl Worker {
             if ready.is_empty() {
                 self.poll.wait(timeout, &mut ready)?;
             }
-            self.core.stats().turns.add(1);
+            self.core.stats().event_loop.turns.add(1);
             // Before a connection is accepted: whether it needs a password, for one.
             self.core.renew_settings();
             for event in &ready {
@@ -141,7 +141,7 @@ impl Worker {
             self.send_pushes();
             self.feed_again();
             self.cron_if_due();
-            if self.core.settings.has_chores {
+            if self.core.settings.upkeep.has_chores {
                 self.do_chores();
             }
         }
@@ -175,7 +175,7 @@ impl Worker {
         let now = self.core.srv.mono_ms();
         let cron = (self.upkeep.next_cron_ms - now).clamp(0, 1000);
         let due = self.until_deadline(now).map_or(cron, |deadline| deadline.min(cron));
-        if !self.core.settings.has_chores {
+        if !self.core.settings.upkeep.has_chores {
             return due;
         }
         let defrag = self.upkeep.mover.until_due(&self.core, now).filter(|_| self.is_active());
@@ -186,10 +186,10 @@ impl Worker {
     /// `maxmemory-clients`, and moves records for a moment if that is wanted now.
     #[cold]
     fn do_chores(&mut self) {
-        if self.core.settings.clients_memory > 0 {
+        if self.core.settings.clients.memory > 0 {
             weft_admin::client_eviction::evict_clients(
                 self.core.srv,
-                self.core.settings.clients_memory,
+                self.core.settings.clients.memory,
             );
         }
         let now = self.core.srv.mono_ms();
@@ -228,8 +228,8 @@ impl Worker {
         if now < self.upkeep.next_cron_ms {
             return;
         }
-        self.core.stats().ticks.add(1);
-        self.upkeep.next_cron_ms = now + 1000 / self.core.settings.hz.max(1);
+        self.core.stats().event_loop.ticks.add(1);
+        self.upkeep.next_cron_ms = now + 1000 / self.core.settings.upkeep.hz.max(1);
         if self.upkeep.cron.tick(&mut self.core, now, self.upkeep.busy_connections, &mut self.looks)
         {
             self.upkeep.period = self.upkeep.period.wrapping_add(1);
@@ -247,7 +247,7 @@ impl Worker {
             self.leave(inside);
         }
         if self.core.id == 0 {
-            let limits = self.core.settings.defrag;
+            let limits = self.core.settings.upkeep.defrag;
             self.upkeep.mover.measure(self.core.srv, &limits, now);
         }
         self.check_clients(now);
@@ -260,7 +260,7 @@ impl Worker {
     /// Closes idle clients and those whose output has been over the soft limit for too long; renews
     /// the account of what the others hold.
     fn check_clients(&mut self, now_ms: i64) {
-        let timeout = self.core.settings.timeout_s;
+        let timeout = self.core.settings.clients.timeout_s;
         for index in self.conns.indices() {
             let conn = &self.conns[index];
             let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;

@@ -89,10 +89,10 @@ impl Worker {
         let session = &conn.session;
         !session.pushes.monitor
             // Orders for replicas find them where they were.
-            && !session.shared.is_known.load(Ordering::SeqCst)
+            && !session.shared.replica.is_known.load(Ordering::SeqCst)
             && conn.state.may_move(conn.pending())
             // All publishers wait while its subscriptions are told of the new thread.
-            && session.shared.subscriptions.all() <= SUBSCRIPTIONS
+            && session.shared.pushes.subscriptions.all() <= SUBSCRIPTIONS
     }
 
     fn move_out(&mut self, index: usize, to: usize) {
@@ -104,9 +104,9 @@ impl Worker {
         let accounted = std::mem::take(&mut conn.usage.accounted);
         self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
         self.poll.remove(&conn.fd);
-        srv.threads[self.core.id].stats.connections.shared_sub(1);
-        srv.threads[to].stats.connections.shared_add(1);
-        self.core.stats().moved.add(1);
+        srv.threads[self.core.id].stats.network.connections.shared_sub(1);
+        srv.threads[to].stats.network.connections.shared_add(1);
+        self.core.stats().network.moved.add(1);
         let from = self.core.id;
         let shared = conn.session.shared.clone();
         let route = shared.route();

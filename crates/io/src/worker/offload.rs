@@ -26,7 +26,7 @@ const WORTH_IT: usize = 2;
 impl Worker {
     /// Whether the first thread does all but writing.
     pub(super) fn is_divided(&self) -> bool {
-        !self.core.settings.threads_read
+        !self.core.settings.threads.all_read
     }
 
     /// Decides, before the replies of a batch are sent, whether others are to help.
@@ -73,13 +73,13 @@ impl Worker {
             self.core.srv.threads[thread].mailbox.send(message);
         }
         let own: Vec<Written> = self.offload.jobs.drain(..).map(WriteJob::run).collect();
-        self.core.stats().writes.add(own.len() as u64);
+        self.core.stats().network.writes.add(own.len() as u64);
         own.into_iter().for_each(|written| self.written(written));
     }
 
     /// Sends what another thread has executed.
     pub(super) fn write_for(&mut self, from: usize, jobs: Vec<WriteJob>) {
-        self.core.stats().writes.add(jobs.len() as u64);
+        self.core.stats().network.writes.add(jobs.len() as u64);
         let done: Vec<Written> = jobs.into_iter().map(WriteJob::run).collect();
         self.core.srv.threads[from].mailbox.send(Message::Written { done });
     }

@@ -60,7 +60,7 @@ impl Worker {
     /// Renews the account of clients' memory by what the connection holds, if somebody asks.
     #[inline]
     pub(super) fn account_memory(&mut self, index: usize) {
-        if self.core.settings.clients_memory > 0 {
+        if self.core.settings.clients.memory > 0 {
             self.account_memory_now(index);
         }
     }
@@ -73,7 +73,7 @@ impl Worker {
         let memory = if conn.replica.is_some() { 0 } else { conn.memory() as u64 };
         stats.client_memory.add(memory.wrapping_sub(conn.usage.accounted));
         conn.usage.accounted = memory;
-        conn.session.shared.memory.store(memory, Ordering::Relaxed);
+        conn.session.shared.memory.total.store(memory, Ordering::Relaxed);
     }
 
     /// Whether the connection is to be closed, and has nothing more to send.
@@ -98,23 +98,23 @@ impl Worker {
     }
 
     pub(super) fn wrote(&mut self, index: usize, sent: Sent, bytes: usize) {
-        self.core.stats().writes.add(1);
+        self.core.stats().network.writes.add(1);
         self.count_sent(index, bytes);
         self.sent(index, sent);
     }
 
     pub(super) fn count_sent(&self, index: usize, bytes: usize) {
-        self.core.stats().net_out.add(bytes as u64);
-        crate::worker::input::add(&self.conns[index].session.shared.net_out, bytes as u64);
+        self.core.stats().network.bytes_out.add(bytes as u64);
+        crate::worker::input::add(&self.conns[index].session.shared.activity.net_out, bytes as u64);
     }
 
     pub(super) fn sent(&mut self, index: usize, sent: Sent) {
         let conn = &mut self.conns[index];
         let pending = conn.output.memory() as u64;
-        conn.session.shared.output.store(pending, Ordering::Relaxed);
+        conn.session.shared.output.bytes.store(pending, Ordering::Relaxed);
         if pending > 0 {
             let pieces = conn.output.backlog.pieces() as u64;
-            conn.session.shared.output_pieces.store(pieces, Ordering::Relaxed);
+            conn.session.shared.output.pieces.store(pieces, Ordering::Relaxed);
         }
         match sent {
             Sent::Broken => return self.close(index),
@@ -138,11 +138,12 @@ impl Worker {
         if conn.replica.is_some() {
             return false;
         }
-        let is_stranger = !conn.session.authenticated && !self.core.settings.password.is_empty();
+        let is_stranger =
+            !conn.session.authenticated && !self.core.settings.auth.password.is_empty();
         if is_stranger && pending > STRANGERS_OUTPUT {
             return true;
         }
-        let limits = &self.core.settings.output_limits;
+        let limits = &self.core.settings.clients.output_limits;
         let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         let pending = pending as u64;
         if limit.hard > 0 && pending >= limit.hard {

@@ -24,7 +24,7 @@ impl Worker {
         for _ in 0..ACCEPTS_PER_TURN {
             // An event of a socket that is gone may have come before it went.
             let Some(listener) = self.listening.listeners.get(listener) else { return };
-            match listener.accept(self.core.settings.keepalive_s) {
+            match listener.accept(self.core.settings.clients.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => return,
                 Err(e) => return self.stop_accepting(&e),
@@ -73,8 +73,8 @@ impl Worker {
     /// Gives a new connection to the active thread that has the fewest.
     fn place(&mut self, accepted: Accepted) {
         let srv = &self.core.srv;
-        let connections = srv.threads.iter().map(|t| t.stats.connections.get());
-        if connections.sum::<u64>() >= self.core.settings.maxclients as u64 {
+        let connections = srv.threads.iter().map(|t| t.stats.network.connections.get());
+        if connections.sum::<u64>() >= self.core.settings.clients.maxclients as u64 {
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
             return;
@@ -82,7 +82,7 @@ impl Worker {
         srv.statistics.totals.connections.fetch_add(1, Ordering::Relaxed);
         let thread = srv.threads.emptiest();
         // Counted here, so that a burst is spread before its connections arrive.
-        srv.threads[thread].stats.connections.shared_add(1);
+        srv.threads[thread].stats.network.connections.shared_add(1);
         if thread == self.core.id {
             self.adopt(accepted);
         } else {
@@ -93,18 +93,18 @@ impl Worker {
     pub(super) fn adopt(&mut self, accepted: Accepted) {
         let srv = self.core.srv;
         let settings = &self.core.settings;
-        let protected = settings.protected_mode && settings.password.is_empty();
+        let protected = settings.auth.protected_mode && settings.auth.password.is_empty();
         if protected && !accepted.is_local {
             let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
-            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            srv.threads[self.core.id].stats.network.connections.shared_sub(1);
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let id = srv.clients.registry.next_id();
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
-        let authenticated = settings.password.is_empty();
-        shared.authenticated.store(authenticated, Ordering::Relaxed);
+        let authenticated = settings.auth.password.is_empty();
+        shared.options.authenticated.store(authenticated, Ordering::Relaxed);
         let generation = self.conns.next_generation();
         let session = Session::new(shared.clone(), authenticated);
         let conn = Conn::new(accepted.socket, generation, session);
@@ -113,10 +113,10 @@ impl Worker {
         if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
             log_warning!("Registering a client connection: {e}");
             self.conns.remove(index);
-            srv.threads[self.core.id].stats.connections.shared_sub(1);
+            srv.threads[self.core.id].stats.network.connections.shared_sub(1);
             return;
         }
-        log_verbose!("Accepted {}", shared.peer);
+        log_verbose!("Accepted {}", shared.origin.peer);
         srv.clients.registry.insert(shared);
     }
 
@@ -131,13 +131,13 @@ impl Worker {
         if conn.session.pushes.monitor {
             weft_executor::monitor::leave(srv, id);
         }
-        if conn.session.shared.is_known.load(Ordering::SeqCst) {
+        if conn.session.shared.replica.is_known.load(Ordering::SeqCst) {
             self.known_left(&conn);
         }
         let srv = &self.core.srv;
         pubsub::leave_for_good(srv, &conn.session.shared);
         tracking::leave_for_good(srv, &conn.session.shared);
-        srv.threads[self.core.id].stats.connections.shared_sub(1);
+        srv.threads[self.core.id].stats.network.connections.shared_sub(1);
         transaction::discard(srv, &mut conn.session);
         self.core.stats().client_memory.add(0u64.wrapping_sub(conn.usage.accounted));
         conn.session.shared.closing.store(true, Ordering::Release);

@@ -184,12 +184,12 @@ impl Worker {
         let pending = conn.output.untaken() as u64;
         if is_held_back || conn.interest.write {
             // One that takes nothing now is sent to when it does.
-            conn.session.shared.output.store(conn.output.memory() as u64, Ordering::Relaxed);
+            conn.session.shared.output.bytes.store(conn.output.memory() as u64, Ordering::Relaxed);
         } else if !conn.output.pushed {
             conn.output.pushed = true;
             self.pushes.pushed.push_back(index);
         }
-        let limits = &self.core.settings.output_limits;
+        let limits = &self.core.settings.clients.output_limits;
         let limit = if conn.session.pushes.subscribes { &limits.pubsub } else { &limits.normal };
         if limit.hard > 0 && pending >= limit.hard {
             self.send_or_close(index);

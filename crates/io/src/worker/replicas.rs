@@ -10,7 +10,7 @@
 //! what it has still to get lies in the backlog and nowhere else.
 //!
 //! For all others the connection of a replica is one whose replies are written by somebody else
-//! ([`Conn::writing`](weft_state::conn::Conn)): nothing they answer reaches its socket. A command of a replica that
+//! ([`Output::writing`](weft_state::conn::Output)): nothing they answer reaches its socket. A command of a replica that
 //! answers anything ends the connection, as in the reference: its answer would be taken for the stream.
 
 use crate::worker::Worker;
@@ -62,7 +62,9 @@ impl Worker {
         }
         conn.replica = Some(Feed::Lines);
         conn.output.writing = true;
-        if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY) && !conn.session.shared.unix {
+        if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY)
+            && !conn.session.shared.origin.unix
+        {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&conn.fd, false);
         }
     }
@@ -135,13 +137,13 @@ impl Worker {
         }
         let conn = &self.conns[index];
         let shared = &conn.session.shared;
-        shared.output.store(conn.output.backlog.memory() as u64, Ordering::Relaxed);
-        shared.output_pieces.store(conn.output.backlog.pieces() as u64, Ordering::Relaxed);
+        shared.output.bytes.store(conn.output.backlog.memory() as u64, Ordering::Relaxed);
+        shared.output.pieces.store(conn.output.backlog.pieces() as u64, Ordering::Relaxed);
         self.widen_interest(index);
     }
 
     fn count_sent_to_replica(&self, index: usize, bytes: usize) {
-        self.core.stats().writes.add(1);
+        self.core.stats().network.writes.add(1);
         self.count_sent(index, bytes);
         self.core.srv.replication.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }

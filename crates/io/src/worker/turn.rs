@@ -70,8 +70,8 @@ impl Worker {
             }
         }
         self.leave(inside);
-        self.core.stats().prefetch_batches.add(u64::from(batch.keyed > 0));
-        self.core.stats().prefetched.add(batch.keyed as u64);
+        self.core.stats().event_loop.prefetch_batches.add(u64::from(batch.keyed > 0));
+        self.core.stats().event_loop.prefetched.add(batch.keyed as u64);
         epoch::collect();
         self.plan_offload(batch.jobs.len());
         for (job, outcome) in outcomes.drain(..).enumerate() {
@@ -141,7 +141,7 @@ impl Worker {
                 Err(Suspend::Busy(busy)) => {
                     let token = token(index, conn.generation);
                     let waiter = Waiter { thread: self.core.id as u32, token };
-                    self.core.stats().parked.add(1);
+                    self.core.stats().event_loop.parked.add(1);
                     let parked = inside.keyspace().park(busy, waiter);
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
@@ -217,11 +217,11 @@ impl Worker {
         let shown = executed + usize::from(matches!(how, Executed::Paused));
         let last = last_command(batch, batch.jobs[job].first_req, shown);
         renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
-        self.core.stats().requests.add(executed as u64);
+        self.core.stats().load.requests.add(executed as u64);
         let work = (executed + bytes / KILOBYTE) as u64;
         self.upkeep.note_work(conn, work);
         if matches!(how, Executed::Blocked(_) | Executed::Paused) {
-            conn.session.shared.blocked.store(true, Ordering::Relaxed);
+            conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         }
         if let Executed::Blocked(waiting) = &how {
             self.note_deadline(waiting);
@@ -337,10 +337,10 @@ fn renew_shared(
 ) {
     let shared = &conn.session.shared;
     shared.touch(mono_ms);
-    add(&shared.commands, executed as u64);
-    shared.db.store(conn.session.db as u32, Ordering::Relaxed);
+    add(&shared.activity.commands, executed as u64);
+    shared.activity.db.store(conn.session.db as u32, Ordering::Relaxed);
     if let Some(number) = last {
-        shared.last_command.store(number as u32 + 1, Ordering::Relaxed);
+        shared.activity.last_command.store(number as u32 + 1, Ordering::Relaxed);
     } else {
         said_nothing(srv, conn);
     }

@@ -215,7 +215,7 @@ impl Db<'_> {
     pub(super) fn as_one_operation(&mut self, act: impl FnOnce(&mut Self)) {
         let from = self.turn.effects.begin_bulk();
         act(self);
-        if self.keyspace().caches.get().is_some() {
+        if self.keyspace().observers.caches.get().is_some() {
             self.turn.effects.end_bulk(from, false);
         }
     }
@@ -223,7 +223,7 @@ impl Db<'_> {
     /// Notifies all clients that cache keys that databases were emptied: all their cached values
     /// are invalid.
     pub fn tell_emptied(&mut self) {
-        if self.keyspace().caches.get().is_some() {
+        if self.keyspace().observers.caches.get().is_some() {
             let from = self.turn.effects.begin_bulk();
             self.turn.effects.end_bulk(from, true);
         }
@@ -241,7 +241,7 @@ impl Db<'_> {
             return;
         }
         let ks = self.keyspace();
-        for bytes in ks.interests[usize::from(shard)].watched(self.index) {
+        for bytes in ks.observers.interests[usize::from(shard)].watched(self.index) {
             let key = ks.key(&bytes);
             let found = self.table(shard).find(key.hash, key.bytes).map(|record| record.expiry());
             if let Some(expiry) = found {
@@ -258,7 +258,7 @@ impl Db<'_> {
         }
         let ks = self.keyspace();
         for watched in [self.index, other] {
-            for bytes in ks.interests[usize::from(shard)].watched(watched) {
+            for bytes in ks.observers.interests[usize::from(shard)].watched(watched) {
                 let key = ks.key(&bytes);
                 // An expired key must not enter a database where its absence is watched.
                 let _ = self.peek(&key);
@@ -289,7 +289,7 @@ impl Db<'_> {
 
     fn break_watches(&mut self, shard: u16) {
         let ks = self.keyspace();
-        let notes = &ks.interests[usize::from(shard)];
+        let notes = &ks.observers.interests[usize::from(shard)];
         for bytes in notes.watched(self.index) {
             let key = ks.key(&bytes);
             if self.exists(&key) && !self.is_expired(&key) {
@@ -313,7 +313,7 @@ impl Db<'_> {
         self.turn.add_lost(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
-        let notes = &ks.interests[usize::from(key.shard)];
+        let notes = &ks.observers.interests[usize::from(key.shard)];
         let mark = || ks.set_interest(key.shard, WATCHED, true);
         notes.watch((self.index, key.bytes), watch, was_expired, mark)
     }

@@ -304,7 +304,7 @@ impl Guard<'_> {
     #[must_use]
     pub fn begin_log(&self, target: Target, wake: WakeReader) -> Option<LogReader> {
         assert!(self.is_world(), "the log begins between all commands");
-        let reader = self.keyspace().log.begin(target, wake)?;
+        let reader = self.keyspace().observers.log.begin(target, wake)?;
         self.set_logged(true);
         Some(reader)
     }
@@ -319,7 +319,7 @@ impl Guard<'_> {
     /// the slow lane.
     pub fn end_log(&self, id: &ReaderId) {
         self.assert_stopped();
-        let log = &self.keyspace().log;
+        let log = &self.keyspace().observers.log;
         log.end(id);
         self.set_logged(log.is_on());
     }
@@ -331,7 +331,7 @@ impl Guard<'_> {
     /// As [`Guard::end_log`].
     pub fn log_position(&self) -> u64 {
         self.assert_stopped();
-        self.keyspace().log.last()
+        self.keyspace().observers.log.last()
     }
 
     fn set_logged(&self, on: bool) {
@@ -355,7 +355,7 @@ pub fn seal(guard: &Guard<'_>, turn: &mut Turn) {
     let draft = &mut turn.effects.log;
     // For a slow-lane command, the log may have ended while it ran.
     if !draft.is_empty() && guard.keyspace().interest(guard.any_shard()) & LOGGED != 0 {
-        draft.last = guard.keyspace().log.publish(draft, now_ms);
+        draft.last = guard.keyspace().observers.log.publish(draft, now_ms);
         draft.wakes_readers = true;
     }
     turn.effects.clear_log();

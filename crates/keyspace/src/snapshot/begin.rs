@@ -98,7 +98,7 @@ impl<'k> Snapshot<'k> {
         assert!(guard.is_world(), "a cut needs the world");
         assert!(std::ptr::eq(ks, guard.keyspace()), "the guard belongs to another keyspace");
         let wish = Wish::new(ks, limit_bytes)?;
-        let running = ks.running();
+        let running = ks.slow_lane.running();
         Ok(wish.grant(&running, turn.over_ms))
     }
 }
@@ -116,7 +116,7 @@ impl<'k> Wish<'k> {
         if !ks.snapshots.claim(&account) {
             return Err(BeginError::Taken);
         }
-        let _running = ks.running();
+        let _running = ks.slow_lane.running();
         ks.snapshots.set_wish(Some(account.clone()));
         Ok(Wish { ks, account, granted: false })
     }
@@ -125,7 +125,7 @@ impl<'k> Wish<'k> {
     fn wait(&self, turn: &Turn) -> Result<(), BeginError> {
         /// The interval of checks for cancellation. Commands that end wake this thread at once.
         const LOOK: Duration = Duration::from_millis(20);
-        let mut running = self.ks.running();
+        let mut running = self.ks.slow_lane.running();
         while !self.is_ready(&running) {
             if turn.is_cancelled() {
                 return Err(BeginError::Cancelled);
@@ -149,7 +149,7 @@ impl<'k> Wish<'k> {
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> (Snapshot<'k>, T) {
         let stop = hand.stop();
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         hand.agree_on_time(turn);
         let snapshot = self.grant(&running, turn.over_ms);
         let result = at_cut(&stop);
@@ -190,7 +190,7 @@ impl Drop for Wish<'_> {
         if self.granted {
             return;
         }
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         self.ks.snapshots.set_wish(None);
         let keeping = running.iter().filter(|entry| entry.keeps_for(&self.account));
         let parts: Vec<_> = keeping.map(|entry| shards::end(self.ks, entry.shard())).collect();

@@ -51,7 +51,8 @@ impl<'k> Snapshot<'k> {
         }
         if self.account.is_under_pressure() {
             // Images of long commands must be fetched before those commands end.
-            running::held(&self.ks.running()).for_each(|s| shards::fetch(self.ks, s, &mut batch));
+            running::held(&self.ks.slow_lane.running())
+                .for_each(|s| shards::fetch(self.ks, s, &mut batch));
         }
         match self.take_shard() {
             Some(at) => at.step(hand, turn, &mut batch),
@@ -73,7 +74,7 @@ impl<'k> Snapshot<'k> {
     /// pressure the one that holds most. O(shards).
     fn take_shard(&self) -> Option<TakenShard<'_, 'k>> {
         let mut left = lock(&self.left);
-        let running = self.ks.running();
+        let running = self.ks.slow_lane.running();
         let is_under_pressure = self.account.is_under_pressure();
         let merit = |at: &usize| {
             let shard = left[*at];

@@ -67,7 +67,7 @@ impl Hub {
         event: impl FnOnce(&mut Node, Ms, ConnId, &mut Vec<Action>),
     ) -> Vec<u8> {
         let conn = ConnId(client.id);
-        if !client.is_known.swap(true, Ordering::SeqCst) {
+        if !client.replica.is_known.swap(true, Ordering::SeqCst) {
             let link = Link { client: client.clone(), streams: false };
             self.lock().replicas.links.insert(conn, link);
         }
@@ -76,7 +76,7 @@ impl Hub {
             let was_replica = node.primary().is_replica(conn);
             event(node, now, conn, out);
             if !was_replica && node.primary().is_replica(conn) {
-                client.is_replica.store(true, Ordering::SeqCst);
+                client.replica.is_replica.store(true, Ordering::SeqCst);
                 return Vec::new();
             }
             let mut answer = Vec::new();
@@ -97,7 +97,7 @@ impl Hub {
 
     /// A connection that the machine may know of is gone. May be said more than once.
     pub fn left(&self, srv: &'static Server, client: &ClientShared) {
-        if client.is_known.swap(false, Ordering::SeqCst) {
+        if client.replica.is_known.swap(false, Ordering::SeqCst) {
             let conn = ConnId(client.id);
             self.lock().replicas.links.remove(&conn);
             self.step(srv, |node, now, out| node.closed(now, conn, out));

@@ -170,7 +170,7 @@ impl Applier {
 
     /// All units that were taken out are applied.
     fn count(&self, units: usize) {
-        self.core.stats().requests.add(units as u64);
+        self.core.stats().load.requests.add(units as u64);
         let Some(last) = units.checked_sub(1) else { return };
         if let Some(own) = &self.client {
             let commands = (0..units).map(|n| client::commands_in(&self.splitter.unit(n))).sum();
@@ -596,7 +596,7 @@ fn account(core: &Core, cmd: &'static Cmd, failed: bool) {
 /// A command of the primary can't be done here: the data differ, or the versions do.
 #[cold]
 fn complain(core: &Core, why: &[u8], name: &str) {
-    core.stats().unexpected_errors.add(1);
+    core.stats().errors.unexpected.add(1);
     core.srv.count_error(why);
     let why = String::from_utf8_lossy(&why[..why.len().min(4096)]).into_owned();
     log_warning!(

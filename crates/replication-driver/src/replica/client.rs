@@ -22,8 +22,8 @@ pub fn show(srv: &Server, link: &Link, db: u32) {
     let ends = [name(socket.peer_addr()), name(socket.local_addr())];
     let (id, fd, now) = (srv.clients.registry.next_id(), socket.as_raw_fd(), srv.mono_ms());
     let client = Arc::new(ClientShared::of_primary(id, fd, ends, now));
-    client.db.store(db, Ordering::Relaxed);
-    client.authenticated.store(true, Ordering::Relaxed);
+    client.activity.db.store(db, Ordering::Relaxed);
+    client.options.authenticated.store(true, Ordering::Relaxed);
     if link.client.set(client.clone()).is_ok() {
         srv.clients.registry.insert(client);
     }
@@ -39,17 +39,17 @@ pub fn hide(srv: &Server, link: &Link) {
 /// Bytes have come.
 pub fn heard(srv: &Server, link: &Link, bytes: usize) {
     if let Some(client) = link.client.get() {
-        client.net_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        client.activity.net_in.fetch_add(bytes as u64, Ordering::Relaxed);
         client.touch(srv.mono_ms());
     }
 }
 
 /// So many commands were applied, the last of them with this unit.
 pub fn executed(client: &ClientShared, table: &CommandTable, commands: u64, last: &Unit<'_>) {
-    client.commands.fetch_add(commands, Ordering::Relaxed);
-    client.db.store(last.db(), Ordering::Relaxed);
+    client.activity.commands.fetch_add(commands, Ordering::Relaxed);
+    client.activity.db.store(last.db(), Ordering::Relaxed);
     if let Some(cmd) = table.find(last_word(last)) {
-        client.last_command.store(cmd.number as u32 + 1, Ordering::Relaxed);
+        client.activity.last_command.store(cmd.number as u32 + 1, Ordering::Relaxed);
     }
 }
 

@@ -41,7 +41,7 @@ impl Link {
             self.close();
         }
         if let Some(client) = self.client.get() {
-            client.net_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            client.activity.net_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
     }
 

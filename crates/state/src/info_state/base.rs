@@ -69,22 +69,22 @@ impl Totals {
     /// Adds the counters of a thread.
     pub fn add(&mut self, thread: &ThreadStats) {
         let add = |sum: &mut u64, counter: &Counter| *sum = sum.wrapping_add(counter.get());
-        add(&mut self.hits, &thread.hits);
-        add(&mut self.misses, &thread.misses);
-        add(&mut self.expired, &thread.expired);
-        add(&mut self.expired_fields, &thread.expired_fields);
-        add(&mut self.evicted, &thread.evicted);
-        add(&mut self.net_in, &thread.net_in);
-        add(&mut self.net_out, &thread.net_out);
-        add(&mut self.reads, &thread.reads);
-        add(&mut self.writes, &thread.writes);
-        add(&mut self.turns, &thread.turns);
-        add(&mut self.prefetch_batches, &thread.prefetch_batches);
-        add(&mut self.prefetched, &thread.prefetched);
-        add(&mut self.busy_us, &thread.cpu_user_us);
-        add(&mut self.busy_us, &thread.cpu_system_us);
-        add(&mut self.error_replies, &thread.error_replies);
-        add(&mut self.unexpected_errors, &thread.unexpected_errors);
+        add(&mut self.hits, &thread.keys.hits);
+        add(&mut self.misses, &thread.keys.misses);
+        add(&mut self.expired, &thread.keys.expired);
+        add(&mut self.expired_fields, &thread.keys.expired_fields);
+        add(&mut self.evicted, &thread.keys.evicted);
+        add(&mut self.net_in, &thread.network.bytes_in);
+        add(&mut self.net_out, &thread.network.bytes_out);
+        add(&mut self.reads, &thread.network.reads);
+        add(&mut self.writes, &thread.network.writes);
+        add(&mut self.turns, &thread.event_loop.turns);
+        add(&mut self.prefetch_batches, &thread.event_loop.prefetch_batches);
+        add(&mut self.prefetched, &thread.event_loop.prefetched);
+        add(&mut self.busy_us, &thread.load.cpu_user_us);
+        add(&mut self.busy_us, &thread.load.cpu_system_us);
+        add(&mut self.error_replies, &thread.errors.replies);
+        add(&mut self.unexpected_errors, &thread.errors.unexpected);
     }
 
     /// Subtracts the state at a reset.

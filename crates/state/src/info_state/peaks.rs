@@ -22,8 +22,8 @@ impl Peak {
     pub fn of<'c>(clients: impl IntoIterator<Item = &'c ClientShared>) -> Peak {
         clients.into_iter().fold(Peak::default(), |peak, client| {
             peak.or(Peak {
-                input: client.query_room.load(Ordering::Relaxed),
-                output: client.output.load(Ordering::Relaxed),
+                input: client.input.room.load(Ordering::Relaxed),
+                output: client.output.bytes.load(Ordering::Relaxed),
             })
         })
     }

@@ -49,7 +49,7 @@ impl Calls {
     ) -> (u64, u64) {
         let (mut all, mut all_ns) = (0u64, 0u64);
         for (n, thread) in threads.enumerate() {
-            let requests = thread.requests.get();
+            let requests = thread.load.requests.get();
             if self.0.len() == n {
                 self.0.push((u64::MAX, (0, 0)));
             }
@@ -74,10 +74,10 @@ impl Sums {
         };
         Sums {
             commands: calls.sum(threads.clone(), None).0,
-            net_in: sum(|t| &t.net_in),
-            net_out: sum(|t| &t.net_out),
-            turns: sum(|t| &t.turns),
-            busy_us: sum(|t| &t.cpu_user_us) + sum(|t| &t.cpu_system_us),
+            net_in: sum(|t| &t.network.bytes_in),
+            net_out: sum(|t| &t.network.bytes_out),
+            turns: sum(|t| &t.event_loop.turns),
+            busy_us: sum(|t| &t.load.cpu_user_us) + sum(|t| &t.load.cpu_system_us),
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         let execute = |thread: usize, command: usize| {
             threads[thread].commands[command].calls.add(1);
             threads[thread].commands[command].ns.add(100);
-            threads[thread].requests.add(1);
+            threads[thread].load.requests.add(1);
         };
         execute(0, 2);
         execute(1, 0);
@@ -174,7 +174,7 @@ mod tests {
         assert!((3..=4).contains(&seen), "{seen}");
         // The thread itself sees its own calls.
         assert_eq!(calls.sum(threads.iter(), Some(&threads[0])).0, 4);
-        threads[0].requests.add(1);
+        threads[0].load.requests.add(1);
         assert_eq!(calls.sum(threads.iter(), None).0, 4);
     }
 

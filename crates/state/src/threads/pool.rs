@@ -144,7 +144,7 @@ impl Pool {
     /// The active thread with the fewest connections.
     pub fn emptiest(&self) -> usize {
         let active = self.iter().take(self.active()).enumerate();
-        active.min_by_key(|(_, t)| t.stats.connections.get()).map_or(0, |(n, _)| n)
+        active.min_by_key(|(_, t)| t.stats.network.connections.get()).map_or(0, |(n, _)| n)
     }
 
     /// Tells the thread of `waiter` that what it was parked on is free.

@@ -50,7 +50,9 @@ impl Support {
             Self::WithoutEffect => Some(format!(
                 "{directive} is taken but not named by CONFIG GET: it may have no effect"
             )),
-            Self::Unsupported => Some(format!("{directive} is unknown to this server and was left out")),
+            Self::Unsupported => {
+                Some(format!("{directive} is unknown to this server and was left out"))
+            }
         }
     }
 }
@@ -220,7 +222,8 @@ impl Server {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         // Nothing on disk: a sweep measures threads. Options of the grid may change that.
         command.args(["--save", "", "--appendonly", "no", "--logfile", ""]);
-        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Support::Unsupported) {
+        if let Some(threads) = wanted.io_threads.filter(|_| self.io_threads != Support::Unsupported)
+        {
             command.args(["--io-threads", &threads.to_string()]);
         }
         match wanted.reads {

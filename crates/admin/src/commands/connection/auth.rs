@@ -42,7 +42,7 @@ pub const AUTH: ServerCommand = ServerCommand {
 
 fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.args {
-        [_, _] if cx.srv().settings().password.is_empty() => return Err(NO_PASSWORD),
+        [_, _] if cx.srv().settings().auth.password.is_empty() => return Err(NO_PASSWORD),
         [_, password] => authenticate(cx, DEFAULT_USER.as_bytes(), password)?,
         [_, user, password] => authenticate(cx, user, password)?,
         _ => return Err(error::SYNTAX),
@@ -55,14 +55,14 @@ fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdResult {
     // Not the thread's cached settings: CONFIG SET may be in the same batch.
     let settings = cx.srv().settings();
-    let wanted = &settings.password;
+    let wanted = &settings.auth.password;
     let known = wanted.is_empty() || same_bytes(wanted, password);
     if user != DEFAULT_USER.as_bytes() || !known {
         cx.srv().statistics.totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
         return Err(WRONG_PASS);
     }
     cx.session.authenticated = true;
-    cx.session.shared.authenticated.store(true, Ordering::Relaxed);
+    cx.session.shared.options.authenticated.store(true, Ordering::Relaxed);
     Ok(())
 }
 

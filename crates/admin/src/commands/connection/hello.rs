@@ -111,7 +111,7 @@ fn hello(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn speak(cx: &mut ConnCx<'_>, proto: Proto) {
     cx.session.proto = proto;
     cx.reply.proto = proto;
-    cx.session.shared.resp.store(number_of(proto), Ordering::Relaxed);
+    cx.session.shared.activity.resp.store(number_of(proto), Ordering::Relaxed);
 }
 
 fn number_of(proto: Proto) -> u32 {

@@ -34,7 +34,7 @@ fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(IN_TRANSACTION);
     }
     // A replica gets only the replication stream.
-    if cx.session.shared.is_replica.load(Ordering::Relaxed) {
+    if cx.session.shared.replica.is_replica.load(Ordering::Relaxed) {
         return Ok(());
     }
     // A client that is already monitoring gets no second reply, since it now reads a stream of
@@ -43,7 +43,7 @@ fn monitor(cx: &mut ConnCx<'_>) -> CmdResult {
         return Ok(());
     }
     let shared = &cx.session.shared;
-    shared.monitor.store(true, Ordering::Relaxed);
+    shared.pushes.monitor.store(true, Ordering::Relaxed);
     weft_executor::monitor::join(cx.core.srv, shared.id, shared.thread());
     cx.reply.ok();
     Ok(())

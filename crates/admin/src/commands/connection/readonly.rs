@@ -31,7 +31,7 @@ const fn of_clusters(
 }
 
 fn note(cx: &mut ConnCx<'_>, readonly: bool) -> CmdResult {
-    cx.session.shared.readonly.store(readonly, Ordering::Relaxed);
+    cx.session.shared.options.readonly.store(readonly, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }

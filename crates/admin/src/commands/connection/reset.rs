@@ -18,16 +18,16 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     // The queue and the watches are freed elsewhere. Subscriptions and tracked prefixes must be
     // gone before the reply, since the client may set new ones.
     let follows = cx.session.pushes.tracks.as_ref().map_or(0, |own| own.tracker.prefix_count());
-    cx.weigh(cx.session.shared.subscriptions.all() + follows)?;
+    cx.weigh(cx.session.shared.pushes.subscriptions.all() + follows)?;
     let shared = cx.session.shared.clone();
     if std::mem::take(&mut cx.session.pushes.monitor) {
         weft_executor::monitor::leave(cx.srv(), shared.id);
-        shared.monitor.store(false, Ordering::Relaxed);
+        shared.pushes.monitor.store(false, Ordering::Relaxed);
     }
     crate::commands::pubsub::forget_all(cx);
     weft_executor::tracking::disable(cx.core.srv, cx.session);
     weft_executor::transaction::discard(cx.core.srv, cx.session);
-    let authenticated = cx.srv().settings().password.is_empty();
+    let authenticated = cx.srv().settings().auth.password.is_empty();
     let session = &mut *cx.session;
     session.authenticated = authenticated;
     session.db = 0;
@@ -38,13 +38,13 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     session.options.no_touch = false;
     session.options.import_source = false;
-    shared.authenticated.store(authenticated, Ordering::Relaxed);
+    shared.options.authenticated.store(authenticated, Ordering::Relaxed);
     for flag in [
-        &shared.no_touch,
-        &shared.no_evict,
-        &shared.readonly,
-        &shared.import_source,
-        &shared.reply_off,
+        &shared.options.no_touch,
+        &shared.options.no_evict,
+        &shared.options.readonly,
+        &shared.options.import_source,
+        &shared.options.reply_off,
     ] {
         flag.store(false, Ordering::Relaxed);
     }

@@ -24,6 +24,6 @@ pub const COMMANDS: &[&ServerCommand] = &[
 
 /// The address of a client, without its port.
 fn address(client: &ClientShared) -> &str {
-    let ip = client.peer.rsplit_once(':').map_or(client.peer.as_str(), |(ip, _)| ip);
+    let ip = client.origin.peer.rsplit_once(':').map_or(client.origin.peer.as_str(), |(ip, _)| ip);
     ip.trim_start_matches('[').trim_end_matches(']')
 }

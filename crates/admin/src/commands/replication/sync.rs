@@ -62,11 +62,11 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let client = cx.session.shared.clone();
     // As in the reference, such clients get no reply: they would not recognize it as one.
-    if cx.session.pushes.monitor || client.is_replica.load(Ordering::SeqCst) {
+    if cx.session.pushes.monitor || client.replica.is_replica.load(Ordering::SeqCst) {
         return Ok(());
     }
     let args = &cx.args[1..];
-    let has_pending = !cx.reply.is_empty() || client.output.load(Ordering::Relaxed) > 0;
+    let has_pending = !cx.reply.is_empty() || client.output.bytes.load(Ordering::Relaxed) > 0;
     let guard = match &cx.held {
         Held::Guard(guard) if is_takeover(cx.args) => Some(*guard),
         Held::Guard(_) | Held::Nothing(_) | Held::Stop(_) | Held::Aside => None,

@@ -54,7 +54,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     weft_replication_driver::roles::note_expiry(srv, srv.replication.is_replica());
     hub(srv).set(srv, config);
     if aof(srv).is_on() {
-        aof(srv).renew(srv, srv.settings().aof.sync);
+        aof(srv).renew(srv, srv.settings().persistence.aof.sync);
     }
     // Running threads see the new settings in their next batch. This wakes sleeping threads.
     srv.broadcast(|| weft_state::mailbox::Message::Wake);

@@ -55,8 +55,9 @@ fn is_permitted(cx: &ConnCx<'_>, word: &str) -> bool {
 
 /// Whether a client is on this machine: connected over a unix socket or the loopback interface.
 fn is_local(client: &weft_state::clients::ClientShared) -> bool {
-    let ip = || client.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
-    client.unix || ip().is_some_and(|ip| ip.is_loopback())
+    let ip =
+        || client.origin.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
+    client.origin.unix || ip().is_some_and(|ip| ip.is_loopback())
 }
 
 /// Runs `look` on a key of the client's database. The command's needs include the key's shard.

@@ -89,7 +89,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let client = cx.session.shared.clone();
     let says = || {
-        let (id, peer) = (client.id, &client.peer);
+        let (id, peer) = (client.id, &client.origin.peer);
         log_warning!("User requested shutdown... (by client id={id} addr={peer})");
     };
     if !srv.process.ending.attempts.is_under_way() && !crate::stop::has_to_wait(stop, srv) {

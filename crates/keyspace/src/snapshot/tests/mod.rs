@@ -90,12 +90,12 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
                 drop(wish);
                 Phase::None
             }
-            Phase::Wished(wish) if draw < 30 && wish.is_ready(&world.ks.running()) => {
+            Phase::Wished(wish) if draw < 30 && wish.is_ready(&world.ks.slow_lane.running()) => {
                 let mut expected = world.content();
                 let (hand, turn) = &mut walkers[0];
                 let (snapshot, ()) = wish.cut(hand, turn, |_| ());
                 expected.retain(|_, (_, expiry)| expiry.is_none_or(|at| at > snapshot.time_ms()));
-                tally.cuts_in_long += usize::from(!world.ks.running().is_empty());
+                tally.cuts_in_long += usize::from(!world.ks.slow_lane.running().is_empty());
                 Phase::Walked { snapshot, expected, given: Given::default() }
             }
             Phase::Walked { snapshot, .. } if draw < 1 && rng.next().is_multiple_of(4) => {

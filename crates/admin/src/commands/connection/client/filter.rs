@@ -40,8 +40,8 @@ impl Kind {
     /// A client in MONITOR counts as a normal client.
     fn of(client: &ClientShared) -> Kind {
         match client.is_subscriber() {
-            _ if client.is_primary => Kind::Primary,
-            _ if client.is_replica.load(Ordering::Relaxed) => Kind::Replica,
+            _ if client.origin.is_primary => Kind::Primary,
+            _ if client.replica.is_replica.load(Ordering::Relaxed) => Kind::Replica,
             true => Kind::Pubsub,
             false => Kind::Normal,
         }
@@ -129,7 +129,7 @@ impl<'a> Filter<'a> {
     /// Whether the filter selects `client`; `me` is the calling client.
     pub fn fits(&self, client: &ClientShared, me: u64, now_ms: i64) -> bool {
         !(self.skip_me && client.id == me)
-            && (self.min_age == 0 || (now_ms - client.created_ms) / 1000 >= self.min_age)
+            && (self.min_age == 0 || (now_ms - client.origin.created_ms) / 1000 >= self.min_age)
             && (self.min_idle == 0 || client.idle_seconds(now_ms) >= self.min_idle)
             && self.must.verdicts(client).all(|has| has)
             && !self.must_not.verdicts(client).any(|has| has)
@@ -202,22 +202,23 @@ impl<'a> Traits<'a> {
         let all_in = |wanted: Option<&[u8]>, has: &str| {
             wanted.map(|w| w.iter().all(|c| has.as_bytes().contains(c)))
         };
-        let ip = client.peer.rsplit_once(':').map_or(client.peer.as_str(), |(ip, _)| ip);
+        let ip =
+            client.origin.peer.rsplit_once(':').map_or(client.origin.peer.as_str(), |(ip, _)| ip);
         let ip = ip.trim_start_matches('[').trim_end_matches(']');
         [
             self.ids.as_ref().map(|ids| ids.contains(&client.id)),
             self.kind.map(|k| k == Kind::of(client)),
-            is(self.addr, client.peer.as_bytes()),
-            is(self.laddr, client.local.as_bytes()),
+            is(self.addr, client.origin.peer.as_bytes()),
+            is(self.laddr, client.origin.local.as_bytes()),
             is(self.ip, ip.as_bytes()),
             // The connection to our primary has no user; every other client is the user `default`.
-            self.user.map(|_| !client.is_primary),
+            self.user.map(|_| !client.origin.is_primary),
             named(self.name, &names.name),
             named(self.lib_name, &names.lib_name),
             named(self.lib_version, &names.lib_version),
             all_in(self.flags, &flags(client)),
             all_in(self.capa, capabilities(client)),
-            self.db.map(|db| db == client.db.load(Ordering::Relaxed)),
+            self.db.map(|db| db == client.activity.db.load(Ordering::Relaxed)),
         ]
         .into_iter()
         .flatten()

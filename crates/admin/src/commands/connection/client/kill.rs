@@ -29,7 +29,7 @@ const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
 pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.args {
         [_, _, address] => {
-            let fits = |c: &ClientShared| c.peer.as_bytes() == *address;
+            let fits = |c: &ClientShared| c.origin.peer.as_bytes() == *address;
             match kill_all(cx, fits) {
                 0 => return Err(NO_SUCH_CLIENT),
                 _ => cx.reply.ok(),
@@ -74,7 +74,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     }
     for client in others {
         srv.clients.registry.remove(client.id);
-        if client.is_primary {
+        if client.origin.is_primary {
             hub(srv).close_link(client.id);
             continue;
         }

@@ -47,12 +47,12 @@ fn renew_own(cx: &mut ConnCx<'_>) {
     let shared = &cx.session.shared;
     let table = &cx.srv().table;
     let this = table.all().iter().find(|c| c.full_name == cx.name);
-    shared.last_command.store(this.map_or(0, |c| c.number as u32 + 1), Ordering::Relaxed);
-    shared.last_ms.store(cx.srv().mono_ms(), Ordering::Relaxed);
-    shared.db.store(cx.session.db as u32, Ordering::Relaxed);
+    shared.activity.last_command.store(this.map_or(0, |c| c.number as u32 + 1), Ordering::Relaxed);
+    shared.activity.last_ms.store(cx.srv().mono_ms(), Ordering::Relaxed);
+    shared.activity.db.store(cx.session.db as u32, Ordering::Relaxed);
     let argv: usize = cx.args.iter().map(|a| a.len()).sum();
-    shared.argv_mem.store(argv as u64, Ordering::Relaxed);
-    shared.query_len.store(on_the_wire(cx.args) as u64, Ordering::Relaxed);
+    shared.input.argv.store(argv as u64, Ordering::Relaxed);
+    shared.input.len.store(on_the_wire(cx.args) as u64, Ordering::Relaxed);
     cx.session.replies.asked_of_itself = true;
 }
 
@@ -66,7 +66,7 @@ fn on_the_wire(args: &[&[u8]]) -> usize {
 
 /// The line for the log: without names, unless `hide-user-data-from-log` is off.
 pub fn logged_line(srv: &Server, client: &ClientShared) -> String {
-    let shown = if srv.settings().hide_user_data { Shown::Redacted } else { Shown::All };
+    let shown = if srv.settings().log.hide_user_data { Shown::Redacted } else { Shown::All };
     let mut line = Vec::new();
     describe(client, &srv.table, srv.mono_ms(), shown, &mut line);
     String::from_utf8_lossy(&line).trim_end().into()
@@ -103,17 +103,17 @@ fn describe_named(
 ) {
     let number = |n: &AtomicU64| n.load(Ordering::Relaxed);
     let text = |t: &[u8]| String::from_utf8_lossy(t).into_owned();
-    let user = if client.is_primary { SUPERUSER } else { DEFAULT_USER };
+    let user = if client.origin.is_primary { SUPERUSER } else { DEFAULT_USER };
     let (name, user) = match shown {
         Shown::All => (text(&names.name), user),
         Shown::Redacted => ("*redacted*".into(), "*redacted*"),
     };
-    let output = number(&client.output);
-    let (argv, queue) = (number(&client.argv_mem), client.holdings.of(Holding::Queue));
+    let output = number(&client.output.bytes);
+    let (argv, queue) = (number(&client.input.argv), client.memory.holdings.of(Holding::Queue));
     // The arguments of an incomplete request are part of the input's memory.
-    let input = number(&client.query_room).max(argv);
-    let total = output + input + client.holdings.total() + FIXED as u64;
-    let last = (client.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
+    let input = number(&client.input.room).max(argv);
+    let total = output + input + client.memory.holdings.total() + FIXED as u64;
+    let last = (client.activity.last_command.load(Ordering::Relaxed) as usize).checked_sub(1);
     let last = last.and_then(|n| table.all().get(n)).map_or("NULL", |c| c.full_name);
     // Writing to a vector can't fail.
     let _ = writeln!(
@@ -123,30 +123,30 @@ fn describe_named(
          obl=0 oll={} omem={output} tot-mem={total} events={} cmd={last} user={user} \
          redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
-        client.peer,
-        client.local,
-        client.fd,
+        client.origin.peer,
+        client.origin.local,
+        client.origin.fd,
         name,
-        (now_ms - client.created_ms).max(0) / 1000,
+        (now_ms - client.origin.created_ms).max(0) / 1000,
         client.idle_seconds(now_ms),
         flags(client),
         capabilities(client),
-        client.db.load(Ordering::Relaxed),
-        client.subscriptions.channels.load(Ordering::Relaxed),
-        client.subscriptions.patterns.load(Ordering::Relaxed),
-        client.subscriptions.shards.load(Ordering::Relaxed),
-        client.queued.load(Ordering::Relaxed),
-        if client.is_watch_broken() { 0 } else { number(&client.watched) },
-        number(&client.query_len),
-        number(&client.query_free),
-        if output > 0 { number(&client.output_pieces) } else { 0 },
+        client.activity.db.load(Ordering::Relaxed),
+        client.pushes.subscriptions.channels.load(Ordering::Relaxed),
+        client.pushes.subscriptions.patterns.load(Ordering::Relaxed),
+        client.pushes.subscriptions.shards.load(Ordering::Relaxed),
+        client.transaction.queued.load(Ordering::Relaxed),
+        if client.is_watch_broken() { 0 } else { number(&client.transaction.watched) },
+        number(&client.input.len),
+        number(&client.input.free),
+        if output > 0 { number(&client.output.pieces) } else { 0 },
         if output > 0 { "rw" } else { "r" },
         crate::commands::connection::client::tracking::redirect(client),
-        client.resp.load(Ordering::Relaxed),
+        client.activity.resp.load(Ordering::Relaxed),
         text(&names.lib_name),
         text(&names.lib_version),
-        number(&client.net_in),
-        number(&client.net_out),
-        number(&client.commands),
+        number(&client.activity.net_in),
+        number(&client.activity.net_out),
+        number(&client.activity.commands),
     );
 }

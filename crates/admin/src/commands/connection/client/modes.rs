@@ -24,7 +24,7 @@ fn on_off(cx: &ConnCx<'_>) -> Result<bool, Error> {
 pub fn capa(cx: &mut ConnCx<'_>) -> CmdResult {
     if cx.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
         cx.session.options.redirect_capable = true;
-        cx.session.shared.redirect_capable.store(true, Ordering::Relaxed);
+        cx.session.shared.options.redirect_capable.store(true, Ordering::Relaxed);
     }
     cx.reply.ok();
     Ok(())
@@ -37,14 +37,14 @@ pub fn import_source(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let on = on_off(cx)?;
     cx.session.options.import_source = on;
-    cx.session.shared.import_source.store(on, Ordering::Relaxed);
+    cx.session.shared.options.import_source.store(on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
 pub fn no_evict(cx: &mut ConnCx<'_>) -> CmdResult {
     let on = on_off(cx)?;
-    cx.session.shared.no_evict.store(on, Ordering::Relaxed);
+    cx.session.shared.options.no_evict.store(on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
@@ -52,7 +52,7 @@ pub fn no_evict(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn no_touch(cx: &mut ConnCx<'_>) -> CmdResult {
     let on = on_off(cx)?;
     cx.session.options.no_touch = on;
-    cx.session.shared.no_touch.store(on, Ordering::Relaxed);
+    cx.session.shared.options.no_touch.store(on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
@@ -73,7 +73,7 @@ pub fn reply(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(error::SYNTAX);
     }
     let off = session.replies.mode == ReplyMode::Off;
-    session.shared.reply_off.store(off, Ordering::Relaxed);
+    session.shared.options.reply_off.store(off, Ordering::Relaxed);
     Ok(())
 }
 

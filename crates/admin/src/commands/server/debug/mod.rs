@@ -322,12 +322,12 @@ fn pause_snapshot(cx: &mut ConnCx<'_>) -> CmdResult {
 fn clients_by_size(cx: &mut ConnCx<'_>) -> CmdResult {
     const SMALLEST: u32 = 15;
     const LARGEST: u32 = 33;
-    if cx.core.settings.clients_memory == 0 {
+    if cx.core.settings.clients.memory == 0 {
         return Err(Error::new("ERR maxmemory-clients is disabled."));
     }
     let mut classes = vec![(0u64, 0u64); (LARGEST - SMALLEST + 1) as usize];
     for client in cx.srv().clients.registry.all() {
-        let memory = client.memory.load(Ordering::Relaxed);
+        let memory = client.memory.total.load(Ordering::Relaxed);
         let class = memory.max(1).ilog2().clamp(SMALLEST - 1, LARGEST - 1) - (SMALLEST - 1);
         classes[class as usize].0 += memory;
         classes[class as usize].1 += 1;
