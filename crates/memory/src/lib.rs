@@ -189,7 +189,7 @@ impl ThreadMemory {
         memory
     }
 
-    /// Counts from here on: the account includes the earlier allocations of this thread otherwise.
+    /// Counts from here on. The account already includes the earlier allocations of this thread.
     pub fn from_here() -> Self {
         PUBLISHED.set(None);
         ThreadMemory::new()
