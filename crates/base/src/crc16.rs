@@ -45,7 +45,7 @@ fn brace_bits(word: u64) -> u64 {
 }
 
 /// The remainder of x^`power`.
-const fn left_of_power(power: usize) -> u16 {
+const fn remainder_of_power(power: usize) -> u16 {
     let (mut left, mut n) = (1_u16, 0);
     while n < power {
         left = times_x(left);
@@ -61,7 +61,7 @@ const fn times_x(left: u16) -> u16 {
 /// All words at once.
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{AT_ONCE, POLYNOMIAL, brace_bits, left_of_power};
+    use super::{AT_ONCE, POLYNOMIAL, brace_bits, remainder_of_power};
     use std::arch::x86_64::*;
 
     const WORDS: usize = AT_ONCE / 8;
@@ -71,14 +71,14 @@ mod wide {
         let mut places = [0; WORDS + 1];
         let mut n = 0;
         while n <= WORDS {
-            places[n] = left_of_power(64 * n + 16) as u64;
+            places[n] = remainder_of_power(64 * n + 16) as u64;
             n += 1;
         }
         places
     };
 
     /// The remainder of x^64.
-    const OVER: i64 = left_of_power(64) as i64;
+    const OVER: i64 = remainder_of_power(64) as i64;
 
     /// The quotient of x^64 by P, which has 49 bits: without the first of them, and 16 positions
     /// higher.
@@ -110,7 +110,7 @@ mod wide {
             braces |= brace_bits(word);
             sum = _mm_xor_si128(sum, product(word, *place));
         }
-        (rest_of(sum), braces != 0)
+        (remainder_of_sum(sum), braces != 0)
     }
 
     /// Up to seven bytes at the beginning of `bytes`, as a number.
@@ -138,7 +138,7 @@ mod wide {
     /// The remainder of a polynomial of up to 80 bits, divided by P.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
-    fn rest_of(sum: __m128i) -> u16 {
+    fn remainder_of_sum(sum: __m128i) -> u16 {
         // The bits above 64 become their remainder: 64 bits in all.
         let over = _mm_clmulepi64_si128::<0x01>(sum, _mm_cvtsi64_si128(OVER));
         let sum = _mm_xor_si128(sum, over);
@@ -153,7 +153,7 @@ mod wide {
 
 /// A word at a time, with tables.
 mod narrow {
-    use super::{brace_bits, left_of_power, times_x};
+    use super::{brace_bits, remainder_of_power, times_x};
 
     /// `TABLES[n][b]` is the CRC of byte `b` followed by `n` zero bytes.
     static TABLES: [[u16; 256]; 8] = build_tables();
@@ -162,7 +162,7 @@ mod narrow {
         let mut tables = [[0; 256]; 8];
         let mut zeros = 0;
         while zeros < 8 {
-            let mut one = left_of_power(8 * zeros + 16);
+            let mut one = remainder_of_power(8 * zeros + 16);
             let mut bit = 1;
             while bit < 256 {
                 let mut below = 0;

@@ -2,7 +2,7 @@
 //!
 //! A sanitizer only checks memory of its own allocator. Without counters, memory limits and
 //! eviction could not be tested there. So each thread counts the bytes that it allocates and frees.
-//! The names are those of `tikv_jemalloc_ctl`, as far as [`crate::usage`] uses them.
+//! The names are those of `tikv_jemalloc_ctl`, as far as this crate uses them.
 //!
 //! Compiled only with `--cfg weft_sanitizer` (`.ci/sanitize`).
 

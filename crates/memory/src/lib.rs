@@ -147,9 +147,9 @@ pub fn allocator_stats() -> AllocatorStats {
 }
 
 /// Publishes the rest of a thread's net when it ends, including memory that its variables free.
-struct Rest(&'static Memory);
+struct PublishOnExit(&'static Memory);
 
-impl Drop for Rest {
+impl Drop for PublishOnExit {
     fn drop(&mut self) {
         ThreadMemory::new().publish(self.0);
     }
@@ -159,10 +159,10 @@ impl Drop for Rest {
 /// thread variables are dropped in the opposite order.
 pub fn count_thread(memory: &'static Memory) {
     thread_local! {
-        static REST: Cell<Option<Rest>> = const { Cell::new(None) };
+        static ON_EXIT: Cell<Option<PublishOnExit>> = const { Cell::new(None) };
     }
     let _ = ThreadMemory::new();
-    REST.set(Some(Rest(memory)));
+    ON_EXIT.set(Some(PublishOnExit(memory)));
 }
 
 thread_local! {
@@ -189,7 +189,7 @@ impl ThreadMemory {
         memory
     }
 
-    /// Counts from here on: the account includes the earlier allocations of this thread otherwise.
+    /// Counts from here on. The account already includes the earlier allocations of this thread.
     pub fn from_here() -> Self {
         PUBLISHED.set(None);
         ThreadMemory::new()
@@ -202,23 +202,23 @@ impl ThreadMemory {
 
     /// The net that was not published yet.
     #[inline]
-    fn moved(&self) -> i64 {
+    fn unpublished(&self) -> i64 {
         self.net() - PUBLISHED.get().unwrap_or(0)
     }
 
     /// Bytes in use, including the unpublished net of this thread.
     #[inline]
     pub fn used(&self, memory: &Memory) -> usize {
-        (memory.used.load(Ordering::Relaxed) + self.moved()).max(0) as usize
+        (memory.used.load(Ordering::Relaxed) + self.unpublished()).max(0) as usize
     }
 
     /// Publishes the net of this thread. Returns the bytes that this value has published so far.
     pub fn publish(&mut self, memory: &Memory) -> i64 {
-        let moved = self.moved();
-        if moved != 0 {
-            memory.used.fetch_add(moved, Ordering::Relaxed);
-            PUBLISHED.set(PUBLISHED.get().map(|published| published + moved));
-            self.total += moved;
+        let unpublished = self.unpublished();
+        if unpublished != 0 {
+            memory.used.fetch_add(unpublished, Ordering::Relaxed);
+            PUBLISHED.set(PUBLISHED.get().map(|published| published + unpublished));
+            self.total += unpublished;
         }
         self.total
     }
@@ -226,7 +226,7 @@ impl ThreadMemory {
     /// Like [`ThreadMemory::publish`], if the net has changed much.
     #[inline]
     pub fn publish_if_far(&mut self, memory: &Memory) {
-        if self.moved().abs() >= STEP {
+        if self.unpublished().abs() >= STEP {
             self.publish(memory);
         }
     }

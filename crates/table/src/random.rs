@@ -17,7 +17,7 @@ use crate::table::KeyHasher;
 /// Draws of a segment before walking to the next one that is not empty.
 const SEGMENT_TRIES: usize = 32;
 /// Draws of a slot before walking to the next one that is occupied. A segment is at least a quarter
-/// full unless it is tiny: one draw in 10^8 walks.
+/// full unless it is tiny, so one in 10^8 picks needs the walk.
 const SLOT_TRIES: usize = 64;
 /// A sample visits at most this many buckets for each record wanted.
 const SAMPLE_BUCKETS: usize = 16;

@@ -291,7 +291,7 @@ impl<'a> Segment<'a> {
         };
         self.buckets[at].0[slot].store(word);
         self.header.len.set(self.header.len.get() + 1);
-        self.note(word);
+        self.count_tags(word);
         Place { bucket: at, slot }
     }
 
@@ -312,7 +312,7 @@ impl<'a> Segment<'a> {
             at = self.after(at);
         }
         self.header.len.set(self.header.len.get() - 1);
-        self.forget(word);
+        self.uncount_tags(word);
         word
     }
 
@@ -322,20 +322,20 @@ impl<'a> Segment<'a> {
         let old = self.word(place);
         debug_assert!(!old.is_empty() && old.h16() == word.h16());
         self.buckets[place.bucket].0[place.slot].store(word);
-        self.forget(old);
-        self.note(word);
+        self.uncount_tags(old);
+        self.count_tags(word);
     }
 
     /// Counts the tags of an added word.
     #[inline(always)]
-    fn note(self, word: Word) {
+    fn count_tags(self, word: Word) {
         self.header.expiring.set(self.header.expiring.get() + u16::from(word.expiring()));
         self.header.marked.set(self.header.marked.get() + u16::from(word.marked()));
     }
 
     /// Uncounts the tags of a removed word.
     #[inline(always)]
-    fn forget(self, word: Word) {
+    fn uncount_tags(self, word: Word) {
         self.header.expiring.set(self.header.expiring.get() - u16::from(word.expiring()));
         self.header.marked.set(self.header.marked.get() - u16::from(word.marked()));
     }

@@ -16,7 +16,7 @@ const CACHE: std::ops::Range<usize> = 8..HEADER;
 /// Set in the last byte of the estimate when it is out of date.
 const OUTDATED: u8 = 0x80;
 
-/// An empty HyperLogLog: a single run of 16384 zeros and an estimate of 0.
+/// An empty HyperLogLog: a single run of 16384 zeros, and no estimate yet.
 pub const EMPTY: &[u8; HEADER + 2] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff";
 
 /// The registers after a header.
