@@ -204,7 +204,8 @@ impl<C: Receiver> Tracker<C> {
         found.cloned()
     }
 
-    /// Locked while prefixes change here and in the map of all prefixes.
+    /// Locks the prefixes. The caller holds the lock while they change here and in the map of all
+    /// prefixes.
     pub fn prefixes(&self) -> MutexGuard<'_, Prefixes> {
         lock(&self.prefixes)
     }
