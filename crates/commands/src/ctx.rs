@@ -104,7 +104,7 @@ impl Lane {
 #[cold]
 fn move_to_slow_lane(pause: &mut Option<Pause>) -> Error {
     *pause = Some(Pause::Slow);
-    Error::new("ERR passed on to the slow lane")
+    Error::new("ERR moved to the slow lane")
 }
 
 /// Counts the elements that a command examines. A command that has used up its allowance stops, and
