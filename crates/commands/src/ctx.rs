@@ -78,12 +78,12 @@ impl Lane {
     /// context's.
     #[inline]
     pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
-        if self.allows_work(elements) { Ok(()) } else { Err(move_to_slow_lane(pause)) }
+        if self.may_do(elements) { Ok(()) } else { Err(move_to_slow_lane(pause)) }
     }
 
     /// Whether this lane does work on so many elements.
     #[inline]
-    pub fn allows_work(self, elements: usize) -> bool {
+    pub fn may_do(self, elements: usize) -> bool {
         elements <= FAST_WORK || elements <= self.work_limit() || self.runs_long_commands()
     }
 
@@ -91,7 +91,7 @@ impl Lane {
     /// all of them would be `work` in the unit of [`Ctx::weigh`].
     #[inline]
     pub fn meter(self, elements: usize, work: usize) -> Meter {
-        let left = match self.allows_work(work) {
+        let left = match self.may_do(work) {
             true => usize::MAX,
             // Less than `elements`, since `work_limit` is less than `work` here.
             false => (elements as u128 * self.work_limit() as u128 / work as u128) as usize,
@@ -104,7 +104,7 @@ impl Lane {
 #[cold]
 fn move_to_slow_lane(pause: &mut Option<Pause>) -> Error {
     *pause = Some(Pause::Slow);
-    Error::new("ERR passed on to the slow lane")
+    Error::new("ERR moved to the slow lane")
 }
 
 /// Counts the elements that a command examines. A command that has used up its allowance stops, and

@@ -59,7 +59,7 @@ struct Driver {
     full: bool,
     executed_while_full: bool,
     ended: bool,
-    gone: bool,
+    closed: bool,
 }
 
 impl Driver {
@@ -79,7 +79,7 @@ impl Driver {
             full: false,
             executed_while_full: false,
             ended: false,
-            gone: false,
+            closed: false,
         }
     }
 
@@ -113,7 +113,7 @@ impl Driver {
     fn peer_ended(&mut self) {
         let early = self.fault == Fault::ClosesEarly;
         if early || self.machine.peer_ended() == Ended::Close {
-            self.gone = true;
+            self.closed = true;
         }
     }
 
@@ -123,8 +123,8 @@ impl Driver {
             return;
         }
         let has = !self.kept.is_empty();
-        let anything = self.fault == Fault::TakesUpAnything && has;
-        if self.machine.taken_up(has) || anything {
+        let by_fault = self.fault == Fault::TakesUpAnything && has;
+        if self.machine.taken_up(has) || by_fault {
             let requests: Vec<u32> = self.kept.drain(..).collect();
             self.execute(requests);
         }
@@ -188,9 +188,9 @@ impl Driver {
             Awaited::Shard | Awaited::Pause | Awaited::Output => false,
         };
         self.full &= by != Awaited::Output;
-        let anything = self.fault == Fault::ResumesOnAnything && !self.machine.is_in_batch();
-        if self.machine.resumed(by) || anything {
-            if anything {
+        let by_fault = self.fault == Fault::ResumesOnAnything && !self.machine.is_in_batch();
+        if self.machine.resumed(by) || by_fault {
+            if by_fault {
                 self.machine = State::Ready;
             }
             self.queued = true;
@@ -265,12 +265,12 @@ impl Driver {
         if self.executed_while_full {
             return Err("requests were executed for a client that accepts no replies".into());
         }
-        if matches!(self.machine, State::Ready) && !self.queued && !self.gone {
+        if matches!(self.machine, State::Ready) && !self.queued && !self.closed {
             return Err("ready but not queued".into());
         }
         if self.elsewhere.is_some()
             && !matches!(self.machine, State::Slow(_) | State::Waiting(_))
-            && !self.gone
+            && !self.closed
         {
             return Err(format!("{:?} while its command is on another thread", self.machine));
         }
@@ -294,13 +294,13 @@ fn run(seed: u64, fault: Fault) -> Result<(), String> {
         driver.check()?;
     }
     let mut left = 4;
-    while left > 0 && !driver.gone {
+    while left > 0 && !driver.closed {
         left -= 1;
         driver.settle();
         driver.check()?;
     }
     let all = driver.answered.len() as u32 == driver.next;
-    let may_be_cut = driver.gone && !matches!(fault, Fault::ClosesEarly);
+    let may_be_cut = driver.closed && !matches!(fault, Fault::ClosesEarly);
     if !all && !may_be_cut {
         return Err(format!(
             "{} of {} answered in {:?}, {} kept, {} unread",

@@ -352,7 +352,7 @@ fn no_message_is_lost_duplicated_or_reordered() {
         whole += model.seen.whole;
         partial += model.seen.partial;
     }
-    assert!(whole > 1000 && partial > 10, "runs: {whole} whole, of {partial} the rest");
+    assert!(whole > 1000 && partial > 10, "runs: {whole} whole, {partial} partial");
 }
 
 #[test]

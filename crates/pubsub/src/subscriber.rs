@@ -67,8 +67,8 @@ impl Subscriber {
         self.names[kind as usize].keys()
     }
 
-    /// Subscribes to all `names`, atomically unless they are very many, and calls `told` for each
-    /// of them in order. With very many names, it stops between chunks when `goes_on` returns
+    /// Subscribes to all `names`, atomically unless they are very many, and calls `notify` for each
+    /// of them in order. With very many names, it stops between chunks when `continues` returns
     /// `false`.
     pub fn subscribe(
         &mut self,
@@ -76,10 +76,10 @@ impl Subscriber {
         (client, thread): (u64, usize),
         kind: Kind,
         names: &[&[u8]],
-        goes_on: impl Fn() -> bool,
-        mut told: impl FnMut(&[u8], usize),
+        continues: impl Fn() -> bool,
+        mut notify: impl FnMut(&[u8], usize),
     ) {
-        for names in names.chunks(at_once(names.len())).take_while(|_| goes_on()) {
+        for names in names.chunks(at_once(names.len())).take_while(|_| continues()) {
             let mut new: HashMap<&[u8], Option<Name>, foldhash::fast::RandomState> =
                 HashMap::default();
             new.extend(names.iter().filter(|name| !self.has(kind, name)).map(|n| (*n, None)));
@@ -90,7 +90,7 @@ impl Subscriber {
                     self.names[kind as usize].insert(name, self.next);
                     self.next += 1;
                 }
-                told(name, self.told(kind));
+                notify(name, self.told(kind));
             }
         }
     }

@@ -193,18 +193,19 @@ impl<C: Receiver> Tracker<C> {
     pub fn overlap(&self, prefix: &[u8]) -> Option<Box<[u8]>> {
         let all = &self.prefixes().all;
         // Only the empty prefix can overlap with others in the set.
-        let before = match all.first() {
+        let previous = match all.first() {
             Some(first) if first.is_empty() => Some(first),
             _ => all.range::<[u8], _>((Bound::Unbounded, Bound::Included(prefix))).next_back(),
         };
-        let found = before.filter(|before| prefix.starts_with(before)).or_else(|| {
-            let behind = all.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded)).next();
-            behind.filter(|behind| behind.starts_with(prefix))
+        let found = previous.filter(|previous| prefix.starts_with(previous)).or_else(|| {
+            let next = all.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded)).next();
+            next.filter(|next| next.starts_with(prefix))
         });
         found.cloned()
     }
 
-    /// Locked while prefixes change here and in the map of all prefixes.
+    /// Locks the prefixes. The caller holds the lock while they change here and in the map of all
+    /// prefixes.
     pub fn prefixes(&self) -> MutexGuard<'_, Prefixes> {
         lock(&self.prefixes)
     }

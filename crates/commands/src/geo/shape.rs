@@ -77,7 +77,7 @@ struct OuterBounds {
 }
 
 impl OuterBounds {
-    fn beyond(radius: f64) -> OuterBounds {
+    fn outside_of(radius: f64) -> OuterBounds {
         let half = (radius + 1.0) / (2.0 * EARTH);
         let covers_earth = half >= std::f64::consts::FRAC_PI_2;
         let haversine = if covers_earth { f64::INFINITY } else { half.sin().powi(2) + 1e-15 };
@@ -93,9 +93,9 @@ impl Shape {
     /// Creates a shape. A polygon computes its own centre from its corners.
     pub fn new(area: Area, centre: Place, unit: f64) -> Shape {
         let (centre, far) = match &area {
-            Area::Circle { radius } => (centre, OuterBounds::beyond(radius * unit)),
-            Area::Box { .. } => (centre, OuterBounds::beyond(f64::INFINITY)),
-            Area::Polygon(vertices) => (centroid(vertices), OuterBounds::beyond(f64::INFINITY)),
+            Area::Circle { radius } => (centre, OuterBounds::outside_of(radius * unit)),
+            Area::Box { .. } => (centre, OuterBounds::outside_of(f64::INFINITY)),
+            Area::Polygon(vertices) => (centroid(vertices), OuterBounds::outside_of(f64::INFINITY)),
         };
         Shape { area, centre, unit, far }
     }

@@ -66,7 +66,7 @@ fn registers(rng: &mut Rng) -> CmdResult {
         sixbit::set(&mut packed, at, *value);
     }
     if let Some(at) = (0..REGISTERS).find(|at| sixbit::get(&packed, *at) != open[*at]) {
-        return Err(failed(format!("register {at} is not what it was set to")));
+        return Err(failed(format!("register {at} has a wrong value")));
     }
     let (mut packed_at_once, mut unpacked) = (Box::new([0; PACKED]), Box::new([0; REGISTERS]));
     sixbit::pack(&open, &mut packed_at_once);

@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
             let place = if self.back { len - 1 - n } else { n };
             n += 1;
             left -= 1;
-            let go_on = match value.bytes(&mut Digits::new()) == self.text {
+            let continues = match value.bytes(&mut Digits::new()) == self.text {
                 true if skip == 0 => found(place),
                 true => {
                     skip -= 1;
@@ -200,7 +200,7 @@ impl<'a> Search<'a> {
                 }
                 false => true,
             };
-            go_on && left > 0
+            continues && left > 0
         };
         match self.back {
             false => list.each_from(0, look),

@@ -381,9 +381,9 @@ fn store(
             ctx.notify(Classes::SET, event, &destination);
             ctx.dirty();
         }
-        nothing => {
+        empty => {
             // The record may be large: it may have had many members before they were removed.
-            nothing.into_iter().for_each(|record| ctx.db.turn.discard(record));
+            empty.into_iter().for_each(|record| ctx.db.turn.discard(record));
             if ctx.db.clear(&destination) {
                 ctx.notify(Classes::GENERIC, "del", &destination);
                 ctx.dirty();

@@ -51,15 +51,15 @@ fn sscan(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.lane.weigh(work, &mut ctx.pause)?;
     let mut room = Digits::new();
     let next = options.scan(cursor, |cursor| {
-        let mut looked_at = 0;
+        let mut examined = 0;
         let next = set.scan(cursor, |member| {
-            looked_at += 1;
+            examined += 1;
             let member = member.bytes(&mut room);
             if options.matches(member) {
                 found.push(member);
             }
         });
-        (next, looked_at)
+        (next, examined)
     });
     found.write_to(ctx.reply, next);
     Ok(())

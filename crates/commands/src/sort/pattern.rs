@@ -18,14 +18,14 @@ pub fn look_up(
     element: &[u8],
 ) -> Result<Option<Vec<u8>>, Error> {
     let Some(star) = pattern.iter().position(|b| *b == b'*') else { return Ok(None) };
-    let (before, behind) = (&pattern[..star], &pattern[star + 1..]);
-    let arrow = behind.windows(2).position(|w| w == b"->");
+    let (prefix, suffix) = (&pattern[..star], &pattern[star + 1..]);
+    let arrow = suffix.windows(2).position(|w| w == b"->");
     // An arrow at the very end is part of the name.
-    let (behind, field) = match arrow {
-        Some(at) if at + 2 < behind.len() => (&behind[..at], Some(&behind[at + 2..])),
-        Some(_) | None => (behind, None),
+    let (suffix, field) = match arrow {
+        Some(at) if at + 2 < suffix.len() => (&suffix[..at], Some(&suffix[at + 2..])),
+        Some(_) | None => (suffix, None),
     };
-    let name = [before, element, behind].concat();
+    let name = [prefix, element, suffix].concat();
     let key = ctx.db.key(&name);
     let now = ctx.over_ms();
     let Some(record) = ctx.db.read(&key) else { return Ok(None) };

@@ -160,34 +160,38 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
             found => found?,
         };
         let missing = |id| (StreamRead { id, has_entries: false }, 0);
-        let (one, here) = match (found, text) {
+        let (stream_read, stream_work) = match (found, text) {
             (Some(found), _) => found?,
             (None, b"$" | b"+") => missing(StreamId::MIN),
             (None, b">") => return Err(NO_NEWS),
             (None, text) => missing(id(text)?),
         };
-        work += here;
-        wanted.push(one);
+        work += stream_work;
+        wanted.push(stream_read);
     }
     ctx.weigh(work)?;
     // The reference reads every stream twice: it counts each read, and sends two keymiss events.
     // The streams with entries are read again below.
     if ctx.lane != Lane::Served {
-        for (n, _) in wanted.iter().enumerate().filter(|(_, one)| !one.has_entries) {
+        for (n, _) in wanted.iter().enumerate().filter(|(_, stream_read)| !stream_read.has_entries)
+        {
             let _ = ctx.db.read(&ctx.key(at + n));
         }
     }
-    let has_entries = wanted.iter().filter(|one| one.has_entries).count();
-    if let Some(e) = other_type.filter(|_| has_entries > 0) {
+    let served = wanted.iter().filter(|stream_read| stream_read.has_entries).count();
+    if let Some(e) = other_type.filter(|_| served > 0) {
         return Err(e);
     }
-    if has_entries > 0 {
-        return reply_streams(ctx, &request, &wanted, has_entries);
+    if served > 0 {
+        return reply_streams(ctx, &request, &wanted, served);
     }
     ctx.reply.null_array();
     match request.block {
         Some(timeout) => {
-            let ids = wanted.iter().enumerate().map(|(n, one)| (at + streams + n, one.id));
+            let ids = wanted
+                .iter()
+                .enumerate()
+                .map(|(n, stream_read)| (at + streams + n, stream_read.id));
             let last = ids.filter(|(at, _)| ctx.args[*at] == b"$");
             let instead = last.map(|(at, id)| (at, id.text().as_bytes().to_vec())).collect();
             ctx.block_with((at..at + streams).collect(), timeout, instead)
@@ -201,22 +205,24 @@ fn reply_streams(
     ctx: &mut Ctx<'_>,
     request: &Request,
     wanted: &[StreamRead],
-    has_entries: usize,
+    served: usize,
 ) -> CmdResult {
     if ctx.reply.is_resp3() {
-        ctx.reply.map(has_entries);
+        ctx.reply.map(served);
     } else {
-        ctx.reply.array(has_entries);
+        ctx.reply.array(served);
     }
     let most = usize::try_from(request.count).unwrap_or(usize::MAX);
-    for (n, one) in wanted.iter().enumerate().filter(|(_, one)| one.has_entries) {
+    for (n, stream_read) in
+        wanted.iter().enumerate().filter(|(_, stream_read)| stream_read.has_entries)
+    {
         if !ctx.reply.is_resp3() {
             ctx.reply.array(2);
         }
         let name = ctx.args[request.at + n];
         ctx.reply.bulk(name);
         let key = ctx.key(request.at + n);
-        let from = one.id.next().unwrap_or(StreamId::MAX);
+        let from = stream_read.id.next().unwrap_or(StreamId::MAX);
         match ctx.db.read(&key) {
             Some(record) => {
                 let entries = stream(&record)?.log.range(from, StreamId::MAX);

@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn errors_have_the_order_of_the_reference() {
-        let told = |line: &str| Request::parse(&words(line)).err();
-        assert_eq!(told("migrate h 1 k x y KEYS a"), Some(KEY_AND_KEYS));
-        assert_eq!(told("migrate h 1 k x 5"), Some(error::NOT_AN_INTEGER));
+        let error_of = |line: &str| Request::parse(&words(line)).err();
+        assert_eq!(error_of("migrate h 1 k x y KEYS a"), Some(KEY_AND_KEYS));
+        assert_eq!(error_of("migrate h 1 k x 5"), Some(error::NOT_AN_INTEGER));
         for line in ["migrate h 1 k 0 5 AUTH", "migrate h 1 k 0 5 auth2 u", "migrate h 1 k 0 5 x"] {
-            assert_eq!(told(line), Some(error::SYNTAX), "{line}");
+            assert_eq!(error_of(line), Some(error::SYNTAX), "{line}");
         }
     }
 
