@@ -15,6 +15,10 @@ use std::io::Write;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
+/// The environment variable with the path of a file. Each test program that skips a test adds its own path to that file.
+/// So a second run, with the peers, needs only these programs.
+const PROGRAMS: &str = "WEFT_SKIPPED_PROGRAMS";
+
 /// Prefix of ledgers.
 const PREFIX: &str = "tests-skipped-";
 
@@ -23,13 +27,20 @@ const PREFIX: &str = "tests-skipped-";
 /// What is written starts with `SKIP` so that a log can be searched for what was not tested.
 pub fn note(test: &str, why: &str) {
     eprintln!("SKIP {test}: {why}");
+    if let (Some(list), Ok(program)) = (env::var_os(PROGRAMS), env::current_exe()) {
+        append(Path::new(&list), &format!("{}\n", program.display()));
+    }
     // Without a target folder that can be written nobody counts, which is no reason to fail.
     let Some(ledger) = target_folder().and_then(|folder| ledger(&folder, parent_id())) else {
         return;
     };
-    if let Ok(mut file) = File::options().create(true).append(true).open(ledger) {
-        // One write per line, which appending keeps whole.
-        let _ = file.write_all(format!("{test}\t{why}\n").as_bytes());
+    append(&ledger, &format!("{test}\t{why}\n"));
+}
+
+/// Adds a line in one write, which appending keeps whole.
+fn append(path: &Path, line: &str) {
+    if let Ok(mut file) = File::options().create(true).append(true).open(path) {
+        let _ = file.write_all(line.as_bytes());
     }
 }
 
