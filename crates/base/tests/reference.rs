@@ -1,18 +1,15 @@
 //! Differential tests: our number and pattern code against a running Valkey server.
 //!
-//! The unit tests contain recorded results; these compare tens of thousands of random inputs each.
-//! They need a Valkey 9.1 that may be emptied, so they are ignored by default:
-//!
-//! ```text
-//! valkey-server --port 7777 --save "" &
-//! WEFT_REFERENCE=127.0.0.1:7777 cargo test -p weft-base --test reference -- --ignored
-//! ```
+//! The unit tests check recorded replies; these send tens of thousands of random inputs to a Valkey server, if there is
+//! one in `PEERS_BIN` or on `PATH`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use weft_base::long_double::add_and_format_long_double;
 use weft_base::rng::Rng;
 use weft_base::{glob, num, num_format, slot};
+use weft_testkit::server::Server;
+use weft_testkit::skipped;
 
 /// The number of random inputs of each test. `assert` prints the seed on failure.
 const ROUNDS: usize = 60_000;
@@ -21,16 +18,21 @@ const ROUNDS: usize = 60_000;
 const BATCH: usize = 200;
 
 struct Reference {
+    _server: Server,
     writer: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
 impl Reference {
-    fn connect() -> Self {
-        let address = std::env::var("WEFT_REFERENCE").expect("set WEFT_REFERENCE=host:port");
-        let writer = TcpStream::connect(address).expect("Valkey must be running");
+    /// Starts a server; `None`, and a note, if there is none.
+    fn start() -> Option<Self> {
+        let Some(server) = Server::valkey(&[]) else {
+            skipped::note_here("no valkey-server in PEERS_BIN or PATH");
+            return None;
+        };
+        let writer = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
         let reader = BufReader::new(writer.try_clone().unwrap());
-        Self { writer, reader }
+        Some(Self { _server: server, writer, reader })
     }
 
     /// Sends all commands, then reads all replies.
@@ -115,9 +117,8 @@ fn float_text(rng: &mut Rng) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn incrbyfloat_agrees() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(11);
     for _ in 0..ROUNDS / BATCH {
         let pairs: Vec<_> =
@@ -137,9 +138,8 @@ fn incrbyfloat_agrees() {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn scores_agree() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(12);
     for _ in 0..3 * ROUNDS / BATCH {
         let texts: Vec<_> = (0..BATCH)
@@ -177,9 +177,8 @@ fn scores_agree() {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn integers_agree() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(13);
     for _ in 0..ROUNDS / BATCH {
         let texts: Vec<Vec<u8>> = (0..BATCH)
@@ -204,9 +203,8 @@ fn integers_agree() {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn patterns_agree() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(14);
     let (alphabet, special) = (b"abAB-]\\^[\xff\x80", b"**?[[]]\\^-abAB\xff");
     for _ in 0..ROUNDS / BATCH {
@@ -237,9 +235,8 @@ fn patterns_agree() {
 /// The only command that matches names of our choice without case lists commands, so the texts are
 /// limited to command names.
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn patterns_without_case_agree() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(15);
     let Reply::Array(all) = reference.ask(&[vec![b"COMMAND", b"LIST"]]).remove(0) else {
         panic!("COMMAND LIST gives an array");
@@ -269,9 +266,8 @@ fn patterns_without_case_agree() {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn the_limit_of_stars_agrees() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let text = "a".repeat(1_002).into_bytes();
     for (stars, tail) in [(999, ""), (1_000, ""), (1_001, ""), (1_000, "*"), (1_000, "a")] {
         let pattern = format!("{}{tail}", "*a".repeat(stars)).into_bytes();
@@ -282,9 +278,8 @@ fn the_limit_of_stars_agrees() {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn slots_agree() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(16);
     for _ in 0..ROUNDS / BATCH {
         let keys: Vec<Vec<u8>> = (0..BATCH)
@@ -300,9 +295,8 @@ fn slots_agree() {
 }
 
 #[test]
-#[ignore = "needs a reference server in WEFT_REFERENCE"]
 fn halves_of_stream_ids_agree() {
-    let mut reference = Reference::connect();
+    let Some(mut reference) = Reference::start() else { return };
     let mut rng = Rng::new(17);
     for _ in 0..ROUNDS / BATCH {
         let texts: Vec<Vec<u8>> = (0..BATCH)

@@ -2,14 +2,16 @@
 //!
 //! | program | found by |
 //! |---|---|
-//! | `weft-server` | `WEFT_SERVER`; else, under cargo, built by `cargo build` with the profile and target folder of the
-//! running test; else the one in the test's folder |
+//! | `weft-server` | `WEFT_SERVER`; else, under cargo, built with the profile and target folder of the running test; else the one in the folder of the test |
 //! | peers | the folder in `PEERS_BIN`, else `PATH` |
 //!
-//! Why build: `cargo test -p weft-tests` doesn't build the binary of another package, and would run
-//! the tests with an old binary. Running cargo costs a few tenths of a second when nothing has
-//! changed. A lock file keeps test programs that start at the same time from running cargo
-//! together.
+//! Why build: `cargo test -p weft-tests` does not build the binary of another package, and would test an old binary.
+//! Asking cargo costs a few tenths of a second when nothing has changed, and prevents that. A lock file keeps test
+//! programs that start at the same time from asking together.
+//!
+//! Cargo builds a binary for the integration tests of its package. So the request is for such a test (`command_line`),
+//! of the whole workspace: then the binary has the features that it has in `cargo test --workspace`, and a run of all
+//! tests builds it once. `cargo build --package weft-server` would compile every crate a second time.
 
 use std::env;
 use std::fs::File;
@@ -61,16 +63,8 @@ fn build_server() -> PathBuf {
     // The lock is released when the file is closed, on every path out of this function.
     flock(&lock, FlockOperation::LockExclusive).expect("files can be locked");
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "weft-server",
-            "--bin",
-            "weft-server",
-            "--profile",
-            profile,
-        ])
+        .args(["test", "--workspace", "--no-run", "--quiet"])
+        .args(["--test", "command_line", "--profile", profile])
         .arg("--manifest-path")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
         .arg("--target-dir")

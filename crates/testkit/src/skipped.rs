@@ -15,7 +15,11 @@ use std::io::Write;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
-/// Prefix of the files.
+/// The environment variable with the path of a file. Each test program that skips a test adds its own path to that file.
+/// So a second run, with the peers, needs only these programs.
+const PROGRAMS: &str = "WEFT_SKIPPED_PROGRAMS";
+
+/// Prefix of ledgers.
 const PREFIX: &str = "tests-skipped-";
 
 /// Notes that `test`, or a part of it, can't run, and why.
@@ -23,13 +27,20 @@ const PREFIX: &str = "tests-skipped-";
 /// The output starts with `SKIP`, so that a log can be searched for it.
 pub fn note(test: &str, why: &str) {
     eprintln!("SKIP {test}: {why}");
-    // Without a writable target folder the test isn't counted, which is not an error.
+    if let (Some(list), Ok(program)) = (env::var_os(PROGRAMS), env::current_exe()) {
+        append(Path::new(&list), &format!("{}\n", program.display()));
+    }
+    // Without a target folder that can be written nobody counts, which is no reason to fail.
     let Some(ledger) = target_folder().and_then(|folder| ledger(&folder, parent_id())) else {
         return;
     };
-    if let Ok(mut file) = File::options().create(true).append(true).open(ledger) {
-        // One write per line: appending keeps it whole.
-        let _ = file.write_all(format!("{test}\t{why}\n").as_bytes());
+    append(&ledger, &format!("{test}\t{why}\n"));
+}
+
+/// Adds a line in one write, which appending keeps whole.
+fn append(path: &Path, line: &str) {
+    if let Ok(mut file) = File::options().create(true).append(true).open(path) {
+        let _ = file.write_all(line.as_bytes());
     }
 }
 

@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `tidy [--update]` | checks the rules of style and layering; prints `file:line: message`. `--update` lowers the recorded numbers of words |
 //! | `words [FOLDER]`, `words --changed` | lists the words that are not plain, in a folder or on changed lines |
+//! | `check` | formatting, tidy, clippy, unit tests and documentation, each with its seconds |
+//! | `test [--all] [ARGUMENTS]` | `cargo test --workspace ARGUMENTS`. `--all` runs the long tests, too |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
 mod instructions;
+mod steps;
 mod tidy;
 
 use std::io::Write;
@@ -27,17 +30,33 @@ fn main() -> ExitCode {
             Some(other) => wrong(&format!("unknown option {other:?}")),
         },
         Some("words") => words(&root, args.next().as_deref()),
+        Some("check") => match args.next() {
+            None => result(steps::check(&root)),
+            Some(other) => wrong(&format!("unknown option {other:?}")),
+        },
+        Some("test") => {
+            let mut rest: Vec<String> = args.collect();
+            let all = rest.first().is_some_and(|arg| arg == "--all");
+            if all {
+                rest.remove(0);
+            }
+            result(steps::test(&root, all, &rest))
+        }
         Some("instructions") => instructions(&root, args),
         Some(other) => wrong(&format!("unknown task {other:?}")),
         None => wrong("no task"),
     }
 }
 
+fn result(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn wrong(why: &str) -> ExitCode {
     eprintln!("{why}");
     eprintln!(
-        "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | instructions [--write \
-         REASON]"
+        "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | check | \
+         test [--all] [ARGUMENTS] | instructions [--write REASON]"
     );
     ExitCode::from(2)
 }
