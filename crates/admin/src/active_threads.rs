@@ -18,7 +18,7 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     };
     let fixed = srv.threads.forced().map(|count| count.min(configured)).or(fixed);
     if let Some(fixed) = fixed {
-        balance.stand_aside(now_ms);
+        balance.reset(now_ms);
         return carry_out(srv, active, &Decision { active: fixed, shifts: Vec::new() });
     }
     let samples: Vec<Sample> = srv

@@ -10,7 +10,7 @@ use weft_durability::aof::aof;
 use weft_durability::persistence::background;
 use weft_durability::persistence::background::Refused;
 use weft_durability::persistence::save::Asked;
-use weft_keyspace::Turn;
+use weft_keyspace::ExecContext;
 use weft_process::{log_notice, log_warning};
 use weft_replication_driver::hub;
 use weft_state::saves::Cancelled;
@@ -202,6 +202,6 @@ fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
 
 /// Waits until all commands that had begun before the pause have ended.
 fn wait_for_writes(srv: &'static Server) {
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    drop(srv.hand().world(&mut turn));
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    drop(srv.hand().world(&mut context));
 }

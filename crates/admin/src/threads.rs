@@ -48,7 +48,7 @@ pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String
     )?;
     srv.set_placement(placement);
     srv.threads.fill(count).map_err(|e| e.to_string())?;
-    srv.ks.gates().use_up_to(count);
+    srv.ks.safepoints().use_up_to(count);
     srv.threads.note_started(count);
     srv.threads.set_configured(count);
     let settings = srv.settings();
@@ -76,7 +76,7 @@ pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(),
     let before = srv.threads.configured();
     let failed = |e: io::Error| format!("Can't start a thread: {e}");
     srv.threads.fill(count).map_err(failed)?;
-    srv.ks.gates().use_up_to(count);
+    srv.ks.safepoints().use_up_to(count);
     for id in srv.threads.started()..count {
         spawn(srv, id, Vec::new()).map_err(failed)?;
         srv.threads.note_started(id + 1);

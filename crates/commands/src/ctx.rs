@@ -257,7 +257,7 @@ impl<'a> Ctx<'a> {
     /// Counts one change of the keyspace.
     #[inline]
     pub fn dirty(&mut self) {
-        self.db.turn.tally.dirty += 1;
+        self.db.context.tally.dirty += 1;
     }
 
     /// Emits an event for `key`: see [`Db::notify`].
@@ -301,25 +301,25 @@ impl<'a> Ctx<'a> {
 
     /// Logs the deletion of `key`, whose new expiry had already passed.
     pub fn log_expired(&mut self, key: &Key<'_>) {
-        let word = self.db.turn.deletions.expiry.word();
+        let word = self.db.context.deletions.expiry.word();
         self.db.log(&[word, key.bytes]);
     }
 
     /// Unix time of this command in milliseconds.
     pub fn now_ms(&self) -> i64 {
-        self.db.turn.now_ms
+        self.db.context.now_ms
     }
 
     /// Keys that expire at or before this moment count as expired for this client. Equals
     /// [`Ctx::now_ms`], except for the client that imports data in import mode.
     pub fn over_ms(&self) -> i64 {
-        self.db.turn.over_ms
+        self.db.context.over_ms
     }
 
     /// A key is removed at once if its new expiry is at or before this moment. Equals
     /// [`Ctx::now_ms`], except in import mode.
     pub fn past_ms(&self) -> i64 {
-        self.db.turn.past_ms()
+        self.db.context.past_ms()
     }
 }
 
@@ -421,11 +421,11 @@ mod tests {
                 let words = request(once, repeated, n);
                 let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                 bench.run("FLUSHALL");
-                bench.turn.tally = Tally::default();
+                bench.context.tally = Tally::default();
                 assert_eq!(bench.needs_slow_lane(&args), too_long, "{once:?} {n}");
                 if too_long {
                     assert_eq!(
-                        bench.turn.tally,
+                        bench.context.tally,
                         Tally::default(),
                         "{once:?}: the command has begun"
                     );
@@ -535,9 +535,9 @@ mod tests {
             }
             let left = |bench: &mut Bench| (bench.run("DBSIZE"), bench.run("LLEN list"));
             let before = left(&mut fast);
-            fast.turn.tally = Tally::default();
+            fast.context.tally = Tally::default();
             assert!(fast.needs_slow_lane(&args(late)), "{late}");
-            assert_eq!(fast.turn.tally.dirty, 0, "{late}: the command has changed a key");
+            assert_eq!(fast.context.tally.dirty, 0, "{late}: the command has changed a key");
             assert_eq!(left(&mut fast), before, "{late}: the command has changed the data");
         }
     }
@@ -574,7 +574,7 @@ mod tests {
         assert!(!bench.needs_slow_lane(&[&[&b"BITFIELD"[..], b"string"], &set[..40]].concat()));
         assert!(bench.needs_slow_lane(&[b"GETRANGE", b"string", b"1", b"-1"]));
         bench.run("DEL d2");
-        drop(bench.turn.take_trash());
+        drop(bench.context.take_removed());
         assert!(!bench.needs_slow_lane(&[b"SETRANGE", b"string", b"0", b"x"]));
         bench.run_words(&[b"SET", b"a", &long[..4000]]);
         bench.run_words(&[b"SET", b"b", &long[..4000]]);

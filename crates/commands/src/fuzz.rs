@@ -48,8 +48,8 @@ fn run_lines(bench: &mut Bench, data: &[u8]) {
         }
         let reply = bench.run_command(command, &args);
         assert!(reply.is_empty() || reply.ends_with(b"\r\n"), "a reply is complete");
-        bench.turn.set_time(bench.turn.now_ms + 7);
-        bench.turn.drop_trash();
+        bench.context.set_time(bench.context.now_ms + 7);
+        bench.context.free_removed();
     }
     // The time before all expiries: no key counts as expired, so none is hidden.
     set_time(bench, 0);
@@ -61,13 +61,13 @@ fn run_lines(bench: &mut Bench, data: &[u8]) {
         }
     }
     // The leak checker can't follow the pointers in payloads and slots.
-    bench.turn.drop_trash();
-    drop(bench.turn.take_detached());
+    bench.context.free_removed();
+    drop(bench.context.take_detached());
 }
 
 fn set_time(bench: &mut Bench, now_ms: i64) {
     bench.ks.forget_time();
-    bench.turn.set_time(now_ms);
+    bench.context.set_time(now_ms);
 }
 
 /// Whether a word is a number that a command may take for an amount. Unix times are larger and

@@ -6,7 +6,7 @@ use weft_keyspace::Classes;
 /// A bench with all notification classes enabled.
 fn bench() -> Bench {
     let mut bench = Bench::new(1_000_000);
-    bench.turn.effects.want(Classes::wanted(|_| true));
+    bench.context.effects.want(Classes::wanted(|_| true));
     bench
 }
 
@@ -165,7 +165,7 @@ fn expired_fields() {
         bench.run("DEL h");
         bench.run("HSET h f 1 g 2");
         bench.run("HPEXPIRE h 5 FIELDS 2 f g");
-        bench.turn.set_time(bench.turn.now_ms + 5);
+        bench.context.set_time(bench.context.now_ms + 5);
         bench.take_notifications();
         bench.run(line);
         assert_eq!(bench.take_notifications(), notifications, "{line}");
@@ -342,7 +342,7 @@ fn expired_keys_are_removed_first() {
         bench.run("FLUSHALL");
         bench.run("MSET a 1 x 1");
         bench.run("SET k 1 PX 5");
-        bench.turn.set_time(bench.turn.now_ms + 5);
+        bench.context.set_time(bench.context.now_ms + 5);
         bench.take_notifications();
         bench.run(line);
         assert_eq!(bench.take_notifications(), notifications, "{line}");
@@ -384,7 +384,7 @@ fn only_enabled_classes_are_notified() {
         ("Kh", "hset h, hdel h"),
         ("KEgm", "keymiss k, del k, del h"),
     ] {
-        bench.turn.effects.want(classes(letters));
+        bench.context.effects.want(classes(letters));
         for line in ["GET k", "SET k 1", "DEL k", "HSET h f v", "HDEL h f"] {
             bench.run(line);
         }

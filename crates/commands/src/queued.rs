@@ -50,8 +50,8 @@ mod tests {
     fn work(bench: &mut Bench, line: &str) -> Option<usize> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut inside = Outside::new(&bench.ks, 0).enter();
-        let guard = inside.world(&mut bench.turn).expect("the slow lane is empty");
-        let mut db = Db::new(&guard, &mut bench.turn, 0);
+        let guard = inside.world(&mut bench.context).expect("the slow lane is empty");
+        let mut db = Db::new(&guard, &mut bench.context, 0);
         let key = db.key(args[1]);
         let record = db.peek(&key).expect("the key exists");
         super::work(&line[..line.find(' ').unwrap_or(0)].to_lowercase(), &args, &record)

@@ -8,14 +8,14 @@ use crate::registry::{Command, REGISTRY};
 use crate::spec::Lock;
 use weft_keyspace::commit::settle;
 use weft_keyspace::notice::Notice;
-use weft_keyspace::{Db, Keyspace, Outside, ShardSet, Turn};
+use weft_keyspace::{Db, ExecContext, Keyspace, Outside, ShardSet};
 use weft_resp::Reply;
 
 /// A keyspace of 16 databases with one client.
 #[derive(Debug)]
 pub struct Bench {
     pub ks: Keyspace,
-    pub turn: Turn,
+    pub context: ExecContext,
     pub settings: CommandSettings,
     /// The client's database.
     pub db: usize,
@@ -32,7 +32,13 @@ impl Bench {
             limits: weft_types::Limits::default(),
         };
         let ks = Keyspace::new(16, 1, Box::new(|_| {}));
-        Bench { ks, turn: Turn::new(now_ms, 1), settings, db: 0, notifications: Vec::new() }
+        Bench {
+            ks,
+            context: ExecContext::new(now_ms, 1),
+            settings,
+            db: 0,
+            notifications: Vec::new(),
+        }
     }
 
     /// The RESP2 reply to a line of words, with `|` for line breaks.
@@ -105,12 +111,12 @@ impl Bench {
             };
             let mut inside = Outside::new(&self.ks, 0).enter();
             let guard = match set {
-                Some(set) => inside.guard(&mut self.turn, set).expect("no shard is held"),
-                None => inside.world(&mut self.turn).expect("the slow lane is empty"),
+                Some(set) => inside.guard(&mut self.context, set).expect("no shard is held"),
+                None => inside.world(&mut self.context).expect("the slow lane is empty"),
             };
             let mut ctx = Ctx {
                 args,
-                db: Db::new(&guard, &mut self.turn, self.db),
+                db: Db::new(&guard, &mut self.context, self.db),
                 reply: &mut reply,
                 settings: &self.settings,
                 blobs: &[],
@@ -122,8 +128,8 @@ impl Bench {
             pause = ctx.pause;
             // No client is blocked here, but the notifications must be collected before the shards
             // are released.
-            let _ = settle(&guard, &mut self.turn);
-            self.notifications.extend(self.turn.effects.take_notices());
+            let _ = settle(&guard, &mut self.context);
+            self.notifications.extend(self.context.effects.take_notices());
             result
         } else {
             Err(wrong_arity(command.spec.name))

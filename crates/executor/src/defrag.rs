@@ -75,7 +75,7 @@ impl Mover {
         let mut rests = false;
         while !all.is_last && begin.elapsed() < piece {
             for _ in 0..STEPS_PER_LOOK {
-                let step = self.walk.step(inside, &mut core.turn, shards, &mut lies_badly);
+                let step = self.walk.step(inside, &mut core.context, shards, &mut lies_badly);
                 all.examined += step.examined;
                 all.moved += step.moved;
                 all.is_last |= step.is_last;

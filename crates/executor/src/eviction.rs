@@ -55,7 +55,7 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
     for _ in 0..KEYS_PER_COMMAND {
         let (policy, samples) = (core.settings.eviction.policy, core.settings.eviction.samples);
         let began = srv.statistics.latency.begin();
-        match core.evictor.step(inside, &mut core.turn, policy, samples) {
+        match core.evictor.step(inside, &mut core.context, policy, samples) {
             Step::Evicted { record, .. } => {
                 srv.background.bio.free_evicted(record, limit / WAITING_PART);
                 srv.sample_latency("eviction-del", began);

@@ -6,7 +6,7 @@
 //! long as it takes, as any command does: who needs one of them waits, parked, and nobody else.
 //!
 //! These threads have no gate, and may sleep for a shard; what they hold is the business of
-//! [`weft_keyspace::hold::SlowHand`]. Commands that need the world while another is at work here
+//! [`weft_keyspace::hold::SlowLaneThread`]. Commands that need the world while another is at work here
 //! come here, too: an I/O thread never waits for a long command.
 //!
 //! Commands that wait for another server (MIGRATE) have threads of their own, which are started with
@@ -23,7 +23,7 @@ use crate::dispatch::request::{Request, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::Lane;
-use weft_keyspace::{SlowHand, Waiter};
+use weft_keyspace::{SlowLaneThread, Waiter};
 use weft_process::log_warning;
 use weft_resp::{Blob, Reply};
 use weft_state::args::ArgBuf;
@@ -93,7 +93,7 @@ fn run(srv: &'static Server, n: usize) {
     let mut core = Core::slow(n, srv);
     let waiter = Waiter { thread: core.waiter(), token: 0 };
     let clock: &'static _ = Box::leak(Box::new(move || srv.now_ms()));
-    let mut hand = SlowHand::new(&srv.ks, waiter, &std::thread::park, clock);
+    let mut hand = SlowLaneThread::new(&srv.ks, waiter, &std::thread::park, clock);
     let queue = match n {
         _ if n < LONG => &srv.slow.long,
         _ if n < LONG + OUTSIDE => &srv.slow.outside,
@@ -121,7 +121,7 @@ fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
     matches!(job.cmd.run, Run::Server(_)) && matches!(job.cmd.need(&srv.ks, &args), Need::Aside)
 }
 
-fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
+fn run_job(core: &mut Core, hand: &mut SlowLaneThread<'static>, job: Job) {
     let Job { cmd, args, mut session, attempt, cancel, charge } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
@@ -140,7 +140,7 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
     let no_touch = session.options.no_touch;
     session.options.no_touch |= attempt.has_run;
     // A transaction, once begun, runs to its end, whether its client is there or not.
-    core.turn.cancel = (!cmd.takes_session()).then_some(cancel);
+    core.context.cancel = (!cmd.takes_session()).then_some(cancel);
     let task = Task {
         core: &mut *core,
         session: &mut session,
@@ -150,10 +150,10 @@ fn run_job(core: &mut Core, hand: &mut SlowHand<'static>, job: Job) {
         mark,
         lane: Lane::Slow,
     };
-    let before = task.core.turn.last_unit();
+    let before = task.core.context.last_unit();
     let flow = hold_slow(task, hand);
-    let unit = Some(core.turn.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
-    core.turn.cancel = None;
+    let unit = Some(core.context.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
+    core.context.cancel = None;
     if attempt.has_run {
         session.options.no_touch = no_touch;
     }

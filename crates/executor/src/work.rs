@@ -44,7 +44,7 @@ fn of_bytes(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> usize {
 pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
     // Each of them is looked at.
     let mut work = session.watched.as_ref().map_or(0, |watched| watched.watched());
-    let mut db = Db::new(guard, &mut core.turn, session.db);
+    let mut db = Db::new(guard, &mut core.context, session.db);
     for command in transaction::queue(session) {
         let spec = command.cmd.spec;
         let long = command.args.iter().enumerate().filter_map(|(at, arg)| match arg {

@@ -163,7 +163,7 @@ impl Cron {
         let budget = expire_budget(core);
         let started = Instant::now();
         let mut keep_going = || may_expire() && started.elapsed() < budget;
-        expiry::expire_noted(inside, &mut core.turn, &self.shards, &mut keep_going);
+        expiry::expire_noted(inside, &mut core.context, &self.shards, &mut keep_going);
         core.free_trash();
         srv.sample_latency("expire-cycle", Some(started));
     }
@@ -171,14 +171,14 @@ impl Cron {
     /// This thread's share of the active expiry.
     pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         core.begin();
-        if core.turn.expired == Expired::Keep {
+        if core.context.expired == Expired::Keep {
             self.expire_noted(core, inside);
             return;
         }
         // What expires is told.
         let attention = core.srv.attention.load(Ordering::Relaxed);
         if attention & attention::CROWDED != 0
-            && !core.turn.effects.wanted().is_none()
+            && !core.context.effects.wanted().is_none()
             && pubsub::crowded_thread(core.srv).is_some()
         {
             return;
@@ -195,7 +195,8 @@ impl Cron {
             !capped && srv.attention.load(Ordering::SeqCst) & others == 0
         };
         let (state, shards) = (&mut self.sweep, &self.shards);
-        let swept = expiry::sweep(inside, &mut core.turn, state, shards, effort, &mut keep_going);
+        let swept =
+            expiry::sweep(inside, &mut core.context, state, shards, effort, &mut keep_going);
         srv.statistics.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
         srv.statistics.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
         core.free_trash();

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use weft_keyspace::commit::seal;
 use weft_keyspace::log::{LogReader, Target};
-use weft_keyspace::{Db, Guard, Keyspace, Outside, Rng, Turn};
+use weft_keyspace::{Db, ExecContext, Guard, Keyspace, Outside, Rng};
 use weft_types::string::{New, record};
 
 const NOW: i64 = 1_000_000;
@@ -23,7 +23,7 @@ fn cpu_ns() -> u64 {
 
 /// Sets keys in a random order and logs each in a client's words. Returns nanoseconds per key.
 fn write(ks: &Keyspace, writes: u64) -> f64 {
-    let (mut turn, mut rng) = (Turn::new(NOW, 1), Rng::new(writes));
+    let (mut context, mut rng) = (ExecContext::new(NOW, 1), Rng::new(writes));
     let mut outside = Outside::new(ks, 0);
     let value = [b'v'; 64];
     let start = cpu_ns();
@@ -32,18 +32,18 @@ fn write(ks: &Keyspace, writes: u64) -> f64 {
         for _ in 0..BATCH {
             let name = format!("key:{:012}", rng.next() % KEYS);
             let key = ks.key(name.as_bytes());
-            let guard = inside.guard_one(&mut turn, key.shard).expect("the only thread");
-            let mut db = Db::new(&guard, &mut turn, 0);
+            let guard = inside.guard_one(&mut context, key.shard).expect("the only thread");
+            let mut db = Db::new(&guard, &mut context, 0);
             db.set(&key, record(name.as_bytes(), New::Bytes(&value), None, 0));
             if guard.is_logged() {
                 db.log_copied_words(&[b"SET", name.as_bytes(), &value]);
-                seal(&guard, &mut turn);
+                seal(&guard, &mut context);
             }
             guard.release();
-            turn.drop_trash();
+            context.free_removed();
         }
         outside = inside.leave();
-        turn.ring(ks.log());
+        context.ring(ks.log());
     }
     (cpu_ns() - start) as f64 / writes as f64
 }
@@ -65,9 +65,9 @@ fn discard(mut reader: LogReader) -> (u64, u64, u64) {
 
 /// Calls `act` with the world stopped.
 fn with_world<T>(ks: &Keyspace, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-    let mut turn = Turn::new(NOW, 2);
+    let mut context = ExecContext::new(NOW, 2);
     let mut inside = Outside::new(ks, 0).enter();
-    let guard = inside.world(&mut turn).expect("nothing else runs");
+    let guard = inside.world(&mut context).expect("nothing else runs");
     act(&guard)
 }
 

@@ -6,14 +6,14 @@
 use std::time::Instant;
 use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::snapshot::{Snapshot, Step};
-use weft_keyspace::{Db, Keyspace, Outside, Rng, SlowHand, Turn};
+use weft_keyspace::{Db, ExecContext, Keyspace, Outside, Rng, SlowLaneThread};
 use weft_types::string::{New, record};
 
 const NOW: i64 = 1_000_000;
 
 /// Sets every key in a random order. Returns nanoseconds per key.
 fn set_all(ks: &Keyspace, keys: u64) -> f64 {
-    let (mut turn, mut rng) = (Turn::new(NOW, 1), Rng::new(keys));
+    let (mut context, mut rng) = (ExecContext::new(NOW, 1), Rng::new(keys));
     let mut inside = Outside::new(ks, 0).enter();
     let odd = rng.next() | 1;
     let value = [b'v'; 64];
@@ -24,15 +24,15 @@ fn set_all(ks: &Keyspace, keys: u64) -> f64 {
         name.extend_from_slice(b"key:");
         name.extend_from_slice(&(n.wrapping_mul(odd) & (keys - 1)).to_le_bytes());
         let key = ks.key(&name);
-        let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
-        Db::new(&guard, &mut turn, 0).set(&key, record(&name, New::Bytes(&value), None, 0));
-        if !turn.effects.is_empty() {
-            settle(&guard, &mut turn);
-            seal(&guard, &mut turn);
-            end_group(&guard, &mut turn);
+        let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+        Db::new(&guard, &mut context, 0).set(&key, record(&name, New::Bytes(&value), None, 0));
+        if !context.effects.is_empty() {
+            settle(&guard, &mut context);
+            seal(&guard, &mut context);
+            end_group(&guard, &mut context);
         }
         guard.release();
-        turn.drop_trash();
+        context.free_removed();
     }
     start.elapsed().as_nanos() as f64 / keys as f64
 }
@@ -43,13 +43,13 @@ fn main() {
     let ks = Keyspace::new(16, 1, Box::new(|_| {}));
     set_all(&ks, keys);
     let clock = || NOW;
-    let mut hand = SlowHand::background(&ks, &clock);
-    let mut turn = Turn::new(NOW, 2);
+    let mut hand = SlowLaneThread::background(&ks, &clock);
+    let mut context = ExecContext::new(NOW, 2);
     println!("{keys} keys of 64 bytes");
     for _ in 0..3 {
         println!("SET without a snapshot: {:.0} ns", set_all(&ks, keys));
         let start = Instant::now();
-        let begun = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+        let begun = Snapshot::begin(&mut hand, &mut context, 0, |_| ());
         let cut = start.elapsed();
         let (snapshot, ()) = begun.expect("the only one");
         println!("cut: {:.0} us", cut.as_secs_f64() * 1e6);
@@ -59,12 +59,12 @@ fn main() {
         drop(snapshot);
 
         let (snapshot, ()) =
-            Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("the only one");
+            Snapshot::begin(&mut hand, &mut context, 0, |_| ()).expect("the only one");
         let (start, mut longest, mut steps, mut bytes) = (Instant::now(), 0.0f64, 0, 0);
         loop {
             let before = Instant::now();
             let step =
-                snapshot.step(&mut hand, &mut turn, &mut |image| bytes += image.alloc_size());
+                snapshot.step(&mut hand, &mut context, &mut |image| bytes += image.alloc_size());
             longest = longest.max(before.elapsed().as_secs_f64() * 1e6);
             steps += 1;
             if step == Step::Done {

@@ -6,13 +6,13 @@
 //! position in the effect log, and [`end_group`]. The sweeps of this crate only remove keys; they
 //! call [`commit`].
 
-use crate::effect::{Became, Changes, Effect};
+use crate::context::ExecContext;
+use crate::effect::{Changes, Effect, KeyChange};
 use crate::guard::Guard;
 use crate::interest::{Event, FOLLOWED, JOURNALED, WAITED, WATCHED};
+use crate::invalidation::{invalidate, spread};
 use crate::keyspace::Keyspace;
 pub use crate::log::seal;
-use crate::stale::{invalidate, spread};
-use crate::turn::Turn;
 
 /// The changes of a settled group that may concern blocked clients.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,18 +26,18 @@ pub struct Awaited {
 
 /// Notifies watches, journals and caching clients of the pending effects, whose shards `guard`
 /// holds. Returns the keys for which clients may be blocked. O(effects).
-pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
-    invalidate(guard, turn);
-    let Changes { of_keys, exchanged, roused } = turn.effects.take();
+pub fn settle(guard: &Guard<'_>, context: &mut ExecContext) -> Awaited {
+    invalidate(guard, context);
+    let Changes { of_keys, exchanged, roused } = context.effects.take();
     let ks = guard.keyspace();
     let mut keys = Vec::new();
     for effect in of_keys {
         assert!(guard.holds(effect.shard), "an effect is committed while its shard is held");
         let interest = ks.interest(effect.shard);
-        notify(ks, interest, &effect, turn.now_ms);
-        let awaited = match effect.became {
-            Became::New => WAITED,
-            Became::Changed | Became::Gone(_) => FOLLOWED,
+        notify(ks, interest, &effect, context.now_ms);
+        let awaited = match effect.change {
+            KeyChange::New => WAITED,
+            KeyChange::Changed | KeyChange::Gone(_) => FOLLOWED,
         };
         if interest & awaited != 0 {
             keys.push((effect.db, effect.key));
@@ -50,48 +50,48 @@ pub fn settle(guard: &Guard<'_>, turn: &mut Turn) -> Awaited {
 /// Passes the pending notices to the listener. `guard` must hold the shards of their keys, so
 /// that all notices of a key arrive in the order of its changes. O(notices), in addition to the
 /// work of the listener.
-pub fn hand_over(guard: &Guard<'_>, turn: &mut Turn) {
-    let notices = turn.effects.take_notices();
+pub fn hand_over(guard: &Guard<'_>, context: &mut ExecContext) {
+    let notices = context.effects.take_notices();
     if !notices.is_empty()
         && let Some(listener) = guard.keyspace().observers.listener.get()
     {
-        listener(turn.effects.wanted(), &notices);
+        listener(context.effects.wanted(), &notices);
     }
 }
 
 /// Ends a group: [`hand_over`], then notifies clients that track key prefixes of the changes.
-pub fn end_group(guard: &Guard<'_>, turn: &mut Turn) {
-    hand_over(guard, turn);
-    spread(guard, turn);
+pub fn end_group(guard: &Guard<'_>, context: &mut ExecContext) {
+    hand_over(guard, context);
+    spread(guard, context);
 }
 
 /// As [`settle`] and [`end_group`], for expiry and eviction, which create no key. No client is
 /// served here. Clients blocked on a stream as consumers of a group are notified later that it
-/// has gone ([`Turn::take_lost`]).
+/// has gone ([`ExecContext::take_lost`]).
 #[inline]
-pub(crate) fn commit(guard: &Guard<'_>, turn: &mut Turn) {
-    if !turn.effects.is_empty() {
-        let awaited = settle(guard, turn);
+pub(crate) fn commit(guard: &Guard<'_>, context: &mut ExecContext) {
+    if !context.effects.is_empty() {
+        let awaited = settle(guard, context);
         assert!(awaited.exchanged.is_empty(), "expiry and eviction exchange nothing");
-        turn.add_lost(awaited.keys);
-        seal(guard, turn);
-        end_group(guard, turn);
+        context.add_lost(awaited.keys);
+        seal(guard, context);
+        end_group(guard, context);
     }
 }
 
 #[cold]
 fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
-    let Effect { db, shard, key, became, .. } = effect;
+    let Effect { db, shard, key, change, .. } = effect;
     let notes = &ks.observers.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
         let clear = || ks.set_interest(*shard, WATCHED, false);
-        notes.break_watches((*db, key), became.is_expired(now_ms), clear);
+        notes.break_watches((*db, key), change.is_expired(now_ms), clear);
     }
     if interest & JOURNALED != 0 {
-        match became {
-            Became::New => notes.note(*db, key, Event::Created),
-            Became::Gone(expiry) => notes.note(*db, key, Event::Removed(*expiry)),
-            Became::Changed => {}
+        match change {
+            KeyChange::New => notes.note(*db, key, Event::Created),
+            KeyChange::Gone(expiry) => notes.note(*db, key, Event::Removed(*expiry)),
+            KeyChange::Changed => {}
         }
     }
 }
@@ -112,7 +112,7 @@ mod tests {
     type Received = Arc<Mutex<Vec<String>>>;
 
     /// A keyspace of two databases and a list of the notices that it sends.
-    fn with_listener() -> (Keyspace, Turn, Received) {
+    fn with_listener() -> (Keyspace, ExecContext, Received) {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
         let received = Received::default();
         let into = received.clone();
@@ -123,9 +123,9 @@ mod tests {
             });
             into.lock().expect("no test panics here").extend(texts);
         }));
-        let mut turn = Turn::new(1000, 1);
-        turn.effects.want(Classes::wanted(|_| true));
-        (ks, turn, received)
+        let mut context = ExecContext::new(1000, 1);
+        context.effects.want(Classes::wanted(|_| true));
+        (ks, context, received)
     }
 
     fn take(received: &Received) -> Vec<String> {
@@ -133,13 +133,13 @@ mod tests {
     }
 
     /// Applies `act` to database 1 and commits it.
-    fn act(ks: &Keyspace, turn: &mut Turn, act: impl FnOnce(&mut Db<'_>)) {
+    fn act(ks: &Keyspace, context: &mut ExecContext, act: impl FnOnce(&mut Db<'_>)) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        act(&mut Db::new(&guard, turn, 1));
-        settle(&guard, turn);
-        end_group(&guard, turn);
-        assert!(turn.effects.is_empty());
+        let guard = inside.world(context).expect("the slow lane is idle");
+        act(&mut Db::new(&guard, context, 1));
+        settle(&guard, context);
+        end_group(&guard, context);
+        assert!(context.effects.is_empty());
     }
 
     fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn the_keyspace_sends_its_own_notices() {
-        let (ks, mut turn, received) = with_listener();
-        act(&ks, &mut turn, |db| {
+        let (ks, mut context, received) = with_listener();
+        act(&ks, &mut context, |db| {
             set(db, b"a", None);
             set(db, b"a", Some(1500));
             set(db, b"b", Some(1500));
@@ -159,8 +159,8 @@ mod tests {
             assert!(db.peek(&key).is_none() && db.for_write(&key).is_none());
         });
         assert_eq!(take(&received), ["1:new a", "1:new b", "1:keymiss c", "1:keymiss c"]);
-        turn.set_time(2000);
-        act(&ks, &mut turn, |db| {
+        context.set_time(2000);
+        act(&ks, &mut context, |db| {
             set(db, b"a", None);
             let key = db.key(b"a");
             db.put(&key, record(b"a", New::Bytes(b"w"), Some(2500), 0));
@@ -170,22 +170,22 @@ mod tests {
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut inside = Outside::new(&ks, 0).enter();
         let mut state = SweepState::default();
-        sweep(&mut inside, &mut turn, &mut state, &shards, 1, &mut || true);
+        sweep(&mut inside, &mut context, &mut state, &shards, 1, &mut || true);
         assert_eq!(take(&received), ["1:expired b"]);
         drop(inside);
-        turn.set_time(3000);
-        act(&ks, &mut turn, |db| {
+        context.set_time(3000);
+        act(&ks, &mut context, |db| {
             let key = db.key(b"a");
             assert!(db.clear(&key), "even if it has expired");
             assert!(!db.clear(&key));
         });
         assert!(take(&received).is_empty(), "DEL is a notice of the command");
-        turn.drop_trash();
+        context.free_removed();
     }
 
     #[test]
     fn a_sweep_sends_notices_for_expired_fields() {
-        let (ks, mut turn, received) = with_listener();
+        let (ks, mut context, received) = with_listener();
         for (name, kept) in [(&b"some"[..], true), (b"all", false)] {
             let limits = Limits::default();
             let mut hash = hash::create(name, &[], 0, &limits);
@@ -193,45 +193,45 @@ mod tests {
             if kept {
                 hash = hash::set(hash, b"g", b"v", None, 0, &limits).0;
             }
-            act(&ks, &mut turn, |db| {
+            act(&ks, &mut context, |db| {
                 let key = db.key(name);
                 db.set(&key, hash);
             });
         }
         take(&received);
-        turn.set_time(2000);
+        context.set_time(2000);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut inside = Outside::new(&ks, 0).enter();
         let mut state = SweepState::default();
-        sweep(&mut inside, &mut turn, &mut state, &shards, 1, &mut || true);
+        sweep(&mut inside, &mut context, &mut state, &shards, 1, &mut || true);
         let mut texts = take(&received);
         texts.sort();
         assert_eq!(texts, ["1:del all", "1:hexpired all", "1:hexpired some"]);
-        turn.drop_trash();
+        context.free_removed();
     }
 
     #[test]
     fn an_eviction_sends_a_notice() {
-        let (ks, mut turn, received) = with_listener();
-        act(&ks, &mut turn, |db| set(db, b"a", None));
+        let (ks, mut context, received) = with_listener();
+        act(&ks, &mut context, |db| set(db, b"a", None));
         take(&received);
         let mut inside = Outside::new(&ks, 0).enter();
-        Evictor::new().step(&mut inside, &mut turn, MaxmemoryPolicy::AllkeysRandom, 5);
+        Evictor::new().step(&mut inside, &mut context, MaxmemoryPolicy::AllkeysRandom, 5);
         assert_eq!(take(&received), ["1:evicted a"]);
     }
 
     #[test]
     fn unwanted_notices_are_not_recorded() {
-        let (ks, mut turn, received) = with_listener();
-        turn.effects.want(Classes::NONE);
-        act(&ks, &mut turn, |db| {
+        let (ks, mut context, received) = with_listener();
+        context.effects.want(Classes::NONE);
+        act(&ks, &mut context, |db| {
             set(db, b"a", Some(1));
             set(db, b"a", None);
             let key = db.key(b"b");
             db.read(&key);
         });
-        turn.effects.want(Classes::BY_KEY.or(Classes::MISS));
-        act(&ks, &mut turn, |db| {
+        context.effects.want(Classes::BY_KEY.or(Classes::MISS));
+        act(&ks, &mut context, |db| {
             set(db, b"c", None);
             let key = db.key(b"b");
             db.read(&key);
@@ -241,24 +241,24 @@ mod tests {
 
     #[test]
     fn misses_of_a_retried_read_are_forgotten() {
-        let (ks, mut turn, received) = with_listener();
-        act(&ks, &mut turn, |db| set(db, b"a", Some(1500)));
+        let (ks, mut context, received) = with_listener();
+        act(&ks, &mut context, |db| set(db, b"a", Some(1500)));
         take(&received);
-        turn.set_time(2000);
+        context.set_time(2000);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, &mut turn, 1);
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, &mut context, 1);
         for name in [&b"b"[..], b"a"] {
             let key = db.key(name);
             db.read(&key);
         }
-        turn.effects.forget_misses();
-        hand_over(&guard, &mut turn);
+        context.effects.forget_misses();
+        hand_over(&guard, &mut context);
         assert_eq!(take(&received), ["1:expired a"], "the expiry stays");
-        turn.effects.push_notice(0, Classes::MISS, "keymiss", b"b");
-        turn.effects.forget_misses();
-        assert!(turn.effects.is_empty());
+        context.effects.push_notice(0, Classes::MISS, "keymiss", b"b");
+        context.effects.forget_misses();
+        assert!(context.effects.is_empty());
         drop(guard);
-        turn.drop_trash();
+        context.free_removed();
     }
 }

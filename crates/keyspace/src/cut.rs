@@ -169,10 +169,10 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::ExecContext;
     use crate::db::Db;
     use crate::guard::ShardSet;
-    use crate::hold::{Outside, SlowHand};
-    use crate::turn::Turn;
+    use crate::hold::{Outside, SlowLaneThread};
     use std::cell::RefCell;
     use weft_types::string::{New, record};
 
@@ -181,16 +181,16 @@ mod tests {
     fn only_the_walk_holds_the_visited_shard() {
         const NOW: i64 = 1000;
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
-        let (mut turn, mut other) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
+        let (mut context, mut other) = (ExecContext::new(NOW, 1), ExecContext::new(NOW, 2));
         let key = ks.key(b"k");
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        Db::new(&guard, &mut turn, 0).set(&key, record(b"k", New::Bytes(b"v"), None, 0));
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        Db::new(&guard, &mut context, 0).set(&key, record(b"k", New::Bytes(b"v"), None, 0));
         drop(guard);
         drop(inside);
 
-        let mut hand = SlowHand::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| NOW);
-        let guard = hand.cut(&mut turn);
+        let mut hand = SlowLaneThread::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| NOW);
+        let guard = hand.cut(&mut context);
         let cut = guard.as_cut().expect("a walk");
         let mut rest = |visited: bool| {
             let mut inside = Outside::new(&ks, 0).enter();
@@ -209,9 +209,9 @@ mod tests {
         const NOW: i64 = 1000;
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
         let waiter = Waiter { thread: 1, token: 0 };
-        let (mut turn, mut walker) = (Turn::new(NOW, 1), Turn::new(NOW, 2));
-        let mut hand = SlowHand::new(&ks, waiter, &|| {}, &|| NOW);
-        let long = RefCell::new(Some(hand.hold(&mut turn, &ShardSet::of([0, 7]))));
+        let (mut context, mut walker) = (ExecContext::new(NOW, 1), ExecContext::new(NOW, 2));
+        let mut hand = SlowLaneThread::new(&ks, waiter, &|| {}, &|| NOW);
+        let long = RefCell::new(Some(hand.hold(&mut context, &ShardSet::of([0, 7]))));
         // The sleep is the wait for the long command, which ends here.
         let ended = Cell::new(false);
         let sleep = || {
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!((0..SHARDS as u16).filter(journaled).collect::<Vec<_>>(), [0, 7]);
             ended.set(long.take().is_some());
         };
-        let mut hand = SlowHand::new(&ks, waiter, &sleep, &|| NOW);
+        let mut hand = SlowLaneThread::new(&ks, waiter, &sleep, &|| NOW);
         let guard = hand.cut(&mut walker);
         Db::new(&guard, &mut walker, 0).each_name(|_| true);
         assert!(ended.get());

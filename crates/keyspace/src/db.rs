@@ -2,7 +2,7 @@
 //!
 //! Every access names a [`Key`] and is checked against the guard, so safe code can only reach
 //! records whose shard it holds. An operation that meets an expired key removes it (lazy expiry),
-//! so no operation returns one. Removed records go to the deferred free list ([`Turn::discard`])
+//! so no operation returns one. Removed records go to the deferred free list ([`ExecContext::discard`])
 //! and are freed after the locks are released.
 
 mod alter;
@@ -16,13 +16,13 @@ pub use alter::Change;
 pub use rework::Rework;
 
 use crate::Table;
+use crate::context::{ExecContext, Expired, Rng};
 use crate::cut::Names;
 use crate::effect::Cause;
 use crate::guard::{Busy, Guard};
 use crate::interest::SNAPSHOT;
 use crate::keyspace::{Hasher, Key, Keyspace, SHARDS};
 use crate::notice::Classes;
-use crate::turn::{Expired, Rng, Turn};
 use std::collections::VecDeque;
 use weft_table::{TableMut, Verdict, Which};
 use weft_types::{Record, RecordMut, RecordRef, Values};
@@ -31,7 +31,7 @@ use weft_types::{Record, RecordMut, RecordRef, Values};
 #[derive(Debug)]
 pub struct Db<'g> {
     guard: &'g Guard<'g>,
-    pub turn: &'g mut Turn,
+    pub context: &'g mut ExecContext,
     index: usize,
 }
 
@@ -45,9 +45,9 @@ enum KeyState {
 impl<'g> Db<'g> {
     /// Database `index` (below the number of databases) through `guard`.
     #[inline]
-    pub fn new(guard: &'g Guard<'g>, turn: &'g mut Turn, index: usize) -> Self {
+    pub fn new(guard: &'g Guard<'g>, context: &'g mut ExecContext, index: usize) -> Self {
         assert!(index < guard.keyspace().databases());
-        Db { guard, turn, index }
+        Db { guard, context, index }
     }
 
     /// The number of this database.
@@ -61,7 +61,7 @@ impl<'g> Db<'g> {
 
     /// Another database through the same guard.
     pub fn other(&mut self, index: usize) -> Db<'_> {
-        Db::new(self.guard, self.turn, index)
+        Db::new(self.guard, self.context, index)
     }
 
     /// Whether the guard holds `shard`.
@@ -94,7 +94,7 @@ impl<'g> Db<'g> {
 
     #[inline]
     fn check(&mut self, key: &Key<'_>) -> KeyState {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         match self.table(key.shard).find(key.hash, key.bytes) {
             None => KeyState::Absent,
             Some(r) if r.expiry().is_some_and(|at| at <= now) => KeyState::Expired,
@@ -105,7 +105,7 @@ impl<'g> Db<'g> {
     /// A read met an expired key: removes it, if this thread may.
     #[cold]
     fn expire_on_read(&mut self, key: &Key<'_>) {
-        match self.turn.expired {
+        match self.context.expired {
             Expired::Remove => self.expire(key),
             Expired::Keep | Expired::KeepFromReads => {}
         }
@@ -114,7 +114,7 @@ impl<'g> Db<'g> {
     /// A write met an expired key: removes it, if this thread may.
     #[cold]
     fn expire_on_write(&mut self, key: &Key<'_>) {
-        match self.turn.expired {
+        match self.context.expired {
             Expired::Remove | Expired::KeepFromReads => self.expire(key),
             Expired::Keep => {}
         }
@@ -125,9 +125,9 @@ impl<'g> Db<'g> {
     pub(crate) fn expire(&mut self, key: &Key<'_>) {
         self.before_write(key);
         if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
-            self.turn.tally.expired += 1;
+            self.context.tally.expired += 1;
             self.note_removed(key, dead.expiry(), Cause::Expiry);
-            self.turn.discard(dead);
+            self.context.discard(dead);
         }
     }
 
@@ -135,7 +135,7 @@ impl<'g> Db<'g> {
     /// all operations below.
     #[inline]
     pub fn peek(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.expire_on_read(key);
@@ -148,10 +148,10 @@ impl<'g> Db<'g> {
     /// access clock.
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         match self.table(key.shard).into_found(key.hash, key.bytes) {
             Some(record) if record.expiry().is_none_or(|at| at > now) => {
-                self.turn.tally.hits += 1;
+                self.context.tally.hits += 1;
                 self.touch(record);
                 Some(record)
             }
@@ -173,7 +173,7 @@ impl<'g> Db<'g> {
     pub fn inspect(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
             KeyState::Live => {
-                self.turn.tally.hits += 1;
+                self.context.tally.hits += 1;
                 return self.peek(key);
             }
             KeyState::Absent => {}
@@ -186,8 +186,8 @@ impl<'g> Db<'g> {
     /// As [`Db::inspect`], for a command that asks how a key is stored: a miss sends no notice.
     pub fn examine(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         match self.check(key) {
-            KeyState::Live => self.turn.tally.hits += 1,
-            KeyState::Absent | KeyState::Expired => self.turn.tally.misses += 1,
+            KeyState::Live => self.context.tally.hits += 1,
+            KeyState::Absent | KeyState::Expired => self.context.tally.misses += 1,
         }
         self.peek(key)
     }
@@ -195,7 +195,7 @@ impl<'g> Db<'g> {
     /// The record of `key` for a command that will change it: updates the access clock.
     #[inline]
     pub fn for_write(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.expire_on_write(key);
@@ -208,18 +208,18 @@ impl<'g> Db<'g> {
     /// Counts a miss and sends a `keymiss` notice.
     #[inline]
     fn count_miss(&mut self, key: &Key<'_>) {
-        self.turn.tally.misses += 1;
+        self.context.tally.misses += 1;
         self.notify(Classes::MISS, "keymiss", key);
     }
 
     #[inline]
     fn touch(&mut self, record: RecordRef<'_>) {
-        if self.turn.no_touch {
+        if self.context.no_touch {
             return;
         }
         let old = record.clock();
-        let access = self.turn.access;
-        let new = access.touched(old, || self.turn.random());
+        let access = self.context.access;
+        let new = access.touched(old, || self.context.random());
         // An unchanged clock is not written, so that a read leaves the cache line clean.
         if new != old {
             record.set_clock(new);
@@ -282,7 +282,7 @@ impl<'g> Db<'g> {
     /// As [`Db::set`], for a value that replaces a key as a whole, as RENAME does. If the key
     /// exists, it sends the `new` notice that `set` omits.
     pub fn put(&mut self, key: &Key<'_>, record: Record) {
-        let replaces = self.turn.effects.wants(Classes::NEW) && self.contains(key);
+        let replaces = self.context.effects.wants(Classes::NEW) && self.contains(key);
         if replaces {
             self.notify(Classes::NEW, "new", key);
         }
@@ -295,13 +295,13 @@ impl<'g> Db<'g> {
         self.before_write(key);
         let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) else { return false };
         self.note_removed(key, dead.expiry(), Cause::Command);
-        self.turn.discard(dead);
+        self.context.discard(dead);
         true
     }
 
     /// Removes `key` and discards its record. Returns whether the key was there.
     pub fn delete(&mut self, key: &Key<'_>) -> bool {
-        self.remove(key).map(|dead| self.turn.discard(dead)).is_some()
+        self.remove(key).map(|dead| self.context.discard(dead)).is_some()
     }
 
     /// Replaces the record of `key` by the result of `change`. Returns whether the key was there.
@@ -354,7 +354,7 @@ impl<'g> Db<'g> {
         cursor: u64,
         mut seen: impl FnMut(RecordRef<'_>),
     ) -> u64 {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         self.table(shard).scan(cursor, |record| {
             if record.expiry().is_none_or(|at| at > now) {
                 seen(record);
@@ -391,7 +391,7 @@ impl<'g> Db<'g> {
     /// Visits every live record. Needs a world guard. O(n).
     pub fn for_each(&mut self, mut seen: impl FnMut(RecordRef<'_>)) {
         for shard in 0..SHARDS as u16 {
-            let now = self.turn.over_ms;
+            let now = self.context.over_ms;
             self.table(shard).for_each(|record| {
                 if record.expiry().is_none_or(|at| at > now) {
                     seen(record);
@@ -401,7 +401,7 @@ impl<'g> Db<'g> {
     }
 
     /// Visits the names of all live keys of one moment, shard by shard. Under a world guard the
-    /// moment is now; under a cut ([`SlowHand::cut`](crate::SlowHand::cut)) it is the cut, and
+    /// moment is now; under a cut ([`SlowLaneThread::cut`](crate::SlowLaneThread::cut)) it is the cut, and
     /// each shard is held only while its names are copied. `seen` is called with no shard held
     /// and returns whether to continue. O(n).
     pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) {
@@ -422,7 +422,7 @@ impl<'g> Db<'g> {
         let mut names = Names::with_room(self.shard_len(shard));
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
-            self.copy_names(shard, self.turn.over_ms, &mut names);
+            self.copy_names(shard, self.context.over_ms, &mut names);
             return names;
         };
         let journal = cut.visit(shard, || self.copy_names(shard, cut.at_ms, &mut names));
@@ -449,7 +449,7 @@ impl<'g> Db<'g> {
         // Limits the number of tries in a database of expired keys.
         for _ in 0..100 {
             let Some(shard) = self.random_shard() else { break };
-            let mut rng = Rng::new(self.turn.random());
+            let mut rng = Rng::new(self.context.random());
             let drawn = self.table(shard).random(&mut || rng.next()).map(|r| r.key().to_vec());
             let Some(bytes) = drawn else { break };
             let key = self.key(&bytes);
@@ -457,7 +457,7 @@ impl<'g> Db<'g> {
                 return Ok(Some(bytes));
             }
         }
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         for shard in 0..SHARDS as u16 {
             if !self.guard.holds(shard) {
                 if self.shard_len(shard) > 0 {
@@ -493,7 +493,7 @@ impl<'g> Db<'g> {
         if total == 0 {
             return None;
         }
-        let mut nth = (self.turn.random() % total as u64) as usize;
+        let mut nth = (self.context.random() % total as u64) as usize;
         let at = lens.iter().position(|len| {
             let here = nth < *len;
             nth = nth.saturating_sub(*len);
@@ -528,7 +528,7 @@ impl<'g> Db<'g> {
         if other == self.index {
             return;
         }
-        self.turn.effects.push_exchange(self.index, other);
+        self.context.effects.push_exchange(self.index, other);
         self.as_one_operation(|db| {
             for shard in 0..SHARDS as u16 {
                 if !db.is_affected_by_exchange(shard, other) {
@@ -537,7 +537,7 @@ impl<'g> Db<'g> {
                 db.record_watched_exchange(shard, other);
                 let mut ours = db.table(shard);
                 // The two databases differ, so these are two different tables.
-                let mut theirs = Db::new(db.guard, db.turn, other).table(shard);
+                let mut theirs = Db::new(db.guard, db.context, other).table(shard);
                 ours.swap(&mut theirs);
                 db.note_table(shard);
                 db.other(other).note_table(shard);
@@ -577,7 +577,7 @@ impl<'g> Db<'g> {
     /// [`Db::scan_shard`]. O(1); skips parts of the table without expiries.
     pub fn some_expiries(&mut self, shard: u16, cursor: u64, mut seen: impl FnMut(i64)) -> u64 {
         const BUCKETS: usize = 64;
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         let look = |record: RecordMut<'_>| {
             record.expiry().filter(|at| *at > now).into_iter().for_each(&mut seen);
             Verdict::Keep

@@ -7,10 +7,10 @@
 //! Nothing else changes: no effect, no access clock, no watch. Small keys and values move whole;
 //! allocations that a large value owns in addition to its record stay.
 
+use crate::context::ExecContext;
 use crate::db::Db;
 use crate::hold::Inside;
 use crate::keyspace::SHARDS;
-use crate::turn::Turn;
 
 /// The position of a thread's walk over all records.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +36,7 @@ impl Walk {
     pub fn step(
         &mut self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         shards: &[u16],
         is_badly_placed: &mut impl FnMut(*const u8, usize) -> bool,
     ) -> Step {
@@ -48,8 +48,8 @@ impl Walk {
         };
         debug_assert!(usize::from(shard) < SHARDS);
         let is_empty = inside.keyspace().shard_len(shard, self.db) == 0;
-        if !is_empty && let Ok(guard) = inside.guard_one(turn, shard) {
-            let mut db = Db::new(&guard, turn, self.db);
+        if !is_empty && let Ok(guard) = inside.guard_one(context, shard) {
+            let mut db = Db::new(&guard, context, self.db);
             self.cursor = db.relocate_step(shard, self.cursor, &mut done, is_badly_placed);
         } else {
             self.cursor = 0;
@@ -78,23 +78,23 @@ mod tests {
     #[test]
     fn every_record_is_visited_once_and_keeps_its_data() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
         let names: Vec<String> = (0..500).map(|n| format!("key:{n}")).collect();
         for (n, name) in names.iter().enumerate() {
-            let guard = inside.world(&mut turn).expect("the slow lane is idle");
-            let mut db = Db::new(&guard, &mut turn, n % 2);
+            let guard = inside.world(&mut context).expect("the slow lane is idle");
+            let mut db = Db::new(&guard, &mut context, n % 2);
             let key = db.key(name.as_bytes());
             let expiry = (n % 3 == 0).then_some(5000);
             db.set(&key, record(name.as_bytes(), New::Bytes(name.as_bytes()), expiry, 7));
-            crate::commit::commit(&guard, &mut turn);
+            crate::commit::commit(&guard, &mut context);
         }
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut walk = Walk::default();
         let mut all = Step::default();
         let mut odd = 0u64;
         loop {
-            let step = walk.step(&mut inside, &mut turn, &shards, &mut |_, _| {
+            let step = walk.step(&mut inside, &mut context, &shards, &mut |_, _| {
                 odd += 1;
                 odd % 2 == 1
             });
@@ -105,10 +105,10 @@ mod tests {
             }
         }
         assert_eq!((all.examined, all.moved), (500, 250));
-        assert!(turn.effects.is_empty());
+        assert!(context.effects.is_empty());
         for (n, name) in names.iter().enumerate() {
-            let guard = inside.world(&mut turn).expect("the slow lane is idle");
-            let mut db = Db::new(&guard, &mut turn, n % 2);
+            let guard = inside.world(&mut context).expect("the slow lane is idle");
+            let mut db = Db::new(&guard, &mut context, n % 2);
             let key = db.key(name.as_bytes());
             let record = db.peek(&key).expect("it is there");
             assert_eq!((record.key(), record.clock()), (name.as_bytes(), 7));

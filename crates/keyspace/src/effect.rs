@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Db: set, alter, rework, remove ...  ─► before_write ─► the change ─► an effect, if anything listens
-//!                                                                          │  Turn::effects
+//!                                                                          │  ExecContext::effects
 //!  commit, before the shards are released:                                 ▼
 //!     watches break · blocked clients are served · journals of walks are written ·
 //!     clients that cache keys are notified
@@ -18,15 +18,15 @@
 //! cache line of its lock. While it is zero, a change costs one load of that word and makes no
 //! effect.
 
+use crate::invalidation::{BulkOperation, Changed, Unsent};
 use crate::keyspace::Key;
 use crate::log::draft::Draft;
 use crate::log::unit::{Args, Target};
 use crate::notice::{Classes, Notice};
-use crate::stale::{BulkOperation, Changed, Unsent};
 
 /// The kind of change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Became {
+pub enum KeyChange {
     /// The key did not exist before.
     New,
     /// The value or the expiry has changed.
@@ -35,12 +35,12 @@ pub enum Became {
     Gone(Option<i64>),
 }
 
-impl Became {
+impl KeyChange {
     /// Whether the change only removed an expired key: no client sees a difference.
     pub fn is_expired(self, now_ms: i64) -> bool {
         match self {
-            Became::Gone(expiry) => expiry.is_some_and(|at| at <= now_ms),
-            Became::New | Became::Changed => false,
+            KeyChange::Gone(expiry) => expiry.is_some_and(|at| at <= now_ms),
+            KeyChange::New | KeyChange::Changed => false,
         }
     }
 }
@@ -62,9 +62,9 @@ pub struct Effect {
     pub db: usize,
     pub shard: u16,
     pub key: Box<[u8]>,
-    pub became: Became,
+    pub change: KeyChange,
     pub cause: Cause,
-    /// The client whose command it is ([`Turn::client`](crate::Turn::client)).
+    /// The client whose command it is ([`ExecContext::client`](crate::ExecContext::client)).
     pub by: u64,
 }
 

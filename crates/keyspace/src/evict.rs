@@ -29,11 +29,11 @@
 
 use crate::access::{Access, Policy};
 use crate::commit::commit;
+use crate::context::{ExecContext, Rng};
 use crate::db::Db;
 use crate::effect::Cause;
 use crate::hold::Inside;
 use crate::keyspace::{Hasher, Keyspace};
-use crate::turn::{Rng, Turn};
 use std::cell::Cell;
 use weft_table::{TableMut, Verdict, Which};
 use weft_types::{Record, Values};
@@ -185,15 +185,15 @@ impl Evictor {
         Evictor::default()
     }
 
-    /// Removes one key as `policy` demands and counts it in `turn.tally.evicted`. `samples` is
-    /// `maxmemory-samples`. `turn.access` must be the clock of the policy, see
+    /// Removes one key as `policy` demands and counts it in `context.tally.evicted`. `samples` is
+    /// `maxmemory-samples`. `context.access` must be the clock of the policy, see
     /// [`MaxmemoryPolicy::clock`].
     ///
     /// O(samples); from time to time O(shards * databases) to count the tables.
     pub fn step(
         &mut self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         policy: MaxmemoryPolicy,
         samples: usize,
     ) -> Step {
@@ -209,18 +209,20 @@ impl Evictor {
         // lock held for longer than the spin is likely held for long.
         let mut busy = Vec::new();
         for _ in 0..PICKS {
-            let Some((shard, db)) = self.weights.pick(ks, volatile, turn.random()) else {
+            let Some((shard, db)) = self.weights.pick(ks, volatile, context.random()) else {
                 return Step::Nothing;
             };
             if busy.contains(&shard) {
                 continue;
             }
             let sampling = Sampling { shard, db, volatile, order };
-            if !sampling.fill(inside, turn, samples, &mut self.pool) {
+            if !sampling.fill(inside, context, samples, &mut self.pool) {
                 busy.push(shard);
             }
-            if let Some((db, record)) = self.remove_best(inside, turn, volatile, order, &mut busy) {
-                turn.tally.evicted += 1;
+            if let Some((db, record)) =
+                self.remove_best(inside, context, volatile, order, &mut busy)
+            {
+                context.tally.evicted += 1;
                 return Step::Evicted { db, record };
             }
         }
@@ -235,7 +237,7 @@ impl Evictor {
     fn remove_best(
         &mut self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         volatile: bool,
         order: EvictionOrder,
         busy: &mut Vec<u16>,
@@ -249,7 +251,7 @@ impl Evictor {
                 continue;
             }
             let second = self.pool.0.last().map_or(0, |candidate| candidate.score);
-            match best.evict(inside, turn, volatile, order, second) {
+            match best.evict(inside, context, volatile, order, second) {
                 Outcome::Evicted(record) => {
                     evicted = Some((best.db, record));
                     break;
@@ -294,17 +296,17 @@ impl Candidate {
     fn evict(
         &self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         volatile: bool,
         order: EvictionOrder,
         second: u64,
     ) -> Outcome {
         let key = inside.keyspace().key(&self.key);
-        let Ok(guard) = inside.guard_one(turn, key.shard) else {
+        let Ok(guard) = inside.guard_one(context, key.shard) else {
             return Outcome::Busy;
         };
-        let access = turn.access;
-        let mut db = Db::new(&guard, turn, self.db);
+        let access = context.access;
+        let mut db = Db::new(&guard, context, self.db);
         db.before_write(&key);
         let mut table = db.sweep_table(key.shard);
         let Some(slot) = table.find_mut(key.hash, key.bytes) else {
@@ -319,7 +321,7 @@ impl Candidate {
         }
         let dead = slot.remove();
         db.note_removed(&key, dead.expiry(), Cause::Eviction);
-        commit(&guard, turn);
+        commit(&guard, context);
         Outcome::Evicted(dead)
     }
 }
@@ -362,16 +364,16 @@ impl Sampling {
     fn fill(
         &self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         samples: usize,
         pool: &mut Pool,
     ) -> bool {
-        let Ok(guard) = inside.guard_one(turn, self.shard) else {
+        let Ok(guard) = inside.guard_one(context, self.shard) else {
             return false;
         };
-        let mut rng = Rng::new(turn.random());
-        let mut chance = Rng::new(turn.random());
-        let access = turn.access;
+        let mut rng = Rng::new(context.random());
+        let mut chance = Rng::new(context.random());
+        let access = context.access;
         let offered = Cell::new(false);
         let offer = &mut |record: &Record| {
             if record.has_expiry() || !self.volatile {
@@ -380,7 +382,7 @@ impl Sampling {
                 pool.offer(score, self.db, record.key());
             }
         };
-        let mut db = Db::new(&guard, turn, self.db);
+        let mut db = Db::new(&guard, context, self.db);
         let mut table = db.sweep_table(self.shard);
         match self.order {
             EvictionOrder::Chance => draw(&table, &mut rng, self.volatile, offer),
@@ -505,24 +507,24 @@ mod tests {
 
     const NOW: i64 = 1_000_000_000_000;
 
-    fn setup(policy: MaxmemoryPolicy) -> (Keyspace, Turn) {
-        let mut turn = Turn::new(NOW, 7);
-        turn.access = Access::new(policy.clock(), NOW, 10, 1);
-        (Keyspace::new(4, 1, Box::new(|_| {})), turn)
+    fn setup(policy: MaxmemoryPolicy) -> (Keyspace, ExecContext) {
+        let mut context = ExecContext::new(NOW, 7);
+        context.access = Access::new(policy.clock(), NOW, 10, 1);
+        (Keyspace::new(4, 1, Box::new(|_| {})), context)
     }
 
     /// Stores keys `prefix0`, `prefix1` ... with this expiry and access clock.
     fn fill(
         ks: &Keyspace,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         db: usize,
         prefix: &str,
         n: usize,
         form: impl Fn(usize) -> (Option<i64>, u32),
     ) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, turn, db);
+        let guard = inside.world(context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, context, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
             let (at, clock) = form(i);
@@ -531,11 +533,16 @@ mod tests {
     }
 
     /// Evicts up to `n` keys and returns them.
-    fn evict(ks: &Keyspace, turn: &mut Turn, policy: MaxmemoryPolicy, n: usize) -> Vec<String> {
+    fn evict(
+        ks: &Keyspace,
+        context: &mut ExecContext,
+        policy: MaxmemoryPolicy,
+        n: usize,
+    ) -> Vec<String> {
         let mut evictor = Evictor::new();
         let mut names = Vec::new();
         while names.len() < n {
-            match evictor.step(&mut Outside::new(ks, 0).enter(), turn, policy, 5) {
+            match evictor.step(&mut Outside::new(ks, 0).enter(), context, policy, 5) {
                 Step::Evicted { record, .. } => {
                     names.push(String::from_utf8(record.key().to_vec()).expect("ASCII"));
                 }
@@ -543,7 +550,7 @@ mod tests {
                 Step::Busy => panic!("no shard is held"),
             }
         }
-        assert_eq!(turn.tally.evicted, names.len() as u64);
+        assert_eq!(context.tally.evicted, names.len() as u64);
         names
     }
 
@@ -554,12 +561,12 @@ mod tests {
     #[test]
     fn lru_evicts_the_idle() {
         let policy = MaxmemoryPolicy::AllkeysLru;
-        let (ks, mut turn) = setup(policy);
-        let (idle, fresh) = (turn.access.clock_for_idle(1000), turn.access.fresh());
-        fill(&ks, &mut turn, 0, "idle", 500, |_| (None, idle));
-        fill(&ks, &mut turn, 2, "idle", 500, |_| (None, idle));
-        fill(&ks, &mut turn, 0, "used", 1000, |_| (None, fresh));
-        let names = evict(&ks, &mut turn, policy, 500);
+        let (ks, mut context) = setup(policy);
+        let (idle, fresh) = (context.access.clock_for_idle(1000), context.access.fresh());
+        fill(&ks, &mut context, 0, "idle", 500, |_| (None, idle));
+        fill(&ks, &mut context, 2, "idle", 500, |_| (None, idle));
+        fill(&ks, &mut context, 0, "used", 1000, |_| (None, fresh));
+        let names = evict(&ks, &mut context, policy, 500);
         assert_eq!(names.len(), 500);
         assert!(count(&names, "idle") >= 450, "{}", count(&names, "idle"));
         assert_eq!(ks.counts(0).0 + ks.counts(2).0, 1500);
@@ -570,24 +577,24 @@ mod tests {
     #[test]
     fn lfu_evicts_the_rarely_used() {
         let policy = MaxmemoryPolicy::VolatileLfu;
-        let (ks, mut turn) = setup(policy);
-        let fresh = turn.access.fresh();
+        let (ks, mut context) = setup(policy);
+        let fresh = context.access.fresh();
         let (rare, often) = (fresh & !0xff | 1, fresh & !0xff | 200);
-        fill(&ks, &mut turn, 0, "rare", 1000, |_| (Some(NOW + 1000), rare));
-        fill(&ks, &mut turn, 0, "often", 1000, |_| (Some(NOW + 1000), often));
-        let names = evict(&ks, &mut turn, policy, 500);
+        fill(&ks, &mut context, 0, "rare", 1000, |_| (Some(NOW + 1000), rare));
+        fill(&ks, &mut context, 0, "often", 1000, |_| (Some(NOW + 1000), often));
+        let names = evict(&ks, &mut context, policy, 500);
         assert!(count(&names, "rare") >= 450, "{}", count(&names, "rare"));
     }
 
     #[test]
     fn volatile_policies_spare_persistent_keys() {
         for policy in MaxmemoryPolicy::ALL.into_iter().filter(|policy| policy.volatile()) {
-            let (ks, mut turn) = setup(policy);
+            let (ks, mut context) = setup(policy);
             // So few keys have an expiry that samples rarely find one.
-            fill(&ks, &mut turn, 0, "kept", 20_000, |_| (None, 0));
-            fill(&ks, &mut turn, 1, "kept", 100, |_| (None, 0));
-            fill(&ks, &mut turn, 0, "volatile", 50, |_| (Some(NOW + 1000), 0));
-            let names = evict(&ks, &mut turn, policy, 1000);
+            fill(&ks, &mut context, 0, "kept", 20_000, |_| (None, 0));
+            fill(&ks, &mut context, 1, "kept", 100, |_| (None, 0));
+            fill(&ks, &mut context, 0, "volatile", 50, |_| (Some(NOW + 1000), 0));
+            let names = evict(&ks, &mut context, policy, 1000);
             assert_eq!((names.len(), count(&names, "volatile")), (50, 50), "{policy:?}");
             assert_eq!((ks.counts(0).0, ks.counts(1).0), (20_000, 100));
         }
@@ -596,11 +603,11 @@ mod tests {
     #[test]
     fn allkeys_policies_evict_to_the_last_key() {
         for policy in MaxmemoryPolicy::ALL.into_iter().filter(|policy| !policy.volatile()) {
-            let (ks, mut turn) = setup(policy);
-            fill(&ks, &mut turn, 0, "a", 300, |_| (None, 0));
-            fill(&ks, &mut turn, 3, "b", 300, |_| (Some(NOW + 1000), 0));
+            let (ks, mut context) = setup(policy);
+            fill(&ks, &mut context, 0, "a", 300, |_| (None, 0));
+            fill(&ks, &mut context, 3, "b", 300, |_| (Some(NOW + 1000), 0));
             let evicts = policy != MaxmemoryPolicy::Noeviction;
-            let names = evict(&ks, &mut turn, policy, usize::MAX);
+            let names = evict(&ks, &mut context, policy, usize::MAX);
             let distinct: HashSet<_> = names.iter().collect();
             assert_eq!((names.len(), distinct.len()), if evicts { (600, 600) } else { (0, 0) });
         }
@@ -609,44 +616,44 @@ mod tests {
     #[test]
     fn ttl_prefers_the_nearest() {
         let policy = MaxmemoryPolicy::VolatileTtl;
-        let (ks, mut turn) = setup(policy);
-        fill(&ks, &mut turn, 0, "soon", 1000, |i| (Some(NOW + 1 + i as i64), 0));
-        fill(&ks, &mut turn, 0, "late", 1000, |i| (Some(NOW + 1_000_000 + i as i64), 0));
-        let names = evict(&ks, &mut turn, policy, 500);
+        let (ks, mut context) = setup(policy);
+        fill(&ks, &mut context, 0, "soon", 1000, |i| (Some(NOW + 1 + i as i64), 0));
+        fill(&ks, &mut context, 0, "late", 1000, |i| (Some(NOW + 1_000_000 + i as i64), 0));
+        let names = evict(&ks, &mut context, policy, 500);
         assert!(count(&names, "soon") >= 450, "{}", count(&names, "soon"));
     }
 
     #[test]
     fn a_candidate_that_was_used_again_is_spared() {
         let policy = MaxmemoryPolicy::AllkeysLru;
-        let (ks, mut turn) = setup(policy);
-        let idle = turn.access.clock_for_idle(1000);
+        let (ks, mut context) = setup(policy);
+        let idle = context.access.clock_for_idle(1000);
         // One shard, so that the first step meets all keys.
-        fill(&ks, &mut turn, 0, "{x}", 8, |_| (None, idle));
+        fill(&ks, &mut context, 0, "{x}", 8, |_| (None, idle));
         let mut evictor = Evictor::new();
         assert!(matches!(
-            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 8),
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 8),
             Step::Evicted { .. }
         ));
         let used = evictor.pool.0.last().expect("the others").key.clone();
         {
             let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("the slow lane is idle");
+            let guard = inside.world(&mut context).expect("the slow lane is idle");
             let key = ks.key(&used);
-            assert!(Db::new(&guard, &mut turn, 0).read(&key).is_some());
+            assert!(Db::new(&guard, &mut context, 0).read(&key).is_some());
         }
         for _ in 0..6 {
-            match evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 1) {
+            match evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 1) {
                 Step::Evicted { record, .. } => assert_ne!(record.key(), used),
                 other => panic!("{other:?}"),
             }
         }
-        match evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 1) {
+        match evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 1) {
             Step::Evicted { record, .. } => assert_eq!(record.key(), used, "the last one"),
             other => panic!("{other:?}"),
         }
         assert!(matches!(
-            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 1),
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 1),
             Step::Nothing
         ));
     }
@@ -654,18 +661,18 @@ mod tests {
     #[test]
     fn busy_shards_differ_from_an_empty_keyspace() {
         let policy = MaxmemoryPolicy::AllkeysRandom;
-        let (ks, mut turn) = setup(policy);
-        fill(&ks, &mut turn, 0, "{x}", 10, |_| (None, 0));
+        let (ks, mut context) = setup(policy);
+        fill(&ks, &mut context, 0, "{x}", 10, |_| (None, 0));
         let mut evictor = Evictor::new();
-        let mut other = Turn::new(NOW, 8);
+        let mut other = ExecContext::new(NOW, 8);
         let guard = ks.lock_one(&mut other, ks.key(b"{x}0").shard).expect("free");
         assert!(matches!(
-            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 5),
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 5),
             Step::Busy
         ));
         drop(guard);
         assert!(matches!(
-            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut turn, policy, 5),
+            evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 5),
             Step::Evicted { db: 0, .. }
         ));
     }

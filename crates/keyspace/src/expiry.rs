@@ -29,10 +29,10 @@
 mod fields;
 
 use crate::commit::commit;
+use crate::context::ExecContext;
 use crate::db::Db;
 use crate::hold::Inside;
 use crate::keyspace::Keyspace;
-use crate::turn::Turn;
 use fields::Progress;
 use weft_table::{Verdict, Which};
 
@@ -110,8 +110,8 @@ impl Effort {
     }
 }
 
-/// Removes expired keys of `shards` at the time `turn.now_ms`, and expired fields of their
-/// hashes; counts both in `turn.tally`. `shards` are those that this thread is responsible for.
+/// Removes expired keys of `shards` at the time `context.now_ms`, and expired fields of their
+/// hashes; counts both in `context.tally`. `shards` are those that this thread is responsible for.
 /// `effort` is `active-expire-effort`, 1 to 10. `keep_going` is called after each step, which
 /// takes some tens of microseconds: `false` ends the sweep. At least one step is made if any key
 /// or field can expire.
@@ -122,7 +122,7 @@ impl Effort {
 /// the deferred free list, are dropped here with no lock held.
 pub fn sweep(
     inside: &mut Inside<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
     state: &mut SweepState,
     shards: &[u16],
     effort: u32,
@@ -146,14 +146,22 @@ pub fn sweep(
         let done = match state.next % 2 {
             0 if !expirable.keys => true,
             1 if !expirable.fields && state.fields[db].is_between_hashes() => true,
-            0 => walk.repeat(inside, turn, effort, &mut total.keys, keep_going, |inside, turn| {
-                walk.keys_step(inside, turn, &mut state.keys[db])
-            }),
-            _ => {
-                walk.repeat(inside, turn, effort, &mut total.fields, keep_going, |inside, turn| {
-                    walk.fields_step(inside, turn, &mut state.fields[db])
-                })
-            }
+            0 => walk.repeat(
+                inside,
+                context,
+                effort,
+                &mut total.keys,
+                keep_going,
+                |inside, context| walk.keys_step(inside, context, &mut state.keys[db]),
+            ),
+            _ => walk.repeat(
+                inside,
+                context,
+                effort,
+                &mut total.fields,
+                keep_going,
+                |inside, context| walk.fields_step(inside, context, &mut state.fields[db]),
+            ),
         };
         if !done {
             total.unfinished = true;
@@ -171,26 +179,26 @@ pub fn sweep(
 /// shard. Removed records are dropped here with no lock held. O(shards + removed keys).
 pub fn expire_noted(
     inside: &mut Inside<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
     shards: &[u16],
     keep_going: &mut dyn FnMut() -> bool,
 ) {
     let ks = inside.keyspace();
     for &shard in shards {
-        while !ks.noted.due(shard, turn.now_ms, 1).is_empty() {
+        while !ks.noted.due(shard, context.now_ms, 1).is_empty() {
             // Skip a busy shard.
-            let Ok(guard) = inside.guard_one(turn, shard) else { break };
-            for (index, name) in ks.noted.due(shard, turn.now_ms, NOTED_PER_STEP) {
-                let (key, mut db) = (ks.key(&name), Db::new(&guard, turn, index));
+            let Ok(guard) = inside.guard_one(context, shard) else { break };
+            for (index, name) in ks.noted.due(shard, context.now_ms, NOTED_PER_STEP) {
+                let (key, mut db) = (ks.key(&name), Db::new(&guard, context, index));
                 if db.is_expired(&key) {
                     db.expire(&key);
                 } else {
                     ks.noted.removed(shard, index, &name);
                 }
             }
-            commit(&guard, turn);
+            commit(&guard, context);
             drop(guard);
-            turn.drop_trash();
+            context.free_removed();
             inside.pass();
             if !keep_going() {
                 return;
@@ -233,16 +241,16 @@ impl Walk<'_> {
     fn repeat(
         &self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         effort: Effort,
         total: &mut Met,
         keep_going: &mut dyn FnMut() -> bool,
-        mut step: impl FnMut(&mut Inside<'_>, &mut Turn) -> Option<Met>,
+        mut step: impl FnMut(&mut Inside<'_>, &mut ExecContext) -> Option<Met>,
     ) -> bool {
         let mut sample = Met::default();
         loop {
-            let Some(met) = step(inside, turn) else { return true };
-            turn.drop_trash();
+            let Some(met) = step(inside, context) else { return true };
+            context.free_removed();
             total.add(met);
             sample.add(met);
             if sample.examined >= effort.sample {
@@ -263,17 +271,17 @@ impl Walk<'_> {
     fn keys_step(
         &self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         position: &mut Position,
     ) -> Option<Met> {
         // One more than the number of shards: the first visit may be to the rest of a table.
         for _ in 0..=self.shards.len() {
             let shard = self.shards[position.nth % self.shards.len()];
             let expiring = self.ks.shard_expiring(shard, self.db) > 0;
-            if expiring && let Ok(guard) = inside.guard_one(turn, shard) {
-                let now = turn.now_ms;
+            if expiring && let Ok(guard) = inside.guard_one(context, shard) {
+                let now = context.now_ms;
                 let (mut examined, mut dead) = (0, Vec::new());
-                let mut db = Db::new(&guard, turn, self.db);
+                let mut db = Db::new(&guard, context, self.db);
                 let cursor = db.sweep_table(shard).sweep(
                     position.cursor,
                     BUCKETS_PER_STEP,
@@ -288,15 +296,15 @@ impl Walk<'_> {
                     |record| dead.push(record),
                 );
                 dead.iter().for_each(|record: &weft_types::Record| db.note_swept(record));
-                commit(&guard, turn);
+                commit(&guard, context);
                 drop(guard);
                 position.cursor = cursor;
                 if cursor == 0 {
                     position.next_shard(self.shards);
                 }
                 let expired = dead.len() as u64;
-                turn.tally.expired += expired;
-                dead.into_iter().for_each(|record| turn.discard(record));
+                context.tally.expired += expired;
+                dead.into_iter().for_each(|record| context.discard(record));
                 if examined > 0 {
                     return Some(Met { examined, expired });
                 }
@@ -326,10 +334,17 @@ mod tests {
     }
 
     /// Stores `n` keys that expire at `at` in a database.
-    fn fill(ks: &Keyspace, turn: &mut Turn, db: usize, prefix: &str, n: usize, at: Option<i64>) {
+    fn fill(
+        ks: &Keyspace,
+        context: &mut ExecContext,
+        db: usize,
+        prefix: &str,
+        n: usize,
+        at: Option<i64>,
+    ) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, turn, db);
+        let guard = inside.world(context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, context, db);
         for i in 0..n {
             let name = format!("{prefix}{i}").into_bytes();
             let key = ks.key(&name);
@@ -339,16 +354,16 @@ mod tests {
 
     #[test]
     fn removes_only_expired_keys() {
-        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
-        fill(&ks, &mut turn, 0, "dead", 5000, Some(NOW));
-        fill(&ks, &mut turn, 0, "kept", 500, None);
-        fill(&ks, &mut turn, 3, "dead", 700, Some(NOW - 5));
-        fill(&ks, &mut turn, 3, "later", 20, Some(NOW + 1));
+        let (ks, mut context) = (keyspace(), ExecContext::new(NOW, 1));
+        fill(&ks, &mut context, 0, "dead", 5000, Some(NOW));
+        fill(&ks, &mut context, 0, "kept", 500, None);
+        fill(&ks, &mut context, 3, "dead", 700, Some(NOW - 5));
+        fill(&ks, &mut context, 3, "later", 20, Some(NOW + 1));
         let mut state = SweepState::default();
         for _ in 0..1000 {
             sweep(
                 &mut Outside::new(&ks, 0).enter(),
-                &mut turn,
+                &mut context,
                 &mut state,
                 &all_shards(),
                 10,
@@ -357,19 +372,19 @@ mod tests {
         }
         assert_eq!(ks.counts(0), (500, 0));
         assert_eq!(ks.counts(3), (20, 20));
-        assert_eq!(turn.tally.expired, 5700);
-        assert!(turn.take_trash().is_none(), "removed records are dropped");
+        assert_eq!(context.tally.expired, 5700);
+        assert!(context.take_removed().is_none(), "removed records are dropped");
     }
 
     #[test]
     fn sweeps_while_many_keys_are_stale_and_then_stops() {
-        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
-        fill(&ks, &mut turn, 0, "dead", 20_000, Some(NOW));
-        fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
+        let (ks, mut context) = (keyspace(), ExecContext::new(NOW, 1));
+        fill(&ks, &mut context, 0, "dead", 20_000, Some(NOW));
+        fill(&ks, &mut context, 0, "live", 20_000, Some(NOW + 1));
         let mut state = SweepState::default();
         let first = sweep(
             &mut Outside::new(&ks, 0).enter(),
-            &mut turn,
+            &mut context,
             &mut state,
             &all_shards(),
             1,
@@ -379,11 +394,11 @@ mod tests {
         let left = 20_000 - first.keys.expired;
         assert!(left < 8000, "{first:?}");
         // A database without stale keys is left after one sample.
-        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
-        fill(&ks, &mut turn, 0, "live", 20_000, Some(NOW + 1));
+        let (ks, mut context) = (keyspace(), ExecContext::new(NOW, 1));
+        fill(&ks, &mut context, 0, "live", 20_000, Some(NOW + 1));
         let idle = sweep(
             &mut Outside::new(&ks, 0).enter(),
-            &mut turn,
+            &mut context,
             &mut SweepState::default(),
             &all_shards(),
             1,
@@ -395,15 +410,15 @@ mod tests {
 
     #[test]
     fn resumes_where_it_was_stopped() {
-        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
-        fill(&ks, &mut turn, 0, "dead", 3000, Some(NOW));
+        let (ks, mut context) = (keyspace(), ExecContext::new(NOW, 1));
+        fill(&ks, &mut context, 0, "dead", 3000, Some(NOW));
         let mut state = SweepState::default();
         let mut sweeps = 0;
         while ks.counts(0).1 > 0 {
             let before = ks.counts(0).1;
             let swept = sweep(
                 &mut Outside::new(&ks, 0).enter(),
-                &mut turn,
+                &mut context,
                 &mut state,
                 &all_shards(),
                 1,
@@ -418,14 +433,14 @@ mod tests {
 
     #[test]
     fn sweeps_its_own_shards_and_skips_busy_ones() {
-        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
-        fill(&ks, &mut turn, 0, "dead", 10_000, Some(NOW));
+        let (ks, mut context) = (keyspace(), ExecContext::new(NOW, 1));
+        fill(&ks, &mut context, 0, "dead", 10_000, Some(NOW));
         let mine: Vec<u16> = (0..SHARDS as u16 / 2).collect();
-        let mut other = Turn::new(NOW, 2);
+        let mut other = ExecContext::new(NOW, 2);
         let busy = ks.lock_one(&mut other, 7).expect("it is free");
         sweep(
             &mut Outside::new(&ks, 0).enter(),
-            &mut turn,
+            &mut context,
             &mut SweepState::default(),
             &mine,
             1,
@@ -440,8 +455,8 @@ mod tests {
 
     #[test]
     fn nothing_to_do() {
-        let (ks, mut turn) = (keyspace(), Turn::new(NOW, 1));
-        fill(&ks, &mut turn, 0, "kept", 1000, None);
+        let (ks, mut context) = (keyspace(), ExecContext::new(NOW, 1));
+        fill(&ks, &mut context, 0, "kept", 1000, None);
         let mut asked = 0;
         let mut state = SweepState::default();
         let mut count = || {
@@ -451,7 +466,7 @@ mod tests {
         assert_eq!(
             sweep(
                 &mut Outside::new(&ks, 0).enter(),
-                &mut turn,
+                &mut context,
                 &mut state,
                 &all_shards(),
                 1,
@@ -460,7 +475,7 @@ mod tests {
             Swept::default()
         );
         assert_eq!(
-            sweep(&mut Outside::new(&ks, 0).enter(), &mut turn, &mut state, &[], 1, &mut count),
+            sweep(&mut Outside::new(&ks, 0).enter(), &mut context, &mut state, &[], 1, &mut count),
             Swept::default()
         );
         assert_eq!(asked, 0);

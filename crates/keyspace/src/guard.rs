@@ -5,13 +5,13 @@
 //! busy, those already taken are released and the caller parks its connection. A thread that
 //! stops the world holds everything instead. [`crate::hold`] has the ways to a guard.
 
+use crate::context::ExecContext;
 use crate::cut::Cut;
 use crate::hold::Stop;
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::{Park, Waiter};
 use crate::running::{self, LongCommand, Running};
 use crate::sync::Ordering;
-use crate::turn::Turn;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -79,25 +79,33 @@ pub struct Busy {
 
 impl Keyspace {
     #[inline]
-    pub(crate) fn lock_one(&self, turn: &mut Turn, shard: u16) -> Result<Guard<'_>, Busy> {
-        turn.check_committed();
+    pub(crate) fn lock_one(
+        &self,
+        context: &mut ExecContext,
+        shard: u16,
+    ) -> Result<Guard<'_>, Busy> {
+        context.check_committed();
         let lock = &self.locks[usize::from(shard)];
         if lock.try_lock() {
-            lock.agree_on_time(turn);
+            lock.agree_on_time(context);
             Ok(self.new_guard(Held::One(shard)))
         } else {
             Err(Busy { shard })
         }
     }
 
-    pub(crate) fn lock_all(&self, turn: &mut Turn, set: ShardSet) -> Result<Guard<'_>, Busy> {
+    pub(crate) fn lock_all(
+        &self,
+        context: &mut ExecContext,
+        set: ShardSet,
+    ) -> Result<Guard<'_>, Busy> {
         if let [one] = set.0[..] {
-            return self.lock_one(turn, one);
+            return self.lock_one(context, one);
         }
-        turn.check_committed();
+        context.check_committed();
         self.try_lock_all(&set)?;
         let mut guard = self.new_guard(Held::Many(set));
-        guard.raise_time(turn);
+        guard.raise_time(context);
         Ok(guard)
     }
 
@@ -117,13 +125,13 @@ impl Keyspace {
         Guard { ks: self, held, long: None }
     }
 
-    /// Sets the time of all shards and of `turn` to the latest of them. The world must be
+    /// Sets the time of all shards and of `context` to the latest of them. The world must be
     /// stopped.
-    pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
-        turn.check_committed();
+    pub(crate) fn agree_on_time(&self, context: &mut ExecContext) {
+        context.check_committed();
         let latest = self.locks.iter().map(|lock| lock.time.load(Ordering::Relaxed)).max();
-        turn.raise_time(latest.unwrap_or_default());
-        self.locks.iter().for_each(|lock| lock.time.store(turn.now_ms, Ordering::Relaxed));
+        context.raise_time(latest.unwrap_or_default());
+        self.locks.iter().for_each(|lock| lock.time.store(context.now_ms, Ordering::Relaxed));
     }
 
     /// Resets the latest command times, so that the next command may run at an earlier time. For
@@ -193,7 +201,7 @@ impl<'k> Guard<'k> {
     /// Adds `set` to the held shards if all of it is free or held already, without waiting.
     /// Changes nothing otherwise. Taking locks out of order can't deadlock here, since it stops
     /// at the first busy shard.
-    pub fn try_extend(&mut self, turn: &mut Turn, set: &ShardSet) -> Result<(), Busy> {
+    pub fn try_extend(&mut self, context: &mut ExecContext, set: &ShardSet) -> Result<(), Busy> {
         let missing: SmallVec<[u16; 4]> = set.iter().filter(|s| !self.holds(*s)).collect();
         if missing.is_empty() {
             return Ok(());
@@ -212,18 +220,18 @@ impl<'k> Guard<'k> {
             }
         };
         self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing.iter())));
-        self.raise_time(turn);
+        self.raise_time(context);
         Ok(())
     }
 
-    /// Raises the time of `turn` to the latest of the shards', and theirs to it.
-    pub(crate) fn raise_time(&mut self, turn: &mut Turn) {
+    /// Raises the time of `context` to the latest of the shards', and theirs to it.
+    pub(crate) fn raise_time(&mut self, context: &mut ExecContext) {
         let locks = &self.ks.locks;
         match &self.held {
-            Held::One(shard) => locks[usize::from(*shard)].agree_on_time(turn),
+            Held::One(shard) => locks[usize::from(*shard)].agree_on_time(context),
             Held::Many(set) => {
-                set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
-                set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(turn));
+                set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(context));
+                set.iter().for_each(|shard| locks[usize::from(shard)].agree_on_time(context));
             }
             Held::AllShards(_) | Held::Cut(_) | Held::Rest(_) => {}
         }

@@ -15,22 +15,22 @@
 //! the world holds every shard and needs no further check.
 //!
 //! ```
-//! # use weft_keyspace::{Keyspace, Outside, Turn};
+//! # use weft_keyspace::{Keyspace, Outside, ExecContext};
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
-//! # let mut turn = Turn::new(0, 1);
+//! # let mut context = ExecContext::new(0, 1);
 //! let mut inside = Outside::new(&ks, 0).enter();
-//! let guard = inside.guard_one(&mut turn, 7);
+//! let guard = inside.guard_one(&mut context, 7);
 //! drop(guard);
 //! let stop = inside.stop();
 //! # drop(stop);
 //! ```
 //!
 //! ```compile_fail
-//! # use weft_keyspace::{Keyspace, Outside, Turn};
+//! # use weft_keyspace::{Keyspace, Outside, ExecContext};
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
-//! # let mut turn = Turn::new(0, 1);
+//! # let mut context = ExecContext::new(0, 1);
 //! let mut inside = Outside::new(&ks, 0).enter();
-//! let guard = inside.guard_one(&mut turn, 7);
+//! let guard = inside.guard_one(&mut context, 7);
 //! let stop = inside.stop();
 //! drop(guard);
 //! # drop(stop);
@@ -39,20 +39,20 @@
 //! A slow-lane thread has no safepoint. It may sleep for a shard, and holds nothing while it
 //! sleeps.
 //!
-//! **Time.** Every way to a guard takes the thread's [`Turn`] and raises its time to that of the
+//! **Time.** Every way to a guard takes the thread's [`ExecContext`] and raises its time to that of the
 //! last command that held any of the shards, and theirs to it. So the time of commands never goes
 //! back along any shard or any thread, and the order of times never contradicts the order of
 //! execution, however long ago a thread has read its clock.
 
 use crate::background_threads::ThreadHandle;
+use crate::context::ExecContext;
 use crate::cut::{Cut, begin_journals};
-use crate::gate::Closed;
 use crate::guard::{Busy, Guard, Held, Rest, ShardSet};
 use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
+use crate::safepoint::Closed;
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::turn::Turn;
 use std::sync::TryLockError;
 
 /// A thread outside of its safepoint: it holds nothing.
@@ -79,7 +79,7 @@ impl<'k> Outside<'k> {
     #[inline]
     pub fn enter(self) -> Inside<'k> {
         let Outside { ks, own } = self;
-        ks.gates.enter(own);
+        ks.safepoints.enter(own);
         Inside { ks, own }
     }
 }
@@ -97,28 +97,28 @@ impl<'k> Inside<'k> {
 
     /// Lets a waiting thread stop the world now.
     pub fn pass(&mut self) {
-        self.ks.gates.leave(self.own);
-        self.ks.gates.enter(self.own);
+        self.ks.safepoints.leave(self.own);
+        self.ks.safepoints.enter(self.own);
     }
 
     /// Holds one shard, unless it is busy for longer than a short spin.
     #[inline]
-    pub fn guard_one(&mut self, turn: &mut Turn, shard: u16) -> Result<Guard<'_>, Busy> {
-        self.ks.lock_one(turn, shard)
+    pub fn guard_one(&mut self, context: &mut ExecContext, shard: u16) -> Result<Guard<'_>, Busy> {
+        self.ks.lock_one(context, shard)
     }
 
     /// Holds all shards of `set`, or none.
     #[inline]
-    pub fn guard(&mut self, turn: &mut Turn, set: ShardSet) -> Result<Guard<'_>, Busy> {
-        self.ks.lock_all(turn, set)
+    pub fn guard(&mut self, context: &mut ExecContext, set: ShardSet) -> Result<Guard<'_>, Busy> {
+        self.ks.lock_all(context, set)
     }
 
     /// Stops every thread between two commands and holds the whole keyspace. `None` while a
     /// slow-lane command runs, since this call would have to wait for it: a thread with other
     /// clients to serve leaves such work to the slow lane.
-    pub fn world(&mut self, turn: &mut Turn) -> Option<Guard<'_>> {
+    pub fn world(&mut self, context: &mut ExecContext) -> Option<Guard<'_>> {
         let alone = self.alone()?;
-        Some(self.world_alone(turn, alone))
+        Some(self.world_alone(context, alone))
     }
 
     /// Proof that no command runs in the slow lane until it is dropped; `None` if one runs.
@@ -128,20 +128,20 @@ impl<'k> Inside<'k> {
     }
 
     /// As [`Inside::world`], with the proof that no slow-lane command runs.
-    pub fn world_alone<'a>(&'a mut self, turn: &mut Turn, alone: Alone<'a>) -> Guard<'a> {
+    pub fn world_alone<'a>(&'a mut self, context: &mut ExecContext, alone: Alone<'a>) -> Guard<'a> {
         let stop = Stop::from(self, Some(alone));
-        stop.ks.agree_on_time(turn);
+        stop.ks.agree_on_time(context);
         stop.ks.new_guard(Held::AllShards(Box::new(stop)))
     }
 
     /// Stops every I/O thread between two commands and holds all shards except those held by the
     /// slow lane. Their keys are counted as they were before the running commands: see
     /// [`crate::running`].
-    pub fn rest(&mut self, turn: &mut Turn) -> Guard<'_> {
+    pub fn rest(&mut self, context: &mut ExecContext) -> Guard<'_> {
         let stop = Stop::from(self, None);
         let ks = stop.ks;
         let running = ks.slow_lane.running();
-        ks.agree_on_time(turn);
+        ks.agree_on_time(context);
         ks.new_guard(Held::Rest(Box::new(Rest { running, _stop: stop })))
     }
 
@@ -154,7 +154,7 @@ impl<'k> Inside<'k> {
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.ks.gates.leave(self.own);
+        self.ks.safepoints.leave(self.own);
     }
 }
 
@@ -187,8 +187,8 @@ pub struct Stop<'k> {
 impl<'k> Stop<'k> {
     fn from(inside: &'k mut Inside<'_>, alone: Option<Alone<'k>>) -> Self {
         let (ks, own) = (inside.ks, inside.own);
-        ks.gates.leave(own);
-        Stop { ks, reenter: Some(own), closed: Some(ks.gates.close()), alone }
+        ks.safepoints.leave(own);
+        Stop { ks, reenter: Some(own), closed: Some(ks.safepoints.close()), alone }
     }
 }
 
@@ -197,13 +197,13 @@ impl Drop for Stop<'_> {
         self.closed = None;
         self.alone = None;
         if let Some(own) = self.reenter {
-            self.ks.gates.enter(own);
+            self.ks.safepoints.enter(own);
         }
     }
 }
 
 /// A slow-lane thread that holds nothing: it has no safepoint and may block.
-pub struct SlowHand<'k> {
+pub struct SlowLaneThread<'k> {
     ks: &'k Keyspace,
     /// For a thread that the server can't wake.
     _handle: Option<ThreadHandle<'k>>,
@@ -229,14 +229,14 @@ enum CommandLock {
     Outside,
 }
 
-impl<'k> SlowHand<'k> {
+impl<'k> SlowLaneThread<'k> {
     pub fn new(
         ks: &'k Keyspace,
         waiter: Waiter,
         sleep: &'k dyn Fn(),
         clock: &'k dyn Fn() -> i64,
     ) -> Self {
-        SlowHand { ks, _handle: None, waiter, sleep, clock }
+        SlowLaneThread { ks, _handle: None, waiter, sleep, clock }
     }
 
     /// The calling thread, which the server does not wake: it parks and is unparked directly.
@@ -244,7 +244,7 @@ impl<'k> SlowHand<'k> {
     pub fn background(ks: &'k Keyspace, clock: &'k dyn Fn() -> i64) -> Self {
         let handle = ks.background_threads.register();
         let waiter = handle.waiter();
-        SlowHand { ks, _handle: Some(handle), waiter, sleep: &std::thread::park, clock }
+        SlowLaneThread { ks, _handle: Some(handle), waiter, sleep: &std::thread::park, clock }
     }
 
     pub(crate) fn keyspace(&self) -> &'k Keyspace {
@@ -253,37 +253,37 @@ impl<'k> SlowHand<'k> {
 
     /// Stops the I/O threads, each between two commands. The slow lane continues.
     pub(crate) fn stop(&mut self) -> Stop<'k> {
-        Stop { ks: self.ks, reenter: None, closed: Some(self.ks.gates.close()), alone: None }
+        Stop { ks: self.ks, reenter: None, closed: Some(self.ks.safepoints.close()), alone: None }
     }
 
     /// Reads the clock, and sets all shards to that time or to their latest. The I/O threads must
     /// be stopped, and the slow lane must not take shards meanwhile.
-    pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
-        turn.raise_time((self.clock)());
-        self.ks.agree_on_time(turn);
+    pub(crate) fn agree_on_time(&self, context: &mut ExecContext) {
+        context.raise_time((self.clock)());
+        self.ks.agree_on_time(context);
     }
 
     /// Holds all shards of `set`, however long that takes.
-    pub fn hold(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_with_patience(turn, set, PATIENCE, CommandLock::Lane)
+    pub fn hold(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
+        self.hold_with_patience(context, set, PATIENCE, CommandLock::Lane)
     }
 
-    /// As [`SlowHand::hold`], but never stops the world. May have to retry for long where many
+    /// As [`SlowLaneThread::hold`], but never stops the world. May have to retry for long where many
     /// shards are busy.
-    pub fn hold_only(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_with_patience(turn, set, u32::MAX, CommandLock::Lane)
+    pub fn hold_only(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
+        self.hold_with_patience(context, set, u32::MAX, CommandLock::Lane)
     }
 
-    /// As [`SlowHand::hold_only`], for a command that may wait for something outside of the
+    /// As [`SlowLaneThread::hold_only`], for a command that may wait for something outside of the
     /// process while it holds its shards. Only commands on these shards and threads that stop the
     /// world wait for it. While such a thread waits, other slow-lane commands still run.
-    pub fn hold_outside(&mut self, turn: &mut Turn, set: &ShardSet) -> Guard<'_> {
-        self.hold_with_patience(turn, set, u32::MAX, CommandLock::Outside)
+    pub fn hold_outside(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
+        self.hold_with_patience(context, set, u32::MAX, CommandLock::Outside)
     }
 
     fn hold_with_patience(
         &mut self,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         set: &ShardSet,
         patience: u32,
         command_lock: CommandLock,
@@ -293,10 +293,10 @@ impl<'k> SlowHand<'k> {
             if attempts >= patience
                 && let Some(alone) = self.alone_unless_outside()
             {
-                return self.world_of(turn, alone);
+                return self.world_of(context, alone);
             }
             if attempts >= patience.saturating_mul(MORE_PATIENCE) {
-                return self.world(turn);
+                return self.world(context);
             }
             // Held until the guard is dropped, but not while this thread waits for a shard: the
             // thread that stops the world may hold that shard.
@@ -305,14 +305,14 @@ impl<'k> SlowHand<'k> {
                 CommandLock::Outside => self.read_outside(),
             };
             let mut running = self.ks.slow_lane.running();
-            match self.ks.lock_all(turn, set.clone()) {
+            match self.ks.lock_all(context, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
                     let mut guard = guard.for_long_command(long);
                     // Also under the mutex: a thread that makes all shards agree on the time does
                     // not check whether they are held, and must not miss this time.
-                    turn.raise_time((self.clock)());
-                    guard.raise_time(turn);
+                    context.raise_time((self.clock)());
+                    guard.raise_time(context);
                     drop(running);
                     return guard;
                 }
@@ -361,34 +361,34 @@ impl<'k> SlowHand<'k> {
 
     /// Waits until the slow lane is idle, during which the I/O threads run; then stops the world
     /// and holds the whole keyspace.
-    pub fn world(&mut self, turn: &mut Turn) -> Guard<'_> {
+    pub fn world(&mut self, context: &mut ExecContext) -> Guard<'_> {
         let alone = self.alone();
-        self.world_of(turn, alone)
+        self.world_of(context, alone)
     }
 
-    fn world_of(&mut self, turn: &mut Turn, alone: Alone<'k>) -> Guard<'_> {
+    fn world_of(&mut self, context: &mut ExecContext, alone: Alone<'k>) -> Guard<'_> {
         let stop = Stop {
             ks: self.ks,
             reenter: None,
-            closed: Some(self.ks.gates.close()),
+            closed: Some(self.ks.safepoints.close()),
             alone: Some(alone),
         };
-        turn.raise_time((self.clock)());
-        self.ks.agree_on_time(turn);
+        context.raise_time((self.clock)());
+        self.ks.agree_on_time(context);
         self.ks.new_guard(Held::AllShards(Box::new(stop)))
     }
 
     /// Begins a walk over the current set of keys: see [`crate::cut`].
-    pub fn cut(&mut self, turn: &mut Turn) -> Guard<'_> {
+    pub fn cut(&mut self, context: &mut ExecContext) -> Guard<'_> {
         let walk = self.ks.walk.lock().unwrap_or_else(|p| p.into_inner());
         let lane = self.read_slow();
-        let closed = self.ks.gates.close();
+        let closed = self.ks.safepoints.close();
         let running = self.ks.slow_lane.running();
-        self.agree_on_time(turn);
+        self.agree_on_time(context);
         begin_journals(self.ks);
         drop((running, closed));
         let held = (walk, lane);
-        let cut = Cut::new(self.ks, self.waiter, self.sleep, turn.over_ms, held);
+        let cut = Cut::new(self.ks, self.waiter, self.sleep, context.over_ms, held);
         self.ks.new_guard(Held::Cut(Box::new(cut)))
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const WATCHED: u32 = 1;
 pub(crate) const WAITED: u32 = 2;
 /// Some of these clients wait for changes of keys, not only for new keys: readers of streams.
 pub(crate) const FOLLOWED: u32 = 32;
-/// Clients that cache keys have read keys of this shard: see [`crate::stale`].
+/// Clients that cache keys have read keys of this shard: see [`crate::invalidation`].
 pub(crate) const READ: u32 = 128;
 /// Clients track keys by prefix and are notified of all changes. Set in all shards or in none.
 pub(crate) const FOLLOWED_BY_PREFIX: u32 = 256;

@@ -2,17 +2,17 @@
 
 use crate::Table;
 use crate::background_threads::BackgroundThreads;
-use crate::gate::Gates;
 use crate::interest::Watch;
 use crate::interest::{self, Interest};
+use crate::invalidation::Caches;
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
 use crate::notice::Listener;
 use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;
 use crate::running::{Entry, Running};
+use crate::safepoint::Safepoints;
 use crate::snapshot::shards::Snapshots;
-use crate::stale::Caches;
 use crate::sync::{Mutex, Ordering, RwLock};
 use crate::tables::Tables;
 use foldhash::SharedSeed;
@@ -70,7 +70,7 @@ pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 /// Locks of the commands that run in the slow lane.
 pub(crate) struct SlowLane {
     /// Read-locked by each command that runs without a safepoint, in the slow lane; write-locked
-    /// by a thread that needs the whole keyspace. See [`crate::hold::SlowHand`].
+    /// by a thread that needs the whole keyspace. See [`crate::hold::SlowLaneThread`].
     pub slow: RwLock<()>,
     /// The same for commands that wait for something outside of the process; locked before `slow`.
     pub outside: RwLock<()>,
@@ -117,7 +117,7 @@ pub struct Keyspace {
     tables: Tables,
     pub(crate) occupied: Occupied,
     databases: usize,
-    pub(crate) gates: Gates,
+    pub(crate) safepoints: Safepoints,
     pub(crate) slow_lane: SlowLane,
     /// Held by a walk over all keys, since there is one set of journals.
     pub(crate) walk: Mutex<()>,
@@ -137,7 +137,7 @@ impl fmt::Debug for Keyspace {
 
 impl Keyspace {
     /// An empty keyspace of `databases` logical databases for up to `threads` threads;
-    /// [`Gates::use_up_to`] sets how many there are.
+    /// [`Safepoints::use_up_to`] sets how many there are.
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
         let hasher = Hasher { seed, shared: SharedSeed::global_random() };
@@ -158,7 +158,7 @@ impl Keyspace {
             tables: Tables::new(databases, hasher),
             occupied: Occupied::new(databases),
             databases,
-            gates: Gates::new(threads, 1),
+            safepoints: Safepoints::new(threads, 1),
             slow_lane: SlowLane::new(),
             walk: Mutex::new(()),
             snapshots: Snapshots::new(),
@@ -187,9 +187,9 @@ impl Keyspace {
         self.databases
     }
 
-    /// The safepoints of the executing threads: see [`crate::gate`].
-    pub fn gates(&self) -> &Gates {
-        &self.gates
+    /// The safepoints of the executing threads: see [`crate::safepoint`].
+    pub fn safepoints(&self) -> &Safepoints {
+        &self.safepoints
     }
 
     /// Hashes a key and finds its shard.

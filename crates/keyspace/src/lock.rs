@@ -15,8 +15,8 @@
 //!
 //! Model-tested with loom (`tests/loom_lock.rs`).
 
+use crate::context::ExecContext;
 use crate::sync::{AtomicI64, AtomicU32, Mutex, Ordering, lock, spin_loop};
-use crate::turn::Turn;
 use std::collections::VecDeque;
 
 const FREE: u32 = 0;
@@ -107,15 +107,15 @@ impl ShardLock {
         }
     }
 
-    /// Raises the time of `turn` to that of the lock, or the reverse, whichever is later. Only
+    /// Raises the time of `context` to that of the lock, or the reverse, whichever is later. Only
     /// the holder may call this.
     #[inline]
-    pub(crate) fn agree_on_time(&self, turn: &mut Turn) {
+    pub(crate) fn agree_on_time(&self, context: &mut ExecContext) {
         let last = self.time.load(Ordering::Relaxed);
-        if last < turn.now_ms {
-            self.time.store(turn.now_ms, Ordering::Relaxed);
+        if last < context.now_ms {
+            self.time.store(context.now_ms, Ordering::Relaxed);
         } else {
-            turn.raise_time(last);
+            context.raise_time(last);
         }
     }
 

@@ -37,7 +37,7 @@ pub struct WaitState {
     step: AtomicU32,
     /// The client's position in all its wait queues; 0: it is in none yet. A thread that ends a
     /// wait may read it too early, so the thread that queues the client checks the wait again:
-    /// see [`crate::lines`].
+    /// see [`crate::wait_queue`].
     position: std::sync::atomic::AtomicU64,
 }
 

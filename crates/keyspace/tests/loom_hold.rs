@@ -4,11 +4,11 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use weft_keyspace::gate::Gates;
+use weft_keyspace::safepoint::Safepoints;
 
 /// The data of a transaction: it writes both halves or none.
 struct World {
-    gates: Gates,
+    safepoints: Safepoints,
     halves: [UnsafeCell<u32>; 2],
 }
 
@@ -30,7 +30,7 @@ fn write(world: &World, half: usize) {
 
 /// Reads both halves with the world stopped: they agree.
 fn look(world: &World) {
-    let closed = world.gates.close();
+    let closed = world.safepoints.close();
     // SAFETY: the safepoints are closed.
     let [a, b] = [0, 1].map(|half| world.halves[half].with(|v| unsafe { *v }));
     assert_eq!(a, b, "the middle of a transaction was seen");
@@ -38,17 +38,17 @@ fn look(world: &World) {
 }
 
 fn transaction(world: &World, planted: Planted) {
-    world.gates.enter(0);
+    world.safepoints.enter(0);
     write(world, 0);
     match planted {
         Planted::Nothing => {}
         Planted::LeavesInTheMiddle => {
-            world.gates.leave(0);
-            world.gates.enter(0);
+            world.safepoints.leave(0);
+            world.safepoints.enter(0);
         }
     }
     write(world, 1);
-    world.gates.leave(0);
+    world.safepoints.leave(0);
 }
 
 fn run(planted: Planted) {
@@ -56,7 +56,7 @@ fn run(planted: Planted) {
     model.preemption_bound = Some(3);
     model.check(move || {
         let world = Arc::new(World {
-            gates: Gates::new(1, 1),
+            safepoints: Safepoints::new(1, 1),
             halves: [UnsafeCell::new(0), UnsafeCell::new(0)],
         });
         let executing = {

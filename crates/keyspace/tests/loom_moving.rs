@@ -27,8 +27,8 @@ use loom::thread::{JoinHandle, spawn};
 use state::{Awaited, Executed, Pending, State};
 use std::collections::VecDeque;
 use weft_keyspace::Waiter;
-use weft_keyspace::bell::Bell;
 use weft_keyspace::lock::{Park, ShardLock};
+use weft_keyspace::wake_flag::WakeFlag;
 
 const THREADS: usize = 2;
 
@@ -128,7 +128,7 @@ enum Message {
 #[derive(Default)]
 struct Thread {
     queue: Mutex<VecDeque<Message>>,
-    bell: Bell,
+    wake_flag: WakeFlag,
     withholds: AtomicBool,
 }
 
@@ -202,7 +202,7 @@ impl World {
     }
 
     fn ring(&self, thread: usize) {
-        if self.threads[thread].bell.ring() {
+        if self.threads[thread].wake_flag.set() {
             self.change(|kernel| kernel.rung[thread] = true);
         }
     }
@@ -468,13 +468,13 @@ impl Worker {
         let late = self.world.fault == Fault::AnswersLate;
         self.world.kernel().rung[self.id] = false;
         if !late {
-            self.world.threads[self.id].bell.answer();
+            self.world.threads[self.id].wake_flag.clear();
         }
         while let Some(message) = self.staged.pop_front().or_else(|| self.take()) {
             self.on_message(message);
         }
         if late {
-            self.world.threads[self.id].bell.answer();
+            self.world.threads[self.id].wake_flag.clear();
         }
     }
 

@@ -6,7 +6,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use weft_keyspace::{Guard, Keyspace, SHARDS, ShardSet, SlowHand, Turn, Waiter};
+use weft_keyspace::{ExecContext, Guard, Keyspace, SHARDS, ShardSet, SlowLaneThread, Waiter};
 
 const NOW: i64 = 1000;
 
@@ -28,10 +28,14 @@ impl Done {
     }
 }
 
-fn with_hand(ks: &Keyspace, thread: u32, run: impl FnOnce(&mut SlowHand<'_>, &mut Turn)) {
+fn with_hand(
+    ks: &Keyspace,
+    thread: u32,
+    run: impl FnOnce(&mut SlowLaneThread<'_>, &mut ExecContext),
+) {
     let waiter = Waiter { thread, token: 0 };
-    let mut hand = SlowHand::new(ks, waiter, &thread::yield_now, &|| NOW);
-    run(&mut hand, &mut Turn::new(NOW, u64::from(thread)));
+    let mut hand = SlowLaneThread::new(ks, waiter, &thread::yield_now, &|| NOW);
+    run(&mut hand, &mut ExecContext::new(NOW, u64::from(thread)));
 }
 
 fn end(mut guard: Guard<'_>) {
@@ -49,8 +53,8 @@ fn check(other: fn(&Keyspace, &Done)) {
         let outside = {
             let shared = shared.clone();
             thread::spawn(move || {
-                with_hand(&shared.0, 1, |hand, turn| {
-                    let guard = hand.hold_outside(turn, &ShardSet::one(0));
+                with_hand(&shared.0, 1, |hand, context| {
+                    let guard = hand.hold_outside(context, &ShardSet::one(0));
                     shared.1.twice(0);
                     end(guard);
                 });
@@ -60,8 +64,8 @@ fn check(other: fn(&Keyspace, &Done)) {
             let shared = shared.clone();
             thread::spawn(move || other(&shared.0, &shared.1))
         };
-        with_hand(&shared.0, 3, |hand, turn| {
-            let guard = hand.world(turn);
+        with_hand(&shared.0, 3, |hand, context| {
+            let guard = hand.world(context);
             assert!(guard.is_world());
             shared.1.look();
         });
@@ -73,8 +77,8 @@ fn check(other: fn(&Keyspace, &Done)) {
 #[test]
 fn loom_the_world_waits_for_both_kinds_of_commands() {
     check(|ks, done| {
-        with_hand(ks, 2, |hand, turn| {
-            let guard = hand.hold(turn, &ShardSet::one(1));
+        with_hand(ks, 2, |hand, context| {
+            let guard = hand.hold(context, &ShardSet::one(1));
             done.twice(1);
             end(guard);
         });
@@ -84,8 +88,8 @@ fn loom_the_world_waits_for_both_kinds_of_commands() {
 #[test]
 fn loom_a_command_gets_a_shard_held_outside_eventually() {
     check(|ks, done| {
-        with_hand(ks, 2, |hand, turn| {
-            let guard = hand.hold(turn, &ShardSet::of([0, 1]));
+        with_hand(ks, 2, |hand, context| {
+            let guard = hand.hold(context, &ShardSet::of([0, 1]));
             done.look();
             end(guard);
         });

@@ -10,7 +10,9 @@ use loom::thread;
 use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::snapshot::planted::{Fault, plant};
 use weft_keyspace::snapshot::{Image, Snapshot, Step};
-use weft_keyspace::{Db, Guard, Key, Keyspace, Outside, SHARDS, ShardSet, SlowHand, Turn, Waiter};
+use weft_keyspace::{
+    Db, ExecContext, Guard, Key, Keyspace, Outside, SHARDS, ShardSet, SlowLaneThread, Waiter,
+};
 use weft_types::Record;
 use weft_types::string::{Str, record_int};
 
@@ -33,71 +35,71 @@ fn add(db: &mut Db<'_>, key: &Key<'_>, n: i64) {
     db.set(key, record_int(key.bytes, old + n, None, 0));
 }
 
-fn commit(guard: &Guard<'_>, turn: &mut Turn) {
-    settle(guard, turn);
-    seal(guard, turn);
-    end_group(guard, turn);
+fn commit(guard: &Guard<'_>, context: &mut ExecContext) {
+    settle(guard, context);
+    seal(guard, context);
+    end_group(guard, context);
 }
 
 fn fill(ks: &Keyspace) {
-    let mut turn = Turn::new(NOW, 0);
+    let mut context = ExecContext::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
     for key in keys(ks) {
-        let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
-        add(&mut Db::new(&guard, &mut turn, 0), &key, 10);
-        commit(&guard, &mut turn);
+        let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+        add(&mut Db::new(&guard, &mut context, 0), &key, 10);
+        commit(&guard, &mut context);
         drop(guard);
-        turn.drop_trash();
+        context.free_removed();
     }
 }
 
 /// A command of an I/O thread, retried until the shards are free.
 fn transfer(ks: &Keyspace) {
-    let mut turn = Turn::new(NOW, 1);
+    let mut context = ExecContext::new(NOW, 1);
     let [from, to] = keys(ks);
     loop {
         let mut inside = Outside::new(ks, 0).enter();
-        if let Ok(guard) = inside.guard(&mut turn, ShardSet::of([0, 1])) {
-            let mut db = Db::new(&guard, &mut turn, 0);
+        if let Ok(guard) = inside.guard(&mut context, ShardSet::of([0, 1])) {
+            let mut db = Db::new(&guard, &mut context, 0);
             add(&mut db, &from, -3);
             add(&mut db, &to, 3);
-            commit(&guard, &mut turn);
+            commit(&guard, &mut context);
             break;
         }
         drop(inside.leave());
         thread::yield_now();
     }
-    turn.drop_trash();
+    context.free_removed();
 }
 
-fn hand(ks: &Keyspace, thread: u32) -> SlowHand<'_> {
-    SlowHand::new(ks, Waiter { thread, token: 0 }, &thread::yield_now, &|| NOW)
+fn hand(ks: &Keyspace, thread: u32) -> SlowLaneThread<'_> {
+    SlowLaneThread::new(ks, Waiter { thread, token: 0 }, &thread::yield_now, &|| NOW)
 }
 
 /// A slow-lane command.
 fn long(ks: &Keyspace) {
-    let mut turn = Turn::new(NOW, 2);
+    let mut context = ExecContext::new(NOW, 2);
     let mut hand = hand(ks, 2);
     let [from, to] = keys(ks);
-    let mut guard = hand.hold_only(&mut turn, &ShardSet::of([0, 1]));
-    let mut db = Db::new(&guard, &mut turn, 0);
+    let mut guard = hand.hold_only(&mut context, &ShardSet::of([0, 1]));
+    let mut db = Db::new(&guard, &mut context, 0);
     add(&mut db, &from, -4);
     add(&mut db, &to, 4);
     guard.begin_commit();
-    commit(&guard, &mut turn);
+    commit(&guard, &mut context);
     guard.publish();
     drop(guard);
-    turn.drop_trash();
+    context.free_removed();
 }
 
 /// Takes a snapshot and checks its content.
 fn take(ks: &Keyspace) {
-    let mut turn = Turn::new(NOW, 3);
+    let mut context = ExecContext::new(NOW, 3);
     let mut hand = hand(ks, 3);
-    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("the only one");
+    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut context, 0, |_| ()).expect("the only one");
     let mut given = Vec::new();
     let mut visit = |image: Image| given.push((image.key().to_vec(), amount(&image)));
-    while snapshot.step(&mut hand, &mut turn, &mut visit) == Step::More {}
+    while snapshot.step(&mut hand, &mut context, &mut visit) == Step::More {}
     drop(snapshot);
     given.sort();
     let names: Vec<&[u8]> = given.iter().map(|(name, _)| &name[..]).collect();

@@ -5,23 +5,23 @@
 use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::db::Rework;
 use weft_keyspace::snapshot::{Image, Snapshot, Step};
-use weft_keyspace::{Db, Key, Keyspace, Outside, SlowHand, Turn};
+use weft_keyspace::{Db, ExecContext, Key, Keyspace, Outside, SlowLaneThread};
 use weft_types::string::{New, record};
 use weft_types::{Limits, hash};
 
 const NOW: i64 = 1000;
 
 fn with_db(ks: &Keyspace, name: &[u8], act: impl FnOnce(&mut Db<'_>, &Key<'_>)) {
-    let mut turn = Turn::new(NOW, 1);
+    let mut context = ExecContext::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name);
-    let guard = inside.guard_one(&mut turn, key.shard).expect("the shard is free");
-    act(&mut Db::new(&guard, &mut turn, 0), &key);
-    settle(&guard, &mut turn);
-    seal(&guard, &mut turn);
-    end_group(&guard, &mut turn);
+    let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+    act(&mut Db::new(&guard, &mut context, 0), &key);
+    settle(&guard, &mut context);
+    seal(&guard, &mut context);
+    end_group(&guard, &mut context);
     drop(guard);
-    turn.drop_trash();
+    context.free_removed();
 }
 
 fn set(ks: &Keyspace, name: &str) {
@@ -51,11 +51,12 @@ fn writers_of_a_value_that_is_being_written_wait() {
     let ks = Keyspace::new(2, 1, Box::new(|_| {}));
     (0..2000).for_each(|n| set(&ks, &format!("key:{n}")));
     hash_set(&ks, "hash", 0..FIELDS, &[b'o'; 50]);
-    let mut turn = Turn::new(NOW, 1);
+    let mut context = ExecContext::new(NOW, 1);
     let clock = || NOW;
-    let mut hand = SlowHand::background(&ks, &clock);
+    let mut hand = SlowLaneThread::background(&ks, &clock);
     let limit = 1 << 20;
-    let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, limit, |_| ()).expect("the first");
+    let (snapshot, ()) =
+        Snapshot::begin(&mut hand, &mut context, limit, |_| ()).expect("the first");
     let waits = |name: &str| ks.must_wait_for_snapshot(0, &ks.key(name.as_bytes()));
     let held = || snapshot.progress().kept_bytes;
     let mut n = 0;
@@ -74,7 +75,7 @@ fn writers_of_a_value_that_is_being_written_wait() {
         }
     };
     while !ks.is_snapshot_relieved() {
-        assert_eq!(snapshot.step(&mut hand, &mut turn, &mut visit), Step::More);
+        assert_eq!(snapshot.step(&mut hand, &mut context, &mut visit), Step::More);
     }
     assert!(is_there && !waits("hash"), "it comes first");
     assert!(snapshot.progress().given < 100 && held() < limit / 8, "{:?}", snapshot.progress());

@@ -10,7 +10,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_keyspace::commit::{end_group, seal, settle};
 use weft_keyspace::snapshot::{Snapshot, Step};
-use weft_keyspace::{Db, Guard, Key, Keyspace, Outside, Rng, ShardSet, SlowHand, Turn};
+use weft_keyspace::{
+    Db, ExecContext, Guard, Key, Keyspace, Outside, Rng, ShardSet, SlowLaneThread,
+};
 use weft_types::string::{self, Digits, Str};
 use weft_types::{Record, value};
 
@@ -41,10 +43,10 @@ fn transfer(db: &mut Db<'_>, from: &Key<'_>, to: &Key<'_>, n: i64) {
     }
 }
 
-fn commit(guard: &Guard<'_>, turn: &mut Turn) {
-    settle(guard, turn);
-    seal(guard, turn);
-    end_group(guard, turn);
+fn commit(guard: &Guard<'_>, context: &mut ExecContext) {
+    settle(guard, context);
+    seal(guard, context);
+    end_group(guard, context);
 }
 
 /// Removes the account and puts it back.
@@ -55,7 +57,7 @@ fn bounce(db: &mut Db<'_>, key: &Key<'_>) {
 }
 
 fn io_thread(ks: &Keyspace, own: usize, stop: &AtomicBool) {
-    let (mut rng, mut turn) = (Rng::new(own as u64), Turn::new(NOW, own as u64));
+    let (mut rng, mut context) = (Rng::new(own as u64), ExecContext::new(NOW, own as u64));
     let mut outside = Some(Outside::new(ks, own));
     while !stop.load(Ordering::Relaxed) {
         let mut inside = outside.take().expect("it is given back").enter();
@@ -63,22 +65,22 @@ fn io_thread(ks: &Keyspace, own: usize, stop: &AtomicBool) {
             let (a, b) = (name(rng.next() % ACCOUNTS), name(rng.next() % ACCOUNTS));
             let (a, b) = (ks.key(a.as_bytes()), ks.key(b.as_bytes()));
             if rng.next().is_multiple_of(4096) {
-                let Some(guard) = inside.world(&mut turn) else { continue };
-                Db::new(&guard, &mut turn, 0).swap_with(1);
-                commit(&guard, &mut turn);
+                let Some(guard) = inside.world(&mut context) else { continue };
+                Db::new(&guard, &mut context, 0).swap_with(1);
+                commit(&guard, &mut context);
                 continue;
             }
-            let Ok(guard) = inside.guard(&mut turn, ShardSet::of([a.shard, b.shard])) else {
+            let Ok(guard) = inside.guard(&mut context, ShardSet::of([a.shard, b.shard])) else {
                 continue;
             };
-            let mut db = Db::new(&guard, &mut turn, (rng.next() % 2) as usize);
+            let mut db = Db::new(&guard, &mut context, (rng.next() % 2) as usize);
             match rng.next() % 8 {
                 0 => bounce(&mut db, &a),
                 _ => transfer(&mut db, &a, &b, (rng.next() % 10) as i64),
             }
-            commit(&guard, &mut turn);
+            commit(&guard, &mut context);
             drop(guard);
-            turn.drop_trash();
+            context.free_removed();
         }
         outside = Some(inside.leave());
     }
@@ -86,13 +88,13 @@ fn io_thread(ks: &Keyspace, own: usize, stop: &AtomicBool) {
 
 /// Long commands: many transfers as one.
 fn slow_thread(ks: &Keyspace, stop: &AtomicBool) {
-    let (mut rng, mut turn) = (Rng::new(77), Turn::new(NOW, 77));
-    let mut hand = SlowHand::background(ks, &|| NOW);
+    let (mut rng, mut context) = (Rng::new(77), ExecContext::new(NOW, 77));
+    let mut hand = SlowLaneThread::background(ks, &|| NOW);
     while !stop.load(Ordering::Relaxed) {
         let names: Vec<String> = (0..6).map(|_| name(rng.next() % ACCOUNTS)).collect();
         let keys: Vec<Key<'_>> = names.iter().map(|name| ks.key(name.as_bytes())).collect();
-        let mut guard = hand.hold(&mut turn, &ShardSet::of(keys.iter().map(|key| key.shard)));
-        let mut db = Db::new(&guard, &mut turn, (rng.next() % 2) as usize);
+        let mut guard = hand.hold(&mut context, &ShardSet::of(keys.iter().map(|key| key.shard)));
+        let mut db = Db::new(&guard, &mut context, (rng.next() % 2) as usize);
         if keys.iter().all(|key| db.contains(key)) {
             // Taken from three accounts, and given to three others much later.
             let (from, to) = keys.split_at(3);
@@ -101,42 +103,42 @@ fn slow_thread(ks: &Keyspace, stop: &AtomicBool) {
             to.iter().for_each(|key| assert!(add(&mut db, key, 7)));
         }
         guard.begin_commit();
-        commit(&guard, &mut turn);
+        commit(&guard, &mut context);
         guard.publish();
         drop(guard);
-        turn.drop_trash();
+        context.free_removed();
     }
 }
 
 fn fill(ks: &Keyspace) {
-    let mut turn = Turn::new(NOW, 0);
+    let mut context = ExecContext::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
-    let guard = inside.world(&mut turn).expect("the slow lane is idle");
+    let guard = inside.world(&mut context).expect("the slow lane is idle");
     for n in 0..ACCOUNTS {
         let name = name(n);
         let key = ks.key(name.as_bytes());
         let record = string::record_int(name.as_bytes(), AMOUNT, None, 0);
-        Db::new(&guard, &mut turn, (n % 2) as usize).set(&key, record);
+        Db::new(&guard, &mut context, (n % 2) as usize).set(&key, record);
     }
-    commit(&guard, &mut turn);
+    commit(&guard, &mut context);
 }
 
 /// Takes a snapshot with two threads. Returns the number of accounts and their sum.
 fn take(ks: &Keyspace) -> (usize, i64) {
-    let mut turn = Turn::new(NOW, 5);
-    let mut hand = SlowHand::background(ks, &|| NOW);
+    let mut context = ExecContext::new(NOW, 5);
+    let mut hand = SlowLaneThread::background(ks, &|| NOW);
     let (snapshot, ()) =
-        Snapshot::begin(&mut hand, &mut turn, 0, |_| ()).expect("there is no other");
+        Snapshot::begin(&mut hand, &mut context, 0, |_| ()).expect("there is no other");
     let walk = || {
-        let (mut turn, mut seen) = (Turn::new(NOW, 6), Vec::new());
-        let mut hand = SlowHand::background(ks, &|| NOW);
+        let (mut context, mut seen) = (ExecContext::new(NOW, 6), Vec::new());
+        let mut hand = SlowLaneThread::background(ks, &|| NOW);
         let mut visit = |image: weft_keyspace::snapshot::Image| {
             assert_eq!(value::elements(&image), 1);
             let text = Str::of(&image).expect("a string");
             text.bytes(&mut Digits::new());
             seen.push((image.key().to_vec(), amount(&image)));
         };
-        while snapshot.step(&mut hand, &mut turn, &mut visit) == Step::More {}
+        while snapshot.step(&mut hand, &mut context, &mut visit) == Step::More {}
         seen
     };
     let seen = std::thread::scope(|scope| {
@@ -156,7 +158,7 @@ fn take(ks: &Keyspace) -> (usize, i64) {
 fn transfers_keep_their_sum() {
     let rounds = std::env::var("SNAPSHOT_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
     let ks = Keyspace::new(2, IO_THREADS, Box::new(|_| {}));
-    ks.gates().use_up_to(IO_THREADS);
+    ks.safepoints().use_up_to(IO_THREADS);
     fill(&ks);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

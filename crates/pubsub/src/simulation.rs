@@ -13,7 +13,7 @@ use crate::run::Run;
 use crate::subscriber::Subscriber;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use weft_keyspace::turn::Rng;
+use weft_keyspace::context::Rng;
 use weft_resp::{Proto, Reply};
 
 const THREADS: usize = 3;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use weft_keyspace::log::{Entry, Target, Unit};
-use weft_keyspace::{LogReader, Turn};
+use weft_keyspace::{ExecContext, LogReader};
 use weft_memory::ThreadMemory;
 use weft_replication::encode;
 use weft_state::server::Server;
@@ -103,8 +103,8 @@ fn position(state: &State) -> u64 {
 /// Does what was left because it needs the world.
 pub fn with_world(srv: &'static Server) {
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    let guard = hand.world(&mut turn);
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    let guard = hand.world(&mut context);
     let paused = std::mem::take(&mut hub(srv).lock().tells_paused);
     hub(srv).cut(srv, Some(&guard), |node, now, out| {
         if paused {

@@ -123,7 +123,7 @@ impl Balance {
     ) -> Decision {
         let stay = Decision { active, shifts: Vec::new() };
         if active > configured {
-            self.trials.give_up(now_ms);
+            self.trials.cancel(now_ms);
             return self.change(now_ms, configured, Vec::new());
         }
         let samples = &samples[..active];
@@ -157,7 +157,7 @@ impl Balance {
         if fewer < active
             && let Some(active) = self.shrink(now_ms, fewer, total)
         {
-            self.trials.give_up(now_ms);
+            self.trials.cancel(now_ms);
             return self.change(now_ms, active, Vec::new());
         }
         if let Some(fewer) = self.trials.fewer(now_ms, active, self.shrink_after_ms) {
@@ -201,8 +201,8 @@ impl Balance {
     }
 
     /// Another mechanism decides now: the measurements belong to other numbers of threads.
-    pub fn stand_aside(&mut self, now_ms: i64) {
-        self.trials.give_up(now_ms);
+    pub fn reset(&mut self, now_ms: i64) {
+        self.trials.cancel(now_ms);
         self.fewer_suffice_since = None;
         self.settled_at = now_ms + SETTLE_MS;
     }

@@ -6,7 +6,7 @@
 //!   connections: a state machine without threads, clocks or sockets
 //! * [`trial`] - measures whether another number of threads serves more
 //! * [`placement`] - from CPU lists to affinity masks
-//! * [`way`] - how background threads yield to threads that serve clients
+//! * [`yielding`] - how background threads yield to threads that serve clients
 //!
 //! See `docs/design/active-threads.md`.
 
@@ -14,4 +14,4 @@ pub mod balance;
 pub mod load;
 pub mod placement;
 pub mod trial;
-pub mod way;
+pub mod yielding;

@@ -268,7 +268,7 @@ impl Trials {
     }
 
     /// Cancels a trial and discards the results: another mechanism has decided.
-    pub fn give_up(&mut self, now_ms: i64) {
+    pub fn cancel(&mut self, now_ms: i64) {
         self.trial = None;
         self.forget();
         self.changed(now_ms);
@@ -284,7 +284,7 @@ impl Trials {
             let (gain, cost) = now.relative_to(base);
             self.verdict =
                 Some(Verdict { before, tried: active, gain, cost, outcome: Outcome::GivenUp });
-            self.give_up(now_ms);
+            self.cancel(now_ms);
             return Some(before);
         }
         let (tried, got, base) = match recheck {

@@ -23,7 +23,7 @@ pub fn server(config: Config, called: String) -> &'static Server {
     };
     let srv = Server::new(config, called, table, parts);
     srv.ks.listen(Box::new(move |wanted, notices| notify::tell(srv, wanted, notices)));
-    srv.ks.tell_caches(Box::new(tracking::Told(srv)));
+    srv.ks.set_caches(Box::new(tracking::Told(srv)));
     srv
 }
 
@@ -33,7 +33,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
     use weft_executor::snapshot_waits::Taken;
-    use weft_keyspace::Turn;
+    use weft_keyspace::ExecContext;
     use weft_keyspace::snapshot::Snapshot;
 
     /// While a snapshot is marked as taken, no other one may begin: the end of the previous
@@ -46,19 +46,19 @@ mod tests {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                let (mut hand, mut turn) = (srv.hand(), Turn::new(0, 0));
+                let (mut hand, mut context) = (srv.hand(), ExecContext::new(0, 0));
                 for _ in 0..ROUNDS {
-                    let begun = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+                    let begun = Snapshot::begin(&mut hand, &mut context, 0, |_| ());
                     let Ok((snapshot, ())) = begun else { break };
                     drop(Taken::new(srv, snapshot));
                 }
                 is_over.store(true, Ordering::Relaxed);
             });
-            let (mut hand, mut turn) = (srv.hand(), Turn::new(0, 0));
+            let (mut hand, mut context) = (srv.hand(), ExecContext::new(0, 0));
             while !is_over.load(Ordering::Relaxed) {
                 let state = waits.state();
                 for _ in 0..if state.is_taken { 100 } else { 0 } {
-                    let next = Snapshot::begin(&mut hand, &mut turn, 0, |_| ());
+                    let next = Snapshot::begin(&mut hand, &mut context, 0, |_| ());
                     assert!(next.is_err(), "the next snapshot begins before the mark is cleared");
                 }
             }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_base::cpulist::CpuSet;
 use weft_commands::FAST_WORK;
-use weft_keyspace::{Beside, Record, db::Detached};
+use weft_keyspace::{Record, StagedData, db::Detached};
 use weft_memory::{Memory, ThreadMemory};
 use weft_types::value::{is_long_to_free, memory_about};
 
@@ -26,7 +26,7 @@ enum Garbage {
     Evicted(Record, usize),
     Tables(Vec<Detached>),
     /// A copy of a primary's data that nobody wants any longer.
-    Copy(Beside),
+    Copy(StagedData),
     /// State that a client has given up, or that was kept for clients.
     State(Box<dyn FnOnce() + Send>),
 }
@@ -104,7 +104,7 @@ impl Bio {
     }
 
     /// Frees a copy that was loaded beside the data.
-    pub fn free_copy(&self, copy: Beside) {
+    pub fn free_copy(&self, copy: StagedData) {
         self.send(Garbage::Copy(copy));
     }
 

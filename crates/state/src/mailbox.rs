@@ -1,7 +1,7 @@
 //! How threads reach each other: a lock-free queue and an eventfd that wakes its reader.
 //!
 //! A connection has one owner thread; everybody else sends that thread a [`Message`]. The
-//! eventfd is written only by the sender that the mailbox's [`Bell`] tells to, so a burst of
+//! eventfd is written only by the sender that the mailbox's [`WakeFlag`] tells to, so a burst of
 //! messages costs one system call.
 
 use crate::clients::ClientShared;
@@ -13,7 +13,7 @@ use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use weft_keyspace::bell::Bell;
+use weft_keyspace::wake_flag::WakeFlag;
 use weft_pubsub::mail::{Addressed, To};
 use weft_pubsub::message::Published;
 use weft_resp::Reply;
@@ -119,14 +119,14 @@ impl Addressed for Message {
 #[derive(Debug)]
 pub struct Mailbox {
     queue: SegQueue<Message>,
-    bell: Bell,
+    wake_flag: WakeFlag,
     event: OwnedFd,
 }
 
 impl Mailbox {
     pub fn new() -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { queue: SegQueue::new(), bell: Bell::default(), event })
+        Ok(Mailbox { queue: SegQueue::new(), wake_flag: WakeFlag::default(), event })
     }
 
     /// The descriptor to poll for reading.
@@ -147,7 +147,7 @@ impl Mailbox {
 
     /// Wakes the owner if nobody has yet.
     pub fn ring(&self) {
-        if self.bell.ring() {
+        if self.wake_flag.set() {
             // An eventfd write fails only when the counter is full, and then it is readable.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
@@ -156,7 +156,7 @@ impl Mailbox {
     /// Called by the owner when the descriptor is readable, before it takes the messages.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
-        self.bell.answer();
+        self.wake_flag.clear();
     }
 
     /// How many messages there are. O(1).

@@ -4,7 +4,7 @@ use crate::args::ArgBuf;
 use crate::bio::Bio;
 use crate::command_table::Cmd;
 use std::sync::Arc;
-use weft_keyspace::{Db, Guard, Keyspace, Turn, Watch};
+use weft_keyspace::{Db, ExecContext, Guard, Keyspace, Watch};
 use weft_memory::holdings::{Charge, Holding, Holdings};
 use weft_memory::size_class::{heap, map_entry};
 use weft_resp::Blob;
@@ -127,10 +127,10 @@ impl Watched {
 
     /// Whether a watched key has changed, or has expired and nobody has noticed. The shards of
     /// all of them are held.
-    pub fn is_broken(&self, turn: &mut Turn, guard: &Guard<'_>) -> bool {
+    pub fn is_broken(&self, context: &mut ExecContext, guard: &Guard<'_>) -> bool {
         self.watch.is_broken()
             || self.keys.iter().filter(|watched| !watched.was_expired).any(|watched| {
-                let mut db = Db::new(guard, turn, watched.db as usize);
+                let mut db = Db::new(guard, context, watched.db as usize);
                 let key = db.key(&watched.name);
                 db.is_expired(&key)
             })

@@ -27,7 +27,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, MutexGuard, RwLock};
 use weft_base::machine::Machine;
 use weft_config::{Config, Id};
-use weft_keyspace::{Keyspace, SlowHand, Waiter};
+use weft_keyspace::{Keyspace, SlowLaneThread, Waiter};
 use weft_memory::Memory;
 use weft_net::listen::Listener;
 use weft_process::log_warning;
@@ -209,9 +209,9 @@ impl Server {
 
     /// A hand for the calling thread, which is none of those that execute commands, by which it may
     /// take hold of shards as the slow lane does.
-    pub fn hand(&'static self) -> SlowHand<'static> {
+    pub fn hand(&'static self) -> SlowLaneThread<'static> {
         let clock = self.time.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
-        SlowHand::background(&self.ks, clock)
+        SlowLaneThread::background(&self.ks, clock)
     }
 
     /// Milliseconds since the start, however the wall clock is set: for timeouts and idle times.
@@ -423,7 +423,7 @@ pub fn fill_random(bytes: &mut [u8]) {
     let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes));
     if read.is_err() {
         let mut rng =
-            weft_keyspace::turn::Rng::new(unix_us() as u64 ^ u64::from(std::process::id()));
+            weft_keyspace::context::Rng::new(unix_us() as u64 ^ u64::from(std::process::id()));
         bytes.iter_mut().for_each(|b| *b = rng.next() as u8);
     }
 }

@@ -5,7 +5,7 @@ use crate::clients::{Clients, Tracking};
 use crate::defrag_state::Defrag;
 use crate::pause::ClientPause;
 use crate::upkeep::{ClientEviction, Watchdog};
-use crate::waiting::Lines;
+use crate::waiting::WaitQueues;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 pub struct ClientState {
     pub registry: Clients,
     /// Clients that are blocked on keys.
-    pub blocked: Lines,
+    pub blocked: WaitQueues,
     pub eviction: ClientEviction,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,

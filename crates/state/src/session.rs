@@ -6,7 +6,7 @@ use crate::queued::{Transaction, Watched};
 use crate::snapshot_waits::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_keyspace::stale::NOBODY;
+use weft_keyspace::invalidation::NO_CLIENT;
 use weft_resp::Proto;
 use weft_resp::reply::Mark;
 
@@ -145,7 +145,7 @@ impl Session {
     /// Whose the changes are that it makes, if its client may not want to be told of them.
     #[inline]
     pub fn own_changes(&self) -> u64 {
-        if self.pushes.tracks.is_some() { self.shared.id } else { NOBODY }
+        if self.pushes.tracks.is_some() { self.shared.id } else { NO_CLIENT }
     }
 
     /// A copy for a command that runs on another thread.

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::Group;
-use weft_keyspace::lines::{Name, Waits};
 use weft_keyspace::wait::WaitState;
+use weft_keyspace::wait_queue::{Name, QueuedClient};
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_memory::holdings::{Charge, Holding};
 use weft_memory::size_class::{heap, map_entry};
@@ -71,7 +71,7 @@ pub struct Waiting {
 }
 
 /// The clients that wait, by key.
-pub type Lines = weft_keyspace::lines::Lines<Waiting>;
+pub type WaitQueues = weft_keyspace::wait_queue::WaitQueues<Waiting>;
 
 /// Bytes of a wait: arguments, names, and a place in the line of each.
 fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {
@@ -221,7 +221,7 @@ impl Waiting {
     }
 }
 
-impl Waits for Waiting {
+impl QueuedClient for Waiting {
     fn state(&self) -> &WaitState {
         &self.state
     }

@@ -9,7 +9,7 @@ use crate::tracker::{Mode, Push, Receiver, Tracker};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockWriteGuard};
-use weft_keyspace::stale::Changed;
+use weft_keyspace::invalidation::Changed;
 use weft_pubsub::registry::give_back;
 
 /// The number of prefixes added or removed under one lock, for which threads that change keys may

@@ -121,7 +121,7 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     ctx.weigh(read_work(ctx.args[3].len()))?;
     let Opened { value, dialect } = rdb::open(ctx.args[3]).ok_or(BAD_FOOTER)?;
-    let clock = ctx.db.turn.access.clock_of(options.idle_seconds, options.frequency);
+    let clock = ctx.db.context.access.clock_of(options.idle_seconds, options.frequency);
     let target = Target {
         key: key.bytes,
         expiry,
@@ -145,7 +145,7 @@ fn restore(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     };
     if expiry.is_some_and(|at| at <= ctx.past_ms()) {
-        ctx.db.turn.discard(record);
+        ctx.db.context.discard(record);
         // Without REPLACE the key does not exist here.
         if ctx.db.clear(&key) {
             ctx.notify(Classes::GENERIC, "del", &key);

@@ -8,7 +8,7 @@ use crate::info::text::Text;
 use std::sync::atomic::Ordering;
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::core::Held;
-use weft_keyspace::{Db, Guard, SHARDS, Turn};
+use weft_keyspace::{Db, ExecContext, Guard, SHARDS};
 use weft_state::info_state::base::Estimate;
 
 /// Shards sampled for one estimate.
@@ -47,7 +47,7 @@ impl Estimates {
     /// Estimates `db`, which has keys with an expiry, if its position is reached and this thread
     /// may read keys.
     fn make(&mut self, core: &mut Core, held: &mut Held<'_>, db: usize, expiring: usize) {
-        let now = core.turn.now_ms;
+        let now = core.context.now_ms;
         let is_fresh = |old: &Estimate| {
             old.expiring == expiring && (0..ESTIMATE_MS).contains(&(now - old.made_ms))
         };
@@ -106,7 +106,7 @@ pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
                 estimates.make(core, held, db, sums.expiring);
             }
             let known = core.srv.statistics.info.expiries().get(&db).copied();
-            ttl = known.map_or(0, |known| (known.at - core.turn.now_ms).max(0));
+            ttl = known.map_or(0, |known| (known.at - core.context.now_ms).max(0));
         }
         text.begin("db");
         text.int(db);
@@ -124,7 +124,9 @@ pub fn write(core: &mut Core, held: &mut Held<'_>, text: &mut Text) {
         estimates.end(core);
     }
     for (shard, db) in forget {
-        with_shard(core, held, shard, |guard, turn| Db::new(guard, turn, db).note_empty(shard));
+        with_shard(core, held, shard, |guard, context| {
+            Db::new(guard, context, db).note_empty(shard)
+        });
     }
 }
 
@@ -143,16 +145,16 @@ fn with_shard(
     core: &mut Core,
     held: &mut Held<'_>,
     shard: u16,
-    look: impl FnOnce(&Guard<'_>, &mut Turn),
+    look: impl FnOnce(&Guard<'_>, &mut ExecContext),
 ) -> bool {
-    let turn = &mut core.turn;
+    let context = &mut core.context;
     match held {
-        Held::Nothing(inside) => match inside.guard_one(turn, shard) {
-            Ok(guard) => look(&guard, turn),
+        Held::Nothing(inside) => match inside.guard_one(context, shard) {
+            Ok(guard) => look(&guard, context),
             // An estimate is not worth waiting for.
             Err(_) => return false,
         },
-        Held::Guard(guard) if guard.holds(shard) => look(guard, turn),
+        Held::Guard(guard) if guard.holds(shard) => look(guard, context),
         Held::Guard(_) | Held::Stop(_) | Held::Aside => return false,
     }
     true
@@ -161,7 +163,7 @@ fn with_shard(
 /// The average time at which keys with an expiry expire, if the sample has any.
 fn average_expiry(core: &mut Core, held: &mut Held<'_>, db: usize) -> Option<i64> {
     let srv = core.srv;
-    let first = core.turn.random() % SHARDS as u64;
+    let first = core.context.random() % SHARDS as u64;
     let (mut sum, mut count) = (0i128, 0u64);
     let ks = &srv.ks;
     let expire = ks.occupied_shards(db).filter(|shard| ks.shard_expiring(*shard, db) > 0);
@@ -169,10 +171,10 @@ fn average_expiry(core: &mut Core, held: &mut Held<'_>, db: usize) -> Option<i64
     let middle = shards.partition_point(|shard| u64::from(*shard) < first);
     shards.rotate_left(middle);
     for shard in shards.into_iter().take(SHARDS_SAMPLED) {
-        with_shard(core, held, shard, |guard, turn| {
+        with_shard(core, held, shard, |guard, context| {
             let mut cursor = 0;
             for _ in 0..STEPS {
-                cursor = Db::new(guard, turn, db).some_expiries(shard, cursor, |at| {
+                cursor = Db::new(guard, context, db).some_expiries(shard, cursor, |at| {
                     sum += i128::from(at);
                     count += 1;
                 });

@@ -271,6 +271,6 @@ fn write(ctx: &mut Ctx<'_>, operations: &[Operation], end: usize) -> CmdResult {
     if changes > 0 {
         ctx.notify(Classes::STRING, "setbit", &key);
     }
-    ctx.db.turn.tally.dirty += changes;
+    ctx.db.context.tally.dirty += changes;
     Ok(())
 }

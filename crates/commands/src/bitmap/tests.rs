@@ -67,9 +67,9 @@ fn only_changes_count() {
         ("BITOP AND k none", 0),
         ("BITFIELD fresh OVERFLOW FAIL SET u4 0 99", 0),
     ] {
-        bench.turn.tally = Tally::default();
+        bench.context.tally = Tally::default();
         bench.run(line);
-        assert_eq!(bench.turn.tally.dirty, dirty, "{line}");
+        assert_eq!(bench.context.tally.dirty, dirty, "{line}");
     }
     bench.expect(&[
         ("STRLEN fresh", ":1|"),
@@ -133,9 +133,9 @@ fn large_values_are_weighed() {
     bench.run("SET short abc");
     for heavy in ["BITCOUNT long", "BITPOS long 0", "BITOP NOT d long", "BITOP OR d short long"] {
         let args: Vec<&[u8]> = heavy.split(' ').map(str::as_bytes).collect();
-        bench.turn.tally = Tally::default();
+        bench.context.tally = Tally::default();
         assert!(bench.needs_slow_lane(&args), "{heavy}");
-        assert_eq!(bench.turn.tally.dirty, 0, "{heavy}");
+        assert_eq!(bench.context.tally.dirty, 0, "{heavy}");
     }
     assert_eq!(bench.run("EXISTS d"), ":0|");
     for light in [

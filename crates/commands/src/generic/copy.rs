@@ -67,7 +67,7 @@ fn copy(ctx: &mut Ctx<'_>) -> CmdResult {
     if target == ctx.db.index() && from.bytes == to.bytes {
         return Err(SAME_OBJECT);
     }
-    let (clock, now) = (ctx.db.turn.access.fresh(), ctx.over_ms());
+    let (clock, now) = (ctx.db.context.access.fresh(), ctx.over_ms());
     // The work is weighed only if a copy will be made.
     if let Some(work) = ctx.db.peek(&from).map(|record| duplicate_work(&record)) {
         let taken = !replace && ctx.db.other(target).peek(&to).is_some();

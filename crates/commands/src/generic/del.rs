@@ -1,10 +1,10 @@
 //! DEL and UNLINK: remove keys.
 //!
-//! Both do the same. The records are freed like all others ([`Turn::discard`]), the large ones in
+//! Both do the same. The records are freed like all others ([`ExecContext::discard`]), the large ones in
 //! the background, whatever `lazyfree-lazy-user-del` says. No thread that serves clients frees a
 //! large value.
 //!
-//! [`Turn::discard`]: weft_keyspace::Turn::discard
+//! [`ExecContext::discard`]: weft_keyspace::Turn::discard
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
@@ -68,7 +68,7 @@ fn unlink(ctx: &mut Ctx<'_>) -> CmdResult {
 fn remove_keys<'a>(ctx: &mut Ctx<'a>, remove: impl Fn(&mut Ctx<'a>, usize) -> bool) -> CmdResult {
     ctx.weigh_args()?;
     let removed = (1..ctx.args.len()).filter(|i| remove(ctx, *i)).count();
-    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.db.context.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
 }

@@ -61,13 +61,13 @@ fn exists(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn touch(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
-    let no_touch = std::mem::replace(&mut ctx.db.turn.no_touch, false);
+    let no_touch = std::mem::replace(&mut ctx.db.context.no_touch, false);
     let mut found = 0;
     for i in 1..ctx.args.len() {
         let key = ctx.key(i);
         found += i64::from(ctx.db.read(&key).is_some());
     }
-    ctx.db.turn.no_touch = no_touch;
+    ctx.db.context.no_touch = no_touch;
     ctx.reply.int(found);
     Ok(())
 }

@@ -102,7 +102,7 @@ fn expire(ctx: &mut Ctx<'_>, name: &str, unit: Unit, base: Base) -> CmdResult {
         ctx.db.delete(&key);
         ctx.notify(Classes::EXPIRED, "expired", &key);
         ctx.log_expired(&key);
-        ctx.db.turn.tally.expired += 1;
+        ctx.db.context.tally.expired += 1;
     } else {
         ctx.db.set_expiry(&key, Some(at));
         ctx.notify(Classes::GENERIC, "expire", &key);

@@ -146,7 +146,7 @@ fn freq(ctx: &mut Ctx<'_>) -> CmdResult {
         if !ctx.settings.lfu {
             return Err(NO_LFU);
         }
-        let count = ctx.db.turn.access.frequency(clock);
+        let count = ctx.db.context.access.frequency(clock);
         ctx.reply.int(i64::from(count));
     }
     Ok(())
@@ -158,7 +158,7 @@ fn idletime(ctx: &mut Ctx<'_>) -> CmdResult {
         if ctx.settings.lfu {
             return Err(NO_LRU);
         }
-        let seconds = ctx.db.turn.access.idle_seconds(clock);
+        let seconds = ctx.db.context.access.idle_seconds(clock);
         ctx.reply.int(i64::from(seconds));
     }
     Ok(())

@@ -34,10 +34,10 @@ fn expiry_is_set_reported_and_removed() {
         ("ttl k", ":9223370336854776|"),
         ("pexpire k 10", ":1|"),
     ]);
-    bench.turn.set_time(NOW + 10);
+    bench.context.set_time(NOW + 10);
     bench.expect(&[("pttl k", ":-2|"), ("type k", "+none|")]);
     // One was removed by EXPIREAT, one when a command found it expired.
-    assert_eq!(bench.turn.tally.expired, 2);
+    assert_eq!(bench.context.tally.expired, 2);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn keys_are_counted_removed_and_renamed() {
         ("del a c c", ":1|"),
         ("unlink c", ":0|"),
     ]);
-    assert_eq!(bench.turn.tally.dirty, 6);
+    assert_eq!(bench.context.tally.dirty, 6);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn deleted_values_go_to_the_deferred_free_list() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set a 1", "+OK|"), ("set b 2", "+OK|"), ("unlink a", ":1|")]);
     bench.expect(&[("del b", ":1|")]);
-    assert_eq!(bench.turn.take_trash().map(|trash| trash.len()), Some(2));
-    assert_eq!(bench.turn.tally.dirty, 4);
+    assert_eq!(bench.context.take_removed().map(|removed| removed.len()), Some(2));
+    assert_eq!(bench.context.tally.dirty, 4);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_long_string_is_copied_on_write() {
         ("strlen b", ":100000|"),
         ("del a", ":1|"),
     ]);
-    bench.turn.drop_trash();
+    bench.context.free_removed();
     let mut want = b"$100000\r\n".to_vec();
     want.extend(&long);
     want.extend(b"\r\n");
@@ -160,7 +160,7 @@ fn a_long_string_is_copied_on_write() {
 fn object_reports_on_values() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set i 12", "+OK|"), ("set s hello", "+OK|")]);
-    bench.turn.set_time(NOW + 7000);
+    bench.context.set_time(NOW + 7000);
     bench.expect(&[
         ("object encoding i", "$3|int|"),
         ("object encoding s", "$6|embstr|"),
@@ -177,14 +177,14 @@ fn object_reports_on_values() {
     assert!(bench.run("object freq s").starts_with("-ERR An LFU maxmemory policy is not"));
     assert!(bench.run("object help").starts_with("*15|+OBJECT <subcommand>"));
     // EXISTS, TYPE, TTL and OBJECT count hits and misses like any other read.
-    assert_eq!((bench.turn.tally.hits, bench.turn.tally.misses), (10, 2));
+    assert_eq!((bench.context.tally.hits, bench.context.tally.misses), (10, 2));
 }
 
 #[test]
 fn object_reports_frequencies_under_lfu() {
     let mut bench = Bench::new(NOW);
     bench.settings.lfu = true;
-    bench.turn.access = Access::new(Policy::Lfu, NOW, 10, 1);
+    bench.context.access = Access::new(Policy::Lfu, NOW, 10, 1);
     bench.expect(&[("set k v", "+OK|"), ("object freq k", ":5|"), ("object freq k", ":5|")]);
     assert!(bench.run("object idletime k").starts_with("-ERR An LFU maxmemory policy is sel"));
 }
@@ -193,15 +193,15 @@ fn object_reports_frequencies_under_lfu() {
 fn touch_counts_as_access_despite_no_touch() {
     let mut bench = Bench::new(NOW);
     bench.expect(&[("set k v", "+OK|")]);
-    bench.turn.set_time(NOW + 7000);
-    bench.turn.no_touch = true;
+    bench.context.set_time(NOW + 7000);
+    bench.context.no_touch = true;
     bench.expect(&[
         ("get k", "$1|v|"),
         ("object idletime k", ":7|"),
         ("touch k nothing k", ":2|"),
         ("object idletime k", ":0|"),
     ]);
-    assert!(bench.turn.no_touch);
+    assert!(bench.context.no_touch);
 }
 
 /// The cursor and the keys of a reply of SCAN.
@@ -296,7 +296,7 @@ fn scan_keeps_its_guarantee_while_keys_are_added_and_removed() {
         }
     }
     assert_eq!(seen.len(), 2000);
-    bench.turn.drop_trash();
+    bench.context.free_removed();
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn scan_skips_expired_keys_and_refuses_bad_arguments() {
         ("scan 0 noscores", "-ERR NOSCORES option can only be used in ZSCAN|"),
         ("scan 18446744073709551615", "*2|$1|0|*0|"),
     ]);
-    bench.turn.set_time(NOW + 5);
+    bench.context.set_time(NOW + 5);
     bench.expect(&[("scan 0", "*2|$1|0|*0|")]);
 }
 

@@ -345,6 +345,6 @@ fn store_matches(
     };
     store_elements(ctx, &destination, &elements, event)?;
     // Each element counts as a change. The first one was counted by `store_elements`.
-    ctx.db.turn.tally.dirty += elements.len().saturating_sub(1) as u64;
+    ctx.db.context.tally.dirty += elements.len().saturating_sub(1) as u64;
     Ok(())
 }

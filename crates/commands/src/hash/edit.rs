@@ -113,7 +113,7 @@ fn set_all(ctx: &mut Ctx<'_>, name: &str) -> Result<usize, Error> {
         (Rework::Changed(record), Ok(new))
     })?;
     notify_set(ctx, &key, "hset", expired);
-    ctx.db.turn.tally.dirty += data.len() as u64 / 2;
+    ctx.db.context.tally.dirty += data.len() as u64 / 2;
     Ok(new)
 }
 
@@ -185,7 +185,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> CmdResult {
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);
     }
-    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.db.context.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
 }

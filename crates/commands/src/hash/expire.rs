@@ -200,7 +200,7 @@ fn each<'a>(
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);
     }
-    ctx.db.turn.tally.dirty += changes;
-    ctx.db.turn.tally.expired_fields += removed;
+    ctx.db.context.tally.dirty += changes;
+    ctx.db.context.tally.expired_fields += removed;
     Ok(done)
 }

@@ -121,7 +121,7 @@ fn hgetex(ctx: &mut Ctx<'_>) -> CmdResult {
         },
     )?;
     if expiry.is_some_and(|at| at <= past) {
-        ctx.db.turn.tally.expired_fields += changes;
+        ctx.db.context.tally.expired_fields += changes;
     }
     if ctx.is_changed_for_log() {
         match expiry {
@@ -194,6 +194,6 @@ fn each<'a>(
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);
     }
-    ctx.db.turn.tally.dirty += changes;
+    ctx.db.context.tally.dirty += changes;
     Ok((done, changes))
 }

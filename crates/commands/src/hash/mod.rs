@@ -68,7 +68,7 @@ fn hash(record: &Record, now_ms: i64) -> Result<Hash<'_>, Error> {
 #[inline]
 fn notify_set(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, expired: u64) {
     if expired > 0 {
-        ctx.db.turn.tally.expired_fields += expired;
+        ctx.db.context.tally.expired_fields += expired;
         ctx.notify(Classes::HASH, "hexpired", key);
     }
     ctx.notify(Classes::HASH, event, key);

@@ -65,7 +65,7 @@ fn parse(count: &[u8]) -> Result<i64, Error> {
 
 fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let record = ctx.db.read(&key);
     let hash = record.as_deref().map(|record| hash(record, now)).transpose()?;
     if let Some(hash) = hash {
@@ -81,7 +81,7 @@ fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
 /// A negative count asks for that many draws with repetition, a positive count for distinct fields.
 fn random_many(ctx: &mut Ctx<'_>, count: i64, with_values: bool) -> CmdResult {
     let (key, now) = (ctx.key(1), ctx.over_ms());
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let mut draw = || rng.next();
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.array(0);

@@ -158,13 +158,13 @@ fn hsetex(ctx: &mut Ctx<'_>) -> CmdResult {
         notify_effects(ctx, &key, expiry, expired, [!key_exists, emptied]);
         if expired_at_once {
             // Each field counts as expired, even one that did not exist.
-            ctx.db.turn.tally.expired_fields += data.len() as u64 / 2;
+            ctx.db.context.tally.expired_fields += data.len() as u64 / 2;
         }
     }
     if ctx.is_changed_for_log() {
         log(ctx, expiry, &before, at);
     }
-    ctx.db.turn.tally.dirty += changes.unwrap_or(0);
+    ctx.db.context.tally.dirty += changes.unwrap_or(0);
     ctx.reply.int(i64::from(changes.is_some()));
     Ok(())
 }

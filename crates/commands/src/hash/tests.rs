@@ -24,7 +24,7 @@ fn fields_are_set_read_and_removed() {
         ("HDEL h d", ":1|"),
         ("EXISTS h", ":0|"),
     ]);
-    assert_eq!(bench.turn.tally.dirty, 3 + 1 + 1 + 3 + 1);
+    assert_eq!(bench.context.tally.dirty, 3 + 1 + 1 + 3 + 1);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn fields_expire() {
         ("HPEXPIREAT h 1000 FIELDS 1 c", "*1|:2|"),
         ("HLEN h", ":3|"),
     ]);
-    bench.turn.set_time(1550);
+    bench.context.set_time(1550);
     bench.expect(&[
         ("HGET h d", "$-1|"),
         ("HGET h a", "$1|2|"),
@@ -146,7 +146,7 @@ fn fields_expire() {
 fn expired_fields_are_invisible() {
     let mut bench = Bench::new(1000);
     bench.expect(&[("HSETEX h PX 1 FIELDS 2 a 1 b 2", ":1|"), ("HSET h c 3", ":1|")]);
-    bench.turn.set_time(1001);
+    bench.context.set_time(1001);
     bench.expect(&[
         ("HGETALL h", "*2|$1|c|$1|3|"),
         ("HKEYS h", "*1|$1|c|"),
@@ -167,7 +167,7 @@ fn hgetex_counts_as_a_read() {
     use weft_keyspace::{Access, Policy};
     let mut bench = Bench::new(1000);
     // Every access counts.
-    bench.turn.access = Access::new(Policy::Lfu, 1000, 0, 1);
+    bench.context.access = Access::new(Policy::Lfu, 1000, 0, 1);
     bench.settings.lfu = true;
     bench.run("HSET h f v g w");
     let freq = |bench: &mut Bench| bench.run("OBJECT FREQ h");
@@ -181,9 +181,9 @@ fn hgetex_counts_as_a_read() {
         ("HSETEX h XX FIELDS 1 f v", 0, 0),
     ] {
         let before = freq(&mut bench);
-        bench.turn.tally = weft_keyspace::Tally::default();
+        bench.context.tally = weft_keyspace::Tally::default();
         bench.run(line);
-        let tally = bench.turn.tally;
+        let tally = bench.context.tally;
         assert_eq!((tally.hits, tally.misses), (hits, misses), "{line}");
         let count = |text: &str| text[1..text.len() - 1].parse::<i64>().expect("a number");
         let more = count(&freq(&mut bench)) - count(&before);
@@ -224,10 +224,10 @@ fn expired_fields_are_counted() {
             ("HSET h live 1 other 2 gone 3 late 4", ":4|"),
             ("HPEXPIREAT h 1500 FIELDS 2 gone late", "*2|:1|:1|"),
         ]);
-        bench.turn.set_time(2000);
-        bench.turn.tally = weft_keyspace::Tally::default();
+        bench.context.set_time(2000);
+        bench.context.tally = weft_keyspace::Tally::default();
         bench.run(line);
-        assert_eq!(bench.turn.tally.expired_fields, counted, "{line}");
+        assert_eq!(bench.context.tally.expired_fields, counted, "{line}");
     }
 }
 
@@ -238,7 +238,7 @@ fn a_copy_has_no_expired_fields() {
     bench.run("HPEXPIREAT h 2000 FIELDS 1 f");
     bench.run("HSET all f v");
     bench.run("HPEXPIREAT all 2000 FIELDS 1 f");
-    bench.turn.set_time(3000);
+    bench.context.set_time(3000);
     bench.expect(&[
         ("HLEN h", ":2|"),
         ("COPY h d", ":1|"),

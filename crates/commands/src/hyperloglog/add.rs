@@ -107,7 +107,7 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
     if raised > 0 {
         ctx.notify(Classes::STRING, "pfadd", &key);
     }
-    ctx.db.turn.tally.dirty += raised;
+    ctx.db.context.tally.dirty += raised;
     ctx.reply.int(i64::from(raised > 0));
     Ok(())
 }

@@ -45,7 +45,7 @@ const ARRAYS: usize = 100;
 
 fn pfselftest(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(ELEMENTS as usize)?;
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     for _ in 0..ARRAYS {
         registers(&mut rng)?;
     }

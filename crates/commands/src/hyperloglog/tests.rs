@@ -24,9 +24,9 @@ fn set(bench: &mut Bench, key: &[u8], value: &[u8]) {
 
 /// The reply to `line`, and its additions to (dirty, hits, misses).
 fn counted(bench: &mut Bench, line: &str) -> (String, (u64, u64, u64)) {
-    bench.turn.tally = Tally::default();
+    bench.context.tally = Tally::default();
     let reply = bench.run(line);
-    let t = bench.turn.tally;
+    let t = bench.context.tally;
     (reply, (t.dirty, t.hits, t.misses))
 }
 

@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
-use weft_keyspace::turn::Free;
+use weft_keyspace::context::Free;
 
 const fn command(
     name: &'static str,
@@ -43,9 +43,9 @@ pub const FLUSHALL: Command = command(
         for db in 0..ctx.db.keyspace().databases() {
             flush(ctx, db, free);
         }
-        ctx.db.turn.tally.flushes += 1;
+        ctx.db.context.tally.flushes += 1;
         ctx.db.log_anyway();
-        ctx.db.tell_emptied();
+        ctx.db.notify_emptied();
         ctx.reply.ok();
         Ok(())
     },
@@ -59,7 +59,7 @@ pub const FLUSHDB: Command = command(
         let free = free_mode(ctx)?;
         flush(ctx, ctx.db.index(), free);
         ctx.db.log_anyway();
-        ctx.db.tell_emptied();
+        ctx.db.notify_emptied();
         ctx.reply.ok();
         Ok(())
     },
@@ -79,6 +79,6 @@ fn free_mode(ctx: &Ctx<'_>) -> Result<Free, Error> {
 fn flush(ctx: &mut Ctx<'_>, db: usize, free: Free) {
     let mut db = ctx.db.other(db);
     let taken = db.take_all();
-    db.turn.tally.dirty += taken.keys;
-    db.turn.discard_all(taken.contents, free);
+    db.context.tally.dirty += taken.keys;
+    db.context.discard_all(taken.contents, free);
 }

@@ -35,7 +35,7 @@ fn keys(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh(ctx.db.len())?;
     let list = ctx.reply.array_deferred();
     let mut found = 0;
-    let cancel = ctx.db.turn.cancel.clone();
+    let cancel = ctx.db.context.cancel.clone();
     ctx.db.each_name(|name| {
         if every || pattern.matches(name) {
             ctx.reply.bulk(name);

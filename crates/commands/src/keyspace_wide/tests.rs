@@ -1,7 +1,7 @@
 //! Replies and effects of the commands on whole databases.
 
 use crate::testing::Bench;
-use weft_keyspace::turn::Free;
+use weft_keyspace::context::Free;
 
 const NOW: i64 = 1_700_000_000_000;
 
@@ -13,7 +13,7 @@ fn filled() -> Bench {
     for i in 0..1000 {
         bench.run(&format!("set key{i} v"));
     }
-    bench.turn.tally.dirty = 0;
+    bench.context.tally.dirty = 0;
     bench
 }
 
@@ -28,15 +28,15 @@ fn flushes_empty_one_database_or_all() {
         let mut bench = filled();
         bench.expect(&[(line, "+OK|"), ("dbsize", ":0|")]);
         assert_eq!(bench.ks.counts(3).0, 1001 - keys, "{line}");
-        assert_eq!(bench.turn.tally.dirty, keys as u64, "{line}");
-        let emptied = bench.turn.take_detached();
-        let count = |e: &weft_keyspace::turn::Emptied| -> usize {
+        assert_eq!(bench.context.tally.dirty, keys as u64, "{line}");
+        let emptied = bench.context.take_detached();
+        let count = |e: &weft_keyspace::context::Emptied| -> usize {
             e.contents.iter().map(|table| table.len()).sum()
         };
         assert_eq!(emptied.iter().map(count).sum::<usize>(), keys, "{line}");
         assert!(emptied.iter().all(|e| e.free == free), "{line}");
         bench.expect(&[(line, "+OK|"), ("set k v", "+OK|"), ("get k", "$1|v|")]);
-        assert!(bench.turn.take_detached().is_empty(), "{line}: nothing was detached");
+        assert!(bench.context.take_detached().is_empty(), "{line}: nothing was detached");
     }
 }
 
@@ -50,7 +50,7 @@ fn flushes_without_an_option_follow_the_configuration() {
         ("dbsize", ":1000|"),
         ("flushall", "+OK|"),
     ]);
-    assert!(bench.turn.take_detached().iter().all(|e| e.free == Free::Here));
+    assert!(bench.context.take_detached().iter().all(|e| e.free == Free::Here));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn keys_lists_matching_keys() {
     let mut bench = filled();
     bench.expect(&[("pexpire key7 1", ":1|")]);
     assert!(bench.run("keys key77[0-6]").starts_with("*7|"));
-    bench.turn.set_time(NOW + 1);
+    bench.context.set_time(NOW + 1);
     assert!(bench.run("keys *").starts_with("*999|"));
     bench.expect(&[("keys key7", "*0|"), ("keys key70", "*1|$5|key70|")]);
     bench.run_words(&[b"set", b"", b"v"]);
@@ -74,7 +74,7 @@ fn randomkey_picks_a_live_key() {
     let picked: std::collections::HashSet<_> = (0..200).map(|_| bench.run("randomkey")).collect();
     assert_eq!(picked.len(), 2);
     bench.expect(&[("pexpire a 1", ":1|"), ("pexpire b 1", ":1|")]);
-    bench.turn.set_time(NOW + 1);
+    bench.context.set_time(NOW + 1);
     bench.expect(&[("dbsize", ":2|"), ("randomkey", "$-1|"), ("dbsize", ":0|")]);
 }
 
@@ -93,5 +93,5 @@ fn swapdb_exchanges_contents() {
         ("dbsize", ":1|"),
         ("get other", "$1|v|"),
     ]);
-    assert_eq!((bench.ks.counts(3).0, bench.turn.tally.dirty), (1000, 2));
+    assert_eq!((bench.ks.counts(3).0, bench.context.tally.dirty), (1000, 2));
 }

@@ -222,7 +222,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> CmdResult {
     if emptied {
         ctx.notify(Classes::GENERIC, "del", &key);
     }
-    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.db.context.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
 }
@@ -243,7 +243,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.db.delete(&key);
         ctx.notify(Classes::LIST, "ltrim", &key);
         ctx.notify(Classes::GENERIC, "del", &key);
-        ctx.db.turn.tally.dirty += len as u64;
+        ctx.db.context.tally.dirty += len as u64;
         ctx.reply.ok();
         return Ok(());
     };
@@ -260,7 +260,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> CmdResult {
     });
     discard(ctx, waste);
     ctx.notify(Classes::LIST, "ltrim", &key);
-    ctx.db.turn.tally.dirty += (len - count) as u64;
+    ctx.db.context.tally.dirty += (len - count) as u64;
     ctx.reply.ok();
     Ok(())
 }

@@ -104,7 +104,7 @@ fn push_event(to: End) -> &'static str {
 #[inline]
 fn discard(ctx: &mut Ctx<'_>, waste: Waste) {
     if let Some(record) = waste.into_record() {
-        ctx.db.turn.discard(record);
+        ctx.db.context.discard(record);
     }
 }
 

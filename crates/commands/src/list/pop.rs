@@ -140,7 +140,7 @@ pub fn take(ctx: &mut Ctx<'_>, key: &Key<'_>, from: End, count: usize) -> CmdRes
     if emptied {
         ctx.notify(Classes::GENERIC, "del", key);
     }
-    ctx.db.turn.tally.dirty += taken as u64;
+    ctx.db.context.tally.dirty += taken as u64;
     Ok(())
 }
 

@@ -84,7 +84,7 @@ fn push(ctx: &mut Ctx<'_>, end: End, create: bool) -> CmdResult {
     })?;
     if len > 0 {
         ctx.notify(Classes::LIST, push_event(end), &key);
-        ctx.db.turn.tally.dirty += values.len() as u64;
+        ctx.db.context.tally.dirty += values.len() as u64;
     }
     ctx.reply.int(len as i64);
     Ok(())

@@ -78,8 +78,8 @@ fn removed_elements_go_to_deferred_free() {
     ] {
         let answer = bench.run(line);
         assert!(reply.is_empty() || answer == reply, "{line}: {answer}");
-        let trash = bench.turn.take_trash().unwrap_or_default();
-        let elements: usize = trash.iter().map(weft_types::value::elements).sum();
+        let removed = bench.context.take_removed().unwrap_or_default();
+        let elements: usize = removed.iter().map(weft_types::value::elements).sum();
         assert_eq!(elements, deferred, "{line}");
     }
 }

@@ -366,7 +366,7 @@ fn store(
 ) -> CmdResult {
     ctx.weigh_args()?;
     let destination = ctx.key(1);
-    let clock = ctx.db.turn.access.fresh();
+    let clock = ctx.db.context.access.fresh();
     let keys = key_list(ctx, 2..ctx.args.len());
     let records = ctx.db.read_all(&keys, |record| set(record).is_ok());
     let sets = sets(&records)?;
@@ -383,7 +383,7 @@ fn store(
         }
         empty => {
             // The record may be large: it may have had many members before they were removed.
-            empty.into_iter().for_each(|record| ctx.db.turn.discard(record));
+            empty.into_iter().for_each(|record| ctx.db.context.discard(record));
             if ctx.db.clear(&destination) {
                 ctx.notify(Classes::GENERIC, "del", &destination);
                 ctx.dirty();

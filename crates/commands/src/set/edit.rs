@@ -68,7 +68,7 @@ fn sadd(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
     let members = &ctx.args[2..];
     let added = add_all(ctx, &key, members, members.len())?;
-    ctx.db.turn.tally.dirty += added as u64;
+    ctx.db.context.tally.dirty += added as u64;
     ctx.reply.int(added as i64);
     Ok(())
 }
@@ -106,7 +106,7 @@ fn srem(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.weigh_args()?;
     let key = ctx.key(1);
     let removed = remove_all(ctx, &key, &ctx.args[2..])?;
-    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.db.context.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
 }

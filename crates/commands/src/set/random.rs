@@ -72,7 +72,7 @@ fn spop(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn spop_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     let mut emptied = false;
@@ -155,11 +155,11 @@ fn spop_many(ctx: &mut Ctx<'_>, count: usize) -> CmdResult {
     let kept = size.saturating_sub(count);
     let few = kept * COPY_RATIO > count;
     ctx.weigh(if is_table && few { count } else { size })?;
-    ctx.db.turn.tally.dirty += count.min(size) as u64;
+    ctx.db.context.tally.dirty += count.min(size) as u64;
     ctx.reply.set(count.min(size));
     if kept == 0 {
         pop_all(ctx, &key);
-        let word = ctx.db.turn.deletions.server.word();
+        let word = ctx.db.context.deletions.server.word();
         ctx.log(&[word, key.bytes]);
     } else if is_table && !few {
         pop_most(ctx, &key, kept);
@@ -176,13 +176,13 @@ fn pop_all(ctx: &mut Ctx<'_>, key: &Key<'_>) {
         if let Some(set) = Set::of(&record) {
             set.each(|member| bulk(ctx.reply, member));
         }
-        ctx.db.turn.discard(record);
+        ctx.db.context.discard(record);
     }
 }
 
 /// Replies with all but `kept` members of a table, and replaces it by a new set of the others.
 fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let limits = &ctx.settings.limits;
     let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
@@ -198,7 +198,7 @@ fn pop_most(ctx: &mut Ctx<'_>, key: &Key<'_>, kept: usize) {
 
 /// Replies with and removes `count` members, fewer than the set has.
 fn pop_some(ctx: &mut Ctx<'_>, key: &Key<'_>, count: usize) {
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let mut taken = PoppedMembers::new(ctx);
     let reply = &mut *ctx.reply;
     ctx.db.rework(key, |record, _| match record {
@@ -228,7 +228,7 @@ fn srandmember(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let record = ctx.db.read(&key);
     let set = record.as_deref().map(set).transpose()?;
     match set.and_then(|set| set.random(&mut || rng.next())) {
@@ -242,7 +242,7 @@ fn random_one(ctx: &mut Ctx<'_>) -> CmdResult {
 /// members.
 fn random_many(ctx: &mut Ctx<'_>, count: i64) -> CmdResult {
     let key = ctx.key(1);
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let mut draw = || rng.next();
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.array(0);

@@ -22,7 +22,7 @@ fn sorted(reply: &str) -> Vec<String> {
 }
 
 fn dirty(bench: &Bench) -> u64 {
-    bench.turn.tally.dirty
+    bench.context.tally.dirty
 }
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";

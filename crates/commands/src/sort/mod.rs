@@ -330,12 +330,12 @@ fn store_values(ctx: &mut Ctx<'_>, items: &[Item], options: &Options<'_>, at: us
         }
     } else {
         let values: Vec<&[u8]> = stored.iter().map(|v| &v[..]).collect();
-        let clock = ctx.db.turn.access.fresh();
+        let clock = ctx.db.context.access.fresh();
         let limits = &ctx.settings.limits;
         let record = list::create(key.bytes, clock, End::Right, &values, limits);
         ctx.db.set(&key, record);
         ctx.notify(Classes::LIST, "sortstore", &key);
-        ctx.db.turn.tally.dirty += stored.len() as u64;
+        ctx.db.context.tally.dirty += stored.len() as u64;
         if options.reads_fields() && ctx.is_logged() {
             ctx.log(&[b"DEL", key.bytes]);
             ctx.log(&[&[b"RPUSH", key.bytes], &values[..]].concat());

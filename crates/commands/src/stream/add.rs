@@ -101,7 +101,7 @@ fn xadd(ctx: &mut Ctx<'_>) -> CmdResult {
         None => (Rework::Absent, Ok(None)),
     })?;
     if let Some(record) = waste.into_record() {
-        ctx.db.turn.discard(record);
+        ctx.db.context.discard(record);
     }
     match added {
         Some(id) => {

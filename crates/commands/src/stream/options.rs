@@ -84,7 +84,7 @@ impl Options {
         }
         let limit = match (self.limit, self.approximate) {
             // The reference's log has approximate trims made exact, but keeps their LIMIT.
-            (Some(_), false) if ctx.db.turn.is_import_source() => 0,
+            (Some(_), false) if ctx.db.context.is_import_source() => 0,
             (Some(_), false) => return Err(EXACT_LIMIT),
             (Some(limit), true) => limit,
             (None, false) => 0,

@@ -71,7 +71,7 @@ fn change(
     if deleted > 0 {
         ctx.notify(Classes::STREAM, event, key);
     }
-    ctx.db.turn.tally.dirty += deleted;
+    ctx.db.context.tally.dirty += deleted;
     Ok(deleted)
 }
 
@@ -120,7 +120,7 @@ fn xtrim(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut waste = Waste::default();
     let deleted = change(ctx, &key, "xtrim", |log| log.trim(&trim, &mut waste))?;
     if let Some(record) = waste.into_record() {
-        ctx.db.turn.discard(record);
+        ctx.db.context.discard(record);
     }
     if trim.approximate && ctx.is_changed_for_log() {
         super::log::log(ctx, &key, ctx.args.len(), None);

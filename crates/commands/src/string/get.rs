@@ -126,7 +126,7 @@ fn getex(ctx: &mut Ctx<'_>) -> CmdResult {
             ctx.db.delete(&key);
             ctx.notify(Classes::EXPIRED, "expired", &key);
             ctx.log_expired(&key);
-            ctx.db.turn.tally.expired += 1;
+            ctx.db.context.tally.expired += 1;
         }
         Lifetime::Until(at) => {
             ctx.db.set_expiry(&key, Some(at));

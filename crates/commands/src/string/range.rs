@@ -105,7 +105,7 @@ fn append(ctx: &mut Ctx<'_>) -> CmdResult {
     let tail = ctx.args[2];
     let len = match ctx.db.for_write(&key) {
         None => {
-            let clock = ctx.db.turn.access.fresh();
+            let clock = ctx.db.context.access.fresh();
             ctx.db.set(&key, record(key.bytes, ctx.value(2), None, clock));
             tail.len()
         }
@@ -144,7 +144,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> CmdResult {
     if old.is_some() {
         ctx.db.update(&key, |old| edit_text(old, end, write));
     } else {
-        let empty = record_text(key.bytes, b"", None, ctx.db.turn.access.fresh());
+        let empty = record_text(key.bytes, b"", None, ctx.db.context.access.fresh());
         ctx.db.set(&key, edit_text(empty, end, write));
     }
     ctx.notify(Classes::STRING, "setrange", &key);

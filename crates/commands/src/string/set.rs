@@ -157,7 +157,7 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
     let value = ctx.value(at);
     // The new value would expire at once, so SET only removes the old value.
     let expired_at_once = matches!(options.lifetime, Lifetime::Until(at) if at <= ctx.past_ms());
-    if options.get && ctx.db.turn.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
+    if options.get && ctx.db.context.effects.wants(Classes::MISS) && !ctx.db.contains(&key) {
         ctx.notify(Classes::MISS, "keymiss", &key);
     }
     let reply = &mut *ctx.reply;
@@ -181,7 +181,7 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
         }
     });
     if let Ok(true) = result {
-        if !ctx.db.turn.effects.wanted().is_none() {
+        if !ctx.db.context.effects.wanted().is_none() {
             notify_effects(ctx, &key, options.lifetime, expired_at_once, found);
         }
         let until = matches!(options.lifetime, Lifetime::Until(_));
@@ -189,7 +189,7 @@ fn store(ctx: &mut Ctx<'_>, at: usize, options: Options<'_>) -> Result<bool, Err
             log(ctx, &key, at, options.lifetime, expired_at_once);
         }
     }
-    let tally = &mut ctx.db.turn.tally;
+    let tally = &mut ctx.db.context.tally;
     if options.get {
         tally.hits += u64::from(found);
         tally.misses += u64::from(!found);

@@ -151,7 +151,7 @@ pub(super) fn runs(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_keyspace::turn::Rng;
+    use weft_keyspace::context::Rng;
 
     /// The textbook algorithm: the table and the walk back through it.
     fn by_table(a: &[u8], b: &[u8]) -> (usize, Vec<(usize, usize)>) {

@@ -8,9 +8,9 @@ const NOW: i64 = 1_700_000_000_000;
 
 /// The reply to `line`, and its additions to (dirty, hits, misses, expired).
 fn counted(bench: &mut Bench, line: &str) -> (String, (u64, u64, u64, u64)) {
-    bench.turn.tally = Tally::default();
+    bench.context.tally = Tally::default();
     let reply = bench.run(line);
-    let t = bench.turn.tally;
+    let t = bench.context.tally;
     (reply, (t.dirty, t.hits, t.misses, t.expired))
 }
 
@@ -220,8 +220,8 @@ fn delifeq_compares_first() {
 /// The address of the value of `key`.
 fn address(bench: &mut Bench, key: &[u8]) -> *const u8 {
     let mut inside = weft_keyspace::Outside::new(&bench.ks, 0).enter();
-    let guard = inside.world(&mut bench.turn).expect("no shard is held");
-    let mut db = Db::new(&guard, &mut bench.turn, bench.db);
+    let guard = inside.world(&mut bench.context).expect("no shard is held");
+    let mut db = Db::new(&guard, &mut bench.context, bench.db);
     let key = db.key(key);
     db.peek(&key).expect("the key exists").payload().as_ptr()
 }
@@ -236,12 +236,12 @@ fn writing_a_value_of_the_same_size_allocates_nothing() {
     ] {
         bench.run("del k");
         bench.run(writes[0]);
-        bench.turn.drop_trash();
+        bench.context.free_removed();
         let first = address(&mut bench, b"k");
         for write in &writes[1..] {
             bench.run(write);
             assert_eq!(address(&mut bench, b"k"), first, "{write}");
-            assert!(bench.turn.take_trash().is_none(), "{write}");
+            assert!(bench.context.take_removed().is_none(), "{write}");
         }
     }
 }

@@ -187,7 +187,7 @@ pub(crate) fn add_elements(
     if tally.added + tally.updated > 0 {
         ctx.notify(Classes::ZSET, if options.incr { "zincr" } else { "zadd" }, &key);
     }
-    ctx.db.turn.tally.dirty += (tally.added + tally.updated) as u64;
+    ctx.db.context.tally.dirty += (tally.added + tally.updated) as u64;
     match tally {
         Tally { nan: true, .. } => return Err(NOT_A_NUMBER),
         Tally { score: Some(score), .. } if options.incr => super::double(ctx.reply, score),

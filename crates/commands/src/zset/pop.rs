@@ -179,7 +179,7 @@ fn pop(
             log(ctx, key, max, count, shape);
         }
     }
-    ctx.db.turn.tally.dirty += popped.unwrap_or(0) as u64;
+    ctx.db.context.tally.dirty += popped.unwrap_or(0) as u64;
     Ok(popped.is_some())
 }
 

@@ -63,7 +63,7 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn one(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = ctx.key(1);
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.null();
         return Ok(());
@@ -83,7 +83,7 @@ fn below(rng: &mut Rng, bound: usize) -> usize {
 /// Writes `count` distinct elements, or for a negative count -`count` draws with repetition.
 fn several(ctx: &mut Ctx<'_>, count: i64, scores: bool) -> CmdResult {
     let key = ctx.key(1);
-    let mut rng = Rng::new(ctx.db.turn.random());
+    let mut rng = Rng::new(ctx.db.context.random());
     let Some(record) = ctx.db.read(&key) else {
         ctx.reply.array(0);
         return Ok(());

@@ -326,7 +326,7 @@ pub(crate) fn store_elements<M: AsRef<[u8]>>(
             ctx.dirty();
         }
     } else {
-        let clock = ctx.db.turn.access.fresh();
+        let clock = ctx.db.context.access.fresh();
         let record = build(destination.bytes, None, clock, elements, &ctx.settings.limits);
         ctx.db.set(destination, record);
         ctx.notify(Classes::ZSET, event, destination);

@@ -95,7 +95,7 @@ fn zrem(ctx: &mut Ctx<'_>) -> CmdResult {
     if removed > 0 {
         notify_removed(ctx, &key, "zrem", emptied);
     }
-    ctx.db.turn.tally.dirty += removed as u64;
+    ctx.db.context.tally.dirty += removed as u64;
     ctx.reply.int(removed as i64);
     Ok(())
 }
@@ -162,7 +162,7 @@ fn remove(ctx: &mut Ctx<'_>, key: &Key<'_>, span: Span, event: &'static str) -> 
             });
         }
         notify_removed(ctx, key, event, whole);
-        ctx.db.turn.tally.dirty += span.count as u64;
+        ctx.db.context.tally.dirty += span.count as u64;
     }
     ctx.reply.int(span.count as i64);
     Ok(())

@@ -81,9 +81,9 @@ fn changes_are_counted() {
     ]
     .iter()
     .scan(Bench::new(0), |bench, (line, dirty)| {
-        let before = bench.turn.tally.dirty;
+        let before = bench.context.tally.dirty;
         bench.run(line);
-        Some((*line, (bench.turn.tally.dirty - before, *dirty)))
+        Some((*line, (bench.context.tally.dirty - before, *dirty)))
     }) {
         assert_eq!(dirty.0, dirty.1, "{line}");
     }

@@ -10,8 +10,8 @@ use weft_persist::aof::Directory;
 use weft_persist::rdb::file::{Place, Saver};
 use weft_persist::rdb::{Form, VERSION, encode, seal};
 use weft_process::errors::words;
-use weft_scheduler::way;
-use weft_scheduler::way::GivesWay;
+use weft_scheduler::yielding;
+use weft_scheduler::yielding::YieldingWriter;
 use weft_state::aof_policy::Policy;
 use weft_state::saves::Running;
 use weft_state::server::Server;
@@ -89,12 +89,13 @@ fn write_base(
     let policy = srv.settings().persistence.aof;
     let place = place(srv, dir, &policy)?;
     let place = if policy.snapshot {
-        let saver = Saver::begin(GivesWay(place), plan.form, true)?.pausing(way::pause);
+        let saver =
+            Saver::begin(YieldingWriter(place), plan.form, true)?.pausing(yielding::yield_if_due);
         save::introduce(srv, &saver, Introduced::AOF_BASE)?;
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0.0
     } else {
-        let script = Script::to(GivesWay(place), beginning(srv, &policy));
+        let script = Script::to(YieldingWriter(place), beginning(srv, &policy));
         save::take(srv, snapshot, running, script)?.0
     };
     place.finish()?;

@@ -22,7 +22,7 @@ use weft_executor::dispatch::call::{Caller, DataFn, call};
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::request::Request;
 use weft_keyspace::commit::settle;
-use weft_keyspace::{Db, Expired, Guard, Import, turn::Free};
+use weft_keyspace::{Db, Expired, Guard, Import, context::Free};
 use weft_memory::ThreadMemory;
 use weft_persist::aof::{
     self, Directory, Leniency, LoadFault, Manifest, Position, Rest, Role, Sink,
@@ -166,7 +166,7 @@ pub fn at_start(
     let loaded = load(srv, dir, manifest, |load| match load {
         Load::Commands(block) => {
             core.begin();
-            let guard = hand.world(&mut core.turn);
+            let guard = hand.world(&mut core.context);
             let done = executor.execute(&mut core, &guard, &block);
             core.stats().load.requests.add(1);
             guard.release();
@@ -321,19 +321,19 @@ impl Executor {
             Work::Multi | Work::Exec | Work::Nothing => return Ok(()),
         };
         // Restore the conditions at the time of logging: keys expire only by logged commands.
-        core.turn.set_import(Import::Source);
-        core.turn.expired = Expired::Keep;
+        core.context.set_import(Import::Source);
+        core.context.expired = Expired::Keep;
         let request = Request::new(Some(cmd), args, &[]);
         let who = Caller::source(self.db);
         // Discard the reply, even an error: the client got it when the command was logged.
         let _ = call(core, who, cmd, run, &request, &mut self.reply, guard, Lane::Slow);
         self.reply.clear();
-        if !core.turn.effects.is_empty() {
-            settle(guard, &mut core.turn);
-            core.turn.effects.take_notices();
-            core.turn.effects.clear_log();
+        if !core.context.effects.is_empty() {
+            settle(guard, &mut core.context);
+            core.context.effects.take_notices();
+            core.context.effects.clear_log();
         }
-        if core.turn.has_dead() {
+        if core.context.has_deferred_frees() {
             core.free_trash();
         }
         Ok(())
@@ -405,15 +405,15 @@ pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result
     let dir = directory(srv);
     let manifest = dir.manifest().map_err(|fault| fault.to_string())?;
     for db in 0..srv.ks.databases() {
-        let taken = Db::new(guard, &mut core.turn, db).take_all();
-        core.turn.discard_all(taken.contents, Free::Background);
+        let taken = Db::new(guard, &mut core.context, db).take_all();
+        core.context.discard_all(taken.contents, Free::Background);
     }
     forget_effects(core, guard);
     let mut executor = Executor::new(srv);
     let loaded = load(srv, &dir, &manifest, |load| match load {
         Load::Commands(block) => executor.execute(core, guard, &block),
         Load::Snapshot(input, to) => {
-            let loaded = reload::load_front(srv, guard, &mut core.turn, input).map(rest);
+            let loaded = reload::load_front(srv, guard, &mut core.context, input).map(rest);
             forget_effects(core, guard);
             let _ = to.send(loaded.map_err(|trouble| trouble.to_string()));
             Ok(())
@@ -427,13 +427,13 @@ pub fn again(srv: &'static Server, core: &mut Core, guard: &Guard<'_>) -> Result
             Ok(())
         }
     });
-    core.turn.set_import(Import::No);
+    core.context.set_import(Import::No);
     loaded.map(|_| ())
 }
 
 /// The files already have these changes.
 fn forget_effects(core: &mut Core, guard: &Guard<'_>) {
-    settle(guard, &mut core.turn);
-    core.turn.effects.take_notices();
-    core.turn.effects.clear_log();
+    settle(guard, &mut core.context);
+    core.context.effects.take_notices();
+    core.context.effects.clear_log();
 }

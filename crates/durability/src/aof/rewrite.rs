@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
-use weft_keyspace::{Import, Stop, Turn};
+use weft_keyspace::{ExecContext, Import, Stop};
 use weft_persist::aof::{Appender, Directory};
 use weft_process::{log_notice, log_warning};
 use weft_state::saves::Running;
@@ -113,7 +113,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
     let (snapshot, cut) = cut(srv, running, &plan)?;
     // Not earlier: while the world is stopped, every thread waits for this one.
-    weft_scheduler::way::stand_back();
+    weft_scheduler::yielding::lower_priority();
     let dir = directory(srv);
     // If the log is off, the files may not be locked yet: CONFIG SET dir may have changed the
     // folder.
@@ -175,10 +175,10 @@ fn put_alone(
 /// Takes the snapshot once no other is running. Returns it with its position.
 fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, At), String> {
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    turn.cancel = Some(running.cancel.clone());
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    context.cancel = Some(running.cancel.clone());
     // Write expired keys as well: neither replicas nor the log have been notified of their expiry.
-    turn.set_import(Import::Source);
+    context.set_import(Import::Source);
     let note = |_: &Stop<'_>| {
         if srv.persistence.loading.is_on() {
             return None;
@@ -194,7 +194,7 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
     };
     let status = &aof(srv).status;
     loop {
-        match Snapshot::begin(&mut hand, &mut turn, plan.limit, note) {
+        match Snapshot::begin(&mut hand, &mut context, plan.limit, note) {
             Ok((_, None)) => {
                 status.scheduled.store(false, Ordering::SeqCst);
                 return Err(HALF.into());

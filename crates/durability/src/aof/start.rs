@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 use weft_config::{Config, Id};
 use weft_keyspace::log::{Target, WakeReader};
-use weft_keyspace::{Guard, LogReader, Turn};
+use weft_keyspace::{ExecContext, Guard, LogReader};
 use weft_persist::aof::{Appender, Directory, Manifest, Position};
 use weft_process::{log_notice, log_warning};
 use weft_state::attention;
@@ -245,8 +245,8 @@ fn end_log_by(srv: &Server, guard: &Guard<'_>) {
 
 fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    let guard = hand.world(&mut turn);
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    let guard = hand.world(&mut context);
     act(&guard)
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use weft_base::topology;
 use weft_config::Id;
-use weft_keyspace::{Access, Beside, Db, ShardSet, SlowHand, Turn};
+use weft_keyspace::{Access, Db, ExecContext, ShardSet, SlowLaneThread, StagedData};
 use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{
     Counts, Ended, Loader, Origin, Piece, Terms, Trouble, VersionCheck, Wrong,
@@ -152,7 +152,7 @@ pub enum Place<'a> {
     /// The keyspace that clients see.
     Keyspace,
     /// A second keyspace, which clients don't see.
-    Beside(&'a Beside),
+    Beside(&'a StagedData),
 }
 
 /// A loaded file, which may have been the first part of another file.
@@ -229,7 +229,7 @@ fn load_pieces<R: Read>(
     let _stack = weft_process::crash::second_stack();
     let mut memory = ThreadMemory::new();
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
+    let mut context = ExecContext::new(srv.now_ms(), 0);
     let mut counts = Counts::default();
     let mut batch = Vec::new();
     while let Some(piece) = next_piece(srv, shared, terms) {
@@ -238,7 +238,7 @@ fn load_pieces<R: Read>(
             true
         })?;
         let keys = batch.len() as u64;
-        if let Some(twice) = insert(&mut hand, &mut turn, &mut batch, place) {
+        if let Some(twice) = insert(&mut hand, &mut context, &mut batch, place) {
             return Err(Trouble {
                 wrong: Wrong::Twice,
                 offset: lock(&shared.loader).offset(),
@@ -280,8 +280,8 @@ fn next_piece<R: Read>(srv: &Server, shared: &Shared<R>, terms: &Terms<'_>) -> O
 
 /// Inserts records into the keyspace, shard by shard. Returns a record whose key already exists.
 fn insert(
-    hand: &mut SlowHand<'static>,
-    turn: &mut Turn,
+    hand: &mut SlowLaneThread<'static>,
+    context: &mut ExecContext,
     batch: &mut Vec<(u16, usize, Record)>,
     place: Place<'_>,
 ) -> Option<Record> {
@@ -296,9 +296,9 @@ fn insert(
                 Err(twice) => return Some(twice),
             }
         }
-        let guard = hand.hold(turn, &ShardSet::one(shard));
+        let guard = hand.hold(context, &ShardSet::one(shard));
         while let Some((_, db, record)) = records.next_if(|(at, ..)| *at == shard) {
-            if let Err(twice) = Db::new(&guard, turn, db).load(record) {
+            if let Err(twice) = Db::new(&guard, context, db).load(record) {
                 return Some(twice);
             }
         }

@@ -4,7 +4,7 @@ use crate::persistence::{load, save};
 use std::fs::File;
 use std::io::Read;
 use weft_config::Id;
-use weft_keyspace::{Db, Guard, Turn, turn::Free};
+use weft_keyspace::{Db, ExecContext, Guard, context::Free};
 use weft_persist::rdb::file::{Counts, Loader, Trouble, Wrong};
 use weft_process::{log_notice, log_warning};
 use weft_state::server::Server;
@@ -34,11 +34,11 @@ pub enum Failed {
 pub fn reload(
     srv: &'static Server,
     guard: &Guard<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
     options: Options,
 ) -> Result<(), Failed> {
     if options.saves
-        && let Err(e) = save::save_stopped(srv, guard, turn)
+        && let Err(e) = save::save_stopped(srv, guard, context)
     {
         log_warning!("Error while saving the DB: {e}");
         return Err(Failed::Saving);
@@ -48,7 +48,7 @@ pub fn reload(
         log_warning!("Can't open '{name}': {}", weft_process::errors::words(&e));
         Failed::Loading
     })?;
-    load_stopped(srv, guard, turn, file, options).map_err(|trouble| {
+    load_stopped(srv, guard, context, file, options).map_err(|trouble| {
         load::tell(&trouble);
         Failed::Loading
     })?;
@@ -59,7 +59,7 @@ pub fn reload(
 fn load_stopped(
     srv: &'static Server,
     guard: &Guard<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
     file: File,
     options: Options,
 ) -> Result<(), Trouble> {
@@ -71,11 +71,11 @@ fn load_stopped(
     if options.empties {
         log_notice!("RDB signature and version check passed. Flushing old data");
         for db in 0..srv.ks.databases() {
-            let taken = Db::new(guard, turn, db).take_all();
-            turn.discard_all(taken.contents, Free::Background);
+            let taken = Db::new(guard, context, db).take_all();
+            context.discard_all(taken.contents, Free::Background);
         }
     }
-    put(guard, turn, &mut loader, &rules, options.merges, Overdue::Expires)
+    put(guard, context, &mut loader, &rules, options.merges, Overdue::Expires)
         .map(|counts| {
             load::introduce(srv, loader.origin());
             load::conclude(srv, &loader, counts);
@@ -100,7 +100,7 @@ enum Overdue {
 /// Inserts all keys of a file into the keyspace.
 fn put<R: Read>(
     guard: &Guard<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
     loader: &mut Loader<R>,
     rules: &load::Rules,
     merges: bool,
@@ -110,7 +110,7 @@ fn put<R: Read>(
     rules.with_terms(true, |terms| {
         while let Some(piece) = loader.take(terms)? {
             piece.each(terms, &mut counts, |db, record| {
-                let mut db = Db::new(guard, turn, db);
+                let mut db = Db::new(guard, context, db);
                 let name = record.key().to_vec();
                 let key = db.key(&name);
                 if db.contains(&key) && !merges {
@@ -138,7 +138,7 @@ fn put<R: Read>(
 pub fn load_front<R: Read>(
     srv: &'static Server,
     guard: &Guard<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
     file: R,
 ) -> Result<load::Front<R>, Trouble> {
     let rules = load::Rules::new(srv);
@@ -146,7 +146,7 @@ pub fn load_front<R: Read>(
     if !rules.is_summed {
         loader.ignore_sum();
     }
-    let counts = put(guard, turn, &mut loader, &rules, false, Overdue::Stays)?;
+    let counts = put(guard, context, &mut loader, &rules, false, Overdue::Stays)?;
     load::introduce(srv, loader.origin());
     load::conclude(srv, &loader, counts);
     let (taken, origin) = (loader.offset(), loader.origin().clone());

@@ -15,7 +15,7 @@ use weft_config::{Config, Id};
 use weft_executor::snapshot_waits as waits;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
-use weft_keyspace::{Access, Db, Guard, Import, Policy, RecordRef, Turn};
+use weft_keyspace::{Access, Db, ExecContext, Guard, Import, Policy, RecordRef};
 use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
 use weft_persist::rdb::{Form, VERSION, code_of};
@@ -23,8 +23,8 @@ use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
 use weft_replication::Position;
 use weft_scheduler::placement::bind_to;
-use weft_scheduler::way;
-use weft_scheduler::way::GivesWay;
+use weft_scheduler::yielding;
+use weft_scheduler::yielding::YieldingWriter;
 use weft_state::saves::Running;
 use weft_state::server::Server;
 
@@ -213,12 +213,12 @@ pub fn begin(
     asked: Asked,
 ) -> Result<Begun, Failed> {
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    turn.cancel = Some(running.cancel.clone());
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    context.cancel = Some(running.cancel.clone());
     // Write expired keys as well: neither replicas nor the log have been notified of their expiry.
-    turn.set_import(Import::Source);
+    context.set_import(Import::Source);
     loop {
-        let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
+        let begun = Snapshot::begin(&mut hand, &mut context, plan.limit, |_| {
             let is_better = asked == Asked::ByNobody && srv.is_file_better();
             let is_whole = !srv.persistence.loading.is_on() && !is_better;
             (is_whole, srv.changes(), srv.links.replicator.position_at_cut(srv))
@@ -248,7 +248,8 @@ impl Begun {
     pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
         let Begun { running, plan, snapshot, changes, position } = self;
         let place = open(srv, &plan)?;
-        let saver = Saver::begin(GivesWay(place), plan.form, plan.is_summed)?.pausing(way::pause);
+        let saver = Saver::begin(YieldingWriter(place), plan.form, plan.is_summed)?
+            .pausing(yielding::yield_if_due);
         introduce(srv, &saver, Introduced::file(position))?;
         let done = write(srv, &plan, &snapshot, &saver, &running);
         let kept = snapshot.progress().peak_bytes;
@@ -281,7 +282,7 @@ pub fn write<W: io::Write + Send>(
         saver.sizes(db, counts.keys as u64, counts.expiring as u64);
     }
     let failed = Mutex::new(None);
-    let stands_back = way::stands_back();
+    let is_yielding = yielding::is_yielding();
     std::thread::scope(|scope| {
         let walk = || {
             bind_to(&plan.cpus);
@@ -295,8 +296,8 @@ pub fn write<W: io::Write + Send>(
             let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
             let counted = move || {
                 weft_memory::count_thread(&srv.memory);
-                if stands_back {
-                    way::give_way();
+                if is_yielding {
+                    yielding::start_yielding();
                 }
                 walk();
             };
@@ -433,22 +434,22 @@ fn take_all<T: Taker>(
     memory: &mut ThreadMemory,
 ) -> Result<T::Done, Failed> {
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
+    let mut context = ExecContext::new(srv.now_ms(), 0);
     loop {
         if running.is_over() {
             return Err(Failed::Cancelled);
         }
-        way::pause();
+        yielding::yield_if_due();
         waits::pause(srv, || !running.is_over());
         let mut done = Ok(());
-        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+        let step = snapshot.step(&mut hand, &mut context, &mut |image| {
             waits::look(srv);
             waits::pause(srv, || !running.is_over());
             let bytes = image.alloc_size();
             if done.is_ok() {
                 done = taker.image(image);
             }
-            way::work(IMAGE + bytes);
+            yielding::report_work(IMAGE + bytes);
         });
         done?;
         memory.publish(&srv.memory);
@@ -498,28 +499,28 @@ impl<W: io::Write> Taker for IntoLane<'_, W> {
 pub fn save_stopped(
     srv: &'static Server,
     guard: &Guard<'_>,
-    turn: &mut Turn,
+    context: &mut ExecContext,
 ) -> Result<(), Failed> {
     let plan = Plan::new(srv, false)?;
     let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
     introduce(srv, &saver, Introduced::file(srv.links.replicator.position_at_cut(srv)))?;
     let mut lane: Lane<'_, _> = saver.lane();
     // As in [`begin`].
-    turn.set_import(Import::Source);
+    context.set_import(Import::Source);
     for db in 0..srv.ks.databases() {
         let (keys, expiring) = srv.ks.counts(db);
         saver.sizes(db, keys as u64, expiring as u64);
         let mut done = Ok(());
-        Db::new(guard, turn, db).for_each(|record: RecordRef<'_>| {
+        Db::new(guard, context, db).for_each(|record: RecordRef<'_>| {
             if done.is_ok() {
                 done = lane.add(db, &record, plan.used(record.clock()));
             }
         });
         done?;
     }
-    turn.set_import(Import::No);
+    context.set_import(Import::No);
     lane.finish()?;
     put(saver.finish()?.0)?;
-    srv.note_saved(srv.changes().wrapping_add(turn.tally.dirty));
+    srv.note_saved(srv.changes().wrapping_add(context.tally.dirty));
     Ok(())
 }

@@ -95,7 +95,7 @@ pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&
 /// Gives a claimed client up again.
 pub fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, hand_over: bool) {
     match waiting.state.unclaim(hand_over) {
-        Unclaim::Waits => srv.clients.blocked.look_again(&srv.ks, waiting),
+        Unclaim::Waits => srv.clients.blocked.remove_if_over(&srv.ks, waiting),
         Unclaim::Retry => tell_to_try(srv, waiting),
     }
 }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_commands::{Lane, Pause};
 use weft_keyspace::commit::settle;
-use weft_keyspace::stale::invalidate;
+use weft_keyspace::invalidation::invalidate;
 use weft_keyspace::wait::Claim;
 use weft_keyspace::{Db, Guard, SHARDS};
 use weft_resp::Reply;
@@ -39,7 +39,7 @@ pub fn serve(
     let mut left: VecDeque<(usize, Box<[u8]>)> = names.into();
     let mut served = Vec::new();
     loop {
-        let awaited = settle(guard, &mut core.turn);
+        let awaited = settle(guard, &mut core.context);
         left.extend(awaited.keys);
         for (a, b) in awaited.exchanged {
             for shard in 0..SHARDS as u16 {
@@ -67,7 +67,7 @@ fn serve_key(
     // Up to whom the line has been looked at. Who could not be served keeps the place.
     let mut passed = 0;
     loop {
-        let found = Db::new(guard, &mut core.turn, db).peek(&key).map(|record| record.kind());
+        let found = Db::new(guard, &mut core.context, db).peek(&key).map(|record| record.kind());
         let found: Option<Type> = found.map(|kind| Kind::of(kind).type_of());
         let name = (key.shard, db, name);
         // Who waited to write when this server became a replica is told so, and is not served before.
@@ -84,7 +84,7 @@ fn serve_key(
         match waiting.state.claim() {
             Claim::Over | Claim::Theirs => {}
             Claim::Owners => return,
-            Claim::Ours if guard.try_extend(&mut core.turn, &waiting.must_hold()).is_err() => {
+            Claim::Ours if guard.try_extend(&mut core.context, &waiting.must_hold()).is_err() => {
                 hand_over(core.srv, &waiting, true);
                 return;
             }
@@ -116,12 +116,12 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let who =
         Caller { db: waiting.context.db, no_touch: waiting.context.no_touch, is_source: false };
     let from = core.srv.time.clock.raw();
-    let own_changes = std::mem::replace(&mut core.turn.client, waiting.context.own_changes);
-    let seen = (core.turn.tally.hits, core.turn.tally.misses);
+    let own_changes = std::mem::replace(&mut core.context.client, waiting.context.own_changes);
+    let seen = (core.context.tally.hits, core.context.tally.misses);
     let (result, pause) =
         call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
-    core.turn.client = own_changes;
-    if !core.turn.effects.is_empty() {
+    core.context.client = own_changes;
+    if !core.context.effects.is_empty() {
         log_words(core, guard, who.db, &request);
     }
     match pause {
@@ -130,7 +130,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
             return Serving::WaitsOn;
         }
         Some(Pause::Slow) => {
-            (core.turn.tally.hits, core.turn.tally.misses) = seen;
+            (core.context.tally.hits, core.context.tally.misses) = seen;
             hand_over(core.srv, waiting, true);
             return Serving::HandedOver;
         }
@@ -138,7 +138,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     }
     leave(core.srv, waiting);
     if let Some(reader) = &waiting.context.reader {
-        invalidate(guard, &mut core.turn);
+        invalidate(guard, &mut core.context);
         tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
     }
     if let Err(e) = &result {

@@ -285,7 +285,7 @@ fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
 /// transaction, and whatever tells of keys, be it those who keep what they read. That a read finds
 /// something expired is seldom.
 fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
-    let wanted = core.turn.effects.wanted();
+    let wanted = core.context.effects.wanted();
     let tells_of_writes = !wanted.is_none() || core.srv.clients.tracking.clients() > 0;
     let tells =
         |flags: Flags| tells_of_writes && flags.has(Flags::WRITE) || wanted.has(Classes::MISS);

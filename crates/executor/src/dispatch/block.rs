@@ -22,8 +22,8 @@ pub fn suspend(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64))
     let suspend = match pause {
         Pause::Slow => {
             // The command reads its keys again in the slow lane, and counts them there.
-            (core.turn.tally.hits, core.turn.tally.misses) = seen;
-            core.turn.effects.forget_misses();
+            (core.context.tally.hits, core.context.tally.misses) = seen;
+            core.context.effects.forget_misses();
             Suspend::Slow { has_run: true }
         }
         Pause::Block(block) => {
@@ -49,7 +49,7 @@ pub fn suspend(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64))
 #[cold]
 pub fn has_data(core: &mut Core, guard: &Guard<'_>, waiting: &Waiting) -> bool {
     let ks = &core.srv.ks;
-    let mut db = Db::new(guard, &mut core.turn, waiting.context.db);
+    let mut db = Db::new(guard, &mut core.context, waiting.context.db);
     waiting.awaited.keys.iter().any(|(_, key)| {
         let found = db.peek(&ks.key(key)).map(|record| Kind::of(record.kind()).type_of());
         waiting.minds(found)

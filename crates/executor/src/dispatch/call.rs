@@ -52,7 +52,7 @@ pub fn call_server(
     let mut cx = ConnCx { core, session, args, reply, name, held, has_run, suspend: None, lane };
     let result = run(&mut cx);
     let ConnCx { core, session, suspend, .. } = cx;
-    core.turn.effects.end_unlogged();
+    core.context.effects.end_unlogged();
     if suspend.as_ref().is_some_and(Suspend::is_before_start) {
         return (result, suspend);
     }
@@ -77,13 +77,13 @@ pub fn call(
     guard: &Guard<'_>,
     lane: Lane,
 ) -> (CmdResult, Option<Pause>) {
-    let Core { turn, settings, .. } = core;
-    turn.no_touch = caller.no_touch;
-    let dirty = turn.tally.dirty;
+    let Core { context, settings, .. } = core;
+    context.no_touch = caller.no_touch;
+    let dirty = context.tally.dirty;
     let settings = if caller.is_source { &settings.decided } else { &settings.commands };
     let mut ctx = Ctx {
         args: request.args,
-        db: Db::new(guard, turn, caller.db),
+        db: Db::new(guard, context, caller.db),
         reply,
         settings,
         blobs: request.blobs,
@@ -100,7 +100,7 @@ pub fn call(
 /// logged others.
 #[cold]
 pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Request<'_>) {
-    let mut db = Db::new(guard, &mut core.turn, db);
+    let mut db = Db::new(guard, &mut core.context, db);
     if request.blobs.is_empty() {
         db.log_copied_words(request.args);
         return;

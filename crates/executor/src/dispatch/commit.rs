@@ -15,7 +15,7 @@ use crate::dispatch::request::{Request, Task};
 use crate::tracking;
 use weft_keyspace::Guard;
 use weft_keyspace::commit::{end_group, seal};
-use weft_keyspace::stale::invalidate;
+use weft_keyspace::invalidation::invalidate;
 use weft_state::command_table::Cmd;
 use weft_state::session::Session;
 
@@ -65,7 +65,7 @@ pub fn remember(
         return false;
     };
     // What was done before that has been read over.
-    invalidate(guard, &mut core.turn);
+    invalidate(guard, &mut core.context);
     tracking::remember(core.srv, Some(guard), reader, cmd, args)
 }
 
@@ -93,7 +93,7 @@ fn tell_all(
     if request.attempt.retry.is_some() {
         let behind = after_retry(core, request, outcome);
         log_and_tell(core, guard, session, request, behind);
-    } else if !core.turn.effects.is_empty() {
+    } else if !core.context.effects.is_empty() {
         log_and_tell(core, guard, session, request, Vec::new());
     }
 }
@@ -108,10 +108,10 @@ fn log_and_tell(
     request: &Request<'_>,
     names: Vec<Name>,
 ) {
-    let before = core.turn.last_unit();
+    let before = core.context.last_unit();
     call::log_words(core, guard, session.db, request);
     tell(core, guard, names);
-    let unit = core.turn.last_unit();
+    let unit = core.context.last_unit();
     if unit != before {
         session.last_unit = unit;
     }
@@ -122,9 +122,9 @@ fn log_and_tell(
 #[cold]
 pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
-    if names.is_empty() && core.turn.effects.is_only_logged() {
+    if names.is_empty() && core.context.effects.is_only_logged() {
         // Nobody waits, watches, keeps what was read or listens: most writes of a server with a log.
-        seal(guard, &mut core.turn);
+        seal(guard, &mut core.context);
         if let Some(act) = core.at_commit.take() {
             act();
         }
@@ -132,14 +132,14 @@ pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
         return;
     }
     let served = serve::serve(core, guard, names);
-    seal(guard, &mut core.turn);
+    seal(guard, &mut core.context);
     if let Some(act) = core.at_commit.take() {
         act();
     }
     // Who is told may look at all keys next: what was done is no longer in the middle of it.
     guard.publish();
-    end_group(guard, &mut core.turn);
-    let unit = core.turn.last_unit();
+    end_group(guard, &mut core.context);
+    let unit = core.context.last_unit();
     served.into_iter().for_each(|served| served.tell(core.srv, unit));
 }
 
@@ -159,7 +159,7 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
         }
         Outcome::Suspended(Suspend::Blocked(_)) => {
             waiting.state.settle();
-            core.srv.clients.blocked.look_again(&core.srv.ks, waiting);
+            core.srv.clients.blocked.remove_if_over(&core.srv.ks, waiting);
         }
         // It keeps its turn, in the slow lane or for a later attempt, which also serves the clients after it.
         Outcome::Suspended(

@@ -4,8 +4,8 @@ use crate::dispatch::outcome::Suspend;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};
-use weft_keyspace::turn::Free;
-use weft_keyspace::{Expired, Guard, Import, Inside, Stop, Turn, evict::Evictor};
+use weft_keyspace::context::Free;
+use weft_keyspace::{ExecContext, Expired, Guard, Import, Inside, Stop, evict::Evictor};
 use weft_memory::ThreadMemory;
 use weft_pubsub::mail::Mail;
 use weft_resp::Reply;
@@ -29,7 +29,7 @@ pub struct Functions(pub Vec<ServerFn>);
 pub struct Core {
     pub id: usize,
     pub srv: &'static Server,
-    pub turn: Turn,
+    pub context: ExecContext,
     pub settings: Arc<Settings>,
     pub evictor: Evictor,
     pub memory: ThreadMemory,
@@ -74,13 +74,13 @@ impl Core {
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();
-        let mut turn = Turn::new(now_ms, srv.seed(id));
-        turn.access = settings.access(now_ms);
-        turn.effects.want(settings.changes.notices);
-        turn.deletions = settings.changes.deletions;
+        let mut context = ExecContext::new(now_ms, srv.seed(id));
+        context.access = settings.access(now_ms);
+        context.effects.want(settings.changes.notices);
+        context.deletions = settings.changes.deletions;
         Core {
             id,
-            turn,
+            context,
             settings,
             evictor: Evictor::default(),
             memory: ThreadMemory::new(),
@@ -115,9 +115,9 @@ impl Core {
     pub fn renew_settings(&mut self) {
         if self.srv.configuration.version() != self.settings.version {
             self.settings = self.srv.settings();
-            self.turn.access = self.settings.access(self.turn.now_ms);
-            self.turn.effects.want(self.settings.changes.notices);
-            self.turn.deletions = self.settings.changes.deletions;
+            self.context.access = self.settings.access(self.context.now_ms);
+            self.context.effects.want(self.settings.changes.notices);
+            self.context.deletions = self.settings.changes.deletions;
         }
     }
 
@@ -127,7 +127,7 @@ impl Core {
         self.renew_settings();
         self.last_tick = self.srv.time.clock.raw();
         self.mono_ms = self.srv.mono_ms_at(self.last_tick);
-        self.turn.set_time(self.srv.unix_ms_at(self.last_tick));
+        self.context.set_time(self.srv.unix_ms_at(self.last_tick));
         self.begin_command();
     }
 
@@ -138,9 +138,9 @@ impl Core {
         // On a replica it is the primary that removes.
         let by_others = attention::PAUSED | attention::IMPORT | attention::REPLICA;
         let keeps = self.only_reads || attention & by_others != 0;
-        self.turn.expired = if keeps { Expired::Keep } else { Expired::Remove };
+        self.context.expired = if keeps { Expired::Keep } else { Expired::Remove };
         if attention & attention::IMPORT == 0 {
-            self.turn.set_import(Import::No);
+            self.context.set_import(Import::No);
         }
     }
 
@@ -157,16 +157,16 @@ impl Core {
             return;
         }
         if attention & attention::IMPORT != 0 {
-            self.turn.set_import(if is_source { Import::Source } else { Import::Bystander });
+            self.context.set_import(if is_source { Import::Source } else { Import::Bystander });
         }
         let writes = flags.has(Flags::WRITE) && attention & attention::PAUSED == 0;
-        self.turn.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
+        self.context.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }
 
     /// Makes this thread's tallies visible to others, and wakes who reads the log of effects, if that
     /// is to be: the end of a batch, with nothing held.
     pub fn publish(&mut self) {
-        let tally = std::mem::take(&mut self.turn.tally);
+        let tally = std::mem::take(&mut self.context.tally);
         let stats = self.stats;
         stats.keys.hits.add(tally.hits);
         stats.keys.misses.add(tally.misses);
@@ -177,8 +177,8 @@ impl Core {
         if tally.flushes > 0 {
             self.srv.note_flush();
         }
-        self.turn.ring(self.srv.ks.log());
-        let logged = self.turn.logged_bytes();
+        self.context.ring(self.srv.ks.log());
+        let logged = self.context.logged_bytes();
         if logged.wrapping_sub(self.logged) >= answers::STEP {
             self.logged = logged;
             self.srv.watch_log();
@@ -189,22 +189,22 @@ impl Core {
     /// Frees what died under the locks: large things in the background.
     #[inline]
     pub fn free_trash(&mut self) {
-        if self.turn.has_dead() {
+        if self.context.has_deferred_frees() {
             self.free_dead();
         }
     }
 
     #[inline(never)]
     fn free_dead(&mut self) {
-        let lost = self.turn.take_lost();
+        let lost = self.context.take_lost();
         if !lost.is_empty() {
             crate::blocking::rouse(self.srv, &lost);
         }
-        self.turn.drop_trash();
-        if let Some(records) = self.turn.take_trash() {
+        self.context.free_removed();
+        if let Some(records) = self.context.take_removed() {
             self.srv.background.bio.free_long(records);
         }
-        for emptied in self.turn.take_detached() {
+        for emptied in self.context.take_detached() {
             match emptied.free {
                 Free::Here => drop(emptied.contents),
                 Free::Background => self.srv.background.bio.free_tables(emptied.contents),

@@ -16,7 +16,7 @@ use crate::work;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, FAST_WORK, Flags, Lane};
 use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, SlowHand, Turn};
+use weft_keyspace::{ExecContext, Guard, Inside, Keyspace, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
@@ -30,7 +30,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         Run::Data { .. } if is_bulky(task.cmd, task.request, task.lane) => Err(Suspend::SLOW),
         Run::Data { lock, run } => match of_data(ks, task.cmd, lock, task.request, task.session.db)
         {
-            Need::One(shard) => match inside.guard_one(&mut task.core.turn, shard) {
+            Need::One(shard) => match inside.guard_one(&mut task.core.context, shard) {
                 Ok(guard) => run::data(task, run, guard),
                 Err(busy) => Err(Suspend::Busy(busy)),
             },
@@ -55,7 +55,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
 
 /// As [`hold`], for a command that needs more than one shard.
 fn hold_many(mut task: Task<'_>, inside: &mut Inside<'static>, need: Need) -> Flow {
-    let (guard, way) = guard(&mut task.core.turn, inside, need, task.request)?;
+    let (guard, way) = guard(&mut task.core.context, inside, need, task.request)?;
     match way {
         Way::Inside => run_held(task, guard),
         Way::Outside => match recheck(&mut task) {
@@ -97,7 +97,7 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return run::exec_one_by_one(task, inside);
     }
     let need = needs::of_transaction(inside.keyspace(), task.session);
-    let (guard, way) = guard(&mut task.core.turn, inside, need, task.request)?;
+    let (guard, way) = guard(&mut task.core.context, inside, need, task.request)?;
     if way == Way::Outside {
         match recheck(&mut task) {
             Standing::Runs => {}
@@ -136,26 +136,26 @@ enum Way {
 
 /// The guard of `need`, which is not [`Need::Nothing`].
 fn guard<'g>(
-    turn: &mut Turn,
+    context: &mut ExecContext,
     inside: &'g mut Inside<'static>,
     need: Need,
     request: &Request<'_>,
 ) -> Result<Taken<'g>, Suspend> {
     let within = |guard| (guard, Way::Inside);
     match need {
-        Need::One(shard) => inside.guard_one(turn, shard).map(within).map_err(Suspend::Busy),
+        Need::One(shard) => inside.guard_one(context, shard).map(within).map_err(Suspend::Busy),
         // Commands that take single ones of these shards could delay it forever: after some attempts, it stops the world.
         Need::Shards(set) if request.attempt.tries < PATIENCE || set.len() < 2 => {
-            inside.guard(turn, set).map(within).map_err(Suspend::Busy)
+            inside.guard(context, set).map(within).map_err(Suspend::Busy)
         }
         // A client in a wait queue is not sent to the slow lane for that: the clients after it would have to wait, too.
         Need::Shards(set) if request.attempt.retry.is_some() => match inside.alone() {
-            Some(alone) => Ok((inside.world_alone(turn, alone), Way::Outside)),
-            None => inside.guard(turn, set).map(within).map_err(Suspend::Busy),
+            Some(alone) => Ok((inside.world_alone(context, alone), Way::Outside)),
+            None => inside.guard(context, set).map(within).map_err(Suspend::Busy),
         },
-        Need::Rest => Ok((inside.rest(turn), Way::Outside)),
+        Need::Rest => Ok((inside.rest(context), Way::Outside)),
         Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names | Need::Aside => {
-            let world = inside.world(turn).ok_or(Suspend::SLOW)?;
+            let world = inside.world(context).ok_or(Suspend::SLOW)?;
             Ok((world, Way::Outside))
         }
     }
@@ -269,12 +269,12 @@ fn stop_and_run(task: Task<'_>, inside: &mut Inside<'static>, number: usize) -> 
 /// Whether EXEC must fail, since a watched key has changed. The guard includes all watched keys.
 fn is_broken(task: &mut Task<'_>, guard: &Guard<'_>) -> bool {
     let watched = task.session.watched.as_deref();
-    watched.is_some_and(|watched| watched.is_broken(&mut task.core.turn, guard))
+    watched.is_some_and(|watched| watched.is_broken(&mut task.core.context, guard))
 }
 
 /// Takes what the command needs, on a thread of the slow lane, and runs it. Waits as long as that takes. A pause that
 /// has begun meanwhile delays the command.
-pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowHand<'static>) -> Flow {
+pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowLaneThread<'static>) -> Flow {
     if is_exec(task.cmd)
         && let Err(e) = transaction::check(task.core.srv, task.session)
     {
@@ -335,25 +335,25 @@ fn need_of(ks: &Keyspace, task: &Task<'_>) -> Need {
 /// The guard of `need` on a thread of the slow lane. `outside`: the command waits for another server.
 fn guard_slow<'g>(
     task: &mut Task<'_>,
-    hand: &'g mut SlowHand<'static>,
+    hand: &'g mut SlowLaneThread<'static>,
     need: Need,
     outside: bool,
 ) -> Guard<'g> {
-    let turn = &mut task.core.turn;
+    let context = &mut task.core.context;
     match need {
-        Need::One(shard) if outside => hand.hold_outside(turn, &ShardSet::one(shard)),
-        Need::Shards(set) if outside => hand.hold_outside(turn, &set),
-        Need::One(shard) => hand.hold(turn, &ShardSet::one(shard)),
-        Need::Shards(set) => hand.hold(turn, &set),
-        Need::Names => hand.cut(turn),
+        Need::One(shard) if outside => hand.hold_outside(context, &ShardSet::one(shard)),
+        Need::Shards(set) if outside => hand.hold_outside(context, &set),
+        Need::One(shard) => hand.hold(context, &ShardSet::one(shard)),
+        Need::Shards(set) => hand.hold(context, &set),
+        Need::Names => hand.cut(context),
         // CLIENT KILL has taken effect, and waits for the commands of the killed clients.
         Need::Stop if task.session.replies.answer_behind.is_some() => {
             let behind = task.session.replies.answer_behind.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
-            hand.hold(turn, &ShardSet::of([]))
+            hand.hold(context, &ShardSet::of([]))
         }
         // With the world, a command that has taken effect replies when no other command runs here.
-        Need::Nothing if !task.request.attempt.has_run => hand.hold(turn, &ShardSet::of([])),
-        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(turn),
+        Need::Nothing if !task.request.attempt.has_run => hand.hold(context, &ShardSet::of([])),
+        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(context),
     }
 }

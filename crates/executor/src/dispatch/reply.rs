@@ -184,7 +184,7 @@ fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reque
 fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>, ns: u64) {
     let us = (ns / 1000) as i64;
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-    core.srv.statistics.latency.sample(event, us / 1000, core.turn.now_ms / 1000);
+    core.srv.statistics.latency.sample(event, us / 1000, core.context.now_ms / 1000);
     if ns >= core.settings.log.slow_ns {
         log_asked(core, session, cmd, request, LogKind::Slow, us);
     }
@@ -219,7 +219,7 @@ fn log(
     }
     let entry = LogEntry {
         id: 0,
-        time_s: core.turn.now_ms / 1000,
+        time_s: core.context.now_ms / 1000,
         value,
         args: cut_args(&weft_state::redact::hide_secrets(cmd, args)),
         peer: client.origin.peer.clone(),

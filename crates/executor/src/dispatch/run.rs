@@ -14,7 +14,7 @@ use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
 use weft_commands::Flags;
-use weft_keyspace::stale::NOBODY;
+use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::Blob;
 use weft_state::args::ArgBuf;
@@ -67,10 +67,10 @@ fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     let tracks = session.pushes.tracks.is_some();
-    core.turn.client = session.own_changes();
+    core.context.client = session.own_changes();
     let task = Task { core: &mut *core, session, request, cmd, reply, mark, lane };
     let flow = data_after_mail(task, run, guard, tracks);
-    core.turn.client = NOBODY;
+    core.context.client = NO_CLIENT;
     flow
 }
 
@@ -90,7 +90,7 @@ fn data_after_mail(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) 
             return block::stay_blocked(task, guard, waiting);
         }
     }
-    let seen = (core.turn.tally.hits, core.turn.tally.misses);
+    let seen = (core.context.tally.hits, core.context.tally.misses);
     let caller = Caller { db: session.db, no_touch: session.options.no_touch, is_source: false };
     let (result, pause) = call(core, caller, cmd, run, request, reply, &guard, lane);
     let task = Task { core, session, request, cmd, reply, mark, lane };
@@ -149,7 +149,7 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
             &task.session.shared.memory.holdings,
         )));
     }
-    let mut db = Db::new(&guard, &mut task.core.turn, task.session.db);
+    let mut db = Db::new(&guard, &mut task.core.context, task.session.db);
     if let Some(watched) = &mut task.session.watched {
         watched.add(&mut db, &task.request.args[1..]);
     }
@@ -182,7 +182,7 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
         own.spend();
         tracking::enforce(task.core, &mut guard);
     }
-    task.core.turn.client = NOBODY;
+    task.core.context.client = NO_CLIENT;
     commit::commit(task, guard, Outcome::EndedInParts { from })
 }
 
@@ -194,7 +194,7 @@ pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow
     task.session.watched = None;
     task.reply.array(transaction.queue.len());
     for queued in &transaction.queue {
-        if let Some(mut guard) = inside.world(&mut task.core.turn) {
+        if let Some(mut guard) = inside.world(&mut task.core.context) {
             run_queued(&mut task, queued, &guard);
             commit::tell(task.core, &mut guard, Vec::new());
         }

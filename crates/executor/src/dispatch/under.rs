@@ -7,7 +7,7 @@ use crate::dispatch::request::Request;
 use weft_commands::{CmdResult, Lane};
 use weft_keyspace::Guard;
 use weft_keyspace::commit::hand_over;
-use weft_keyspace::stale::invalidate;
+use weft_keyspace::invalidation::invalidate;
 use weft_resp::Reply;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::session::Session;
@@ -28,22 +28,22 @@ pub fn execute_under(
     let lane = Lane::Transaction;
     core.begin_import(session.options.import_source, cmd.spec.flags);
     // A later request of the transaction may turn NOLOOP on, which applies to this one.
-    core.turn.client = session.shared.id;
+    core.context.client = session.shared.id;
     let result = match cmd.run {
         Run::Data { run, .. } => {
             feed_monitors(core, session, cmd, request.args);
             let caller =
                 Caller { db: session.db, no_touch: session.options.no_touch, is_source: false };
             let (result, _) = call(core, caller, cmd, run, request, reply, guard, lane);
-            if !core.turn.effects.is_empty() {
+            if !core.context.effects.is_empty() {
                 log_words(core, guard, caller.db, request);
             }
             result
         }
         Run::Server(number) => {
             // The command may publish, or change which clients get invalidations: earlier effects go out first.
-            invalidate(guard, &mut core.turn);
-            hand_over(guard, &mut core.turn);
+            invalidate(guard, &mut core.context);
+            hand_over(guard, &mut core.context);
             let held = Held::Guard(guard);
             call_server(core, session, request, cmd, number, reply, held, lane).0
         }

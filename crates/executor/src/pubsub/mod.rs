@@ -5,7 +5,7 @@
 //!  PUBLISH ─► registry: lock of the channel's part
 //!             encode once, match patterns once
 //!             one message for each thread ────────► mailbox ─► appended to the connections' output
-//!             unlock                                           ─► sent, some connections each turn
+//!             unlock                                           ─► sent, some connections each context
 //! ```
 //!
 //! * [`registry`] - channels and patterns, and the clients of each thread that listen to them

@@ -6,7 +6,7 @@
 
 use crate::dispatch::core::Core;
 use crate::tracking::pusher;
-use weft_keyspace::stale::NOBODY;
+use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Guard, Inside, SHARDS, ShardSet};
 use weft_tracking::message::News;
 
@@ -37,13 +37,13 @@ pub fn enforce(core: &mut Core, guard: &mut Guard<'_>) {
 #[cold]
 fn forget_some(core: &mut Core, guard: &mut Guard<'_>, keys: usize) {
     for _ in 0..keys {
-        let first = core.turn.random() as usize;
+        let first = core.context.random() as usize;
         let mut shards = (0..SHARDS).map(|n| ((first + n) % SHARDS) as u16);
         let forgot = shards.any(|shard| {
             // Only who holds the shard may lock its table.
             let held = guard.holds(shard)
                 || core.srv.ks.is_read(shard)
-                    && guard.try_extend(&mut core.turn, &ShardSet::one(shard)).is_ok();
+                    && guard.try_extend(&mut core.context, &ShardSet::one(shard)).is_ok();
             held && forget_one(core, shard)
         });
         if !forgot {
@@ -54,7 +54,7 @@ fn forget_some(core: &mut Core, guard: &mut Guard<'_>, keys: usize) {
 
 /// Declares a key of `shard`, which is held, invalid; whether there was one.
 fn forget_one(core: &mut Core, shard: u16) -> bool {
-    let (srv, random) = (core.srv, core.turn.random());
+    let (srv, random) = (core.srv, core.context.random());
     let mut table = srv.clients.tracking.table(shard);
     let Some((key, readers)) = table.take_any(random) else { return false };
     let is_empty = table.is_empty();
@@ -64,7 +64,7 @@ fn forget_one(core: &mut Core, shard: u16) -> bool {
     }
     srv.clients.tracking.forgot(&readers);
     let news = News::of([&*key].into_iter());
-    readers.iter().for_each(|reader| reader.tell_of_key(&pusher(srv), &news, NOBODY));
+    readers.iter().for_each(|reader| reader.tell_of_key(&pusher(srv), &news, NO_CLIENT));
     true
 }
 
@@ -78,7 +78,7 @@ pub fn shrink(core: &mut Core, inside: &mut Inside<'_>, shards: &[u16]) {
         if !core.srv.ks.is_read(*shard) {
             continue;
         }
-        let Ok(guard) = inside.guard_one(&mut core.turn, *shard) else { continue };
+        let Ok(guard) = inside.guard_one(&mut core.context, *shard) else { continue };
         while left > 0 && excess(core) > 0 && forget_one(core, *shard) {
             left -= 1;
         }

@@ -26,7 +26,7 @@ use crate::pubsub;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_keyspace::stale::{Caches, Changed};
+use weft_keyspace::invalidation::{Caches, Changed};
 use weft_keyspace::{Guard, SHARDS};
 use weft_state::clients::{ClientShared, Own, Table, Tracker};
 use weft_state::command_table::Cmd;

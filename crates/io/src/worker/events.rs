@@ -233,7 +233,7 @@ mod tests {
     fn worker() -> Worker {
         let srv = server();
         srv.threads.fill(1).expect("descriptors");
-        srv.ks.gates().use_up_to(1);
+        srv.ks.safepoints().use_up_to(1);
         srv.threads.note_started(1);
         Worker::new(0, srv, Vec::new()).expect("descriptors")
     }

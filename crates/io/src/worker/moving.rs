@@ -70,7 +70,7 @@ impl Worker {
         let threads = self.core.srv.threads.configured() as u64;
         for index in all {
             if self.may_move(&self.conns[index]) {
-                let to = (self.core.turn.random() % threads) as usize;
+                let to = (self.core.context.random() % threads) as usize;
                 self.move_out(index, to);
             }
         }

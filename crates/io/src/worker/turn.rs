@@ -105,9 +105,9 @@ impl Worker {
             return Some(Outcome { executed: 0, how: Executed::Close, unit: 0 });
         }
         conn.session.note_redirection();
-        let before = self.core.turn.last_unit();
+        let before = self.core.context.last_unit();
         let (executed, how) = self.execute_requests(inside, batch, job, reply, pin);
-        let after = self.core.turn.last_unit();
+        let after = self.core.context.last_unit();
         Some(Outcome { executed, how, unit: if after == before { 0 } else { after } })
     }
 

@@ -37,7 +37,7 @@ impl Db<'_> {
         key: &Key<'_>,
         decide: impl FnOnce(Option<RecordMut<'_>>, u32) -> Change,
     ) {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
@@ -54,7 +54,7 @@ impl Db<'_> {
                     Change::Remove => {
                         let dead = slot.remove();
                         self.note_removed(key, dead.expiry(), Cause::Command);
-                        self.turn.discard(dead);
+                        self.context.discard(dead);
                     }
                 }
                 return;
@@ -62,7 +62,7 @@ impl Db<'_> {
             self.expire(key);
             self.before_write(key);
         }
-        match decide(None, self.turn.access.fresh()) {
+        match decide(None, self.context.access.fresh()) {
             Change::Store(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);
@@ -91,9 +91,9 @@ impl Db<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::ExecContext;
     use crate::hold::Outside;
     use crate::keyspace::Keyspace;
-    use crate::turn::Turn;
     use weft_types::string::{Digits, New, Str, record};
 
     fn text(db: &mut Db<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn every_change_on_present_absent_and_expired_keys() {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&keyspace, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, &mut turn, 0);
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, &mut context, 0);
         let key = db.key(b"k");
         let value = |text: &'static [u8], at| record(b"k", New::Bytes(text), at, 0);
 
@@ -126,16 +126,16 @@ mod tests {
         assert_eq!(text(&mut db, &key), Some(b"b".to_vec()));
         assert_eq!(db.keyspace().counts(0), (1, 1));
 
-        db.turn.set_time(2000);
+        db.context.set_time(2000);
         db.alter(&key, |old, _| {
             assert!(old.is_none(), "an expired record is shown");
             Change::Nothing
         });
-        assert_eq!((db.len(), db.turn.tally.expired), (0, 1));
+        assert_eq!((db.len(), db.context.tally.expired), (0, 1));
 
         db.alter(&key, |_, _| Change::Store(value(b"c", None)));
         db.alter(&key, |_, _| Change::Remove);
         assert_eq!(db.len(), 0);
-        db.turn.drop_trash();
+        db.context.free_removed();
     }
 }

@@ -6,7 +6,8 @@
 
 use super::Db;
 use crate::commit::settle;
-use crate::effect::{Became, Cause, Effect};
+use crate::context::{Deletion, Expired};
+use crate::effect::{Cause, Effect, KeyChange};
 use crate::interest::{
     FOLLOWED, LOGGED, REPLICA_EXPIRY, RUNNING, SNAPSHOT, WAITED, WATCHED, Watch,
 };
@@ -15,7 +16,6 @@ use crate::log::unit::Target;
 use crate::notice::Classes;
 use crate::snapshot;
 use crate::snapshot::planted::{self, Fault};
-use crate::turn::{Deletion, Expired};
 use std::sync::Arc;
 use weft_types::{Kind, Record};
 
@@ -31,7 +31,7 @@ impl Db<'_> {
     /// old value can be kept.
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
-        self.turn.effects.announce(self.index, key);
+        self.context.effects.announce(self.index, key);
         if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING | REPLICA_EXPIRY) != 0 {
             Db::keep(self.guard, self.index, key);
         }
@@ -41,7 +41,7 @@ impl Db<'_> {
     /// yet at the cut of a snapshot.
     pub(crate) fn note_swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
-        self.turn.effects.announce(self.index, &key);
+        self.context.effects.announce(self.index, &key);
         let wanted = self.keyspace().interest(key.shard) & SNAPSHOT != 0;
         if wanted && !planted::is(Fault::SweepsForgotten) {
             snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
@@ -49,36 +49,36 @@ impl Db<'_> {
         self.note_removed(&key, dead.expiry(), Cause::Expiry);
     }
 
-    fn effect(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
-        let (db, shard, key, by) = (self.index, key.shard, key.bytes.into(), self.turn.client);
-        self.turn.effects.push(Effect { db, shard, key, became, cause, by });
+    fn effect(&mut self, key: &Key<'_>, change: KeyChange, cause: Cause) {
+        let (db, shard, key, by) = (self.index, key.shard, key.bytes.into(), self.context.client);
+        self.context.effects.push(Effect { db, shard, key, change, cause, by });
     }
 
     /// Records a keyspace notification about `key`, if this class is wanted. Call it when the
     /// change is made: notices are sent in the order of the calls.
     #[inline]
     pub fn notify(&mut self, class: Classes, event: &'static str, key: &Key<'_>) {
-        if self.turn.effects.wants(class) {
-            self.turn.effects.push_notice(self.index, class, event, key.bytes);
+        if self.context.effects.wants(class) {
+            self.context.effects.push_notice(self.index, class, event, key.bytes);
         }
     }
 
     /// The value of `key` has changed.
     #[inline]
     pub(crate) fn note_changed(&mut self, key: &Key<'_>) {
-        self.turn.effects.check_announced(self.index, key);
+        self.context.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.record(key, Became::Changed, Cause::Command);
+            self.record(key, KeyChange::Changed, Cause::Command);
         }
     }
 
     /// `key` was created.
     #[inline]
     pub(crate) fn note_created(&mut self, key: &Key<'_>) {
-        self.turn.effects.check_announced(self.index, key);
+        self.context.effects.check_announced(self.index, key);
         self.note_first(key.shard);
         if self.interest(key.shard) != 0 {
-            self.record(key, Became::New, Cause::Command);
+            self.record(key, KeyChange::New, Cause::Command);
         }
         self.notify(Classes::NEW, "new", key);
     }
@@ -103,9 +103,9 @@ impl Db<'_> {
     /// `key`, which had this expiry, was removed.
     #[inline]
     pub(crate) fn note_removed(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
-        self.turn.effects.check_announced(self.index, key);
+        self.context.effects.check_announced(self.index, key);
         if self.interest(key.shard) != 0 {
-            self.record(key, Became::Gone(expiry), cause);
+            self.record(key, KeyChange::Gone(expiry), cause);
         }
         match cause {
             // The command sends the notice: DEL, RENAME and others differ.
@@ -116,27 +116,27 @@ impl Db<'_> {
     }
 
     #[cold]
-    fn record(&mut self, key: &Key<'_>, became: Became, cause: Cause) {
+    fn record(&mut self, key: &Key<'_>, change: KeyChange, cause: Cause) {
         self.record_for_log(key, cause);
-        self.note_expiry(key, became);
+        self.note_expiry(key, change);
         if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) != 0 {
-            self.effect(key, became, cause);
+            self.effect(key, change, cause);
         }
     }
 
     /// On a writable replica: records the key if a client has changed its expiry.
-    fn note_expiry(&mut self, key: &Key<'_>, became: Became) {
+    fn note_expiry(&mut self, key: &Key<'_>, change: KeyChange) {
         if self.interest(key.shard) & REPLICA_EXPIRY == 0 {
             return;
         }
         let noted = &self.keyspace().noted;
-        match became {
-            Became::Gone(_) => noted.removed(key.shard, self.index, key.bytes),
-            Became::New | Became::Changed => {
+        match change {
+            KeyChange::Gone(_) => noted.removed(key.shard, self.index, key.bytes),
+            KeyChange::New | KeyChange::Changed => {
                 let found = self.table(key.shard).into_found(key.hash, key.bytes);
                 let at = found.and_then(|record| record.expiry());
                 // Writes of the primary run with `Keep`.
-                let is_client = self.turn.expired == Expired::KeepFromReads;
+                let is_client = self.context.expired == Expired::KeepFromReads;
                 noted.changed(key.shard, self.index, key.bytes, at, is_client);
             }
         }
@@ -147,10 +147,10 @@ impl Db<'_> {
         if self.interest(key.shard) & LOGGED == 0 {
             return;
         }
-        let unlink = self.turn.deletions;
+        let unlink = self.context.deletions;
         match cause {
             // The command logs its own words.
-            Cause::Command => self.turn.effects.touch_log(),
+            Cause::Command => self.context.effects.touch_log(),
             Cause::Expiry => self.log_deletion(unlink.expiry, key),
             Cause::Eviction => self.log_deletion(unlink.eviction, key),
         }
@@ -164,16 +164,16 @@ impl Db<'_> {
     /// The record `dead` of `key` was replaced by another one. Discards the old record.
     #[inline]
     pub(crate) fn note_replaced(&mut self, key: &Key<'_>, dead: Record) {
-        self.turn.effects.check_announced(self.index, key);
-        if self.interest(key.shard) != 0 || !self.turn.effects.wanted().is_none() {
+        self.context.effects.check_announced(self.index, key);
+        if self.interest(key.shard) != 0 || !self.context.effects.wanted().is_none() {
             self.record_replaced(key, &dead);
         }
-        self.turn.discard(dead);
+        self.context.discard(dead);
     }
 
     #[cold]
     fn record_replaced(&mut self, key: &Key<'_>, dead: &Record) {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
@@ -183,49 +183,49 @@ impl Db<'_> {
             return;
         }
         self.record_for_log(key, Cause::Command);
-        self.note_expiry(key, Became::Changed);
+        self.note_expiry(key, KeyChange::Changed);
         if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) == 0 {
             return;
         }
         if same_type {
-            self.effect(key, Became::Changed, Cause::Command);
+            self.effect(key, KeyChange::Changed, Cause::Command);
         } else {
             // Clients may be blocked on a key of the wrong type.
-            self.effect(key, Became::Gone(dead.expiry()), Cause::Command);
-            self.effect(key, Became::New, Cause::Command);
+            self.effect(key, KeyChange::Gone(dead.expiry()), Cause::Command);
+            self.effect(key, KeyChange::New, Cause::Command);
         }
     }
 
     /// Makes clients that wait for changes of `key` retry, though its value has not changed.
-    pub fn rouse(&mut self, key: &Key<'_>) {
+    pub fn wake_followers(&mut self, key: &Key<'_>) {
         if self.interest(key.shard) & FOLLOWED != 0 {
-            self.turn.effects.push_roused(self.index, key.bytes);
+            self.context.effects.push_roused(self.index, key.bytes);
         }
     }
 
-    /// As [`Db::rouse`], for all keys of this database. O(shards).
+    /// As [`Db::wake_followers`], for all keys of this database. O(shards).
     pub(super) fn rouse_followers(&mut self) {
         if (0..SHARDS as u16).any(|shard| self.interest(shard) & FOLLOWED != 0) {
-            self.turn.effects.push_exchange(self.index, self.index);
+            self.context.effects.push_exchange(self.index, self.index);
         }
     }
 
     /// Runs `act`, which empties or exchanges a database as a whole. Its effects on single keys
     /// are not sent to clients that cache keys.
     pub(super) fn as_one_operation(&mut self, act: impl FnOnce(&mut Self)) {
-        let from = self.turn.effects.begin_bulk();
+        let from = self.context.effects.begin_bulk();
         act(self);
         if self.keyspace().observers.caches.get().is_some() {
-            self.turn.effects.end_bulk(from, false);
+            self.context.effects.end_bulk(from, false);
         }
     }
 
     /// Notifies all clients that cache keys that databases were emptied: all their cached values
     /// are invalid.
-    pub fn tell_emptied(&mut self) {
+    pub fn notify_emptied(&mut self) {
         if self.keyspace().observers.caches.get().is_some() {
-            let from = self.turn.effects.begin_bulk();
-            self.turn.effects.end_bulk(from, true);
+            let from = self.context.effects.begin_bulk();
+            self.context.effects.end_bulk(from, true);
         }
     }
 
@@ -245,7 +245,7 @@ impl Db<'_> {
             let key = ks.key(&bytes);
             let found = self.table(shard).find(key.hash, key.bytes).map(|record| record.expiry());
             if let Some(expiry) = found {
-                self.effect(&key, Became::Gone(expiry), Cause::Command);
+                self.effect(&key, KeyChange::Gone(expiry), Cause::Command);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Db<'_> {
                 let _ = self.peek(&key);
                 let _ = self.other(other).peek(&key);
                 if self.exists(&key) || self.other(other).exists(&key) {
-                    self.other(watched).effect(&key, Became::Changed, Cause::Command);
+                    self.other(watched).effect(&key, KeyChange::Changed, Cause::Command);
                 }
             }
         }
@@ -273,7 +273,7 @@ impl Db<'_> {
     /// All keys of this database were loaded at once, without single effects. Breaks the watches
     /// of keys that now exist, and makes blocked clients retry. Needs a world guard. O(shards +
     /// watched keys).
-    pub fn tell_filled(&mut self) {
+    pub fn notify_filled(&mut self) {
         let mut is_waited = false;
         for shard in 0..SHARDS as u16 {
             let interest = self.interest(shard);
@@ -283,7 +283,7 @@ impl Db<'_> {
             }
         }
         if is_waited {
-            self.turn.effects.push_exchange(self.index, self.index);
+            self.context.effects.push_exchange(self.index, self.index);
         }
     }
 
@@ -308,9 +308,9 @@ impl Db<'_> {
         // new watch. Where this thread must not remove it, it is removed later, which does not
         // break the watch either.
         let _ = self.peek(key);
-        let awaited = settle(self.guard, self.turn);
+        let awaited = settle(self.guard, self.context);
         assert!(awaited.exchanged.is_empty(), "expiry exchanges nothing");
-        self.turn.add_lost(awaited.keys);
+        self.context.add_lost(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
         let notes = &ks.observers.interests[usize::from(key.shard)];
@@ -320,7 +320,7 @@ impl Db<'_> {
 
     /// Whether `key` has expired but has not been removed yet.
     pub fn is_expired(&mut self, key: &Key<'_>) -> bool {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         let found = self.table(key.shard).into_found(key.hash, key.bytes);
         found.and_then(|record| record.expiry()).is_some_and(|at| at <= now)
     }
@@ -330,9 +330,9 @@ impl Db<'_> {
 mod tests {
     use super::*;
     use crate::commit::commit;
+    use crate::context::ExecContext;
     use crate::guard::Guard;
     use crate::hold::Outside;
-    use crate::turn::Turn;
     use weft_types::string::{New, record};
 
     fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
@@ -341,12 +341,12 @@ mod tests {
     }
 
     /// Runs `act` with the world held, in a keyspace of two databases at 1000 ms.
-    fn with_world<T>(act: impl FnOnce(&Guard<'_>, &mut Turn) -> T) -> T {
+    fn with_world<T>(act: impl FnOnce(&Guard<'_>, &mut ExecContext) -> T) -> T {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        act(&guard, &mut turn)
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        act(&guard, &mut context)
     }
 
     /// Whether `act` breaks a watch of `k` in database 0, which expires at 2000 ms and is watched
@@ -355,16 +355,16 @@ mod tests {
         before: impl FnOnce(&mut Db<'_>),
         act: impl FnOnce(&mut Db<'_>, &Key<'_>),
     ) -> bool {
-        with_world(|guard, turn| {
-            let mut db = Db::new(guard, turn, 0);
+        with_world(|guard, context| {
+            let mut db = Db::new(guard, context, 0);
             set(&mut db, b"k", Some(2000));
             before(&mut db);
             let key = db.key(b"k");
             let watch = Arc::new(Watch::default());
             let _ = db.watch(&key, &watch);
-            db.turn.expired = Expired::Remove;
+            db.context.expired = Expired::Remove;
             act(&mut db, &key);
-            settle(guard, turn);
+            settle(guard, context);
             watch.is_broken()
         })
     }
@@ -377,30 +377,30 @@ mod tests {
     /// clients are not.
     #[test]
     fn followers_are_notified_of_roused_and_swept_keys() {
-        with_world(|guard, turn| {
-            let mut db = Db::new(guard, turn, 0);
+        with_world(|guard, context| {
+            let mut db = Db::new(guard, context, 0);
             set(&mut db, b"k", Some(2000));
             let key = db.key(b"k");
             for follows in [false, true] {
                 db.keyspace().set_followed(key.shard, follows);
                 let expected: Vec<(usize, Box<[u8]>)> =
                     if follows { vec![(0, b"k"[..].into())] } else { Vec::new() };
-                db.rouse(&key);
-                assert_eq!(settle(guard, db.turn).keys, expected);
+                db.wake_followers(&key);
+                assert_eq!(settle(guard, db.context).keys, expected);
                 set(&mut db, b"k", Some(2000));
-                settle(guard, db.turn);
-                db.turn.set_time(3000);
+                settle(guard, db.context);
+                db.context.set_time(3000);
                 assert!(db.peek(&key).is_none());
-                commit(guard, db.turn);
-                assert_eq!(db.turn.take_lost(), expected);
-                assert_eq!(db.turn.take_lost(), []);
+                commit(guard, db.context);
+                assert_eq!(db.context.take_lost(), expected);
+                assert_eq!(db.context.take_lost(), []);
                 drop(db.take_all());
-                assert_eq!(settle(guard, db.turn).exchanged.len(), usize::from(follows));
-                db.turn.set_time(1000);
+                assert_eq!(settle(guard, db.context).exchanged.len(), usize::from(follows));
+                db.context.set_time(1000);
                 set(&mut db, b"k", Some(2000));
-                settle(guard, db.turn);
+                settle(guard, db.context);
             }
-            db.turn.drop_trash();
+            db.context.free_removed();
         });
     }
 
@@ -412,7 +412,7 @@ mod tests {
         assert!(breaks(|db, _| drop(db.take_all())));
         assert!(breaks(|db, _| db.swap_with(1)));
         assert!(breaks(|db, key| {
-            db.turn.set_time(3000);
+            db.context.set_time(3000);
             assert!(db.peek(key).is_none());
         }));
         assert!(breaks(|db, key| db.alter(key, |_, _| super::super::Change::Remove)));
@@ -426,8 +426,8 @@ mod tests {
     fn removing_a_key_expired_before_its_watch_is_no_change() {
         /// Expires the key before it is watched, and keeps it from being removed.
         fn hide(db: &mut Db<'_>) {
-            db.turn.set_time(3000);
-            db.turn.expired = Expired::Keep;
+            db.context.set_time(3000);
+            db.context.expired = Expired::Keep;
         }
         let breaks = |act: fn(&mut Db<'_>, &Key<'_>)| breaks_after(hide, act);
         assert!(!breaks(|db, key| assert!(db.peek(key).is_none())));
@@ -443,30 +443,30 @@ mod tests {
     #[test]
     fn new_keys_are_reported_where_clients_wait() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, &mut turn, 1);
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, &mut context, 1);
         set(&mut db, b"early", None);
         ks.set_waited(ks.key(b"k").shard, true);
         set(&mut db, b"k", None);
         set(&mut db, b"k", None);
-        assert_eq!(settle(&guard, db.turn).keys, [(1, b"k"[..].into())]);
+        assert_eq!(settle(&guard, db.context).keys, [(1, b"k"[..].into())]);
         ks.set_waited(ks.key(b"k").shard, false);
-        let mut db = Db::new(&guard, &mut turn, 1);
+        let mut db = Db::new(&guard, &mut context, 1);
         db.delete(&ks.key(b"k"));
         set(&mut db, b"k", None);
-        assert!(turn.effects.is_empty(), "no client waits in this shard");
+        assert!(context.effects.is_empty(), "no client waits in this shard");
     }
 
     #[test]
     fn a_key_that_has_expired_under_its_watch_changes_when_all_go() {
         assert!(breaks(|db, _| {
-            db.turn.set_time(3000);
+            db.context.set_time(3000);
             drop(db.take_all());
         }));
         assert!(breaks(|db, _| {
-            db.turn.set_time(3000);
+            db.context.set_time(3000);
             db.swap_with(1);
         }));
     }
@@ -474,21 +474,21 @@ mod tests {
     #[test]
     fn expired_keys_are_kept_and_hidden_when_removal_is_forbidden() {
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, &mut turn, 0);
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, &mut context, 0);
         set(&mut db, b"k", Some(2000));
         let key = db.key(b"k");
-        db.turn.set_time(3000);
-        db.turn.expired = Expired::Keep;
+        db.context.set_time(3000);
+        db.context.expired = Expired::Keep;
         assert!(db.peek(&key).is_none() && db.read(&key).is_none() && db.for_write(&key).is_none());
         assert!(db.read_all(&[key, key], |_| true).iter().all(Option::is_none));
-        assert_eq!((db.len(), db.turn.tally.expired), (1, 0));
+        assert_eq!((db.len(), db.context.tally.expired), (1, 0));
         // A write replaces the expired key nevertheless.
         set(&mut db, b"k", None);
         assert!(db.peek(&key).is_some());
-        db.turn.drop_trash();
+        db.context.free_removed();
     }
 
     #[test]
@@ -496,10 +496,10 @@ mod tests {
     #[should_panic(expected = "not announced")]
     fn a_change_that_was_not_announced_panics() {
         let ks = Keyspace::new(1, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, &mut turn, 0);
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, &mut context, 0);
         let (announced, other) = (db.key(b"k"), db.key(b"l"));
         db.before_write(&announced);
         db.note_changed(&other);

@@ -19,15 +19,15 @@ impl Db<'_> {
     /// Whether the current command has changed a key and is logged.
     #[inline]
     pub fn is_changed_for_log(&self) -> bool {
-        self.turn.effects.log.touched
+        self.context.effects.log.touched
     }
 
     /// Logs a command of these words instead of the client's; each further call adds another
     /// command. Does nothing if nothing is logged.
     pub fn log(&mut self, words: &[&[u8]]) {
         if self.is_logged() {
-            self.turn.effects.push_words(self.index, Target::ALL, words);
-            self.turn.effects.override_log();
+            self.context.effects.push_words(self.index, Target::ALL, words);
+            self.context.effects.override_log();
         }
     }
 
@@ -35,8 +35,8 @@ impl Db<'_> {
     #[cold]
     pub fn log_args(&mut self, words: &mut Args<'_, '_>) {
         if self.is_logged() {
-            self.turn.effects.push_log(self.index, Target::ALL, words);
-            self.turn.effects.override_log();
+            self.context.effects.push_log(self.index, Target::ALL, words);
+            self.context.effects.override_log();
         }
     }
 
@@ -52,7 +52,7 @@ impl Db<'_> {
     #[inline]
     pub fn log_nothing(&mut self) {
         if self.is_logged() {
-            self.turn.effects.override_log();
+            self.context.effects.override_log();
         }
     }
 
@@ -60,13 +60,13 @@ impl Db<'_> {
     #[inline]
     pub fn log_anyway(&mut self) {
         if self.is_logged() {
-            self.turn.effects.touch_log();
+            self.context.effects.touch_log();
         }
     }
 
     /// Logs a command of the keyspace, before the words of the current command.
     pub(crate) fn log_before(&mut self, target: Target, words: &[&[u8]]) {
-        self.turn.effects.push_words(self.index, target, words);
+        self.context.effects.push_words(self.index, target, words);
     }
 
     /// Logs the removal of expired fields from the hash at `key`; with `emptied`, also that of
@@ -77,11 +77,11 @@ impl Db<'_> {
         words.extend(gone.iter().map(Vec::as_slice));
         self.log_before(Target::ALL, &words);
         if emptied {
-            let word = self.turn.deletions.expiry.word();
+            let word = self.context.deletions.expiry.word();
             self.log_before(Target::ALL, &[word, key.bytes]);
         }
         // No command ran.
-        self.turn.effects.end_unlogged();
+        self.context.effects.end_unlogged();
     }
 
     /// Panics, in builds with debug assertions, if the command that has just run counted changes
@@ -91,8 +91,8 @@ impl Db<'_> {
     pub fn check_logged(&self, dirty: u64) {
         #[cfg(debug_assertions)]
         {
-            let log = &self.turn.effects.log;
-            let counted = self.turn.tally.dirty != dirty;
+            let log = &self.context.effects.log;
+            let counted = self.context.tally.dirty != dirty;
             assert!(
                 !counted || !self.is_logged() || log.touched || log.overridden,
                 "a change is not logged"
@@ -104,16 +104,16 @@ impl Db<'_> {
     /// no other words.
     #[cold]
     pub fn log_words(&mut self, words: &mut Args<'_, '_>) {
-        if self.turn.effects.end_logged_command() {
-            self.turn.effects.push_log(self.index, Target::ALL, words);
+        if self.context.effects.end_logged_command() {
+            self.context.effects.push_log(self.index, Target::ALL, words);
         }
     }
 
     /// As [`Db::log_words`], for words that are copied and not shared.
     #[cold]
     pub fn log_copied_words(&mut self, words: &[&[u8]]) {
-        if self.turn.effects.end_logged_command() {
-            self.turn.effects.push_words(self.index, Target::ALL, words);
+        if self.context.effects.end_logged_command() {
+            self.context.effects.push_words(self.index, Target::ALL, words);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Db<'_> {
         amend: impl FnOnce(&mut RecordMut<'_>) -> Option<(bool, T)>,
         change: impl FnOnce(Option<Record>, u32) -> (Rework, T),
     ) -> T {
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         self.before_write(key);
         let mut table = self.table(key.shard);
         if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
@@ -86,7 +86,7 @@ impl Db<'_> {
                 match dead {
                     Some(dead) => {
                         self.note_removed(key, dead.expiry(), Cause::Command);
-                        self.turn.discard(dead);
+                        self.context.discard(dead);
                     }
                     None if changed => self.note_changed(key),
                     None => {}
@@ -95,10 +95,10 @@ impl Db<'_> {
             }
             self.expire(key);
         }
-        let (rework, answer) = change(None, self.turn.access.fresh());
+        let (rework, answer) = change(None, self.context.access.fresh());
         match rework {
             Rework::Absent => {}
-            Rework::Same(record) | Rework::Emptied(record) => self.turn.discard(record),
+            Rework::Same(record) | Rework::Emptied(record) => self.context.discard(record),
             Rework::Changed(record) => {
                 debug_assert_eq!(key.bytes, record.key());
                 self.table(key.shard).insert(key.hash, record);

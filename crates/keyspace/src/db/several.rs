@@ -32,7 +32,7 @@ impl Db<'_> {
         }
         // The time does not advance here, so a key that `read` found live is still live. This
         // lookup changes nothing, so the records can be borrowed together.
-        let now = self.turn.over_ms;
+        let now = self.context.over_ms;
         let live = |record: &RecordRef<'_>| record.expiry().is_none_or(|at| at > now);
         let mut find = |key: &Key<'_>| self.table(key.shard).into_found(key.hash, key.bytes);
         keys.iter().map(|key| find(key).filter(live)).collect()
@@ -41,19 +41,19 @@ impl Db<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::context::ExecContext;
     use crate::db::Db;
     use crate::hold::Outside;
     use crate::keyspace::Keyspace;
-    use crate::turn::Turn;
     use weft_types::string::{New, record};
 
     #[test]
     fn records_are_borrowed_together_without_the_expired_ones() {
         let keyspace = Keyspace::new(1, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(1000, 1);
+        let mut context = ExecContext::new(1000, 1);
         let mut inside = Outside::new(&keyspace, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, &mut turn, 0);
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, &mut context, 0);
         let names: [&[u8]; 5] = [b"a", b"b", b"none", b"late", b"a"];
         let keys = names.map(|name| db.key(name));
         for (name, expiry) in [(0, None), (1, Some(1001)), (3, Some(1000))] {
@@ -63,6 +63,6 @@ mod tests {
             db.read_all(&keys, |_| true).iter().map(|r| r.map(|r| r.key().to_vec())).collect();
         let a = Some(b"a".to_vec());
         assert_eq!(found, [a.clone(), Some(b"b".to_vec()), None, None, a]);
-        assert_eq!((turn.tally.hits, turn.tally.misses, turn.tally.expired), (3, 2, 1));
+        assert_eq!((context.tally.hits, context.tally.misses, context.tally.expired), (3, 2, 1));
     }
 }

@@ -7,11 +7,11 @@
 
 use super::{BUCKETS_PER_STEP, Met, Position, Walk};
 use crate::commit::commit;
+use crate::context::ExecContext;
 use crate::db::{Db, Rework};
 use crate::hold::Inside;
 use crate::keyspace::Key;
 use crate::notice::Classes;
-use crate::turn::Turn;
 use weft_table::{Verdict, Which};
 use weft_types::{Record, hash};
 
@@ -42,23 +42,23 @@ impl Walk<'_> {
     pub(super) fn fields_step(
         &self,
         inside: &mut Inside<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         at: &mut Progress,
     ) -> Option<Met> {
         let (mut examined, mut expired) = (0, 0);
         while examined < FIELDS_PER_STEP {
             // At most one round of names, so that a step does not visit a few small hashes
             // repeatedly.
-            if at.names.is_empty() && (examined > 0 || !self.more_names(inside, turn, at)) {
+            if at.names.is_empty() && (examined > 0 || !self.more_names(inside, context, at)) {
                 break;
             }
             let Some(name) = at.names.last() else { break };
             let key = self.ks.key(name);
-            let step = match inside.guard_one(turn, key.shard) {
+            let step = match inside.guard_one(context, key.shard) {
                 Ok(guard) => {
-                    let mut db = Db::new(&guard, turn, self.db);
+                    let mut db = Db::new(&guard, context, self.db);
                     let step = expire_some(&mut db, &key, at.cursor);
-                    commit(&guard, turn);
+                    commit(&guard, context);
                     step
                 }
                 // Skip a busy shard.
@@ -71,19 +71,24 @@ impl Walk<'_> {
                 at.names.pop();
             }
         }
-        turn.tally.expired_fields += expired as u64;
+        context.tally.expired_fields += expired as u64;
         (examined > 0).then_some(Met { examined: examined as u64, expired: expired as u64 })
     }
 
     /// Notes the marked keys of a few buckets of the next table that has some and whose shard is
     /// free. Returns whether it found any.
-    fn more_names(&self, inside: &mut Inside<'_>, turn: &mut Turn, at: &mut Progress) -> bool {
+    fn more_names(
+        &self,
+        inside: &mut Inside<'_>,
+        context: &mut ExecContext,
+        at: &mut Progress,
+    ) -> bool {
         let position = &mut at.position;
         for _ in 0..=self.shards.len() {
             let shard = self.shards[position.nth % self.shards.len()];
             let marked = self.ks.shard_timed(shard, self.db) > 0;
-            if marked && let Ok(guard) = inside.guard_one(turn, shard) {
-                let mut db = Db::new(&guard, turn, self.db);
+            if marked && let Ok(guard) = inside.guard_one(context, shard) {
+                let mut db = Db::new(&guard, context, self.db);
                 position.cursor = db.sweep_table(shard).sweep(
                     position.cursor,
                     BUCKETS_PER_STEP,
@@ -111,8 +116,8 @@ impl Walk<'_> {
 /// One step through the hash of `key`; an empty step if the key holds no hash any more.
 fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
     // No client uses the key: its access clock stays.
-    let no_touch = std::mem::replace(&mut db.turn.no_touch, true);
-    let now = db.turn.now_ms;
+    let no_touch = std::mem::replace(&mut db.context.no_touch, true);
+    let now = db.context.now_ms;
     let mut emptied = false;
     let mut gone: Option<Vec<Vec<u8>>> = db.is_logged().then(Vec::new);
     let step = db.rework(key, |record, _| match record {
@@ -126,7 +131,7 @@ fn expire_some(db: &mut Db<'_>, key: &Key<'_>, cursor: u64) -> hash::Step {
         }
         Some(other) => (Rework::Same(other), hash::Step::default()),
     });
-    db.turn.no_touch = no_touch;
+    db.context.no_touch = no_touch;
     if step.removed > 0 {
         // The notice is in the class of expiry, not in that of hashes.
         db.notify(Classes::EXPIRED, "hexpired", key);
@@ -168,10 +173,10 @@ mod tests {
 
     /// Stores a hash of `dead` fields that expire at `NOW`, `live` fields that expire later, and
     /// `kept` others.
-    fn put(ks: &Keyspace, turn: &mut Turn, name: &[u8], dead: u32, live: u32, kept: u32) {
+    fn put(ks: &Keyspace, context: &mut ExecContext, name: &[u8], dead: u32, live: u32, kept: u32) {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, turn, 0);
+        let guard = inside.world(context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, context, 0);
         let key = db.key(name);
         let limits = Limits::default();
         let mut record = hash::create(name, &[], 0, &limits);
@@ -187,57 +192,57 @@ mod tests {
         db.set(&key, record);
     }
 
-    fn len(ks: &Keyspace, turn: &mut Turn, name: &[u8]) -> Option<usize> {
+    fn len(ks: &Keyspace, context: &mut ExecContext, name: &[u8]) -> Option<usize> {
         let mut inside = Outside::new(ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, turn, 0);
+        let guard = inside.world(context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, context, 0);
         let key = db.key(name);
         db.peek(&key).map(|record| hash::len(&record))
     }
 
-    fn sweep_often(ks: &Keyspace, turn: &mut Turn, times: usize) {
+    fn sweep_often(ks: &Keyspace, context: &mut ExecContext, times: usize) {
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut state = SweepState::default();
         for _ in 0..times {
-            sweep(&mut Outside::new(ks, 0).enter(), turn, &mut state, &shards, 1, &mut || true);
+            sweep(&mut Outside::new(ks, 0).enter(), context, &mut state, &shards, 1, &mut || true);
         }
     }
 
     #[test]
     fn removes_expired_fields_and_the_keys_they_leave_empty() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(NOW, 1);
-        put(&ks, &mut turn, b"some", 300, 20, 10);
-        put(&ks, &mut turn, b"large", 20_000, 0, 1);
-        put(&ks, &mut turn, b"all", 5, 0, 0);
-        put(&ks, &mut turn, b"none", 0, 40, 3);
-        put(&ks, &mut turn, b"plain", 0, 0, 600);
+        let mut context = ExecContext::new(NOW, 1);
+        put(&ks, &mut context, b"some", 300, 20, 10);
+        put(&ks, &mut context, b"large", 20_000, 0, 1);
+        put(&ks, &mut context, b"all", 5, 0, 0);
+        put(&ks, &mut context, b"none", 0, 40, 3);
+        put(&ks, &mut context, b"plain", 0, 0, 600);
         assert_eq!(ks.sums(0).timed, 4);
-        sweep_often(&ks, &mut turn, 50);
-        assert_eq!(len(&ks, &mut turn, b"some"), Some(30));
-        assert_eq!(len(&ks, &mut turn, b"large"), Some(1));
-        assert_eq!(len(&ks, &mut turn, b"all"), None);
-        assert_eq!(len(&ks, &mut turn, b"none"), Some(43));
-        assert_eq!(len(&ks, &mut turn, b"plain"), Some(600));
-        assert_eq!(turn.tally.expired_fields, 20_305);
-        assert_eq!((turn.tally.expired, ks.sums(0).timed), (0, 2));
-        turn.set_time(NOW + 1);
-        sweep_often(&ks, &mut turn, 50);
+        sweep_often(&ks, &mut context, 50);
+        assert_eq!(len(&ks, &mut context, b"some"), Some(30));
+        assert_eq!(len(&ks, &mut context, b"large"), Some(1));
+        assert_eq!(len(&ks, &mut context, b"all"), None);
+        assert_eq!(len(&ks, &mut context, b"none"), Some(43));
+        assert_eq!(len(&ks, &mut context, b"plain"), Some(600));
+        assert_eq!(context.tally.expired_fields, 20_305);
+        assert_eq!((context.tally.expired, ks.sums(0).timed), (0, 2));
+        context.set_time(NOW + 1);
+        sweep_often(&ks, &mut context, 50);
         assert_eq!(ks.sums(0).timed, 0);
-        assert_eq!(turn.tally.expired_fields, 20_365);
-        turn.drop_trash();
+        assert_eq!(context.tally.expired_fields, 20_365);
+        context.free_removed();
     }
 
     #[test]
     fn a_key_may_change_type_during_the_walk() {
         let ks = Keyspace::new(2, 1, Box::new(|_| {}));
-        let mut turn = Turn::new(NOW, 1);
-        put(&ks, &mut turn, b"h", 5000, 0, 0);
+        let mut context = ExecContext::new(NOW, 1);
+        put(&ks, &mut context, b"h", 5000, 0, 0);
         let shards: Vec<u16> = (0..SHARDS as u16).collect();
         let mut state = SweepState::default();
         let swept = sweep(
             &mut Outside::new(&ks, 0).enter(),
-            &mut turn,
+            &mut context,
             &mut state,
             &shards,
             1,
@@ -248,17 +253,19 @@ mod tests {
         assert!(swept.unfinished && expired > 0 && expired < 5000, "{swept:?}");
         {
             let mut inside = Outside::new(&ks, 0).enter();
-            let guard = inside.world(&mut turn).expect("the slow lane is idle");
-            let mut db = Db::new(&guard, &mut turn, 0);
+            let guard = inside.world(&mut context).expect("the slow lane is idle");
+            let mut db = Db::new(&guard, &mut context, 0);
             let key = db.key(b"h");
             let new = weft_types::string::New::Bytes(b"text");
             db.set(&key, weft_types::string::record(b"h", new, None, 0));
         }
         assert_eq!(ks.sums(0).timed, 0, "a string that replaces a hash is not marked");
-        sweep_often(&ks, &mut turn, 3);
-        let before = turn.tally.expired_fields;
-        sweep(&mut Outside::new(&ks, 0).enter(), &mut turn, &mut state, &shards, 1, &mut || true);
-        assert_eq!(turn.tally.expired_fields, before);
+        sweep_often(&ks, &mut context, 3);
+        let before = context.tally.expired_fields;
+        sweep(&mut Outside::new(&ks, 0).enter(), &mut context, &mut state, &shards, 1, &mut || {
+            true
+        });
+        assert_eq!(context.tally.expired_fields, before);
         assert_eq!(ks.counts(0).0, 1);
     }
 }

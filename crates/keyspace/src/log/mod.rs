@@ -40,11 +40,11 @@ pub use fan_out::{MAX_READERS, ReaderId};
 pub use reader::LogReader;
 pub use unit::{Entry, Piece, Target, Unit};
 
+use crate::context::ExecContext;
 use crate::guard::Guard;
 use crate::interest::LOGGED;
 use crate::keyspace::SHARDS;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
-use crate::turn::Turn;
 use draft::Draft;
 use fan_out::FanOut;
 use std::fmt;
@@ -261,7 +261,7 @@ fn bit(id: ReaderId) -> u64 {
     1 << id.slot
 }
 
-impl Turn {
+impl ExecContext {
     /// The number of the last unit logged in this context; 0 if none. A server that replies only
     /// when changes are durable compares it before and after a command.
     #[inline]
@@ -350,15 +350,15 @@ impl Guard<'_> {
 /// the group, while all of its shards are held, and, in the slow lane, before threads that read
 /// all keys may get in between. O(bytes).
 #[cold]
-pub fn seal(guard: &Guard<'_>, turn: &mut Turn) {
-    let now_ms = turn.now_ms;
-    let draft = &mut turn.effects.log;
+pub fn seal(guard: &Guard<'_>, context: &mut ExecContext) {
+    let now_ms = context.now_ms;
+    let draft = &mut context.effects.log;
     // For a slow-lane command, the log may have ended while it ran.
     if !draft.is_empty() && guard.keyspace().interest(guard.any_shard()) & LOGGED != 0 {
         draft.last = guard.keyspace().observers.log.publish(draft, now_ms);
         draft.wakes_readers = true;
     }
-    turn.effects.clear_log();
+    context.effects.clear_log();
 }
 
 #[cfg(all(test, not(loom)))]

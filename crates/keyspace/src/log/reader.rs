@@ -8,12 +8,12 @@
 //!
 //! ```
 //! # use weft_keyspace::log::Target;
-//! # use weft_keyspace::{Keyspace, Outside, Turn};
+//! # use weft_keyspace::{Keyspace, Outside, ExecContext};
 //! # use std::sync::Arc;
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
-//! # let mut turn = Turn::new(0, 1);
+//! # let mut context = ExecContext::new(0, 1);
 //! # let mut inside = Outside::new(&ks, 0).enter();
-//! # let guard = inside.world(&mut turn).expect("the slow thread_log is idle");
+//! # let guard = inside.world(&mut context).expect("the slow thread_log is idle");
 //! let reader_thread = std::thread::current();
 //! let wake = Arc::new(move || reader_thread.unpark());
 //! let mut log = guard.begin_log(Target::AOF, wake).expect("the only reader");

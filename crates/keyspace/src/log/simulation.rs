@@ -8,7 +8,7 @@
 use super::draft::Draft;
 use super::unit::{Arg, Target};
 use super::{Log, LogReader, MAX_READERS, ReaderId};
-use crate::turn::Rng;
+use crate::context::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 

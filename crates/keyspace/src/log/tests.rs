@@ -3,13 +3,13 @@
 
 use super::unit::{Arg, Target};
 use super::{LogReader, MAX_READERS, seal};
+use crate::context::{Deletion, ExecContext};
 use crate::db::Db;
 use crate::expiry::{SweepState, sweep};
 use crate::guard::ShardSet;
-use crate::hold::{Outside, SlowHand};
+use crate::hold::{Outside, SlowLaneThread};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
-use crate::turn::{Deletion, Turn};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,19 +18,19 @@ use weft_types::string::{New, record};
 
 fn keyspace(threads: usize) -> Keyspace {
     let ks = Keyspace::new(2, threads, Box::new(|_| {}));
-    ks.gates().use_up_to(threads);
+    ks.safepoints().use_up_to(threads);
     ks
 }
 
-fn begin(ks: &Keyspace, turn: &mut Turn) -> LogReader {
+fn begin(ks: &Keyspace, context: &mut ExecContext) -> LogReader {
     let mut inside = Outside::new(ks, 0).enter();
-    let guard = inside.world(turn).expect("the slow lane is idle");
+    let guard = inside.world(context).expect("the slow lane is idle");
     guard.begin_log(Target::ALL, Arc::new(|| {})).expect("there is room")
 }
 
-fn end(ks: &Keyspace, turn: &mut Turn, reader: &LogReader) {
+fn end(ks: &Keyspace, context: &mut ExecContext, reader: &LogReader) {
     let mut inside = Outside::new(ks, 0).enter();
-    inside.world(turn).expect("the slow lane is idle").end_log(&reader.id());
+    inside.world(context).expect("the slow lane is idle").end_log(&reader.id());
 }
 
 /// Reads all available units as text: number and commands.
@@ -60,47 +60,47 @@ fn set(db: &mut Db<'_>, name: &[u8], at: Option<i64>) {
 #[test]
 fn words_are_logged_when_a_key_has_changed() {
     let ks = keyspace(1);
-    let mut turn = Turn::new(1000, 1);
-    let act = |turn: &mut Turn, act: &dyn Fn(&mut Db<'_>)| {
+    let mut context = ExecContext::new(1000, 1);
+    let act = |context: &mut ExecContext, act: &dyn Fn(&mut Db<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        let mut db = Db::new(&guard, turn, 1);
+        let guard = inside.world(context).expect("the slow lane is idle");
+        let mut db = Db::new(&guard, context, 1);
         act(&mut db);
         db.log_words(&mut [Arg::Bytes(b"WORDS")].into_iter());
-        crate::commit::settle(&guard, turn);
-        seal(&guard, turn);
-        assert!(turn.effects.is_empty());
+        crate::commit::settle(&guard, context);
+        seal(&guard, context);
+        assert!(context.effects.is_empty());
     };
     let put = |db: &mut Db<'_>| {
         let key = db.key(b"k");
         db.set(&key, record(b"k", New::Bytes(b"v"), None, 0));
     };
-    act(&mut turn, &put);
-    assert_eq!((ks.log().last(), turn.last_unit()), (0, 0), "there is no reader");
-    let mut reader = begin(&ks, &mut turn);
-    act(&mut turn, &put);
-    assert_eq!(turn.last_unit(), 1);
-    act(&mut turn, &|db| assert!(!db.delete(&db.key(b"none"))));
-    assert_eq!(turn.last_unit(), 1, "nothing has changed");
-    act(&mut turn, &|db| {
+    act(&mut context, &put);
+    assert_eq!((ks.log().last(), context.last_unit()), (0, 0), "there is no reader");
+    let mut reader = begin(&ks, &mut context);
+    act(&mut context, &put);
+    assert_eq!(context.last_unit(), 1);
+    act(&mut context, &|db| assert!(!db.delete(&db.key(b"none"))));
+    assert_eq!(context.last_unit(), 1, "nothing has changed");
+    act(&mut context, &|db| {
         put(db);
         db.log_nothing();
     });
-    act(&mut turn, &|db| {
+    act(&mut context, &|db| {
         db.log(&[b"ONE"]);
         db.other(0).log(&[b"TWO", b"words"]);
     });
-    act(&mut turn, &|db| db.log_anyway());
-    act(&mut turn, &|db| {
+    act(&mut context, &|db| db.log_anyway());
+    act(&mut context, &|db| {
         let key = db.key(b"late");
         db.set(&key, record(b"late", New::Bytes(b"v"), Some(1000), 0));
         db.log_nothing();
     });
-    act(&mut turn, &|db| assert!(!db.contains(&db.key(b"late"))));
-    turn.deletions.expiry = Deletion::Del;
+    act(&mut context, &|db| assert!(!db.contains(&db.key(b"late"))));
+    context.deletions.expiry = Deletion::Del;
     // The expired key is removed first, in one unit with the new value.
     for _ in 0..2 {
-        act(&mut turn, &|db| {
+        act(&mut context, &|db| {
             let key = db.key(b"late");
             db.set(&key, record(b"late", New::Bytes(b"v"), Some(1000), 0));
         });
@@ -117,48 +117,48 @@ fn words_are_logged_when_a_key_has_changed() {
     assert_eq!(read(&mut reader), expected);
     assert_eq!((reader.position(), ks.log().pending_bytes()), (6, 0));
     assert!(!reader.is_over() && reader.may_sleep());
-    act(&mut turn, &put);
-    end(&ks, &mut turn, &reader);
-    act(&mut turn, &put);
+    act(&mut context, &put);
+    end(&ks, &mut context, &reader);
+    act(&mut context, &put);
     assert!(!reader.is_over() && !reader.may_sleep(), "there is one more");
     assert_eq!(read(&mut reader), ["7 1:WORDS"]);
     assert!(reader.is_over() && !reader.may_sleep(), "and none any more");
-    assert_eq!(turn.last_unit(), 7);
+    assert_eq!(context.last_unit(), 7);
 }
 
 #[test]
 fn readers_in_sequence_see_continuous_numbers() {
     let ks = keyspace(1);
-    let mut turn = Turn::new(1000, 1);
-    let log_one = |turn: &mut Turn, name: &[u8]| {
+    let mut context = ExecContext::new(1000, 1);
+    let log_one = |context: &mut ExecContext, name: &[u8]| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
-        set(&mut Db::new(&guard, turn, 0), name, None);
-        seal(&guard, turn);
+        let guard = inside.world(context).expect("the slow lane is idle");
+        set(&mut Db::new(&guard, context, 0), name, None);
+        seal(&guard, context);
         guard.log_position()
     };
-    let mut first = begin(&ks, &mut turn);
-    assert_eq!(log_one(&mut turn, b"a"), 1);
-    end(&ks, &mut turn, &first);
+    let mut first = begin(&ks, &mut context);
+    assert_eq!(log_one(&mut context, b"a"), 1);
+    end(&ks, &mut context, &first);
     assert_eq!(read(&mut first), ["1 0:SET a v"]);
     drop(first);
     // A reader that is dropped before it has read everything leaves no units for the next.
-    let second = begin(&ks, &mut turn);
-    assert_eq!(log_one(&mut turn, b"b"), 2);
-    end(&ks, &mut turn, &second);
+    let second = begin(&ks, &mut context);
+    assert_eq!(log_one(&mut context, b"b"), 2);
+    end(&ks, &mut context, &second);
     drop(second);
-    let mut third = begin(&ks, &mut turn);
+    let mut third = begin(&ks, &mut context);
     assert_eq!(third.position(), 2);
-    assert_eq!(log_one(&mut turn, b"c"), 3);
+    assert_eq!(log_one(&mut context, b"c"), 3);
     assert_eq!(read(&mut third), ["3 0:SET c v"]);
     assert_eq!(ks.log().pending_bytes(), 0);
     // A context that was used with another keyspace.
     let other = keyspace(1);
-    let mut fourth = begin(&other, &mut turn);
+    let mut fourth = begin(&other, &mut context);
     let mut inside = Outside::new(&other, 0).enter();
-    let guard = inside.world(&mut turn).expect("the slow lane is idle");
-    set(&mut Db::new(&guard, &mut turn, 0), b"d", None);
-    seal(&guard, &mut turn);
+    let guard = inside.world(&mut context).expect("the slow lane is idle");
+    set(&mut Db::new(&guard, &mut context, 0), b"d", None);
+    seal(&guard, &mut context);
     assert_eq!(read(&mut fourth), ["1 0:SET d v"]);
     assert!(read(&mut third).is_empty());
 }
@@ -167,37 +167,37 @@ fn readers_in_sequence_see_continuous_numbers() {
 #[test]
 fn several_readers_at_once() {
     let ks = keyspace(1);
-    let mut turn = Turn::new(1000, 1);
-    let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
+    let mut context = ExecContext::new(1000, 1);
+    let world = |context: &mut ExecContext, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        act(&inside.world(turn).expect("the slow lane is idle"));
+        act(&inside.world(context).expect("the slow lane is idle"));
     };
-    let join = |turn: &mut Turn, target: Target| {
+    let join = |context: &mut ExecContext, target: Target| {
         let mut reader = None;
-        world(turn, &mut |guard| reader = guard.begin_log(target, Arc::new(|| {})));
+        world(context, &mut |guard| reader = guard.begin_log(target, Arc::new(|| {})));
         reader
     };
-    let log_one = |turn: &mut Turn, name: &[u8]| {
+    let log_one = |context: &mut ExecContext, name: &[u8]| {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(turn).expect("the slow lane is idle");
+        let guard = inside.world(context).expect("the slow lane is idle");
         assert_eq!(guard.is_logged(), ks.log().is_on());
-        set(&mut Db::new(&guard, turn, 0), name, None);
-        seal(&guard, turn);
-        turn.effects.clear_log();
+        set(&mut Db::new(&guard, context, 0), name, None);
+        seal(&guard, context);
+        context.effects.clear_log();
     };
     let wanted = || [Target::AOF, Target::REPLICAS].map(|target| ks.log().wants(target));
     assert_eq!(wanted(), [false, false]);
-    let mut file = join(&mut turn, Target::AOF).expect("the first");
+    let mut file = join(&mut context, Target::AOF).expect("the first");
     assert_eq!(wanted(), [true, false]);
-    log_one(&mut turn, b"a");
-    let mut replicas = join(&mut turn, Target::REPLICAS).expect("the second");
+    log_one(&mut context, b"a");
+    let mut replicas = join(&mut context, Target::REPLICAS).expect("the second");
     assert_ne!(file.id(), replicas.id());
     assert_eq!(wanted(), [true, true]);
-    log_one(&mut turn, b"b");
-    end(&ks, &mut turn, &file);
-    end(&ks, &mut turn, &file);
+    log_one(&mut context, b"b");
+    end(&ks, &mut context, &file);
+    end(&ks, &mut context, &file);
     assert_eq!(wanted(), [false, true]);
-    log_one(&mut turn, b"c");
+    log_one(&mut context, b"c");
     assert_eq!((file.last(), replicas.last()), (2, 3));
     assert_eq!(read(&mut replicas), ["2 0:SET b v", "3 0:SET c v"]);
     assert!(!file.is_over() && file.pending_bytes() > 0 && replicas.pending_bytes() == 0);
@@ -206,34 +206,34 @@ fn several_readers_at_once() {
     assert!(file.is_over() && !file.may_sleep() && !replicas.is_over() && replicas.may_sleep());
     let name = file.id();
     drop(file);
-    world(&mut turn, &mut |guard| guard.end_log(&name));
+    world(&mut context, &mut |guard| guard.end_log(&name));
     assert_eq!((wanted(), ks.log().pending_bytes_of(&name)), ([false, true], 0));
     // Ended and dropped readers free their slots.
     for _ in 0..3 {
-        let others: Vec<_> = std::iter::from_fn(|| join(&mut turn, Target::AOF)).collect();
+        let others: Vec<_> = std::iter::from_fn(|| join(&mut context, Target::AOF)).collect();
         assert_eq!(others.len(), MAX_READERS - 1);
-        others.iter().for_each(|other| end(&ks, &mut turn, other));
+        others.iter().for_each(|other| end(&ks, &mut context, other));
     }
     // A dropped reader frees its slot, too, but its target stays active until it is ended.
-    let left = join(&mut turn, Target::AOF).expect("there is room");
+    let left = join(&mut context, Target::AOF).expect("there is room");
     let name = left.id();
     drop(left);
     assert_eq!(wanted(), [true, true]);
-    log_one(&mut turn, b"d");
+    log_one(&mut context, b"d");
     assert_eq!(read(&mut replicas), ["4 0:SET d v"]);
     assert_eq!(ks.log().pending_bytes(), 0, "nothing is kept for a dropped reader");
-    let others: Vec<_> = std::iter::from_fn(|| join(&mut turn, Target::REPLICAS)).collect();
+    let others: Vec<_> = std::iter::from_fn(|| join(&mut context, Target::REPLICAS)).collect();
     assert_eq!((others.len(), wanted()), (MAX_READERS - 1, [false, true]));
-    world(&mut turn, &mut |guard| guard.end_log(&name));
+    world(&mut context, &mut |guard| guard.end_log(&name));
     drop(others);
-    end(&ks, &mut turn, &replicas);
+    end(&ks, &mut context, &replicas);
     assert!(ks.log().is_on(), "some readers were not ended");
     drop(replicas);
-    log_one(&mut turn, b"e");
+    log_one(&mut context, b"e");
     assert!(ks.log().pending_bytes() > 0, "no reader collects it");
-    let last = join(&mut turn, Target::REPLICAS).expect("there is room");
+    let last = join(&mut context, Target::REPLICAS).expect("there is room");
     assert_eq!(ks.log().pending_bytes(), 0);
-    end(&ks, &mut turn, &last);
+    end(&ks, &mut context, &last);
 }
 
 /// A slow-lane command that is running at a cut comes after it, as a whole; one that is running
@@ -241,21 +241,21 @@ fn several_readers_at_once() {
 #[test]
 fn a_running_slow_lane_command_comes_after_the_cut() {
     let ks = keyspace(1);
-    let (mut turn, mut slow) = (Turn::new(1000, 1), Turn::new(1000, 2));
-    let mut hand = SlowHand::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| 1000);
-    let rest = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
+    let (mut context, mut slow) = (ExecContext::new(1000, 1), ExecContext::new(1000, 2));
+    let mut hand = SlowLaneThread::new(&ks, Waiter { thread: 1, token: 0 }, &|| {}, &|| 1000);
+    let rest = |context: &mut ExecContext, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, 0).enter();
-        act(&inside.rest(turn));
+        act(&inside.rest(context));
     };
     let everything = ShardSet::of(0..SHARDS as u16);
-    let mut reader = begin(&ks, &mut turn);
+    let mut reader = begin(&ks, &mut context);
     let id = reader.id();
     for (name, goes_on) in [(&b"a"[..], true), (b"b", false)] {
         let mut guard = hand.hold(&mut slow, &everything);
         let mut db = Db::new(&guard, &mut slow, 0);
         assert!(db.is_logged());
         set(&mut db, name, None);
-        rest(&mut turn, &mut |guard| {
+        rest(&mut context, &mut |guard| {
             assert_eq!(guard.log_position(), if goes_on { 0 } else { 1 });
             if !goes_on {
                 guard.end_log(&id);
@@ -274,21 +274,21 @@ fn a_running_slow_lane_command_comes_after_the_cut() {
 #[test]
 fn each_step_of_expiry_is_a_unit() {
     let ks = keyspace(1);
-    let mut turn = Turn::new(1000, 1);
+    let mut context = ExecContext::new(1000, 1);
     {
         let mut inside = Outside::new(&ks, 0).enter();
-        let guard = inside.world(&mut turn).expect("the slow lane is idle");
+        let guard = inside.world(&mut context).expect("the slow lane is idle");
         for n in 0..100 {
-            set(&mut Db::new(&guard, &mut turn, 1), n.to_string().as_bytes(), Some(1000));
+            set(&mut Db::new(&guard, &mut context, 1), n.to_string().as_bytes(), Some(1000));
         }
-        turn.effects.clear_log();
+        context.effects.clear_log();
     }
-    let mut reader = begin(&ks, &mut turn);
+    let mut reader = begin(&ks, &mut context);
     let shards: Vec<u16> = (0..SHARDS as u16).collect();
     let mut inside = Outside::new(&ks, 0).enter();
     let mut state = SweepState::default();
     while ks.counts(1).0 > 0 {
-        sweep(&mut inside, &mut turn, &mut state, &shards, 10, &mut || true);
+        sweep(&mut inside, &mut context, &mut state, &shards, 10, &mut || true);
     }
     let units = read(&mut reader);
     let mut gone: Vec<&str> = units
@@ -308,35 +308,35 @@ const KEYS: usize = 40;
 
 /// One thread's writes: to one key or two, each time with the thread's next number.
 fn write_much(ks: &Keyspace, n: usize, stopped: &AtomicUsize) {
-    let mut turn = Turn::new(1000, n as u64 + 1);
+    let mut context = ExecContext::new(1000, n as u64 + 1);
     let mut outside = Outside::new(ks, n);
     let mut last = 0;
     for round in 0..ROUNDS {
         let mut inside = outside.enter();
-        let draw = turn.random();
+        let draw = context.random();
         let names = [draw as usize % KEYS, (draw >> 32) as usize % KEYS].map(|k| format!("k{k}"));
         let names = &names[..1 + round % 2];
         let shards = ShardSet::of(names.iter().map(|name| ks.shard(name.as_bytes())));
         let value = format!("{n}.{round}");
         let guard = loop {
-            if let Ok(guard) = inside.guard(&mut turn, shards.clone()) {
+            if let Ok(guard) = inside.guard(&mut context, shards.clone()) {
                 break guard;
             }
             std::thread::yield_now();
         };
-        let mut db = Db::new(&guard, &mut turn, 0);
+        let mut db = Db::new(&guard, &mut context, 0);
         for name in names {
             let key = db.key(name.as_bytes());
             db.set(&key, record(name.as_bytes(), New::Bytes(value.as_bytes()), None, 0));
             db.log_words(&mut [name, &value].map(|word| Arg::Bytes(word.as_bytes())).into_iter());
         }
-        crate::commit::settle(&guard, &mut turn);
-        seal(&guard, &mut turn);
+        crate::commit::settle(&guard, &mut context);
+        seal(&guard, &mut context);
         drop(guard);
-        assert!(turn.last_unit() > last, "numbers of a thread grow");
-        last = turn.last_unit();
-        turn.ring(ks.log());
-        turn.drop_trash();
+        assert!(context.last_unit() > last, "numbers of a thread grow");
+        last = context.last_unit();
+        context.ring(ks.log());
+        context.free_removed();
         outside = inside.leave();
     }
     stopped.fetch_add(1, Ordering::SeqCst);
@@ -371,20 +371,20 @@ fn replay(mut reader: LogReader, from: u64) -> (HashMap<Vec<u8>, Vec<u8>>, u64) 
 #[test]
 fn a_replay_reproduces_the_data() {
     let ks = keyspace(THREADS + 1);
-    let mut turn = Turn::new(1000, 1);
-    let world = |turn: &mut Turn, act: &mut dyn FnMut(&crate::Guard<'_>)| {
+    let mut context = ExecContext::new(1000, 1);
+    let world = |context: &mut ExecContext, act: &mut dyn FnMut(&crate::Guard<'_>)| {
         let mut inside = Outside::new(&ks, THREADS).enter();
-        act(&inside.world(turn).expect("the slow lane is idle"));
+        act(&inside.world(context).expect("the slow lane is idle"));
     };
-    let join = |turn: &mut Turn| {
+    let join = |context: &mut ExecContext| {
         let sleeper: Arc<OnceLock<Thread>> = Arc::default();
         let woken = sleeper.clone();
         let wake = Arc::new(move || woken.get().into_iter().for_each(Thread::unpark));
         let mut reader = None;
-        world(turn, &mut |guard| reader = guard.begin_log(Target::ALL, wake.clone()));
+        world(context, &mut |guard| reader = guard.begin_log(Target::ALL, wake.clone()));
         (reader.expect("there is room"), sleeper)
     };
-    let (reader, sleeper) = join(&mut turn);
+    let (reader, sleeper) = join(&mut context);
     let id = reader.id();
     let stopped = AtomicUsize::new(0);
     let replayed = std::thread::scope(|scope| {
@@ -402,14 +402,14 @@ fn a_replay_reproduces_the_data() {
         let first = reading(reader, sleeper);
         // At least one of them, and as many as time allows.
         loop {
-            let (other, sleeper) = join(&mut turn);
+            let (other, sleeper) = join(&mut context);
             let (id, from) = (other.id(), other.position());
             let other = reading(other, sleeper);
             while stopped.load(Ordering::SeqCst) < THREADS && ks.log().last() < from + 5000 {
                 std::thread::yield_now();
             }
             let mut upto = 0;
-            world(&mut turn, &mut |guard| {
+            world(&mut context, &mut |guard| {
                 guard.end_log(&id);
                 upto = guard.log_position();
             });
@@ -419,14 +419,14 @@ fn a_replay_reproduces_the_data() {
                 break;
             }
         }
-        world(&mut turn, &mut |guard| guard.end_log(&id));
+        world(&mut context, &mut |guard| guard.end_log(&id));
         let (replayed, position) = first.join().expect("it does not panic");
         assert_eq!(position, (THREADS * ROUNDS) as u64);
         replayed
     });
     let mut inside = Outside::new(&ks, THREADS).enter();
-    let guard = inside.world(&mut turn).expect("the slow lane is idle");
-    let mut db = Db::new(&guard, &mut turn, 0);
+    let guard = inside.world(&mut context).expect("the slow lane is idle");
+    let mut db = Db::new(&guard, &mut context, 0);
     assert_eq!(replayed.len(), db.len());
     for (name, value) in &replayed {
         let name = name.strip_suffix(b"\r").expect("a line");

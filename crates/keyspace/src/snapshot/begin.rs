@@ -21,12 +21,12 @@
 use super::Snapshot;
 use super::account::Account;
 use super::shards;
+use crate::context::ExecContext;
 use crate::guard::Guard;
-use crate::hold::{SlowHand, Stop};
+use crate::hold::{SlowLaneThread, Stop};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::running::{self, Entry, Running};
 use crate::sync::Mutex;
-use crate::turn::Turn;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,24 +62,24 @@ impl std::error::Error for BeginError {}
 impl<'k> Snapshot<'k> {
     /// Begins a snapshot of all keys as they are at one moment of this call. `at_cut` is called
     /// at that moment: no command is running then except long ones that come after the cut as a
-    /// whole. It must not block or take shards. Keys that have expired for `turn` are left out.
+    /// whole. It must not block or take shards. Keys that have expired for `context` are left out.
     /// `limit_bytes`: the memory that may be held in addition to the keys before writers must
     /// wait ([`Keyspace::is_snapshot_full`]), 0 for no limit.
     ///
     /// Waits, without stopping other threads, for slow-lane commands that have begun to write,
-    /// unless `turn` is cancelled. The world is stopped for O(shards * databases).
+    /// unless `context` is cancelled. The world is stopped for O(shards * databases).
     ///
     /// # Errors
     /// See [`BeginError`].
     pub fn begin<T>(
-        hand: &mut SlowHand<'k>,
-        turn: &mut Turn,
+        hand: &mut SlowLaneThread<'k>,
+        context: &mut ExecContext,
         limit_bytes: usize,
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> Result<(Snapshot<'k>, T), BeginError> {
         let wish = Wish::new(hand.keyspace(), limit_bytes)?;
-        wish.wait(turn)?;
-        Ok(wish.cut(hand, turn, at_cut))
+        wish.wait(context)?;
+        Ok(wish.cut(hand, context, at_cut))
     }
 
     /// As [`Snapshot::begin`], for a thread that already holds the world and need not wait.
@@ -92,14 +92,14 @@ impl<'k> Snapshot<'k> {
     pub fn begin_in(
         ks: &'k Keyspace,
         guard: &Guard<'_>,
-        turn: &mut Turn,
+        context: &mut ExecContext,
         limit_bytes: usize,
     ) -> Result<Snapshot<'k>, BeginError> {
         assert!(guard.is_world(), "a cut needs the world");
         assert!(std::ptr::eq(ks, guard.keyspace()), "the guard belongs to another keyspace");
         let wish = Wish::new(ks, limit_bytes)?;
         let running = ks.slow_lane.running();
-        Ok(wish.grant(&running, turn.over_ms))
+        Ok(wish.grant(&running, context.over_ms))
     }
 }
 
@@ -122,12 +122,12 @@ impl<'k> Wish<'k> {
     }
 
     /// Waits until no running command has written without keeping images.
-    fn wait(&self, turn: &Turn) -> Result<(), BeginError> {
+    fn wait(&self, context: &ExecContext) -> Result<(), BeginError> {
         /// The interval of checks for cancellation. Commands that end wake this thread at once.
         const LOOK: Duration = Duration::from_millis(20);
         let mut running = self.ks.slow_lane.running();
         while !self.is_ready(&running) {
-            if turn.is_cancelled() {
+            if context.is_cancelled() {
                 return Err(BeginError::Cancelled);
             }
             let woken = self.ks.snapshots.ended.wait_timeout(running, LOOK);
@@ -144,14 +144,14 @@ impl<'k> Wish<'k> {
     /// Stops the I/O threads and makes the cut, once it is ready.
     pub(super) fn cut<T>(
         self,
-        hand: &mut SlowHand<'k>,
-        turn: &mut Turn,
+        hand: &mut SlowLaneThread<'k>,
+        context: &mut ExecContext,
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> (Snapshot<'k>, T) {
         let stop = hand.stop();
         let running = self.ks.slow_lane.running();
-        hand.agree_on_time(turn);
-        let snapshot = self.grant(&running, turn.over_ms);
+        hand.agree_on_time(context);
+        let snapshot = self.grant(&running, context.over_ms);
         let result = at_cut(&stop);
         drop((running, stop));
         (snapshot, result)

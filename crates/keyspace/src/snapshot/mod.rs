@@ -25,14 +25,14 @@
 //! * `step` - the walkers; `account`: the memory of a snapshot, and when writers wait for it
 //!
 //! ```
-//! # use weft_keyspace::{Keyspace, SlowHand, Turn, snapshot::{Snapshot, Step}};
+//! # use weft_keyspace::{Keyspace, SlowLaneThread, ExecContext, snapshot::{Snapshot, Step}};
 //! # let ks = Keyspace::new(1, 1, Box::new(|_| {}));
 //! let clock = || 1_700_000_000_000;
-//! let mut hand = SlowHand::background(&ks, &clock);
-//! let mut turn = Turn::new(clock(), 1);
-//! let (snapshot, ()) = Snapshot::begin(&mut hand, &mut turn, 64 << 20, |_stopped| ())?;
-//! // Any number of threads, each with its own `SlowHand` and `Turn`:
-//! while let Step::More = snapshot.step(&mut hand, &mut turn, &mut |image| {
+//! let mut hand = SlowLaneThread::background(&ks, &clock);
+//! let mut context = ExecContext::new(clock(), 1);
+//! let (snapshot, ()) = Snapshot::begin(&mut hand, &mut context, 64 << 20, |_stopped| ())?;
+//! // Any number of threads, each with its own `SlowLaneThread` and `ExecContext`:
+//! while let Step::More = snapshot.step(&mut hand, &mut context, &mut |image| {
 //!     let _ = (image.db(), image.key(), image.expiry());
 //! }) {}
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -10,13 +10,13 @@ use super::planted::{self, Fault};
 use super::shards;
 use super::walk::{Batch, Orphan};
 use super::{Image, Snapshot};
+use crate::context::ExecContext;
 use crate::db::Db;
 use crate::guard::ShardSet;
-use crate::hold::SlowHand;
+use crate::hold::SlowLaneThread;
 use crate::keyspace::SHARDS;
 use crate::running;
 use crate::sync::lock;
-use crate::turn::Turn;
 
 /// The result of [`Snapshot::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Step {
 
 impl<'k> Snapshot<'k> {
     /// Gives some keys of the cut to `visit`: each key once over all steps of all threads, in no
-    /// order. Any number of threads may call this, each with its own `hand` and `turn`, until it
+    /// order. Any number of threads may call this, each with its own `hand` and `context`, until it
     /// returns [`Step::Done`]; when all of them have got that, the snapshot is complete. `visit`
     /// is called with nothing held and may block: no thread waits for it, but the longer it
     /// takes, the more memory may be held.
@@ -38,8 +38,8 @@ impl<'k> Snapshot<'k> {
     /// Waits for a shard held by a long command when no other is left.
     pub fn step(
         &self,
-        hand: &mut SlowHand<'_>,
-        turn: &mut Turn,
+        hand: &mut SlowLaneThread<'_>,
+        context: &mut ExecContext,
         visit: &mut dyn FnMut(Image),
     ) -> Step {
         self.account.note_peak();
@@ -55,7 +55,7 @@ impl<'k> Snapshot<'k> {
                 .for_each(|s| shards::fetch(self.ks, s, &mut batch));
         }
         match self.take_shard() {
-            Some(at) => at.step(hand, turn, &mut batch),
+            Some(at) => at.step(hand, context, &mut batch),
             None if batch.is_empty() => return Step::Done,
             None => {}
         }
@@ -118,7 +118,7 @@ struct TakenShard<'s, 'k> {
 }
 
 impl TakenShard<'_, '_> {
-    fn step(mut self, hand: &mut SlowHand<'_>, turn: &mut Turn, batch: &mut Batch) {
+    fn step(mut self, hand: &mut SlowLaneThread<'_>, context: &mut ExecContext, batch: &mut Batch) {
         batch.shard = self.shard;
         if self.is_held {
             // The holder may keep it for long, so its images are fetched first.
@@ -127,8 +127,8 @@ impl TakenShard<'_, '_> {
                 return;
             }
         }
-        let guard = hand.hold_only(turn, &ShardSet::one(self.shard));
-        self.is_done = Db::new(&guard, turn, 0).snapshot_step(self.shard, batch);
+        let guard = hand.hold_only(context, &ShardSet::one(self.shard));
+        self.is_done = Db::new(&guard, context, 0).snapshot_step(self.shard, batch);
     }
 }
 

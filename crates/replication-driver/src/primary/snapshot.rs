@@ -18,13 +18,13 @@ use weft_durability::persistence::save;
 use weft_durability::persistence::save::{Failed, Introduced, Plan};
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
-use weft_keyspace::{Import, Turn};
+use weft_keyspace::{ExecContext, Import};
 use weft_persist::rdb::file::Saver;
 use weft_process::log_notice;
 use weft_replication::action::Target;
 use weft_replication::{Action, Position};
-use weft_scheduler::way;
-use weft_scheduler::way::GivesWay;
+use weft_scheduler::yielding;
+use weft_scheduler::yielding::YieldingWriter;
 use weft_state::replica_socket::Job;
 use weft_state::saves::Own;
 use weft_state::server::Server;
@@ -85,12 +85,12 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
     job.runs(Some(&own.running));
     let plan = Plan::new(srv, true)?.for_replicas(job.form.rdb_version);
     let mut hand = srv.hand();
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    turn.cancel = Some(own.running.cancel.clone());
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    context.cancel = Some(own.running.cancel.clone());
     // As in `persistence::save::begin`: a replica may be told later that a key lives on.
-    turn.set_import(Import::Source);
+    context.set_import(Import::Source);
     loop {
-        let begun = Snapshot::begin(&mut hand, &mut turn, plan.limit, |_| {
+        let begun = Snapshot::begin(&mut hand, &mut context, plan.limit, |_| {
             hub(srv).cut(srv, None, |node, now, out| {
                 node.snapshot_began(now, job.id, out);
                 node.stream().position()
@@ -99,7 +99,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
         match begun {
             Ok((snapshot, position)) => {
                 // Not before: while the world stands still, everybody waits for this thread.
-                weft_scheduler::way::stand_back();
+                weft_scheduler::yielding::lower_priority();
                 let snapshot = Taken::new(srv, snapshot);
                 return Ok(Begun { own, plan, snapshot, position });
             }
@@ -149,10 +149,11 @@ fn stream(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 
 fn send_stream(srv: &'static Server, job: &Arc<Job>, begun: &Begun) -> Result<FanOut, Failed> {
     wait_for_orders(srv, job);
-    let to = GivesWay(FanOut::new(srv, job));
-    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(way::pause);
+    let to = YieldingWriter(FanOut::new(srv, job));
+    let saver =
+        Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(yielding::yield_if_due);
     begun.write(srv, job, &saver)?;
-    let (GivesWay(sockets), bytes) = saver.finish()?;
+    let (YieldingWriter(sockets), bytes) = saver.finish()?;
     log_notice!("Streamed {bytes} bytes of the data to replicas");
     Ok(sockets)
 }
@@ -171,10 +172,11 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 }
 
 fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u64), Failed> {
-    let to = GivesWay(srv.persistence.nameless_file()?);
-    let saver = Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(way::pause);
+    let to = YieldingWriter(srv.persistence.nameless_file()?);
+    let saver =
+        Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(yielding::yield_if_due);
     begun.write(srv, job, &saver)?;
-    let (GivesWay(file), bytes) = saver.finish()?;
+    let (YieldingWriter(file), bytes) = saver.finish()?;
     log_notice!("DB saved on disk");
     Ok((file, bytes))
 }

@@ -35,7 +35,7 @@ use weft_executor::dispatch::{commit, reply};
 use weft_executor::{monitor, pubsub};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{
-    Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, ShardSet, SlowHand,
+    Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, ShardSet, SlowLaneThread,
 };
 use weft_process::log_warning;
 use weft_replication::Position;
@@ -74,7 +74,7 @@ type Args<'a> = SmallVec<[&'a [u8]; 16]>;
 pub struct Applier {
     srv: &'static Server,
     pub core: Core,
-    pub hand: SlowHand<'static>,
+    pub hand: SlowLaneThread<'static>,
     outside: Option<Outside<'static>>,
     splitter: Splitter,
     /// Of the units that were taken out.
@@ -97,12 +97,12 @@ enum Outcome {
 impl Applier {
     /// To be made on the thread that applies; once for a server.
     pub fn new(srv: &'static Server) -> Applier {
-        let gate = srv.ks.gates().use_spare();
+        let safepoint = srv.ks.safepoints().use_spare();
         Applier {
             srv,
             core: Core::replica(srv),
             hand: srv.hand(),
-            outside: Some(Outside::new(&srv.ks, gate)),
+            outside: Some(Outside::new(&srv.ks, safepoint)),
             splitter: Splitter::new(0),
             plan: Vec::with_capacity(UNITS),
             reply: Reply::new(Proto::Resp2),
@@ -259,8 +259,8 @@ impl Applier {
         let commands = commands_of(srv, &unit);
         let need = need_of(&srv.ks, &commands);
         let mut guard = match need {
-            Some(shards) => hand.hold(&mut core.turn, &shards),
-            None => hand.world(&mut core.turn),
+            Some(shards) => hand.hold(&mut core.context, &shards),
+            None => hand.world(&mut core.context),
         };
         // Said before the look: a pause that this look does not see, sees this.
         let _writing = srv.slow.writing();
@@ -436,7 +436,7 @@ fn inside_gate(
 ) -> Outcome {
     let srv = core.srv;
     if let Planned(Some(One { cmd, run, db, hash, shard })) = *planned {
-        let guard = match inside.guard_one(&mut core.turn, shard) {
+        let guard = match inside.guard_one(&mut core.context, shard) {
             Ok(guard) => guard,
             Err(busy) => return Outcome::Busy(busy),
         };
@@ -462,7 +462,7 @@ fn inside_gate(
     }
     let commands = commands_of(srv, unit);
     let Some(shards) = need_of(&srv.ks, &commands) else { return Outcome::Outside };
-    let guard = match inside.guard(&mut core.turn, shards) {
+    let guard = match inside.guard(&mut core.context, shards) {
         Ok(guard) => guard,
         Err(busy) => return Outcome::Busy(busy),
     };
@@ -494,8 +494,8 @@ fn show(core: &Core, db: usize, args: &[&[u8]]) {
 
 /// For the commands of a primary nothing has expired that it has not removed.
 fn see_as_primary(core: &mut Core) {
-    core.turn.set_import(Import::Source);
-    core.turn.expired = Expired::Keep;
+    core.context.set_import(Import::Source);
+    core.context.expired = Expired::Keep;
 }
 
 /// Runs the one command of a unit, unless it finds that it has much to do.
@@ -513,12 +513,12 @@ fn run_one(
     let (result, pause) = call(core, who, cmd, run, request, reply, &guard, Lane::Fast);
     reply.clear();
     if let Some(Pause::Slow) = pause {
-        core.turn.effects.forget_misses();
+        core.context.effects.forget_misses();
         return Outcome::Outside;
     }
     // Not before: one that has much to do is run again, and shown then.
     show(core, db, request.args);
-    if !core.turn.effects.is_empty() {
+    if !core.context.effects.is_empty() {
         log_words(core, &guard, db, request);
         tell(core, &mut guard);
     }
@@ -544,15 +544,15 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 let who = Caller::source(*db);
                 let (result, _) = call(core, who, cmd, *run, &request, reply, guard, lane);
                 reply.clear();
-                if !core.turn.effects.is_empty() {
+                if !core.context.effects.is_empty() {
                     log_words(core, guard, *db, &request);
                 }
                 (*cmd, result)
             }
             Ok(Work::Publish(cmd, kind)) => {
                 // What was done before it is told before it.
-                weft_keyspace::stale::invalidate(guard, &mut core.turn);
-                weft_keyspace::commit::hand_over(guard, &mut core.turn);
+                weft_keyspace::invalidation::invalidate(guard, &mut core.context);
+                weft_keyspace::commit::hand_over(guard, &mut core.context);
                 let patience = weft_pubsub::registry::Patience::None;
                 let told = pubsub::publish_patiently(
                     core.srv,
@@ -578,14 +578,14 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
             complain(core, &e.0, cmd.full_name);
         }
     }
-    if !core.turn.effects.is_empty() {
+    if !core.context.effects.is_empty() {
         tell(core, guard);
     }
 }
 
 /// Tells everybody who wants to know, and serves those who wait: for them, what has expired is not there.
 fn tell(core: &mut Core, guard: &mut Guard<'_>) {
-    core.turn.set_import(Import::Bystander);
+    core.context.set_import(Import::Bystander);
     commit::tell(core, guard, Vec::new());
 }
 

@@ -34,7 +34,7 @@ use weft_durability::persistence::load;
 use weft_durability::persistence::load::Place;
 use weft_executor::dispatch::commit;
 use weft_executor::dispatch::core::Core;
-use weft_keyspace::{Beside, Db, Guard, Import, turn::Free};
+use weft_keyspace::{Db, Guard, Import, StagedData, context::Free};
 use weft_persist::rdb::file::{Header, Origin};
 use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
@@ -60,7 +60,7 @@ enum Copy {
     Pipe {
         to: PipeIn,
         loader: JoinHandle<Result<Origin, String>>,
-        beside: Option<Arc<Beside>>,
+        beside: Option<Arc<StagedData>>,
     },
 }
 
@@ -92,7 +92,7 @@ impl Copies {
                     true => srv.replication.loads_beside.store(true, Ordering::SeqCst),
                     false => self.begin_loading(bytes),
                 }
-                self.open_pipe(Some(Arc::new(Beside::new(&srv.ks))))
+                self.open_pipe(Some(Arc::new(StagedData::new(&srv.ks))))
             }
         };
         match begun {
@@ -119,7 +119,7 @@ impl Copies {
     }
 
     /// Has a thread load what comes through a pipe, while more of it is received.
-    fn open_pipe(&self, beside: Option<Arc<Beside>>) -> Result<Copy, String> {
+    fn open_pipe(&self, beside: Option<Arc<StagedData>>) -> Result<Copy, String> {
         let (to, from) = pipe();
         let loader = start_loader(self.srv, from, beside.clone()).map_err(|e| e.to_string())?;
         Ok(Copy::Pipe { to, loader, beside })
@@ -199,7 +199,7 @@ impl Copies {
                 // All of it at once: nobody sees a link with the old data, or while clients are told LOADING.
                 let Applier { core, hand, .. } = applier;
                 core.begin();
-                let guard = hand.world(&mut core.turn);
+                let guard = hand.world(&mut core.context);
                 hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
                 begin_files_anew(srv, &guard);
                 srv.persistence.set_hollow(false);
@@ -265,7 +265,7 @@ impl Copies {
         if was_dropped {
             let Applier { core, hand, .. } = applier;
             core.begin();
-            let guard = hand.world(&mut core.turn);
+            let guard = hand.world(&mut core.context);
             tell_replaced(core, guard);
         }
     }
@@ -297,16 +297,16 @@ impl Copies {
         let free = if lazy { Free::Background } else { Free::Here };
         let Applier { core, hand, .. } = applier;
         core.begin();
-        let guard = hand.world(&mut core.turn);
+        let guard = hand.world(&mut core.context);
         if !wanted() {
             return false;
         }
         for db in 0..self.srv.ks.databases() {
-            let taken = Db::new(&guard, &mut core.turn, db).take_all();
-            core.turn.discard_all(taken.contents, free);
+            let taken = Db::new(&guard, &mut core.context, db).take_all();
+            core.context.discard_all(taken.contents, free);
         }
-        Db::new(&guard, &mut core.turn, 0).tell_emptied();
-        forget(&guard, &mut core.turn);
+        Db::new(&guard, &mut core.context, 0).notify_emptied();
+        forget(&guard, &mut core.context);
         if for_good {
             begin_files_anew(self.srv, &guard);
         }
@@ -321,9 +321,9 @@ impl Copies {
 /// waits for keys is served, or told that what it has waited for has gone.
 fn tell_replaced(core: &mut Core, mut guard: Guard<'_>) {
     for db in 0..core.srv.ks.databases() {
-        Db::new(&guard, &mut core.turn, db).tell_filled();
+        Db::new(&guard, &mut core.context, db).notify_filled();
     }
-    core.turn.set_import(Import::Bystander);
+    core.context.set_import(Import::Bystander);
     commit::tell(core, &mut guard, Vec::new());
     drop(guard);
     core.free_trash();
@@ -367,12 +367,12 @@ fn told(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Orig
 fn start_loader(
     srv: &'static Server,
     from: impl Read + Send + 'static,
-    beside: Option<Arc<Beside>>,
+    beside: Option<Arc<StagedData>>,
 ) -> std::io::Result<JoinHandle<Result<Origin, String>>> {
     let thread = std::thread::Builder::new().name("weft-load-0".into());
     thread.spawn(move || {
         weft_memory::count_thread(&srv.memory);
-        weft_scheduler::way::stand_back();
+        weft_scheduler::yielding::lower_priority();
         let _stack = weft_process::crash::second_stack();
         let place = beside.as_deref().map_or(Place::Keyspace, Place::Beside);
         told(load::load_front(srv, from, true, place).map(|front| front.origin))

@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_keyspace::commit::{end_group, settle};
-use weft_keyspace::{Beside, Guard, Turn};
+use weft_keyspace::{ExecContext, Guard, StagedData};
 use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
 use weft_replication::{Action, Position};
@@ -50,7 +50,7 @@ pub struct Follow {
     /// It waits until everything is done that is pending.
     waits: bool,
     /// A copy that is complete, for the attempt that loaded it.
-    copy: Option<(LinkId, Beside)>,
+    copy: Option<(LinkId, StagedData)>,
 }
 
 /// What the thread of the link is to do.
@@ -156,18 +156,18 @@ fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link
     let Some(guard) = guard else { return };
     // One of another attempt went with that.
     let Some((_, beside)) = state.link.copy.take_if(|(of, _)| *of == link) else { return };
-    let mut turn = Turn::new(srv.now_ms(), 0);
-    for taken in guard.exchange_all(&mut turn, beside) {
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    for taken in guard.exchange_all(&mut context, beside) {
         srv.background.bio.free_tables(taken.contents);
     }
-    forget(guard, &mut turn);
+    forget(guard, &mut context);
     srv.replication.loads_beside.store(false, Ordering::SeqCst);
 }
 
 /// Commits that all keys have gone. In the log of effects it is nothing: what reads it begins anew.
-fn forget(guard: &Guard<'_>, turn: &mut Turn) {
-    settle(guard, turn);
-    turn.effects.take_notices();
-    turn.effects.clear_log();
-    end_group(guard, turn);
+fn forget(guard: &Guard<'_>, context: &mut ExecContext) {
+    settle(guard, context);
+    context.effects.take_notices();
+    context.effects.clear_log();
+    end_group(guard, context);
 }

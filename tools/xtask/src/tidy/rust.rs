@@ -37,7 +37,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/types/src/string/mod.rs", "reads such a string"),
     ("crates/types/src/string/write.rs", "edits such a string in place"),
     ("crates/keyspace/src/db.rs", "hands out a table while its shard's lock is held"),
-    ("crates/keyspace/tests/loom_gate.rs", "model tests of what the lock protects"),
+    ("crates/keyspace/tests/loom_safepoint.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_hold.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_lock.rs", "model tests of what the lock protects"),
     ("crates/memory/src/counted.rs", "an allocator for sanitizers"),

@@ -50,19 +50,19 @@ fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 #[cold]
 fn publish_and_log(cx: &mut ConnCx<'_>, kind: Kind, patience: Patience) -> Result<usize, Crowded> {
     let ConnCx { core, session, args, held, .. } = cx;
-    let (srv, turn, db) = (core.srv, &mut core.turn, session.db);
+    let (srv, context, db) = (core.srv, &mut core.context, session.db);
     let publish = |accepted: &mut dyn FnMut()| {
         publish_patiently(srv, kind, args[1], args[2], patience, accepted)
     };
     match held {
         // In a transaction or in the slow lane: it is committed with the other effects.
         Held::Guard(guard) => {
-            publish(&mut || Db::new(guard, turn, db).log_for(Target::REPLICAS, args))
+            publish(&mut || Db::new(guard, context, db).log_for(Target::REPLICAS, args))
         }
-        Held::Nothing(inside) => match inside.guard(turn, ShardSet::of([])) {
+        Held::Nothing(inside) => match inside.guard(context, ShardSet::of([])) {
             Ok(guard) => publish(&mut || {
-                Db::new(&guard, turn, db).log_for(Target::REPLICAS, args);
-                seal(&guard, turn);
+                Db::new(&guard, context, db).log_for(Target::REPLICAS, args);
+                seal(&guard, context);
             }),
             Err(_) => unreachable!("an empty set of shards is never busy"),
         },

@@ -49,8 +49,8 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         }
         _ => return Err(USAGE),
     };
-    let turn = &mut cx.core.turn;
-    let mut text = weave(columns, rows, || turn.random());
+    let context = &mut cx.core.context;
+    let mut text = weave(columns, rows, || context.random());
     text.push_str(&format!("\nWarp and weft. Weft ver. {VERSION}\n"));
     cx.reply.verbatim("txt", text.as_bytes());
     Ok(())
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn cloth_has_its_size_and_both_threads() {
-        let mut rng = weft_keyspace::turn::Rng::new(1);
+        let mut rng = weft_keyspace::context::Rng::new(1);
         for _ in 0..100 {
             let text = weave(30, 12, || rng.next());
             assert_eq!(text.lines().count(), 12);

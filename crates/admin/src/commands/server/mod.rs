@@ -67,5 +67,5 @@ fn with_key<T>(
     look: impl FnOnce(&mut Db<'_>, &Key<'_>) -> T,
 ) -> T {
     let key = cx.srv().ks.key(name);
-    look(&mut Db::new(cx.guard(), &mut cx.core.turn, cx.session.db), &key)
+    look(&mut Db::new(cx.guard(), &mut cx.core.context, cx.session.db), &key)
 }

@@ -46,14 +46,14 @@ fn xack(ctx: &mut Ctx<'_>) -> CmdResult {
         Ok(ids.into_iter().filter(|id| group.acknowledge(*id)).count())
     });
     match is_there {
-        true => ctx.db.turn.tally.hits += 1,
+        true => ctx.db.context.tally.hits += 1,
         false => {
-            ctx.db.turn.tally.misses += 1;
+            ctx.db.context.tally.misses += 1;
             ctx.notify(Classes::MISS, "keymiss", &key);
         }
     }
     let done = done?;
-    ctx.db.turn.tally.dirty += done as u64;
+    ctx.db.context.tally.dirty += done as u64;
     if done > 0 {
         ctx.db.log_anyway();
     }

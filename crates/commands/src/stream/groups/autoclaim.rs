@@ -172,6 +172,6 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         notify_new_consumer(db, &key);
     }
     done.log(ctx, &key, name);
-    ctx.db.turn.tally.dirty += changed as u64;
+    ctx.db.context.tally.dirty += changed as u64;
     Ok(())
 }

@@ -212,6 +212,6 @@ fn xclaim(ctx: &mut Ctx<'_>) -> CmdResult {
         notify_new_consumer(db, &key);
     }
     done.log(ctx, &key, name);
-    ctx.db.turn.tally.dirty += claimed as u64;
+    ctx.db.context.tally.dirty += claimed as u64;
     Ok(())
 }

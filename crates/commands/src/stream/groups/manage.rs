@@ -309,9 +309,9 @@ fn destroy(ctx: &mut Ctx<'_>) -> CmdResult {
     })?;
     ctx.reply.int(i64::from(group.is_some()));
     if let Some(group) = group {
-        ctx.db.turn.discard(group.into_waste());
+        ctx.db.context.discard(group.into_waste());
         // Wake clients that are blocked on this group: their read now fails.
-        ctx.db.rouse(&key);
+        ctx.db.wake_followers(&key);
         ctx.notify(Classes::STREAM, "xgroup-destroy", &key);
         ctx.db.log_anyway();
         ctx.dirty();

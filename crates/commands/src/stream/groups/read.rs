@@ -241,7 +241,7 @@ fn read_stream(
     let key = ctx.key(i);
     let now_ms = ctx.now_ms();
     // The reference reads the key a second time and counts that.
-    ctx.db.turn.tally.hits += 1;
+    ctx.db.context.tally.hits += 1;
     let mut done = Deliveries::new(ctx);
     let Ctx { db, reply, .. } = ctx;
     let mut new_consumer = false;

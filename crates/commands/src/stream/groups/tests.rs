@@ -43,9 +43,9 @@ fn an_invalid_id_prevents_all_acknowledgements() {
 #[test]
 fn pending_entries_have_idle_times() {
     let mut bench = bench();
-    bench.turn.set_time(1_000_500);
+    bench.context.set_time(1_000_500);
     bench.run("XREADGROUP GROUP g bob STREAMS s 0");
-    bench.turn.set_time(1_000_700);
+    bench.context.set_time(1_000_700);
     bench.expect(&[
         ("XPENDING s g IDLE 600 - + 10", "*2|*4|$3|1-1|$3|ann|:700|:1|*4|$3|2-1|$3|ann|:700|:1|"),
         ("XPENDING s g IDLE 600 - + 1", "*1|*4|$3|1-1|$3|ann|:700|:1|"),

@@ -2,10 +2,10 @@
 
 use super::world::World;
 use super::{Given, compare};
+use crate::context::{ExecContext, Rng};
 use crate::snapshot::Snapshot;
 use crate::snapshot::Step;
 use crate::snapshot::planted::{Fault, plant};
-use crate::turn::{Rng, Turn};
 use std::cell::RefCell;
 
 /// Bytes that the snapshot may hold; all keys together have a few times that.
@@ -29,10 +29,10 @@ fn simulate(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed ^ 0x11b7);
     (0..2500).for_each(|_| world.happen());
     world.calm();
-    let (mut hand, mut turn) = (world.walker(), Turn::new(0, 1));
+    let (mut hand, mut context) = (world.walker(), ExecContext::new(0, 1));
     let mut expected = world.content();
     let (snapshot, ()) =
-        Snapshot::begin(&mut hand, &mut turn, LIMIT, |_| ()).expect("there is no other");
+        Snapshot::begin(&mut hand, &mut context, LIMIT, |_| ()).expect("there is no other");
     expected.retain(|_, (_, expiry)| expiry.is_none_or(|at| at > snapshot.time_ms()));
     let (ks, world) = (world.ks, RefCell::new(world));
     let (mut given, mut steps, mut result) = (Given::default(), 0, Ok(()));
@@ -46,7 +46,7 @@ fn simulate(seed: u64, tally: &mut Tally) -> Result<(), String> {
         write(rng.next() % 400, tally);
         ks.is_snapshot_relieved();
         steps += 1;
-        let step = snapshot.step(&mut hand, &mut turn, &mut |image| {
+        let step = snapshot.step(&mut hand, &mut context, &mut |image| {
             write(rng.next() % 4, tally);
             given.visit(image);
         });

@@ -10,10 +10,10 @@ use super::begin::Wish;
 use super::planted::{Fault, plant};
 use super::{Image, Snapshot, Step};
 use crate::commit::{end_group, seal, settle};
+use crate::context::{ExecContext, Rng};
 use crate::guard::Guard;
 use crate::interest::SNAPSHOT;
 use crate::keyspace::SHARDS;
-use crate::turn::{Rng, Turn};
 use std::collections::BTreeMap;
 use value::describe;
 use world::{Content, Entry, World};
@@ -29,10 +29,10 @@ impl Given {
 }
 
 /// Commits the changes as one group, without blocked clients.
-fn commit(guard: &Guard<'_>, turn: &mut Turn) {
-    settle(guard, turn);
-    seal(guard, turn);
-    end_group(guard, turn);
+fn commit(guard: &Guard<'_>, context: &mut ExecContext) {
+    settle(guard, context);
+    seal(guard, context);
+    end_group(guard, context);
 }
 
 /// The state of a snapshot.
@@ -76,7 +76,7 @@ fn compare(expected: &Content, given: &Given) -> Result<(), String> {
 fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
     let mut world = World::new(seed);
     let mut rng = Rng::new(seed ^ 0x5eed);
-    let mut walkers: Vec<_> = (0..2).map(|n| (world.walker(), Turn::new(0, n))).collect();
+    let mut walkers: Vec<_> = (0..2).map(|n| (world.walker(), ExecContext::new(0, n))).collect();
     let mut phase = Phase::None;
     let mut result = Ok(());
     for _ in 0..things {
@@ -92,8 +92,8 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
             }
             Phase::Wished(wish) if draw < 30 && wish.is_ready(&world.ks.slow_lane.running()) => {
                 let mut expected = world.content();
-                let (hand, turn) = &mut walkers[0];
-                let (snapshot, ()) = wish.cut(hand, turn, |_| ());
+                let (hand, context) = &mut walkers[0];
+                let (snapshot, ()) = wish.cut(hand, context, |_| ());
                 expected.retain(|_, (_, expiry)| expiry.is_none_or(|at| at > snapshot.time_ms()));
                 tally.cuts_in_long += usize::from(!world.ks.slow_lane.running().is_empty());
                 Phase::Walked { snapshot, expected, given: Given::default() }
@@ -104,8 +104,8 @@ fn simulate(seed: u64, things: usize, tally: &mut Tally) -> Result<(), String> {
                 Phase::None
             }
             Phase::Walked { snapshot, expected, mut given } if draw < 60 => {
-                let (hand, turn) = &mut walkers[(draw % 2) as usize];
-                match snapshot.step(hand, turn, &mut |image| given.visit(image)) {
+                let (hand, context) = &mut walkers[(draw % 2) as usize];
+                match snapshot.step(hand, context, &mut |image| given.visit(image)) {
                     Step::More => Phase::Walked { snapshot, expected, given },
                     Step::Done => {
                         result = compare(&expected, &given);

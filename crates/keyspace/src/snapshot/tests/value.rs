@@ -1,8 +1,8 @@
 //! Values of all types, for random changes and comparison.
 
+use crate::context::Rng;
 use crate::db::{Change, Db, Rework};
 use crate::keyspace::Key;
-use crate::turn::Rng;
 use weft_types::list::{End, List, Waste};
 use weft_types::packed::Value;
 use weft_types::string::{Digits, New, Str};
@@ -59,7 +59,7 @@ fn text(rng: &mut Rng) -> Vec<u8> {
 
 /// Changes `key` in one of many ways, or creates it.
 pub(super) fn change(db: &mut Db<'_>, key: &Key<'_>, rng: &mut Rng) {
-    let now = db.turn.now_ms;
+    let now = db.context.now_ms;
     let later =
         |rng: &mut Rng| rng.next().is_multiple_of(3).then(|| now + 1 + (rng.next() % 400) as i64);
     match rng.next() % 14 {

@@ -2,15 +2,15 @@
 //! commands step by step, expiry, eviction, and the steps of a snapshot.
 
 use super::value::{change, describe};
+use crate::context::{ExecContext, Rng};
 use crate::db::Db;
 use crate::defrag;
 use crate::evict::{Evictor, MaxmemoryPolicy, Step as Evicted};
 use crate::expiry::{SweepState, sweep};
 use crate::guard::{Guard, ShardSet};
-use crate::hold::{Inside, Outside, SlowHand};
+use crate::hold::{Inside, Outside, SlowLaneThread};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::Waiter;
-use crate::turn::{Rng, Turn};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use weft_types::value::duplicate;
@@ -32,7 +32,7 @@ type Value = (Vec<u8>, Option<i64>);
 /// A slow-lane command in progress.
 pub(super) struct Long {
     guard: Guard<'static>,
-    turn: Turn,
+    context: ExecContext,
     /// The content of its shards when it took them.
     before: Content,
 }
@@ -42,7 +42,7 @@ pub(super) struct World {
     pub(super) now: &'static Cell<i64>,
     clock: &'static dyn Fn() -> i64,
     pub(super) rng: Rng,
-    pub(super) turn: Turn,
+    pub(super) context: ExecContext,
     long: &'static RefCell<Option<Long>>,
     sweeps: SweepState,
     evictor: Evictor,
@@ -58,16 +58,16 @@ pub(super) fn entry(db: usize, record: &RecordRef<'_>) -> Entry {
 }
 
 /// Adds the content of `shard`, expired or not.
-fn read_shard(guard: &Guard<'_>, turn: &mut Turn, shard: u16, into: &mut Content) {
+fn read_shard(guard: &Guard<'_>, context: &mut ExecContext, shard: u16, into: &mut Content) {
     for index in 0..DATABASES {
-        let mut db = Db::new(guard, turn, index);
+        let mut db = Db::new(guard, context, index);
         db.sweep_table(shard).for_each(|record| into.extend([entry(index, &record)]));
     }
 }
 
 /// Frees the records removed under a guard that was released.
-fn tidy(turn: &mut Turn) {
-    drop((turn.take_trash(), turn.take_detached(), turn.take_lost()));
+fn tidy(context: &mut ExecContext) {
+    drop((context.take_removed(), context.take_detached(), context.take_lost()));
 }
 
 impl World {
@@ -80,7 +80,7 @@ impl World {
             now,
             clock: leak(|| now.get()),
             rng: Rng::new(seed),
-            turn: Turn::new(now.get(), seed),
+            context: ExecContext::new(now.get(), seed),
             long: leak(RefCell::new(None)),
             sweeps: SweepState::default(),
             evictor: Evictor::new(),
@@ -88,12 +88,12 @@ impl World {
         }
     }
 
-    fn hand(&self, sleep: &'static dyn Fn()) -> SlowHand<'static> {
-        SlowHand::new(self.ks, Waiter { thread: 1, token: 0 }, sleep, self.clock)
+    fn hand(&self, sleep: &'static dyn Fn()) -> SlowLaneThread<'static> {
+        SlowLaneThread::new(self.ks, Waiter { thread: 1, token: 0 }, sleep, self.clock)
     }
 
     /// The hand of a walker: when it would have to sleep, the long command ends.
-    pub(super) fn walker(&self) -> SlowHand<'static> {
+    pub(super) fn walker(&self) -> SlowLaneThread<'static> {
         let long = self.long;
         self.hand(leak(move || end(long)))
     }
@@ -115,9 +115,9 @@ impl World {
     pub(super) fn content(&mut self) -> Content {
         let mut content = Content::new();
         let mut inside = self.inside();
-        let guard = inside.rest(&mut self.turn);
+        let guard = inside.rest(&mut self.context);
         for shard in (0..SHARDS as u16).filter(|shard| guard.holds(*shard)) {
-            read_shard(&guard, &mut self.turn, shard, &mut content);
+            read_shard(&guard, &mut self.context, shard, &mut content);
         }
         if let Some(long) = &*self.long.borrow() {
             content.extend(long.before.clone());
@@ -128,7 +128,7 @@ impl World {
     /// One random event.
     pub(super) fn happen(&mut self) {
         self.now.set(self.now.get() + (self.any(3) / 2) as i64);
-        self.turn.raise_time(self.now.get());
+        self.context.raise_time(self.now.get());
         match self.any(100) {
             0..=54 => self.command(),
             55..=69 => self.move_key(),
@@ -141,7 +141,7 @@ impl World {
             85 => self.now.set(self.now.get() + 50),
             _ => self.slow_lane(),
         }
-        tidy(&mut self.turn);
+        tidy(&mut self.context);
     }
 
     /// A command on one or two keys, unless one of them must wait for the snapshot. Returns
@@ -173,7 +173,7 @@ impl World {
             true => self.move_key(),
             false => self.command(),
         }
-        tidy(&mut self.turn);
+        tidy(&mut self.context);
         true
     }
 
@@ -181,13 +181,13 @@ impl World {
         let (db, name) = (self.any(DATABASES as u64) as usize, self.name());
         let mut inside = self.inside();
         let key = self.ks.key(&name);
-        let Ok(guard) = inside.guard_one(&mut self.turn, key.shard) else { return };
-        let mut db = Db::new(&guard, &mut self.turn, db);
+        let Ok(guard) = inside.guard_one(&mut self.context, key.shard) else { return };
+        let mut db = Db::new(&guard, &mut self.context, db);
         match self.rng.next() % 4 {
             0 => drop(db.read(&key)),
             _ => change(&mut db, &key, &mut self.rng),
         }
-        super::commit(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.context);
     }
 
     /// RENAME, MOVE or COPY.
@@ -199,9 +199,9 @@ impl World {
         let (from, to) = (self.ks.key(&from), self.ks.key(&to));
         let mut inside = self.inside();
         let shards = ShardSet::of([from.shard, to.shard]);
-        let Ok(guard) = inside.guard(&mut self.turn, shards) else { return };
-        let now = self.turn.now_ms;
-        let mut db = Db::new(&guard, &mut self.turn, db_from);
+        let Ok(guard) = inside.guard(&mut self.context, shards) else { return };
+        let now = self.context.now_ms;
+        let mut db = Db::new(&guard, &mut self.context, db_from);
         let record = match copies {
             true => db.peek(&from).map(|r| duplicate(&r, to.bytes, r.expiry(), r.clock(), now)),
             false => db.remove(&from).map(|r| string::refit(r.with_key(to.bytes))),
@@ -209,16 +209,16 @@ impl World {
         if let Some(record) = record {
             db.other(db_to).put(&to, record);
         }
-        super::commit(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.context);
     }
 
     /// SWAPDB.
     fn exchange(&mut self) {
         let (a, b) = (self.any(DATABASES as u64) as usize, self.any(DATABASES as u64) as usize);
         let mut inside = self.inside();
-        let Some(guard) = inside.world(&mut self.turn) else { return };
-        Db::new(&guard, &mut self.turn, a).swap_with(b);
-        super::commit(&guard, &mut self.turn);
+        let Some(guard) = inside.world(&mut self.context) else { return };
+        Db::new(&guard, &mut self.context, a).swap_with(b);
+        super::commit(&guard, &mut self.context);
     }
 
     /// FLUSHDB or FLUSHALL, rarely.
@@ -228,11 +228,11 @@ impl World {
             return;
         }
         let mut inside = self.inside();
-        let Some(guard) = inside.world(&mut self.turn) else { return };
+        let Some(guard) = inside.world(&mut self.context) else { return };
         for index in (0..DATABASES).filter(|index| all || *index == only) {
-            drop(Db::new(&guard, &mut self.turn, index).take_all());
+            drop(Db::new(&guard, &mut self.context, index).take_all());
         }
-        super::commit(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.context);
     }
 
     /// Creates or removes many keys of one shard.
@@ -242,8 +242,8 @@ impl World {
         let (first, n) = (self.any(BURST), self.any(BURST));
         let mut inside = self.inside();
         let shard = self.ks.key(format!("{{{tag}}}").as_bytes()).shard;
-        let Ok(guard) = inside.guard_one(&mut self.turn, shard) else { return };
-        let mut db = Db::new(&guard, &mut self.turn, db);
+        let Ok(guard) = inside.guard_one(&mut self.context, shard) else { return };
+        let mut db = Db::new(&guard, &mut self.context, db);
         for n in first..(first + n).min(BURST) {
             let name = format!("{{{tag}}}burst{n}").into_bytes();
             let key = db.key(&name);
@@ -252,7 +252,7 @@ impl World {
                 false => drop(db.delete(&key)),
             }
         }
-        super::commit(&guard, &mut self.turn);
+        super::commit(&guard, &mut self.context);
     }
 
     fn expire(&mut self) {
@@ -263,7 +263,7 @@ impl World {
             left -= 1;
             left > 0
         };
-        sweep(&mut inside, &mut self.turn, &mut self.sweeps, &shards, 10, &mut go_on);
+        sweep(&mut inside, &mut self.context, &mut self.sweeps, &shards, 10, &mut go_on);
     }
 
     fn evict(&mut self) {
@@ -272,7 +272,7 @@ impl World {
             0 => MaxmemoryPolicy::AllkeysRandom,
             _ => MaxmemoryPolicy::VolatileTtl,
         };
-        match self.evictor.step(&mut inside, &mut self.turn, policy, 5) {
+        match self.evictor.step(&mut inside, &mut self.context, policy, 5) {
             Evicted::Evicted { record, .. } => drop(record),
             Evicted::Busy | Evicted::Nothing => {}
         }
@@ -282,7 +282,7 @@ impl World {
         let mut inside = self.inside();
         let shards: Vec<u16> =
             (0..TAGS).map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard).collect();
-        self.defrag.step(&mut inside, &mut self.turn, &shards, &mut |_, _| true);
+        self.defrag.step(&mut inside, &mut self.context, &shards, &mut |_, _| true);
     }
 
     /// Begins, continues or ends a long command.
@@ -294,11 +294,11 @@ impl World {
             // Must live as long as its guard, which is stored elsewhere.
             let hand =
                 Box::leak(Box::new(self.hand(&|| unreachable!("no other thread holds a shard"))));
-            let mut turn = Turn::new(self.now.get(), self.rng.next());
-            let guard = hand.hold(&mut turn, &shards);
+            let mut context = ExecContext::new(self.now.get(), self.rng.next());
+            let guard = hand.hold(&mut context, &shards);
             let mut before = Content::new();
-            shards.iter().for_each(|shard| read_shard(&guard, &mut turn, shard, &mut before));
-            *self.long.borrow_mut() = Some(Long { guard, turn, before });
+            shards.iter().for_each(|shard| read_shard(&guard, &mut context, shard, &mut before));
+            *self.long.borrow_mut() = Some(Long { guard, context, before });
             return;
         }
         let (db, name, what) = (self.any(DATABASES as u64) as usize, self.name(), self.any(16));
@@ -311,15 +311,15 @@ impl World {
         if what == 1 && !long.guard.holds(key.shard) {
             // As when it serves a client blocked on a key.
             let added = ShardSet::one(key.shard);
-            if long.guard.try_extend(&mut long.turn, &added).is_ok() {
-                read_shard(&long.guard, &mut long.turn, key.shard, &mut long.before);
+            if long.guard.try_extend(&mut long.context, &added).is_ok() {
+                read_shard(&long.guard, &mut long.context, key.shard, &mut long.before);
             }
         } else if what == 2 {
             // Commits, but continues to write.
-            super::commit(&long.guard, &mut long.turn);
+            super::commit(&long.guard, &mut long.context);
         }
         if long.guard.holds(key.shard) && what > 5 {
-            change(&mut Db::new(&long.guard, &mut long.turn, db), &key, &mut self.rng);
+            change(&mut Db::new(&long.guard, &mut long.context, db), &key, &mut self.rng);
         }
     }
 
@@ -332,22 +332,22 @@ impl World {
     pub(super) fn clear(&mut self) {
         self.calm();
         let mut inside = self.inside();
-        let guard = inside.world(&mut self.turn).expect("the slow lane is idle");
+        let guard = inside.world(&mut self.context).expect("the slow lane is idle");
         for index in 0..DATABASES {
-            drop(Db::new(&guard, &mut self.turn, index).take_all());
+            drop(Db::new(&guard, &mut self.context, index).take_all());
         }
-        super::commit(&guard, &mut self.turn);
-        tidy(&mut self.turn);
+        super::commit(&guard, &mut self.context);
+        tidy(&mut self.context);
     }
 }
 
 /// Commits and ends the long command, if there is one.
 fn end(long: &RefCell<Option<Long>>) {
-    if let Some(Long { mut guard, mut turn, .. }) = long.take() {
+    if let Some(Long { mut guard, mut context, .. }) = long.take() {
         guard.begin_commit();
-        super::commit(&guard, &mut turn);
+        super::commit(&guard, &mut context);
         guard.publish();
         drop(guard);
-        tidy(&mut turn);
+        tidy(&mut context);
     }
 }

@@ -133,9 +133,9 @@ fn type_number(kind: Type) -> u32 {
 pub fn all(cx: &mut ConnCx<'_>) -> CmdResult {
     let guard = cx.guard();
     let mut digest = Digest::default();
-    let now_ms = cx.core.turn.now_ms;
+    let now_ms = cx.core.context.now_ms;
     for index in 0..guard.keyspace().databases() {
-        let mut db = Db::new(guard, &mut cx.core.turn, index);
+        let mut db = Db::new(guard, &mut cx.core.context, index);
         if !db.is_empty() {
             digest.ordered(&(index as u32).to_be_bytes());
             db.for_each(|record| digest.unordered(&of_key(&record, now_ms).0));
@@ -158,7 +158,7 @@ pub fn values(cx: &mut ConnCx<'_>) -> CmdResult {
     for name in names {
         let digest = crate::commands::server::with_key(cx, name, |db, key| {
             let mut digest = Digest::default();
-            let now_ms = db.turn.now_ms;
+            let now_ms = db.context.now_ms;
             if let Some(record) = db.peek(key) {
                 digest.value(&record, now_ms);
             }

@@ -29,7 +29,7 @@ fn with_record<T>(
 
 pub fn object(cx: &mut ConnCx<'_>) -> CmdResult {
     let fast = cx.args.len() > 3 && cx.is(3, "fast");
-    let access = cx.core.turn.access;
+    let access = cx.core.context.access;
     let text = with_record(cx, |record| {
         let length = match fast {
             true => String::new(),
@@ -124,7 +124,7 @@ pub fn tables(cx: &mut ConnCx<'_>) -> CmdResult {
     let index = parse_i64(cx.args[2]).ok_or(error::NOT_AN_INTEGER)?;
     let databases = cx.srv().ks.databases();
     let index = usize::try_from(index).ok().filter(|n| *n < databases).ok_or(NO_SUCH_DB)?;
-    let mut db = Db::new(cx.guard(), &mut cx.core.turn, index);
+    let mut db = Db::new(cx.guard(), &mut cx.core.context, index);
     let shapes: Vec<Stats> = (0..SHARDS as u16).map(|shard| db.table_stats(shard)).collect();
     let mut text = String::from("[Dictionary HT]\n");
     text.push_str(&format!(" shards: {SHARDS}\n{}", sum(&shapes)));

@@ -420,7 +420,7 @@ fn reload(cx: &mut ConnCx<'_>) -> CmdResult {
     let options = Options { saves: !has("nosave"), empties: !has("noflush"), merges: has("merge") };
     let srv = cx.srv();
     let guard = cx.guard();
-    let done = reload::reload(srv, guard, &mut cx.core.turn, options);
+    let done = reload::reload(srv, guard, &mut cx.core.context, options);
     // The data in memory now differs from the append-only file.
     let is_other = !options.saves || !options.empties || done == Err(reload::Failed::Loading);
     if is_other && let Err(e) = weft_durability::aof::start::again(srv, guard) {
@@ -442,10 +442,10 @@ fn match_strings(cx: &mut ConnCx<'_>) -> CmdResult {
     const ROUNDS: usize = 20_000;
     const LONGEST: u64 = 32;
     const LETTERS: &[u8] = b"*?[]^-\\\\aAb\0\xff";
-    let turn = &mut cx.core.turn;
+    let context = &mut cx.core.context;
     let mut draw = || {
-        let length = turn.random() % LONGEST;
-        let letter = |_| LETTERS[turn.random() as usize % LETTERS.len()];
+        let length = context.random() % LONGEST;
+        let letter = |_| LETTERS[context.random() as usize % LETTERS.len()];
         (0..length).map(letter).collect::<Vec<u8>>()
     };
     for round in 0..ROUNDS {

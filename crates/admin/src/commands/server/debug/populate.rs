@@ -29,9 +29,9 @@ pub fn populate(cx: &mut ConnCx<'_>) -> CmdResult {
         }
         with_key(cx, &name, |db, key| {
             if !db.contains(key) {
-                let clock = db.turn.access.fresh();
+                let clock = db.context.access.fresh();
                 db.set(key, string::record(key.bytes, New::Bytes(&value), None, clock));
-                db.turn.tally.dirty += 1;
+                db.context.tally.dirty += 1;
             }
         });
     }

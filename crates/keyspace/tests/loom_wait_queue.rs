@@ -1,6 +1,6 @@
 //! Model test of the wait queues: clients that block, retry, are killed and quit, in every order.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_lines`
+//! `RUSTFLAGS="--cfg loom" cargo test -p weft-keyspace --release --test loom_wait_queue`
 #![cfg(loom)]
 
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use loom::sync::{Arc as Shared, Mutex};
 use loom::thread::spawn;
 use std::sync::Arc;
 use weft_keyspace::Keyspace;
-use weft_keyspace::lines::{Lines, Waits};
 use weft_keyspace::wait::{Claim, Unclaim, WaitState};
+use weft_keyspace::wait_queue::{QueuedClient, WaitQueues};
 
 struct Client {
     id: u64,
@@ -25,7 +25,7 @@ impl Client {
     }
 }
 
-impl Waits for Client {
+impl QueuedClient for Client {
     fn state(&self) -> &WaitState {
         &self.state
     }
@@ -61,7 +61,7 @@ enum Notification {
 /// One shard with a list at the key `k`.
 struct World {
     ks: Keyspace,
-    lines: Lines<Client>,
+    queues: WaitQueues<Client>,
     /// Elements of the list; the mutex is the lock of the shard.
     shard: Mutex<u32>,
     notifications: Mutex<Vec<Notification>>,
@@ -73,7 +73,7 @@ impl World {
     fn new() -> Shared<World> {
         Shared::new(World {
             ks: Keyspace::new(1, 1, Box::new(|_| {})),
-            lines: Lines::default(),
+            queues: WaitQueues::default(),
             shard: Mutex::new(0),
             notifications: Mutex::new(Vec::new()),
         })
@@ -89,7 +89,7 @@ impl World {
         if notifies_first {
             self.notify(Notification::Waits(client.id));
         }
-        self.lines.enter(&self.ks, client);
+        self.queues.enter(&self.ks, client);
         if !notifies_first {
             self.notify(Notification::Waits(client.id));
         }
@@ -100,7 +100,7 @@ impl World {
     fn retry_without_element(&self, client: &Arc<Client>) {
         let mut shard = self.shard.lock().unwrap();
         client.state.settle();
-        self.lines.look_again(&self.ks, client);
+        self.queues.remove_if_over(&self.ks, client);
         self.serve(&mut shard);
     }
 
@@ -115,24 +115,24 @@ impl World {
             client.state.finish();
         } else {
             client.state.settle();
-            self.lines.look_again(&self.ks, client);
+            self.queues.remove_if_over(&self.ks, client);
             return self.serve(&mut shard);
         }
-        self.lines.leave(&self.ks, client);
+        self.queues.leave(&self.ks, client);
         self.serve(&mut shard);
     }
 
     /// CLIENT KILL, up to its reply.
     fn kill(&self, client: &Client) {
         client.killed.store(true, Ordering::SeqCst);
-        if let Some(waiting) = self.lines.of_client(client.id) {
+        if let Some(waiting) = self.queues.of_client(client.id) {
             self.disconnect(&waiting);
         }
     }
 
     /// The connection of a client ends.
     fn disconnect(&self, client: &Arc<Client>) {
-        self.lines.abandon(&self.ks, client, |next| self.notify(Notification::Retry(next.id)));
+        self.queues.abandon(&self.ks, client, |next| self.notify(Notification::Retry(next.id)));
     }
 
     /// Adds an element.
@@ -144,12 +144,12 @@ impl World {
 
     fn serve(&self, elements: &mut u32) {
         while *elements > 0
-            && let Some((_, next)) = self.lines.first_after(0, LIST, |w| !w.state.is_over())
+            && let Some((_, next)) = self.queues.first_after(0, LIST, |w| !w.state.is_over())
         {
             match next.state.claim() {
                 Claim::Ours => {
                     *elements -= 1;
-                    self.lines.leave(&self.ks, &next);
+                    self.queues.leave(&self.ks, &next);
                     next.state.finish();
                 }
                 // The thread that serves it offers the list again.
@@ -164,8 +164,8 @@ impl World {
     }
 
     fn assert_no_client_waits(&self) {
-        assert_eq!(self.lines.keys_waited_for(), 0, "a wait queue is left");
-        assert!(self.lines.of_client(1).is_none());
+        assert_eq!(self.queues.keys_waited_for(), 0, "a wait queue is left");
+        assert!(self.queues.of_client(1).is_none());
     }
 }
 
@@ -203,15 +203,15 @@ fn client_that_blocks_again_is_found() {
         let (client, again) = (Client::new(1, &[b"k"]), Client::new(1, &[b"l"]));
         let blocks = {
             let (world, client) = (world.clone(), client.clone());
-            spawn(move || world.lines.enter(&world.ks, &client))
+            spawn(move || world.queues.enter(&world.ks, &client))
         };
         assert!(client.state.give_up());
-        world.lines.leave(&world.ks, &client);
-        world.lines.enter(&world.ks, &again);
+        world.queues.leave(&world.ks, &client);
+        world.queues.enter(&world.ks, &again);
         blocks.join().unwrap();
-        let found = world.lines.of_client(1).expect("it is found");
+        let found = world.queues.of_client(1).expect("it is found");
         assert!(Arc::ptr_eq(&found, &again));
-        world.lines.leave(&world.ks, &again);
+        world.queues.leave(&world.ks, &again);
         world.assert_no_client_waits();
     });
 }
@@ -250,7 +250,7 @@ fn killed_during_an_attempt(leaves: bool) {
             spawn(move || {
                 if client.state.claim() == Claim::Ours {
                     match client.state.unclaim(false) {
-                        Unclaim::Waits => world.lines.look_again(&world.ks, &client),
+                        Unclaim::Waits => world.queues.remove_if_over(&world.ks, &client),
                         Unclaim::Retry => world.disconnect(&client),
                     }
                 }
@@ -261,7 +261,7 @@ fn killed_during_an_attempt(leaves: bool) {
         } else {
             client.killed.store(true, Ordering::SeqCst);
             if client.state.give_up() {
-                world.lines.leave(&world.ks, &client);
+                world.queues.leave(&world.ks, &client);
             }
         }
         world.push();
@@ -335,7 +335,7 @@ fn turn_passes_over_a_client_being_served() {
             let (world, next) = (world.clone(), next.clone());
             spawn(move || match next.state.claim() {
                 Claim::Ours => {
-                    world.lines.leave(&world.ks, &next);
+                    world.queues.leave(&world.ks, &next);
                     next.state.finish();
                 }
                 Claim::Theirs | Claim::Owners => {}
@@ -378,7 +378,7 @@ fn turn_of_a_disconnected_client_passes_on() {
             "it sleeps although there is an element"
         );
         assert!(first.state.is_over());
-        assert_eq!(world.lines.keys_waited_for(), usize::from(!next.state.is_over()));
+        assert_eq!(world.queues.keys_waited_for(), usize::from(!next.state.is_over()));
     });
 }
 
@@ -408,7 +408,7 @@ fn disconnect_before_retry(kills: bool) {
         assert_eq!(world.elements(), 0, "a client sleeps although there is an element");
         let waits = usize::from(took);
         assert_eq!(
-            world.lines.keys_waited_for(),
+            world.queues.keys_waited_for(),
             waits,
             "the client that gets nothing stays blocked"
         );

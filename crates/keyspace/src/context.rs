@@ -127,7 +127,7 @@ pub enum Import {
 
 /// The execution context of one thread.
 #[derive(Debug)]
-pub struct Turn {
+pub struct ExecContext {
     /// Unix time in milliseconds. One value for a whole command, so that a key can't expire
     /// during it.
     pub now_ms: i64,
@@ -136,7 +136,7 @@ pub struct Turn {
     /// CLIENT NO-TOUCH: reads leave the access clock alone.
     pub no_touch: bool,
     /// The client whose command is running, if it may exclude its own changes from invalidation;
-    /// else the number that no client has: see [`crate::stale`].
+    /// else the number that no client has: see [`crate::invalidation`].
     pub client: u64,
     /// Keys and fields with an expiry at or before this have expired: `now_ms`, or `i64::MIN` for
     /// [`Import::Source`].
@@ -154,14 +154,14 @@ pub struct Turn {
     lost: Vec<(usize, Box<[u8]>)>,
 }
 
-impl Turn {
+impl ExecContext {
     pub fn new(now_ms: i64, seed: u64) -> Self {
-        Turn {
+        ExecContext {
             now_ms,
             access: Access::new(Policy::Lru, now_ms, 10, 1),
             tally: Tally::default(),
             no_touch: false,
-            client: crate::stale::NOBODY,
+            client: crate::invalidation::NO_CLIENT,
             over_ms: now_ms,
             import: Import::No,
             effects: Effects::default(),
@@ -202,7 +202,7 @@ impl Turn {
         }
     }
 
-    /// As [`Turn::set_time`], but never goes back.
+    /// As [`ExecContext::set_time`], but never goes back.
     #[inline]
     pub fn raise_time(&mut self, now_ms: i64) {
         if now_ms > self.now_ms {
@@ -256,7 +256,7 @@ impl Turn {
     /// Whether there are removed records to free, or removed keys to notify blocked clients of.
     /// Few commands remove anything.
     #[inline]
-    pub fn has_dead(&self) -> bool {
+    pub fn has_deferred_frees(&self) -> bool {
         !self.deferred.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
     }
 
@@ -271,14 +271,14 @@ impl Turn {
     /// Takes the records removed since the last call. Drop them outside of all locks, on any
     /// thread.
     #[inline]
-    pub fn take_trash(&mut self) -> Option<Vec<Record>> {
+    pub fn take_removed(&mut self) -> Option<Vec<Record>> {
         (!self.deferred.is_empty()).then(|| std::mem::take(&mut self.deferred))
     }
 
     /// Drops the removed records now, except those that take long to free; keeps the capacity for
     /// the next ones.
     #[inline]
-    pub fn drop_trash(&mut self) {
+    pub fn free_removed(&mut self) {
         self.deferred.retain(weft_types::value::is_long_to_free);
     }
 }

@@ -15,7 +15,7 @@
 //! The later of the two removes the client from all its queues. Since the client's thread is
 //! notified first, no message of another thread about the wait arrives there earlier.
 //!
-//! Model-tested with loom (`tests/loom_lines.rs`).
+//! Model-tested with loom (`tests/loom_wait_queue.rs`).
 
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{Claim, WaitState};
@@ -99,7 +99,7 @@ impl<W> WaitQueue<W> {
 type QueuesOfDb<W> = HashMap<Name, WaitQueue<W>, foldhash::fast::RandomState>;
 
 /// A client that can be queued.
-pub trait Waits {
+pub trait QueuedClient {
     fn state(&self) -> &WaitState;
     fn client(&self) -> u64;
     /// The database and the keys that it waits for, each with its shard. No key appears twice.
@@ -115,7 +115,7 @@ pub trait Waits {
 struct Shard<W> {
     /// By database; no map is empty.
     queues: HashMap<usize, QueuesOfDb<W>>,
-    /// Entries in these queues of clients that wait for changes, too: [`Waits::follows`].
+    /// Entries in these queues of clients that wait for changes, too: [`QueuedClient::follows`].
     followers: usize,
 }
 
@@ -128,7 +128,7 @@ impl<W> Default for Shard<W> {
 /// A map that has shrunk to less than this share of its capacity releases memory.
 const SHRINK_BELOW: usize = 8;
 
-impl<W: Waits> Shard<W> {
+impl<W: QueuedClient> Shard<W> {
     fn enter(&mut self, position: u64, name: &Name, waiting: &Arc<W>) {
         let queues = self.queues.entry(waiting.db()).or_default();
         match queues.get_mut(&name[..]) {
@@ -175,20 +175,20 @@ struct Clients<W> {
 
 /// All blocked clients.
 #[derive(Debug)]
-pub struct Lines<W> {
+pub struct WaitQueues<W> {
     shards: Box<[Mutex<Shard<W>>]>,
     clients: Mutex<Clients<W>>,
 }
 
-impl<W> Default for Lines<W> {
+impl<W> Default for WaitQueues<W> {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
         let clients = Clients { by_id: HashMap::default(), last_position: 0 };
-        Lines { shards, clients: Mutex::new(clients) }
+        WaitQueues { shards, clients: Mutex::new(clients) }
     }
 }
 
-impl<W: Waits> Lines<W> {
+impl<W: QueuedClient> WaitQueues<W> {
     fn shard(&self, shard: u16) -> MutexGuard<'_, Shard<W>> {
         lock(&self.shards[usize::from(shard)])
     }
@@ -220,13 +220,13 @@ impl<W: Waits> Lines<W> {
                 ks.set_followed(*shard, true);
             }
         }
-        self.look_again(ks, waiting);
+        self.remove_if_over(ks, waiting);
     }
 
     /// Call after a client was queued, or stays queued after a failed attempt to serve it.
     /// Another thread may have killed it, or ended its wait, when it could not yet be removed
     /// from all its queues; this call then removes it.
-    pub fn look_again(&self, ks: &Keyspace, waiting: &Arc<W>) {
+    pub fn remove_if_over(&self, ks: &Keyspace, waiting: &Arc<W>) {
         if waiting.is_killed() {
             waiting.state().give_up();
         }
@@ -254,7 +254,7 @@ impl<W: Waits> Lines<W> {
     }
 
     /// Unregisters the client's id from this wait. Its remaining queue entries are skipped once
-    /// the wait is over. A thread that can't spend the time for [`Lines::leave`] calls this and
+    /// the wait is over. A thread that can't spend the time for [`WaitQueues::leave`] calls this and
     /// leaves the removal to another thread.
     pub fn forget_client(&self, waiting: &Arc<W>) {
         let mut clients = self.clients();
@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    impl Waits for Client {
+    impl QueuedClient for Client {
         fn state(&self) -> &WaitState {
             &self.state
         }
@@ -398,7 +398,7 @@ mod tests {
     }
 
     /// The clients in the wait queue of a key, in order.
-    fn queue(queues: &Lines<Client>, key: &str) -> Vec<u64> {
+    fn queue(queues: &WaitQueues<Client>, key: &str) -> Vec<u64> {
         let (mut passed, mut all) = (0, Vec::new());
         while let Some((position, client)) =
             queues.first_after(passed, (0, 3, key.as_bytes()), |_| true)
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn clients_leave_wait_queues_in_any_order() {
         let ks = Keyspace::new(4, 1, Box::new(|_| {}));
-        let queues = Lines::default();
+        let queues = WaitQueues::default();
         let clients: Vec<Arc<Client>> = (0..50)
             .map(|id| Client::new(id, if id % 2 == 0 { &["a", "b"] } else { &["b"] }))
             .collect();
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_forgotten_client_stays_queued_until_it_leaves() {
         let ks = Keyspace::new(4, 1, Box::new(|_| {}));
-        let queues = Lines::default();
+        let queues = WaitQueues::default();
         let (old, new) = (Client::new(1, &["a"]), Client::new(1, &["a"]));
         queues.enter(&ks, &old);
         queues.forget_client(&old);

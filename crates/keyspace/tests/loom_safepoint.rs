@@ -4,10 +4,10 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use weft_keyspace::gate::Gates;
+use weft_keyspace::safepoint::Safepoints;
 
 struct World {
-    gates: Gates,
+    safepoints: Safepoints,
     /// Written by the closer, read by the threads inside: loom reports a race if both are
     /// possible.
     value: UnsafeCell<u32>,
@@ -20,16 +20,18 @@ fn run(enterers: usize, closers: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
-        let world =
-            Arc::new(World { gates: Gates::new(enterers, enterers), value: UnsafeCell::new(0) });
+        let world = Arc::new(World {
+            safepoints: Safepoints::new(enterers, enterers),
+            value: UnsafeCell::new(0),
+        });
         let mut threads = Vec::new();
         for own in 0..enterers {
             let world = world.clone();
             threads.push(loom::thread::spawn(move || {
-                world.gates.enter(own);
+                world.safepoints.enter(own);
                 // SAFETY: no thread writes while this one is inside its safepoint.
                 world.value.with(|v| assert!(unsafe { *v } <= 2));
-                world.gates.leave(own);
+                world.safepoints.leave(own);
             }));
         }
         for _ in 1..closers {
@@ -38,14 +40,14 @@ fn run(enterers: usize, closers: usize) {
         }
         close(&world);
         threads.into_iter().for_each(|t| t.join().unwrap());
-        let _all = world.gates.close();
+        let _all = world.safepoints.close();
         // SAFETY: all threads have ended.
         world.value.with(|v| assert_eq!(unsafe { *v }, closers as u32));
     });
 }
 
 fn close(world: &World) {
-    let closed = world.gates.close();
+    let closed = world.safepoints.close();
     // SAFETY: the safepoints are closed.
     world.value.with_mut(|v| unsafe { *v += 1 });
     drop(closed);
@@ -73,16 +75,17 @@ fn loom_a_safepoint_is_taken_into_use_while_another_closes() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let world = Arc::new(World { gates: Gates::new(1, 0), value: UnsafeCell::new(0) });
+        let world =
+            Arc::new(World { safepoints: Safepoints::new(1, 0), value: UnsafeCell::new(0) });
         let starter = world.clone();
         let starter = loom::thread::spawn(move || {
-            starter.gates.use_up_to(1);
+            starter.safepoints.use_up_to(1);
             let inside = starter.clone();
             let inside = loom::thread::spawn(move || {
-                inside.gates.enter(0);
+                inside.safepoints.enter(0);
                 // SAFETY: no thread writes while this one is inside its safepoint.
                 inside.value.with(|v| assert!(unsafe { *v } <= 1));
-                inside.gates.leave(0);
+                inside.safepoints.leave(0);
             });
             inside.join().unwrap();
         });

@@ -28,7 +28,7 @@ const LOWEST_PRIORITY: i32 = 19;
 /// The approximate time that a thread works between two yields.
 const WORK_PERIOD: Duration = Duration::from_micros(100);
 
-/// Bytes reported to [`work`] between two reads of the clock: about ten microseconds.
+/// Bytes reported to [`report_work`] between two reads of the clock: about ten microseconds.
 const CLOCK_CHECK_BYTES: usize = 8 << 10;
 
 /// Maximum bytes of one write between two yields.
@@ -37,7 +37,7 @@ const WRITE_BYTES: usize = 64 << 10;
 /// Lowers the priority of the calling thread below that of threads that serve clients, and makes
 /// it yield as it works. For threads that end with their work and were started by a thread that
 /// serves clients or has its priority: the priority can't be raised again.
-pub fn stand_back() {
+pub fn lower_priority() {
     // Linux has a priority per thread, and any thread may lower its own. A fixed value could
     // raise the priority of a server that root started with a low one.
     let own = Some(rustix::thread::gettid());
@@ -45,30 +45,30 @@ pub fn stand_back() {
         let _ =
             rustix::process::setpriority_process(own, (now + NICE_INCREMENT).min(LOWEST_PRIORITY));
     }
-    give_way();
+    start_yielding();
 }
 
 /// Makes the calling thread yield as it works, without lowering its priority: threads inherit the
 /// priority of their creator, but not the yielding.
-pub fn give_way() {
+pub fn start_yielding() {
     YIELDER.set(Some(Yielder::new()));
 }
 
 /// Whether the calling thread yields as it works.
-pub fn stands_back() -> bool {
+pub fn is_yielding() -> bool {
     YIELDER.with_borrow(Option::is_some)
 }
 
 /// Reports about `bytes` of work, and yields the CPU when a piece of work is complete. No effect
 /// on a thread that doesn't give way. Call it without holding anything that serving threads wait
 /// for.
-pub fn work(bytes: usize) {
+pub fn report_work(bytes: usize) {
     YIELDER.with_borrow_mut(|yielder| yielder.iter_mut().for_each(|yielder| yielder.work(bytes)));
 }
 
-/// As [`work`], but measures the piece by the clock. Also call it before taking a lock: a thread
+/// As [`report_work`], but measures the piece by the clock. Also call it before taking a lock: a thread
 /// that has just yielded is unlikely to lose the CPU soon.
-pub fn pause() {
+pub fn yield_if_due() {
     YIELDER.with_borrow_mut(|yielder| yielder.iter_mut().for_each(Yielder::yield_if_due));
 }
 
@@ -164,9 +164,9 @@ fn nanoseconds(time: Duration) -> i64 {
 
 /// A writer whose thread gives way between pieces of its output.
 #[derive(Debug)]
-pub struct GivesWay<W>(pub W);
+pub struct YieldingWriter<W>(pub W);
 
-impl<W: io::Write> io::Write for GivesWay<W> {
+impl<W: io::Write> io::Write for YieldingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(()) =
             YIELDER.with_borrow_mut(|yielder| yielder.as_mut().map(Yielder::yield_if_due))
@@ -228,15 +228,15 @@ mod tests {
 
     #[test]
     fn only_a_thread_that_stands_back_gives_way() {
-        let stands_back = || {
-            work(1 << 20);
-            stands_back()
+        let is_yielding = || {
+            report_work(1 << 20);
+            is_yielding()
         };
         let alone = std::thread::spawn(move || {
-            assert!(!stands_back());
-            stand_back();
-            let started = std::thread::spawn(stands_back).join().expect("it ends");
-            (stands_back(), started)
+            assert!(!is_yielding());
+            lower_priority();
+            let started = std::thread::spawn(is_yielding).join().expect("it ends");
+            (is_yielding(), started)
         });
         assert_eq!(alone.join().expect("it ends"), (true, false));
     }
@@ -254,10 +254,10 @@ mod tests {
         ] {
             let first = std::thread::spawn(move || {
                 setpriority_process(own(), from).expect("any thread may lower its priority");
-                stand_back();
+                lower_priority();
                 let started = std::thread::spawn(move || {
-                    give_way();
-                    (stands_back(), priority())
+                    start_yielding();
+                    (is_yielding(), priority())
                 });
                 assert_eq!(started.join().expect("it ends"), (true, to), "from {from}");
                 priority()
@@ -272,8 +272,8 @@ mod tests {
         let written = std::thread::spawn({
             let bytes = bytes.clone();
             move || {
-                stand_back();
-                let mut to = GivesWay(Vec::new());
+                lower_priority();
+                let mut to = YieldingWriter(Vec::new());
                 io::Write::write_all(&mut to, &bytes).map(|()| to.0)
             }
         });

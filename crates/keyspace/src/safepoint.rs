@@ -1,6 +1,6 @@
 //! Safepoints: how the world stops between commands.
 //!
-//! Every thread that executes commands owns one [`Gate`] (a safepoint) and is inside it while it
+//! Every thread that executes commands owns one [`Safepoint`] (a safepoint) and is inside it while it
 //! runs a batch. A thread that needs the whole keyspace (FLUSHALL, SWAPDB, KEYS, the cut of a
 //! snapshot) closes all safepoints and waits until no thread is inside. Entering and leaving
 //! write only the thread's own cache line, so the fast path shares nothing; stopping costs a scan
@@ -12,11 +12,11 @@
 //! again and sleeps until they open: that takes microseconds, and no command could run in that
 //! time.
 //!
-//! Threads may be started while others run. A safepoint is taken into use ([`Gates::use_up_to`])
+//! Threads may be started while others run. A safepoint is taken into use ([`Safepoints::use_up_to`])
 //! before its thread exists. That is one more announcement of the same protocol: if a closer has
 //! not seen the safepoint in use, then the new thread sees that the safepoints are closed.
 //!
-//! Model-tested with loom (`tests/loom_gate.rs`).
+//! Model-tested with loom (`tests/loom_safepoint.rs`).
 
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock,
@@ -35,13 +35,13 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 200 };
 /// The safepoint of one thread, on its own cache line.
 #[repr(align(128))]
 #[derive(Debug)]
-struct Gate(AtomicU32);
+struct Safepoint(AtomicU32);
 
 /// All safepoints, indexed by the number of the owning thread.
 #[derive(Debug)]
-pub struct Gates {
+pub struct Safepoints {
     /// The last one is the spare one.
-    gates: Box<[Gate]>,
+    safepoints: Box<[Safepoint]>,
     /// How many have a thread, never decreasing; and [`SPARE`].
     in_use: AtomicUsize,
     closed: AtomicBool,
@@ -56,16 +56,16 @@ pub struct Gates {
 /// Proof that the world is stopped; dropping it opens the safepoints.
 #[derive(Debug)]
 pub struct Closed<'a> {
-    gates: &'a Gates,
+    safepoints: &'a Safepoints,
     _closer: MutexGuard<'a, ()>,
 }
 
-impl Gates {
+impl Safepoints {
     /// Creates `most` safepoints and a spare one, all empty and open. The first `in_use` of them
     /// have threads.
     pub fn new(most: usize, in_use: usize) -> Self {
-        Gates {
-            gates: (0..=most).map(|_| Gate(AtomicU32::new(OUT))).collect(),
+        Safepoints {
+            safepoints: (0..=most).map(|_| Safepoint(AtomicU32::new(OUT))).collect(),
             in_use: AtomicUsize::new(in_use),
             closed: AtomicBool::new(false),
             closer: Mutex::new(()),
@@ -77,7 +77,7 @@ impl Gates {
 
     /// Takes the safepoints below `count` into use, for threads that are started after this call.
     pub fn use_up_to(&self, count: usize) {
-        assert!(count < self.gates.len(), "there is no room for {count} safepoints");
+        assert!(count < self.safepoints.len(), "there is no room for {count} safepoints");
         self.use_more(|in_use| (in_use & SPARE) | (in_use & !SPARE).max(count));
     }
 
@@ -85,7 +85,7 @@ impl Gates {
     /// Returns its number.
     pub fn use_spare(&self) -> usize {
         self.use_more(|in_use| in_use | SPARE);
-        self.gates.len() - 1
+        self.safepoints.len() - 1
     }
 
     fn use_more(&self, more: impl Fn(usize) -> usize) {
@@ -110,7 +110,7 @@ impl Gates {
     /// Announces that this thread is inside. Returns whether the safepoints are open.
     #[inline]
     fn announce(&self, own: usize) -> bool {
-        self.gates[own].0.store(IN, Ordering::Relaxed);
+        self.safepoints[own].0.store(IN, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         !self.closed.load(Ordering::Acquire)
     }
@@ -133,7 +133,7 @@ impl Gates {
     /// Leaves safepoint `own`. Only the owner may call this.
     #[inline]
     pub fn leave(&self, own: usize) {
-        self.gates[own].0.store(OUT, Ordering::Release);
+        self.safepoints[own].0.store(OUT, Ordering::Release);
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             self.wake_closer();
@@ -155,24 +155,24 @@ impl Gates {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         let in_use = self.in_use.load(Ordering::Acquire);
-        for gate in &self.gates[..in_use & !SPARE] {
-            self.wait_left(gate);
+        for safepoint in &self.safepoints[..in_use & !SPARE] {
+            self.wait_left(safepoint);
         }
-        if let (true, Some(spare)) = (in_use & SPARE != 0, self.gates.last()) {
+        if let (true, Some(spare)) = (in_use & SPARE != 0, self.safepoints.last()) {
             self.wait_left(spare);
         }
-        Closed { gates: self, _closer: closer }
+        Closed { safepoints: self, _closer: closer }
     }
 
-    fn wait_left(&self, gate: &Gate) {
+    fn wait_left(&self, safepoint: &Safepoint) {
         for _ in 0..SPINS {
-            if gate.0.load(Ordering::Acquire) == OUT {
+            if safepoint.0.load(Ordering::Acquire) == OUT {
                 return;
             }
             spin_loop();
         }
         let mut sleep = lock(&self.sleep);
-        while gate.0.load(Ordering::Acquire) != OUT {
+        while safepoint.0.load(Ordering::Acquire) != OUT {
             sleep = self.left.wait(sleep).unwrap_or_else(|p| p.into_inner());
         }
     }
@@ -180,8 +180,8 @@ impl Gates {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.gates.closed.store(false, Ordering::Release);
-        drop(lock(&self.gates.sleep));
-        self.gates.opened.notify_all();
+        self.safepoints.closed.store(false, Ordering::Release);
+        drop(lock(&self.safepoints.sleep));
+        self.safepoints.opened.notify_all();
     }
 }

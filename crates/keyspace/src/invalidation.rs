@@ -13,16 +13,16 @@
 //! Exchanging two databases sends no invalidation, as in Valkey: clients track keys and not
 //! databases, and the operator of SWAPDB knows which clients read what.
 
+use crate::context::ExecContext;
 use crate::effect::{Cause, Effect};
 use crate::guard::Guard;
 use crate::interest::{FOLLOWED_BY_PREFIX, READ};
 use crate::keyspace::{Keyspace, SHARDS};
-use crate::turn::Turn;
 
 /// A client number that no client has.
-pub const NOBODY: u64 = 0;
+pub const NO_CLIENT: u64 = 0;
 
-/// A changed key, and the client that changed it, or [`NOBODY`].
+/// A changed key, and the client that changed it, or [`NO_CLIENT`].
 pub type Changed = (Box<[u8]>, u64);
 
 /// The registry of clients that cache values.
@@ -76,7 +76,7 @@ impl Keyspace {
     ///
     /// # Panics
     /// If a registry is already set.
-    pub fn tell_caches(&self, caches: Box<dyn Caches>) {
+    pub fn set_caches(&self, caches: Box<dyn Caches>) {
         assert!(self.observers.caches.set(caches).is_ok(), "there is one registry of caches");
     }
 
@@ -102,17 +102,17 @@ impl Keyspace {
 /// client is recorded as a reader of keys that this context has changed;
 /// [`settle`](crate::commit::settle) calls it, too. O(effects).
 #[inline]
-pub fn invalidate(guard: &Guard<'_>, turn: &mut Turn) {
-    if !turn.effects.is_empty() {
-        notify_readers(guard, turn);
+pub fn invalidate(guard: &Guard<'_>, context: &mut ExecContext) {
+    if !context.effects.is_empty() {
+        notify_readers(guard, context);
     }
 }
 
 #[cold]
-fn notify_readers(guard: &Guard<'_>, turn: &mut Turn) {
+fn notify_readers(guard: &Guard<'_>, context: &mut ExecContext) {
     let ks = guard.keyspace();
     let Some(caches) = ks.observers.caches.get() else { return };
-    let (effects, unsent) = turn.effects.unsent();
+    let (effects, unsent) = context.effects.unsent();
     let mut at = unsent.notified;
     let mut notify = |effect: &Effect| notify_of(ks, &**caches, effect, &mut unsent.changed);
     for bulk in &unsent.bulk_operations[unsent.notified_bulk..] {
@@ -136,7 +136,7 @@ fn notify_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut 
     let by = match cause {
         Cause::Command => *by,
         // Expiry is attributed to no client, whichever finds it.
-        Cause::Expiry | Cause::Eviction => NOBODY,
+        Cause::Expiry | Cause::Eviction => NO_CLIENT,
     };
     if interest & READ != 0 && !caches.invalidate(*shard, key, by) {
         ks.set_read(*shard, false);
@@ -149,8 +149,8 @@ fn notify_of(ks: &Keyspace, caches: &dyn Caches, effect: &Effect, changed: &mut 
 /// Notifies clients that track prefixes of the changes since the last call, as one group.
 /// O(keys), in addition to the work of the registry.
 #[inline]
-pub fn spread(guard: &Guard<'_>, turn: &mut Turn) {
-    let changed = turn.effects.take_spread();
+pub fn spread(guard: &Guard<'_>, context: &mut ExecContext) {
+    let changed = context.effects.take_spread();
     if !changed.is_empty()
         && let Some(caches) = guard.keyspace().observers.caches.get()
     {

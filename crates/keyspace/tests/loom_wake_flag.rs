@@ -3,11 +3,11 @@
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex};
-use weft_keyspace::bell::Bell;
+use weft_keyspace::wake_flag::WakeFlag;
 
 struct Mailbox {
     queue: Mutex<Vec<u32>>,
-    bell: Bell,
+    wake_flag: WakeFlag,
     /// The eventfd: a counter that the reader resets to zero.
     event: AtomicU32,
 }
@@ -15,7 +15,7 @@ struct Mailbox {
 impl Mailbox {
     fn send(&self, message: u32) {
         self.queue.lock().unwrap().push(message);
-        if self.bell.ring() {
+        if self.wake_flag.set() {
             self.event.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -26,7 +26,7 @@ fn loom_every_message_is_read() {
     loom::model(|| {
         let mailbox = Arc::new(Mailbox {
             queue: Mutex::new(Vec::new()),
-            bell: Bell::default(),
+            wake_flag: WakeFlag::default(),
             event: AtomicU32::new(0),
         });
         let senders: Vec<_> = (0..2)
@@ -41,7 +41,7 @@ fn loom_every_message_is_read() {
             while mailbox.event.swap(0, Ordering::SeqCst) == 0 {
                 loom::thread::yield_now();
             }
-            mailbox.bell.answer();
+            mailbox.wake_flag.clear();
             read += std::mem::take(&mut *mailbox.queue.lock().unwrap()).len();
         }
         senders.into_iter().for_each(|s| s.join().unwrap());
