@@ -78,12 +78,12 @@ impl Lane {
     /// context's.
     #[inline]
     pub fn weigh(self, elements: usize, pause: &mut Option<Pause>) -> CmdResult {
-        if self.may_do(elements) { Ok(()) } else { Err(move_to_slow_lane(pause)) }
+        if self.allows_work(elements) { Ok(()) } else { Err(move_to_slow_lane(pause)) }
     }
 
     /// Whether this lane does work on so many elements.
     #[inline]
-    pub fn may_do(self, elements: usize) -> bool {
+    pub fn allows_work(self, elements: usize) -> bool {
         elements <= FAST_WORK || elements <= self.work_limit() || self.runs_long_commands()
     }
 
@@ -91,7 +91,7 @@ impl Lane {
     /// all of them would be `work` in the unit of [`Ctx::weigh`].
     #[inline]
     pub fn meter(self, elements: usize, work: usize) -> Meter {
-        let left = match self.may_do(work) {
+        let left = match self.allows_work(work) {
             true => usize::MAX,
             // Less than `elements`, since `work_limit` is less than `work` here.
             false => (elements as u128 * self.work_limit() as u128 / work as u128) as usize,
@@ -164,7 +164,7 @@ pub struct Block {
     pub keys: Vec<usize>,
     pub timeout_ms: Option<u64>,
     /// Arguments to replace, by position, when the command runs again.
-    pub instead: Vec<(usize, Vec<u8>)>,
+    pub replacement_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// Work that the fast lane does at once, in elements examined, copied or returned. About a tenth of
@@ -232,18 +232,19 @@ impl<'a> Ctx<'a> {
         self.block_with(keys, timeout_ms, Vec::new())
     }
 
-    /// As [`Ctx::block`]. The second run gets the arguments in `instead`, for arguments whose
+    /// As [`Ctx::block`]. The second run gets the arguments in `replacement_args`, for arguments whose
     /// meaning depends on the time of the call, such as `$` of XREAD.
     pub fn block_with(
         &mut self,
         keys: Vec<usize>,
         timeout_ms: Option<u64>,
-        instead: Vec<(usize, Vec<u8>)>,
+        replacement_args: Vec<(usize, Vec<u8>)>,
     ) -> CmdResult {
         match self.lane {
             Lane::Transaction => {}
             Lane::Fast | Lane::Slow | Lane::Served => {
-                self.pause = Some(Pause::Block(Box::new(Block { keys, timeout_ms, instead })));
+                self.pause =
+                    Some(Pause::Block(Box::new(Block { keys, timeout_ms, replacement_args })));
             }
         }
         Ok(())

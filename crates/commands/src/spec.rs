@@ -43,7 +43,7 @@ impl Flags {
     pub const NONE: Flags = Flags(0);
 
     /// Replicated although COMMAND INFO does not say so: PFCOUNT, PUBLISH and SPUBLISH.
-    pub const REPLICATES_UNTOLD: Flags = Flags(1 << 31);
+    pub const REPLICATES_UNFLAGGED: Flags = Flags(1 << 31);
 
     pub const fn or(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)

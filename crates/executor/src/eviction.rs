@@ -33,7 +33,7 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     if limit == 0 || attention & attention::PAUSED != 0 {
         return true;
     }
-    core.memory.publish_if_far(&core.srv.memory);
+    core.memory.publish_if_large(&core.srv.memory);
     if is_within(core, limit) {
         return true;
     }

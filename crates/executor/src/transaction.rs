@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
-use weft_memory::holdings::Holding;
+use weft_memory::holdings::ClientMemoryKind;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::queued::{Queued, Transaction};
 use weft_state::server::Server;
@@ -81,7 +81,7 @@ pub fn renew_shared(session: &Session) {
         let queued = transaction.map_or(0, |t| t.commands() as i64);
         shared.transaction.queued.store(queued, Ordering::Relaxed);
     }
-    shared.memory.holdings.set(Holding::Queue, transaction.map_or(0, |t| t.memory()));
+    shared.memory.holdings.set(ClientMemoryKind::Queue, transaction.map_or(0, |t| t.memory()));
     let before = shared.transaction.watched.load(Ordering::Relaxed);
     let keys = watched.map_or(0, |w| w.watched() as u64);
     // Most transactions have no WATCH.

@@ -376,7 +376,7 @@ impl Worker {
 
     fn run_queued(&mut self) {
         let Some(conn) = &mut self.conn else { return };
-        if conn.state.taken_up(conn.kept > 0) {
+        if conn.state.dequeue(conn.kept > 0) {
             conn.state.batched();
         } else {
             self.watch(true);

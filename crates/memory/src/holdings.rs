@@ -9,7 +9,7 @@
 //! ```
 //!
 //! CLIENT LIST, INFO and `maxmemory-clients` read [`Holdings::total`], so a new kind of state is
-//! only a variant of [`Holding`]. State that only the client's session changes is *set*, with a
+//! only a variant of [`ClientMemoryKind`]. State that only the client's session changes is *set*, with a
 //! plain store. State that outlives its command, or that another thread drops, has a [`Charge`],
 //! which ends when it is dropped. The account belongs to the client, not to a thread: it moves with
 //! the connection.
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A kind of state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum ClientMemoryKind {
     /// CLIENT SETNAME and SETINFO.
     Names,
     /// Commands queued since MULTI.
@@ -39,19 +39,19 @@ pub enum Holding {
     Arguments,
 }
 
-impl Holding {
-    const COUNT: usize = Holding::Arguments as usize + 1;
+impl ClientMemoryKind {
+    const COUNT: usize = ClientMemoryKind::Arguments as usize + 1;
 }
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Holdings {
-    bytes: [AtomicU64; Holding::COUNT],
+    bytes: [AtomicU64; ClientMemoryKind::COUNT],
 }
 
 impl Holdings {
     /// The client's memory of one kind (bytes).
-    pub fn of(&self, kind: Holding) -> u64 {
+    pub fn of(&self, kind: ClientMemoryKind) -> u64 {
         self.bytes[kind as usize].load(Ordering::Relaxed)
     }
 
@@ -63,7 +63,7 @@ impl Holdings {
     /// Sets the memory of a kind without charges. The caller must own the session, or hold the lock
     /// of that state.
     #[inline]
-    pub fn set(&self, kind: Holding, bytes: usize) {
+    pub fn set(&self, kind: ClientMemoryKind, bytes: usize) {
         self.bytes[kind as usize].store(bytes as u64, Ordering::Relaxed);
     }
 }
@@ -72,12 +72,12 @@ impl Holdings {
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Holdings>,
-    kind: Holding,
+    kind: ClientMemoryKind,
     bytes: AtomicU64,
 }
 
 impl Charge {
-    pub fn new(account: &Arc<Holdings>, kind: Holding, bytes: usize) -> Charge {
+    pub fn new(account: &Arc<Holdings>, kind: ClientMemoryKind, bytes: usize) -> Charge {
         let charge = Charge { account: account.clone(), kind, bytes: AtomicU64::new(0) };
         charge.set(bytes);
         charge
@@ -110,17 +110,17 @@ mod tests {
     #[test]
     fn charges_end_when_dropped() {
         let account = Arc::new(Holdings::default());
-        account.set(Holding::Names, 7);
-        let one = Charge::new(&account, Holding::Wait, 100);
-        let two = Charge::new(&account, Holding::Wait, 10);
-        assert_eq!((account.of(Holding::Wait), account.total()), (110, 117));
+        account.set(ClientMemoryKind::Names, 7);
+        let one = Charge::new(&account, ClientMemoryKind::Wait, 100);
+        let two = Charge::new(&account, ClientMemoryKind::Wait, 10);
+        assert_eq!((account.of(ClientMemoryKind::Wait), account.total()), (110, 117));
         one.set(50);
-        assert_eq!(account.of(Holding::Wait), 60);
+        assert_eq!(account.of(ClientMemoryKind::Wait), 60);
         one.release();
-        assert_eq!(account.of(Holding::Wait), 10);
+        assert_eq!(account.of(ClientMemoryKind::Wait), 10);
         drop(one);
-        assert_eq!(account.of(Holding::Wait), 10);
+        assert_eq!(account.of(ClientMemoryKind::Wait), 10);
         std::thread::spawn(move || drop(two)).join().expect("drop doesn't panic");
-        assert_eq!((account.of(Holding::Wait), account.total()), (0, 7));
+        assert_eq!((account.of(ClientMemoryKind::Wait), account.total()), (0, 7));
     }
 }

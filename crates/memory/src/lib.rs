@@ -71,7 +71,7 @@ impl Memory {
     }
 
     /// Makes the next call of [`Memory::pages`] read new figures.
-    pub fn forget_pages(&self) {
+    pub fn invalidate_pages(&self) {
         *self.pages.lock().unwrap_or_else(|p| p.into_inner()) = None;
     }
 
@@ -157,7 +157,7 @@ impl Drop for PublishOnExit {
 
 /// Counts all work of this thread until it ends: for short-lived threads. Call it first, since
 /// thread variables are dropped in the opposite order.
-pub fn count_thread(memory: &'static Memory) {
+pub fn count_whole_thread(memory: &'static Memory) {
     thread_local! {
         static ON_EXIT: Cell<Option<PublishOnExit>> = const { Cell::new(None) };
     }
@@ -190,7 +190,7 @@ impl ThreadMemory {
     }
 
     /// Counts from here on. The account already includes the earlier allocations of this thread.
-    pub fn from_here() -> Self {
+    pub fn new_from_zero() -> Self {
         PUBLISHED.set(None);
         ThreadMemory::new()
     }
@@ -225,7 +225,7 @@ impl ThreadMemory {
 
     /// Like [`ThreadMemory::publish`], if the net has changed much.
     #[inline]
-    pub fn publish_if_far(&mut self, memory: &Memory) {
+    pub fn publish_if_large(&mut self, memory: &Memory) {
         if self.unpublished().abs() >= STEP {
             self.publish(memory);
         }

@@ -212,7 +212,7 @@ const QUANTUM: usize = 16;
 
 /// Allocates memory from the arena of the address; null if there is none left. The global allocator
 /// can free it. Briefly takes locks of jemalloc, and bypasses the thread's cache.
-pub fn allocate_beside(layout: Layout, beside: NonNull<u8>) -> *mut u8 {
+pub fn allocate_in_arena_of(layout: Layout, beside: NonNull<u8>) -> *mut u8 {
     let place = match arena_of(beside) {
         Some(arena) => tikv_jemalloc_sys::MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE,
         None => 0,
@@ -329,7 +329,7 @@ mod tests {
     fn copies_are_in_the_arena_of_the_original() {
         let beside = |size, align, at| {
             let layout = Layout::from_size_align(size, align).unwrap();
-            let new = NonNull::new(allocate_beside(layout, at)).expect("memory is left");
+            let new = NonNull::new(allocate_in_arena_of(layout, at)).expect("memory is left");
             assert!(new.addr().get().is_multiple_of(align));
             // SAFETY: the memory is new, and has that size.
             unsafe { new.write_bytes(1, size) };

@@ -196,7 +196,7 @@ impl<W, J> State<W, J> {
     /// Called for each connection of the thread's queue. Returns whether its requests must be
     /// batched. Without requests, it reads.
     #[must_use]
-    pub fn taken_up(&mut self, has_requests: bool) -> bool {
+    pub fn dequeue(&mut self, has_requests: bool) -> bool {
         if !matches!(self, State::Ready) {
             return false;
         }
@@ -226,7 +226,7 @@ impl<W, J> State<W, J> {
     /// Its command in the slow lane is delayed by a pause. Returns whether the command was in the
     /// slow lane.
     #[must_use]
-    pub fn paused_after_all(&mut self) -> bool {
+    pub fn pause_after_slow(&mut self) -> bool {
         let was_slow = matches!(self, State::Slow(_));
         if was_slow {
             *self = State::Paused;

@@ -124,7 +124,7 @@ impl Driver {
         }
         let has = !self.kept.is_empty();
         let by_fault = self.fault == Fault::TakesUpAnything && has;
-        if self.machine.taken_up(has) || by_fault {
+        if self.machine.dequeue(has) || by_fault {
             let requests: Vec<u32> = self.kept.drain(..).collect();
             self.execute(requests);
         }
@@ -207,7 +207,7 @@ impl Driver {
         if self.rng.below(2) == 0 {
             assert!(self.machine.waits_after_all(request));
         } else {
-            assert!(self.machine.paused_after_all());
+            assert!(self.machine.pause_after_slow());
             // The command has not run: it is kept, before all others.
             assert_eq!(self.executed.pop(), Some(request));
             self.elsewhere = None;

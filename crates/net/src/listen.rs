@@ -11,7 +11,7 @@ use weft_process::log_warning;
 
 /// The maximum number of connections accepted from one listener per iteration, so that a connection
 /// storm does not starve existing clients.
-pub const ACCEPTS_PER_TURN: usize = 256;
+pub const MAX_ACCEPTS_PER_ITERATION: usize = 256;
 
 /// A listening socket. Clones share the socket.
 #[derive(Clone, Debug)]

@@ -73,7 +73,7 @@ impl<M: Addressed> Mail<M> {
 
     /// Whether the queue holds messages that were read ahead.
     #[inline]
-    pub fn is_staged(&self) -> bool {
+    pub fn has_read_ahead(&self) -> bool {
         !self.queue.is_empty()
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let mut queue: VecDeque<char> = "1aT2b11c2".chars().collect();
         let mut mail = Mail::default();
         mail.stage(|| queue.pop_front());
-        assert!(mail.is_staged());
+        assert!(mail.has_read_ahead());
         assert_eq!(shown(&mail, 0, 1), "1ab11c");
         assert_eq!(shown(&mail, 5, 1), "11c");
         assert_eq!(shown(&mail, 0, 2), "a2bc2");
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((shown(&mail, 0, 1), shown(&mail, 7, 2)), ("1c".into(), "c2".into()));
         while mail.next(|| None).is_some() {}
         assert!(
-            !mail.is_staged()
+            !mail.has_read_ahead()
                 && mail.client_numbers.is_empty()
                 && mail.subscriber_numbers.is_empty()
         );

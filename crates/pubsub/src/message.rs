@@ -118,12 +118,12 @@ pub struct Part<'a> {
 
 /// An owned [`Part`].
 #[derive(Debug)]
-pub struct OwnPart {
+pub struct OwnedPart {
     head: Box<[u8]>,
     tail: Blob,
 }
 
-impl OwnPart {
+impl OwnedPart {
     pub fn part(&self) -> Part<'_> {
         Part { head: &self.head, tail: &self.tail }
     }
@@ -140,8 +140,8 @@ impl Part<'_> {
         self.tail.len() < SHARE_FROM
     }
 
-    pub fn to_own(self) -> OwnPart {
-        OwnPart { head: self.head.into(), tail: self.tail.clone() }
+    pub fn to_own(self) -> OwnedPart {
+        OwnedPart { head: self.head.into(), tail: self.tail.clone() }
     }
 
     /// Appends the push to `reply`.

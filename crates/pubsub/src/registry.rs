@@ -72,14 +72,14 @@ impl Kind {
 
 /// Whether a publisher can wait for a thread with a full mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum CanWait {
     Some,
     None,
 }
 
 /// The mailbox of this thread is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crowded(pub usize);
+pub struct MailboxFull(pub usize);
 
 /// The mailboxes of the threads.
 pub trait Post {
@@ -130,9 +130,9 @@ impl Subscribers {
         self.by_thread.is_empty()
     }
 
-    fn first_full_mailbox(&self, threads: &impl Post) -> Option<Crowded> {
+    fn first_full_mailbox(&self, threads: &impl Post) -> Option<MailboxFull> {
         let mut all = self.by_thread.iter().map(|(thread, _)| *thread as usize);
-        all.find(|thread| threads.is_crowded(*thread)).map(Crowded)
+        all.find(|thread| threads.is_crowded(*thread)).map(MailboxFull)
     }
 }
 
@@ -298,10 +298,10 @@ impl Registry {
         kind: Kind,
         channel: &[u8],
         message: &[u8],
-        patience: Patience,
+        patience: CanWait,
         threads: &impl Post,
         accepted: &mut dyn FnMut(),
-    ) -> Result<usize, Crowded> {
+    ) -> Result<usize, MailboxFull> {
         let slot = &self.slots[self.slot_of(channel)];
         let matches = kind == Kind::Channel && self.pattern_count.load(Ordering::Acquire) > 0;
         if !matches && slot.names.load(Ordering::Acquire) == 0 {
@@ -315,10 +315,10 @@ impl Registry {
         &self,
         slot: &Slot,
         (kind, channel, message): (Kind, &[u8], &[u8]),
-        (matches, patience): (bool, Patience),
+        (matches, patience): (bool, CanWait),
         threads: &impl Post,
         accepted: &mut dyn FnMut(),
-    ) -> Result<usize, Crowded> {
+    ) -> Result<usize, MailboxFull> {
         let part = slot.lock();
         let direct = part.get(kind, channel);
         let patterns = matches.then(|| self.read_patterns());
@@ -331,7 +331,7 @@ impl Registry {
             accepted();
             return Ok(0);
         }
-        if patience == Patience::Some {
+        if patience == CanWait::Some {
             let mut all = direct.into_iter().chain(matched.iter().map(|p| &p.subscribers));
             if let Some(crowded) = all.find_map(|s| s.first_full_mailbox(threads)) {
                 return Err(crowded);

@@ -8,7 +8,7 @@
 
 use crate::mail::{Addressed, Mail, To};
 use crate::message::Published;
-use crate::registry::{Kind, Patience, Post, Registry};
+use crate::registry::{CanWait, Kind, Post, Registry};
 use crate::run::Run;
 use crate::subscriber::Subscriber;
 use std::cell::RefCell;
@@ -140,7 +140,7 @@ impl Model {
     }
 
     fn publish_on(&mut self, channel: &str) {
-        let patience = if self.draw(2) == 0 { Patience::Some } else { Patience::None };
+        let patience = if self.draw(2) == 0 { CanWait::Some } else { CanWait::None };
         let message = self.published.to_string();
         let (name, text) = (channel.as_bytes(), message.as_bytes());
         let published_to =
@@ -372,7 +372,7 @@ fn leaving_clients_leave_no_entries() {
         Kind::Channel,
         b"a",
         b"",
-        Patience::Some,
+        CanWait::Some,
         &model.mailboxes,
         &mut || {},
     );

@@ -152,7 +152,7 @@ fn copy_beside() {
     // SAFETY: the global allocator is jemalloc, whose arenas these are, or is what takes jemalloc's place
     // together with all of its functions.
     unsafe {
-        weft_types::allocate_copies_by(weft_memory::mallctl::allocate_beside);
+        weft_types::allocate_copies_by(weft_memory::mallctl::allocate_in_arena_of);
     }
 }
 

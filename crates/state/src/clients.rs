@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use weft_keyspace::Watch;
-use weft_memory::holdings::{Holding, Holdings};
+use weft_memory::holdings::{ClientMemoryKind, Holdings};
 use weft_memory::size_class::heap;
 use weft_net::listen::Accepted;
 use weft_pubsub::subscriber::{Shown, Subscriber};
@@ -216,7 +216,9 @@ impl ClientShared {
     /// Shows other threads how many subscriptions the client has, and charges their memory.
     pub fn show_subscriptions(&self, subscriber: Option<&Subscriber>) {
         self.pushes.subscriptions.renew(subscriber);
-        self.memory.holdings.set(Holding::Subscriptions, subscriber.map_or(0, Subscriber::memory));
+        self.memory
+            .holdings
+            .set(ClientMemoryKind::Subscriptions, subscriber.map_or(0, Subscriber::memory));
     }
 
     /// Keeps the client where it is.
@@ -293,7 +295,7 @@ impl ClientShared {
         let all = [&names.name, &names.lib_name, &names.lib_version];
         self.memory
             .holdings
-            .set(Holding::Names, all.iter().map(|name| heap(name.capacity())).sum());
+            .set(ClientMemoryKind::Names, all.iter().map(|name| heap(name.capacity())).sum());
     }
 
     /// The client has said something, or taken something, at this monotonic time (milliseconds).

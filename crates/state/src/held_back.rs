@@ -3,7 +3,7 @@
 //! They are kept as they came, not as bytes: the command may be a transaction that changes the protocol,
 //! or what the client listens to, and who gets them is known when it is back.
 
-use weft_pubsub::message::{OwnPart, Part};
+use weft_pubsub::message::{OwnedPart, Part};
 use weft_resp::{Proto, Reply};
 use weft_tracking::message::Message;
 
@@ -29,7 +29,7 @@ impl Push<'_> {
 
 #[derive(Debug)]
 enum Held {
-    Published(OwnPart),
+    Published(OwnedPart),
     Told(Message),
 }
 

@@ -5,7 +5,7 @@ use crate::bio::Bio;
 use crate::command_table::Cmd;
 use std::sync::Arc;
 use weft_keyspace::{Db, ExecContext, Guard, Keyspace, Watch};
-use weft_memory::holdings::{Charge, Holding, Holdings};
+use weft_memory::holdings::{Charge, ClientMemoryKind, Holdings};
 use weft_memory::size_class::{heap, map_entry};
 use weft_resp::Blob;
 
@@ -89,7 +89,7 @@ impl Watched {
             watch: Arc::default(),
             keys: Vec::new(),
             bytes: 0,
-            charge: Charge::new(account, Holding::Watches, size_of::<Self>()),
+            charge: Charge::new(account, ClientMemoryKind::Watches, size_of::<Self>()),
         }
     }
 

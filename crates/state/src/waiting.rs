@@ -13,7 +13,7 @@ use weft_commands::Group;
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::wait_queue::{Name, QueuedClient};
 use weft_keyspace::{Keyspace, ShardSet};
-use weft_memory::holdings::{Charge, Holding};
+use weft_memory::holdings::{Charge, ClientMemoryKind};
 use weft_memory::size_class::{heap, map_entry};
 use weft_replication::primary::Goal;
 use weft_resp::Proto;
@@ -104,7 +104,7 @@ impl Context {
 
 impl Waiting {
     /// The client of `session`, whose command with `args` waits for the keys at the arguments `keys`, which ascend.
-    /// `instead`: what takes the place of which arguments. O(arguments * log(keys)).
+    /// `replacement_args`: what takes the place of which arguments. O(arguments * log(keys)).
     #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
     pub fn new(
         ks: &Keyspace,
@@ -112,7 +112,7 @@ impl Waiting {
         cmd: &'static Cmd,
         args: &[&[u8]],
         keys: &[usize],
-        instead: Vec<(usize, Vec<u8>)>,
+        replacement_args: Vec<(usize, Vec<u8>)>,
         timeout_reply: Vec<u8>,
         spent_ns: u64,
         deadline_ms: Option<i64>,
@@ -132,7 +132,7 @@ impl Waiting {
             named.into_iter().map(|(shard, name)| (shard, Name::from(name))).collect();
         let mut args: Vec<ArgBuf> = args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect();
         let place = |(at, text)| (at, std::mem::replace(&mut args[at], ArgBuf::Bytes(text)));
-        let asked: Vec<(usize, ArgBuf)> = instead.into_iter().map(place).collect();
+        let asked: Vec<(usize, ArgBuf)> = replacement_args.into_iter().map(place).collect();
         let of_asked =
             asked.iter().map(|(_, arg)| size_of::<usize>() + arg.memory()).sum::<usize>();
         let bytes = memory(&args, &keys) + of_asked + timeout_reply.len();
@@ -145,7 +145,7 @@ impl Waiting {
             cmd,
             args: Arc::new(args),
             asked,
-            charge: Charge::new(&session.shared.memory.holdings, Holding::Wait, bytes),
+            charge: Charge::new(&session.shared.memory.holdings, ClientMemoryKind::Wait, bytes),
             awaited: AwaitedKeys {
                 keys,
                 others: ShardSet::of(others),

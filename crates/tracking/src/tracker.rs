@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use weft_memory::holdings::{Charge, Holding, Holdings};
+use weft_memory::holdings::{Charge, ClientMemoryKind, Holdings};
 use weft_memory::size_class::{heap, map_entry};
 
 /// A client that can receive invalidation messages.
@@ -111,7 +111,7 @@ impl Prefixes {
         match (&self.charge, tracker.holdings.upgrade()) {
             (Some(charge), _) => charge.set(self.bytes),
             (None, Some(account)) => {
-                self.charge = Some(Charge::new(&account, Holding::Prefixes, self.bytes));
+                self.charge = Some(Charge::new(&account, ClientMemoryKind::Prefixes, self.bytes));
             }
             (None, None) => {}
         }
@@ -235,7 +235,7 @@ impl<C: Receiver> Tracker<C> {
 
     /// Sends the message for a key that the client has read and the client `by` has changed. Does
     /// not block.
-    pub fn tell_of_key(&self, push: Push<'_, C>, news: &News, by: u64) {
+    pub fn notify_of_key(&self, push: Push<'_, C>, news: &News, by: u64) {
         let mode = self.mode();
         let loops = mode.has(Mode::NOLOOP) && by == self.client;
         // In broadcasting mode, the client gets this key with all others, or does not follow it.

@@ -47,31 +47,31 @@ impl Shared {
     /// # Panics
     ///
     /// If the value is not a hash. The next two panic likewise.
-    pub fn pass_fields<B>(
+    pub fn drain_fields<B>(
         mut self,
         seen: impl FnMut(hash::Pair<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         hash::pass(&mut self.0, seen)
     }
 
-    /// Like [`Shared::pass_fields`], for the members of a set.
-    pub fn pass_members<B>(
+    /// Like [`Shared::drain_fields`], for the members of a set.
+    pub fn drain_members<B>(
         mut self,
         seen: impl FnMut(Value<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         set::pass(&mut self.0, seen)
     }
 
-    /// Like [`Shared::pass_fields`], for the nodes of a list.
-    pub fn pass_nodes<B>(
+    /// Like [`Shared::drain_fields`], for the nodes of a list.
+    pub fn drain_nodes<B>(
         mut self,
         seen: impl FnMut(list::Node<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         list::pass(&mut self.0, seen)
     }
 
-    /// Like [`Shared::pass_fields`], for the bytes of a string, in parts.
-    pub fn pass_text<B>(mut self, seen: impl FnMut(&[u8]) -> ControlFlow<B>) -> ControlFlow<B> {
+    /// Like [`Shared::drain_fields`], for the bytes of a string, in parts.
+    pub fn drain_text<B>(mut self, seen: impl FnMut(&[u8]) -> ControlFlow<B>) -> ControlFlow<B> {
         string::pass(&mut self.0, seen)
     }
 
@@ -92,7 +92,7 @@ impl Shared {
     /// unchanged. [`Shared::copied_bytes`] counts what later changes add. A string that is replaced
     /// as a whole counts as a whole. O(1).
     #[must_use]
-    pub fn own_memory(&self) -> usize {
+    pub fn extra_memory(&self) -> usize {
         /// Estimated bytes for each end chunk or block and for each page.
         const EACH: usize = 40;
         match Kind::of(self.0.kind()).type_of() {

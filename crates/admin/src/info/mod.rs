@@ -49,7 +49,7 @@ pub fn prepare(core: &mut Core, held: &mut Held<'_>, lane: Lane, selection: &Sel
         return 0;
     }
     let work = keyspace::work(core);
-    if !lane.may_do(work) && selection.sections().any(|section| section == Section::Keyspace) {
+    if !lane.allows_work(work) && selection.sections().any(|section| section == Section::Keyspace) {
         keyspace::estimate(core, held);
     }
     work

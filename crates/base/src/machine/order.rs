@@ -28,13 +28,13 @@ impl Machine {
     /// Within a node the lowest numbers come first, but slow cores (if a machine has two kinds)
     /// after all others. O(CPUs log CPUs).
     pub fn preferred(&self, from: &CpuSet, threads: usize) -> Vec<usize> {
-        self.preferred_beside(from, threads, &CpuSet::new())
+        self.preferred_avoiding(from, threads, &CpuSet::new())
     }
 
     /// Like [`Machine::preferred`], when other threads have `taken` some CPUs. Those are never
     /// chosen. A core with a taken CPU is not free: its other CPUs are only used when no free core
     /// is left.
-    pub fn preferred_beside(&self, from: &CpuSet, threads: usize, taken: &CpuSet) -> Vec<usize> {
+    pub fn preferred_avoiding(&self, from: &CpuSet, threads: usize, taken: &CpuSet) -> Vec<usize> {
         let free: Vec<&Cpu> = self
             .cpus
             .iter()

@@ -98,12 +98,12 @@ fn cores_with_a_taken_cpu_are_not_free() {
     let all = machine.online();
     // Node 0's cores are avoided while node 1 has free ones.
     let taken = list("0-5");
-    let order = machine.preferred_beside(&all, 48, &taken);
+    let order = machine.preferred_avoiding(&all, 48, &taken);
     assert_eq!(order.len(), 42);
     assert_eq!(order[..12], (12..24).collect::<Vec<_>>());
     assert_eq!(order[12..18], [6, 7, 8, 9, 10, 11]);
     assert!(order[18..].iter().take(24).all(|&cpu| cpu >= 24));
-    assert_eq!(machine.preferred_beside(&all, 3, &all), []);
+    assert_eq!(machine.preferred_avoiding(&all, 3, &all), []);
 }
 
 #[test]
@@ -292,7 +292,7 @@ proptest! {
     ) {
         let machine = &MACHINES[which];
         let (from, taken): (CpuSet, CpuSet) = (from.into_iter().collect(), taken.into_iter().collect());
-        let order = machine.preferred_beside(&from, threads, &taken);
+        let order = machine.preferred_avoiding(&from, threads, &taken);
         let chosen: CpuSet = order.iter().copied().collect();
         prop_assert_eq!(chosen.len(), order.len());
         prop_assert!(chosen.intersection(&taken).is_empty());

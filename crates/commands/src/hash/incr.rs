@@ -108,7 +108,7 @@ fn replace<T>(
                 let (record, old) = hash::set(record, field, &text, expiry, now, limits);
                 expired = old == Old::Expired;
                 match &mut result {
-                    Some(result) if log_result || expired || hash::is_timed(&record) => {
+                    Some(result) if log_result || expired || hash::has_expiring_fields(&record) => {
                         *result = (text, expiry);
                     }
                     Some(_) | None => result = None,

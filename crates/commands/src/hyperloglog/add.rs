@@ -11,10 +11,10 @@ use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
 use weft_types::RecordMut;
 use weft_types::hyperloglog::{
-    EMPTY, Patch, Place, Step, View, add_dense, is_higher, outdate, step, to_dense,
+    EMPTY, Patch, Place, Step, View, add_dense, invalidate_cache, is_higher, step, to_dense,
 };
 use weft_types::string::{
-    Str, edit, edit_in_place, gathered, record_edited, rewrite, seen_as_edited, splice,
+    Str, edit, edit_in_place, gathered, mark_edited, record_edited, rewrite, splice,
     splice_in_place,
 };
 
@@ -84,7 +84,7 @@ fn pfadd(ctx: &mut Ctx<'_>) -> CmdResult {
                 let raises = |element: &&[u8]| is_higher(packed, Place::of(element));
                 match elements.iter().position(raises) {
                     Some(first) => add_to_dense(record, &elements[first..]),
-                    None => (Rework::Same(seen_as_edited(record)), 0),
+                    None => (Rework::Same(mark_edited(record)), 0),
                 }
             }
             Ok(View::Sparse(_)) => {
@@ -142,7 +142,7 @@ fn add_in_place(
     match step(bytes, place, limit).ok()? {
         Step::Nothing => edit_in_place(record, 0, |_| (false, 0)),
         Step::Raise(patch) => {
-            if splice_in_place(record, patch.range.clone(), patch.bytes(), outdate) {
+            if splice_in_place(record, patch.range.clone(), patch.bytes(), invalidate_cache) {
                 return Some((true, 1));
             }
             patch_found.set(Some(patch));
@@ -154,7 +154,7 @@ fn add_in_place(
 
 /// Applies a computed change to a sparse HyperLogLog.
 fn apply(record: Record, patch: &Patch) -> Record {
-    splice(record, patch.range.clone(), patch.bytes(), outdate)
+    splice(record, patch.range.clone(), patch.bytes(), invalidate_cache)
 }
 
 /// Adds to the dense HyperLogLog of `record`. Also returns the number of raised registers.
@@ -162,7 +162,7 @@ fn add_to_dense(record: Record, elements: &[&[u8]]) -> (Rework, u64) {
     let mut raised = 0;
     let record = edit(record, 0, |bytes| {
         raised = add_all_dense(bytes, elements);
-        outdate(bytes);
+        invalidate_cache(bytes);
     });
     (Rework::Changed(record), raised)
 }
@@ -191,7 +191,7 @@ fn add_sparse(
     limit: usize,
     status: &mut CmdResult,
 ) -> (Record, Sparse) {
-    let mut record = seen_as_edited(record);
+    let mut record = mark_edited(record);
     let mut done = Sparse::default();
     for (at, element) in elements.iter().enumerate() {
         let Some(Str::Bytes(bytes) | Str::Blob(bytes)) = Str::of(&record) else { break };
@@ -205,7 +205,7 @@ fn add_sparse(
             Ok(Step::TooMuch) => match to_dense(bytes) {
                 Ok(mut dense) => {
                     let raised = done.raised + add_all_dense(&mut dense, &elements[at..]);
-                    outdate(&mut dense);
+                    invalidate_cache(&mut dense);
                     return (rewrite(record, &dense), Sparse { changed: true, raised, ..done });
                 }
                 Err(_) => *status = Err(CORRUPTED),

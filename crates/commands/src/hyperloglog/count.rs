@@ -11,14 +11,14 @@ use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_types::Kind;
 use weft_types::hyperloglog::{Registers, View, cache, cached, count};
-use weft_types::string::{edit, seen_as_edited};
+use weft_types::string::{edit, mark_edited};
 
 pub const PFCOUNT: Command = Command {
     spec: Spec {
         name: "pfcount",
         arity: -2,
         // The estimate that it caches in the value is replicated.
-        flags: Flags::READONLY.or(Flags::REPLICATES_UNTOLD),
+        flags: Flags::READONLY.or(Flags::REPLICATES_UNFLAGGED),
         keys: &[KeySpec {
             flags: &["RW", "ACCESS"],
             begin: Begin::Index(1),
@@ -63,7 +63,7 @@ fn count_one(ctx: &mut Ctx<'_>) -> Result<u64, Error> {
             ctx.dirty();
         }
         Ok(_) | Err(_) if embedded => ctx.db.rework(&key, |record, _| {
-            let record = record.map(seen_as_edited);
+            let record = record.map(mark_edited);
             (record.map_or(Rework::Absent, Rework::Same), ())
         }),
         Ok(_) | Err(_) => {}

@@ -12,7 +12,7 @@ use weft_base::sixbit::{REGISTERS, is_wide, set_wide};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_types::hyperloglog::{HEADER, Registers, View, decode, to_dense};
-use weft_types::string::{Digits, Str, rewrite, seen_as_edited};
+use weft_types::string::{Digits, Str, mark_edited, rewrite};
 
 pub const PFDEBUG: Command = Command {
     spec: Spec {
@@ -57,7 +57,7 @@ fn pfdebug(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     // From here on the string counts as edited, whatever the action.
     ctx.db.rework(&key, |record, _| {
-        (record.map_or(Rework::Absent, |record| Rework::Same(seen_as_edited(record))), ())
+        (record.map_or(Rework::Absent, |record| Rework::Same(mark_edited(record))), ())
     });
     if ctx.is(1, "getreg") {
         getreg(ctx, &key, sparse)

@@ -12,7 +12,7 @@ use crate::registry::Command;
 use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
-use weft_types::hyperloglog::{Added, EMPTY, Growing, Registers, View, outdate};
+use weft_types::hyperloglog::{Added, EMPTY, Registers, SparseBuilder, View, invalidate_cache};
 use weft_types::string::{edit, record_edited, rewrite};
 
 pub const PFMERGE: Command = Command {
@@ -85,7 +85,7 @@ fn merged(
         Ok((_, View::Dense(_))) => {
             return Ok(edit(record, 0, |bytes| {
                 union.write(bytes);
-                outdate(bytes);
+                invalidate_cache(bytes);
             }));
         }
         Ok((bytes, View::Sparse(_))) => merged_bytes(bytes, union, is_dense, limit),
@@ -93,7 +93,7 @@ fn merged(
     };
     match merged_bytes {
         Ok(Some(bytes)) => Ok(rewrite(record, &bytes)),
-        Ok(None) => Ok(edit(record, 0, outdate)),
+        Ok(None) => Ok(edit(record, 0, invalidate_cache)),
         Err(error) => Err((record, error)),
     }
 }
@@ -107,13 +107,13 @@ fn merged_bytes(
 ) -> Result<Option<Vec<u8>>, Error> {
     let dense_bytes = || {
         let mut bytes = union.under(bytes);
-        outdate(&mut bytes);
+        invalidate_cache(&mut bytes);
         Ok(Some(bytes))
     };
     if is_dense {
         return dense_bytes();
     }
-    let mut growing = Growing::new(bytes);
+    let mut growing = SparseBuilder::new(bytes);
     for place in union.places() {
         match growing.add(place, limit).map_err(|_| CORRUPTED)? {
             Added::Nothing | Added::Raised => {}
@@ -122,7 +122,7 @@ fn merged_bytes(
     }
     let mut changed = growing.into_changed();
     if let Some(bytes) = &mut changed {
-        outdate(bytes);
+        invalidate_cache(bytes);
     }
     Ok(changed)
 }

@@ -2,7 +2,7 @@
 //!
 //! A HyperLogLog is a string in a certain format, which [`weft_types::hyperloglog`] defines. Every
 //! command here that may write unshares the string first, as the reference does. So OBJECT ENCODING
-//! reports `raw` afterwards, changed or not: [`weft_types::string::seen_as_edited`].
+//! reports `raw` afterwards, changed or not: [`weft_types::string::mark_edited`].
 
 mod add;
 mod count;

@@ -10,7 +10,9 @@ use crate::registry::Command;
 use crate::spec::{Flags, Group, Lock, Spec};
 use weft_base::rng::Rng;
 use weft_base::sixbit::{self, Open, PACKED, REGISTERS};
-use weft_types::hyperloglog::{Added, EMPTY, Growing, Place, View, add_dense, count, to_dense};
+use weft_types::hyperloglog::{
+    Added, EMPTY, Place, SparseBuilder, View, add_dense, count, to_dense,
+};
 
 pub const PFSELFTEST: Command = Command {
     spec: Spec {
@@ -80,7 +82,7 @@ fn registers(rng: &mut Rng) -> CmdResult {
 fn estimates(seed: u64) -> CmdResult {
     let counted = |bytes: &[u8]| View::of(bytes).and_then(|view| count(view).ok());
     let corrupted = || failed("a HyperLogLog is corrupted".to_owned());
-    let mut growing = Growing::new(EMPTY);
+    let mut growing = SparseBuilder::new(EMPTY);
     let mut dense = to_dense(EMPTY).map_err(|_| corrupted())?;
     let mut next = 1;
     for n in 1..=ELEMENTS {

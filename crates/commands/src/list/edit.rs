@@ -130,7 +130,7 @@ fn check_search_work(
     if most > list.len() {
         return lane.weigh(work, pause);
     }
-    if lane.may_do(work) {
+    if lane.allows_work(work) {
         return Ok(());
     }
     let (mut meter, mut left) = (lane.meter(list.len(), work), most);

@@ -20,7 +20,7 @@ use weft_base::num;
 use weft_keyspace::{Classes, Key, Record, RecordRef};
 use weft_types::Limits;
 use weft_types::packed::Value;
-use weft_types::set::{Builder, Set, Start, Table, len, settle_as_ints};
+use weft_types::set::{Builder, Set, Start, Table, convert_to_ints, len};
 use weft_types::string::Digits;
 
 pub const SUNION: Command = Command {
@@ -453,5 +453,5 @@ fn store_intersection(from: &Sources<'_, '_>) -> Option<Record> {
         ControlFlow::Continue(())
     });
     let record = result.finish();
-    Some(if only_ints { settle_as_ints(record, from.limits) } else { record })
+    Some(if only_ints { convert_to_ints(record, from.limits) } else { record })
 }

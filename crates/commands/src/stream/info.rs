@@ -186,7 +186,7 @@ fn xinfo_stream(ctx: &mut Ctx<'_>) -> CmdResult {
     let work = match full {
         None => {
             let last = stream.log.last_entry_id();
-            stream.log.answer_work([stream.log.first_id()].into_iter().chain(last), FAST_WORK)
+            stream.log.reply_work([stream.log.first_id()].into_iter().chain(last), FAST_WORK)
         }
         Some(most) => full_work(stream, most),
     };

@@ -193,8 +193,9 @@ fn xread(ctx: &mut Ctx<'_>) -> CmdResult {
                 .enumerate()
                 .map(|(n, stream_read)| (at + streams + n, stream_read.id));
             let last = ids.filter(|(at, _)| ctx.args[*at] == b"$");
-            let instead = last.map(|(at, id)| (at, id.text().as_bytes().to_vec())).collect();
-            ctx.block_with((at..at + streams).collect(), timeout, instead)
+            let replacement_args =
+                last.map(|(at, id)| (at, id.text().as_bytes().to_vec())).collect();
+            ctx.block_with((at..at + streams).collect(), timeout, replacement_args)
         }
         None => Ok(()),
     }

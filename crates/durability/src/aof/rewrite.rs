@@ -80,7 +80,7 @@ pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
 }
 
 fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
-    weft_memory::count_thread(&srv.memory);
+    weft_memory::count_whole_thread(&srv.memory);
     let _stack = weft_process::crash::second_stack();
     weft_scheduler::placement::bind_to(&srv.placement().rewrite);
     let running = Running::new(true, cancel);

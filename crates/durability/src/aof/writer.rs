@@ -140,7 +140,7 @@ impl Writer {
             self.sync_if_due();
             self.see_to_files();
             self.tell();
-            memory.publish_if_far(&srv.memory);
+            memory.publish_if_large(&srv.memory);
             if !has_more
                 && is_new
                 && let Some(time) = unhurried(self.policy.sync)

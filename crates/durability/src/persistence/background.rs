@@ -50,7 +50,7 @@ pub fn begin(srv: &'static Server, asked: Asked) -> Result<(), Refused> {
     log_notice!("Background saving started");
     let thread = std::thread::Builder::new().name("weft-save-0".into());
     let spawned = thread.spawn(move || {
-        weft_memory::count_thread(&srv.memory);
+        weft_memory::count_whole_thread(&srv.memory);
         weft_scheduler::yielding::lower_priority();
         let done = begun.finish(srv);
         conclude(srv, own, done.as_ref().copied());

@@ -196,7 +196,7 @@ pub fn load_front<R: Read + Send>(
             for n in 1..threads {
                 let thread = std::thread::Builder::new().name(format!("weft-load-{n}"));
                 let counted = move || {
-                    weft_memory::count_thread(&srv.memory);
+                    weft_memory::count_whole_thread(&srv.memory);
                     work();
                 };
                 if thread.spawn_scoped(scope, counted).is_err() {

@@ -295,7 +295,7 @@ pub fn write<W: io::Write + Send>(
         for n in 1..plan.walkers {
             let thread = std::thread::Builder::new().name(format!("weft-save-{n}"));
             let counted = move || {
-                weft_memory::count_thread(&srv.memory);
+                weft_memory::count_whole_thread(&srv.memory);
                 if is_yielding {
                     yielding::start_yielding();
                 }

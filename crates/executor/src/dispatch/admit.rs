@@ -234,7 +234,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
                 && may_publish(core, session, cmd)
                 && let Some(thread) = pubsub::crowded_thread(core.srv)
             {
-                return Ok(Some(Suspend::Crowded(thread)));
+                return Ok(Some(Suspend::MailboxFull(thread)));
             }
             let held_back = admit_with_care(core, inside, session, cmd, bits)?;
             if bits & attention::SNAPSHOT != 0

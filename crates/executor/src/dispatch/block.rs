@@ -31,12 +31,12 @@ pub fn suspend(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64))
                 let task = Task { core, session, request, cmd, reply, mark, lane };
                 return stay_blocked(task, guard, waiting);
             }
-            let Block { keys, timeout_ms, instead } = *block;
+            let Block { keys, timeout_ms, replacement_args } = *block;
             let now = core.srv.time.clock.raw();
             let spent_ns = core.srv.time.clock.delta_as_nanos(core.last_tick, now);
             core.last_tick = now;
             let end = (timeout_ms, timeout_reply);
-            let keys = (&keys[..], instead);
+            let keys = (&keys[..], replacement_args);
             Suspend::Blocked(block_client(core, session, request, cmd, lane, keys, end, spent_ns))
         }
     };
@@ -73,15 +73,24 @@ fn block_client(
     request: &Request<'_>,
     cmd: &'static Cmd,
     lane: Lane,
-    (keys, instead): (&[usize], Vec<(usize, Vec<u8>)>),
+    (keys, replacement_args): (&[usize], Vec<(usize, Vec<u8>)>),
     (timeout_ms, timeout_reply): (Option<u64>, Vec<u8>),
     spent_ns: u64,
 ) -> Arc<Waiting> {
     let srv = core.srv;
     let deadline = timeout_ms.map(|ms| srv.mono_ms().saturating_add_unsigned(ms));
     let (ks, end) = (&srv.ks, timeout_reply);
-    let waiting =
-        Waiting::new(ks, session, cmd, request.args, keys, instead, end, spent_ns, deadline);
+    let waiting = Waiting::new(
+        ks,
+        session,
+        cmd,
+        request.args,
+        keys,
+        replacement_args,
+        end,
+        spent_ns,
+        deadline,
+    );
     let waiting = Arc::new(waiting);
     notify_owner(core, &waiting, lane);
     srv.clients.blocked.enter(&srv.ks, &waiting);

@@ -163,7 +163,7 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
         }
         // It keeps its turn, in the slow lane or for a later attempt, which also serves the clients after it.
         Outcome::Suspended(
-            Suspend::Slow { .. } | Suspend::Busy(_) | Suspend::Crowded(_) | Suspend::Paused,
+            Suspend::Slow { .. } | Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Paused,
         ) => return Vec::new(),
     }
     let lines = &core.srv.clients.blocked;

@@ -11,7 +11,7 @@ pub enum Suspend {
     /// A shard is not free: retry when it is.
     Busy(Busy),
     /// This I/O thread has too many published messages to deliver: retry when it has delivered them.
-    Crowded(usize),
+    MailboxFull(usize),
     /// CLIENT PAUSE, or a snapshot, delays the command.
     Paused,
     /// The slow lane must run the command: it is too long for this thread, or must stop the world.
@@ -31,7 +31,7 @@ impl Suspend {
     /// Whether the command has not begun.
     pub fn is_before_start(&self) -> bool {
         match self {
-            Suspend::Busy(_) | Suspend::Crowded(_) | Suspend::Paused => true,
+            Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Paused => true,
             Suspend::Slow { has_run } => !has_run,
             Suspend::Blocked(_) => false,
         }

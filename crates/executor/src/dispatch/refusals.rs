@@ -40,7 +40,7 @@ pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> 
 }
 
 /// What a pause of writes is about.
-const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNTOLD);
+const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
 
 /// Whether CLIENT PAUSE holds back a command of these flags.
 pub fn is_held_back(core: &Core, flags: Flags) -> bool {

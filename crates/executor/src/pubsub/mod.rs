@@ -22,7 +22,7 @@ pub mod direct;
 pub use direct::push;
 
 use crate::dispatch::core::Core;
-use weft_pubsub::registry::{Crowded, Kind, Patience};
+use weft_pubsub::registry::{CanWait, Kind, MailboxFull};
 use weft_resp::Reply;
 use weft_state::attention;
 use weft_state::clients::ClientShared;
@@ -38,7 +38,7 @@ use weft_state::threads::pool::MAX_IO_THREADS;
 /// Whoever calls it while it holds the shard of a key has the message come before the reply of any
 /// later command on that key, for every client that gets both.
 pub fn publish(srv: &Server, channel: &[u8], message: &[u8]) -> usize {
-    let (kind, patience) = (Kind::Channel, Patience::None);
+    let (kind, patience) = (Kind::Channel, CanWait::None);
     let told = srv.clients.pubsub.publish(kind, channel, message, patience, srv, &mut || {});
     told.unwrap_or_default()
 }
@@ -54,9 +54,9 @@ pub fn publish_patiently(
     kind: Kind,
     channel: &[u8],
     message: &[u8],
-    patience: Patience,
+    patience: CanWait,
     accepted: &mut dyn FnMut(),
-) -> Result<usize, Crowded> {
+) -> Result<usize, MailboxFull> {
     srv.clients.pubsub.publish(kind, channel, message, patience, srv, accepted)
 }
 

@@ -64,7 +64,7 @@ fn forget_one(core: &mut Core, shard: u16) -> bool {
     }
     srv.clients.tracking.forgot(&readers);
     let news = News::of([&*key].into_iter());
-    readers.iter().for_each(|reader| reader.tell_of_key(&pusher(srv), &news, NO_CLIENT));
+    readers.iter().for_each(|reader| reader.notify_of_key(&pusher(srv), &news, NO_CLIENT));
     true
 }
 

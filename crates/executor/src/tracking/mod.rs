@@ -52,7 +52,7 @@ impl Caches for Told {
         if let Some(readers) = readers {
             tracking.forgot(&readers);
             let news = News::of([key].into_iter());
-            readers.iter().for_each(|reader| reader.tell_of_key(&pusher(self.0), &news, by));
+            readers.iter().for_each(|reader| reader.notify_of_key(&pusher(self.0), &news, by));
         }
         are_left
     }

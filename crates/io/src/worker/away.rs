@@ -13,7 +13,7 @@ use weft_executor::pubsub;
 use weft_executor::slow;
 use weft_executor::tracking;
 use weft_executor::transaction;
-use weft_memory::holdings::{Charge, Holding};
+use weft_memory::holdings::{Charge, ClientMemoryKind};
 use weft_net::lifecycle::Awaited;
 use weft_replication_driver::hub;
 use weft_replication_driver::primary::waits;
@@ -87,7 +87,8 @@ impl Worker {
             own.spend();
         }
         let bytes = args.iter().map(ArgBuf::memory).sum();
-        let charge = Charge::new(&session.shared.memory.holdings, Holding::Arguments, bytes);
+        let charge =
+            Charge::new(&session.shared.memory.holdings, ClientMemoryKind::Arguments, bytes);
         let job = Job { cmd, args, session, attempt, cancel: cancel.clone(), charge };
         slow::send(self.core.srv, job);
         cancel
@@ -134,7 +135,7 @@ impl Worker {
         self.take_back(index, session);
         self.release_pushes(index);
         let conn = &mut self.conns[index];
-        if !conn.state.paused_after_all() {
+        if !conn.state.pause_after_slow() {
             kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return;
         }

@@ -19,7 +19,7 @@ impl Worker {
         if self.execution.batch.is_full() {
             self.flush();
             // What clients of that batch had to look at ahead is not looked at again by those of the next.
-            if self.core.mail.is_staged() {
+            if self.core.mail.has_read_ahead() {
                 self.work_off();
             }
         }

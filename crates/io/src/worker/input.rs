@@ -124,7 +124,7 @@ impl Worker {
             let planner = self.planner();
             let Some(conn) = self.conns.get_mut(index) else { continue };
             let has_requests = conn.input.has_requests();
-            if !conn.state.taken_up(has_requests) {
+            if !conn.state.dequeue(has_requests) {
                 self.widen_interest(index);
             } else if conn.input.goes_on_ahead() {
                 self.plan_ahead(index);

@@ -106,7 +106,7 @@ impl Worker {
             upkeep: Upkeep::new(id),
         };
         // What a worker is made of is part of what an empty server takes.
-        worker.core.memory = ThreadMemory::from_here();
+        worker.core.memory = ThreadMemory::new_from_zero();
         Ok(worker)
     }
 

@@ -9,7 +9,7 @@ use weft_executor::pubsub;
 use weft_executor::tracking;
 use weft_executor::transaction;
 use weft_net::interest::Interest;
-use weft_net::listen::{ACCEPTS_PER_TURN, Accepted, Listener};
+use weft_net::listen::{Accepted, Listener, MAX_ACCEPTS_PER_ITERATION};
 use weft_process::{log_verbose, log_warning};
 use weft_state::clients::ClientShared;
 use weft_state::conn::Conn;
@@ -21,7 +21,7 @@ const QUIET_MS: i64 = 1000;
 
 impl Worker {
     pub(super) fn accept(&mut self, listener: usize) {
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..MAX_ACCEPTS_PER_ITERATION {
             // An event of a socket that is gone may have come before it went.
             let Some(listener) = self.listening.listeners.get(listener) else { return };
             match listener.accept(self.core.settings.clients.keepalive_s) {

@@ -145,7 +145,7 @@ impl Worker {
                     let parked = inside.keyspace().park(busy, waiter);
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
-                Err(Suspend::Crowded(thread)) => {
+                Err(Suspend::MailboxFull(thread)) => {
                     let token = token(index, conn.generation);
                     let waiter = Waiter { thread: self.core.id as u32, token };
                     let parked = self.core.srv.threads[thread].crowd.park(waiter);

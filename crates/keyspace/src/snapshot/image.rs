@@ -60,7 +60,7 @@ impl Image {
     /// Computes, stores and returns its approximate memory, without the copies that writers make
     /// because it shares pieces. O(1).
     pub(super) fn weigh(&mut self) -> usize {
-        self.bytes = size_of::<Image>() + self.shared.own_memory();
+        self.bytes = size_of::<Image>() + self.shared.extra_memory();
         self.bytes
     }
 

@@ -41,7 +41,7 @@ pub fn code_of(record: &Record, version: u16) -> Code {
         Kind::ZsetPacked => or(Code::ZsetListpack, Code::Zset),
         Kind::ZsetTree => Code::Zset,
         Kind::HashPacked => or(Code::HashListpack, Code::Hash),
-        Kind::HashTable if hash::is_timed(record) => Code::HashExpiring,
+        Kind::HashTable if hash::has_expiring_fields(record) => Code::HashExpiring,
         Kind::HashTable => Code::Hash,
         Kind::Stream => encode_stream::code_of(record, version),
     }
@@ -263,15 +263,15 @@ pub fn encode_shared_body<W: Write>(
     match (Kind::of(shared.kind()), List::of(&shared)) {
         (Kind::SetTable, _) => {
             let mut out = begin(elements, form, out)?;
-            ended(shared.pass_members(|member| step(self::value(member, &mut out))))
+            ended(shared.drain_members(|member| step(self::value(member, &mut out))))
         }
         (Kind::HashTable, _) => {
             let mut out = begin(elements, form, out)?;
-            ended(shared.pass_fields(|pair| step(field(pair, code, &mut out))))
+            ended(shared.drain_fields(|pair| step(field(pair, code, &mut out))))
         }
         (Kind::ListChunks, Some(list)) if code == Code::Quicklist2 => {
             let mut out = begin(list.nodes(), form, out)?;
-            ended(shared.pass_nodes(|n| step(node(n, &mut out))))
+            ended(shared.drain_nodes(|n| step(node(n, &mut out))))
         }
         (Kind::StrPieces, _) => {
             let len = Str::of(&shared).map_or(0, Str::len);
@@ -279,14 +279,14 @@ pub fn encode_shared_body<W: Write>(
             if out.compresses(len) {
                 // Its pieces are let go before the long part of the work.
                 let mut whole = Vec::with_capacity(len);
-                let _ = shared.pass_text(|slice| {
+                let _ = shared.drain_text(|slice| {
                     whole.extend_from_slice(slice);
                     ControlFlow::<()>::Continue(())
                 });
                 return out.string(&whole);
             }
             out.len(len)?;
-            ended(shared.pass_text(|slice| step(out.raw(slice))))
+            ended(shared.drain_text(|slice| step(out.raw(slice))))
         }
         (Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt | Kind::StrBlob, _)
         | (Kind::ListPacked | Kind::ListTwoWay | Kind::ListChunks, _)

@@ -41,7 +41,7 @@ const SOON: Duration = Duration::from_millis(1);
 pub fn start(srv: &'static Server, job: Arc<Job>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weft-sync".into());
     thread.spawn(move || {
-        weft_memory::count_thread(&srv.memory);
+        weft_memory::count_whole_thread(&srv.memory);
         let _stack = weft_process::crash::second_stack();
         run(srv, &job);
     })?;

@@ -553,7 +553,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 // What was done before it is told before it.
                 weft_keyspace::invalidation::invalidate(guard, &mut core.context);
                 weft_keyspace::commit::hand_over(guard, &mut core.context);
-                let patience = weft_pubsub::registry::Patience::None;
+                let patience = weft_pubsub::registry::CanWait::None;
                 let told = pubsub::publish_patiently(
                     core.srv,
                     *kind,

@@ -371,7 +371,7 @@ fn start_loader(
 ) -> std::io::Result<JoinHandle<Result<Origin, String>>> {
     let thread = std::thread::Builder::new().name("weft-load-0".into());
     thread.spawn(move || {
-        weft_memory::count_thread(&srv.memory);
+        weft_memory::count_whole_thread(&srv.memory);
         weft_scheduler::yielding::lower_priority();
         let _stack = weft_process::crash::second_stack();
         let place = beside.as_deref().map_or(Place::Keyspace, Place::Beside);

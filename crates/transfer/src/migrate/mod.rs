@@ -24,7 +24,7 @@ use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Spec};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
-pub use request::{keys, told_keys};
+pub use request::{keys, keys_for_getkeys};
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];
 

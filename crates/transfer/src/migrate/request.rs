@@ -75,7 +75,7 @@ pub fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
 }
 
 /// The positions for COMMAND GETKEYS: the reference ignores KEYS as the last word.
-pub fn told_keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+pub fn keys_for_getkeys(args: &[&[u8]]) -> Option<Vec<usize>> {
     keys_after(args, keys_option_position(args).filter(|at| at + 1 < args.len()))
 }
 
@@ -156,9 +156,9 @@ mod tests {
         }
         assert_eq!(keys(&words("migrate h 1 k 0 5 KEYS a")), None);
         for line in ["migrate h 1 k 0 5 KEYS", "migrate h 1 '' 0 5 COPY KEYS"] {
-            assert_eq!(told_keys(&words(line)), Some(vec![3]), "{line}");
+            assert_eq!(keys_for_getkeys(&words(line)), Some(vec![3]), "{line}");
         }
-        assert_eq!(told_keys(&words("migrate h 1 '' 0 5 KEYS KEYS")), Some(vec![7]));
+        assert_eq!(keys_for_getkeys(&words("migrate h 1 '' 0 5 KEYS KEYS")), Some(vec![7]));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(super) enum Room {
     /// Only after the segment is split.
     SplitFirst,
     /// No, and splitting would not help.
-    Crowded,
+    MailboxFull,
 }
 
 /// The length of a block for `needed` bytes. Together with the count before it, it is one of the
@@ -244,7 +244,7 @@ impl Packed {
         } else if count <= COUNT_MAX && used <= USED_MAX {
             Room::Enough
         } else {
-            Room::Crowded
+            Room::MailboxFull
         }
     }
 

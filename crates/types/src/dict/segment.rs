@@ -141,7 +141,7 @@ impl Segment {
                 match packed.check_room(found.ok(), new, deepest) {
                     Room::Enough => packed.put_at(found, hash, new),
                     Room::SplitFirst => Put::Full,
-                    Room::Crowded => {
+                    Room::MailboxFull => {
                         *self = Segment::Tree(Tree::of(packed));
                         self.put(hash, new, deepest)
                     }

@@ -24,7 +24,9 @@ mod tests;
 mod write;
 
 pub use load::Load;
-pub use write::{Old, Step, announce, create, expire, expire_some, is_timed, remove, set};
+pub use write::{
+    Old, Step, announce, create, expire, expire_some, has_expiring_fields, remove, set,
+};
 
 use crate::boxed;
 use crate::dict::{Dict, Entry};

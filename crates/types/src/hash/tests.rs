@@ -167,7 +167,7 @@ proptest! {
             }
         }
         check(&record, &model, now);
-        prop_assert_eq!(is_timed(&record), model.values().any(|(_, expiry)| expiry.is_some()));
+        prop_assert_eq!(has_expiring_fields(&record), model.values().any(|(_, expiry)| expiry.is_some()));
     }
 }
 

@@ -234,7 +234,7 @@ pub fn expire_some(
 /// Marks records of hashes with expiring fields, so that the expiry cycle finds them.
 #[inline]
 fn mark(record: &mut Record, timed: bool) {
-    if is_timed(record) != timed {
+    if has_expiring_fields(record) != timed {
         record.set_owner_flags(if timed { MARK } else { 0 });
     }
 }
@@ -242,7 +242,7 @@ fn mark(record: &mut Record, timed: bool) {
 /// Whether a field of the hash has an expiry. O(1).
 #[inline]
 #[must_use]
-pub fn is_timed(record: &Record) -> bool {
+pub fn has_expiring_fields(record: &Record) -> bool {
     record.owner_flags() & MARK != 0
 }
 

@@ -54,7 +54,7 @@ pub fn cache(bytes: &mut [u8], estimate: u64) {
 }
 
 /// Marks the estimate as outdated.
-pub fn outdate(bytes: &mut [u8]) {
+pub fn invalidate_cache(bytes: &mut [u8]) {
     bytes[HEADER - 1] |= OUTDATED;
 }
 

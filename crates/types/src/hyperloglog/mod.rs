@@ -30,9 +30,9 @@ mod tests;
 
 pub use dense::{add as add_dense, is_higher};
 pub use hash::Place;
-pub use header::{EMPTY, HEADER, View, cache, cached, outdate};
+pub use header::{EMPTY, HEADER, View, cache, cached, invalidate_cache};
 pub use registers::Registers;
-pub use sparse::{Added, Growing, Patch, Step, decode, step};
+pub use sparse::{Added, Patch, SparseBuilder, Step, decode, step};
 
 use weft_base::sixbit::PACKED;
 

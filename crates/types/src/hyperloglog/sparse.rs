@@ -354,17 +354,17 @@ pub fn step(bytes: &[u8], place: Place, limit: usize) -> Result<Step, Corrupted>
 
 /// A sparse HyperLogLog that many elements are added to. The first change copies it.
 #[derive(Debug)]
-pub struct Growing<'a> {
+pub struct SparseBuilder<'a> {
     original: &'a [u8],
     copy: Option<Vec<u8>>,
     /// The offset and first register of a run at or before the last register searched.
     known: (usize, usize),
 }
 
-impl<'a> Growing<'a> {
+impl<'a> SparseBuilder<'a> {
     /// From a header and the runs after it.
-    pub fn new(bytes: &'a [u8]) -> Growing<'a> {
-        Growing { original: bytes, copy: None, known: (0, 0) }
+    pub fn new(bytes: &'a [u8]) -> SparseBuilder<'a> {
+        SparseBuilder { original: bytes, copy: None, known: (0, 0) }
     }
 
     /// Header and runs.

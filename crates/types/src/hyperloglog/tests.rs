@@ -1,7 +1,7 @@
 //! Compares sparse, dense and a plain array of registers.
 
 use super::*;
-use crate::hyperloglog::sparse::Growing;
+use crate::hyperloglog::sparse::SparseBuilder;
 use weft_base::rng::Rng;
 use weft_base::sixbit::REGISTERS;
 
@@ -13,14 +13,14 @@ fn registers(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn added(bytes: &[u8], places: &[Place], limit: usize) -> Vec<u8> {
-    let mut growing = Growing::new(bytes);
+    let mut growing = SparseBuilder::new(bytes);
     for place in places {
         growing.add(*place, limit).expect("whole");
     }
     growing.bytes().to_vec()
 }
 
-/// Like [`added`] for one place, but by a patch and without `Growing`.
+/// Like [`added`] for one place, but by a patch and without `SparseBuilder`.
 fn patched(bytes: &[u8], place: Place, limit: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Step::Raise(patch) = step(&bytes, place, limit).expect("whole") {
@@ -53,12 +53,12 @@ fn splits_and_joins_runs() {
 
 #[test]
 fn exceeded_limits_require_dense_form() {
-    let mut growing = Growing::new(EMPTY);
+    let mut growing = SparseBuilder::new(EMPTY);
     assert_eq!(growing.add(place(5, 33), usize::MAX), Ok(Added::TooMuch));
     assert_eq!(growing.add(place(5, 1), EMPTY.len()), Ok(Added::TooMuch));
     assert_eq!(growing.into_changed(), None);
     let grown = added(EMPTY, &[place(5, 1), place(6, 2)], usize::MAX);
-    let mut growing = Growing::new(&grown);
+    let mut growing = SparseBuilder::new(&grown);
     // A change that does not grow is allowed at any length.
     assert_eq!(growing.add(place(6, 3), 0), Ok(Added::Raised));
     assert_eq!(growing.add(place(9, 3), 0), Ok(Added::TooMuch));
@@ -134,8 +134,8 @@ fn rejects_runs_with_wrong_total_length() {
         assert_eq!(Registers::new().raise(View::Sparse(runs)), Err(Corrupted), "{runs:?}");
     }
     let short = [&EMPTY[..HEADER], b"\x7f\xfe"].concat();
-    assert_eq!(Growing::new(&short).add(place(16383, 1), 3000), Err(Corrupted));
-    assert_eq!(Growing::new(&short).add(place(16382, 1), 3000), Ok(Added::Raised));
+    assert_eq!(SparseBuilder::new(&short).add(place(16383, 1), 3000), Err(Corrupted));
+    assert_eq!(SparseBuilder::new(&short).add(place(16382, 1), 3000), Ok(Added::Raised));
     // As in Valkey: the missing second byte counts as present.
     let half = [&EMPTY[..HEADER], b"\x7f"].concat();
     assert_eq!(&added(&half, &[place(12711, 2)], 3000)[HEADER..], b"q\xa6\x84M");
@@ -166,7 +166,7 @@ fn estimate_is_cached_until_outdated() {
     assert_eq!(cached(&bytes), None);
     cache(&mut bytes, 77);
     assert_eq!(cached(&bytes), Some(77));
-    outdate(&mut bytes);
+    invalidate_cache(&mut bytes);
     assert_eq!(cached(&bytes), None);
     assert_eq!(&bytes[8..16], b"\x4d\0\0\0\0\0\0\x80", "only marked");
 }

@@ -26,7 +26,7 @@ mod write;
 pub use ints::Ints;
 pub use load::Load;
 pub use pick::{pop, pop_many, split_most};
-pub use write::{Builder, Start, add, announce, create, remove, settle_as_ints};
+pub use write::{Builder, Start, add, announce, convert_to_ints, create, remove};
 
 use crate::boxed;
 use crate::dict::Dict;

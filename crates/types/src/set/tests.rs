@@ -78,7 +78,7 @@ fn few_integers_settle_as_integers() {
     {
         let record = remove(with(members, &strict), Value::Bytes(b"a")).0;
         let before = self::members(&record);
-        let record = settle_as_ints(record, &strict);
+        let record = convert_to_ints(record, &strict);
         assert_eq!(encoding(&record), after);
         assert_eq!(self::members(&record), before);
     }

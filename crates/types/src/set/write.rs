@@ -216,7 +216,7 @@ pub fn remove(mut record: Record, member: Value<'_>) -> (Record, bool) {
 /// Converts a set that has only integers to the form of integers, if they are few enough for it.
 /// O(n log n).
 #[must_use]
-pub fn settle_as_ints(record: Record, limits: &Limits) -> Record {
+pub fn convert_to_ints(record: Record, limits: &Limits) -> Record {
     let Some(set) = Set::of(&record) else {
         return record;
     };

@@ -256,7 +256,7 @@ impl Log {
     /// Approximate work of replying with the entries with these ids, if they exist, in the units of
     /// [`Log::range_work`]. Excludes looking them up. Stops estimating beyond `enough`. O(ids * log
     /// n) if entries are not longer than an ordinary block.
-    pub fn answer_work(&self, ids: impl Iterator<Item = StreamId>, enough: usize) -> usize {
+    pub fn reply_work(&self, ids: impl Iterator<Item = StreamId>, enough: usize) -> usize {
         let mut work = 0;
         for id in ids {
             work += 1;

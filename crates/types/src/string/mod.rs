@@ -33,9 +33,9 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 pub use text::{Text, TextMut};
 pub use write::{
-    New, append, edit, edit_in_place, edit_text, edit_work, gathered, overwrite, overwrite_int,
-    place_work, record, record_blob, record_edited, record_filled, record_int, record_text, refit,
-    replacement, rewrite, seen_as_edited, splice, splice_in_place,
+    New, append, edit, edit_in_place, edit_text, edit_work, gathered, mark_edited, overwrite,
+    overwrite_int, place_work, record, record_blob, record_edited, record_filled, record_int,
+    record_text, refit, replacement, rewrite, splice, splice_in_place,
 };
 
 /// The longest string whose bytes are stored in the record (bytes).

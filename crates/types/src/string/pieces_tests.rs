@@ -187,7 +187,7 @@ fn pieces_are_put_back_into_the_base() {
     let mut record = super::record(b"k", New::Bytes(&vec![b'a'; len]), None, 0);
     let address = share(&record).expect("a blob").as_ptr();
     let shared = Shared::of(&record);
-    assert!(shared.own_memory() < 1000, "{}", shared.own_memory());
+    assert!(shared.extra_memory() < 1000, "{}", shared.extra_memory());
     let before = Shared::copied_bytes();
     for n in 0..20 {
         record = edit_text(record, 0, |mut text| text.write(2 * n * PIECE, b"b"));
@@ -270,7 +270,7 @@ fn pass_releases_pieces() {
     let shared = Shared::of(&record);
     let (mut all, held, mut least) = (Vec::new(), held_memory(&record), usize::MAX);
     assert!(held >= want.len());
-    let flow = shared.pass_text(|slice| {
+    let flow = shared.drain_text(|slice| {
         all.extend_from_slice(slice);
         least = least.min(held_memory(&record));
         ControlFlow::<()>::Continue(())

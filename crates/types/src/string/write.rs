@@ -155,7 +155,7 @@ pub fn refit(mut record: Record) -> Record {
 pub fn edit(record: Record, len: usize, change: impl FnOnce(&mut [u8])) -> Record {
     let mut record = match Form::of(&record) {
         Some(Form::Inline) if len <= record.payload().len() => {
-            let mut record = seen_as_edited(record);
+            let mut record = mark_edited(record);
             change(record.payload_mut());
             return record;
         }
@@ -305,7 +305,7 @@ pub fn append(mut record: Record, tail: &[u8]) -> Record {
 
 /// A record of `key` with these bytes and the encoding of an edited string.
 pub fn record_edited(key: &[u8], bytes: &[u8], expiry: Option<i64>, clock: u32) -> Record {
-    seen_as_edited(record_text(key, bytes, expiry, clock))
+    mark_edited(record_text(key, bytes, expiry, clock))
 }
 
 /// A record of `key` with a string of `len` bytes that `fill` writes over zeros, with the encoding
@@ -319,7 +319,7 @@ pub fn record_filled(key: &[u8], len: usize, clock: u32, fill: impl FnOnce(&mut 
 
 /// Gives `record` the encoding of an edited string without an edit: for commands that, in Valkey,
 /// unshare a string before they know whether they will change it.
-pub fn seen_as_edited(mut record: Record) -> Record {
+pub fn mark_edited(mut record: Record) -> Record {
     if Kind::of(record.kind()) == Kind::StrEmbedded {
         record.set_kind(Kind::StrRaw as u8);
     }
@@ -375,7 +375,7 @@ pub fn splice(
             record = record.resize_payload(len);
         }
     }
-    let mut record = seen_as_edited(record);
+    let mut record = mark_edited(record);
     change(record.payload_mut());
     record
 }
@@ -501,8 +501,8 @@ mod tests {
                 assert!(held.is_none_or(|held| *held == old), "a holder keeps the old bytes");
             }
         }
-        assert_eq!(seen(&seen_as_edited(record_text(b"k", b"a", None, 0))).0, "raw");
-        assert_eq!(seen(&seen_as_edited(record_int(b"k", 1, None, 0))).0, "int");
+        assert_eq!(seen(&mark_edited(record_text(b"k", b"a", None, 0))).0, "raw");
+        assert_eq!(seen(&mark_edited(record_int(b"k", 1, None, 0))).0, "int");
         assert_eq!(seen(&record_edited(b"k", &long, None, 0)), ("raw", long));
     }
 

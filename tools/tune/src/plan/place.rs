@@ -114,7 +114,7 @@ impl Placer<'_> {
     /// `count` free CPUs on separate cores of one node.
     fn whole_cores(&self, node: usize, count: usize, taken: &Cpus) -> Option<Vec<usize>> {
         let here = self.on_node(node);
-        let found = self.machine.preferred_beside(&here, count, taken);
+        let found = self.machine.preferred_avoiding(&here, count, taken);
         let whole = found.len() == count && self.machine.cores(&set(&found)) == count;
         (whole && found.iter().all(|&cpu| !self.shares_core(cpu, taken))).then_some(found)
     }
@@ -183,7 +183,7 @@ impl Placer<'_> {
     fn free_first(&self, from: &CpuSet, count: usize, taken: &Cpus) -> Vec<usize> {
         let is_free = |&cpu: &usize| !self.shares_core(cpu, taken);
         let free: CpuSet = from.iter().filter(is_free).collect();
-        let mut found = self.machine.preferred_beside(&free, count, taken);
+        let mut found = self.machine.preferred_avoiding(&free, count, taken);
         // A sibling of a CPU just found is no longer a free core.
         let mut whole = CpuSet::new();
         found.retain(|&cpu| {
@@ -192,7 +192,7 @@ impl Placer<'_> {
             first
         });
         let busy = self.threads.and(&set(&found));
-        found.extend(self.machine.preferred_beside(from, count - found.len(), &busy));
+        found.extend(self.machine.preferred_avoiding(from, count - found.len(), &busy));
         found
     }
 

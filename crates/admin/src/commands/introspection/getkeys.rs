@@ -67,7 +67,7 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         let flags = key_flags(cmd, spec, args);
         if migrates {
             // Which of its specifications applies depends on whether the key is empty.
-            let keys = weft_transfer::migrate::told_keys(args).ok_or(BAD_ARGUMENTS)?;
+            let keys = weft_transfer::migrate::keys_for_getkeys(args).ok_or(BAD_ARGUMENTS)?;
             found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
             break;
         }

@@ -12,9 +12,9 @@ use weft_keyspace::commit::seal;
 use weft_keyspace::log::Target;
 use weft_keyspace::{Db, ShardSet};
 use weft_pubsub::registry::Kind;
-use weft_pubsub::registry::{Crowded, Patience};
+use weft_pubsub::registry::{CanWait, MailboxFull};
 
-const PUBLISHES: Flags = FLAGS.or(Flags::FAST).or(Flags::REPLICATES_UNTOLD);
+const PUBLISHES: Flags = FLAGS.or(Flags::FAST).or(Flags::REPLICATES_UNFLAGGED);
 
 pub const PUBLISH: ServerCommand =
     plan("publish", 3, PUBLISHES, "2.0.0", |cx| publish(cx, Kind::Channel))
@@ -31,7 +31,7 @@ pub const SPUBLISH: ServerCommand =
 
 fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     // A transaction can't stop in the middle.
-    let patience = if cx.in_transaction() { Patience::None } else { Patience::Some };
+    let patience = if cx.in_transaction() { CanWait::None } else { CanWait::Some };
     let told = if cx.srv().ks.log().wants(Target::REPLICAS) {
         publish_and_log(cx, kind, patience)
     } else {
@@ -39,7 +39,7 @@ fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     };
     match told {
         Ok(receivers) => cx.reply.int(receivers as i64),
-        Err(Crowded(thread)) => cx.suspend = Some(Suspend::Crowded(thread)),
+        Err(MailboxFull(thread)) => cx.suspend = Some(Suspend::MailboxFull(thread)),
     }
     Ok(())
 }
@@ -48,7 +48,11 @@ fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
 /// messages. The log position is assigned while no other client can publish to the channel, so
 /// subscribers and the log see the same order.
 #[cold]
-fn publish_and_log(cx: &mut ConnCx<'_>, kind: Kind, patience: Patience) -> Result<usize, Crowded> {
+fn publish_and_log(
+    cx: &mut ConnCx<'_>,
+    kind: Kind,
+    patience: CanWait,
+) -> Result<usize, MailboxFull> {
     let ConnCx { core, session, args, held, .. } = cx;
     let (srv, context, db) = (core.srv, &mut core.context, session.db);
     let publish = |accepted: &mut dyn FnMut()| {

@@ -108,7 +108,7 @@ fn malloc_stats(cx: &mut ConnCx<'_>) -> CmdResult {
 fn purge(cx: &mut ConnCx<'_>) -> CmdResult {
     weft_memory::mallctl::purge()
         .map_err(|e| Error::owned(format!("ERR Error purging dirty pages: {e}")))?;
-    cx.srv().memory.forget_pages();
+    cx.srv().memory.invalidate_pages();
     cx.reply.ok();
     Ok(())
 }

@@ -132,7 +132,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> CmdResult {
     meter.check(&mut ctx.pause)?;
     if !request.just_ids {
         let claimed = found.claimed.iter().map(|(id, _)| *id);
-        ctx.lane.weigh(log.answer_work(claimed, FAST_WORK), &mut ctx.pause)?;
+        ctx.lane.weigh(log.reply_work(claimed, FAST_WORK), &mut ctx.pause)?;
     }
 
     let mut done = Deliveries::new(ctx);

@@ -109,7 +109,7 @@ impl Claim {
         let look_up = self.ids.len().saturating_mul(log.look_up_work());
         match self.just_ids {
             true => look_up,
-            false => look_up.max(log.answer_work(self.ids.iter().copied(), FAST_WORK)),
+            false => look_up.max(log.reply_work(self.ids.iter().copied(), FAST_WORK)),
         }
     }
 

@@ -155,7 +155,7 @@ fn write_range(
             examined <= work_limit
         }
         None => {
-            let mut old = group.old_from(filter.from, filter.until_ms, work_limit);
+            let mut old = group.old_pending_from(filter.from, filter.until_ms, work_limit);
             let mut left = filter.count;
             while left > 0
                 && let Some((id, pending)) = old.next().filter(|(id, _)| is_wanted(*id))

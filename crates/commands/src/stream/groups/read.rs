@@ -224,7 +224,7 @@ fn read_work(
                 return look_up;
             }
             let ids = group.ids_of(owner, from).take(most);
-            look_up.max(log.answer_work(ids, work_limit))
+            look_up.max(log.reply_work(ids, work_limit))
         }
     }
 }

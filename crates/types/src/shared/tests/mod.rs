@@ -134,7 +134,7 @@ fn sharing_takes_little_memory() {
     }
     let all = value::memory(&record, 0);
     let shared = Shared::of(&record);
-    assert!(shared.own_memory() < all / 10 && Shared::work(&record) < 1000);
+    assert!(shared.extra_memory() < all / 10 && Shared::work(&record) < 1000);
     let before = Shared::copied_bytes();
     record = crate::set::remove(record, crate::packed::Value::Bytes(b"member:77")).0;
     let copied = Shared::copied_bytes() - before;

@@ -113,7 +113,7 @@ impl Group {
 
     /// The pending entries from `from` on that were last delivered at `until_ms` or before. The
     /// iterator counts its work and ends when it exceeds `enough`.
-    pub fn old_from(&self, from: StreamId, until_ms: i64, enough: usize) -> Old<'_> {
+    pub fn old_pending_from(&self, from: StreamId, until_ms: i64, enough: usize) -> Old<'_> {
         Old(self.pending.iter_old_from(from, until_ms, enough))
     }
 
@@ -264,7 +264,7 @@ impl Group {
     }
 }
 
-/// An iterator over old pending entries: see [`Group::old_from`].
+/// An iterator over old pending entries: see [`Group::old_pending_from`].
 #[derive(Clone, Debug)]
 pub struct Old<'a>(Walk<'a, Packed>);
 

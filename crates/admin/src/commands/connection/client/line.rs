@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_commands::CmdResult;
 use weft_executor::dispatch::core::ConnCx;
-use weft_memory::holdings::Holding;
+use weft_memory::holdings::ClientMemoryKind;
 use weft_state::clients::{ClientShared, Names};
 use weft_state::command_table::CommandTable;
 use weft_state::held::FIXED;
@@ -109,7 +109,8 @@ fn describe_named(
         Shown::Redacted => ("*redacted*".into(), "*redacted*"),
     };
     let output = number(&client.output.bytes);
-    let (argv, queue) = (number(&client.input.argv), client.memory.holdings.of(Holding::Queue));
+    let (argv, queue) =
+        (number(&client.input.argv), client.memory.holdings.of(ClientMemoryKind::Queue));
     // The arguments of an incomplete request are part of the input's memory.
     let input = number(&client.input.room).max(argv);
     let total = output + input + client.memory.holdings.total() + FIXED as u64;
