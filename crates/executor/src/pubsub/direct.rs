@@ -11,7 +11,7 @@ use weft_tracking::message::Message;
 
 /// Appends `what`, in the protocol that the client speaks then, to the output of `client`: behind all
 /// that was pushed to it before, and in front of the replies of commands that it executes from now on,
-/// if its session [listens](weft_state::session::Session::listens). Any thread may call it, also while it holds
+/// if its session [listens](weft_state::session::PushState::listens). Any thread may call it, also while it holds
 /// shards; it waits for nobody. Nothing happens when the client is gone.
 pub fn push(srv: &Server, client: &Arc<ClientShared>, what: Message) {
     let mut route = client.route();
