@@ -94,6 +94,7 @@ enum End {
 /// An element arrives, and the BLMOVE ends before it can take it. The BLPOP must not stay blocked
 /// next to the element.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn untaken_element_goes_to_the_next_client_in_queue() {
     let server = Server::weft(&FOUR);
     let long = LongCommand::with_tag(&server, "t");
@@ -191,6 +192,7 @@ fn next_client_is_served_when_the_first_lacks_memory() {
 /// A command moves to the slow lane and blocks there. It is unblocked before the client's own
 /// thread knows that it blocked. If CLIENT UNBLOCK returns 1, the client must get its reply.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
     const ROUNDS: usize = 20;
     // Queueing for this many keys takes a while.

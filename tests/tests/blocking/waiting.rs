@@ -84,6 +84,7 @@ fn occupy<'s>(scope: &'s Scope<'s, '_>, client: Client, done: &'s AtomicBool) {
 /// faster. It stays blocked. Before its thread finishes the batch, the key becomes ready again, and
 /// again the pushing thread can't serve the client.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn failed_retry_stays_queued_when_woken_again() {
     const WAITERS: usize = 8;
     const TIME: Duration = Duration::from_secs(8);
@@ -141,6 +142,7 @@ fn failed_retry_stays_queued_when_woken_again() {
 /// A long command blocks in the slow lane because its list is gone by then. It is served before its
 /// own thread knows that it blocked.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn client_that_blocks_in_the_slow_lane_gets_its_reply() {
     const ROUNDS: usize = 12;
     let server = Server::weft(&TWO);
@@ -186,6 +188,7 @@ fn client_that_blocks_in_the_slow_lane_gets_its_reply() {
 
 /// A client moves to another thread before its retry, and has to stay blocked there.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn client_that_moves_before_its_retry_gets_its_reply() {
     const ROUNDS: usize = 10;
     let args = [&TWO[..], &["--enable-debug-command", "yes"]].concat();
@@ -231,6 +234,7 @@ fn client_that_moves_before_its_retry_gets_its_reply() {
 
 /// The record of a wait must be freed when the wait ends, not at its timeout.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn waits_that_end_early_leave_no_memory_used() {
     const ROUNDS: usize = 20;
     const MORE: usize = 5;
@@ -328,6 +332,7 @@ fn client_that_finds_no_elements_keeps_its_position() {
 /// A reader's timeout expires while another thread retries its command, which finds nothing. Its
 /// thread has meanwhile handled many waits that ended early.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn client_that_times_out_during_a_retry_is_answered() {
     const STREAMS: usize = 400;
     const READERS: usize = 8;

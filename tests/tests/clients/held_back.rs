@@ -56,6 +56,7 @@ const WRITES: [&[&[&str]]; 4] = [
 ];
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn pause_delays_commands_queued_for_the_slow_lane() {
     let server = Server::weft(&FOUR);
     let busy = BusySlowLane::with(&server);

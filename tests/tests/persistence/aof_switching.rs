@@ -31,6 +31,7 @@ fn kill_and_load(server: &mut Server) -> Client {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn appendonly_that_fails_returns_an_error() {
     let Some(disk) = FaultyDisk::new() else { return };
     for call in ["open", "sync"] {
@@ -164,6 +165,7 @@ fn end_slow_down(client: &mut Client) {
 /// Regression: the AOF waited for the end of a rewrite that it could not use, and reported that
 /// rewrite as failed.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn appendonly_can_be_switched_on_during_a_rewrite() {
     for wishes in [&[ON][..], &[ON, OFF, ON], &[ON, ON]] {
         let mut server = Server::weft(&[]);

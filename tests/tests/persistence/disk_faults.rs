@@ -183,11 +183,13 @@ fn each_call_fails(policy: &str, error: &str) {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn server_survives_no_space_in_one_call() {
     each_call_fails("everysec", NO_SPACE);
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn server_survives_an_error_in_one_call() {
     each_call_fails("everysec", BROKEN);
 }
@@ -198,6 +200,7 @@ fn server_under_always_loses_nothing_after_an_error_in_one_call() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn server_survives_no_space_from_some_call_on() {
     let Some(disk) = FaultyDisk::new() else { return };
     for (policy, error) in [("everysec", NO_SPACE), ("everysec", BROKEN), ("always", NO_SPACE)] {
@@ -208,6 +211,7 @@ fn server_survives_no_space_from_some_call_on() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn short_writes_lose_nothing() {
     let Some(disk) = FaultyDisk::new() else { return };
     for policy in ["everysec", "always"] {
@@ -225,6 +229,7 @@ fn short_writes_lose_nothing() {
 /// Wherever a rewrite fails, even if its folder is gone: after some failures in a row the server
 /// retries it less and less often, like the reference.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn failing_rewrite_is_retried_less_and_less_often() {
     let Some(disk) = FaultyDisk::new() else { return };
     let often = ["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "1"];

@@ -179,6 +179,7 @@ fn failed_sync_at_a_rewrite_is_handled_like_any_other() {
 /// Regression: after some failures in a row the server retried rewrites every minute, every two, up
 /// to every hour. It refused writes until one had succeeded.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn writes_are_accepted_soon_after_the_disk_recovers() {
     let Some(disk) = FaultyDisk::new() else { return };
     let server = disk.server(&ON);
@@ -310,6 +311,7 @@ fn aof_may_have_any_name() {
 /// Regression: a save point reached during a rewrite was retried ten times a second, with a log
 /// line and a thread each time.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn save_point_waits_for_a_rewrite() {
     let server = Server::weft(&[&ON[..], &["--save", "1 1"]].concat());
     let mut client = server.client();
@@ -326,6 +328,7 @@ fn save_point_waits_for_a_rewrite() {
 
 /// The replies match the reference while the conflicting operation is running.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn saves_and_rewrites_wait_for_each_other() {
     let server = Server::weft(&ON);
     let mut client = server.client();

@@ -24,6 +24,7 @@ fn long(client: &mut Client, head: &[&str], tail: &[String]) {
 
 /// Commands on very many names run in the slow lane.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn commands_on_many_names_run_in_the_slow_lane() {
     let server = Server::weft(&["--io-threads", "1"]);
     let (mut client, names) = (client(&server), names("name:"));
@@ -165,6 +166,7 @@ const BOUND: u64 = 32 << 20;
 /// Keys with many subscribers change: the writers wait for the threads that deliver the
 /// notifications.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn notifications_do_not_pile_up() {
     for threads in ["1", "2"] {
         let args = ["--io-threads", threads, "--io-threads-always-active", "yes"];

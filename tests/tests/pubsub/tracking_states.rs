@@ -45,6 +45,7 @@ fn client_is_notified_when_its_redirect_target_is_killed() {
 
 /// A client that changes its redirection gets each invalidation one way or the other.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn no_invalidation_is_lost_when_the_redirection_changes() {
     let server = Server::weft(&THREADS);
     let (mut reader, mut target) = (client(&server), client(&server));
@@ -150,6 +151,7 @@ const BOUND: u64 = 32 << 20;
 
 /// Writers wait for the threads that deliver the invalidations.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn invalidations_do_not_pile_up() {
     let server = Server::weft(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
     let mut admin = client(&server);

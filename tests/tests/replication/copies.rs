@@ -59,6 +59,7 @@ fn copy_that_a_replica_can_not_read_is_not_sent() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn replicas_that_connect_together_share_a_copy() {
     for diskless in ["yes", "no"] {
         let weft = weft(&[
@@ -101,6 +102,7 @@ fn replicas_that_connect_together_share_a_copy() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn replica_that_does_not_read_does_not_block_the_copy_of_others() {
     for diskless in ["yes", "no"] {
         let weft = weft(&[

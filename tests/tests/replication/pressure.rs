@@ -159,6 +159,7 @@ fn replica_gets_all_writes_of_fast_writers() {
 
 /// A replica with a slow disk reads no more than it may buffer, as a primary delays its clients.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn replica_waits_for_its_disk() {
     let primary = weft(&["--client-output-buffer-limit", "replica 0 0 0"]);
     let replica = weft(&["--appendonly", "yes"]);

@@ -157,6 +157,7 @@ fn replica_resumes_if_the_snapshot_of_its_primary_is_complete() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn replica_resumes_if_the_aof_of_its_primary_is_complete() {
     restarts(Side::Primary, File::Log);
 }

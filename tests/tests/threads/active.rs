@@ -69,6 +69,7 @@ fn heavy_load(server: &Server, done: &AtomicBool, nth: usize) {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn number_of_active_threads_follows_the_load() {
     let server = Server::weft(&["--io-threads", "4"]);
     let mut client = server.client();

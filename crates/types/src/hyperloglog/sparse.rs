@@ -536,6 +536,7 @@ mod tests {
 
     /// The fast search finds the same run, and the same run before it, as a search run by run.
     #[test]
+    #[ignore = "long: cargo xtask test --all"]
     fn fast_search_matches_run_by_run_search() {
         let mut rng = Rng::new(6);
         let mut together = 0;

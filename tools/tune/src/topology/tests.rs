@@ -116,6 +116,7 @@ fn regular_siblings_are_printed_once() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn a_thousand_cpus_fit_on_a_page() {
     let text = shown(&known::over_1024().build());
     assert!(text.starts_with("1152 CPUs on 576 cores in 8 sockets, 8 memory nodes;"), "{text}");

@@ -184,6 +184,7 @@ fn pop(record: Record, draws: &mut Draws) -> (Record, Vec<u8>) {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn hash_snapshots_are_stable() {
     for (seed, names) in [(1, 50), (2, 3000), (3, 3000), (4, 120_000)] {
         let mut draws = Draws(seed);
@@ -211,6 +212,7 @@ fn set_snapshots_are_stable() {
 
 /// Splits and merges whole pages while they are shared.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 #[cfg_attr(miri, ignore = "many members")]
 fn shared_set_grows_and_shrinks_by_pages() {
     let limits = Limits::default();
