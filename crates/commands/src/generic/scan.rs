@@ -86,35 +86,15 @@ struct Options<'a> {
     cursor: Cursor,
     count: u64,
     pattern: Option<Pattern<'a>>,
-    type_filter: TypeFilter,
-}
-
-/// Which types are returned.
-#[derive(Clone, Copy)]
-enum TypeFilter {
-    Every,
-    Type(Type),
-    /// A type known to the protocol that no key can have.
-    Nothing,
-}
-
-impl TypeFilter {
-    fn parse(name: &[u8]) -> Result<TypeFilter, Error> {
-        if let Some(known) = Type::by_name(name) {
-            return Ok(TypeFilter::Type(known));
-        }
-        match name.eq_ignore_ascii_case(b"stream") {
-            true => Ok(TypeFilter::Nothing),
-            false => Err(Error::owned([b"ERR unknown type name '", name, b"'"].concat())),
-        }
-    }
+    /// `None`: every type.
+    wanted_type: Option<Type>,
 }
 
 impl<'a> Options<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let cursor = Cursor::parse(args[1])?;
         let mut options =
-            Options { cursor, count: DEFAULT_COUNT, pattern: None, type_filter: TypeFilter::Every };
+            Options { cursor, count: DEFAULT_COUNT, pattern: None, wanted_type: None };
         let mut rest = &args[2..];
         loop {
             rest = match rest {
@@ -128,7 +108,9 @@ impl<'a> Options<'a> {
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"type") => {
-                    options.type_filter = TypeFilter::parse(value)?;
+                    let unknown =
+                        || Error::owned([&b"ERR unknown type name '"[..], value, b"'"].concat());
+                    options.wanted_type = Some(Type::by_name(value).ok_or_else(unknown)?);
                     rest
                 }
                 [word, ..] if word.eq_ignore_ascii_case(b"novalues") => return Err(NOVALUES),
@@ -139,11 +121,8 @@ impl<'a> Options<'a> {
     }
 
     fn matches(&self, record: &Record) -> bool {
-        let matches_type = match self.type_filter {
-            TypeFilter::Every => true,
-            TypeFilter::Type(wanted) => Kind::of(record.kind()).type_of() == wanted,
-            TypeFilter::Nothing => false,
-        };
+        let type_of = || Kind::of(record.kind()).type_of();
+        let matches_type = self.wanted_type.is_none_or(|wanted| type_of() == wanted);
         matches_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
     }
 }
