@@ -298,9 +298,9 @@ fn listpacks() {
     assert_eq!(told(&with(16, &listpack(2, pair))), "listpack a=1");
     assert_eq!(told(&with(16, &listpack(u16::MAX, pair))), "listpack a=1");
     assert_eq!(told(&with(16, &listpack(3, pair))), "a broken listpack");
-    assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "something has no counterpart");
-    assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "something is there twice");
-    assert_eq!(told(&with(16, &listpack(0, b""))), "a collection of nothing");
+    assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "an unpaired element");
+    assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "a duplicate element");
+    assert_eq!(told(&with(16, &listpack(0, b""))), "an empty collection");
     // A backward length of more bytes than it needs, the first of which is the entry's own; and one that is wrong.
     let number = b"\x81a\x02\xd0\x00\x82";
     assert_eq!(told(&with(16, &listpack(2, number))), "listpack a=-4096");
@@ -309,7 +309,7 @@ fn listpacks() {
     let text = b"\x8212\x03\x01\x01";
     assert_eq!(told(&with(16, &listpack(2, text))), "listpack 12=1");
     let twice = [&text[..], b"\x0c\x01\x01\x01"].concat();
-    assert_eq!(told(&with(16, &listpack(4, &twice))), "something is there twice");
+    assert_eq!(told(&with(16, &listpack(4, &twice))), "a duplicate element");
     // Every encoding of an integer, and their ends.
     let ints = b"\x7f\x01\xdf\xff\x02\xd0\x00\x02\xf1\x00\x80\x03\xf2\x00\x00\x80\x04\xf3\x00\x00\x00\x80\x05\
                  \xf4\x00\x00\x00\x00\x00\x00\x00\x80\x09";
@@ -348,7 +348,7 @@ fn ziplists_and_zipmaps() {
     let zipmap = framed(b"\x02\x01a\x01\x00v\x01b\x01\x01wz\xff");
     assert_eq!(told(&with(9, &zipmap)), "listpack a=v b=w");
     assert_eq!(told(&with(9, &framed(b"\x03\x01a\x01\x00v\xff"))), "a broken zipmap");
-    assert_eq!(told(&with(9, &framed(b"\x00\xff"))), "a collection of nothing");
+    assert_eq!(told(&with(9, &framed(b"\x00\xff"))), "an empty collection");
 }
 
 #[test]
@@ -360,21 +360,21 @@ fn collections_element_by_element() {
     assert_eq!(told(b"\x03\x03\x01a\x031.5\x01b\xfe\x01c\xff"), "listpack c=-inf a=1.5 b=inf");
     assert_eq!(told(b"\x05\x01\x01a\0\0\0\0\0\0\x04\x40"), "listpack a=2.5");
     for code in [1, 2, 3, 4, 5, 14, 18, 22] {
-        assert_eq!(told(&[code, 0]), "a collection of nothing", "{code}");
+        assert_eq!(told(&[code, 0]), "an empty collection", "{code}");
     }
     for twice in
         [&b"\x02\x02\x01a\x01a"[..], b"\x02\x02\xc0\x01\x011", b"\x04\x02\x01f\x01v\x01f\x01w"]
     {
-        assert_eq!(told(twice), "something is there twice", "{twice:?}");
+        assert_eq!(told(twice), "a duplicate element", "{twice:?}");
     }
     let nan = f64::NAN.to_le_bytes();
     for score in [&[5, 1, 1, b'a'][..], &nan].concat().chunks(12).chain([&b"\x03\x01\x01a\xfd"[..]])
     {
-        assert_eq!(told(score), "a score that is no number");
+        assert_eq!(told(score), "a score that is not a number");
     }
     for text in [&b"abc"[..], b"12abc", b"", b"1\x002"] {
         let zset = [&[3, 1, 1, b'a', text.len() as u8][..], text].concat();
-        assert_eq!(told(&zset), "a score that is no number", "{text:?}");
+        assert_eq!(told(&zset), "a score that is not a number", "{text:?}");
     }
 }
 
@@ -388,9 +388,9 @@ fn nodes_of_lists() {
     assert_eq!(nodes(&[b"\x01\x03abc"]), "quicklist abc");
     assert_eq!(nodes(&[b"\x01\x03abc", &packed(&a)]), "quicklist abc a");
     assert_eq!(nodes(&[&packed(&listpack(0, b"")), &packed(&a)]), "listpack a");
-    assert_eq!(nodes(&[&packed(&listpack(0, b""))]), "a collection of nothing");
+    assert_eq!(nodes(&[&packed(&listpack(0, b""))]), "an empty collection");
     assert_eq!(nodes(&[b"\x03\x03abc"]), "an unknown kind of node");
-    assert_eq!(nodes(&[b"\x01\x00"]), "an empty element in a node of its own");
+    assert_eq!(nodes(&[b"\x01\x00"]), "an empty element in a separate node");
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn fields_that_expire() {
     assert_eq!(told_by(&hash, Dialect::Common), "hashtable f=v@9 g=w");
     assert_eq!(told_by(&hash, Dialect::Redis), "values of type 22 can't be read");
     let before = [&b"\x16\x01\x01f\x01v"[..], &(-2i64).to_le_bytes()].concat();
-    assert_eq!(told(&before), "no moment to expire at");
+    assert_eq!(told(&before), "an invalid expiry");
     let least = 1000u64.to_le_bytes();
     let redis = [&[24][..], &least, b"\x02\x00\x01f\x01v\x06\x01g\x01w"].concat();
     assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
@@ -409,7 +409,7 @@ fn fields_that_expire() {
     let redis = [&[25][..], &least, &listpack(6, entries)].concat();
     assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
     let odd = [&[25][..], &least, &listpack(2, &entries[..6])].concat();
-    assert_eq!(told_by(&odd, Dialect::Redis), "something has no counterpart");
+    assert_eq!(told_by(&odd, Dialect::Redis), "an unpaired element");
     for (code, dialect) in [
         (24, Dialect::Valkey),
         (25, Dialect::Common),
