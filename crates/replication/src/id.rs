@@ -146,13 +146,13 @@ impl History {
         }
     }
 
-    /// The data go on under a new name, from here: a replica has become primary.
+    /// Continues under a new id from this offset: a replica was promoted.
     pub fn shift(&mut self, id: ReplicationId) {
         self.second = Some(Second { id: self.id, valid_to: self.offset + 1 });
         self.id = id;
     }
 
-    /// Nobody can continue from what was: writes were not kept, or the data are others now.
+    /// Starts a new history: no replica can continue, because writes were not kept or the data were replaced.
     pub fn renew(&mut self, id: ReplicationId) {
         (self.id, self.second) = (id, None);
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_kept_are_continued() {
+    fn psync_continues_within_the_backlog() {
         let history = History::new(id(1), 100);
         let ask = |asked| history.psync(id(1).as_bytes(), asked, Some(40..100));
         assert_eq!(ask(101), Verdict::Continue { from: 100 });
