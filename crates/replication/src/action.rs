@@ -129,7 +129,7 @@ pub enum Action {
     /// This server is a primary from here on.
     Promoted,
 
-    // ---- to our primary
+    // ---- to the primary
     Connect {
         link: LinkId,
         host: String,

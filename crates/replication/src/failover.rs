@@ -1,7 +1,7 @@
 //! FAILOVER: a primary hands its role to a replica that has all data.
 //!
 //! ```text
-//!  No ──FAILOVER──► WaitForSync ──a replica has confirmed all──► InProgress ──it accepts──► No, a replica now
+//!  No ──FAILOVER──► WaitForSync ──a replica has all data────────► InProgress ──it accepts──► No, a replica now
 //!  ▲                 │  writes wait                               │  writes wait
 //!  └── ABORT, time ──┘◄────────────── ABORT, it refuses ──────────┘
 //! ```

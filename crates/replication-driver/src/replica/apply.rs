@@ -85,7 +85,7 @@ pub struct Applier {
     reply: Reply,
     /// The client that represents the primary.
     client: Option<Arc<ClientShared>>,
-    /// The next unit waits for a snapshot that is full.
+    /// The next unit waits for a full snapshot.
     snapshot_wait: Option<Wait>,
 }
 

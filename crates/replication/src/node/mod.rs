@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    // ---- replicas of ours
+    // ---- replicas
 
     /// Handles `REPLCONF` with its arguments, from a client that connects from `peer`.
     pub fn replconf(
@@ -324,7 +324,7 @@ impl Node {
         self.serve(now, out, |primary, cx| primary.bulk_stuck(cx, conn));
     }
 
-    // ---- our primary
+    // ---- the primary
 
     pub fn connected(&mut self, now: Ms, link: LinkId, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.connected(cx, link));
