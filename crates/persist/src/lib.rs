@@ -1,8 +1,8 @@
-//! Values outside of memory.
+//! Serialized data and its storage.
 //!
-//! [`rdb`] writes and reads values as Valkey and Redis do: what DUMP and RESTORE exchange, and what
-//! files and replication will consist of. [`storage`] is what saving and loading ask of a file
-//! system. Nothing here knows of sockets or keyspaces: bytes become a record, and a record bytes.
+//! [`rdb`] writes and reads values in the format of Valkey and Redis, for DUMP, RESTORE, files and
+//! replication. [`storage`] is the file system interface for saving and loading. This crate has no
+//! sockets or keyspaces: it converts between bytes and records.
 
 pub mod aof;
 pub mod rdb;

@@ -1,15 +1,15 @@
-//! Where files are kept: the few things that saving and loading ask of a file system.
+//! The file system interface for saving and loading.
 //!
-//! Behind a trait, so that tests can put a disk there that fails, tears and forgets. It says no more
-//! than POSIX promises, and the writers of this crate rely on no more:
+//! A trait, so that tests can replace the disk by one that fails, tears writes and loses them. The
+//! interface guarantees no more than POSIX, and the writers of this crate rely on no more:
 //!
-//! * what was written is safe when [`Output::sync`] has returned, and not before;
-//! * a name (created, renamed, removed) is safe when its directory was synced;
-//! * a rename is seen whole or not at all, even after a power loss;
-//! * of what was not synced, any part may be there after a power loss, in any order; where something was
-//!   written over what was synced, each part is the old or the new;
-//! * when a sync has failed, nobody knows what of the data before it is safe, and a second sync that
-//!   succeeds says nothing about it.
+//! * Written data is durable once [`Output::sync`] has returned, and not before.
+//! * A name (created, renamed, removed) is durable once its directory was synced.
+//! * A rename is atomic, even across a power failure.
+//! * A power failure preserves any part of the unsynced data, in any order. Where a write overwrote
+//!   synced data, each part is the old or the new.
+//! * After a failed sync, the durability of the data before it is unknown, and a later successful
+//!   sync doesn't change that.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -18,30 +18,29 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that one writes at its end, or over zeros that were written there ahead.
+/// A file open for appending, or for overwriting zeros written ahead.
 pub trait Output: Send + Sync + Debug {
-    /// Writes some of `bytes` behind what was there when the file was opened and what was written since;
-    /// answers how many.
+    /// Appends some of `bytes` after the previous writes; returns how many.
     ///
     /// # Errors
-    /// Those of `write(2)`; nothing of `bytes` was written then, as far as anybody can tell.
+    /// Those of `write(2)`. In that case the file has no byte of `bytes`, as far as the system
+    /// reports.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Makes all that was written before the call safe. May be called by one thread while another
-    /// writes.
+    /// Makes all earlier writes durable. One thread may call it while another writes.
     ///
     /// # Errors
     /// Those of `fdatasync(2)`.
     fn sync(&self) -> io::Result<()>;
 
-    /// Writes some of `n` zeros at `at`; answers how many. The next write goes where it would have gone
-    /// without.
+    /// Writes some of `n` zeros at `at`; returns how many. Doesn't change where the next write
+    /// goes.
     ///
     /// # Errors
     /// Those of `pwrite(2)`.
     fn write_zeros(&self, at: u64, n: usize) -> io::Result<usize>;
 
-    /// Cuts the file to `length` bytes, behind which the next write goes.
+    /// Truncates the file to `length` bytes. The next write appends there.
     ///
     /// # Errors
     /// Those of `ftruncate(2)`.
@@ -50,7 +49,7 @@ pub trait Output: Send + Sync + Debug {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Those of [`Output::write`]. Some of `bytes` may be there then.
+    /// Those of [`Output::write`]. Some of `bytes` may be written then.
     fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write(bytes) {
@@ -64,22 +63,22 @@ pub trait Output: Send + Sync + Debug {
     }
 }
 
-/// A file system. All paths are the caller's; errors are those of the calls of the same name.
+/// A file system. The caller provides full paths; errors are those of the system calls.
 pub trait Storage: Send + Sync + Debug {
-    /// Creates the directory `dir` unless it is there. Its own name is safe after a
+    /// Creates the directory `dir` unless it exists. Its name is durable after a
     /// [`Storage::sync_dir`] of its parent.
     ///
     /// # Errors
-    /// Those of `mkdir(2)`, but that it exists.
+    /// Those of `mkdir(2)`, except `EEXIST`.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Opens `path` for writing at its end; creates it when it is missing. Who writes it is alone.
+    /// Opens `path` for appending; creates it if it is missing. The caller must be the only writer.
     ///
     /// # Errors
     /// Those of `open(2)`.
     fn append(&self, path: &Path) -> io::Result<Arc<dyn Output>>;
 
-    /// Creates `path`, empty even if there was something.
+    /// Creates `path`, or empties it if it exists.
     ///
     /// # Errors
     /// Those of `open(2)`.
@@ -91,13 +90,13 @@ pub trait Storage: Send + Sync + Debug {
     /// Those of `open(2)`.
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
-    /// The length of `path` in bytes; an error of kind `NotFound` when there is no such file.
+    /// The length of `path` in bytes; an error of kind `NotFound` if the file is missing.
     ///
     /// # Errors
     /// Those of `stat(2)`.
     fn length(&self, path: &Path) -> io::Result<u64>;
 
-    /// Gives the file `from` the name `to`, whatever had that name before.
+    /// Renames the file `from` to `to`, replacing any file of that name.
     ///
     /// # Errors
     /// Those of `rename(2)`.
@@ -109,22 +108,22 @@ pub trait Storage: Send + Sync + Debug {
     /// Those of `unlink(2)`.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in `dir`, in no order.
+    /// The names in `dir`, in any order.
     ///
     /// # Errors
     /// Those of `opendir(3)`.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes the names in `dir` safe.
+    /// Makes the names in `dir` durable.
     ///
     /// # Errors
     /// Those of `fsync(2)`.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Whether there is a file of that name.
+    /// Whether the file exists.
     ///
     /// # Errors
-    /// Those of `stat(2)`, but that there is none.
+    /// Those of `stat(2)`, except `ENOENT`.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         match self.length(path) {
             Ok(_) => Ok(true),
@@ -133,12 +132,12 @@ pub trait Storage: Send + Sync + Debug {
         }
     }
 
-    /// Puts `bytes` into the place of `path`, whole or not at all, by way of the file `temporary` in
-    /// the same directory `dir`; safe when it returns.
+    /// Replaces the content of `name` with `bytes` atomically, through the file `temporary` in the
+    /// same directory `dir`. Durable on return.
     ///
     /// # Errors
-    /// Any of those above. The old content is in place then, or, if only the last sync has failed,
-    /// possibly the new one.
+    /// Any of those above. The old content is in place then; if only the last sync failed, possibly
+    /// the new content.
     fn replace(&self, dir: &Path, temporary: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = dir.join(temporary);
         let write = || {
@@ -147,7 +146,7 @@ pub trait Storage: Send + Sync + Debug {
             file.sync()
         };
         if let Err(e) = write().and_then(|()| self.rename(&path, &dir.join(name))) {
-            // What is left over harms nobody: the next attempt overwrites it.
+            // A remaining file does no harm, because the next attempt overwrites it.
             let _ = self.remove(&path);
             return Err(e);
         }
@@ -159,17 +158,18 @@ pub trait Storage: Send + Sync + Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
-/// Opens a file as `how` says. What only looks like one is refused: a pipe would keep whoever opens it
-/// waiting for its other end, and a device can be read for ever.
+/// Opens a file with these options. Refuses anything that isn't a regular file: opening a pipe
+/// would block until its other end is open, and reading a device may never end.
 ///
 /// # Errors
-/// Those of `open(2)`, and that it is no regular file.
+/// Those of `open(2)`, and that it isn't a regular file.
 pub fn open_file(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
-    // To open a device may do something already.
+    // Opening a device may already have side effects.
     if let Ok(found) = fs::metadata(path) {
         refuse_others(&found)?;
     }
-    // It may have become another one since, which is not waited for either. To files this flag means nothing.
+    // The path may have been replaced since; O_NONBLOCK avoids blocking on a pipe, and has no
+    // effect on regular files.
     let file = how.custom_flags(libc::O_NONBLOCK).open(path)?;
     refuse_others(&file.metadata()?)?;
     Ok(file)
@@ -214,7 +214,7 @@ impl Storage for Disk {
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
-        // Not O_APPEND: what is written over zeros does not go to the end of the file.
+        // Not O_APPEND, because writes over zeros don't go to the end of the file.
         let mut file =
             open_file(path, OpenOptions::new().write(true).create(true).truncate(false))?;
         file.seek(SeekFrom::End(0))?;
@@ -222,7 +222,7 @@ impl Storage for Disk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Output>> {
-        // It is emptied when it is known to be a file.
+        // Truncated only once it is known to be a regular file.
         let file = open_file(path, OpenOptions::new().write(true).create(true).truncate(false))?;
         file.set_len(0)?;
         Ok(Arc::new(file))
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_disk_does_what_is_promised() {
+    fn disk_implements_the_storage_interface() {
         let folder = tempfile::tempdir().expect("a directory");
         let dir = folder.path().join("sub");
         let disk = Disk;
@@ -278,7 +278,7 @@ mod tests {
         let file = disk.append(&path).expect("created");
         file.write_all(b"hello").expect("room");
         file.truncate(2).expect("cut");
-        file.write_all(b"y").expect("behind the cut");
+        file.write_all(b"y").expect("after the cut");
         file.sync().expect("synced");
         let file = disk.append(&path).expect("opened again");
         assert_eq!(disk.length(&path).expect("stat"), 3);
@@ -301,9 +301,9 @@ mod tests {
         assert_eq!(missing, Some(io::ErrorKind::NotFound));
     }
 
-    /// Opening the pipe would wait for its other end.
+    /// Opening the pipe would block until its other end is open.
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn files_other_than_regular_ones_are_refused() {
         let folder = tempfile::tempdir().expect("a directory");
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
@@ -316,7 +316,7 @@ mod tests {
             for opened in
                 [Disk.read(&path).err(), Disk.append(&path).err(), Disk.create(&path).err()]
             {
-                let words = opened.expect("it is no file").to_string();
+                let words = opened.expect("it isn't a regular file").to_string();
                 let wanted = if name == "." {
                     "Is a directory (os error 21)"
                 } else {

@@ -1,25 +1,27 @@
-//! Replication: what the server does with the machines of [`weft_replication`].
+//! Drives the machines of [`weft_replication`] in the server.
 //!
 //! ```text
 //!  I/O threads ─► log of effects ─► weft-repl: Node::write ─► backlog ─► I/O threads ─► replicas
-//!  commands, sockets, time ─► Hub::step: an event ─► actions, done in their order
+//!  commands, sockets, time ─► Hub::step: an event ─► actions, executed in order
 //! ```
 //!
-//! * this file: the [`Hub`], where events go in
-//! * [`perform`] - what is done about each action
-//! * [`thread`] - weft-repl: reads the log, tells the time, does what needs the world
-//! * [`settings`] - what the configuration says; [`roles`]: what clients notice of all this
-//! * [`pressure`] - when the log grows faster than it is read
-//! * [`positions`] - what files of the data say about their place in a history
-//! * [`primary`] - replicas of ours; [`replica`]: our primary
+//! * this file: the [`Hub`], which takes events
+//! * [`perform`] - executes the actions
+//! * [`thread`] - weft-repl: reads the log, advances the time, executes what must stop the world
+//! * [`settings`] - the configuration; [`roles`]: the effects of a role on clients
+//! * [`pressure`] - limits the unread part of the log
+//! * [`positions`] - the positions in a history that files of the data record
+//! * [`primary`] - replicas of this server; [`replica`]: its primary
 //!
-//! The machine is behind one mutex, and so is the reader of the log: whoever stops the world for a cut
-//! (a change of role, the beginning of a snapshot) reads the rest of the log himself ([`Hub::cut`]), and
-//! tells the machine then. So everything written before the cut is in the stream, and nothing after.
+//! One mutex protects the machine and the reader of the log. A thread that stops the world for a
+//! cut (a change of role, the beginning of a snapshot) reads the rest of the log itself
+//! ([`Hub::cut`]), and then passes the event to the machine. So the stream has everything written
+//! before the cut, and nothing after it.
 //!
-//! Who holds the mutex waits for nothing: no shards, no gate, no disk, no full socket. It is taken with the
-//! world in hand, or in a gate, and never the other way round. What needs the world and comes up without it
-//! is left, with all behind it, to weft-repl: see [`State::pending`].
+//! A thread with the mutex never blocks on shards, a safepoint, the disk or a full socket. The
+//! mutex is taken while the world is stopped or inside a safepoint, and never the other way round.
+//! An action that must stop the world, and all actions after it, are left to weft-repl otherwise:
+//! see [`State::pending`].
 
 pub mod perform;
 pub mod positions;
@@ -47,49 +49,50 @@ use weft_state::server::{Replicator, Server};
 /// The hub of `srv`.
 ///
 /// # Panics
-/// If the server was put together without one.
+/// If the server was built without one.
 pub fn hub(srv: &Server) -> &Hub {
     let any: &dyn Any = &*srv.links.replicator;
     any.downcast_ref().expect("the hub of replication")
 }
 
-/// See the module.
+/// The server's state of replication. See the module documentation.
 #[derive(Default)]
 pub struct Hub {
     state: OnceLock<Mutex<State>>,
-    /// Who reads the log, while somebody does.
+    /// The reader of the log, while the log is read.
     reader: Mutex<Option<ReaderId>>,
-    /// weft-repl, once somebody needs it.
+    /// weft-repl, once it is needed.
     thread: OnceLock<Thread>,
-    /// For the fast path, renewed after each event.
+    /// Status for the fast path, updated after each event.
     pub published: Arc<ReplicationStatus>,
-    /// The directive `replicaof` was followed: from here on it follows the role.
+    /// The directive `replicaof` was applied: from here on it follows the role.
     has_gone_on: AtomicBool,
-    /// Of the copy that is received, or was last.
+    /// Progress of the current or last copy.
     pub progress: replica::copy::Progress,
 }
 
-/// What the mutex holds.
+/// The state under the mutex.
 pub struct State {
     pub node: Node,
-    /// The reader of the log of effects, while somebody needs the stream and this server writes it.
+    /// The reader of the effect log, while this server writes the stream and a replica needs it.
     pub log: Option<LogReader>,
-    /// The way to our primary.
+    /// The link to the primary.
     pub link: replica::Follow,
-    /// What is still to be done, in order. More than nothing only while the first of it needs the world.
+    /// Actions still to be executed, in order. Not empty only while the first one must stop the
+    /// world.
     pub pending: VecDeque<Action>,
-    /// Kept for the next event.
+    /// Kept to reuse its capacity.
     out: Vec<Action>,
-    /// The writes of clients are to be paused, and the machine waits to be told that they are.
+    /// Clients' writes must be paused, and the machine must be notified once they are.
     pub tells_paused: bool,
     pub replicas: primary::Replicas,
     pub places: positions::Places,
-    /// weft-repl is not there, or sleeps until it is woken, as time is no matter.
+    /// weft-repl has not started, or sleeps without a timeout.
     thread_rests: bool,
 }
 
 impl Hub {
-    /// To be called once, before there are clients: a primary without a past.
+    /// Starts as a primary without a history. The caller calls it once, before there are clients.
     pub fn begin(&self, srv: &'static Server) {
         let settings = settings::of(srv, &srv.config());
         let (node, pending) = node(srv, settings, Start { position: None, primary: None });
@@ -108,8 +111,8 @@ impl Hub {
         let _ = self.state.set(Mutex::new(state));
     }
 
-    /// To be called when the data of the start are there, and before anybody may write: `found` is what
-    /// their file says of itself.
+    /// Sets the initial role, once the data are loaded and before any client may write. `found` is
+    /// the position that their file records.
     pub fn go_on(&self, srv: &'static Server, found: Option<positions::Found>) {
         let config = srv.config();
         let primary = config.primary();
@@ -119,18 +122,18 @@ impl Hub {
         drop(config);
         let mut state = self.lock();
         (state.node, state.pending) = node(srv, settings, Start { position, primary });
-        // A replica from the start has nobody to tell but those who ask from now on.
+        // No client can have data yet, so the new role needs no notification.
         roles::note_expiry(srv, !state.node.is_primary());
         srv.set_attention(attention::REPLICA, !state.node.is_primary());
         self.finish(srv, state);
-        // Who writes from here on is in the stream, if there is one.
+        // Writes from here on must be in the stream, if there is one.
         if !self.lock().pending.is_empty() {
             thread::with_world(srv);
         }
         self.has_gone_on.store(true, Ordering::SeqCst);
     }
 
-    /// Has the directive `replicaof` say whom this server follows: to be called before anybody reads it.
+    /// Sets the directive `replicaof` to the current primary. Callers do so before they read it.
     pub fn tell_config(&self, config: &mut Config) {
         if !self.has_gone_on.load(Ordering::SeqCst) {
             return;
@@ -150,12 +153,12 @@ impl Hub {
         state.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// The machine, when what was written before this call is in the stream. Where another thread is still
-    /// about to log something it is waited for, but not for long.
+    /// Returns the machine once the stream has everything written before this call. Waits briefly
+    /// for threads that are still about to log.
     pub fn up_to_date(&self, srv: &'static Server) -> MutexGuard<'_, State> {
         const TRIES: usize = 100;
         let (last, mut tries) = (srv.ks.log().last(), TRIES);
-        // Part by part: others want the machine, too.
+        // In parts, because other threads need the machine, too.
         while tries > 0 {
             let mut state = self.lock();
             if state.log.is_none() {
@@ -173,7 +176,8 @@ impl Hub {
         self.lock()
     }
 
-    /// Tells the machine something, and does what follows. See the module for who may call it.
+    /// Passes an event to the machine and executes the actions. The module documentation restricts
+    /// the callers.
     pub fn step<T>(
         &self,
         srv: &'static Server,
@@ -185,9 +189,9 @@ impl Hub {
         result
     }
 
-    /// The same at a cut: all that was written before is in the stream. The world, or at least every
-    /// I/O thread, is stopped; with `guard`, what needs the world is done at once. O(what was not read of
-    /// the log).
+    /// The same at a cut: the stream has everything written before. The world, or at least every
+    /// I/O thread, is stopped. With `guard`, actions that must stop the world are executed at once.
+    /// O(unread part of the log).
     pub fn cut<T>(
         &self,
         srv: &'static Server,
@@ -203,7 +207,7 @@ impl Hub {
         result
     }
 
-    /// The end of an event: what was changed is published, and does not wait for long.
+    /// Ends an event: publishes changes and wakes weft-repl if actions are left.
     fn finish(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
         perform::all(srv, &mut state, None);
         self.publish(srv, &state);
@@ -217,7 +221,7 @@ impl Hub {
         }
     }
 
-    /// Nobody executes any more: reads the rest of the log.
+    /// Reads the rest of the log, after the last command was executed.
     pub fn end(&self, srv: &'static Server) {
         let mut state = self.lock();
         thread::drain(srv, &mut state, usize::MAX);
@@ -226,17 +230,17 @@ impl Hub {
         }
     }
 
-    /// Has weft-repl look, which is started if it was not.
+    /// Wakes weft-repl, and starts it first if necessary.
     pub fn wake(&self, srv: &'static Server) {
         let thread = self.thread.get_or_init(|| thread::start(srv));
         thread.unpark();
     }
 
-    /// What a file of the data as they are at a cut says about itself. To be called there.
+    /// The position that a file of the data at a cut must record. The caller is at the cut.
     pub fn position_at_cut(&self, srv: &'static Server) -> Option<Position> {
         self.cut(srv, None, |_, _, _| ());
         let state = self.lock();
-        // What is to be kept from some moment on is not kept yet.
+        // A backlog that is still to be created doesn't exist yet.
         if state.pending.is_empty() { state.node.position() } else { None }
     }
 
@@ -263,21 +267,21 @@ impl Hub {
         }
     }
 
-    /// The configuration has changed to this.
+    /// Applies a changed configuration.
     pub fn set(&self, srv: &'static Server, config: &Config) {
-        // Before it begins, it is given all there is.
+        // `begin` reads the whole configuration.
         if self.state.get().is_some() {
             let settings = settings::of(srv, config);
             self.step(srv, |node, now, out| node.set(now, settings, out));
         }
     }
 
-    /// Who reads the log, for those who do not have the machine.
+    /// The reader of the log, for callers without the machine.
     fn reader(&self) -> MutexGuard<'_, Option<ReaderId>> {
         self.reader.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Whom this server follows.
+    /// The primary of this server.
     pub fn primary_of(&self) -> Option<(String, u16)> {
         let state = self.lock();
         let (host, port) = state.node.follower()?.primary();
@@ -286,7 +290,7 @@ impl Hub {
 }
 
 impl Hub {
-    /// A hub that renews `published`.
+    /// Returns a hub that updates `published`.
     pub fn new(published: Arc<ReplicationStatus>) -> Hub {
         Hub { published, ..Hub::default() }
     }
@@ -345,7 +349,7 @@ impl State {
         !node.is_primary() || node.primary().has_replicas() || node.stream().backlog().is_some()
     }
 
-    /// Wakes the thread of the link, if it waits until everything is done.
+    /// Wakes the link's thread if it waits for an empty queue of actions.
     pub fn tell_link(&mut self) {
         if self.pending.is_empty() {
             self.link.tell_settled();
@@ -353,7 +357,7 @@ impl State {
     }
 }
 
-/// Tells the machine something; what follows is pending.
+/// Passes an event to the machine; its actions become pending.
 pub fn tell<T>(
     srv: &'static Server,
     state: &mut State,

@@ -1,7 +1,6 @@
-//! What is done about each action of the machines, in their order.
+//! Executes the actions of the machines, in order.
 //!
-//! Nothing here waits: sockets are written by their threads, snapshots taken and copies loaded by
-//! threads of their own.
+//! Nothing here blocks: separate threads write sockets, take snapshots and load copies.
 
 use crate::{State, primary, replica, roles};
 use weft_keyspace::Guard;
@@ -10,8 +9,8 @@ use weft_replication::Action;
 use weft_replication::action::Level;
 use weft_state::server::Server;
 
-/// Does what is pending, as far as that can be done: without `guard`, which is one of the world, up to
-/// what needs it.
+/// Executes the pending actions. Without `guard`, which holds the world, it stops before the first
+/// action that needs the world.
 pub fn all(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     while let Some(action) = state.pending.pop_front() {
         if guard.is_none() && needs_world(&action) {
@@ -23,7 +22,7 @@ pub fn all(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     }
 }
 
-/// The log begins and ends between all commands, and so do roles.
+/// The effect log and the role may only change between commands.
 fn needs_world(action: &Action) -> bool {
     match action {
         Action::KeepWrites | Action::DropWrites | Action::Swap { .. } => true,
@@ -52,7 +51,7 @@ fn needs_world(action: &Action) -> bool {
     }
 }
 
-/// Whether the next one may be done; if not, this one is pending still.
+/// Executes an action. Returns `false` if it, and so all later ones, must stay pending.
 fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) -> bool {
     if replaces_data(&action) {
         state.forget_places(srv);
@@ -70,7 +69,8 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
         Action::Close { conn, flush } => primary::close(srv, state, conn, flush),
         Action::Confirmed => primary::confirmed(srv, state),
 
-        // What stands behind it is for replicas that would get a copy, and nothing that is written then.
+        // Later actions are for replicas that get a copy, and their writes would be missing from
+        // the stream.
         Action::KeepWrites if !roles::keep_writes(srv, state, guard) => {
             state.pending.push_front(Action::KeepWrites);
             return false;
@@ -102,7 +102,7 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
     true
 }
 
-/// Whether the data are something else from here on than what was applied.
+/// Whether the data from here on differ from the data that units were applied to.
 fn replaces_data(action: &Action) -> bool {
     matches!(
         action,
@@ -113,7 +113,7 @@ fn replaces_data(action: &Action) -> bool {
     )
 }
 
-/// Tells those who send the stream that it has grown.
+/// Notifies the threads that send the stream that it has grown.
 pub fn spread(srv: &'static Server, state: &mut State) {
     primary::spread(srv, state);
 }

@@ -1,14 +1,15 @@
-//! What files of the data say about their place in a history of replication, so that a server that is
-//! started again goes on from there.
+//! Files of the data record their position in a replication history, so that a restarted server
+//! continues from it.
 //!
-//! A snapshot says it at its front, as its place is known when it begins. In the append-only file a line says it of all
-//! that stands before ([`weft_persist::aof::Position`]). Two threads read the log of effects, each at its
-//! own pace: one writes the file, the other the stream. So places are noted behind units: [`Places`]
-//! has the last ones, and the writer of the file ends what it writes at a unit that has one. A file
-//! of a process that was killed nearly always ends with such a line then.
+//! A snapshot records it at its start, because the position is known when the snapshot begins. In
+//! the append-only file, a line gives the position of everything before it
+//! ([`weft_persist::aof::Position`]). Two threads read the effect log independently: one writes the
+//! file, the other the stream. So [`Places`] maps recent units to positions, and the writer of the
+//! file ends each write at a unit with a position. The file of a killed process then nearly always
+//! ends with such a line.
 //!
-//! Pings and questions to replicas are in the stream and in no file: the place moves on behind the same
-//! unit, and is noted again.
+//! Pings and GETACKs are in the stream and in no file. They advance the position after the same
+//! unit, and it is recorded again.
 
 use crate::{Hub, State};
 use std::collections::VecDeque;
@@ -19,40 +20,40 @@ use weft_persist::rdb::file::Origin;
 use weft_replication::{Position, ReplicationId};
 use weft_state::server::Server;
 
-/// Places that are remembered.
+/// Number of positions kept.
 const PLACES: usize = 4096;
 
-/// What a file has said.
+/// The position that a file has recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     id: ReplicationId,
     offset: u64,
-    /// Older servers did not always say it.
+    /// `None` in files of older servers.
     db: Option<u32>,
 }
 
 impl Found {
-    /// The place of the data, as far as it can be said: who goes on as a replica must know which database
-    /// the stream has selected.
+    /// The position of the data, if it is complete: a replica must know the selected database of
+    /// the stream to continue.
     pub fn position(self, is_replica: bool) -> Option<Position> {
         let db = if is_replica { self.db? } else { self.db.unwrap_or(0) };
         Some(Position { id: self.id, offset: self.offset, db })
     }
 }
 
-/// What a snapshot says of itself.
+/// The position that a snapshot records.
 pub fn of_snapshot(origin: &Origin) -> Option<Found> {
     let id = ReplicationId::parse(origin.history.as_ref()?.as_bytes())?;
     Some(Found { id, offset: origin.offset?, db: origin.stream_db })
 }
 
-/// What an append-only file says of itself.
+/// The position that an append-only file records.
 pub fn of_log(position: &aof::Position) -> Option<Found> {
     let aof::Position { id, offset, db } = *position;
     Some(Found { id: ReplicationId::parse(&id)?, offset, db: Some(db) })
 }
 
-/// Where units of the log of effects end in the history, the last ones.
+/// Recent units of the effect log with the positions at their ends.
 #[derive(Debug, Default)]
 pub struct Places(VecDeque<(u64, Position)>);
 
@@ -67,7 +68,7 @@ impl Places {
         self.0.push_back((unit, position));
     }
 
-    /// The last place at the unit or before it.
+    /// The last position at or before the unit.
     fn up_to(&self, unit: u64) -> Option<Position> {
         let behind = self.0.partition_point(|(other, _)| *other <= unit);
         self.0.get(behind.checked_sub(1)?).map(|(_, position)| *position)
@@ -80,13 +81,13 @@ impl Places {
 }
 
 impl State {
-    /// What was known of units says nothing of the data that are here now.
+    /// Drops the recorded positions, because the data were replaced.
     pub fn forget_places(&mut self, srv: &Server) {
         self.places = Places::default();
         srv.replication.placed.store(0, Ordering::SeqCst);
     }
 
-    /// The data as they are behind this unit are what the history has at its present end.
+    /// Records that the data after this unit are at the end of the stream.
     pub fn note_place(&mut self, srv: &Server, unit: u64) {
         if !aof(srv).is_logging() || !self.pending.is_empty() {
             return;
@@ -95,34 +96,35 @@ impl State {
         if self.places.behind(unit) != Some(position) {
             self.places.note(unit, position);
             srv.replication.placed.store(unit, Ordering::SeqCst);
-            // It may have moved on behind what is in the file already.
+            // The position may have advanced after the file was written.
             aof(srv).look_behind(unit);
         }
     }
 }
 
 impl Hub {
-    /// What came from our primary has been applied up to here, with nobody between that and this call:
-    /// `alone`, clients write nothing here, so the last unit is of what was applied.
+    /// Units of the primary were applied up to here, and no other thread has logged since. `alone`:
+    /// clients can't write here, so the last unit of the log is one of those.
     pub fn note_applied(&self, srv: &Server, alone: bool) {
         if alone && aof(srv).is_logging() {
             self.lock().note_place(srv, srv.ks.log().last());
         }
     }
 
-    /// The last unit behind which a place is known, if it comes behind `unit`: there a part of the
-    /// append-only file should end.
+    /// The last unit with a known position, if it is after `unit`. A write to the append-only file
+    /// should end there.
     pub fn placed_behind(&self, unit: u64) -> Option<u64> {
         let placed = self.published.placed.load(Ordering::SeqCst);
         (placed > unit).then_some(placed)
     }
 
-    /// Whether a place is known behind the unit, which is the last one.
+    /// Whether the position after `unit`, the last one, is known.
     pub fn has_place_at(&self, unit: u64) -> bool {
         unit > 0 && self.published.placed.load(Ordering::SeqCst) == unit
     }
 
-    /// All up to this unit is safe on this server's disk: what our primary is told with the next confirmation.
+    /// All units up to this one are durable on this server's disk. The next acknowledgement to the
+    /// primary includes it.
     pub fn note_durable(&self, unit: u64) {
         if !self.published.is_replica() {
             return;
@@ -133,7 +135,7 @@ impl Hub {
         }
     }
 
-    /// What an append-only file may say behind this unit.
+    /// The position that an append-only file may record after this unit.
     pub fn place_behind(&self, unit: u64) -> Option<aof::Position> {
         if self.published.placed.load(Ordering::SeqCst) < unit {
             return None;

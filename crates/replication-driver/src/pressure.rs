@@ -1,15 +1,16 @@
-//! What is done where the log grows faster than it is read into the stream.
+//! Limits the part of the log that is not read into the stream yet.
 //!
-//! weft-repl may have no CPU, or wait for the world behind a command that takes long, and a writer may be
-//! faster than it. What it has not read has no bound of its own, so:
+//! weft-repl may get no CPU, or wait for the world while a long command runs, or be slower than the
+//! writers. The unread part of the log has no other bound, so:
 //!
-//! * whoever logs looks, each time it has logged another [`STEP`], how much waits. Beyond [`CROWDED`] answers to
-//!   what has not been read are withheld: those who write wait, outside of their shards;
-//! * and the thread that looks reads a part for weft-repl, if nobody else has the machine. So they wait for
-//!   one another's work, and not for a thread that does not come.
+//! * A thread that logs checks the unread size each time it has logged another [`STEP`]. Beyond
+//!   [`CROWDED`], replies to commands with unread effects are withheld: the writing clients wait,
+//!   outside of their shards.
+//! * That thread also reads a part for weft-repl, if the machine is free. So writers wait for each
+//!   other's work, and not for a thread without CPU.
 //!
-//! A replica that takes nothing is no reason: what it has not got is in the backlog, which has limits of its
-//! own, and the log is read whether anybody takes it or not.
+//! A slow replica doesn't matter here: its unsent bytes are in the backlog, which has separate
+//! limits, and the log is read regardless of replicas.
 
 use crate::{Hub, State, thread};
 use std::sync::TryLockError;
@@ -18,14 +19,14 @@ use weft_keyspace::LogReader;
 use weft_state::answers::{Bound, NONE, STEP};
 use weft_state::server::Server;
 
-/// Bytes of commands that may wait to be read before those who write wait, too. Less than for the file: who
-/// stops the world for a cut reads what is left while it is stopped.
+/// Unread bytes of commands beyond which writers wait. Smaller than for the file, because a thread
+/// that stops the world for a cut reads the rest while the world is stopped.
 pub const CROWDED: u64 = 16 << 20;
 
-const _: () = assert!(STEP < CROWDED / 2, "who waits is let go before all is read");
+const _: () = assert!(STEP < CROWDED / 2, "waiting clients are released before everything is read");
 
 impl Hub {
-    /// See the module. Nothing is held.
+    /// See the module documentation. The caller holds nothing.
     pub fn watch_pressure(&'static self, srv: &'static Server) {
         let reader = *self.reader();
         let unread = reader.map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader));
@@ -35,7 +36,8 @@ impl Hub {
         } else if !self.published.is_crowded.load(Ordering::SeqCst) {
             return;
         }
-        // Also where little is left: it may have been read since, by one who did not see that answers wait.
+        // Also if little is unread: a thread that didn't see the withheld replies may have read the
+        // log since.
         let mut state = match self.state.get().map(|state| state.try_lock()) {
             Some(Ok(state)) => state,
             Some(Err(TryLockError::Poisoned(p))) => p.into_inner(),
@@ -45,7 +47,7 @@ impl Hub {
         self.finish(srv, state);
     }
 
-    /// After the log was read: lets answers go that need not wait for it any longer.
+    /// Releases the withheld replies whose effects were read.
     pub(super) fn relieve(&self, srv: &Server, state: &State) {
         if !self.published.is_crowded.load(Ordering::SeqCst) {
             return;

@@ -1,4 +1,4 @@
-//! What this server is for its clients: a primary, a replica, or one whose writes wait.
+//! The effects of this server's role on clients.
 
 use crate::State;
 use crate::hub;
@@ -12,10 +12,11 @@ use weft_state::attention;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
 
-/// The stream is written from here on; whether that is so.
+/// Creates the reader of the log, so that the stream is written from here on. Returns whether it
+/// exists.
 ///
-/// It is not where the log has no room for a reader, which does not come to pass: this is the only one for
-/// replicas, the append-only file has one, which has gone when the next one comes, and so has DEBUG EFFECTS.
+/// Fails if the log has no slot for another reader, which can't happen. Replicas have this one. The
+/// append-only file has one, which ends before the next begins, and so does DEBUG EFFECTS.
 pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) -> bool {
     const OWNERS: usize = 3;
     const _: () = assert!(OWNERS <= MAX_READERS);
@@ -36,7 +37,7 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     state.log.is_some()
 }
 
-/// Nobody needs what is written here.
+/// Removes the reader of the log.
 pub fn drop_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     let Some(guard) = guard else { return };
     if let Some(log) = state.log.take() {
@@ -46,26 +47,27 @@ pub fn drop_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     }
 }
 
-/// Writes wait, and nothing expires or is evicted, until they are let go.
+/// Pauses clients' writes, expiration and eviction until they are resumed.
 pub fn pause_writes(srv: &'static Server, state: &mut State) {
     srv.pause_for_failover(true);
     state.tells_paused = true;
 }
 
-/// Clients may write again.
+/// Resumes clients' writes.
 pub fn resume_writes(srv: &'static Server, state: &mut State) {
     state.tells_paused = false;
     srv.pause_for_failover(false);
 }
 
-/// A replica from here on: what waits for keys or replicas would wait for what does not come.
+/// This server is a replica from here on: clients blocked on keys or replicas would wait without
+/// end.
 pub fn demoted(srv: &'static Server, _state: &mut State) {
     note_expiry(srv, true);
     srv.set_attention(attention::REPLICA, true);
     srv.broadcast(|| Message::Demoted);
 }
 
-/// A primary from here on. What there is now are the data, though it be nothing.
+/// This server is a primary from here on. The current data are valid, even if empty.
 pub fn promoted(srv: &'static Server, _state: &mut State) {
     srv.set_attention(attention::REPLICA, false);
     note_expiry(srv, false);
@@ -74,9 +76,9 @@ pub fn promoted(srv: &'static Server, _state: &mut State) {
     }
 }
 
-/// Has keys be noted that clients give an expiry to, where this server is a replica that they may write to. As a
-/// primary it removes all expired keys, whoever wrote them. Takes no lock of the configuration, whose holders may
-/// wait for the state.
+/// Records keys to which clients give an expiry, if this server is a writable replica. A primary
+/// removes all expired keys, regardless of their writer. Takes no lock of the configuration,
+/// because its holders may wait for the state.
 pub fn note_expiry(srv: &Server, is_replica: bool) {
     srv.ks.note_replica_expiry(is_replica && !srv.settings().replica.is_read_only);
     if !is_replica {

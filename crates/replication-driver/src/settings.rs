@@ -1,4 +1,4 @@
-//! What the configuration says about replication, as the machines want it.
+//! Converts the configuration for the machines.
 
 use std::sync::atomic::Ordering;
 use weft_config::{Config, Id};
@@ -7,7 +7,7 @@ use weft_replication::settings::{DisklessLoad, OutputLimit, Settings};
 use weft_replication::{Ms, ReplicationId};
 use weft_state::server::Server;
 
-/// By this configuration.
+/// Reads the replication settings of this configuration.
 pub fn of(srv: &Server, config: &Config) -> Settings {
     let int = |id| u64::try_from(config.int(id)).unwrap_or(0);
     let seconds = |id| -> Ms { int(id).saturating_mul(1000) };
@@ -44,12 +44,12 @@ pub fn of(srv: &Server, config: &Config) -> Settings {
         password: text(Id::PRIMARYAUTH),
         port,
         announce_ip: text(Id::REPLICA_ANNOUNCE_IP),
-        // Whose dialect and whose files we understand.
+        // The version whose protocol and files this server supports.
         version: Settings::default().version,
     }
 }
 
-/// Ids that nobody has had before.
+/// Generates unique ids.
 pub fn ids() -> Ids {
     Box::new(|| {
         let mut bits = [0u8; 20];

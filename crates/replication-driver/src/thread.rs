@@ -1,8 +1,8 @@
-//! weft-repl: reads the log of effects into the stream, tells the machines the time, and does what needs the
-//! world.
+//! weft-repl: reads the effect log into the stream, advances the machines' time, and executes
+//! actions that must stop the world.
 //!
-//! It is started when the first replica comes, or this server becomes one, and stays. Where nothing has
-//! to be told it sleeps until it is woken.
+//! It starts with the first replica, or when this server becomes one, and never ends. It sleeps
+//! while time doesn't matter.
 
 use crate::State;
 use crate::hub;
@@ -17,31 +17,32 @@ use weft_memory::ThreadMemory;
 use weft_replication::encode;
 use weft_state::server::Server;
 
-/// Between two looks at the clock.
+/// Interval of ticks.
 const TICK: Duration = Duration::from_millis(100);
-/// A thread that has just read so many units lets more gather for so long before it reads again: what it does
-/// beside reading, and what the threads with the connections of replicas do, costs the same for a hundred
-/// units as for one. Who waits for replicas does not wait for this: a WAIT reads the log itself.
+/// After reading this many units, the thread lets more accumulate for this long before it reads
+/// again. The cost of a round, here and on the threads with replicas' connections, is the same for
+/// a hundred units as for one. Clients that wait for replicas aren't delayed, because WAIT reads
+/// the log itself.
 const MANY: u64 = 8;
 const GATHERS: Duration = Duration::from_micros(500);
-/// Bytes of commands that are appended before others may have the machine.
+/// Bytes appended to the stream before the machine's mutex is released.
 pub const AT_ONCE: usize = 256 << 10;
 
 /// Starts the thread.
 ///
 /// # Panics
-/// If the system has no thread for it.
+/// If the system can't create a thread.
 pub fn start(srv: &'static Server) -> Thread {
     let thread = std::thread::Builder::new().name("weft-repl".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
         weft_scheduler::placement::bind_to(&srv.placement().bio);
         run(srv);
     });
-    thread.expect("a thread for replication").thread().clone()
+    thread.expect("starts the replication thread").thread().clone()
 }
 
 fn run(srv: &'static Server) {
-    // What the threads that execute commands have allocated is freed here.
+    // This thread frees memory that executing threads have allocated.
     let mut memory = ThreadMemory::new();
     let mut ticked = Instant::now();
     loop {
@@ -54,7 +55,7 @@ fn run(srv: &'static Server) {
             with_world(srv);
         }
         let mut state = hub.lock();
-        // What could not be done with the world in hand is tried again later.
+        // Actions that failed even with the world stopped are retried later.
         let is_left = needs_world && !state.pending.is_empty();
         let read_before = position(&state);
         let has_more = drain(srv, &mut state, AT_ONCE);
@@ -78,11 +79,11 @@ fn run(srv: &'static Server) {
         state.thread_rests = sleeps && !is_busy;
         drop(state);
         if has_more {
-            // Who waits for the machine would not get it from one that takes it again at once.
+            // Without it, a thread that waits for the mutex would rarely get it.
             std::thread::yield_now();
         }
         memory.publish(&srv.memory);
-        // Behind that: what was read is not in use any more.
+        // After the read, because its units are no longer in use.
         srv.note_unread();
         if gathers {
             std::thread::park_timeout(GATHERS);
@@ -95,12 +96,12 @@ fn run(srv: &'static Server) {
     }
 }
 
-/// The last unit that was read.
+/// The last unit read.
 fn position(state: &State) -> u64 {
     state.log.as_ref().map_or(0, LogReader::position)
 }
 
-/// Does what was left because it needs the world.
+/// Executes the actions that must stop the world.
 pub fn with_world(srv: &'static Server) {
     let mut hand = srv.hand();
     let mut context = ExecContext::new(srv.now_ms(), 0);
@@ -113,8 +114,8 @@ pub fn with_world(srv: &'static Server) {
     });
 }
 
-/// Appends what is in the log to the stream, up to about `most` bytes; whether there may be more. What is
-/// read while this server is a replica is nobody's.
+/// Appends units of the log to the stream, up to about `most` bytes. Returns whether there may be
+/// more. Units read while this server is a replica are dropped.
 pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     let Some(mut log) = state.log.take() else { return false };
     let mut more = false;
@@ -143,7 +144,7 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     more
 }
 
-/// Appends what replicas are to have of a unit; where the stream ends after it.
+/// Appends the commands of a unit that are for replicas. Returns the end of the stream after it.
 #[inline]
 fn append_unit(units: &mut weft_replication::stream::Units<'_>, unit: &Unit<'_>) -> u64 {
     if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::REPLICAS)) {
@@ -154,10 +155,10 @@ fn append_unit(units: &mut weft_replication::stream::Units<'_>, unit: &Unit<'_>)
     units.unit(&commands)
 }
 
-/// Remembers where the stream ends behind a unit: behind the last of those that come together, and some
-/// before it.
+/// Records the end of the stream after a unit: after the last one of a batch, and after some before
+/// it.
 fn note(ends: &mut SmallVec<[(u64, u64); 16]>, end: (u64, u64)) {
-    /// Units from one that is remembered to the next.
+    /// Distance between two recorded units.
     const APART: u64 = 32;
     let has_just = |apart| ends.len() >= 2 && end.0 - ends[ends.len() - 2].0 < apart;
     if has_just(APART) {
@@ -166,7 +167,7 @@ fn note(ends: &mut SmallVec<[(u64, u64); 16]>, end: (u64, u64)) {
     ends.push(end);
 }
 
-/// An entry as the stream wants it.
+/// An entry in the form of the stream.
 struct Logged<'a>(Entry<'a>);
 
 impl encode::Command for Logged<'_> {

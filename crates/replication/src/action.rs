@@ -1,38 +1,39 @@
-//! What the machines want done. Whoever runs them does it in this order.
+//! Actions that the state machines request. The driver executes them in this order.
 
 use crate::id::ReplicationId;
 use crate::stream::Position;
 use std::ops::Range;
 
-/// A connection of a client that is, or may become, a replica of ours. Never used twice.
+/// A connection of a client that is, or may become, a replica of this server. Ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(pub u64);
 
-/// One attempt to follow our primary. Never used twice: what comes late from an older one is known by it.
+/// One attempt to follow the primary. Ids are never reused, which identifies late events of an
+/// older attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// A snapshot that was asked for, for one or more replicas.
+/// A requested snapshot, for one or more replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SnapshotId(pub u64);
 
-/// How loud something is said in the server's log.
+/// The log level of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Notice,
     Warning,
 }
 
-/// Where a snapshot goes.
+/// The destination of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
-    /// Into a file, which is then sent, with its length in front.
+    /// A file, which is sent afterwards, with its length first.
     Disk,
-    /// Straight to the replicas, which see its end by a mark.
+    /// The replicas directly; a mark ends it.
     Stream,
 }
 
-/// Which parts of the data a replica wants (`REPLCONF rdb-filter-only`).
+/// The parts of the data that a replica requests (`REPLCONF rdb-filter-only`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Parts {
     pub data: bool,
@@ -43,140 +44,142 @@ impl Parts {
     pub const ALL: Parts = Parts { data: true, functions: true };
 }
 
-/// What a snapshot for replicas is like. Replicas that want the same share one.
+/// The properties of a snapshot for replicas. Replicas that request the same share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Form {
     pub parts: Parts,
-    /// Version of the RDB format that all of its readers understand: [`Form::NEWEST`], or 11 for those that
-    /// do not tell what they are.
+    /// Version of the RDB format that all of its readers support: [`Form::NEWEST`], or 11 for
+    /// replicas that don't report their version.
     pub rdb_version: u32,
 }
 
 impl Form {
-    /// What Valkey 9.0 reads.
+    /// The version of Valkey 9.0.
     pub const NEWEST: u32 = 80;
-    /// What anybody reads.
+    /// The version that every supported replica reads.
     pub const OLDEST: u32 = 11;
 }
 
-/// How a copy of the primary's data is taken in.
+/// How to load a copy of the primary's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Into a file. When it is complete the old data are dropped and it is loaded.
+    /// Receive it into a file. Once it is complete, drop the old data and load the file.
     File,
-    /// The old data are dropped, and the copy is loaded as it comes.
+    /// Drop the old data, and load the copy while it arrives.
     Direct,
-    /// Loaded as it comes, beside the old data, which are dropped for it at [`Action::Swap`].
+    /// Load the copy while it arrives and keep the old data until [`Action::Swap`].
     Beside {
-        /// Until then the old data may be read: they are of the same history.
+        /// Clients may read the old data until then, because they belong to the same history.
         serve: bool,
     },
 }
 
-/// Something to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     // ---- to replicas
-    /// Send this, in front of anything that is sent because of a later action.
+    /// Send these bytes before anything that a later action sends.
     Reply {
         conn: ConnId,
         bytes: Vec<u8>,
     },
-    /// Take a snapshot as soon as that is possible, and tell `snapshot_began` in the order of the stream:
-    /// what was appended before is in it.
+    /// Take a snapshot as soon as possible. Report `snapshot_began` in the order of the stream: the
+    /// snapshot contains everything appended before.
     Snapshot {
         snapshot: SnapshotId,
         target: Target,
         form: Form,
     },
-    /// Nobody wants it any longer.
+    /// The snapshot is no longer needed.
     AbandonSnapshot {
         snapshot: SnapshotId,
     },
-    /// Send this head and then the snapshot; then its mark, if it has one. Tell `bulk_sent` when the
-    /// socket has all of it. For [`Target::Stream`] as it is made.
+    /// Send this head, then the snapshot, then its mark, if it has one. Report `bulk_sent` once the
+    /// socket has taken all of it. A [`Target::Stream`] is sent while it is produced.
     SendBulk {
         conn: ConnId,
         snapshot: SnapshotId,
         head: Vec<u8>,
         mark: Option<[u8; 40]>,
     },
-    /// From now on send the stream, from behind this many bytes on; tell `written`.
+    /// Send the stream from this offset on; report `written`.
     SendStream {
         conn: ConnId,
         from: u64,
     },
-    /// Close it. `flush`: when what was replied has been sent.
+    /// Close the connection. `flush`: only after the queued replies were sent.
     Close {
         conn: ConnId,
         flush: bool,
     },
-    /// Replicas have confirmed more: who waits for that can look again.
+    /// Replicas have acknowledged more: clients that wait for it can check again.
     Confirmed,
 
     // ---- the stream and the clients
-    /// From this cut on, read the log of effects and append its units.
+    /// From this cut on, read the effect log and append its units.
     KeepWrites,
-    /// Nobody needs the log for replication any longer.
+    /// Replication no longer needs the effect log.
     DropWrites,
-    /// Clients' writes wait, and nothing expires or is evicted: the data stay as they are. Tell
-    /// `writes_paused` when that is so and all units of before have been appended.
+    /// Block clients' writes, expiration and eviction, so the data don't change. Report
+    /// `writes_paused` once that is done and all earlier units are appended.
     PauseWrites,
     ResumeWrites,
-    /// We are a replica from here on; what waits for a key or for replicas is told so.
+    /// This server is a replica from here on. Clients blocked on a key or on replicas are notified.
     Demoted,
-    /// We are a primary from here on.
+    /// This server is a primary from here on.
     Promoted,
 
-    // ---- to our primary
+    // ---- to the primary
     Connect {
         link: LinkId,
         host: String,
         port: u16,
     },
-    /// Send this.
+    /// Send these bytes.
     Send {
         link: LinkId,
         bytes: Vec<u8>,
     },
-    /// Close it, and forget what has come and was not applied.
+    /// Close the connection, and drop the received bytes that were not applied.
     Disconnect {
         link: LinkId,
     },
-    /// A copy begins, of this many bytes if that is known.
+    /// A copy begins, with this length in bytes if known.
     BeginLoad {
         link: LinkId,
         load: Load,
         bytes: Option<u64>,
     },
-    /// Bytes of it.
+    /// Bytes of the copy.
     Payload {
         link: LinkId,
         bytes: Vec<u8>,
     },
-    /// That was all of it: tell `loaded` or `load_failed`. With [`Load::File`] the old data go now.
+    /// The copy is complete: report `loaded` or `load_failed`. With [`Load::File`], drop the old
+    /// data now.
     EndLoad {
         link: LinkId,
     },
-    /// The copy that was loaded beside takes the place of the old data, at once.
+    /// Replace the old data with the copy loaded in the meantime, atomically.
     Swap {
         link: LinkId,
     },
-    /// What was received of it is thrown away. If the old data are gone already, there are none now.
+    /// Drop the received part of the copy. If the old data were dropped already, the server is
+    /// empty now.
     AbandonLoad {
         link: LinkId,
     },
-    /// Units are to be applied from here on, in a stream with this database selected.
+    /// Apply units from here on, in a stream with this database selected.
     BeginStream {
         link: LinkId,
         at: Position,
     },
-    /// These of the bytes that were just received are of the stream.
+    /// This range of the received bytes belongs to the stream.
     Stream {
         link: LinkId,
         bytes: Range<usize>,
     },
-    /// Bytes that were not taken are to be presented again, and more read.
+    /// Present the bytes again that were not consumed, and read more.
     Read {
         link: LinkId,
     },
@@ -188,5 +191,5 @@ pub enum Action {
     },
 }
 
-/// Makes ids that nobody has had before.
+/// Generates unique ids.
 pub type Ids = Box<dyn FnMut() -> ReplicationId + Send>;

@@ -1,15 +1,15 @@
-//! The stream as units that are applied one by one, each as a whole.
+//! Splits the stream into units, which a replica applies one by one, each atomically.
 //!
-//! Bytes come in any pieces; what comes out is what a replica has to do next: a command, or all commands
-//! between MULTI and EXEC, each with its database; and with it how many bytes of the stream that is. A
-//! replica may say that it has a byte only when the unit that the byte is part of has been applied, so
-//! the offset goes from unit to unit and never to a place inside of one. Where a link ends in the middle
-//! of a unit, the unit is asked for again.
+//! Bytes arrive in pieces of any size. The splitter returns the replica's next unit: a command, or
+//! all commands between MULTI and EXEC, each with its database, and the unit's length in the
+//! stream. A replica may acknowledge a byte only after it applied the unit with that byte. So the
+//! offset advances by whole units. If a link ends inside a unit, the replica requests the unit
+//! again.
 //!
-//! Several units may be taken out at once, so that who applies them can look ahead.
+//! The caller can take several units at once, so that it can look ahead.
 //!
-//! SELECT changes a state of the stream, which is part of a replica's position for the same reason as the
-//! offset: the next bytes mean something else without it.
+//! SELECT changes the state of the stream. That state is part of a replica's position, as the
+//! offset is, because the following bytes depend on it.
 
 use std::ops::Range;
 use weft_base::num::parse_i64;
@@ -17,20 +17,20 @@ use weft_resp::{Limits, Parser, Span, Step};
 
 use crate::planted::{self, Fault as Planted};
 
-/// Most bytes of a unit that has not ended, and of what stands behind it in the same push.
+/// Maximum size of an incomplete unit, including later bytes of the same push.
 const MOST: usize = u32::MAX as usize;
 
-/// Bytes of room that are kept when nothing is held.
+/// Capacity in bytes that an empty buffer keeps.
 const ROOM: usize = 1 << 20;
 
-/// Why a stream can't be followed any longer. Whoever sees one starts with a full copy.
+/// Why a stream can't be followed any longer. The replica then starts a full sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// No request stands there.
+    /// The next bytes are not a request.
     Protocol(weft_resp::ProtocolError),
     /// EXEC without MULTI, or MULTI in a transaction.
     Transaction,
-    /// SELECT of what is no database.
+    /// SELECT of an invalid database.
     Database,
     /// A unit of 4 GiB or more.
     TooLong,
@@ -41,68 +41,68 @@ impl std::fmt::Display for Broken {
         match self {
             Broken::Protocol(error) => error.fmt(f),
             Broken::Transaction => f.write_str("MULTI and EXEC do not match"),
-            Broken::Database => f.write_str("SELECT of something that is no database"),
+            Broken::Database => f.write_str("SELECT of an invalid database"),
             Broken::TooLong => f.write_str("a transaction of 4 GiB or more"),
         }
     }
 }
 
-/// What a unit is.
+/// The type of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Commands, to be applied as one.
+    /// Commands to apply atomically.
     Write,
-    /// Nothing but bytes that count: PING, SELECT, an empty transaction.
+    /// Bytes that only advance the offset: PING, SELECT, an empty transaction.
     Nothing,
-    /// The primary wants to know how far we are: once everything before is applied.
+    /// The primary requests the offset, once everything before is applied.
     GetAck,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     db: u32,
-    /// Its first argument among the spans.
+    /// Index of its first argument in the spans.
     first: u32,
     count: u32,
-    /// Its spans point into what was unquoted.
+    /// Its spans point into `unquoted`.
     inline: bool,
 }
 
-/// A unit that is complete.
+/// A complete unit.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     kind: Kind,
-    /// Its first entry, and the one behind its last.
+    /// Index of its first entry, and the end of its entries.
     entries: (u32, u32),
-    /// Where its bytes begin, and end.
+    /// Start and end of its bytes.
     place: (usize, usize),
-    /// The database that is selected behind it.
+    /// The selected database after it.
     db: u32,
 }
 
-/// Takes the stream apart.
+/// Splits the stream into units.
 #[derive(Debug)]
 pub struct Splitter {
     buf: Vec<u8>,
     parser: Parser,
-    /// Where in `buf` the first unit begins that is not let go of.
+    /// Start in `buf` of the first unit that was not released.
     start: usize,
     spans: Vec<Span>,
     entries: Vec<Entry>,
-    /// Arguments of commands that came as a line of text.
+    /// Arguments of inline commands.
     unquoted: Vec<u8>,
     in_transaction: bool,
-    /// Units that were taken out, and are let go of with the next ones.
+    /// Units taken; the next call releases them.
     found: Vec<Found>,
-    /// What was found behind them, for the next call.
+    /// The error after the taken units, for the next call.
     broken: Option<Broken>,
-    /// The database that is selected now, inside of the unit; and where the last one ended.
+    /// The selected database inside the unit; and the one at the end of the last unit.
     db_inside: u32,
     db: u32,
 }
 
 impl Splitter {
-    /// For a stream in which this database is selected.
+    /// Returns a splitter for a stream in which this database is selected.
     #[must_use]
     pub fn new(db: u32) -> Splitter {
         Splitter {
@@ -120,22 +120,22 @@ impl Splitter {
         }
     }
 
-    /// The database that is selected behind the unit that was taken out last.
+    /// The selected database after the unit taken last.
     #[must_use]
     pub fn db(&self) -> u32 {
         self.db
     }
 
-    /// Bytes that are held and not handed out yet.
+    /// Bytes held and not returned yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.buf.len() - self.found.last().map_or(self.start, |last| last.place.1)
     }
 
-    /// The next bytes. Amortized O(bytes).
+    /// Takes the next bytes. Amortized O(bytes).
     pub fn push(&mut self, bytes: &[u8]) {
         self.forget();
-        // What was taken out goes when it is the greater part, so that nothing is moved often.
+        // Released bytes are removed only when they are the greater part, so moves are rare.
         let full = self.buf.len() + bytes.len() > MOST;
         if self.start > self.buf.len() / 2 || (full && self.start > 0) {
             self.buf.drain(..self.start);
@@ -158,20 +158,20 @@ impl Splitter {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// The next unit that is complete.
+    /// Returns the next complete unit.
     ///
     /// # Errors
-    /// When the bytes are no stream. Nothing more comes out then.
+    /// The bytes are not a valid stream. No more units are returned then.
     pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, Broken> {
         let found = self.take(1)?;
         Ok((found > 0).then(|| self.unit(0)))
     }
 
-    /// Takes out units that are complete, `most` of them at most, and lets go of those of before: how
-    /// many there are. O(their bytes).
+    /// Takes at most `most` complete units and releases those taken before. Returns how many.
+    /// O(bytes of the units).
     ///
     /// # Errors
-    /// When what stands next is no stream. Nothing more comes out then.
+    /// The next bytes are not a valid stream. No more units are returned then.
     pub fn take(&mut self, most: usize) -> Result<usize, Broken> {
         self.forget();
         while self.found.len() < most {
@@ -190,23 +190,23 @@ impl Splitter {
         }
     }
 
-    /// One of the units that were taken out by the last call.
+    /// One of the units that the last call took.
     ///
     /// # Panics
-    /// If there were not so many.
+    /// If there are not so many.
     #[must_use]
     pub fn unit(&self, n: usize) -> Unit<'_> {
         Unit { found: self.found[n], splitter: self }
     }
 
-    /// Looks for the end of another unit; whether it is there.
+    /// Searches for the end of another unit. Returns whether it was found.
     fn find(&mut self) -> Result<bool, Broken> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
         let begin = self.found.last().map_or(self.start, |last| last.place.1);
         let first_entry = self.found.last().map_or(0, |last| last.entries.1);
-        // A stream has any length of values, as its primary has let them in.
+        // The stream may have values of any length that the primary accepted.
         let limits = Limits { max_bulk: i64::MAX as usize, ..Limits::default() };
         loop {
             let buf = self.buf.get(..MOST).unwrap_or(&self.buf);
@@ -225,7 +225,8 @@ impl Splitter {
             };
             let count = self.spans.len() as u32 - first;
             let kind = self.command(Entry { db: self.db_inside, first, count, inline })?;
-            // Arguments of words that are no command of the unit are let go, as nobody looks at them.
+            // Drops the arguments of words that are not commands of a unit, because nothing reads
+            // them.
             self.spans.truncate(self.named() as usize);
             if let Some(kind) = kind {
                 self.db = self.db_inside;
@@ -237,18 +238,18 @@ impl Splitter {
         }
     }
 
-    /// How many spans belong to commands of units.
+    /// Number of spans that belong to commands of units.
     fn named(&self) -> u32 {
         self.entries.last().map_or(0, |last| last.first + last.count)
     }
 
-    /// Bytes of units that were taken out since the last [`Splitter::push`], by their places.
+    /// Bytes of units taken since the last [`Splitter::push`], by their range.
     #[must_use]
     pub fn bytes(&self, place: Range<usize>) -> &[u8] {
         &self.buf[place]
     }
 
-    /// Lets go of the units that were taken out.
+    /// Releases the taken units.
     fn forget(&mut self) {
         let Some(last) = self.found.last() else { return };
         self.start = last.place.1;
@@ -261,7 +262,7 @@ impl Splitter {
             self.unquoted.clear();
             return;
         }
-        // A transaction has begun behind them.
+        // A transaction has begun after them.
         let spans = self.entries[entries].first;
         self.spans.drain(..spans as usize);
         self.entries.drain(..entries);
@@ -281,7 +282,7 @@ impl Splitter {
         span.of(if entry.inline { &self.unquoted } else { &self.buf })
     }
 
-    /// Takes a command in: what the unit is that ends with it, if one does.
+    /// Takes a command. Returns the type of the unit that it ends, if any.
     fn command(&mut self, entry: Entry) -> Result<Option<Kind>, Broken> {
         let is = |index: usize, word: &str| {
             entry.count as usize > index
@@ -318,7 +319,7 @@ impl Splitter {
     }
 }
 
-/// What is to be applied as one.
+/// A unit, to be applied atomically.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
     found: Found,
@@ -331,37 +332,37 @@ impl<'a> Unit<'a> {
         self.found.kind
     }
 
-    /// Its bytes of the stream, which replicas of this one get as they are.
+    /// Its bytes of the stream, which this server forwards to its own replicas.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         &self.splitter.buf[self.place()]
     }
 
-    /// Where these stand among what was pushed: the next unit begins where this one ends.
+    /// The range of its bytes in the pushed data: the next unit begins at its end.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.found.place.0..self.found.place.1
     }
 
-    /// How many commands it has.
+    /// Number of its commands.
     #[must_use]
     pub fn len(&self) -> usize {
         (self.found.entries.1 - self.found.entries.0) as usize
     }
 
-    /// Whether it has none.
+    /// Whether it has no commands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The database that is selected behind it.
+    /// The selected database after it.
     #[must_use]
     pub fn db(&self) -> u32 {
         self.found.db
     }
 
-    /// Database and number of arguments of one of its commands.
+    /// Database and argument count of one of its commands.
     ///
     /// # Panics
     /// If there are not so many.
@@ -371,7 +372,7 @@ impl<'a> Unit<'a> {
         (entry.db, entry.count as usize)
     }
 
-    /// One argument of that.
+    /// One argument of that command.
     ///
     /// # Panics
     /// If there are not so many.
@@ -399,14 +400,14 @@ mod tests {
     use super::*;
     use crate::encode::{Encoder, GET_ACK, PING, words};
 
-    /// What came out: kind, bytes, and words of the commands with their databases.
+    /// The result: kind, length, and the commands with their databases.
     type Seen = (Kind, usize, Vec<(u32, Vec<Vec<u8>>)>);
 
     fn feed(stream: &[u8], piece: usize) -> (Vec<Seen>, Option<Broken>, u32) {
         feed_by(stream, piece, 1)
     }
 
-    /// Units are taken out `most` at once.
+    /// Takes at most `most` units at once.
     fn feed_by(stream: &[u8], piece: usize, most: usize) -> (Vec<Seen>, Option<Broken>, u32) {
         let (mut splitter, mut seen) = (Splitter::new(0), Vec::new());
         for bytes in stream.chunks(piece) {
@@ -446,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn units_come_whole_however_the_bytes_come() {
+    fn units_are_complete_for_any_split_of_the_bytes() {
         let stream = stream();
         let (whole, broken, db) = feed(&stream, stream.len());
         assert_eq!((broken, db), (None, 7));
@@ -482,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stream_is_refused() {
+    fn invalid_streams_are_refused() {
         let cases: [(&[u8], Broken); 6] = [
             (b"*1\r\n$4\r\nEXEC\r\n", Broken::Transaction),
             (b"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", Broken::Transaction),
@@ -495,12 +496,12 @@ mod tests {
             let whole = [b"*1\r\n$4\r\nPING\r\n", stream].concat();
             assert_eq!(feed(stream, 3).1.as_ref(), Some(&broken));
             let (seen, found, _) = feed_by(&whole, whole.len(), 10);
-            assert_eq!((seen.len(), found), (1, Some(broken)), "what comes before is taken out");
+            assert_eq!((seen.len(), found), (1, Some(broken)), "earlier units are taken");
         }
     }
 
     #[test]
-    fn what_is_cut_off_selects_nothing() {
+    fn select_in_an_unfinished_transaction_has_no_effect() {
         let mut splitter = Splitter::new(4);
         splitter.push(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n7\r\n");
         assert!(splitter.next_unit().expect("a stream").is_none());

@@ -1,4 +1,4 @@
-//! The last part of the stream, kept for replicas that are behind.
+//! The last part of the stream, kept for replicas that lag behind.
 //!
 //! ```text
 //!        start                                                        end
@@ -8,15 +8,15 @@
 //!                 ▲ cursor of a replica
 //! ```
 //!
-//! One sequence of blocks serves all replicas and all partial resynchronizations. Blocks never change,
-//! so whoever sends one holds it (`Arc`) and needs nobody's lock. What is appended becomes a block of
-//! its own; two neighbours at the end are joined while the younger is not the smaller, as in a binary
-//! counter. So a byte is copied a logarithmic number of times at most, and only where little comes at
-//! once, and there are few blocks: all but the last dozen are at least half of [`Backlog::block_bytes`].
+//! One sequence of blocks serves all replicas and all partial resynchronizations. Blocks are
+//! immutable, so a sender holds one (`Arc`) without a lock. Each append adds a block. Two
+//! neighbours at the end are joined while the younger is at least as large, as in a binary counter.
+//! So a byte is copied at most a logarithmic number of times, and only in small appends. There are
+//! few blocks: all but the last dozen are at least half of [`Backlog::block_bytes`].
 //!
-//! Blocks are dropped from the front, as wholes, while what stays is no less than the size that was
-//! asked for, and never one that a replica has still to get. How far a replica may be behind is its
-//! limit's to say (`primary/limits.rs`): memory is the greater of the two, and a block.
+//! Whole blocks are dropped from the front while the rest is at least the configured size, but
+//! never a block that a replica still needs. A replica's output limit (`primary/limits.rs`) bounds
+//! its lag: memory is the greater of the two, plus a block.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,16 +25,16 @@ use weft_resp::Blob;
 
 use crate::planted::{self, Fault};
 
-/// Longest block in bytes.
+/// Maximum size of a block in bytes.
 const BLOCK_MAX: usize = 64 << 10;
-/// Blocks below this are joined, however small the backlog is.
+/// Smaller blocks are joined, whatever the size of the backlog.
 const BLOCK_MIN: usize = 256;
-/// Bytes that a block costs beside its content: counts of holders, and its entry.
+/// Overhead of a block in bytes: reference counts, and its entry.
 const BLOCK_COST: usize = 16 + size_of::<Vec<u8>>() + size_of::<Block>();
 
 #[derive(Clone, Debug)]
 struct Block {
-    /// Bytes of the stream before this block.
+    /// Offset of its first byte in the stream.
     start: u64,
     bytes: Blob,
 }
@@ -45,7 +45,7 @@ impl Block {
     }
 }
 
-/// A part of the stream that may be sent, held without a copy.
+/// A part of the stream to send, held without a copy.
 #[derive(Clone, Debug)]
 pub struct Piece {
     bytes: Blob,
@@ -53,7 +53,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The whole block, where all of it may be sent.
+    /// The whole block, if all of it may be sent.
     #[must_use]
     pub fn whole(&self) -> Option<&Blob> {
         (self.skip == 0).then_some(&self.bytes)
@@ -66,30 +66,30 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-/// What is kept of the stream.
+/// The kept part of the stream.
 #[derive(Debug)]
 pub struct Backlog {
     blocks: VecDeque<Block>,
-    /// Bytes of the stream before what is kept, and in all.
+    /// Range of the stream that is kept.
     kept: Range<u64>,
-    /// Bytes to keep at least, if so many were written.
+    /// Minimum number of bytes to keep, once that many were written.
     size: u64,
 }
 
 impl Backlog {
-    /// One that begins behind `start` bytes of the stream. `size` in bytes.
+    /// Returns an empty backlog at offset `start` of the stream. `size` in bytes.
     #[must_use]
     pub fn new(start: u64, size: u64) -> Backlog {
         Backlog { blocks: VecDeque::new(), kept: start..start, size }
     }
 
-    /// Bytes of the stream before the first kept one, and before the next one that is written.
+    /// Offsets of the first kept byte and of the next byte to be written.
     #[must_use]
     pub fn kept(&self) -> Range<u64> {
         self.kept.clone()
     }
 
-    /// Bytes that are to be kept.
+    /// Minimum number of bytes to keep.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -101,7 +101,7 @@ impl Backlog {
         (self.kept.end - self.kept.start) as usize + self.blocks.len() * BLOCK_COST
     }
 
-    /// Another size in bytes, which [`Backlog::trim`] brings about.
+    /// Sets the size in bytes, which the next [`Backlog::trim`] applies.
     pub fn resize(&mut self, size: u64) {
         self.size = size;
     }
@@ -122,7 +122,7 @@ impl Backlog {
         self.join(most);
     }
 
-    /// Joins the youngest blocks as long as each is no smaller than the one before it.
+    /// Joins the youngest blocks while each is no smaller than its predecessor.
     fn join(&mut self, most: usize) {
         while self.blocks.len() >= 2 {
             let (before, last) =
@@ -138,8 +138,8 @@ impl Backlog {
         }
     }
 
-    /// Drops what is beyond the size and that nobody has still to get: `needed` is how many bytes of
-    /// the stream the slowest reader has. O(blocks dropped).
+    /// Drops the blocks beyond the size that no reader needs. `needed` is the offset of the slowest
+    /// reader. O(blocks dropped).
     pub fn trim(&mut self, needed: Option<u64>) {
         let spare = if planted::is(Fault::BacklogShort) { self.size / 2 } else { self.size };
         while let Some(first) = self.blocks.front() {
@@ -152,9 +152,9 @@ impl Backlog {
         }
     }
 
-    /// What to send to a reader that has `offset` bytes of the stream: up to `most` bytes, or a little
-    /// more so that no block is cut. Empty when it has everything. `None` when what it needs is not
-    /// kept: it is too far behind, or ahead. O(log(blocks) + pieces).
+    /// Returns the bytes for a reader at `offset`: up to `most`, or slightly more, so that no block
+    /// is split. Empty if the reader has everything. `None` if its offset is not in the backlog,
+    /// because it lags too far behind or is ahead. O(log(blocks) + pieces).
     #[must_use]
     pub fn read_at(&self, offset: u64, most: usize) -> Option<Vec<Piece>> {
         if offset < self.kept.start || offset > self.kept.end {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_written_wherever_it_begins() {
+    fn reads_at_any_offset_return_the_written_bytes() {
         let mut rng = Rng::new(7);
         let (mut backlog, mut all) = (Backlog::new(1000, 2000), Vec::new());
         let mut needed = None;
@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(kept.end, end);
             assert!(kept.end - kept.start >= 2000.min(all.len() as u64), "at least the size");
             if let Some(needed) = needed {
-                assert!(kept.start <= needed, "what is needed stays");
+                assert!(kept.start <= needed, "needed blocks are kept");
             } else {
                 assert!(kept.end - kept.start <= 2000 + backlog.block_bytes() as u64);
             }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_stay_as_they_are() {
+    fn pieces_are_immutable() {
         let mut backlog = Backlog::new(0, 16);
         backlog.append(b"abc");
         let piece = backlog.read_at(1, 10).expect("kept").remove(0);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_cut_between_blocks() {
+    fn reads_end_between_blocks() {
         let mut backlog = Backlog::new(0, 1 << 20);
         backlog.append(&[7; 3 * BLOCK_MAX]);
         let lengths = |most| -> Vec<usize> {

@@ -1,4 +1,4 @@
-//! What both machines work with that is not their own.
+//! The state that both machines share.
 
 use crate::Ms;
 use crate::action::{Action, Ids, Level};
@@ -11,18 +11,18 @@ pub(crate) struct Cx<'a> {
     pub stream: &'a mut Stream,
     pub ids: &'a mut Ids,
     pub out: &'a mut Vec<Action>,
-    /// What the machine that is called has found for the other one.
+    /// Notifications of the called machine for the other one.
     pub told: Vec<Told>,
 }
 
-/// What the other machine has to know at once.
+/// A notification that the other machine must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Our own replicas can't be served on as they were.
+    /// This server's replicas can't continue with the stream as it was.
     CutReplicas,
-    /// Our primary accepts us: with a continuation or a copy.
+    /// The primary accepts this server: with a continuation or a copy.
     Accepted,
-    /// It does not.
+    /// The primary refuses.
     Refused,
 }
 

@@ -1,9 +1,10 @@
-//! Units of the effect log as bytes of the stream.
+//! Encodes units of the effect log as bytes of the stream.
 //!
-//! More than one command stand between MULTI and EXEC, so that a replica shows all of them or none.
-//! SELECT stands where the database is another than before, and in front of MULTI if that is so at a
-//! unit's beginning: Redis up to 6 writes it there too, and there are replicas that do not understand it
-//! inside. What a primary says to its replicas (PING, GETACK) is part of the stream, and its bytes count.
+//! Several commands are enclosed in MULTI and EXEC, so a replica applies all of them or none.
+//! SELECT precedes a command whose database differs from the previous one. At the beginning of a
+//! unit it precedes MULTI: Redis up to 6 writes it there, and some replicas don't understand it
+//! inside. A primary's messages to its replicas (PING, GETACK) are part of the stream and count in
+//! its offset.
 
 /// One command of a unit.
 pub trait Command {
@@ -14,7 +15,7 @@ pub trait Command {
     fn append_to(&self, out: &mut Vec<u8>);
 }
 
-/// A database, and a command as it is to be written.
+/// A database and the command's encoded bytes.
 impl Command for (usize, &[u8]) {
     fn db(&self) -> usize {
         self.0
@@ -35,26 +36,26 @@ pub fn words(words: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// Knows which database the stream has selected.
+/// Encodes units, and tracks the selected database.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     db: Option<usize>,
 }
 
 impl Encoder {
-    /// The selected database; `None` when the next command is going to select one.
+    /// The selected database; `None` if the next command must select one.
     #[must_use]
     pub fn db(&self) -> Option<usize> {
         self.db
     }
 
-    /// The next command selects its database, whichever it is: somebody reads from here who may not
-    /// know.
+    /// Makes the next command select its database, because a reader that begins here may not know
+    /// it.
     pub fn forget_db(&mut self) {
         self.db = None;
     }
 
-    /// The stream has selected this database, as its bytes say that somebody else wrote.
+    /// Records the database that forwarded bytes of the stream have selected.
     pub fn selected(&mut self, db: usize) {
         self.db = Some(db);
     }
@@ -84,9 +85,9 @@ impl Encoder {
     }
 }
 
-/// The primary is there: `PING`.
+/// The primary is alive: `PING`.
 pub const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
-/// Replicas are to say how far they are, at once: `REPLCONF GETACK *`.
+/// Replicas must report their offset at once: `REPLCONF GETACK *`.
 pub const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 #[cfg(test)]
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_what_the_words_give() {
+    fn constants_equal_the_encoded_words() {
         for (constant, text) in
             [(PING, &[&b"PING"[..]][..]), (GET_ACK, &[b"REPLCONF", b"GETACK", b"*"])]
         {

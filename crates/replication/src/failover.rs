@@ -1,7 +1,7 @@
-//! FAILOVER: a primary hands its place to a replica that has everything, on purpose.
+//! FAILOVER: a primary hands its role to a replica that has all data.
 //!
 //! ```text
-//!  No ──FAILOVER──► WaitForSync ──a replica has confirmed all──► InProgress ──it accepts──► No, a replica now
+//!  No ──FAILOVER──► WaitForSync ──a replica has all data────────► InProgress ──it accepts──► No, a replica now
 //!  ▲                 │  writes wait                               │  writes wait
 //!  └── ABORT, time ──┘◄────────────── ABORT, it refuses ──────────┘
 //! ```
@@ -12,20 +12,20 @@ use crate::Ms;
 pub enum Failover {
     #[default]
     No,
-    /// Writes are paused until a replica, or this one, has all there is.
+    /// Writes are paused until a replica, or the chosen one, has all data.
     WaitForSync {
         target: Option<(String, i64)>,
         until: Option<Ms>,
         force: bool,
-        /// Nothing is written any more, and all that was is in the stream.
+        /// Writes have stopped, and all of them are in the stream.
         paused: bool,
     },
-    /// We have asked it to take our place.
+    /// This server has asked the target to take over.
     InProgress { target: (String, i64) },
 }
 
 impl Failover {
-    /// In the words of INFO (`master_failover_state`).
+    /// The state as INFO prints it (`master_failover_state`).
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Failover {
     }
 }
 
-/// What FAILOVER was asked for.
+/// A parsed FAILOVER command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Abort,
@@ -44,7 +44,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The arguments of FAILOVER.
+    /// Parses the arguments of FAILOVER.
     ///
     /// # Errors
     /// The text of the error reply.

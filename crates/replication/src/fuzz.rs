@@ -1,4 +1,4 @@
-//! What the fuzz targets run: bytes that may be a stream, and bytes that may be a primary's answers.
+//! Bodies of the fuzz targets: the input is a stream, or a primary's replies.
 
 use crate::action::{Action, LinkId, Load};
 use crate::apply::{Kind, Splitter};
@@ -8,7 +8,7 @@ use crate::node::{Node, Start};
 use crate::settings::{DisklessLoad, Settings};
 use crate::stream::Position;
 
-/// A unit that came out: what it is, its bytes, its commands with their databases.
+/// A unit: its kind, its bytes, its commands with their databases.
 type Seen = (Kind, Vec<u8>, Vec<(u32, Vec<Vec<u8>>)>);
 
 fn split(stream: &[u8], piece: usize) -> (Vec<Seen>, bool, u32) {
@@ -30,11 +30,10 @@ fn split(stream: &[u8], piece: usize) -> (Vec<Seen>, bool, u32) {
     (seen, false, splitter.db())
 }
 
-/// Takes `data` as a stream.
+/// Splits `data` as a stream.
 ///
 /// # Panics
-/// If what comes out depends on the pieces in which the bytes come, leaves bytes out, or is not
-/// what comes out of the same units when they are written again.
+/// The units depend on the sizes of the pushes, drop bytes, or differ after encoding and splitting.
 pub fn run_stream(data: &[u8]) {
     let [size, stream @ ..] = data else { return };
     let whole = split(stream, stream.len().max(1));
@@ -49,7 +48,7 @@ pub fn run_stream(data: &[u8]) {
         words(&args, &mut out);
         out
     };
-    // A primary's own words mean something else by themselves than in a transaction.
+    // PING and REPLCONF have another meaning alone than inside a transaction.
     let is_own = |unit: &Vec<(u32, Vec<Vec<u8>>)>| {
         let name = unit.first().map(|(_, args)| args[0].to_ascii_uppercase());
         unit.len() == 1 && matches!(name.as_deref(), Some(b"PING" | b"REPLCONF"))
@@ -63,7 +62,7 @@ pub fn run_stream(data: &[u8]) {
             texts.iter().map(|(db, text)| (*db, &text[..])).collect();
         encoder.unit(&commands, &mut again);
     }
-    // A transaction of one command needs no MULTI, so this holds of units and not of bytes.
+    // Compares units, not bytes, because a transaction of one command needs no MULTI.
     let read: Vec<_> = split(&again, 64)
         .0
         .into_iter()
@@ -73,7 +72,7 @@ pub fn run_stream(data: &[u8]) {
     assert_eq!(read, writes);
 }
 
-/// What a replica did: its actions but for the log, with bytes in the place of where they stood.
+/// A replica's actions without log lines; ranges are replaced by their bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Did {
     actions: Vec<Action>,
@@ -120,11 +119,11 @@ fn answer(answers: &[u8], piece: usize, load: DisklessLoad, resumes: bool) -> Di
     did
 }
 
-/// Takes `data` as a primary's answers.
+/// Passes `data` to a replica as its primary's replies.
 ///
 /// # Panics
-/// If what a replica does depends on the pieces in which the bytes come, or it takes a stream that
-/// it was not given.
+/// The replica's actions depend on the sizes of the pieces, or it follows a stream that the primary
+/// didn't send.
 pub fn run_answers(data: &[u8]) {
     let [size, how, answers @ ..] = data else { return };
     let load = [
@@ -135,7 +134,8 @@ pub fn run_answers(data: &[u8]) {
     ][usize::from(how % 4)];
     let resumes = how & 4 != 0;
     let whole = answer(answers, answers.len().max(1), load, resumes);
-    // Where a mark ends inside of a piece, what is behind it is no stream yet, and so is of the copy.
+    // If a mark ends inside a piece, the bytes after it belong to the copy, because the stream
+    // hasn't begun yet.
     if !answers.windows(5).any(|window| window == b"$EOF:") {
         assert_eq!(answer(answers, usize::from(*size) + 1, load, resumes), whole);
     }
@@ -178,7 +178,7 @@ mod tests {
         .collect()
     }
 
-    /// Changes some bytes, or cuts, or repeats a part.
+    /// Changes some bytes, truncates, or repeats a part.
     fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
         for _ in 0..1 + rng.below(4) {
             if bytes.is_empty() {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_changed_at_random() {
+    fn mutated_streams_and_replies_are_handled() {
         let mut rng = Rng::new(1);
         let answers = answers();
         for seed in &answers {

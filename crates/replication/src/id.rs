@@ -1,18 +1,18 @@
-//! Names of histories, and who may go on with whom.
+//! Replication ids and histories, and the decision whether a replica may continue.
 //!
-//! A *history* is a sequence of bytes, the replication stream, that some primary has written. Its name is
-//! a random id. Two servers with the same id and the same offset hold the same data, which is all that a
-//! partial resynchronization needs. A server that becomes primary goes on with the data of its
-//! predecessor under a new id, and remembers the old one as its *second* id up to the place where the
-//! two part:
+//! A *history* is a sequence of bytes, the replication stream, that a primary has written. A random
+//! id names it. Two servers with the same id and offset have the same data, which is all that a
+//! partial resynchronization needs. A promoted server continues with the data of its predecessor
+//! under a new id. It keeps the old id as its *second* id, valid up to the offset at which the two
+//! diverge:
 //!
 //! ```text
 //!  id A   1 ........ 1000                  written by the old primary
 //!  id B              1001 ........         written by the new one: second id A, valid to 1001
 //! ```
 //!
-//! Offsets count bytes: after `offset` bytes, a replica asks for byte `offset + 1`. So "valid to 1001"
-//! lets in who has 1000 bytes of A, and nobody who has more.
+//! Offsets count bytes: after `offset` bytes, a replica asks for byte `offset + 1`. So "valid to
+//! 1001" accepts a replica with 1000 bytes of A, and refuses one with more.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use std::ops::Range;
 pub struct ReplicationId([u8; 40]);
 
 impl ReplicationId {
-    /// Bytes of the text.
+    /// Length of the text in bytes.
     pub const LEN: usize = 40;
 
-    /// From 160 random bits.
+    /// Makes an id from 160 random bits.
     #[must_use]
     pub fn from_random(bits: [u8; 20]) -> ReplicationId {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -35,7 +35,7 @@ impl ReplicationId {
         }))
     }
 
-    /// From its text, in digits of either case. O(1).
+    /// Parses an id; digits may have either case. O(1).
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<ReplicationId> {
         let digits: [u8; 40] = text.try_into().ok()?;
@@ -68,56 +68,57 @@ impl fmt::Debug for ReplicationId {
     }
 }
 
-/// The history that a server was part of before, and the last byte that may be asked for under its name.
+/// The server's previous history, and the last byte for which replicas may ask under its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Second {
     pub id: ReplicationId,
-    /// The greatest byte, counted from 1, with which a replica may continue (`second_replid_offset`).
+    /// The greatest byte, counted from 1, with which a replica may continue
+    /// (`second_replid_offset`).
     pub valid_to: u64,
 }
 
-/// Which history a server's data are part of, and how far.
+/// The history of a server's data, and the offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
     pub id: ReplicationId,
-    /// Bytes of the history that the data contain.
+    /// Bytes of the history that the data include.
     pub offset: u64,
     pub second: Option<Second>,
 }
 
-/// The answer to PSYNC.
+/// The decision about a PSYNC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on behind this many bytes.
+    /// Continue at this offset.
     Continue { from: u64 },
-    /// Everything has to be sent.
+    /// Send a full copy.
     Full(Why),
 }
 
 /// Why a partial resynchronization is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The replica knows no history (`?`).
+    /// The replica requested a full copy (`?`).
     Wanted,
-    /// Neither id is the one that was asked for.
+    /// The requested id is neither of the two.
     OtherHistory,
-    /// The second id is, but the two parted before that byte.
+    /// The request is for the second id, but for a byte after the histories diverged.
     BeyondSecond { valid_to: u64 },
-    /// These bytes are not kept, or not any more.
+    /// The backlog doesn't have these bytes.
     NotKept,
-    /// Nobody has written these bytes yet.
+    /// These bytes don't exist yet.
     Ahead,
 }
 
 impl History {
-    /// A history that begins here.
+    /// A history that begins at this offset.
     #[must_use]
     pub fn new(id: ReplicationId, offset: u64) -> History {
         History { id, offset, second: None }
     }
 
-    /// Whether a replica may continue with byte `asked`, counted from 1, of `asked_id`, when the
-    /// bytes behind `kept.start` up to `kept.end` are kept.
+    /// Whether a replica may continue with byte `asked`, counted from 1, of `asked_id`. `kept` is
+    /// the range of offsets in the backlog.
     #[must_use]
     pub fn psync(&self, asked_id: &[u8], asked: i64, kept: Option<Range<u64>>) -> Verdict {
         if !asked_id.eq_ignore_ascii_case(self.id.as_bytes()) {
@@ -145,13 +146,13 @@ impl History {
         }
     }
 
-    /// The data go on under a new name, from here: a replica has become primary.
+    /// Continues under a new id from this offset: a replica was promoted.
     pub fn shift(&mut self, id: ReplicationId) {
         self.second = Some(Second { id: self.id, valid_to: self.offset + 1 });
         self.id = id;
     }
 
-    /// Nobody can continue from what was: writes were not kept, or the data are others now.
+    /// Starts a new history: no replica can continue, because writes were not kept or the data were replaced.
     pub fn renew(&mut self, id: ReplicationId) {
         (self.id, self.second) = (id, None);
     }
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_kept_are_continued() {
+    fn psync_continues_within_the_backlog() {
         let history = History::new(id(1), 100);
         let ask = |asked| history.psync(id(1).as_bytes(), asked, Some(40..100));
         assert_eq!(ask(101), Verdict::Continue { from: 100 });
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_id_holds_up_to_where_histories_part() {
+    fn second_id_is_valid_up_to_the_divergence() {
         let mut history = History::new(id(1), 100);
         history.shift(id(2));
         history.offset = 200;

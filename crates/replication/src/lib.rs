@@ -1,23 +1,24 @@
 //! Replication as state machines: a primary with its replicas, and a replica with its primary.
 //!
-//! There are no sockets here, no threads and no clock. Events come in with the time, and what is to be done
-//! comes out as [`Action`]s, so that a simulation can run thousands of servers through cuts, restarts
-//! and promotions in a second (`sim`). [`Node`] is one server, and what an I/O layer talks to.
+//! This crate has no sockets, threads or clock. Events arrive with their time, and the machines
+//! return [`Action`]s. So a simulation can run thousands of servers through cuts, restarts and
+//! promotions in a second (`sim`). [`Node`] is one server, the interface for an I/O layer.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`id`] | names of histories, and who may go on with whom |
+//! | [`id`] | ids of histories, and whether a replica may continue |
 //! | [`backlog`] | the last part of the stream, shared by all replicas |
-//! | [`encode`] | units of the effect log as bytes of the stream |
-//! | [`stream`] | these three as one: what this server has written or received |
-//! | [`apply`] | the stream as units that are applied as wholes |
-//! | [`primary`] | a machine for each replica of ours |
-//! | [`replica`] | the machine that follows our primary |
+//! | [`encode`] | encodes units of the effect log as bytes of the stream |
+//! | [`stream`] | combines these three: the stream that this server has written or received |
+//! | [`apply`] | splits the stream into units, which are applied atomically |
+//! | [`primary`] | a machine for each replica of this server |
+//! | [`replica`] | the machine that follows the primary |
 //! | [`failover`] | FAILOVER |
-//! | [`node`] | where they meet: roles, chains, promotion |
-//! | [`action`], [`settings`] | what goes out and what the configuration says |
+//! | [`node`] | connects the machines: roles, chains, promotion |
+//! | [`action`], [`settings`] | actions for the I/O layer, and the configuration |
 //!
-//! The design is in `docs/design/replication.md`. The protocol is Valkey 9.1's, which is that of Redis.
+//! The design is in `docs/design/replication.md`. The protocol is that of Valkey 9.1, which is
+//! compatible with Redis.
 
 pub mod action;
 pub mod apply;
@@ -45,5 +46,5 @@ pub use node::{Node, Start};
 pub use settings::Settings;
 pub use stream::Position;
 
-/// Monotonic time in milliseconds, from any beginning.
+/// Monotonic time in milliseconds, from an arbitrary origin.
 pub type Ms = u64;

@@ -1,31 +1,31 @@
-//! Lines of text that arrive in pieces.
+//! Collects lines of text that arrive in pieces.
 
-/// Longest line in bytes.
+/// Maximum length of a line in bytes.
 const MOST: usize = 64 << 10;
 
-/// Gathers one line.
+/// Collects one line.
 #[derive(Debug, Default)]
 pub struct Lines {
     begun: Vec<u8>,
 }
 
-/// What taking bytes came to.
+/// The result of [`Lines::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// One, without its line end.
+    /// A line, without its line end.
     Complete(Vec<u8>),
     More,
-    /// There is no end in 64 KiB.
+    /// No line end within 64 KiB.
     TooLong,
 }
 
 impl Lines {
-    /// Forgets what has begun.
+    /// Drops the incomplete line.
     pub fn clear(&mut self) {
         self.begun.clear();
     }
 
-    /// Takes bytes up to the end of a line: how many, and the line. O(bytes).
+    /// Takes bytes up to the end of a line. Returns how many, and the line. O(bytes).
     pub fn take(&mut self, bytes: &[u8]) -> (usize, Line) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let used = end.map_or(bytes.len(), |end| end + 1);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_in_any_pieces() {
+    fn lines_are_complete_for_any_split_of_the_bytes() {
         let text = b"+PONG\r\n\n+FULLRESYNC x 1\r\n$5";
         for piece in 1..text.len() {
             let (mut lines, mut seen) = (Lines::default(), Vec::new());

@@ -1,32 +1,32 @@
-//! Faults that the simulation plants, to show that it would find them. Outside of this crate's own
-//! tests there are none, and what asks for them is compiled away.
+//! Faults that the simulation plants, to show that it finds them. Outside of this crate's tests the
+//! checks for them are compiled away.
 
-/// What goes wrong.
+/// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The second id is good for bytes beyond the place where the histories part.
+    /// The second id is valid beyond the offset at which the histories diverge.
     SecondIdForever,
-    /// Less is kept than was asked for.
+    /// The backlog keeps less than configured.
     BacklogShort,
-    /// A replica that was promoted goes on under its primary's id.
+    /// A promoted replica keeps its primary's id.
     IdNotShifted,
-    /// What was received counts as applied.
+    /// Received bytes count as applied.
     AcksWhatCame,
     /// Transactions are applied command by command.
     TornTransactions,
-    /// A replica asks for a continuation though its data were dropped for a copy that failed.
+    /// A replica asks for a continuation after its data were dropped for a copy that failed.
     DroppedDataClaimed,
-    /// Replicas of a replica stay when the id changes.
+    /// Replicas of a replica stay connected when the id changes.
     ChainNotCut,
-    /// A place in a stream says nothing of the database that is selected there.
+    /// A position has no selected database.
     DatabaseForgotten,
-    /// Answers about a connection that is gone count for the next one.
+    /// Events of a closed connection count for the next one.
     LateAnswersCount,
-    /// Writes that nobody kept do not end a history.
+    /// Writes that are not in the backlog don't end a history.
     UnkeptWritesIgnored,
-    /// A primary hands over while writes of its clients are under way.
+    /// A primary hands over while writes of its clients are in progress.
     PauseNotAwaited,
-    /// A replica that is not answering is kept for ever.
+    /// Unresponsive replicas are never disconnected.
     NoTimeouts,
 }
 
@@ -52,7 +52,7 @@ pub mod plant {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
     }
 
-    /// Plants a fault on this thread, or none.
+    /// Plants a fault on this thread, or removes it.
     pub fn set(fault: Option<Fault>) {
         PLANTED.set(fault);
     }

@@ -1,13 +1,13 @@
-//! What the configuration says about replication. Times in milliseconds, sizes in bytes.
+//! Replication settings. Times in milliseconds, sizes in bytes.
 
 use crate::Ms;
 
-/// How long a replica may have how much still to get (`client-output-buffer-limit replica`).
+/// The limit of a replica's unsent bytes (`client-output-buffer-limit replica`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// At once; 0 for no limit. No less than the backlog's size counts.
+    /// Hard limit; 0 for none. At least the size of the backlog applies.
     pub hard: u64,
-    /// For longer than `soft_time`; 0 for no limit.
+    /// Limit for longer than `soft_time`; 0 for none.
     pub soft: u64,
     pub soft_time: Ms,
 }
@@ -24,16 +24,16 @@ pub enum DisklessLoad {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub backlog_size: u64,
-    /// How long the backlog is kept without replicas; 0 for ever.
+    /// How long the backlog is kept without replicas; 0 for no limit.
     pub backlog_ttl: Ms,
     pub timeout: Ms,
     pub ping_period: Ms,
     pub diskless_sync: bool,
     pub diskless_delay: Ms,
-    /// Don't wait for more once so many are there; 0 waits the whole delay.
+    /// Number of waiting replicas that ends the delay; 0 for the whole delay.
     pub diskless_max_replicas: usize,
     pub min_replicas: usize,
-    /// 0, as in `min_replicas`, means that nothing is asked for.
+    /// 0, here or in `min_replicas`, disables the check.
     pub max_lag: Ms,
     pub output: OutputLimit,
 
@@ -42,11 +42,11 @@ pub struct Settings {
     pub user: String,
     /// Empty for none.
     pub password: String,
-    /// The port that is told to the primary: `replica-announce-port` or our own.
+    /// The port announced to the primary: `replica-announce-port` or the listening port.
     pub port: u16,
     /// `replica-announce-ip`, or empty.
     pub announce_ip: String,
-    /// What is told by `REPLCONF version`.
+    /// The version announced by `REPLCONF version`.
     pub version: String,
 }
 

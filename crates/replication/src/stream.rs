@@ -1,9 +1,8 @@
-//! What this server has written or received, as others may read it: its history, and the bytes of it
-//! that are kept.
+//! The stream that this server has written or received: its history, and the part that is kept.
 //!
-//! A primary appends units; a replica appends the bytes of its primary as they are, when they are applied.
-//! The id changes exactly when what was said under the old one can't be kept any longer, and each method
-//! here that changes it says why.
+//! A primary appends units. A replica appends the bytes of its primary unchanged, once they are
+//! applied. The id changes exactly when the guarantees of the old one end; each method that changes
+//! it gives the reason.
 
 use crate::backlog::Backlog;
 use crate::encode::{self, Command, Encoder};
@@ -11,36 +10,36 @@ use crate::id::{History, ReplicationId, Verdict};
 use crate::planted::{self, Fault};
 use std::ops::Range;
 
-/// A place in a history: what a file of the data says about itself, and what a replica goes on from.
+/// A position in a history: a file of the data records it, and a replica continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub id: ReplicationId,
-    /// Bytes of the history that the data contain.
+    /// Bytes of the history that the data include.
     pub offset: u64,
     /// The database that the stream has selected there.
     pub db: u32,
 }
 
-/// Bytes that are held for the next units.
+/// Capacity in bytes that is kept for the next units.
 const SCRATCH: usize = 1 << 20;
 
-/// Takes units that are appended together.
+/// Appends units as one batch.
 pub struct Units<'a> {
     encoder: &'a mut Encoder,
     bytes: &'a mut Vec<u8>,
-    /// Where the stream ended before them.
+    /// End of the stream before them.
     offset: u64,
     kept: bool,
 }
 
 impl Units<'_> {
-    /// Where the stream ends behind what was appended so far.
+    /// End of the stream after the units so far.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
 
-    /// Appends a unit, and tells where the stream ends behind it: what WAIT waits for.
+    /// Appends a unit. Returns the end of the stream after it, for which WAIT waits.
     pub fn unit<C: Command>(&mut self, commands: &[C]) -> u64 {
         if self.kept {
             self.encoder.unit(commands, self.bytes);
@@ -56,13 +55,13 @@ pub struct Stream {
     encoder: Encoder,
     /// `repl-backlog-size` in bytes.
     size: u64,
-    /// The bytes are another's, and so is what they say about databases.
+    /// The bytes are the primary's, and so are their SELECTs.
     relays: bool,
     scratch: Vec<u8>,
 }
 
 impl Stream {
-    /// A server without a past. Nothing is kept until somebody wants it.
+    /// A new server. Nothing is kept until a replica needs it.
     #[must_use]
     pub fn new(id: ReplicationId, size: u64) -> Stream {
         Stream {
@@ -80,7 +79,7 @@ impl Stream {
         &self.history
     }
 
-    /// Bytes that the data contain.
+    /// Bytes that the data include.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.history.offset
@@ -105,13 +104,13 @@ impl Stream {
         Position { id: self.history.id, offset: self.history.offset, db }
     }
 
-    /// May a replica go on from there?
+    /// Whether a replica may continue from this offset.
     #[must_use]
     pub fn psync(&self, asked_id: &[u8], asked: i64) -> Verdict {
         self.history.psync(asked_id, asked, self.kept())
     }
 
-    /// A new size in bytes.
+    /// Sets the size in bytes.
     pub fn resize(&mut self, size: u64) {
         self.size = size;
         if let Some(backlog) = &mut self.backlog {
@@ -125,8 +124,8 @@ impl Stream {
         }
     }
 
-    /// From here on what is written is kept. Up to here it was not, so nobody can have an offset of
-    /// ours: the history is a new one. Answers whether that was to be done.
+    /// Keeps the stream from here on. Earlier writes didn't count, so no replica can have a valid
+    /// offset: a new history begins. Returns whether anything changed.
     pub fn keep(&mut self, id: impl FnOnce() -> ReplicationId) -> bool {
         if self.backlog.is_some() {
             return false;
@@ -138,7 +137,7 @@ impl Stream {
         true
     }
 
-    /// The history has another name from here on.
+    /// Changes the id of the history from here on.
     pub fn rename(&mut self, id: ReplicationId) {
         self.history.renew(id);
     }
@@ -148,7 +147,7 @@ impl Stream {
         self.encoder.forget_db();
     }
 
-    /// Nothing is kept any longer, so what comes is no continuation that anybody could follow.
+    /// Drops the backlog. Later writes are not kept, so no replica could continue.
     pub fn forget(&mut self, id: ReplicationId) {
         if !planted::is(Fault::UnkeptWritesIgnored) {
             self.history.renew(id);
@@ -156,7 +155,8 @@ impl Stream {
         self.backlog = None;
     }
 
-    /// Appends units of our own, all at once. Without a backlog nobody counts. O(bytes).
+    /// Appends units of this server as one batch. Without a backlog the offset doesn't advance.
+    /// O(bytes).
     pub fn write<T>(&mut self, write: impl FnOnce(&mut Units<'_>) -> T) -> T {
         let mut bytes = std::mem::take(&mut self.scratch);
         let (offset, kept) = (self.history.offset, self.backlog.is_some());
@@ -184,7 +184,7 @@ impl Stream {
         }
     }
 
-    /// Appends what came from the primary and has been applied; `db` is selected behind it.
+    /// Appends bytes of the primary that were applied; `db` is the selected database after them.
     pub fn relay(&mut self, bytes: &[u8], db: u32) {
         if self.backlog.is_none() {
             self.backlog = Some(Backlog::new(self.history.offset, self.size));
@@ -193,20 +193,20 @@ impl Stream {
         self.encoder.selected(db as usize);
     }
 
-    /// Becomes a replica: what comes is written by somebody else.
+    /// Becomes a replica: the primary writes the stream from here on.
     pub fn demote(&mut self) {
         self.relays = true;
     }
 
-    /// Somebody is given the data as they are here, and then reads from here: what comes next must say
-    /// which database it means.
+    /// A snapshot begins here, and its readers continue from here: the next unit must select its
+    /// database.
     pub fn cut(&mut self) {
         if !self.relays {
             self.encoder.forget_db();
         }
     }
 
-    /// Becomes a primary with the data of a replica: a new name, and the old one as the second.
+    /// Becomes a primary with the data of a replica: a new id, and the old one as the second.
     pub fn promote(&mut self, id: ReplicationId) {
         self.relays = false;
         if !planted::is(Fault::IdNotShifted) {
@@ -218,7 +218,8 @@ impl Stream {
         self.encoder.forget_db();
     }
 
-    /// The primary lets us go on, and its history has this name now. Answers whether that is another.
+    /// The primary accepts a continuation, and its history has this id now. Returns whether the id
+    /// changes.
     pub fn continued(&mut self, id: ReplicationId) -> bool {
         if self.backlog.is_none() {
             self.backlog = Some(Backlog::new(self.history.offset, self.size));
@@ -230,20 +231,20 @@ impl Stream {
         other
     }
 
-    /// The data are a copy of the primary's at this place.
+    /// The data are a copy of the primary's at this position.
     pub fn adopt(&mut self, position: Position) {
         self.history = History::new(position.id, position.offset);
         self.backlog = Some(Backlog::new(position.offset, self.size));
         self.encoder.selected(position.db as usize);
     }
 
-    /// The data are those of a file of a replica, which will ask its primary to go on.
+    /// The data are from a replica's file. It will ask its primary to continue.
     pub fn resume(&mut self, position: Position) {
         self.adopt(position);
     }
 
-    /// The data are those of a file of a primary: what it wrote before has another name than what
-    /// comes, as it may have written more than the file has.
+    /// The data are from a primary's file. Later writes get a new id, because the server may have
+    /// written more than the file has.
     pub fn restart(&mut self, position: Position, id: ReplicationId) {
         self.adopt(position);
         self.history.shift(id);

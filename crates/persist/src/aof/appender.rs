@@ -1,30 +1,32 @@
-//! The writing end: from units of the log to bytes that are safe.
+//! The writer of the log: turns units into durable bytes.
 //!
 //! ```text
-//! unit ─► buffer ─► write ─► file ─► sync ─► safe, and found         numbers of units, each at
+//! unit ─► buffer ─► write ─► file ─► sync ─► durable                numbers of units, each at
 //!         fed               written         synced    durable        most the one before
 //! ```
 //!
-//! There is no thread here and no clock. Who drives it feeds it, calls [`Appender::write`], and runs
-//! [`SyncJob`]s where and when its policy wants it, also while more is written. What a failure may and
-//! may not leave behind:
+//! The appender has no thread and no clock. The caller feeds it, calls [`Appender::write`], and
+//! runs [`SyncJob`]s according to its policy, possibly while it writes more. Invariants after a
+//! failure:
 //!
-//! * After a write that failed, the file is cut to where it was, if that can be done, and the whole
-//!   buffer is written the next time; else what is missing of it. A unit is never there twice.
-//! * After a sync that failed, nobody knows what the disk holds of that file. Units in it do not become
-//!   durable by a later sync that succeeds, but by a rewrite, which does not need the file. Until it has
-//!   ended nothing should be promised ([`Appender::is_doubtful`]).
-//! * A manifest is replaced as a whole, and names only files that were made safe before. Files that it
-//!   does not need any more are removed when it is safe itself.
+//! * After a failed write, the file is truncated to its previous length and the next write repeats
+//!   the whole buffer. If the truncation fails, the next write continues with the missing bytes. A
+//!   unit is never in the file twice.
+//! * After a failed sync, the content of that file on disk is unknown. A later successful sync
+//!   doesn't make its units durable. Only a rewrite does, because it doesn't need the file. Until
+//!   the rewrite ends, the caller must not promise durability ([`Appender::is_doubtful`]).
+//! * A manifest is replaced as a whole, and names only files that were synced before. Files that it
+//!   no longer needs are removed once the manifest itself is durable.
 //!
-//! An append makes the file longer, so each sync of one has to make the new length safe, too, which takes a
-//! file system twice as long as the bytes. Where every unit is synced, zeros are written *ahead* of it, a piece at
-//! a time ([`Appender::write_ahead`]), and units go over them. They are cut off when the file is left, and
-//! by who loads it; no size that is told counts them. That no zeros can be written is no error: it goes on without.
+//! An append extends the file, so each sync must also persist the new length, which takes a file
+//! system twice as long as the bytes alone. If every unit is synced, the appender writes zeros
+//! *ahead*, a chunk at a time ([`Appender::write_ahead`]), and units overwrite them. The zeros are
+//! truncated when the file is closed, or when it is loaded. No reported size includes them. A
+//! failure to write zeros is not an error: the log continues without them.
 //!
-//! A rewrite is [`Appender::rotate`] at the cut, then the base, written by somebody else, then
-//! [`Appender::rebase`]. If the base fails nothing needs to be undone: the log goes on in its new file,
-//! and the next rewrite replaces them all.
+//! A rewrite calls [`Appender::rotate`] at the cut. The caller then writes the base and calls
+//! [`Appender::rebase`]. A failed base needs no undo: the log continues in its new file, and the
+//! next rewrite replaces all of them.
 
 use super::directory::Directory;
 use super::encode::{Annotations, Command, Encoder, Position};
@@ -33,13 +35,13 @@ use crate::storage::Output;
 use std::io;
 use std::sync::Arc;
 
-/// Bytes that the buffer keeps when it is empty.
+/// Capacity that an empty buffer keeps, in bytes.
 const KEPT: usize = 1 << 20;
 
-/// How many zeros are written at a time: an eighth of what the file holds, in these bounds.
+/// How many zeros one write adds: an eighth of the file's content, within these bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// Bytes; the file ends at a multiple of this.
+    /// Bytes; the file's length is a multiple of this.
     pub least: u64,
     pub most: u64,
 }
@@ -50,62 +52,64 @@ impl Default for Ahead {
     }
 }
 
-/// See the module.
+/// The writer of the log. See the module documentation.
 #[derive(Debug)]
 pub struct Appender {
     dir: Directory,
     manifest: Manifest,
     file: Arc<dyn Output>,
-    /// The file is not in the manifest: there is no base yet that it could follow.
+    /// The file is not in the manifest, because its base doesn't exist yet.
     waits: bool,
     encoder: Encoder,
-    /// What is not written yet, and how much of it is in the file all the same.
+    /// Bytes that are not written yet. `sent` counts those already in the file after a partial
+    /// write.
     buffer: Vec<u8>,
     sent: usize,
-    /// Bytes of the file before the buffer, and how many of them are safe for sure.
+    /// Length of the file without the buffer, in bytes, and how many of them are known to be
+    /// durable.
     length: u64,
     safe: u64,
-    /// Where zeros end that are written behind that, if there are any.
+    /// End of the zeros written ahead; `length` or less if there are none.
     end: u64,
     ahead: Option<Ahead>,
-    /// When zeros could not be written, it is tried again when the file holds so much.
+    /// After zeros could not be written, the length of the file at which the next attempt is made.
     ahead_from: u64,
     fed: u64,
     written: u64,
     synced: u64,
     durable: u64,
-    /// Bytes of the other files that are to be loaded, and of all when they were last rewritten.
+    /// Bytes of the other files to load, and of all files after the last rewrite.
     others: u64,
     rewritten: u64,
-    /// Something was written, or names were changed, that no sync has made safe.
+    /// Data was written or names were changed since the last sync.
     unsynced: bool,
-    /// Counts changes of names, and how many of them are safe.
+    /// Counts changes of names; `names_safe` is the count that a sync has made durable.
     names: u64,
     names_safe: u64,
-    /// Counts the files that were written, this one included.
+    /// Counts the files written, including the current one.
     files: u64,
-    /// What files up to this one hold is doubtful.
+    /// The content of files up to this count is unknown on disk.
     doubt: Option<u64>,
 }
 
-/// A sync to be run, by any thread.
+/// A sync that any thread can run.
 #[derive(Debug)]
 pub struct SyncJob {
     file: Arc<dyn Output>,
-    /// Its directory, if names in it are not safe.
+    /// The directory, if names in it are not durable yet.
     dir: Option<Directory>,
     names: u64,
     upto: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     length: u64,
     files: u64,
 }
 
 impl SyncJob {
-    /// Runs it. Takes as long as the disk does.
+    /// Syncs the file. Blocks until the disk has finished.
     ///
     /// # Errors
-    /// Those of the storage, to be told to [`Appender::synced`] in any case.
+    /// Storage errors. The caller passes the result to [`Appender::synced`] in any case.
     pub fn run(&self) -> io::Result<()> {
         if let Some(dir) = &self.dir {
             dir.sync()?;
@@ -114,7 +118,7 @@ impl SyncJob {
     }
 }
 
-/// Files to be removed, by any thread.
+/// Files to remove; any thread can do it.
 #[derive(Debug)]
 pub struct Removal {
     dir: Directory,
@@ -122,8 +126,8 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Removes them; takes as long as the file system does, for large ones possibly seconds. To be told
-    /// to [`Appender::removed`].
+    /// Removes the files. Large files can take seconds. The caller passes the result to
+    /// [`Appender::removed`].
     #[must_use]
     pub fn run(&self) -> Vec<Entry> {
         self.dir.remove(&self.history)
@@ -136,11 +140,11 @@ impl Removal {
 }
 
 impl Appender {
-    /// Goes on behind what `manifest` names, which was loaded: in its last file, or in a new one where
-    /// there is none.
+    /// Continues the log that `manifest` names, which was loaded: in its last file, or in a new one
+    /// if it names none.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Storage errors.
     pub fn open(
         dir: Directory,
         mut manifest: Manifest,
@@ -169,16 +173,16 @@ impl Appender {
         let mut appender = Appender::of(dir, manifest, file, annotations);
         (appender.length, appender.others, appender.rewritten) = (length, others, base);
         appender.end = length;
-        // Whoever wrote it before may not have synced what we have read.
+        // The previous process may not have synced the bytes that were loaded.
         appender.unsynced = length > 0;
         Ok(appender)
     }
 
-    /// Begins anew at a cut, of which `base` is an image that is safe already, in a file of this name
-    /// in the folder: what was there before is history.
+    /// Starts a new log at a cut. `base` is the name, in the folder, of a durable image at that
+    /// cut. All earlier files become history.
     ///
     /// # Errors
-    /// Those of the storage; the old files are still in force then.
+    /// Storage errors; the old files are still in force then.
     pub fn create(
         dir: Directory,
         mut manifest: Manifest,
@@ -200,11 +204,11 @@ impl Appender {
         Ok(appender)
     }
 
-    /// Begins at a cut whose image is yet to be written: what comes goes to a file that counts from
-    /// [`Appender::rebase`] on. Until then `manifest` stays in force as it is.
+    /// Starts a log at a cut whose image is still to be written. New units go to a file that takes
+    /// effect with [`Appender::rebase`]. Until then `manifest` stays in force.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Storage errors.
     pub fn wait_for_base(
         dir: Directory,
         manifest: Manifest,
@@ -217,11 +221,12 @@ impl Appender {
         Ok(appender)
     }
 
-    /// Puts a base into force for a log that is off: `base` is an image, in a file of this name in the
-    /// folder, that is safe already. All other files are history and removed.
+    /// Puts a base into force while the log is off. `base` is the name, in the folder, of a durable
+    /// image. All other files become history and are removed.
     ///
     /// # Errors
-    /// Those of the storage; the old files are still in force then, or, if only the last calls have
+    /// Storage errors. The old files are still in force then; if only the last calls failed,
+    /// possibly
     /// failed, possibly the new one.
     pub fn only_base(dir: &Directory, base: &str, snapshot: bool) -> io::Result<()> {
         let manifest = dir.manifest().map_err(|fault| io::Error::other(fault.to_string()))?;
@@ -271,35 +276,35 @@ impl Appender {
         }
     }
 
-    /// All units up to this number are safe without having come this way.
+    /// All units up to this number are durable by other means.
     pub fn begin_at(&mut self, number: u64) {
         (self.fed, self.written) = (number, number);
         (self.synced, self.durable) = (number, number);
     }
 
-    /// Changes what is noted beside commands.
+    /// Changes the annotations written with commands.
     pub fn annotate(&mut self, annotations: Annotations) {
         self.encoder.annotate(annotations, &mut self.buffer);
     }
 
-    /// Whether zeros are written ahead from now on, and how many. Without checksums nobody could tell a unit with
-    /// a hole in it from one that is whole, so then none are.
+    /// Sets whether zeros are written ahead, and how many. Without checksums a unit with a hole is
+    /// not distinguishable from a complete one, so no zeros are written then.
     ///
     /// # Errors
-    /// Zeros that are there could not be cut off, which does no harm.
+    /// Existing zeros could not be truncated, which does no harm.
     pub fn write_ahead(&mut self, ahead: Option<Ahead>) -> io::Result<()> {
         self.ahead = ahead;
         if ahead.is_some() { Ok(()) } else { self.trim() }
     }
 
-    /// Says what a batch has to know that begins now.
+    /// Passes the durable length to the encoder before a batch begins.
     fn tell_encoder(&mut self) {
         if self.buffer.is_empty() {
             self.encoder.tell_safe(self.ahead.map(|_| self.safe));
         }
     }
 
-    /// Takes a unit: its number, when it was committed, and its commands. O(bytes).
+    /// Takes a unit: its number, its commit time and its commands. O(bytes).
     pub fn unit<C: Command>(&mut self, number: u64, unix_ms: i64, commands: &[C]) {
         debug_assert!(number > self.fed, "units come in order");
         self.tell_encoder();
@@ -307,13 +312,13 @@ impl Appender {
         self.fed = number;
     }
 
-    /// Notes where the data are behind what was taken so far, in a history of replication.
+    /// Records the position in the replication history after all units taken so far.
     pub fn position(&mut self, position: &Position) {
         self.tell_encoder();
         self.encoder.position(position, &mut self.buffer);
     }
 
-    /// Units up to this number, if none of them was given to [`Appender::unit`], had nothing for it.
+    /// Units up to this number that [`Appender::unit`] didn't get contain nothing for the log.
     pub fn nothing_upto(&mut self, number: u64) {
         self.fed = self.fed.max(number);
         if self.buffer.is_empty() {
@@ -325,16 +330,16 @@ impl Appender {
         }
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes that are not written yet.
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.buffer.len() - self.sent
     }
 
-    /// Writes all that waits.
+    /// Writes the whole buffer.
     ///
     /// # Errors
-    /// Those of the storage; to be tried again.
+    /// Storage errors; the caller retries.
     pub fn write(&mut self) -> io::Result<()> {
         self.encoder.seal(&mut self.buffer);
         while self.sent < self.buffer.len() {
@@ -358,11 +363,11 @@ impl Appender {
         Ok(())
     }
 
-    /// Writes a piece of zeros, if the last one is used up. The file has become longer then in any case, and the
-    /// next sync has to see to that.
+    /// Writes a chunk of zeros if the last one is used up. The file has grown in that case anyway,
+    /// and the next sync persists its length.
     fn put_zeros(&mut self) {
         let Some(ahead) = self.ahead else { return };
-        // In front of the first batch of a file there may be a position, behind which nobody expects zeros.
+        // A file's first batch may follow a position, after which the reader expects no zeros.
         if !self.encoder.has_told_safe() || self.length < self.end || self.length < self.ahead_from
         {
             return;
@@ -374,7 +379,7 @@ impl Appender {
                 Ok(n) if n > 0 => self.end += n as u64,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => {
-                    // There may be no space. What is left of it is for those who need it.
+                    // The disk may be full. The remaining space is for data.
                     self.ahead_from = self.length + piece;
                     let _ = self.trim();
                     return;
@@ -383,7 +388,7 @@ impl Appender {
         }
     }
 
-    /// Cuts zeros off that were written ahead.
+    /// Truncates the zeros written ahead.
     fn trim(&mut self) -> io::Result<()> {
         let holds = self.length + self.sent as u64;
         if self.end > holds {
@@ -394,11 +399,11 @@ impl Appender {
         Ok(())
     }
 
-    /// Writes all that waits, and leaves no zeros behind it: nothing may come for long, or ever. What comes has
-    /// zeros ahead of it again.
+    /// Writes the whole buffer and truncates the zeros: the next write may be far away, or never
+    /// happen. The next write adds zeros again.
     ///
     /// # Errors
-    /// Those of the storage; to be tried again.
+    /// Storage errors; the caller retries.
     pub fn write_last(&mut self) -> io::Result<()> {
         let ahead = self.ahead.take();
         let came = self.write().and_then(|()| self.trim());
@@ -406,7 +411,7 @@ impl Appender {
         came
     }
 
-    /// Takes back what a write has left behind.
+    /// Undoes a partial write.
     fn failed(&mut self, e: io::Error) -> io::Error {
         if self.sent > 0 {
             self.unsynced = true;
@@ -418,51 +423,50 @@ impl Appender {
         e
     }
 
-    /// All units up to here are in the file.
+    /// All units up to this number are in the file.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// All units up to here are in files that were synced. They are lost all the same if the power goes
-    /// off while it waits for its base.
+    /// All units up to this number are in synced files. While the appender waits for its base, a
+    /// power failure still loses them.
     #[must_use]
     pub fn synced_upto(&self) -> u64 {
         self.synced
     }
 
-    /// All units up to here are safe.
+    /// All units up to this number are durable.
     #[must_use]
     pub fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Whether a sync would make anything safer.
+    /// Whether a sync would make more data durable.
     #[must_use]
     pub fn wants_sync(&self) -> bool {
         self.unsynced || self.has_unsafe_names()
     }
 
-    /// Whether names were changed that no sync has made safe: files that are not needed any more stay
-    /// until that is done.
+    /// Whether changed names are not durable yet. Obsolete files stay until they are.
     #[must_use]
     pub fn has_unsafe_names(&self) -> bool {
         self.names != self.names_safe
     }
 
-    /// Whether no sync can make safe what was written, but only a rewrite.
+    /// Whether only a rewrite, and no sync, can make the written data durable.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.doubt.is_some()
     }
 
-    /// Whether it waits for its base.
+    /// Whether the appender waits for its base.
     #[must_use]
     pub fn waits_for_base(&self) -> bool {
         self.waits
     }
 
-    /// A sync of all that is written.
+    /// Returns a sync of everything written so far.
     #[must_use]
     pub fn sync_job(&self) -> SyncJob {
         SyncJob {
@@ -475,7 +479,7 @@ impl Appender {
         }
     }
 
-    /// What came of a sync.
+    /// Takes the result of a sync.
     pub fn synced(&mut self, job: &SyncJob, came: &io::Result<()>) {
         if came.is_err() {
             self.doubt = self.doubt.max(Some(job.files));
@@ -494,14 +498,14 @@ impl Appender {
         self.count_durable();
     }
 
-    /// What was synced is durable if it would be found.
+    /// Synced units are durable if a restart would find their file.
     fn count_durable(&mut self) {
         if self.doubt.is_none() && !self.waits && self.names == self.names_safe {
             self.durable = self.durable.max(self.synced);
         }
     }
 
-    /// Syncs here and now.
+    /// Syncs on this thread.
     fn sync(&mut self) -> io::Result<()> {
         let job = self.sync_job();
         let came = job.run();
@@ -509,18 +513,19 @@ impl Appender {
         came
     }
 
-    /// Begins a rewrite at a cut behind all units that were taken: what comes goes to a new file.
+    /// Begins a rewrite at a cut after all units taken so far: later units go to a new file.
     ///
     /// # Errors
-    /// Those of the storage; it goes on in the old file then.
+    /// Storage errors; the log continues in the old file then.
     pub fn rotate(&mut self) -> io::Result<()> {
         self.write_last()?;
-        // The file that is left must be whole before there is anything in the next.
+        // The old file must be complete before the next one has any data.
         self.sync()?;
-        // Somebody may have removed the folder, or the directory of the data is another one now.
+        // An operator may have removed the folder, or `dir` may have changed.
         self.dir.create()?;
         if self.waits || self.doubt.is_some() {
-            // Nothing may follow a file that is possibly not whole: what comes counts from the base on.
+            // No file may follow one that is possibly incomplete: later units take effect with the
+            // base.
             self.file = self.dir.fresh(&self.dir.waiting_increment())?;
             self.waits = true;
         } else {
@@ -543,12 +548,12 @@ impl Appender {
         Ok(())
     }
 
-    /// Ends a rewrite: `base` is the name, in the folder, of a file that is safe already and holds what
-    /// there was at the cut of the last [`Appender::rotate`] or [`Appender::wait_for_base`]. `snapshot`: it begins
-    /// with one.
+    /// Ends a rewrite. `base` is the name, in the folder, of a durable file with the data at the
+    /// cut of the last [`Appender::rotate`] or [`Appender::wait_for_base`]. `snapshot`: the file
+    /// begins with a snapshot.
     ///
     /// # Errors
-    /// Those of the storage; all files that were in force are it still, and `base` is removed.
+    /// Storage errors. All files that were in force still are, and `base` is removed.
     pub fn rebase(&mut self, base: &str, snapshot: bool) -> io::Result<()> {
         let storage = self.dir.storage.clone();
         let entry = self.manifest.next_base(self.dir.stem(), snapshot);
@@ -562,7 +567,7 @@ impl Appender {
             return Err(e);
         }
         self.names += 1;
-        // What the doubtful files held is in the base.
+        // The base contains the data of the doubtful files.
         if self.doubt.is_some_and(|doubt| doubt < self.files) {
             self.doubt = None;
             self.unsynced = true;
@@ -570,10 +575,10 @@ impl Appender {
         Ok(())
     }
 
-    /// Removes a base in a file of this name in the folder that nobody wants.
+    /// Removes an unneeded base, a file of this name in the folder.
     pub fn discard(&self, base: Option<&str>) {
         if let Some(base) = base {
-            // What is left over is removed at the next start.
+            // The next start removes a file that remains here.
             let _ = self.dir.storage.remove(&self.dir.path(base));
         }
     }
@@ -604,29 +609,29 @@ impl Appender {
         Ok(())
     }
 
-    /// Files that the manifest, which is safe, does not need any more.
+    /// Returns the files that the durable manifest no longer needs.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
         if self.names != self.names_safe {
             return None;
         }
-        // Somebody may have written a manifest by hand.
+        // A manifest edited by hand may list a needed file as history, too.
         let is_needed = |entry: &&Entry| self.manifest.files().any(|(_, e)| e.name == entry.name);
         let history = self.manifest.history.iter().filter(|entry| !is_needed(entry));
         let history: Vec<Entry> = history.cloned().collect();
         (!history.is_empty()).then(|| Removal { dir: self.dir.clone(), history })
     }
 
-    /// Whether [`Appender::removal`] has something to remove.
+    /// Whether [`Appender::removal`] would return files.
     #[must_use]
     pub fn has_superfluous(&self) -> bool {
         !self.manifest.history.is_empty() && self.removal().is_some()
     }
 
-    /// Those have been removed.
+    /// Takes the names of the removed files out of the manifest.
     ///
     /// # Errors
-    /// Those of the storage. They stay in the manifest then, which does no harm.
+    /// Storage errors. The names stay in the manifest then, which does no harm.
     pub fn removed(&mut self, gone: &[Entry]) -> io::Result<()> {
         if gone.is_empty() {
             return Ok(());
@@ -639,7 +644,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Bytes of all files that would be loaded now, and of them after the last rewrite.
+    /// Bytes of all files that a start would load now, and the same after the last rewrite.
     #[must_use]
     pub fn sizes(&self) -> (u64, u64) {
         (self.others + self.length, self.rewritten)
@@ -655,13 +660,13 @@ impl Appender {
         &self.dir
     }
 
-    /// Whether nothing has been written to the last file.
+    /// Whether the last file is empty.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.length == 0
     }
 
-    /// The name of the file that is written.
+    /// The name of the current file.
     #[must_use]
     pub fn file_name(&self) -> String {
         match self.manifest.increments.last() {
@@ -671,15 +676,15 @@ impl Appender {
     }
 }
 
-/// Faults that a test plants.
+/// Faults that tests inject.
 #[cfg(test)]
 impl Appender {
-    /// Takes all that was written for safe.
+    /// Marks all written bytes as durable.
     pub(super) fn claim_safe(&mut self) {
         self.safe = self.length;
     }
 
-    /// Forgets zeros that were written ahead.
+    /// Forgets the zeros written ahead.
     pub(super) fn forget_zeros(&mut self) {
         self.end = self.length;
     }

@@ -1,8 +1,7 @@
-//! The check that an operator runs: what is wrong with the files of a log, where, and repair of the
-//! end.
+//! The operator's check of AOF files: finds damage, prints its offset, and repairs the end.
 //!
-//! Options and lines are those of the reference's check, for whoever reads them by program; a batch whose
-//! checksum is wrong is told in addition.
+//! Options and lines are those of the reference's check, because programs parse them. A batch with
+//! a wrong checksum is reported in addition.
 
 use super::manifest::{Manifest, Role};
 use super::parse::{Item, ParseFault, Parser, Wrong};
@@ -10,37 +9,37 @@ use crate::storage::Storage;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What is to be done about what is found.
+/// How to handle damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     Nothing,
-    /// The last file is cut behind what is whole.
+    /// Truncate the last file after its valid part.
     Cut,
-    /// The last file is cut in front of the first time stamp later than this Unix second.
+    /// Truncate the last file before the first time stamp later than this Unix second.
     CutAfter(i64),
 }
 
-/// Who watches.
+/// Receives the report and answers its questions.
 pub trait Operator {
     /// A line of the report.
     fn line(&mut self, line: String);
 
-    /// Whether to go on with what was announced.
+    /// Whether to make the announced change.
     fn agrees(&mut self) -> bool;
 
-    /// Checks a snapshot at the front of a file: the bytes that it takes, and what follows it; `None`
-    /// if it is not right.
+    /// Checks a snapshot at the start of a file. Returns its length in bytes and the rest of the
+    /// file; `None` if the snapshot is invalid.
     fn snapshot(&mut self, file: Box<dyn Read + Send>) -> Option<(u64, Box<dyn Read + Send>)>;
 }
 
-/// The check is over: the program's exit code is 1.
+/// The check failed: the program exits with code 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Checks `path`: a manifest and all that it names, or one file. O(bytes).
+/// Checks `path`: a manifest and all files that it names, or a single file. O(bytes).
 ///
 /// # Errors
-/// Something is wrong, and was not repaired; the reason is in the report.
+/// A file is damaged and was not repaired; the report gives the reason.
 pub fn check(
     storage: &dyn Storage,
     path: &Path,
@@ -56,19 +55,19 @@ struct Check<'a> {
     storage: &'a dyn Storage,
     repair: Repair,
     operator: &'a mut dyn Operator,
-    /// Lines of all files so far, and one.
+    /// Lines of all files so far, plus one.
     lines: u64,
 }
 
-/// One file.
+/// The file under check.
 struct Target<'a> {
-    /// As it is named in the report.
+    /// Its name in the report.
     name: &'a str,
     path: PathBuf,
     is_last: bool,
 }
 
-/// What has become of it.
+/// The result for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Valid,
@@ -125,7 +124,7 @@ impl Check<'_> {
 
     fn single(&mut self, path: &Path) -> Result<(), Stopped> {
         let name = path.to_string_lossy().into_owned();
-        // It is opened before anything is said.
+        // Opens the file before the first line of the report.
         self.begins_with_snapshot(path)?;
         self.say("Start checking Old-Style AOF");
         let target = Target { name: &name, path: path.into(), is_last: true };
@@ -195,7 +194,7 @@ impl Check<'_> {
         mut parser: Parser<R>,
         length: u64,
     ) -> Result<Found, Stopped> {
-        // Where the open transaction began.
+        // Offset of the open transaction's MULTI.
         let mut transaction = None;
         let wrong = loop {
             let offset = parser.offset();
@@ -217,7 +216,7 @@ impl Check<'_> {
                         }
                         (b"exec", Some(_)) => transaction = None,
                         (b"exec", None) => {
-                            // It is cut off with what comes behind it.
+                            // The repair truncates the EXEC and everything after it.
                             transaction = Some(offset);
                             break Some(wrong(format!("Unexpected EXEC in AOF {path}")));
                         }
@@ -350,7 +349,7 @@ mod tests {
 
     const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n";
 
-    /// The report on a file of these bytes, whether it was right, and what is left of it.
+    /// Returns the report on a file of these bytes, whether it was valid, and the bytes left.
     fn single(bytes: &[u8], repair: Repair, agrees: bool) -> (Vec<String>, bool, Vec<u8>) {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("a.aof");
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn single_files_as_the_reference_tells_of_them() {
+    fn report_on_single_files_matches_the_reference() {
         let torn = [SET, SET, b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\nb"].concat();
         let (lines, right, _) = single(&torn, Repair::Nothing, true);
         assert_eq!(
@@ -400,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_are_whole() {
+    fn transactions_must_be_complete() {
         let open = [b"*1\r\n$5\r\nMULTI\r\n", SET].concat();
         let (lines, right, _) = single(&open, Repair::Nothing, true);
         assert_eq!(
@@ -419,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_at_a_time_stamp() {
+    fn repair_truncates_at_a_time_stamp() {
         let bytes = [b"#TS:1000\r\n", SET, b"#TS:1010\r\n", SET].concat();
         let (lines, right, left) = single(&bytes, Repair::CutAfter(1005), true);
         assert_eq!(lines[1], "Successfully truncated AOF a.aof to timestamp 1005");
@@ -433,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_manifest_names() {
+    fn check_covers_all_files_of_a_manifest() {
         let folder = tempfile::tempdir().expect("a directory");
         let put = |name: &str, bytes: &[u8]| {
             std::fs::write(folder.path().join(name), bytes).expect("room");

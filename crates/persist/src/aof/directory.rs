@@ -1,4 +1,4 @@
-//! Where the files of an append-only log are, and what is done to them as files.
+//! The files of an append-only log, and the operations on them.
 
 use super::manifest::{Entry, Manifest, ManifestFault, Role};
 use crate::storage::{Output, Storage};
@@ -7,14 +7,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the name of a lock file ends.
+/// Suffix of a lock file.
 pub const LOCK: &str = ".lock";
 
-/// `<root>/<folder>/<stem>.manifest` and all that it names. Cheap to clone.
+/// `<root>/<folder>/<stem>.manifest` and all files that it names. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Directory {
     pub storage: Arc<dyn Storage>,
-    /// Where the folder is: `dir`.
+    /// The parent of the folder: `dir`.
     root: PathBuf,
     /// `appenddirname`
     folder: PathBuf,
@@ -22,13 +22,13 @@ pub struct Directory {
     stem: String,
 }
 
-/// Why there is no telling what the data are.
+/// Why the log could not be opened.
 #[derive(Debug)]
 pub enum OpenFault {
-    /// What was being done, to what, and what came of it.
+    /// The failed operation, its path and the error.
     Io(&'static str, PathBuf, io::Error),
     Manifest(ManifestFault),
-    /// A file that the manifest names can't be looked at.
+    /// The length of a file in the manifest could not be read.
     Length(String, io::Error),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for OpenFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenFault::Io(what, path, e) => write!(f, "{what} {}: {e}", path.display()),
-            // As in the reference: operators' scripts look for it.
+            // The reference's words: operators' scripts search for them.
             OpenFault::Length(name, e) => {
                 let text = e.to_string();
                 let words = text.split(" (os error").next().unwrap_or_default();
@@ -50,7 +50,7 @@ impl fmt::Display for OpenFault {
 }
 
 impl Directory {
-    /// The files that begin with `stem` in `folder` of `root`. Touches nothing.
+    /// The files with the prefix `stem` in `folder` of `root`. Doesn't access the disk.
     pub fn new(storage: Arc<dyn Storage>, root: &Path, folder: &str, stem: &str) -> Directory {
         Directory { storage, root: root.into(), folder: root.join(folder), stem: stem.into() }
     }
@@ -60,7 +60,7 @@ impl Directory {
         &self.stem
     }
 
-    /// Where the files are.
+    /// The folder of the files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -75,21 +75,21 @@ impl Directory {
         format!("{}.manifest", self.stem)
     }
 
-    /// The file that the process which writes these files holds locked.
+    /// The lock file. The process that writes these files holds its lock.
     #[must_use]
     pub fn lock_path(&self) -> PathBuf {
         self.path(&format!("{}{LOCK}", self.stem))
     }
 
-    /// The name of the file to which writes go that a base, still being written, will stand before.
+    /// Name of the file that takes writes while its base is still being written.
     pub(super) fn waiting_increment(&self) -> String {
         format!("temp-{}.incr", self.stem)
     }
 
-    /// The manifest; an empty one where there is none.
+    /// Reads the manifest; returns an empty one if the file is missing.
     ///
     /// # Errors
-    /// That it can't be read, or is none.
+    /// The manifest can't be read or is invalid.
     pub fn manifest(&self) -> Result<Manifest, OpenFault> {
         let path = self.path(&self.manifest_name());
         let mut text = Vec::new();
@@ -104,10 +104,10 @@ impl Directory {
         }
     }
 
-    /// Puts `manifest` into the place of the one before. Not safe before [`Directory::sync`].
+    /// Replaces the manifest. Not durable before [`Directory::sync`].
     ///
     /// # Errors
-    /// Those of the storage; the one before is still there then.
+    /// Storage errors; the previous manifest is still in force then.
     pub fn put(&self, manifest: &Manifest) -> io::Result<()> {
         let name = self.manifest_name();
         let temporary = self.path(&format!("temp-{name}"));
@@ -117,36 +117,36 @@ impl Directory {
         self.storage.rename(&temporary, &self.path(&name))
     }
 
-    /// Creates the file `name`, or empties what has been left behind under that name. It is safe that
-    /// nothing is in it: else the old content could be back after a power loss.
+    /// Creates the file `name`, or empties an old file of that name. Syncs it while empty, because
+    /// a power failure could otherwise restore the old content.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Storage errors.
     pub(super) fn fresh(&self, name: &str) -> io::Result<Arc<dyn Output>> {
         let file = self.storage.create(&self.path(name))?;
         file.sync()?;
         Ok(file)
     }
 
-    /// Makes all names in the folder safe.
+    /// Makes all names in the folder durable.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Storage errors.
     pub fn sync(&self) -> io::Result<()> {
         self.storage.sync_dir(&self.folder)
     }
 
-    /// Creates the folder, if it is missing, and makes its name safe.
+    /// Creates the folder, if it is missing, and makes its name durable.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Storage errors.
     pub fn create(&self) -> io::Result<()> {
         self.storage.create_dir(&self.folder)?;
         self.storage.sync_dir(&self.root)
     }
 
-    /// Removes what an earlier process has left on its way to its place. That nothing can be removed
-    /// harms nobody. Where a server of another `appendfilename` has files, only those go that carry this name:
+    /// Removes unfinished files of an earlier process. A failed removal does no harm. If a server
+    /// with another `appendfilename` has files here, only files with this name are removed, because
     /// that server may be writing the others now.
     pub fn clean(&self) {
         let names = self.storage.list(&self.folder).unwrap_or_default();
@@ -162,8 +162,8 @@ impl Directory {
         }
     }
 
-    /// Whether a file of that name is one that was never finished. A log may be named `temp-...`, too:
-    /// those of its files go on behind that name with a dot and a number.
+    /// Whether a file of this name was never finished. The log itself may be named `temp-...`: its
+    /// files then continue with a dot and a number.
     fn is_on_its_way(&self, name: &str) -> bool {
         let own = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('.'));
         let is_own = own.is_some_and(|rest| {
@@ -174,12 +174,12 @@ impl Directory {
         name.starts_with("temp-") && !is_own && name != self.stem
     }
 
-    /// Takes a log over that is one file beside the folder, as servers before manifests wrote it:
-    /// it becomes the base. Whether there was one. A crash at any point leaves something that this
-    /// finishes, or that is complete.
+    /// Adopts a log that is a single file next to the folder, the format before manifests: the file
+    /// becomes the base. Returns whether there was one. After a crash at any point, the upgrade is
+    /// either complete or the next call finishes it.
     ///
     /// # Errors
-    /// What could not be done; the file is where it was then.
+    /// The operation that failed; the file is at its old place then.
     pub fn upgrade(&self, manifest: &mut Manifest) -> Result<bool, OpenFault> {
         let old = self.root.join(&self.stem);
         let failed = |what| move |path: PathBuf| move |e| OpenFault::Io(what, path, e);
@@ -187,7 +187,8 @@ impl Directory {
         if !self.storage.exists(&old).map_err(stat(old.clone()))? {
             return Ok(false);
         }
-        // The manifest names the file alone, and it is not there: an upgrade was begun.
+        // The manifest names only this file, and the folder doesn't have it: an upgrade was
+        // interrupted.
         let begun = manifest.increments.is_empty()
             && manifest.base.as_ref().is_some_and(|base| base.name == self.stem)
             && !self.storage.exists(&self.path(&self.stem)).map_err(stat(old.clone()))?;
@@ -209,10 +210,10 @@ impl Directory {
         Ok(true)
     }
 
-    /// The bytes of the base and of all files that are to be loaded.
+    /// Returns the bytes of the base and of all files to load.
     ///
     /// # Errors
-    /// One that can't be looked at, and is not there, for one.
+    /// The length of a file can't be read, for instance because the file is missing.
     pub fn sizes(&self, manifest: &Manifest) -> Result<(u64, u64), OpenFault> {
         let (mut base, mut all) = (0, 0);
         for (role, entry) in manifest.files() {
@@ -227,7 +228,7 @@ impl Directory {
         Ok((base, all))
     }
 
-    /// Removes files that have become history; those that are gone, or go now.
+    /// Removes files of the history. Returns those that were missing or are removed now.
     pub(super) fn remove(&self, history: &[Entry]) -> Vec<Entry> {
         let gone = |entry: &&Entry| match self.storage.remove(&self.path(&entry.name)) {
             Ok(()) => true,

@@ -1,62 +1,63 @@
-//! What is written: units of the log as the bytes of a file.
+//! The file format: encodes units of the log.
 //!
 //! ```text
-//! #TS:1795357161                                   when the second has changed, if wished
-//! #REPL:9fd3...:1042:0                             where the data are in a replication history
-//! #CRC:6f1c93b2d6a05e11:000000000087               batch: checksum and length of what follows
+//! #TS:1795357161                                   on a new second, if enabled
+//! #REPL:9fd3...:1042:0                             position in a replication history
+//! #CRC:6f1c93b2d6a05e11:000000000087               batch: checksum and length of the body
 //! *1 $5 MULTI                                      a unit of several commands
-//! *2 $6 SELECT $1 3                                when the database is another than before
+//! *2 $6 SELECT $1 3                                when the database changes
 //! *3 $3 SET $1 a $1 b
 //! *3 $3 SET $1 c $1 d
 //! *1 $4 EXEC
 //! ```
 //!
-//! A line that begins with `#` is passed over by other servers. Ours reads in the head of a *batch*
-//! how long it is and what its checksum is, so that one that was torn, or has a hole where a page never
-//! reached the disk, is not loaded: not even when the hole is inside of a value, where nothing else
-//! would tell. The head comes first, for what stands behind the last batch may have been written by
-//! another server. Time stamps stand between batches: who cuts a file at one leaves whole batches.
+//! Other servers skip lines that begin with `#`. Weft reads the length and checksum of a *batch*
+//! from its head. So it doesn't load a batch that is torn or has a hole where a page never reached
+//! the disk, not even a hole inside a value, which nothing else would detect. The head precedes the
+//! batch, because another server may append after the last batch. Time stamps are between batches,
+//! so truncating a file at one keeps batches whole.
 //!
-//! Where zeros are written ahead (see `appender`), the head says a third thing:
+//! If zeros are written ahead (see `appender`), the head has a third field:
 //!
 //! ```text
-//! #CRC:6f1c93b2d6a05e11:000000000087:00000001f3c0  up to where the file was safe when this was written
+//! #CRC:6f1c93b2d6a05e11:000000000087:00000001f3c0  durable length of the file when this was written
 //! ```
 //!
-//! A page that is missing there reads as zeros, whatever comes behind it. The heads behind it tell the reader
-//! whether it was ever safe: if none of them knows it to have been, nothing of it was acknowledged (see `tail`).
+//! A missing page in that range reads as zeros, whatever follows it. The heads after it show
+//! whether the page was ever durable: if none of them covers it, none of its data was acknowledged
+//! (see `tail`).
 //!
-//! A *position* says that the data, with all that stands before it, are what a history of replication has at an
-//! offset. It counts only while nothing stands behind it: offsets can't be counted on from there, since the
-//! history has bytes that are in no file (pings, questions to replicas).
+//! A *position* says that the data up to it equal a replication history at an offset. It is valid
+//! only at the end of the file: later offsets can't be derived from it, because the history has
+//! bytes that no file contains (pings, queries to replicas).
 
 use crate::rdb::crc64;
 
-/// Bytes from which a batch is ended. A reader keeps a whole batch in memory.
+/// Size in bytes at which a batch ends. A reader keeps a whole batch in memory.
 const FULL: usize = 128 << 10;
 
 /// Bytes of a batch's head: `#CRC:`, 16 digits, `:`, 12 digits, line end.
 const HEAD: usize = 5 + 16 + 1 + 12 + 2;
-/// And of one that says what is safe: `:` and 12 hexadecimal digits more.
+/// The same with the durable length: `:` and 12 more hexadecimal digits.
 pub(super) const LONG_HEAD: usize = HEAD + 1 + 12;
-/// With what heads begin.
+/// Prefix of a head.
 pub(super) const CRC: &[u8] = b"#CRC:";
 
-/// What is put in beside the commands.
+/// The optional annotations of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotations {
     pub timestamps: bool,
     pub checksums: bool,
 }
 
-/// Where the data are in a history of replication.
+/// A position in a replication history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The name of the history: 40 hexadecimal digits.
+    /// The ID of the history: 40 hexadecimal digits.
     pub id: [u8; 40],
-    /// Bytes of it that the data have.
+    /// Bytes of the history that the data include.
     pub offset: u64,
-    /// The database that it has selected there.
+    /// The database that the history has selected there.
     pub db: u32,
 }
 
@@ -69,7 +70,7 @@ pub trait Command {
     fn append_to(&self, out: &mut Vec<u8>);
 }
 
-/// A database, and a command as it is to be written.
+/// A database and the command's encoded bytes.
 impl Command for (usize, &[u8]) {
     fn db(&self) -> usize {
         self.0
@@ -80,57 +81,57 @@ impl Command for (usize, &[u8]) {
     }
 }
 
-/// Remembers what the file says already.
+/// Encodes units, and tracks the state that the file has established.
 #[derive(Debug)]
 pub struct Encoder {
     annotations: Annotations,
     /// The selected database.
     db: Option<usize>,
-    /// The Unix second that was noted last.
+    /// The Unix second of the last time stamp.
     second: i64,
-    /// Where the head of the batch is that has begun, and where it ends.
+    /// Start and end of the open batch's head.
     head: Option<(usize, usize)>,
-    /// Up to where the file is safe, if batches are to say so.
+    /// Durable length of the file, if heads include it.
     safe: Option<u64>,
-    /// What was appended last, but for annotations, is a batch that says so.
+    /// The last item, apart from annotations, is a batch whose head has the durable length.
     has_told: bool,
 }
 
 impl Encoder {
-    /// For a file that is empty, or whose end is not known.
+    /// Returns an encoder for a file that is empty or whose end is unknown.
     #[must_use]
     pub fn new(annotations: Annotations) -> Encoder {
         Encoder { annotations, db: None, second: 0, head: None, safe: None, has_told: false }
     }
 
-    /// What comes next is the beginning of a file.
+    /// Begins a new file.
     pub fn begin_file(&mut self) {
         debug_assert!(self.head.is_none(), "the last file has ended");
         (self.db, self.second, self.has_told) = (None, 0, false);
     }
 
-    /// Changes what is put in from the next batch on.
+    /// Changes the annotations from the next batch on.
     pub fn annotate(&mut self, annotations: Annotations, out: &mut [u8]) {
         self.seal(out);
         self.annotations = annotations;
     }
 
-    /// Batches say from now on up to where the file is safe, or not any more. To be told while none has
-    /// begun, and whenever more has become safe.
+    /// Sets the durable length that heads include from now on, or `None` for none. Must not be
+    /// called while a batch is open. The caller updates it as more becomes durable.
     pub fn tell_safe(&mut self, safe: Option<u64>) {
         debug_assert!(self.head.is_none() || safe == self.safe, "a batch has begun");
         self.safe = safe;
     }
 
-    /// Whether who reads the file up to here knows that zeros may follow: its last batch says up to where the
-    /// file was safe, and only annotations stand behind it.
+    /// Whether a reader of the file expects zeros here: the head of the last batch has the durable
+    /// length, and only annotations follow it.
     #[must_use]
     pub fn has_told_safe(&self) -> bool {
         self.has_told
     }
 
-    /// Appends a unit that was committed at `unix_ms`. More than one command become a transaction.
-    /// O(bytes). [`Encoder::seal`] is to follow before `out` is used.
+    /// Appends a unit that was committed at `unix_ms`. Several commands become a transaction.
+    /// O(bytes). The caller must call [`Encoder::seal`] before it uses `out`.
     pub fn unit<C: Command>(&mut self, unix_ms: i64, commands: &[C], out: &mut Vec<u8>) {
         let several = match commands.len() {
             0 => return,
@@ -165,7 +166,7 @@ impl Encoder {
         }
     }
 
-    /// Appends a position: what was appended so far, and all before it, are the data there.
+    /// Appends a position: everything appended so far brings the data to that position.
     pub fn position(&mut self, position: &Position, out: &mut Vec<u8>) {
         self.seal(out);
         out.extend(b"#REPL:");
@@ -182,7 +183,7 @@ impl Encoder {
         }
     }
 
-    /// Ends the batch, if one has begun. O(its bytes).
+    /// Ends the open batch. O(bytes of the batch).
     pub fn seal(&mut self, out: &mut [u8]) {
         if let Some((start, end)) = self.head.take() {
             let (head, batch) = out[start..].split_at_mut(end - start);
@@ -196,17 +197,17 @@ impl Encoder {
     }
 }
 
-/// What the head of a batch tells.
+/// The decoded head of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Of the batch behind it.
+    /// Checksum and length of the batch's body.
     pub sum: u64,
     pub length: u64,
-    /// Up to where the file was safe when it was written.
+    /// Durable length of the file when the batch was written.
     pub safe: Option<u64>,
 }
 
-/// What a line tells, if it is the head of a batch.
+/// Parses a line as the head of a batch.
 pub(super) fn parse_head(line: &[u8]) -> Option<Head> {
     let rest = line.strip_prefix(CRC)?.strip_suffix(b"\r\n")?;
     let text = std::str::from_utf8(rest).ok()?;
@@ -220,13 +221,13 @@ pub(super) fn parse_head(line: &[u8]) -> Option<Head> {
     Some(Head { sum, length: length.parse().ok()?, safe })
 }
 
-/// The second of a time stamp, if the line is one.
+/// Parses a line as a time stamp; returns its second.
 pub(super) fn parse_time(line: &[u8]) -> Option<i64> {
     let digits = line.strip_prefix(b"#TS:")?.strip_suffix(b"\r\n")?;
     weft_base::num::parse_i64(digits)
 }
 
-/// The position, if the line is one.
+/// Parses a line as a position.
 pub(super) fn parse_position(line: &[u8]) -> Option<Position> {
     let rest = line.strip_prefix(b"#REPL:")?.strip_suffix(b"\r\n")?;
     let (id, numbers) = rest.split_at_checked(40)?;
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn time_stamps_stand_between_batches() {
+    fn time_stamps_are_between_batches() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: true, checksums: true });
         for ms in [1999, 1000, 2000] {
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_tell_length_and_checksum() {
+    fn heads_have_length_and_checksum() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
         encoder.unit(1, &[ping(0)], &mut out);
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_stand_between_batches_and_are_understood() {
+    fn positions_are_between_batches_and_are_parsed() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
         let position = Position { id: [b'a'; 40], offset: 7 << 32, db: 3 };
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_end_when_they_are_long() {
+    fn long_batches_are_split() {
         let bytes = vec![b'x'; FULL / 2];
         let mut out = Vec::new();
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_last_in_the_file_is_known() {
+    fn encoder_tracks_whether_zeros_may_follow() {
         let mut out = Vec::new();
         let noted = Annotations { timestamps: false, checksums: true };
         let mut encoder = Encoder::new(noted);

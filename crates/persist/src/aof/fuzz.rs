@@ -1,9 +1,9 @@
-//! What the fuzz targets run: bytes that may be a file of a log, or a manifest.
+//! Bodies of the fuzz targets: the input is a log file or a manifest.
 
 use super::{Item, Manifest, ParseFault, Parser};
 use std::io::Read;
 
-/// Gives bytes in pieces of this size.
+/// A reader that returns at most this many bytes per call.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -15,7 +15,8 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// What a parser finds: commands with the place behind each, where it stops, and whether at the end.
+/// The parser's result: commands, each with the offset after it, the final offset, and whether that
+/// is the end.
 type Found = (Vec<(Vec<Vec<u8>>, u64)>, u64, bool);
 
 fn read<R: Read>(mut parser: Parser<R>) -> Found {
@@ -39,8 +40,7 @@ fn read<R: Read>(mut parser: Parser<R>) -> Found {
 /// Reads `data` as a file of a log.
 ///
 /// # Panics
-/// If what is found depends on the pieces in which the bytes come, or what was found is not what
-/// stands there.
+/// The result depends on the sizes of the reads, or differs from the bytes of the input.
 pub fn run_file(data: &[u8]) {
     let [size, checks, data @ ..] = data else { return };
     let (checks, length) = (checks % 2 == 0, data.len() as u64);
@@ -49,7 +49,7 @@ pub fn run_file(data: &[u8]) {
     assert_eq!(read(Parser::new(pieces, length, checks)), whole);
     let (commands, end, ended) = whole;
     assert!(end <= length && (!ended || end == length));
-    // Up to where it is whole it is read again without complaint.
+    // A second read of the valid part must succeed.
     let right = &data[..end as usize];
     let (again, at, ended) = read(Parser::new(right, end, checks));
     assert!(ended && at == end && again == commands);
@@ -61,7 +61,7 @@ pub fn run_file(data: &[u8]) {
             text.extend(b"\r\n");
         }
         let place = &data[..*behind as usize];
-        // Numbers may have been written with zeros in front of them.
+        // Numbers in the input may have leading zeros.
         assert!(
             place.ends_with(&text)
                 || place.windows(2).any(|w| w[1] == b'0' && b"*$0".contains(&w[0]))
@@ -72,7 +72,7 @@ pub fn run_file(data: &[u8]) {
 /// Reads `data` as a manifest.
 ///
 /// # Panics
-/// If it is one, and does not come back as it is when it is printed and read again.
+/// A valid manifest differs after printing and parsing.
 pub fn run_manifest(data: &[u8]) {
     let Ok(manifest) = Manifest::parse(data) else { return };
     if manifest.is_empty() && manifest.history.is_empty() {
@@ -104,7 +104,7 @@ mod tests {
         out
     }
 
-    /// Changes some bytes, or cuts, or repeats a part.
+    /// Changes some bytes, truncates, or repeats a part.
     fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
         for _ in 0..1 + rng.below(4) {
             if bytes.is_empty() {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_manifests_that_were_changed_at_random() {
+    fn mutated_files_and_manifests_are_parsed() {
         let mut rng = Rng::new(1);
         let manifest = b"file a.2.base.rdb seq 2 type b\n# x\nfile \"b c\" seq 3 type i\n";
         let unchecked = |mut bytes: Vec<u8>| {

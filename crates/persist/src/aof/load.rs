@@ -1,10 +1,10 @@
 //! Loading: the commands of all files that a manifest names, in order.
 //!
-//! Only the last file may end too early, as it does when the server has died while it wrote. It is cut
-//! to where it is whole: behind the last command, in front of a transaction that has no end, in front of a
-//! batch that is not as it was written. Where zeros were written ahead, they are no part of it, and what has not
-//! reached the disk as a whole over them is no damage (`tail`). A file before it was made safe as a whole when the next one was
-//! begun, so if it is not whole, something else has happened to it, and nothing is loaded.
+//! Only the last file may be truncated, as it is after the server died during a write. The loader
+//! truncates it to its valid part: after the last command, before an unfinished transaction, before
+//! a batch with a wrong checksum. Zeros written ahead are not part of the file, and an incomplete
+//! write over them is not damage (see `tail`). Earlier files were synced as a whole before the next
+//! one began. An incomplete one has other damage, and nothing is loaded.
 
 use super::directory::{Directory, OpenFault};
 use super::encode::Position;
@@ -15,66 +15,67 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// What remains of a file behind a snapshot at its front.
+/// The rest of a file after a snapshot at its start.
 pub struct Rest {
-    /// Bytes that were taken.
+    /// Length of the snapshot in bytes.
     pub taken: u64,
-    /// What follows.
+    /// The bytes after it.
     pub input: Box<dyn Read + Send>,
 }
 
-/// Who takes what is loaded.
+/// Receives the loaded data.
 pub trait Sink {
-    /// The file begins with a snapshot: takes it.
+    /// The file begins with a snapshot: loads it.
     ///
     /// # Errors
-    /// Why it can't be loaded: a line for the operator.
+    /// Why the snapshot can't be loaded: a line for the operator.
     fn snapshot(&mut self, input: Box<dyn Read + Send>) -> Result<Rest, String>;
 
-    /// Takes a command. Those between MULTI and EXEC come, too; they are to be executed when EXEC comes.
+    /// Takes a command. Commands between MULTI and EXEC are passed, too; the sink executes them at
+    /// EXEC.
     ///
     /// # Errors
-    /// Why that can't be: a line for the operator.
+    /// Why the command was refused: a line for the operator.
     fn command(&mut self, args: &mut dyn ExactSizeIterator<Item = &[u8]>) -> Result<(), String>;
 
-    /// Answers when all commands that came have been looked at: the file is about to be cut behind them, which
-    /// must not happen to one that is refused.
+    /// Returns after all commands so far are executed. The file is about to be truncated after
+    /// them, which must not happen if a command is refused.
     ///
     /// # Errors
-    /// Why one of them can't be: a line for the operator.
+    /// Why a command was refused: a line for the operator.
     fn settle(&mut self) -> Result<(), String>;
 
-    /// The file is at its end. What comes after a MULTI without EXEC is void.
+    /// The file is at its end. The sink drops commands after a MULTI without EXEC.
     ///
     /// # Errors
-    /// Why what came can't be: a line for the operator.
+    /// Why a command was refused: a line for the operator.
     fn end_file(&mut self, role: Role, name: &str) -> Result<(), String>;
 
-    /// So many bytes of all files have been looked at.
+    /// Reports the number of bytes of all files read so far.
     fn progress(&mut self, bytes: u64);
 
-    /// Something that the operator may want to know.
+    /// A log line of level notice.
     fn note(&mut self, line: String);
 
-    /// Something that the operator should read.
+    /// A log line of level warning.
     fn warn(&mut self, line: String);
 }
 
-/// What is done about the end of the last file.
+/// How to treat the end of the last file.
 #[derive(Clone, Copy, Debug)]
 pub struct Leniency {
     /// `aof-load-truncated`
     pub truncated: bool,
-    /// Bytes at the end that may be wrong in any way, and are cut.
+    /// Up to this many damaged bytes at the end are accepted and truncated.
     pub corrupt: u64,
-    /// Batches are compared with their checksums.
+    /// Compare batches with their checksums.
     pub checks: bool,
-    /// What is not loaded is cut off. Not where the file is being written: who does that knows where it ends, and
-    /// would go on behind what is missing then.
+    /// Truncate the file after its valid part. Must be off while another server writes the file:
+    /// that server knows its end and would leave a hole after the truncation.
     pub cuts: bool,
 }
 
-/// Why nothing, or not all, was loaded.
+/// Why loading failed.
 #[derive(Debug)]
 pub enum LoadFault {
     Open(OpenFault),
@@ -95,18 +96,18 @@ fn failed<T>(line: String) -> Result<T, LoadFault> {
     Err(LoadFault::Failed(line))
 }
 
-/// Gives all that `manifest` names to `sink`. O(bytes). Answers where the data are in a history of replication,
-/// if that is the last thing that the files say.
+/// Passes all data that `manifest` names to `sink`. O(bytes). Returns the position in a replication
+/// history, if the files end with one.
 ///
 /// # Errors
-/// What is wrong with which file; what came before it was given to the sink.
+/// The damage and its file. Earlier data was passed to the sink.
 pub fn load(
     dir: &Directory,
     manifest: &Manifest,
     lenient: Leniency,
     sink: &mut dyn Sink,
 ) -> Result<Option<Position>, LoadFault> {
-    // Nothing is taken before all files are there.
+    // Checks that all files exist before loading any.
     dir.sizes(manifest).map_err(LoadFault::Open)?;
     let (mut before, mut position) = (0, None);
     let mut files = manifest.files().peekable();
@@ -120,10 +121,10 @@ pub fn load(
     Ok(position)
 }
 
-/// Bytes from one report of progress to the next.
+/// Bytes between two reports of progress.
 const REPORT: u64 = 1 << 20;
 
-/// One of them.
+/// A file to load.
 struct File<'a> {
     dir: &'a Directory,
     entry: &'a Entry,
@@ -143,7 +144,7 @@ impl File<'_> {
         LoadFault::Open(OpenFault::Io(what, self.path(), e))
     }
 
-    /// Loads it; answers its length. `position`: where the data are, before and behind it.
+    /// Loads the file; returns its length. `position`: the position before the call, updated by it.
     fn load(
         &self,
         role: Role,
@@ -180,7 +181,7 @@ impl File<'_> {
         position: &mut Option<Position>,
     ) -> Result<u64, LoadFault> {
         let mut reported = 0;
-        // Where the transaction begins that is open.
+        // Offset of the open transaction's MULTI.
         let mut transaction = None;
         loop {
             let offset = parser.offset();
@@ -193,14 +194,14 @@ impl File<'_> {
                         Some(name) if name.eq_ignore_ascii_case(b"exec") => transaction = None,
                         _ => {}
                     }
-                    // What is in a transaction that does not end never happens.
+                    // An unfinished transaction is dropped, so it doesn't invalidate the position.
                     if transaction.is_none() {
                         *position = None;
                     }
                     sink.command(&mut parser.args()).map_err(LoadFault::Failed)?;
                 }
                 Ok(Item::Position(here)) => {
-                    // Nobody writes one in the middle of a unit.
+                    // No server writes a position inside a unit.
                     *position = Some(here).filter(|_| transaction.is_none());
                 }
                 Ok(Item::Time(_) | Item::Note) => {}
@@ -223,7 +224,7 @@ impl File<'_> {
                     if found.is_some_and(|found| found.tail != Tail::Damaged) {
                         return self.torn(at, transaction.is_some(), &wrong, sink);
                     }
-                    // Zeros that were written ahead are nothing that is lost.
+                    // Zeros written ahead are not lost data.
                     let holds = found.and_then(|found| found.holds).unwrap_or(length);
                     return self.corrupt(at, holds, &wrong, sink);
                 }
@@ -235,13 +236,13 @@ impl File<'_> {
         }
     }
 
-    /// What is behind `offset`, up to which it is right.
+    /// Examines the file after `offset`, the end of its valid part.
     fn tail(&self, offset: u64, over_zeros: u64) -> Result<Examined, LoadFault> {
         let open = || self.dir.storage.read(&self.path());
         examine(open, offset, over_zeros).map_err(|e| self.unreadable(&e))
     }
 
-    /// Behind `offset` there are only zeros that were written ahead.
+    /// Only zeros written ahead follow `offset`.
     fn unused(&self, offset: u64, length: u64, sink: &mut dyn Sink) -> Result<u64, LoadFault> {
         let name = &self.entry.name;
         if !self.is_last {
@@ -256,7 +257,7 @@ impl File<'_> {
         self.truncate(offset)
     }
 
-    /// The file ends too early; it is whole up to `offset`.
+    /// The file is truncated; it is valid up to `offset`.
     fn torn(
         &self,
         offset: u64,
@@ -287,7 +288,7 @@ impl File<'_> {
         self.cut(offset, sink)
     }
 
-    /// The file, of which `length` bytes are to be told of, is not what a server writes, from `offset` on.
+    /// The file is damaged from `offset` on. `length` is the number of its bytes to report.
     fn corrupt(
         &self,
         offset: u64,
@@ -310,13 +311,13 @@ impl File<'_> {
         }
         failed(format!(
             "Bad file format reading the append only file {name}: {}. Make a backup of your AOF \
-             file, then use weft-server --check-aof --fix <filename.manifest>. What comes behind \
-             offset {offset} is lost then, {bytes} bytes.",
+             file, then use weft-server --check-aof --fix <filename.manifest>. This drops the \
+             {bytes} bytes after offset {offset}.",
             told(wrong)
         ))
     }
 
-    /// Cuts the file behind what is whole.
+    /// Truncates the file after its valid part.
     fn cut(&self, offset: u64, sink: &mut dyn Sink) -> Result<u64, LoadFault> {
         let name = &self.entry.name;
         sink.settle().map_err(LoadFault::Failed)?;
@@ -343,7 +344,7 @@ impl File<'_> {
     }
 }
 
-/// What is wrong, and where.
+/// Describes the damage and its offset.
 fn told(wrong: &Wrong) -> String {
     match &*wrong.words {
         "" => "it ends in the middle of a command".into(),

@@ -1,21 +1,21 @@
-//! The manifest: which files, in which order, are the data.
+//! The manifest: the files of the log and their order.
 //!
 //! ```text
-//! file appendonly.aof.3.base.rdb seq 3 type b        what was there when the rewrite began
-//! file appendonly.aof.7.incr.aof seq 7 type i        what came since, in the order of the numbers
-//! file appendonly.aof.2.base.rdb seq 2 type h        not needed any more, to be removed
+//! file appendonly.aof.3.base.rdb seq 3 type b        the data when the rewrite began
+//! file appendonly.aof.7.incr.aof seq 7 type i        later writes, in the order of the numbers
+//! file appendonly.aof.2.base.rdb seq 2 type h        obsolete, to be removed
 //! ```
 //!
-//! Lines that begin with `#` are comments; keys that are not known are passed over, so that later
-//! servers may add some. Nothing here touches a disk.
+//! Lines that begin with `#` are comments. Unknown keys are ignored, so later servers can add some.
+//! This module doesn't access the disk.
 
 use super::words;
 use std::fmt;
 
-/// Bytes of a line at most, with its end.
+/// Maximum length of a line in bytes, with its end.
 const LINE: usize = 1024;
 
-/// What a file is for.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Base,
@@ -23,32 +23,32 @@ pub enum Role {
     History,
 }
 
-/// One line.
+/// A line of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub name: String,
     pub number: i64,
 }
 
-/// See the module. The default has no files.
+/// A manifest. The default has no files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub base: Option<Entry>,
     /// In ascending order of their numbers.
     pub increments: Vec<Entry>,
-    /// Those that are to be removed.
+    /// Obsolete files, to be removed.
     pub history: Vec<Entry>,
-    /// The highest numbers that were used.
+    /// The highest numbers in use so far.
     last_base: i64,
     last_increment: i64,
 }
 
-/// Why a text is no manifest.
+/// Why a text is not a valid manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFault {
-    /// The line, from 1 on; 0 when there is none.
+    /// The line number, from 1; 0 if no line is at fault.
     pub number: usize,
-    /// The line itself, if it is whole.
+    /// The line, if it is complete.
     pub line: Option<String>,
     pub reason: &'static str,
 }
@@ -65,10 +65,10 @@ impl fmt::Display for ManifestFault {
 const INVALID: &str = "Invalid AOF manifest file format";
 
 impl Manifest {
-    /// Reads a manifest. O(bytes).
+    /// Parses a manifest. O(bytes).
     ///
     /// # Errors
-    /// The first line that can't be, and why.
+    /// The first invalid line, and the reason.
     pub fn parse(text: &[u8]) -> Result<Manifest, ManifestFault> {
         let mut manifest = Manifest::default();
         let mut number = 0;
@@ -96,7 +96,7 @@ impl Manifest {
 
     fn take_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let words = words::split(line).ok_or(INVALID)?;
-        // More pairs than we know may come from a later server.
+        // A later server may write more pairs.
         if words.len() < 6 || words.len() % 2 != 0 {
             return Err(INVALID);
         }
@@ -140,7 +140,7 @@ impl Manifest {
         }
     }
 
-    /// The text that [`Manifest::parse`] reads.
+    /// Prints the text that [`Manifest::parse`] reads.
     #[must_use]
     pub fn print(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -155,20 +155,20 @@ impl Manifest {
         out
     }
 
-    /// Whether there is nothing to load.
+    /// Whether there are no files to load.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.base.is_none() && self.increments.is_empty()
     }
 
-    /// What is to be loaded, in order.
+    /// The files to load, in order.
     pub fn files(&self) -> impl DoubleEndedIterator<Item = (Role, &Entry)> {
         let increments = self.increments.iter().map(|e| (Role::Increment, e));
         self.base.iter().map(|e| (Role::Base, e)).chain(increments)
     }
 
-    /// The name of the next base of files that begin with `stem`; `snapshot`: it is one, and no list
-    /// of commands.
+    /// The name of the next base for the prefix `stem`. `snapshot`: the base is a snapshot, not a
+    /// list of commands.
     #[must_use]
     pub fn next_base(&self, stem: &str, snapshot: bool) -> Entry {
         let number = self.last_base + 1;
@@ -176,21 +176,21 @@ impl Manifest {
         Entry { name: format!("{stem}.{number}.base.{ending}"), number }
     }
 
-    /// The same for the file that is written behind it.
+    /// The name of the next increment for the prefix `stem`.
     #[must_use]
     pub fn next_increment(&self, stem: &str) -> Entry {
         let number = self.last_increment + 1;
         Entry { name: format!("{stem}.{number}.incr.aof"), number }
     }
 
-    /// Adds a file to which everything is written from now on.
+    /// Adds an increment, which takes all writes from now on.
     pub fn add_increment(&mut self, entry: Entry) {
         debug_assert!(entry.number > self.last_increment);
         self.last_increment = entry.number;
         self.increments.push(entry);
     }
 
-    /// Puts `base` into the place of all files that came before the last one.
+    /// Replaces all files before the last increment with `base`.
     pub fn rebase(&mut self, base: Entry) {
         self.last_base = base.number;
         self.history.extend(self.base.replace(base));
@@ -199,19 +199,19 @@ impl Manifest {
         self.increments.extend(last);
     }
 
-    /// Takes over `base` and `increment` in the place of all there is.
+    /// Replaces all files with `base` and `increment`.
     pub fn restart(&mut self, base: Entry, increment: Entry) {
         self.add_increment(increment);
         self.rebase(base);
     }
 
-    /// Takes over `base` alone in the place of all there is.
+    /// Replaces all files with `base`.
     pub fn replace_all(&mut self, base: Entry) {
         self.rebase(base);
         self.history.append(&mut self.increments);
     }
 
-    /// A manifest whose data is one file of a server that knew no manifests.
+    /// The manifest of a single file, written by a server without manifests.
     #[must_use]
     pub fn of_single_file(name: &str) -> Manifest {
         let base = Entry { name: name.into(), number: 1 };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_again() {
+    fn printed_manifest_parses_to_the_same() {
         let mut manifest = Manifest::default();
         let base = manifest.next_base("a b", true);
         let increment = manifest.next_increment("a b");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest() {
+    fn invalid_manifests_are_refused() {
         let long = format!("file {} seq 1 type b\n", "a".repeat(1100));
         for (text, reason) in [
             ("", "Found an empty AOF manifest"),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_later_servers_may_add() {
+    fn unknown_keys_are_ignored() {
         let manifest =
             read("# hello\nFILE a SEQ 5 TYPE i startoffset 100\nfile b seq 1 type h\n").unwrap();
         assert_eq!(manifest.increments, [Entry { name: "a".into(), number: 5 }]);

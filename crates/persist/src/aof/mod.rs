@@ -1,27 +1,27 @@
-//! The append-only log on disk: every change in order, to be repeated when a server starts.
+//! The append-only log on disk: every change in order, replayed when a server starts.
 //!
 //! ```text
 //!  <dir>/appendonlydir/NAME.manifest           which files, in which order
-//!                      NAME.2.base.rdb         all there was at a cut
-//!                      NAME.5.incr.aof         what came since
-//!                      NAME.6.incr.aof         ... the last one is being written
+//!                      NAME.2.base.rdb         all data at a cut
+//!                      NAME.5.incr.aof         later writes
+//!                      NAME.6.incr.aof         ... the last one takes the writes
 //! ```
 //!
-//! Files and words are those of Valkey 9.1, so that each server reads the other's. Nothing here has a
-//! thread, a clock or a keyspace, and all that touches a disk does so through
-//! [`Storage`](crate::storage::Storage): what is promised is tested on a disk that fails, tears and
-//! forgets (`sim.rs`). `docs/design/aof.md` has the reasons.
+//! Files and log lines are those of Valkey 9.1, so each server reads the other's files. This module
+//! has no thread, clock or keyspace. All disk access goes through
+//! [`Storage`](crate::storage::Storage), so tests check the guarantees on a disk that fails, tears
+//! writes and loses them (`sim.rs`). `docs/design/aof.md` has the reasons.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `manifest`, `words` | the manifest as text |
-//! | `directory` | the files as files: names, the upgrade of a single file |
-//! | `encode` | units as bytes: databases, transactions, time stamps, checksums |
-//! | `appender` | the writing end: write, sync, rewrite |
-//! | `retry` | when a rewrite that failed is tried again |
-//! | `parse`, `load` | bytes as commands; what is done about an end that is not whole |
-//! | `tail` | what is behind that, where zeros were written ahead |
-//! | `check` | what an operator is told, and repairs |
+//! | `directory` | file operations: names, the upgrade of a single file |
+//! | `encode` | encodes units: databases, transactions, time stamps, checksums |
+//! | `appender` | the writer: write, sync, rewrite |
+//! | `retry` | when to retry a failed rewrite |
+//! | `parse`, `load` | decodes commands; handles an incomplete end |
+//! | `tail` | examines the end where zeros were written ahead |
+//! | `check` | reports damage to an operator, and repairs it |
 
 mod appender;
 mod check;

@@ -1,39 +1,39 @@
-//! Reading one file: commands, and what is wrong with the rest.
+//! Parses one file: its commands, and the damage at its end.
 //!
-//! Nothing is taken on trust. A length makes memory only as far as bytes come; a batch whose checksum
-//! is not right is not given out at all, and neither is what comes after it.
+//! The parser trusts no input. It allocates memory only as bytes arrive, whatever a length claims.
+//! It returns nothing of a batch with a wrong checksum, and nothing after it.
 
 use super::encode::{CRC, Position, parse_head, parse_position, parse_time};
 use crate::rdb::crc64;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Bytes that are asked for in one read.
+/// Bytes requested in one read.
 const READ: usize = 1 << 20;
-/// Bytes of a line at most.
+/// Maximum length of a line in bytes.
 const LINE: usize = 1024;
-/// Arguments of a command at most.
+/// Maximum number of arguments of a command.
 const ARGS: u64 = 1 << 31;
 
-/// What stands at a place.
+/// An item of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A command: see [`Parser::args`].
     Command,
-    /// What follows was written in this Unix second or later.
+    /// The following items were written in this Unix second or later.
     Time(i64),
-    /// The data, with all before it, are what a history of replication has here.
+    /// All data up to here equal a replication history at this position.
     Position(Position),
-    /// A line of no meaning for the data.
+    /// A line without meaning for the data.
     Note,
     /// The end of the file.
     End,
 }
 
-/// Why there is no item at a place.
+/// Why there is no item at an offset.
 #[derive(Debug)]
 pub enum ParseFault {
-    /// The file ends too early, or in nothing but zeros, where a file system has promised space to
+    /// The file ends too early, or in nothing but zeros: a file system may have reserved space for
     /// bytes that never came.
     Torn(Wrong),
     /// The bytes are not what a writer has written.
@@ -41,35 +41,36 @@ pub enum ParseFault {
     Io(io::Error),
 }
 
-/// What is wrong.
+/// A description of the damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where in the file.
+    /// Offset in the file.
     pub at: u64,
-    /// May be empty: the file ends, and that is all.
+    /// Empty if the file merely ends.
     pub words: String,
 }
 
-/// Reads a file that may be anything.
+/// Parses a file with arbitrary content.
 pub struct Parser<R> {
     input: R,
-    /// What was read and not given out: `buf[at..]`, and where `buf[at]` is in the file.
+    /// Bytes read and not returned yet: `buf[at..]`. `offset` is the position of `buf[at]` in the
+    /// file.
     buf: Vec<u8>,
     at: usize,
     offset: u64,
-    /// Of the whole file.
+    /// Length of the whole file.
     length: u64,
     ended: bool,
     checks: bool,
     /// The arguments of the last command, in `buf`.
     spans: Vec<Range<usize>>,
     lines: u64,
-    /// Behind the last batch that was written over zeros, and annotations behind it.
+    /// End of the last batch that was written over zeros, with the annotations after it.
     over_zeros: Option<u64>,
 }
 
 impl<R: Read> Parser<R> {
-    /// Reads `input`, `length` bytes in all; `checks`: batches are compared with their checksums.
+    /// Reads `input`, `length` bytes in all. `checks`: compare batches with their checksums.
     pub fn new(input: R, length: u64, checks: bool) -> Self {
         Parser {
             input,
@@ -85,53 +86,53 @@ impl<R: Read> Parser<R> {
         }
     }
 
-    /// Goes on at `offset`, up to where the input was read by somebody else.
+    /// Starts at `offset`, because the caller has consumed the input before it.
     pub fn starting_at(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
     }
 
-    /// Where the next item begins.
+    /// Offset of the next item.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The arguments of the command that [`Parser::item`] has found last.
+    /// The arguments of the last command that [`Parser::item`] returned.
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.spans.iter().map(|span| &self.buf[span.clone()])
     }
 
-    /// The first bytes of the file, up to `n`; nothing is given out by that.
+    /// Returns the first bytes of the file, up to `n`, without consuming them.
     ///
     /// # Errors
-    /// Those of the input.
+    /// Read errors.
     pub fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         self.fill(n)?;
         Ok(&self.buf[self.at..(self.at + n).min(self.buf.len())])
     }
 
-    /// All that was not given out.
+    /// All bytes that were not consumed.
     pub fn into_rest(mut self) -> io::Chain<io::Cursor<Vec<u8>>, R> {
         self.buf.drain(..self.at);
         io::Cursor::new(self.buf).chain(self.input)
     }
 
-    /// Where what the last head tells of ends, with annotations behind it, if that was written where zeros are
-    /// written ahead.
+    /// End of the batch of the last head, with the annotations after it, if that batch was written
+    /// over zeros.
     pub fn over_zeros(&self) -> Option<u64> {
         self.over_zeros
     }
 
-    /// Lines that were read, of commands that are whole and of one that is not.
+    /// Lines read so far, including those of an incomplete command.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The item at [`Parser::offset`], which moves behind it. O(its bytes), and those of the batch that
-    /// it begins.
+    /// Returns the item at [`Parser::offset`] and advances the offset past it. O(bytes of the item
+    /// and of a batch that it begins).
     ///
     /// # Errors
-    /// Why there is none. The offset stays then.
+    /// Why there is none. The offset doesn't change then.
     pub fn item(&mut self) -> Result<Item, ParseFault> {
         self.spans.clear();
         if !self.fill(1).map_err(ParseFault::Io)? {
@@ -159,14 +160,14 @@ impl<R: Read> Parser<R> {
             self.give_note(end);
             return Ok(Item::Position(position));
         }
-        // A hole that begins here may end at any line further on.
+        // A hole that begins in this line may end in any later line.
         if !line.trim_ascii_end().iter().all(|b| matches!(b, b' '..=b'~' | b'\t')) {
-            return Err(self.corrupt(self.at, "An annotation that is no text".into()));
+            return Err(self.corrupt(self.at, "An annotation that is not text".into()));
         }
         match parse_head(line) {
             Some(head) => {
                 let start = self.offset + (end - self.at) as u64;
-                // Also if it is not right: it was to end there.
+                // Set even if the checksum is wrong: the batch was meant to end there.
                 self.over_zeros = head.safe.map(|_| start.saturating_add(head.length));
                 if self.checks {
                     self.check(end, head.sum, head.length)?;
@@ -174,14 +175,15 @@ impl<R: Read> Parser<R> {
                 self.give(end);
             }
             None if self.checks && line.starts_with(CRC) => {
-                return Err(self.corrupt(self.at, "A checksum that is none".into()));
+                return Err(self.corrupt(self.at, "An invalid checksum line".into()));
             }
             None => self.give_note(end),
         }
         Ok(Item::Note)
     }
 
-    /// The same as [`Parser::give`], of an annotation: it was written with what stands before it.
+    /// Like [`Parser::give`], for an annotation, which was written together with the bytes before
+    /// it.
     fn give_note(&mut self, end: usize) {
         let was_end = self.over_zeros == Some(self.offset);
         self.give(end);
@@ -190,13 +192,13 @@ impl<R: Read> Parser<R> {
         }
     }
 
-    /// What is up to `end`, a place in the buffer, is given out.
+    /// Consumes the bytes up to `end`, an index into the buffer.
     fn give(&mut self, end: usize) {
         self.offset += (end - self.at) as u64;
         self.at = end;
     }
 
-    /// What is wrong at a place in the buffer.
+    /// Describes damage at `at`, an index into the buffer.
     fn wrong(&self, at: usize, words: String) -> Wrong {
         Wrong { at: self.offset + (at - self.at) as u64, words }
     }
@@ -205,7 +207,7 @@ impl<R: Read> Parser<R> {
         ParseFault::Corrupt(self.wrong(at, words))
     }
 
-    /// The file does not have the `length` bytes at `start`.
+    /// The file doesn't have the `length` bytes at `start`.
     fn short(&self, start: usize, length: u64) -> ParseFault {
         let got = self.buf.len() - start.min(self.buf.len());
         let words = format!("Expected to read {length} bytes, got {got} bytes");
@@ -223,7 +225,7 @@ impl<R: Read> Parser<R> {
             if !possible {
                 return Err(self.short(start, length.saturating_add(2)));
             }
-            // The buffer does not move before its front is given out.
+            // The buffer doesn't move before its start is consumed.
             let end = start + length as usize;
             if &self.buf[end..end + 2] != b"\r\n" {
                 return Err(self.no_line_end(start, end));
@@ -236,13 +238,14 @@ impl<R: Read> Parser<R> {
         Ok(Item::Command)
     }
 
-    /// No line ends at `at`, though what began at `start` should have.
+    /// No line ends at `at`, but the one that began at `start` should.
     fn no_line_end(&self, start: usize, at: usize) -> ParseFault {
         let got: String = self.buf[at..].iter().take(2).map(|b| format!("{b:02x}")).collect();
         self.corrupt(start, format!("Expected \\r\\n, got: {got}"))
     }
 
-    /// The number in the line at `at`, which begins with `prefix`, and where the next line begins.
+    /// Parses the number in the line at `at`, which begins with `prefix`. Returns it and the start
+    /// of the next line.
     fn number(&mut self, at: usize, prefix: u8) -> Result<(u64, usize), ParseFault> {
         let (line, end) = self.line(at)?;
         let line = &self.buf[line];
@@ -260,7 +263,7 @@ impl<R: Read> Parser<R> {
         Ok((number, end))
     }
 
-    /// The line at `at`, with its end, and where the next one begins.
+    /// Finds the line at `at`, with its end. Returns it and the start of the next line.
     fn line(&mut self, at: usize) -> Result<(Range<usize>, usize), ParseFault> {
         let mut seen = at;
         loop {
@@ -279,7 +282,7 @@ impl<R: Read> Parser<R> {
         }
     }
 
-    /// Compares the batch that begins at `start` with what its head says.
+    /// Compares the batch at `start` with the checksum and length of its head.
     fn check(&mut self, start: usize, sum: u64, length: u64) -> Result<(), ParseFault> {
         let before = (start - self.at) as u64;
         let possible = length <= self.length.saturating_sub(self.offset + before)
@@ -293,13 +296,13 @@ impl<R: Read> Parser<R> {
         }
     }
 
-    /// A zero is where a command should begin: whether nothing else follows.
+    /// A command should begin here, but there is a zero: checks whether only zeros follow.
     fn zeros(&mut self) -> ParseFault {
         let first = self.buf[self.at..].iter().position(|b| *b != 0);
         let mut offset = self.offset + first.unwrap_or(self.buf.len() - self.at) as u64;
         let mut found = first.is_some();
         let mut piece = vec![0; READ];
-        // The rest is looked at without being kept: it is not given out.
+        // The rest is read without keeping it, because it is never returned.
         while !found {
             match self.input.read(&mut piece) {
                 Ok(0) => {
@@ -318,13 +321,13 @@ impl<R: Read> Parser<R> {
         self.corrupt(self.at, format!("Zeros, and other bytes from {offset:#x} on"))
     }
 
-    /// Whether the buffer can be filled up to `end`, a place in it.
+    /// Whether the buffer can be filled up to `end`, an index into it.
     fn reach(&mut self, end: usize) -> Result<bool, ParseFault> {
         self.fill(end - self.at).map_err(ParseFault::Io)
     }
 
-    /// Whether there are `n` more bytes. Moves what was not given out only while nothing of it is
-    /// referred to: to the front of the buffer when that is large, between items.
+    /// Whether there are `n` more bytes. Unconsumed bytes move to the start of a large buffer only
+    /// between items, while no span refers to them.
     fn fill(&mut self, n: usize) -> io::Result<bool> {
         if self.spans.is_empty() && n <= 1 && self.at >= READ {
             self.buf.drain(..self.at);
@@ -332,7 +335,7 @@ impl<R: Read> Parser<R> {
         }
         while self.buf.len() - self.at < n && !self.ended {
             let have = self.buf.len();
-            // Not more at once than what has come so far, whatever a length has promised.
+            // Requests at most as many bytes as have arrived so far, whatever a length claims.
             let missing = n - (have - self.at);
             let ask = missing.clamp(READ, (have - self.at).max(READ));
             self.buf.resize(have + ask, 0);
@@ -354,7 +357,7 @@ mod tests {
     use super::super::encode::{Annotations, Encoder};
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// Returns 13 bytes per read.
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {
@@ -366,7 +369,7 @@ mod tests {
         }
     }
 
-    /// The commands of `bytes`, where they end, and what is there.
+    /// The commands of `bytes`, the final offset, and the reason to stop there.
     fn read(bytes: &[u8]) -> (Vec<String>, u64, String) {
         let fast = read_from(Parser::new(bytes, bytes.len() as u64, true));
         assert_eq!(fast, read_from(Parser::new(Slowly(bytes), bytes.len() as u64, true)));
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn encoded_units_are_parsed() {
         let bytes = file();
         let (items, end, how) = read(&bytes);
         assert_eq!((end, &*how), (bytes.len() as u64, "end"));
@@ -414,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_anywhere_is_torn_there_and_nothing_of_a_batch_is_read() {
+    fn truncation_anywhere_is_torn_and_drops_the_whole_batch() {
         let bytes = file();
         let (all, ..) = read(&bytes);
         for end in 0..bytes.len() {
@@ -422,7 +425,7 @@ mod tests {
             assert!(all.starts_with(&items));
             assert!(how == "torn" || how == "end" && at == end as u64, "{end}: {how}");
             assert_ne!(items.last().map(String::as_str), Some("MULTI"));
-            // Space that was promised to what never came.
+            // Space that was reserved for bytes that never came.
             let mut padded = bytes[..at as usize].to_vec();
             padded.resize(at as usize + 5000, 0);
             assert_eq!(read(&padded), (items, at, "torn".into()));
@@ -430,14 +433,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_anywhere_is_found() {
+    fn hole_anywhere_is_found() {
         let bytes = file();
         let (all, ..) = read(&bytes);
         for at in 0..bytes.len() {
             let mut holed = bytes.clone();
             holed[at] = 0;
             let (items, ..) = read(&holed);
-            // Time stamps may be lost: they are no data, and no part of a batch.
+            // A hole may destroy a time stamp, which is neither data nor part of a batch.
             let only = |items: &[String]| {
                 items.iter().filter(|i| i.parse::<i64>().is_err()).cloned().collect::<Vec<_>>()
             };
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file() {
+    fn invalid_files_are_refused() {
         for (bytes, how) in [
             (&b"PING\r\n"[..], "Expected prefix '*', got: 'P'"),
             (b"*x\r\n", "Expected \\r\\n, got: 780d"),
@@ -464,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_not_compared_if_that_is_not_wanted() {
+    fn checksums_are_ignored_when_disabled() {
         let mut bytes = file();
         let at = bytes.windows(5).position(|w| w == b"#CRC:").unwrap() + 5;
         bytes[at] ^= 1;

@@ -1,26 +1,26 @@
-//! When a rewrite that fails is tried again: at once at first, then less and less often.
+//! When to retry a failed rewrite: immediately at first, then at growing intervals.
 
-/// Failures in a row before there is a pause.
+/// Failures in a row before the first pause.
 const PATIENCE: u32 = 3;
-/// Minutes of the longest pause.
+/// The longest pause in minutes.
 const LONGEST: i64 = 60;
 
-/// Counts failures; times are Unix seconds.
+/// Counts failures. Times are Unix seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retry {
     failures: u32,
     minutes: i64,
-    /// When the present pause is over.
+    /// End of the current pause.
     until: Option<i64>,
 }
 
-/// Whether a rewrite may be begun that nobody has asked for.
+/// Whether an automatic rewrite may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     Now,
-    /// Not before that second.
+    /// Not before this second.
     At(i64),
-    /// The same, and the pause of so many minutes has begun just now.
+    /// Not before `until`: a pause of this many minutes begins now.
     Paused {
         minutes: i64,
         until: i64,
@@ -42,7 +42,7 @@ impl Retry {
         self.failures
     }
 
-    /// Whether to try at `now`. A pause that is over allows one attempt.
+    /// Whether to try at `now`. After a pause, one attempt is allowed.
     pub fn ask(&mut self, now: i64) -> Permission {
         if self.failures < PATIENCE {
             return Permission::Now;

@@ -1,12 +1,13 @@
-//! The whole of writing and loading on a disk that fails and forgets: random histories by seed.
+//! Tests writing and loading on a disk that fails and loses writes: random histories by seed.
 //!
-//! A run feeds units, writes, syncs (also while it goes on writing), rewrites and removes, as a server
-//! does, and at some step the power goes off, or the process is killed, or calls fail now and then.
-//! What is loaded afterwards must be a prefix of the units in their order, whole, and hold all that was
-//! called durable; then the run goes on from there.
+//! Like a server, a run feeds units, writes, syncs (also while it writes more), rewrites and
+//! removes. At some step the power fails, the process is killed, or calls fail now and then. The
+//! data loaded afterwards must be a prefix of the units, complete, and include every unit reported
+//! as durable. Then the run continues from there.
 //!
-//! Where zeros are written ahead more is asked: pages of a file whose size is safe are lost one by one, and
-//! what is left must be told from damage, so that a server starts with it by itself.
+//! With zeros written ahead the test is stricter. Single pages of a file are lost even if its
+//! length is durable, and the loader must distinguish the rest from damage, so a server starts
+//! without repair.
 
 use super::load::{Leniency, Rest, Sink, load};
 use super::manifest::Role;
@@ -79,22 +80,22 @@ const ROOT: &str = "data";
 /// The file into which a base is written.
 const BASE: &str = "temp-base";
 const LENIENT: Leniency = Leniency { truncated: true, corrupt: u64::MAX, checks: true, cuts: true };
-/// As a server is that nobody has told anything.
+/// The default configuration.
 const USUAL: Leniency = Leniency { truncated: true, corrupt: 0, checks: true, cuts: true };
-/// As one that takes nothing that is torn.
+/// A configuration that refuses any torn end.
 const STRICT: Leniency = Leniency { truncated: false, corrupt: 0, checks: true, cuts: true };
-/// Short pieces, as the disk's pages are short.
+/// Short chunks, because the pages of the simulated disk are short.
 const AHEAD: Ahead = Ahead { least: 512, most: 2048 };
 
-/// What is done wrong, so that it is seen to be found.
+/// A planted fault, which the test must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// What was written is promised before it was synced.
+    /// Written units are reported as durable before they are synced.
     EarlyPromise,
-    /// Batches say that more was safe than is.
+    /// Batches claim a durable length that is too large.
     EarlySafe,
-    /// Zeros are not cut off that are not wanted any more.
+    /// Obsolete zeros are not truncated.
     ZerosLeft,
 }
 
@@ -102,7 +103,7 @@ fn directory(disk: &SimDisk) -> Directory {
     Directory::new(Arc::new(disk.clone()), Path::new(ROOT), "dir", "log")
 }
 
-/// The commands of unit `number`: one, or several.
+/// The commands of unit `number`: one or three.
 fn commands(number: u64) -> Vec<(usize, Vec<u8>)> {
     let count = if number.is_multiple_of(3) { 3 } else { 1 };
     let command = |nth: u64| {
@@ -116,11 +117,11 @@ fn commands(number: u64) -> Vec<(usize, Vec<u8>)> {
     (0..count).map(command).collect()
 }
 
-/// What was loaded: units up to this number.
+/// The loaded data: all units up to this number.
 #[derive(Default)]
 struct Loaded {
     upto: u64,
-    /// The files said at their end where that is.
+    /// The files end with a position.
     is_told: bool,
     open: Option<Vec<Vec<u8>>>,
     current: Vec<Vec<u8>>,
@@ -170,7 +171,7 @@ impl Sink for Loaded {
                 Some(open) => open.push(bytes),
                 None => self.take(vec![bytes]),
             },
-            other => panic!("nobody wrote {}", other.escape_ascii()),
+            other => panic!("no unit has {}", other.escape_ascii()),
         }
         Ok(())
     }
@@ -201,21 +202,21 @@ fn put_base(disk: &SimDisk, cut: u64, snapshot: bool) -> io::Result<()> {
     Output::sync(&*file)
 }
 
-/// A server, as far as this is concerned.
+/// The parts of a server that use the log.
 struct Server {
     disk: SimDisk,
     rng: Rng,
     log: Appender,
     fed: u64,
-    /// The greatest number that was called durable.
+    /// The greatest number reported as durable.
     promised: u64,
-    /// A sync on its way.
+    /// A sync in progress.
     job: Option<SyncJob>,
-    /// A rewrite: its cut, and the kind of its base.
+    /// A rewrite in progress: its cut, and whether its base is a snapshot.
     rewrite: Option<(u64, bool)>,
     always: bool,
-    /// Zeros are written ahead of all units behind that number, and the files in which some of them were
-    /// synced.
+    /// Zeros are written ahead of all units after `ahead_behind`; `over_zeros` has the files in
+    /// which some of those units were synced.
     ahead: bool,
     ahead_behind: u64,
     over_zeros: BTreeSet<String>,
@@ -223,7 +224,7 @@ struct Server {
 }
 
 impl Server {
-    /// Loads what is there, and goes on.
+    /// Loads the data on the disk and starts a server with it.
     fn start(disk: SimDisk, rng: Rng, loaded: &Loaded, planted: Planted) -> io::Result<Server> {
         let mut rng = rng;
         let dir = directory(&disk);
@@ -234,7 +235,7 @@ impl Server {
             put_base(&disk, 0, true)?;
             Appender::create(dir, manifest, notes, BASE, true)?
         } else if rng.percent(10) {
-            // As when the log is switched on at run time.
+            // As if the log is switched on at run time.
             Appender::wait_for_base(dir, manifest, notes)?
         } else {
             Appender::open(dir, manifest, notes)?
@@ -273,7 +274,7 @@ impl Server {
         assert!(self.log.durable() <= self.log.written() && self.log.written() <= self.fed);
     }
 
-    /// Does something that a server may do now. Failures are dealt with as there: tried again later.
+    /// Does a random action of a server. A failed action is retried later, as in the server.
     fn act(&mut self) {
         match self.rng.below(10) {
             0..4 => {
@@ -295,7 +296,7 @@ impl Server {
                 }
             }
             4 if self.rng.percent(10) => {
-                // The configuration was changed.
+                // The configuration changes.
                 self.ahead = !self.ahead;
                 if self.planted == Planted::ZerosLeft && !self.ahead {
                     self.log.forget_zeros();
@@ -314,7 +315,7 @@ impl Server {
                 if self.log.rotate().is_ok() {
                     self.ahead_behind = self.fed;
                     self.rewrite = Some((self.fed, self.rng.percent(50)));
-                    // What the old file says of the place goes with it.
+                    // The position in the old file is removed with that file.
                     if self.rng.percent(50) {
                         self.tell_position();
                         let _ = self.log.write();
@@ -332,7 +333,7 @@ impl Server {
         self.promise();
     }
 
-    /// The offset says what the data are.
+    /// Writes a position whose offset is the number of the last unit.
     fn tell_position(&mut self) {
         self.log.position(&Position { id: [b'0'; 40], offset: self.fed, db: 0 });
     }
@@ -366,7 +367,7 @@ impl Server {
     }
 }
 
-/// Whether what the power left is taken by a server that was told nothing.
+/// Whether a server with the default configuration accepts the files after the power failure.
 fn is_taken(disk: &SimDisk, server: &Server) -> bool {
     let dir = directory(disk);
     let Ok(manifest) = dir.manifest() else { return true };
@@ -381,30 +382,30 @@ fn recover(disk: &SimDisk, context: &str) -> Loaded {
     let mut loaded = Loaded::default();
     let position = load(&dir, &manifest, LENIENT, &mut loaded);
     if let Some(position) = position.unwrap_or_else(|e| panic!("{context}: {e}")) {
-        assert_eq!(position.offset, loaded.upto, "{context}: a position that is none");
+        assert_eq!(position.offset, loaded.upto, "{context}: a wrong position");
         loaded.is_told = true;
     }
     loaded
 }
 
-/// What was seen in histories.
+/// Totals over all histories.
 #[derive(Default)]
 struct Seen {
     lives: u64,
     units: u64,
-    /// Positions at the end.
+    /// Positions at the end of a log.
     told: u64,
-    /// Ends that had to be taken.
+    /// Ends over zeros that had to be accepted.
     over_zeros: u64,
 }
 
-/// One history of some lives of a server on one disk.
+/// Runs one history: three lives of a server on one disk.
 fn run(seed: u64, planted: Planted, seen: &mut Seen) {
     let mut rng = Rng::new(seed);
     let mut disk = SimDisk::new(seed, Path::new(ROOT));
     let mut units = 0;
     let mut loaded = Loaded::default();
-    // What is there is safe: whoever starts has read it, and does not lose it again.
+    // Loaded data count as durable: the next life must not lose them.
     let mut promised = 0;
     for life in 0..3 {
         let context = format!("seed {seed}, life {life}");
@@ -434,7 +435,7 @@ fn run(seed: u64, planted: Planted, seen: &mut Seen) {
             assert!(is_taken(&disk, &server), "{context}: refused");
             seen.over_zeros += 1;
         }
-        // All that it wrote is there, and whole.
+        // After a kill, everything written is in the files, and complete.
         if killed && faults == 0 {
             let dir = directory(&disk);
             let manifest = dir.manifest().unwrap_or_else(|e| panic!("{context}: {e}"));
@@ -447,8 +448,8 @@ fn run(seed: u64, planted: Planted, seen: &mut Seen) {
         if killed {
             assert!(loaded.upto >= written, "{context}: {} of {written} written", loaded.upto);
         }
-        assert!(loaded.upto <= units, "{context}: what nobody wrote");
-        // What was loaded is what the next life stands on.
+        assert!(loaded.upto <= units, "{context}: a unit that was never written");
+        // The next life begins with the loaded data.
         promised = loaded.upto;
         seen.lives += 1;
         seen.told += u64::from(loaded.is_told);
@@ -458,7 +459,7 @@ fn run(seed: u64, planted: Planted, seen: &mut Seen) {
 
 #[test]
 #[ignore = "long: cargo xtask test --all"]
-fn after_a_power_loss_at_any_step_there_is_a_prefix_with_all_that_was_promised() {
+fn power_loss_at_any_step_leaves_a_prefix_with_all_durable_units() {
     let mut seen = Seen::default();
     for seed in 0..5000 {
         run(seed, Planted::Nothing, &mut seen);
@@ -470,7 +471,7 @@ fn after_a_power_loss_at_any_step_there_is_a_prefix_with_all_that_was_promised()
 }
 
 #[test]
-fn what_is_done_wrong_is_found() {
+fn planted_faults_are_found() {
     for planted in [Planted::EarlyPromise, Planted::EarlySafe, Planted::ZerosLeft] {
         let found = (0..2000).any(|seed| {
             std::panic::catch_unwind(|| run(seed, planted, &mut Seen::default())).is_err()
@@ -479,8 +480,8 @@ fn what_is_done_wrong_is_found() {
     }
 }
 
-/// Runs a fixed history in which call number `fails_at` fails; answers its calls. Everything is there at the
-/// end: a failure is passed, and nothing of it stays.
+/// Runs a fixed history in which call number `fails_at` fails; returns the number of calls. All
+/// units are loaded at the end, so the failure has no lasting effect.
 fn run_with_failure(fails_at: u64, ahead: bool) -> u64 {
     let disk = SimDisk::new(fails_at, Path::new(ROOT));
     let mut server = Server::start(disk.clone(), Rng::new(7), &Loaded::default(), Planted::Nothing)
@@ -494,7 +495,7 @@ fn run_with_failure(fails_at: u64, ahead: bool) -> u64 {
         server.act();
     }
     let calls = disk.steps() - steps;
-    // The disk is as before, and the next rewrite mends what is in doubt.
+    // The disk works again, and the next rewrite repairs doubtful files.
     disk.fail_at(u64::MAX);
     server.rewrite = None;
     server.log.rotate().expect("no faults");
@@ -515,7 +516,7 @@ fn run_with_failure(fails_at: u64, ahead: bool) -> u64 {
 }
 
 #[test]
-fn a_failure_of_any_call_is_passed() {
+fn log_recovers_from_a_failure_of_any_call() {
     for ahead in [false, true] {
         let calls = run_with_failure(u64::MAX / 2, ahead);
         assert!(calls > 200, "{calls}");
@@ -525,10 +526,10 @@ fn a_failure_of_any_call_is_passed() {
     }
 }
 
-/// Who loads the files beside a server that writes them (DEBUG LOADAOF) leaves them alone: that may note
-/// positions at any time.
+/// A load while a server writes the files (DEBUG LOADAOF) must not change them: the server may
+/// write positions at any time.
 #[test]
-fn who_reads_beside_the_writer_cuts_nothing() {
+fn load_during_writes_does_not_truncate() {
     let disk = SimDisk::new(1, Path::new(ROOT));
     let mut server = Server::start(disk.clone(), Rng::new(7), &Loaded::default(), Planted::Nothing)
         .expect("no faults");
@@ -554,7 +555,7 @@ fn who_reads_beside_the_writer_cuts_nothing() {
         load(&dir, &manifest, Leniency { cuts: false, ..lenient }, &mut Loaded::default())
             .expect("whole");
     }
-    // Nor what is torn in the middle of a write.
+    // The load doesn't truncate a torn write either.
     let file = disk.open(&path, false).expect("it is there");
     file.write(b"#CRC:").expect("no faults");
     let torn = SimDisk::read(&disk, &path).expect("it is there");

@@ -1,59 +1,61 @@
-//! What is behind the place where a file stops being right, where zeros were written ahead of it.
+//! Examines the bytes after the valid part of a file, where zeros were written ahead.
 //!
-//! Units go over zeros whose place is safe already, so after a power loss any part of what was not synced may be
-//! missing, also in front of what is there: data, then zeros, then data. That is no damage: nobody was
-//! told that it was safe. What tells it from damage:
+//! Units overwrite zeros within a durable length. So a power failure can lose any part of the
+//! unsynced bytes, also before bytes that survive: data, then zeros, then data. That is no damage,
+//! because none of it was acknowledged. It differs from damage:
 //!
-//! * It begins in a batch whose head says that it was written over zeros, or where that one ends.
-//! * There are zeros in it, as much as a disk leaves out.
-//! * No head behind it says that the file was safe beyond its beginning when that was written. Under
-//!   `always` each write is synced before the next one, so it is part of the last write that there was.
+//! * It begins in a batch whose head says that the batch was written over zeros, or at the end of
+//!   that batch.
+//! * It contains zeros at the granularity at which a disk loses writes.
+//! * No later head says that the file was durable beyond its beginning. Under `always` each write
+//!   is synced before the next one, so the gap is part of the last write.
 //!
-//! What stands in a value may look like such a head. It is none if it knows more to be safe than stands in front of
-//! it; nor if one can go from head to head behind the place up to where all is zeros, and does not come by it. That
-//! fails to find the true ones where a length is damaged, so there what begins a batch that is whole is believed.
+//! A value may contain bytes that look like such a head. They are not a head if they claim a
+//! durable length beyond their own offset. Nor are they if the chain of heads after the gap reaches
+//! the final zeros without passing them. A damaged length breaks that chain; then any head of a
+//! complete batch is believed.
 
 use super::encode::{CRC, Head, LONG_HEAD, parse_head};
 use crate::rdb::crc64;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// A disk writes multiples of this many bytes, at places that are multiples of it, or not.
+/// A disk writes or loses multiples of this many bytes, at multiples of it.
 const GRAIN: u64 = 64;
-/// Bytes of a head with the line's end, at least.
+/// Minimum length of a head in bytes, with the line end.
 const LINE: usize = 64;
-/// Bytes of any annotation at most.
+/// Maximum length of an annotation in bytes.
 const NOTE: u64 = 1024;
-/// How many heads are looked at more closely, in how many bytes, and how many bytes are compared for that. Where
-/// there are more that may be some, one of them is.
+/// Limits: heads examined more closely, bytes examined for that, and bytes checksummed. If a limit
+/// is exceeded, the file counts as damaged.
 const DOUBTS: usize = 4096;
 const LOOKED_AT: u64 = 64 << 20;
 const COMPARED: u64 = 1 << 30;
-/// Bytes that are read at a time.
+/// Bytes per read.
 const PIECE: usize = 256 << 10;
 
-/// See the module.
+/// The kind of a file's end. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// Nothing but zeros.
+    /// Only zeros.
     Zeros,
-    /// A write that has not reached the disk as a whole, and was not acknowledged.
+    /// A write that reached the disk only in part, and was not acknowledged.
     Torn,
     Damaged,
 }
 
-/// What [`examine`] has found.
+/// The result of [`examine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Examined {
     pub tail: Tail,
-    /// Where the zeros begin in which the file ends, if it is where some were written ahead.
+    /// Start of the zeros at the end of the file, if they may have been written ahead.
     pub holds: Option<u64>,
 }
 
-/// Looks at a file that is right up to `from`, in which the batch that ends at `over_zeros` was written over
-/// zeros. Reads it as a whole, and again where something in it looks like a head.
+/// Examines a file that is valid up to `from`, in which the batch that ends at `over_zeros` was
+/// written over zeros. Reads the file once, and again where some bytes look like a head.
 ///
 /// # Errors
-/// Those of the input, which `open` gives from the beginning of the file.
+/// Read errors. `open` returns the file from its beginning.
 pub(super) fn examine<R: Read>(
     open: impl Fn() -> io::Result<R>,
     from: u64,
@@ -63,11 +65,11 @@ pub(super) fn examine<R: Read>(
         return Ok(Examined { tail: Tail::Damaged, holds: None });
     }
     let mut input = behind(&open, from)?;
-    // A line that stands alone is shorter than two grains, and so is the end of a head.
+    // A lone line is shorter than two grains, and so is the end of a head.
     let upto = over_zeros.max((from + 2 * GRAIN).next_multiple_of(GRAIN));
     let mut look = Look { upto, at: from, start: from, holds: from, ..Look::default() };
     let mut heads = Vec::new();
-    // `kept` bytes of the last piece stand at the front: a head may be in two pieces.
+    // The last `kept` bytes of a piece are kept, because a head may span two pieces.
     let mut piece = vec![0; LINE + PIECE];
     let mut kept = 0;
     loop {
@@ -97,28 +99,28 @@ pub(super) fn examine<R: Read>(
     Ok(Examined { tail, holds: Some(look.holds) })
 }
 
-/// The file behind its first `from` bytes.
+/// The file after its first `from` bytes.
 fn behind<R: Read>(open: &impl Fn() -> io::Result<R>, from: u64) -> io::Result<R> {
     let mut input = open()?;
     io::copy(&mut input.by_ref().take(from), &mut io::sink())?;
     Ok(input)
 }
 
-/// Notes where something in `bytes`, which begin at `start`, looks like a head that says that more than `from` bytes
-/// were safe, which stand in front of it.
+/// Collects the heads in `bytes`, which begin at `start`. A head must claim a durable length
+/// greater than `from`, and not beyond its own offset.
 fn heads_in(bytes: &[u8], start: u64, from: u64, heads: &mut Vec<(u64, Head)>) {
     for (nth, _) in bytes.windows(CRC.len()).enumerate().filter(|(_, bytes)| *bytes == CRC) {
         let at = start + nth as u64;
         let line = bytes[nth..].split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
         let head = parse_head(line).filter(|head| head.safe.is_some_and(|n| from < n && n <= at));
-        // One that stands at the end of a piece is met again.
+        // A head at the end of a piece is found again in the next one.
         if let Some(head) = head.filter(|_| heads.last().is_none_or(|(last, _)| *last < at)) {
             heads.push((at, head));
         }
     }
 }
 
-/// Whether one of these, which look like heads that know more than `from` to have been safe, is one.
+/// Whether one of these possible heads, which claim a durable length beyond `from`, is a real one.
 fn was_safe<R: Read>(
     open: &impl Fn() -> io::Result<R>,
     from: u64,
@@ -137,7 +139,7 @@ fn was_safe<R: Read>(
     Ok(bytes.len() as u64 > LOOKED_AT || heads.len() > DOUBTS || begins_batch(&bytes, from, heads))
 }
 
-/// Whether a batch that is whole begins at one of these heads, in `bytes`, which begin at `from`.
+/// Whether a complete batch begins at one of these heads. `bytes` begin at `from`.
 fn begins_batch(bytes: &[u8], from: u64, heads: &[(u64, Head)]) -> bool {
     let mut compared = 0;
     heads.iter().any(|(at, head)| {
@@ -149,8 +151,8 @@ fn begins_batch(bytes: &[u8], from: u64, heads: &[(u64, Head)]) -> bool {
     })
 }
 
-/// Goes from head to head in what is behind a batch: whether one of them knows more than `from` to have been safe.
-/// `None`: that can't be said, since one of them is missing.
+/// Follows the chain of heads after a batch. Returns whether one of them has a durable length
+/// beyond `from`; `None` if the chain is broken.
 fn follow(input: impl Read, from: u64) -> io::Result<Option<bool>> {
     let mut input = BufReader::new(input);
     loop {
@@ -159,7 +161,8 @@ fn follow(input: impl Read, from: u64) -> io::Result<Option<bool>> {
         match (line.first(), parse_head(&line)) {
             (None, _) => return Ok(Some(false)),
             (Some(b'#'), Some(head)) => {
-                // One that does not say it was not written over zeros, and so not with what is torn.
+                // A head without a durable length was not written over zeros, so it isn't part of
+                // the torn write.
                 if head.safe.is_none_or(|safe| safe > from) {
                     return Ok(Some(true));
                 }
@@ -180,16 +183,16 @@ fn follow(input: impl Read, from: u64) -> io::Result<Option<bool>> {
     }
 }
 
-/// Looks for a hole.
+/// Searches for a hole.
 #[derive(Default)]
 struct Look {
-    /// Where what may have one ends.
+    /// End of the range that may have a hole.
     upto: u64,
     at: u64,
-    /// Where the part begins that would be written or not, and whether something else than zeros is in it.
+    /// Start of the current grain, and whether it has a byte other than zero.
     start: u64,
     is_written: bool,
-    /// Behind the last byte that is no zero.
+    /// Offset after the last byte that isn't zero.
     holds: u64,
     has_hole: bool,
     has_other: bool,
@@ -218,7 +221,7 @@ mod tests {
     use super::super::encode::{Annotations, Encoder};
     use super::*;
 
-    /// A write of one batch, by whom the file was known to be safe up to there.
+    /// One batch, whose head claims the durable length `safe`.
     fn write(safe: u64, value: usize) -> Vec<u8> {
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
         encoder.tell_safe(Some(safe));
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_of_the_last_write_is_no_damage() {
+    fn hole_in_the_last_write_is_torn() {
         let first = write(0, 100);
         let from = first.len();
         let second = write(from as u64, 300_000);
@@ -255,7 +258,7 @@ mod tests {
         for hole in [from..up, from..end - 1, up..up + 64, 128_000..256_000, end / 64 * 64..end] {
             assert_eq!(tail(&missing(hole.clone()), from, end), Tail::Torn, "{hole:?}");
         }
-        // The head is missing, too, so nobody knows how long the batch is.
+        // The head is missing, too, so the length of the batch is unknown.
         assert_eq!(tail(&missing(from..up), from, from), Tail::Torn);
         assert_eq!(tail(&missing(up..up + 64), from, from), Tail::Torn);
         assert_eq!(tail(&missing(from..end), from, from), Tail::Zeros);
@@ -264,11 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_front_of_what_was_synced_is_damage() {
+    fn hole_before_synced_data_is_damage() {
         let (first, second) = (write(0, 100), write(0, 300_000));
         let from = first.len();
         let end = from + second.len();
-        // So long that the head is in two pieces at some of these.
+        // With some of these lengths, the head spans two pieces.
         for filler in (0..100).chain([100_000, 300_000]) {
             let unsynced = write(from as u64, filler);
             let third = write(end as u64, 10);
@@ -280,14 +283,14 @@ mod tests {
         }
     }
 
-    /// A head that says so, in front of a batch that is whole if that is wanted.
+    /// A head with this durable length; `is_right`: it has a complete batch.
     fn head(safe: u64, is_right: bool) -> Vec<u8> {
         let sum = if is_right { crc64(b"vvv") } else { 1 };
         format!("#CRC:{sum:016x}:000000000003:{safe:012x}\r\nvvv").into_bytes()
     }
 
     #[test]
-    fn what_only_looks_like_a_head_is_data() {
+    fn false_heads_in_values_are_data() {
         let first = write(0, 100);
         let from = first.len();
         let end = from + 300_000;
@@ -315,16 +318,16 @@ mod tests {
             let whole = tail(&bytes(&head(safe, true), body.clone()), from, end);
             assert_eq!(whole, Tail::Damaged, "the length may be wrong: {safe}");
             let other = tail(&bytes(&head(safe, false), body.clone()), from, end);
-            assert_eq!(other, Tail::Torn, "one can go past it: {safe}");
+            assert_eq!(other, Tail::Torn, "the chain of heads passes it: {safe}");
             let missing = tail(&bytes(&head(safe, false), front.clone()), from, from);
-            assert_eq!(missing, Tail::Damaged, "nobody knows where the batch ends: {safe}");
+            assert_eq!(missing, Tail::Damaged, "the end of the batch is unknown: {safe}");
         }
         let many = head(200_000, false).repeat(1000);
         assert_eq!(tail(&bytes(&many, body.clone()), from, end), Tail::Torn);
     }
 
     #[test]
-    fn heads_are_found_behind_annotations_and_what_is_torn() {
+    fn heads_are_found_after_annotations_and_torn_bytes() {
         let first = write(0, 100);
         let from = first.len();
         let second = write(from as u64, 20_000);
@@ -342,13 +345,13 @@ mod tests {
             ([&third(from)[..], note, &third(from)].concat(), Tail::Torn),
             ([note, &third(end)].concat(), Tail::Damaged),
             ([&third(from)[..], note, &third(end)].concat(), Tail::Damaged),
-            // It was not written with what is torn.
+            // This batch was not part of the torn write.
             ([&third(from)[..], &short].concat(), Tail::Damaged),
         ] {
             let mut bytes = [&first[..], &second, &behind, &[0; 500]].concat();
             bytes[4096..8192].fill(0);
             assert_eq!(tail(&bytes, from, end), wanted, "{}", behind.escape_ascii());
-            // It is torn, too, and its head says what it says.
+            // The last batch is torn, too, but its head is still valid.
             let at = bytes.len() - 510;
             bytes[at..].fill(0);
             assert_eq!(tail(&bytes, from, end), wanted, "{}", behind.escape_ascii());

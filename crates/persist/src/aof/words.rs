@@ -1,10 +1,10 @@
-//! The words of a line of the manifest, and a name as it stands in one.
+//! Splits a line of the manifest into words, and quotes a file name for it.
 //!
-//! Words are separated by white space. Between double quotes a backslash introduces `\n`, `\r`,
-//! `\t`, `\b`, `\a`, `\xHH` or a byte as it is; between single quotes only `\'`. A closing quote ends
-//! its word.
+//! White space separates words. Between double quotes a backslash introduces `\n`, `\r`, `\t`,
+//! `\b`, `\a`, `\xHH` or a literal byte; between single quotes only `\'`. A closing quote ends its
+//! word.
 
-/// The words of `line`; `None` when its quotes do not balance.
+/// The words of `line`; `None` if its quotes are not balanced.
 pub(super) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut bytes = line.iter().copied().peekable();
@@ -29,7 +29,7 @@ pub(super) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Appends what stands before the closing `quote`.
+/// Appends the bytes up to the closing `quote`.
 fn quoted(quote: u8, bytes: &mut impl Iterator<Item = u8>, word: &mut Vec<u8>) -> Option<()> {
     loop {
         match bytes.next()? {
@@ -61,7 +61,7 @@ fn escaped(bytes: &mut impl Iterator<Item = u8>, word: &mut Vec<u8>) -> Option<(
     Some(())
 }
 
-/// Appends `name` as one word, quoted when it must be.
+/// Appends `name` as one word, quoted if necessary.
 pub(super) fn write(name: &[u8], out: &mut Vec<u8>) {
     if !name.is_empty() && name.iter().all(|b| b.is_ascii_graphic() && !b"\"'\\#".contains(b)) {
         return out.extend(name);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes() {
+    fn quotes_and_escapes_are_parsed() {
         assert_eq!(words(" a  b\t").unwrap(), ["a", "b"]);
         assert_eq!(words(r#""a b" 'c\'d' "\x41\n""#).unwrap(), ["a b", "c'd", "A\n"]);
         assert_eq!(words(r#"'a\b'"#).unwrap(), [r"a\b"]);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_back() {
+    fn written_names_split_to_the_same() {
         for name in [&b"appendonly.aof"[..], b"a b", b"\"", b"\\", b"", b"\xff\x00", b"#x", b"'"] {
             let mut line = Vec::new();
             write(name, &mut line);

@@ -1,12 +1,12 @@
 //! Type codes and versions.
 //!
-//! Redis and Valkey count versions on from a common 11, and give the numbers of types that came
-//! later to different things. So what a code means depends on who wrote it.
+//! Redis and Valkey diverge after the common version 11, and assign later type codes to different
+//! types. So the meaning of a code depends on the server that wrote it.
 
-/// The version of what this crate writes at most: that of Valkey 9.
+/// The highest version that this crate writes: that of Valkey 9.
 pub const VERSION: u16 = 80;
 
-/// What a value's body is.
+/// The encoding of a value's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
@@ -28,10 +28,10 @@ pub enum Code {
     HashListpack = 16,
     ZsetListpack = 17,
     Quicklist2 = 18,
-    /// With what was deleted and read.
+    /// With deleted and read counts.
     Stream2 = 19,
     SetListpack = 20,
-    /// With the times at which consumers were active.
+    /// With the times at which consumers were last active.
     Stream3 = 21,
     /// With expiring fields, of Valkey 9.
     HashExpiring = 22,
@@ -41,10 +41,10 @@ pub enum Code {
     HashListpackEx = 25,
 }
 
-/// Who wrote a value, as far as its version tells.
+/// The server family that wrote a value, according to its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Redis or Valkey up to version 11, which are one.
+    /// Redis or Valkey up to version 11, which are identical.
     Common,
     /// Redis from 7.4 on.
     Redis,
@@ -53,7 +53,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Of a version; `None` if it is none that can be read.
+    /// The dialect of a version; `None` if the version can't be read.
     #[must_use]
     pub fn of(version: u16) -> Option<Dialect> {
         match version {
@@ -66,7 +66,7 @@ impl Dialect {
 }
 
 impl Code {
-    /// The type that `byte` stands for in that dialect.
+    /// Decodes a type byte in this dialect.
     #[must_use]
     pub fn of(byte: u8, dialect: Dialect) -> Option<Code> {
         Some(match byte {
@@ -89,16 +89,17 @@ impl Code {
             19 => Code::Stream2,
             20 => Code::SetListpack,
             21 => Code::Stream3,
-            // Versions before Valkey 9 do not have it, but Valkey 9 reads it under theirs, too.
+            // Versions before Valkey 9 don't have this code, but Valkey 9 accepts it under their
+            // versions, too.
             22 if dialect != Dialect::Redis => Code::HashExpiring,
             24 if dialect == Dialect::Redis => Code::HashMetadata,
             25 if dialect == Dialect::Redis => Code::HashListpackEx,
-            // Modules (6, 7), and what nobody has.
+            // Module types (6, 7), and unused codes.
             _ => return None,
         })
     }
 
-    /// The first version whose readers know the code; 9 is that of Redis 5 to 6.2.
+    /// The first version whose readers support the code; 9 is that of Redis 5 to 6.2.
     #[must_use]
     pub fn version(self) -> u16 {
         match self {

@@ -1,15 +1,15 @@
-//! The checksum: CRC-64 with the polynomial of David T. Jones (ad93d23594c935a9), reflected,
-//! beginning with 0.
+//! The checksum: CRC-64 with the polynomial of David T. Jones (ad93d23594c935a9), reflected, with
+//! the initial value 0.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The checksum of `bytes`. O(bytes), by the widest instructions that the processor has.
+/// Returns the checksum of `bytes`. O(bytes), with the widest instructions of the processor.
 #[must_use]
 pub fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Redis, bytes)
 }
 
-/// A checksum of bytes that come piece by piece.
+/// An incremental checksum.
 pub struct Crc64(Digest);
 
 impl Default for Crc64 {
@@ -34,21 +34,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_everybody_computes_it() {
+    fn known_checksum_matches() {
         assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
         let mut pieces = Crc64::default();
         [&b"1234"[..], b"", b"56789"].into_iter().for_each(|piece| pieces.update(piece));
         assert_eq!(pieces.finish(), crc64(b"123456789"));
     }
 
-    /// One bit at a time, as the polynomial says.
+    /// The bitwise reference implementation.
     fn slowly(bytes: &[u8]) -> u64 {
         let step = |sum: u64| (sum >> 1) ^ if sum & 1 == 1 { 0x95ac_9329_ac4b_c9b5 } else { 0 };
         bytes.iter().fold(0, |sum, byte| (0..8).fold(sum ^ u64::from(*byte), |sum, _| step(sum)))
     }
 
     #[test]
-    fn every_length_and_every_division_gives_the_same_sum() {
+    fn checksum_matches_for_every_length_and_split() {
         let bytes: Vec<u8> = (0..1500_u32).map(|n| (n * n / 7 + n) as u8).collect();
         for length in (0..300).chain([511, 512, 513, 1023, 1024, 1025, 1499]) {
             let want = slowly(&bytes[..length]);

@@ -1,8 +1,8 @@
-//! A record's value as bytes, piece by piece: elements of a large collection, or chunks of a list,
-//! go to the writer one after the other.
+//! Encodes a record's value incrementally: the elements of a large collection, or the chunks of a
+//! list, go to the writer one by one.
 //!
-//! The record may be one that others are changing meanwhile, as it was when it was
-//! [shared](weft_types::Shared): all that is read here is there in a shared value.
+//! Other threads may change the record meanwhile, if it is [shared](weft_types::Shared): a shared
+//! value has all data that this module reads.
 
 use super::write::Writer;
 use super::{Code, encode_stream};
@@ -16,18 +16,18 @@ use weft_types::string::{Digits, Str, Text};
 use weft_types::zset::{Span, View};
 use weft_types::{Kind, Record, Shared, value};
 
-/// How a value is to be written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// The version of the format that the reader knows. To one before 10 collections are written
-    /// element by element, which all read. What can't be said in any form that the reader knows is
-    /// written in the first one that can.
+    /// The version of the format that the reader supports. For a version below 10, collections are
+    /// written element by element, which every version reads. A value that no supported form can
+    /// express is written in the first form that can.
     pub version: u16,
     /// Whether strings of more than 20 bytes are compressed.
     pub compress: bool,
 }
 
-/// The type code that `record` is written with, for a reader of this version. O(1).
+/// The type code for `record` and a reader of this version. O(1).
 #[must_use]
 pub fn code_of(record: &Record, version: u16) -> Code {
     let or = |code: Code, old: Code| if version >= code.version() { code } else { old };
@@ -47,13 +47,13 @@ pub fn code_of(record: &Record, version: u16) -> Code {
     }
 }
 
-/// Writes type code and body; answers the code. Fields of hashes that are over but still there are
-/// written, too. O(bytes); memory of a chunk of a list, of a small collection, or of a compressed
-/// string, whichever is the largest.
+/// Writes type code and body; returns the code. Expired fields of hashes that still exist are
+/// written, too. O(bytes). Memory: the largest chunk of a list, small collection or compressed
+/// string.
 ///
 /// # Errors
 ///
-/// Those of the writer.
+/// Write errors.
 pub fn encode<W: Write>(record: &Record, form: Form, out: &mut W) -> io::Result<Code> {
     let code = code_of(record, form.version);
     out.write_all(&[code as u8])?;
@@ -61,11 +61,12 @@ pub fn encode<W: Write>(record: &Record, form: Form, out: &mut W) -> io::Result<
     Ok(code)
 }
 
-/// Writes a body behind the type code, which is that of [`code_of`]. As [`encode()`] otherwise.
+/// Writes a body after the type code, which is the result of [`code_of`]. Otherwise like
+/// [`encode()`].
 ///
 /// # Errors
 ///
-/// Those of the writer.
+/// Write errors.
 pub fn encode_body<W: Write>(
     record: &Record,
     code: Code,
@@ -84,7 +85,7 @@ pub fn encode_body<W: Write>(
     }
 }
 
-/// For walks that end at an error.
+/// Converts a result for a traversal that stops at an error.
 fn step(done: io::Result<()>) -> ControlFlow<io::Error> {
     match done {
         Ok(()) => ControlFlow::Continue(()),
@@ -106,7 +107,7 @@ fn value<W: Write>(value: Value<'_>, out: &mut Writer<'_, W>) -> io::Result<()> 
     }
 }
 
-/// A listpack: its length and its number of entries in front, an end mark behind.
+/// Writes a listpack: its size and number of entries first, an end mark last.
 pub(super) fn listpack<W: Write>(
     entries: &[u8],
     count: usize,
@@ -117,7 +118,7 @@ pub(super) fn listpack<W: Write>(
     let claimed = u32::try_from(len).map_err(io::Error::other)?;
     let mut bytes = Vec::with_capacity(len);
     bytes.extend(claimed.to_le_bytes());
-    // Beyond 16 bits whoever wants to know counts them.
+    // Beyond 16 bits the count is unknown to the reader.
     bytes.extend(u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
     bytes.extend_from_slice(entries);
     bytes.push(0xff);
@@ -177,7 +178,7 @@ fn set<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Re
     }
 }
 
-/// An intset: width and number in 32 bits each, then the integers.
+/// Writes an intset: width and count in 32 bits each, then the integers.
 fn intset<W: Write>(ints: Ints<'_>, out: &mut Writer<'_, W>) -> io::Result<()> {
     let count = u32::try_from(ints.len()).map_err(io::Error::other)?;
     let bytes =
@@ -185,8 +186,8 @@ fn intset<W: Write>(ints: Ints<'_>, out: &mut Writer<'_, W>) -> io::Result<()> {
     out.string(&bytes)
 }
 
-/// From the last element to the first, as the reference does: who reads them puts each in front of
-/// the others.
+/// Writes the last element first, like the reference: the reader inserts each element before the
+/// others.
 fn zset<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
     let view = View::of(record).expect("the kind is one of a sorted set");
     if let (View::Packed(pairs, _), Code::ZsetListpack) = (view, code) {
@@ -203,7 +204,7 @@ fn zset<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::R
 }
 
 fn hash<W: Write>(record: &Record, code: Code, out: &mut Writer<'_, W>) -> io::Result<()> {
-    // Before every moment that a field could be over at.
+    // Earlier than any expiry of a field, so all fields are written.
     let hash = Hash::of(record, i64::MIN).expect("the kind is one of a hash");
     if let (Some(entries), Code::HashListpack) = (hash.packed(), code) {
         return listpack_of(entries, out);
@@ -227,20 +228,19 @@ fn field<W: Write>(pair: Pair<'_>, code: Code, out: &mut Writer<'_, W>) -> io::R
     }
 }
 
-/// Writes how many things follow.
+/// Writes the number of elements.
 fn begin<W: Write>(count: usize, form: Form, out: &mut W) -> io::Result<Writer<'_, W>> {
     let mut out = Writer::new(out, form.compress);
     out.len(count)?;
     Ok(out)
 }
 
-/// [`encode()`] for a value that may be changing meanwhile, and that nobody wants any more: of large
-/// hashes, sets and lists what was written is let go, page by page, so that writers need not copy
-/// it.
+/// [`encode()`] for a shared value that is not needed afterwards. Releases large hashes, sets and
+/// lists page by page once written, so that writers don't have to copy those pages.
 ///
 /// # Errors
 ///
-/// Those of the writer.
+/// Write errors.
 pub fn encode_shared<W: Write>(shared: Shared, form: Form, out: &mut W) -> io::Result<Code> {
     let code = code_of(&shared, form.version);
     out.write_all(&[code as u8])?;
@@ -248,11 +248,11 @@ pub fn encode_shared<W: Write>(shared: Shared, form: Form, out: &mut W) -> io::R
     Ok(code)
 }
 
-/// As [`encode_shared`], behind the type code.
+/// Like [`encode_shared`], after the type code.
 ///
 /// # Errors
 ///
-/// Those of the writer.
+/// Write errors.
 pub fn encode_shared_body<W: Write>(
     shared: Shared,
     code: Code,
@@ -277,7 +277,7 @@ pub fn encode_shared_body<W: Write>(
             let len = Str::of(&shared).map_or(0, Str::len);
             let mut out = Writer::new(out, form.compress);
             if out.compresses(len) {
-                // Its pieces are let go before the long part of the work.
+                // Releases the pieces before the compression, which takes longer.
                 let mut whole = Vec::with_capacity(len);
                 let _ = shared.drain_text(|slice| {
                     whole.extend_from_slice(slice);

@@ -1,4 +1,4 @@
-//! A stream as bytes: see `decode/stream.rs` for their order.
+//! Encodes a stream. `decode/stream.rs` describes the format.
 
 use super::{Code, encode::listpack, write::Writer};
 use std::io::{self, Write};
@@ -7,11 +7,11 @@ use weft_types::packed::{Collected, TwoWay, Value};
 use weft_types::stream::groups::Group;
 use weft_types::stream::{Entry, Stream, StreamId};
 
-/// In an entry's flags: it has the fields of the node.
+/// Flag of an entry that has the fields of the node.
 const SAME_FIELDS: i64 = 2;
 
-/// The oldest form that says all of `stream`: entries alone, what was deleted and read, when
-/// consumers were active.
+/// The oldest form that preserves all of `stream`: only entries, with deleted and read counts, or
+/// with the times at which consumers were active.
 fn oldest(stream: &Stream) -> Code {
     let log = &stream.log;
     match &stream.groups {

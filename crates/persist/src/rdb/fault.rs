@@ -1,21 +1,21 @@
-//! Why bytes are no value.
+//! Why bytes are not a valid value.
 
 use std::fmt;
 
-/// See the module's description.
+/// A decoding error.
 #[derive(Debug)]
 pub enum Fault {
-    /// They end in the middle.
+    /// The bytes end in the middle of a value.
     Short,
-    /// They contradict the format, or what must hold of a value.
+    /// The bytes violate the format, or an invariant of the type.
     Corrupt(&'static str),
-    /// They are a collection of nothing, as old servers have saved some.
+    /// An empty collection. Old servers saved some.
     Empty,
-    /// They are of a type that is not known here, or not from whom they come.
+    /// The type code is unknown, or invalid for the server that wrote it.
     Code(u8),
-    /// Strings in them are longer than they may be together; they may be fine otherwise.
+    /// The total length of the strings exceeds the limit. The value may be valid otherwise.
     Long,
-    /// They could not be read.
+    /// The source failed.
     Io(std::io::Error),
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Short => f.write_str("it ends in the middle"),
             Fault::Corrupt(what) => f.write_str(what),
-            Fault::Empty => f.write_str("a collection of nothing"),
+            Fault::Empty => f.write_str("an empty collection"),
             Fault::Code(code) => write!(f, "values of type {code} can't be read"),
             Fault::Long => f.write_str("its strings are too long"),
             Fault::Io(e) => write!(f, "it can't be read: {e}"),

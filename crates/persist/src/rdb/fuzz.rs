@@ -1,7 +1,7 @@
-//! What the fuzz target runs: bytes that may be a value.
+//! Body of the fuzz target: the input is a value.
 //!
-//! The first byte chooses who wrote them, the rest is type code and body. What is read is written
-//! again, in every form, and must come back as the same.
+//! The first byte selects the dialect, the rest is type code and body. A decoded value is encoded
+//! in every form, and decoding it must return the same value.
 
 use super::{Dialect, Form, Slice, Target, decode, encode};
 use std::io::Cursor;
@@ -13,18 +13,18 @@ use weft_types::string::{Digits, Str};
 use weft_types::zset::View;
 use weft_types::{Kind, Limits, Record, Type, value};
 
-/// Bytes of memory for a byte that was read, at most: compressed to a ninetieth, then two bytes for
-/// an element that takes some twenty.
+/// Maximum bytes of memory per input byte: compression by a factor of ninety, then some twenty
+/// bytes for an element of two.
 const MEMORY: usize = 1200;
 
-/// Bytes of memory that the smallest values may take.
+/// Memory that the smallest values may take, in bytes.
 const LEAST: usize = 4 << 10;
 
-/// Reads `data`.
+/// Runs `data`.
 ///
 /// # Panics
 ///
-/// If what is promised of [`decode()`] does not hold.
+/// A guarantee of [`decode()`] is violated.
 pub fn run(data: &[u8]) {
     let [who, value @ ..] = data else { return };
     let dialect = [Dialect::Common, Dialect::Redis, Dialect::Valkey][usize::from(who % 3)];
@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Everything in a value, in an order that does not depend on how it is stored.
+/// The content of a value, independent of its encoding.
 #[must_use]
 pub fn content(record: &Record) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
@@ -67,7 +67,7 @@ pub fn content(record: &Record) -> Vec<Vec<u8>> {
         }),
         Type::Set => Set::of(record).expect("a set").each(|member| all.push(member.to_vec())),
         Type::Zset => View::of(record).expect("a sorted set").for_each(|member, score| {
-            // The sign of zero is no part of a score.
+            // The sign of zero is not part of a score.
             all.push([&(score + 0.0).to_le_bytes()[..], &member.to_vec()].concat());
         }),
         Type::Stream => all.push(format!("{:?}", told(record)).into_bytes()),
@@ -85,7 +85,7 @@ pub fn content(record: &Record) -> Vec<Vec<u8>> {
     all
 }
 
-/// All that is in a stream, as lines.
+/// The content of a stream, as lines.
 fn told(record: &Record) -> Vec<String> {
     let Stream { log, groups } = Stream::of(record).expect("a stream");
     let mut lines: Vec<String> = log

@@ -1,34 +1,33 @@
 //! LZF, the compression of strings (Marc Lehmann, LibLZF): a block without a header.
 //!
 //! ```text
-//!  000lllll, then l + 1 bytes            literally
+//!  000lllll, then l + 1 bytes            literal bytes
 //!  lllddddd dddddddd                     l + 2 bytes (l in 1..=6) from d + 1 bytes before
 //!  111ddddd llllllll dddddddd            l + 9 bytes from d + 1 bytes before
 //! ```
 
 /// The longest run of literal bytes.
 const LITERALS: usize = 32;
-/// The farthest back that a repetition may begin, and the longest one.
+/// The maximum distance of a repetition, and its maximum length.
 const FAR: usize = 1 << 13;
 const LONGEST: usize = 264;
-/// No block is longer, decompressed, than so many times its length: three bytes give [`LONGEST`].
+/// Maximum ratio of decompressed to compressed length: three bytes yield [`LONGEST`].
 pub const FACTOR: usize = LONGEST / 3;
 
-/// Where each three bytes were last seen, by a hash of them: offsets and 1 more, 0 is none.
+/// The last offset of each three bytes, by their hash, plus 1; 0 means none.
 struct Seen {
     slots: Vec<u32>,
     shift: u32,
 }
 
 impl Seen {
-    /// For so many bytes: short strings need few slots, and most are short.
+    /// Returns a table for a text of `len` bytes. Most strings are short and need few slots.
     fn new(len: usize) -> Seen {
         let bits = (len.max(1).ilog2() + 1).clamp(6, 14);
         Seen { slots: vec![0; 1 << bits], shift: 32 - bits }
     }
 
-    /// Notes that the three bytes at `at`, which are there, were seen, and answers where they were
-    /// before, as far as the hash tells.
+    /// Records the three bytes at `at`. Returns the previous offset with the same hash.
     fn note(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
         let three = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]);
         let slot = (three.wrapping_mul(0x9e37_79b1) >> self.shift) as usize;
@@ -37,8 +36,9 @@ impl Seen {
     }
 }
 
-/// Puts the block of `bytes` into `block`; `false`, and nothing of use in it, if that would have
-/// `most` bytes or more. O(length); a table of up to 64 KiB beside the block.
+/// Compresses `bytes` into `block`. Returns `false`, with useless content in `block`, if the result
+/// would have `most` bytes or more. O(length), with a table of up to 64 KiB in addition to the
+/// block.
 #[must_use]
 pub fn compress(bytes: &[u8], most: usize, block: &mut Vec<u8>) -> bool {
     block.clear();
@@ -46,14 +46,14 @@ pub fn compress(bytes: &[u8], most: usize, block: &mut Vec<u8>) -> bool {
         return false;
     }
     let mut seen = Seen::new(bytes.len());
-    // Literal bytes that wait to be written: from here to `at`.
+    // Start of the literal bytes that are not written yet; they end at `at`.
     let (mut from, mut at) = (0, 0);
     while at + 2 < bytes.len() {
         let before = seen.note(bytes, at);
         let found = before.filter(|b| at - b <= FAR && bytes[*b..b + 3] == bytes[at..at + 3]);
         let Some(before) = found else {
             at += 1;
-            // What can't be compressed is given up before all of it was looked at.
+            // Stops early if the data doesn't compress.
             if at - from + block.len() >= most + LITERALS {
                 return false;
             }
@@ -66,7 +66,7 @@ pub fn compress(bytes: &[u8], most: usize, block: &mut Vec<u8>) -> bool {
         if block.len() >= most {
             return false;
         }
-        // Some of what was passed may be repeated later.
+        // Bytes inside the repetition may be repeated later.
         for inner in [at + 1, at + len - 1] {
             if inner + 2 < bytes.len() {
                 seen.note(bytes, inner);
@@ -95,11 +95,12 @@ fn put_repetition(distance: usize, len: usize, block: &mut Vec<u8>) {
     block.push(low);
 }
 
-/// Appends the `len` bytes of `block` to `to`; `None` if they are not so many, or it is no block.
+/// Decompresses `block` and appends the `len` bytes to `to`. `None` if the length differs, or the
+/// block is invalid.
 #[must_use]
 pub fn decompress(block: &[u8], len: usize, to: &mut Vec<u8>) -> Option<()> {
     if len == 0 {
-        // Whatever the block has, as in the reference.
+        // As in the reference, an empty result accepts any block.
         return Some(());
     }
     if len > block.len().saturating_mul(FACTOR) {
@@ -136,7 +137,7 @@ pub fn decompress(block: &[u8], len: usize, to: &mut Vec<u8>) -> Option<()> {
     (to.len() == end).then_some(())
 }
 
-/// Appends `run` bytes from `from` on, which may reach into those that are being appended.
+/// Appends `run` bytes from `from` on. The range may overlap the bytes being appended.
 fn repeat(to: &mut Vec<u8>, from: usize, run: usize) {
     let distance = to.len() - from;
     let mut left = run;
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_shrink() {
+    fn repetitions_are_compressed() {
         assert!(both_ways(&[b'a'; 100]).expect("it shrinks") < 20);
         assert!(both_ways(&b"abcdefgh".repeat(1000)).expect("it shrinks") < 200);
         assert!(both_ways(&[7; 1 << 20]).expect("it shrinks") < (1 << 20) / 80);
@@ -172,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_the_reference() {
+    fn block_of_the_reference_is_decompressed() {
         let mut text = Vec::new();
         decompress(b"\x01aa\xe0W\x00\x01aa", 100, &mut text).expect("a block");
         assert_eq!(text, [b'a'; 100]);
     }
 
     #[test]
-    fn what_is_no_block_is_refused() {
+    fn invalid_blocks_are_refused() {
         let refused = |block: &[u8], len| decompress(block, len, &mut b"xyz".to_vec()).is_none();
         assert!(refused(b"\x05abc", 6), "it ends in a run");
         assert!(refused(b"\x20\x00", 3), "from before the beginning");
@@ -193,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_comes_back(
+        fn decompressing_restores_all_bytes(
             pieces in prop::collection::vec((prop::collection::vec(0u8..4, 1..40), 1usize..30), 0..40)
         ) {
             let bytes: Vec<u8> = pieces.iter().flat_map(|(piece, n)| piece.repeat(*n)).collect();
@@ -201,7 +202,7 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_refused_or_has_its_length(
+        fn random_blocks_are_refused_or_have_the_given_length(
             block in prop::collection::vec(any::<u8>(), 0..200), len in 0usize..3000
         ) {
             let mut to = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  value   = type code (1 byte), body
-//!  payload = value, version (u16 LE), CRC-64 of all before (u64 LE)            what DUMP answers
+//!  payload = value, version (u16 LE), CRC-64 of all before (u64 LE)            the reply of DUMP
 //!
 //!  length  = 00xxxxxx | 01xxxxxx x | 80 u32 BE | 81 u64 BE
 //!  string  = length, bytes
@@ -28,15 +28,15 @@
 //! | 24 | hash | least expiry (u64 LE), count, (expiry, as a length, field, value); Redis 7.4 |
 //! | 25 | hash | least expiry, string: listpack of field, value, expiry; Redis 7.4 |
 //!
-//! Whoever writes chooses the codes that the reader's version knows ([`Form`]); whoever reads gets
-//! the value in the encoding that our own limits ask for, whatever it was in. What is read may come
-//! from anybody: see [`decode()`] for what is promised then.
+//! The writer chooses the codes that the reader's version supports ([`Form`]). The reader chooses
+//! the in-memory encoding by the configured limits, whatever the encoding of the input. Input may
+//! come from any source; [`decode()`] lists the guarantees.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `code` | type codes, versions, who writes which |
-//! | `encode`, `write` | a record as bytes; lengths and strings |
-//! | `decode`, `read`, `source` | bytes as a record; lengths and strings; where bytes come from |
+//! | `code` | type codes, versions, dialects |
+//! | `encode`, `write` | encode a record; write lengths and strings |
+//! | `decode`, `read`, `source` | decode a record; read lengths and strings; input |
 //! | `lzf`, `crc64` | compression, checksum |
 //! | `payload` | value, version and checksum together |
 //! | [`file`] | whole files |

@@ -1,20 +1,21 @@
-//! What DUMP answers and RESTORE takes: a value, the version of the format, a checksum.
+//! The payload of DUMP and RESTORE: a value, the version of the format, a checksum.
 
 use super::{Code, Dialect, crc64};
 
-/// Bytes behind the value.
+/// Bytes after the value.
 const FOOTER: usize = 10;
 
-/// A payload whose checksum is right.
+/// A payload with a correct checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened<'a> {
-    /// The type code and the body, and something behind it, the footer at least: a value that says
-    /// that it is longer goes on into that, as it does for the reference.
+    /// The type code and the body, followed by at least the footer. A value with a false length
+    /// reads into the footer, as in the reference.
     pub value: &'a [u8],
     pub dialect: Dialect,
 }
 
-/// The value in a payload; `None` if its checksum is wrong or its version can't be read. O(length).
+/// Returns the value of a payload; `None` if its checksum is wrong or its version can't be read.
+/// O(length).
 #[must_use]
 pub fn open(payload: &[u8]) -> Option<Opened<'_>> {
     let at = payload.len().checked_sub(FOOTER)?;
@@ -24,8 +25,8 @@ pub fn open(payload: &[u8]) -> Option<Opened<'_>> {
     right.then_some(Opened { value: payload, dialect })
 }
 
-/// Puts version and checksum behind a value: the first version that has its type code, so that
-/// every server that knows the code takes it.
+/// Appends version and checksum to a value. The version is the first one that has its type code, so
+/// every server that supports the code accepts it.
 pub fn seal(value: &mut Vec<u8>, code: Code) {
     value.extend(code.version().to_le_bytes());
     let sum = crc64(value);

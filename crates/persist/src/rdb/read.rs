@@ -1,10 +1,10 @@
-//! Lengths, numbers and strings, read.
+//! Reads lengths, numbers and strings.
 
 use super::lzf;
 use super::{Fault, Source};
 use weft_types::string::Digits;
 
-/// What stands where a string begins.
+/// The head of a string.
 enum Head {
     Len(u64),
     Int(i64),
@@ -19,11 +19,11 @@ fn head<S: Source>(from: &mut S) -> Result<Head, Fault> {
         0xc1 => Head::Int(i64::from(i16::from_le_bytes(from.array()?))),
         0xc2 => Head::Int(i64::from(i32::from_le_bytes(from.array()?))),
         0xc3 => Head::Lzf,
-        0xc4..=0xff => return Err(Fault::Corrupt("no string begins like this")),
+        0xc4..=0xff => return Err(Fault::Corrupt("an invalid first byte of a string")),
     })
 }
 
-/// The length that begins with this byte.
+/// Reads the rest of a length that begins with this byte.
 fn rest_of_len<S: Source>(first: u8, from: &mut S) -> Result<u64, Fault> {
     Ok(match first {
         0x00..=0x3f => u64::from(first),
@@ -33,13 +33,14 @@ fn rest_of_len<S: Source>(first: u8, from: &mut S) -> Result<u64, Fault> {
         }
         0x80 => u64::from(u32::from_be_bytes(from.array()?)),
         0x81 => u64::from_be_bytes(from.array()?),
-        0x82..=0xbf => return Err(Fault::Corrupt("no length begins like this")),
-        // The mark of a string, where none can be: to the reference it is a short length.
+        0x82..=0xbf => return Err(Fault::Corrupt("an invalid first byte of a length")),
+        // The head of a number or a compressed string is invalid here: the reference reads a short
+        // length.
         0xc0..=0xff => u64::from(first & 0x3f),
     })
 }
 
-/// A length.
+/// Reads a length.
 pub fn len<S: Source>(from: &mut S) -> Result<u64, Fault> {
     let [first] = from.array()?;
     rest_of_len(first, from)
@@ -49,14 +50,14 @@ fn size(n: u64) -> Result<usize, Fault> {
     usize::try_from(n).map_err(|_| Fault::Short)
 }
 
-/// A length of bytes or elements.
+/// Reads a number of bytes or elements.
 pub fn count<S: Source>(from: &mut S) -> Result<usize, Fault> {
     size(len(from)?)
 }
 
-/// A string, which takes the place of what `text` has. O(length), and memory of no more than its
-/// length, or [`lzf::FACTOR`] times what has been read. The length of a compressed one is taken from
-/// `plain_left`, of which there must be so much.
+/// Reads a string into `text`, replacing its content. O(length). Memory is bounded by the length,
+/// or by [`lzf::FACTOR`] times the bytes read. A compressed string's length is subtracted from
+/// `plain_left`, and is an error if it exceeds that.
 pub fn string<S: Source>(
     from: &mut S,
     text: &mut Vec<u8>,
@@ -79,7 +80,7 @@ pub fn string<S: Source>(
     }
 }
 
-/// Goes past a string. O(1) in memory.
+/// Skips a string. O(1) memory.
 pub fn skip_string<S: Source>(from: &mut S) -> Result<(), Fault> {
     match head(from)? {
         Head::Len(n) => from.skip(size(n)?),
@@ -91,12 +92,12 @@ pub fn skip_string<S: Source>(from: &mut S) -> Result<(), Fault> {
     }
 }
 
-/// A score in binary form. It may be no number.
+/// Reads a score in binary form. It may be NaN.
 pub fn double<S: Source>(from: &mut S) -> Result<f64, Fault> {
     Ok(f64::from_le_bytes(from.array()?))
 }
 
-/// A score as text: its length in a byte, or a sign for what no digits are for.
+/// Reads a score as text: its length in a byte, or a special byte for NaN and infinities.
 pub fn double_as_text<S: Source>(from: &mut S) -> Result<f64, Fault> {
     let [n] = from.array()?;
     match n {
@@ -111,14 +112,14 @@ pub fn double_as_text<S: Source>(from: &mut S) -> Result<f64, Fault> {
     }
 }
 
-/// A score of which this is the text, all of it.
+/// Parses all of `text` as a score.
 pub fn score(text: &[u8]) -> Result<f64, Fault> {
     let whole = !text.is_empty() && !text.contains(&0);
     let score = if whole { weft_base::num::parse_f64_bound(text) } else { None };
-    score.ok_or(Fault::Corrupt("a score that is no number"))
+    score.ok_or(Fault::Corrupt("a score that is not a number"))
 }
 
-/// Eight bytes that are a signed number.
+/// Reads a signed number of eight bytes.
 pub fn signed<S: Source>(from: &mut S) -> Result<i64, Fault> {
     Ok(i64::from_le_bytes(from.array()?))
 }

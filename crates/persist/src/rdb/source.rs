@@ -1,27 +1,27 @@
-//! Where bytes come from: memory, or a reader.
+//! The input of the decoder: memory or a reader.
 //!
-//! What is claimed of a length is not believed: nothing is allocated for bytes that have not come.
+//! A claimed length is not trusted: no memory is allocated for bytes that have not arrived.
 
 use super::Fault;
 use std::io::{ErrorKind, Read};
 
-/// Bytes, one after the other.
+/// A sequence of bytes.
 pub trait Source {
     /// Appends the next `n` bytes to `to`.
     ///
     /// # Errors
     ///
-    /// There are not so many, or they can't be read. What `to` has then does not matter.
+    /// There are fewer bytes, or the source failed. The content of `to` is unspecified then.
     fn append(&mut self, n: usize, to: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     ///
     /// # Errors
     ///
     /// As [`Source::append`].
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault>;
 
-    /// Goes past the next `n` bytes.
+    /// Skips the next `n` bytes.
     ///
     /// # Errors
     ///
@@ -54,11 +54,11 @@ impl Source for Slice<'_> {
     }
 }
 
-/// Bytes that a reader gives; it had better be a buffered one.
+/// The bytes of a reader, which should be buffered.
 #[derive(Debug)]
 pub struct Reader<R>(pub R);
 
-/// How much is allocated for bytes that are still to come.
+/// Maximum allocation for bytes that have not arrived, in bytes.
 const AHEAD: usize = 1 << 20;
 
 impl<R: Read> Source for Reader<R> {

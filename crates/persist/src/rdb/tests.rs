@@ -1,4 +1,5 @@
-//! Values of every type and encoding there and back, what others write, and what is refused.
+//! Values of every type and encoding are encoded and decoded, values of other servers are decoded,
+//! and invalid ones are refused.
 
 use super::fuzz::content;
 use super::*;
@@ -17,7 +18,7 @@ fn read(bytes: &[u8], dialect: Dialect) -> Result<Record, Fault> {
     decode(&mut Slice(bytes), dialect, &target(&Limits::default()))
 }
 
-/// What a value is, and its encoding.
+/// Describes a value and its encoding, or the error.
 fn told(bytes: &[u8]) -> String {
     told_by(bytes, Dialect::Valkey)
 }
@@ -66,13 +67,13 @@ fn values() -> impl Strategy<Value = Vec<Vec<u8>>> {
     ]
 }
 
-/// A value of each type that consists of these texts.
+/// A value of each type made of these texts.
 fn records(texts: &[Vec<u8>], limits: &Limits) -> Vec<Record> {
     let slices: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
     let mut all = vec![string::record(b"k", New::Bytes(&texts.concat()), Some(77), 5)];
     all.push(string::record(b"k", New::Bytes(slices[0]), Some(77), 5));
     let list = list::create(b"k", 5, End::Right, &slices, limits);
-    // Nodes that nobody would make by pushing.
+    // These nodes could not result from pushes.
     let mut waste = Waste::default();
     let list = list::trim(list, 0, slices.len().div_ceil(2), limits, &mut waste);
     all.push(list::insert(list, slices[0], b"inserted", true, limits).0);
@@ -100,7 +101,7 @@ fn written(record: &Record, form: Form) -> Vec<u8> {
     bytes
 }
 
-/// Adds elements to a collection and takes some away.
+/// Adds elements to a collection and removes some.
 fn changed(mut record: Record, limits: &Limits) -> Record {
     for n in 0..50u8 {
         let text = [n; 40];
@@ -122,7 +123,7 @@ fn changed(mut record: Record, limits: &Limits) -> Record {
                 edit.finish()
             }
             Type::Hash => hash::set(record, &text, &text, None, 0, limits).0,
-            Type::Stream => unreachable!("streams have a test of their own"),
+            Type::Stream => unreachable!("streams have a separate test"),
         };
     }
     record
@@ -132,7 +133,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn what_is_written_in_any_form_is_read_again(texts in values()) {
+    fn encoded_values_decode_to_the_same_in_any_form(texts in values()) {
         let limits = Limits::default();
         for record in records(&texts, &limits) {
             for version in [9, 10, 11, 80] {
@@ -146,7 +147,7 @@ proptest! {
                     prop_assert_eq!(content(&again), content(&record));
                     prop_assert_eq!((again.expiry(), again.clock()), (Some(77), 5));
                     if version == 80 {
-                        // As it was, but for what becomes small again only this way.
+                        // The same encoding, except where only decoding restores a compact one.
                         let (new, old) = (value::encoding_name(&again), value::encoding_name(&record));
                         let same = new == old || (new, old) == ("listpack", "hashtable")
                             || (new, old) == ("listpack", "quicklist")
@@ -156,7 +157,7 @@ proptest! {
                             || (new, old) == ("embstr", "raw");
                         prop_assert!(same, "{} was {}", new, old);
                     }
-                    // From a stream, and cut off at any place.
+                    // Decodes from a reader, and from truncated input.
                     let mut stream = Reader(&bytes[..]);
                     let streamed = decode(&mut stream, Dialect::Valkey, &target(&limits)).unwrap();
                     prop_assert_eq!(content(&streamed), content(&record));
@@ -167,9 +168,9 @@ proptest! {
         }
     }
 
-    /// What is saved on another thread while the key goes on changing.
+    /// A value is saved on another thread while the key changes.
     #[test]
-    fn a_shared_value_is_written_as_the_record_was(texts in values()) {
+    fn shared_value_is_encoded_as_at_sharing_time(texts in values()) {
         let limits = Limits::default();
         for record in records(&texts, &limits) {
             let forms = [Form { version: 9, compress: false }, Form { version: 80, compress: true }];
@@ -194,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_changed_is_refused_or_a_value(
+    fn mutated_bytes_are_refused_or_valid(
         texts in values(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
@@ -213,13 +214,13 @@ proptest! {
     }
 
     #[test]
-    fn nonsense_is_no_value(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         super::fuzz::run(&bytes);
     }
 }
 
 #[test]
-fn what_the_reference_writes() {
+fn encoding_matches_the_reference() {
     // Bodies of DUMP of Valkey 9.1.
     let same = |record: Record, expected: &[u8]| {
         let mut bytes = Vec::new();
@@ -246,7 +247,7 @@ fn what_the_reference_writes() {
 }
 
 #[test]
-fn strings_and_lengths() {
+fn strings_and_lengths_are_decoded() {
     assert_eq!(told(b"\x00\x05hello"), "embstr hello");
     assert_eq!(told(b"\x00\x40\x05hello"), "embstr hello");
     assert_eq!(told(b"\x00\x80\0\0\0\x05hello"), "embstr hello");
@@ -265,7 +266,7 @@ fn strings_and_lengths() {
     }
 }
 
-/// Bytes with their length in front, as a string.
+/// A string of these bytes, with its length first.
 fn framed(bytes: &[u8]) -> Vec<u8> {
     [&[0x40 | (bytes.len() >> 8) as u8, bytes.len() as u8], bytes].concat()
 }
@@ -293,24 +294,24 @@ fn with(code: u8, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn listpacks() {
+fn listpacks_are_decoded() {
     let pair = b"\x81a\x02\x01\x01";
     assert_eq!(told(&with(16, &listpack(2, pair))), "listpack a=1");
     assert_eq!(told(&with(16, &listpack(u16::MAX, pair))), "listpack a=1");
     assert_eq!(told(&with(16, &listpack(3, pair))), "a broken listpack");
-    assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "something has no counterpart");
-    assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "something is there twice");
-    assert_eq!(told(&with(16, &listpack(0, b""))), "a collection of nothing");
-    // A backward length of more bytes than it needs, the first of which is the entry's own; and one that is wrong.
+    assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "an unpaired element");
+    assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "a duplicate element");
+    assert_eq!(told(&with(16, &listpack(0, b""))), "an empty collection");
+    // A backward length longer than necessary, whose first byte belongs to the entry; and a wrong one.
     let number = b"\x81a\x02\xd0\x00\x82";
     assert_eq!(told(&with(16, &listpack(2, number))), "listpack a=-4096");
     assert_eq!(told(&with(16, &listpack(2, b"\x81a\x02\xd0\x01\x82"))), "a broken listpack");
-    // A number as text is the number.
+    // A number encoded as text decodes to the number.
     let text = b"\x8212\x03\x01\x01";
     assert_eq!(told(&with(16, &listpack(2, text))), "listpack 12=1");
     let twice = [&text[..], b"\x0c\x01\x01\x01"].concat();
-    assert_eq!(told(&with(16, &listpack(4, &twice))), "something is there twice");
-    // Every encoding of an integer, and their ends.
+    assert_eq!(told(&with(16, &listpack(4, &twice))), "a duplicate element");
+    // Every encoding of an integer, with its limits.
     let ints = b"\x7f\x01\xdf\xff\x02\xd0\x00\x02\xf1\x00\x80\x03\xf2\x00\x00\x80\x04\xf3\x00\x00\x00\x80\x05\
                  \xf4\x00\x00\x00\x00\x00\x00\x00\x80\x09";
     let all = "127 -1 -4096 -32768 -8388608 -2147483648 -9223372036854775808";
@@ -325,7 +326,7 @@ fn listpacks() {
 }
 
 #[test]
-fn ziplists_and_zipmaps() {
+fn ziplists_and_zipmaps_are_decoded() {
     let entries: [&[u8]; 6] = [
         b"\x01a",
         b"\xf2",
@@ -348,11 +349,11 @@ fn ziplists_and_zipmaps() {
     let zipmap = framed(b"\x02\x01a\x01\x00v\x01b\x01\x01wz\xff");
     assert_eq!(told(&with(9, &zipmap)), "listpack a=v b=w");
     assert_eq!(told(&with(9, &framed(b"\x03\x01a\x01\x00v\xff"))), "a broken zipmap");
-    assert_eq!(told(&with(9, &framed(b"\x00\xff"))), "a collection of nothing");
+    assert_eq!(told(&with(9, &framed(b"\x00\xff"))), "an empty collection");
 }
 
 #[test]
-fn collections_element_by_element() {
+fn collections_are_decoded_element_by_element() {
     assert_eq!(told(b"\x01\x02\x01a\xc0\x05"), "listpack a 5");
     assert_eq!(told(b"\x02\x02\xc0\x07\x011"), "intset 1 7");
     assert_eq!(told(b"\x02\x03\xc0\x07\x011\x01x"), "listpack 1 7 x");
@@ -360,26 +361,26 @@ fn collections_element_by_element() {
     assert_eq!(told(b"\x03\x03\x01a\x031.5\x01b\xfe\x01c\xff"), "listpack c=-inf a=1.5 b=inf");
     assert_eq!(told(b"\x05\x01\x01a\0\0\0\0\0\0\x04\x40"), "listpack a=2.5");
     for code in [1, 2, 3, 4, 5, 14, 18, 22] {
-        assert_eq!(told(&[code, 0]), "a collection of nothing", "{code}");
+        assert_eq!(told(&[code, 0]), "an empty collection", "{code}");
     }
     for twice in
         [&b"\x02\x02\x01a\x01a"[..], b"\x02\x02\xc0\x01\x011", b"\x04\x02\x01f\x01v\x01f\x01w"]
     {
-        assert_eq!(told(twice), "something is there twice", "{twice:?}");
+        assert_eq!(told(twice), "a duplicate element", "{twice:?}");
     }
     let nan = f64::NAN.to_le_bytes();
     for score in [&[5, 1, 1, b'a'][..], &nan].concat().chunks(12).chain([&b"\x03\x01\x01a\xfd"[..]])
     {
-        assert_eq!(told(score), "a score that is no number");
+        assert_eq!(told(score), "a score that is not a number");
     }
     for text in [&b"abc"[..], b"12abc", b"", b"1\x002"] {
         let zset = [&[3, 1, 1, b'a', text.len() as u8][..], text].concat();
-        assert_eq!(told(&zset), "a score that is no number", "{text:?}");
+        assert_eq!(told(&zset), "a score that is not a number", "{text:?}");
     }
 }
 
 #[test]
-fn nodes_of_lists() {
+fn list_nodes_are_decoded() {
     let (a, b) = (listpack(1, b"\x81a\x02"), listpack(1, b"\x81b\x02"));
     let nodes = |list: &[&[u8]]| told(&[&[18, list.len() as u8][..], &list.concat()].concat());
     let packed = |node: &[u8]| [&[2][..], node].concat();
@@ -388,20 +389,20 @@ fn nodes_of_lists() {
     assert_eq!(nodes(&[b"\x01\x03abc"]), "quicklist abc");
     assert_eq!(nodes(&[b"\x01\x03abc", &packed(&a)]), "quicklist abc a");
     assert_eq!(nodes(&[&packed(&listpack(0, b"")), &packed(&a)]), "listpack a");
-    assert_eq!(nodes(&[&packed(&listpack(0, b""))]), "a collection of nothing");
+    assert_eq!(nodes(&[&packed(&listpack(0, b""))]), "an empty collection");
     assert_eq!(nodes(&[b"\x03\x03abc"]), "an unknown kind of node");
-    assert_eq!(nodes(&[b"\x01\x00"]), "an empty element in a node of its own");
+    assert_eq!(nodes(&[b"\x01\x00"]), "an empty element in a separate node");
 }
 
 #[test]
-fn fields_that_expire() {
+fn expiring_fields_are_decoded() {
     let forever = [0xff; 8];
     let hash = [&b"\x16\x02\x01f\x01v"[..], &9u64.to_le_bytes(), b"\x01g\x01w", &forever].concat();
     assert_eq!(told(&hash), "hashtable f=v@9 g=w");
     assert_eq!(told_by(&hash, Dialect::Common), "hashtable f=v@9 g=w");
     assert_eq!(told_by(&hash, Dialect::Redis), "values of type 22 can't be read");
     let before = [&b"\x16\x01\x01f\x01v"[..], &(-2i64).to_le_bytes()].concat();
-    assert_eq!(told(&before), "no moment to expire at");
+    assert_eq!(told(&before), "an invalid expiry");
     let least = 1000u64.to_le_bytes();
     let redis = [&[24][..], &least, b"\x02\x00\x01f\x01v\x06\x01g\x01w"].concat();
     assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
@@ -409,7 +410,7 @@ fn fields_that_expire() {
     let redis = [&[25][..], &least, &listpack(6, entries)].concat();
     assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
     let odd = [&[25][..], &least, &listpack(2, &entries[..6])].concat();
-    assert_eq!(told_by(&odd, Dialect::Redis), "something has no counterpart");
+    assert_eq!(told_by(&odd, Dialect::Redis), "an unpaired element");
     for (code, dialect) in [
         (24, Dialect::Valkey),
         (25, Dialect::Common),
@@ -422,7 +423,7 @@ fn fields_that_expire() {
 }
 
 #[test]
-fn integers_in_order() {
+fn intsets_must_be_ascending() {
     let intset = |width: u32, count: u32, ints: &[u8]| {
         let bytes = [&width.to_le_bytes()[..], &count.to_le_bytes(), ints].concat();
         told(&with(11, &framed(&bytes)))
@@ -442,7 +443,7 @@ fn integers_in_order() {
 }
 
 #[test]
-fn compressed_strings_are_counted() {
+fn compressed_strings_count_toward_the_limit() {
     let limits = Limits::default();
     let bytes = b"\x00\xc3\x09\x40\x64\x01aa\xe0\x57\x00\x01aa";
     for (most, fits) in [(100, true), (99, false)] {
@@ -454,7 +455,7 @@ fn compressed_strings_are_counted() {
 }
 
 #[test]
-fn a_payload_is_sealed() {
+fn payload_checksum_and_version_are_verified() {
     let mut payload = b"\x00\x05hello".to_vec();
     seal(&mut payload, Code::String);
     assert_eq!(open(&payload).map(|opened| opened.value), Some(&payload[..]));
@@ -479,14 +480,14 @@ fn a_payload_is_sealed() {
         payload.extend(crc64(&payload).to_le_bytes());
         assert_eq!(open(&payload).map(|opened| opened.dialect), dialect, "{version}");
     }
-    // As Valkey 8 writes it.
+    // A payload of Valkey 8.
     let theirs = b"\x00\x05hello\x0b\x00\n\xadb\x05\x98\xab\xc9\x83";
     assert!(open(theirs).is_some());
 }
 
-/// What Valkey 9.1 and Redis 6 write of streams of nodes, deleted entries, groups and consumers.
+/// Valkey 9.1 and Redis 6 encoded these streams with nodes, deleted entries, groups and consumers.
 #[test]
-fn streams() {
+fn streams_of_other_servers_are_decoded() {
     let from_valkey = read(VALKEY_STREAM, Dialect::Valkey).expect("a stream");
     let told = String::from_utf8_lossy(&content(&from_valkey)[0]).into_owned();
     for part in [
@@ -499,7 +500,7 @@ fn streams() {
         assert!(told.contains(part), "{part} in {told}");
     }
     assert_eq!(code_of(&from_valkey, 9), Code::Stream3, "nothing less says all of it");
-    // Entries that are gone leave a mark there, and nothing here; the rest is the same.
+    // Valkey keeps deleted entries with a mark, Weft drops them; the rest is the same.
     let mut bytes = Vec::new();
     encode(&from_valkey, Form { version: VERSION, compress: false }, &mut bytes).expect("memory");
     assert_eq!(content(&read(&bytes, Dialect::Valkey).expect("our own")), content(&from_valkey));
@@ -525,9 +526,9 @@ const VALKEY_STREAM: &[u8] =
 const REDIS6_STREAM: &[u8] =
     include_bytes!("../../../../fuzz/corpus/rdb_value/seed-redis6-stream").split_at(1).1;
 
-/// A stream of nodes, with groups, that is saved while entries come and go.
+/// A stream with nodes and groups is saved while entries are added and removed.
 #[test]
-fn a_shared_stream() {
+fn shared_stream_is_encoded_as_at_sharing_time() {
     let forms = [9, 10, 11, 80].map(|version| Form { version, compress: false });
     for (bytes, dialect) in [(VALKEY_STREAM, Dialect::Valkey), (REDIS6_STREAM, Dialect::Common)] {
         let mut record = read(bytes, dialect).expect("a stream");

@@ -1,20 +1,20 @@
-//! Lengths and strings, written.
+//! Writes lengths and strings.
 
 use super::lzf;
 use std::io::{self, Write};
 use weft_types::string::{Digits, Text, canonical_int};
 
-/// The shortest string that is compressed.
+/// The shortest string that is compressed, in bytes.
 const COMPRESS_MIN: usize = 21;
 
-/// The longest string that is compressed: the block is put together in memory beside it, and no
-/// value should take twice its memory for that.
+/// The longest string that is compressed, in bytes. The compressed block needs memory in addition
+/// to the string, and saving must not double the memory of a value.
 const COMPRESS_MAX: usize = 64 << 20;
 
-/// What a compressed string must be shorter by (bytes).
+/// Minimum saving of a compressed string in bytes.
 const COMPRESS_WIN: usize = 4;
 
-/// A writer of the format's parts.
+/// Writes the primitives of the format.
 pub struct Writer<'w, W> {
     out: &'w mut W,
     compress: bool,
@@ -34,7 +34,7 @@ impl<'w, W: Write> Writer<'w, W> {
         self.number(n as u64)
     }
 
-    /// A number in the form of a length.
+    /// Writes a number in the encoding of a length.
     pub fn number(&mut self, n: u64) -> io::Result<()> {
         match n {
             0..=0x3f => self.raw(&[n as u8]),
@@ -52,7 +52,7 @@ impl<'w, W: Write> Writer<'w, W> {
         }
     }
 
-    /// The decimal form of `n`.
+    /// Writes `n` as a string with its decimal form.
     pub fn int(&mut self, n: i64) -> io::Result<()> {
         if let Ok(n) = i8::try_from(n) {
             return self.raw(&[0xc0, n as u8]);
@@ -68,14 +68,14 @@ impl<'w, W: Write> Writer<'w, W> {
         self.plain(Digits::new().format(n).as_bytes())
     }
 
-    /// A string as it is.
+    /// Writes a string without conversion.
     pub fn plain(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.len(bytes.len())?;
         self.raw(bytes)
     }
 
-    /// A string that may lie in several places; see [`Writer::string`]. One that is compressed is put
-    /// together first.
+    /// Writes a string that may consist of several pieces; see [`Writer::string`]. A string to
+    /// compress is copied into one piece first.
     pub fn text(&mut self, text: Text<'_>) -> io::Result<()> {
         match text {
             Text::Whole(bytes) => self.string(bytes),
@@ -87,14 +87,14 @@ impl<'w, W: Write> Writer<'w, W> {
         }
     }
 
-    /// Whether a string of so many bytes is compressed if that makes it shorter.
+    /// Whether to try compressing a string of this length.
     pub fn compresses(&self, len: usize) -> bool {
         self.compress && (COMPRESS_MIN..=COMPRESS_MAX).contains(&len)
     }
 
-    /// A string, as a number or compressed where that is shorter.
+    /// Writes a string, as a number or compressed if that is shorter.
     pub fn string(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Longer ones do not fit 32 bits.
+        // Longer texts exceed 32 bits.
         if bytes.len() <= 11
             && let Some(n) = canonical_int(bytes)
         {

@@ -1,10 +1,11 @@
-//! Sending one snapshot to several sockets.
+//! Sends one snapshot to several sockets.
 //!
-//! What is streamed goes to all at the pace of the slowest, as nobody keeps it; what is in a file to each
-//! at its own. When writes wait for the snapshot ([`waits`]) and a socket is full, the rest of a
-//! stream goes to a file without a name, from which each replica gets it at its own pace: so the snapshot ends
-//! at the pace of the disk. A socket that takes nothing for `repl-timeout` is given up, and the others go on. Nobody
-//! spins: who has nothing to send sleeps in the kernel until a socket takes something.
+//! A streamed snapshot goes to all replicas at the pace of the slowest, because no thread stores
+//! it. A snapshot in a file goes to each at its pace. If writes wait for the snapshot ([`waits`])
+//! and a socket is full, the rest of a stream goes to an unnamed file, from which each replica gets
+//! it at its pace. So the snapshot ends at the pace of the disk. A socket that takes no byte for
+//! `repl-timeout` is closed, and the others continue. No thread spins: the sender sleeps in the
+//! kernel until a socket is writable.
 
 use crate::hub;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,36 +24,37 @@ use weft_replication::action::ConnId;
 use weft_state::replica_socket::{Job, Lent};
 use weft_state::server::Server;
 
-/// Bytes given to a socket, or read from a file, at once.
+/// Maximum bytes per send, or per read of the file.
 const AT_ONCE: usize = 256 << 10;
-/// The longest sleep in milliseconds: then it is seen whether all of this is wanted still.
+/// Maximum sleep in milliseconds before the sender checks whether the snapshot is still needed.
 const LOOK_MS: i64 = 100;
-/// Who has taken something so lately need not be asked about: `repl-timeout` is no shorter.
+/// A socket that made progress within this time needs no check, because `repl-timeout` is at least
+/// as long.
 const SOON: Duration = Duration::from_millis(900);
 
-/// One replica.
+/// A replica.
 struct Member {
     conn: ConnId,
     socket: Arc<OwnedFd>,
-    /// What it gets before anything that all get.
+    /// Bytes for this replica only, sent before the common bytes.
     own: Vec<u8>,
-    /// How much of that, or of what all get, it has.
+    /// Number of those bytes, or of the common bytes, that were sent.
     at: usize,
-    /// How much of the file was taken from it.
+    /// Bytes read from the file so far.
     from_file: u64,
     mark: Option<[u8; 40]>,
-    /// When its socket took something last.
+    /// Time at which the socket last took bytes.
     moved: Instant,
 }
 
-/// How a member stands.
+/// The state of a member after a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It has everything.
+    /// Everything was sent.
     Done,
-    /// Its socket is full.
+    /// The socket is full.
     Full,
-    /// It is gone.
+    /// The connection is closed.
     Gone,
 }
 
@@ -62,7 +64,7 @@ impl Member {
         Member { conn, socket, own: first, at: 0, from_file: 0, mark, moved: Instant::now() }
     }
 
-    /// Sends what the socket takes of `bytes`, of which `at` are gone.
+    /// Sends what the socket takes of `bytes`, of which `at` are sent.
     fn send(
         socket: &OwnedFd,
         at: &mut usize,
@@ -86,7 +88,7 @@ impl Member {
         Standing::Done
     }
 
-    /// Sends what is its own.
+    /// Sends this replica's own bytes.
     fn send_own(&mut self, sent: &mut u64) -> Standing {
         let Member { socket, own, at, moved, .. } = self;
         let standing = Self::send(socket, at, moved, own, sent);
@@ -97,7 +99,7 @@ impl Member {
         standing
     }
 
-    /// Sends what is its own, and then what all get.
+    /// Sends this replica's own bytes, then the common ones.
     fn send_common(&mut self, bytes: &[u8], sent: &mut u64) -> Standing {
         if !self.own.is_empty() {
             match self.send_own(sent) {
@@ -109,7 +111,7 @@ impl Member {
         Self::send(socket, at, moved, bytes, sent)
     }
 
-    /// Sends what is its own, and then on from the file.
+    /// Sends this replica's own bytes, then the rest of the file.
     fn send_file(&mut self, file: &File, length: u64, sent: &mut u64) -> io::Result<Standing> {
         loop {
             match self.send_own(sent) {
@@ -125,16 +127,16 @@ impl Member {
     }
 }
 
-/// Time that replicas may keep a snapshot waiting for which writes wait, before a file takes the rest.
+/// How long replicas may delay a snapshot for which writes wait, before the rest goes to a file.
 const SPILL_AFTER: Duration = Duration::from_millis(100);
 
-/// The rest of a stream, for replicas that are slower than the snapshot may be.
+/// The rest of a stream, for replicas slower than the snapshot.
 struct Spill {
     file: File,
     length: u64,
 }
 
-/// See the module.
+/// Sends a snapshot to several sockets. See the module documentation.
 pub struct FanOut {
     srv: &'static Server,
     job: Arc<Job>,
@@ -145,20 +147,21 @@ pub struct FanOut {
 }
 
 impl FanOut {
-    /// To all whose sockets come.
+    /// Collects the sockets of the replicas.
     pub fn new(srv: &'static Server, job: &Arc<Job>) -> FanOut {
         let members = job.gather().into_iter().map(Member::new).collect();
         let kept_waiting = Duration::ZERO;
         FanOut { srv, job: job.clone(), members, kept_waiting, spill: None }
     }
 
-    /// Ends a connection that its thread owns, who sees that it has ended.
+    /// Shuts a connection down. The thread that owns it sees the end.
     fn cut(member: &Member) {
         let _ = shutdown(&member.socket, Shutdown::Both);
     }
 
-    /// Has `step` send to each member, again and again, until all are done, or until a file is to take over,
-    /// if this `may_spill`; tells the machine of each that is done, if `tells`. Whether all are.
+    /// Calls `step` for each member repeatedly, until all are done or, with `may_spill`, until the
+    /// rest must go to a file. `tells`: reports each finished member to the machine. Returns
+    /// whether all are done.
     fn drive(
         &mut self,
         tells: bool,
@@ -205,7 +208,7 @@ impl FanOut {
         }
     }
 
-    /// Sleeps until one of these sockets takes something.
+    /// Sleeps until one of these sockets is writable.
     fn wait(&self, full: &[usize]) {
         let mut polled: Vec<PollFd<'_>> =
             full.iter().map(|at| PollFd::new(&*self.members[*at].socket, PollFlags::OUT)).collect();
@@ -213,27 +216,27 @@ impl FanOut {
         let _ = poll(&mut polled, Some(&timeout));
     }
 
-    /// Of those whose sockets are `full`, lets go of those who have taken nothing for too long.
+    /// Closes those of the `full` sockets that took no byte for too long.
     fn give_up_stuck(&mut self, full: &[usize]) {
         let is_late = |member: &Member, than: Duration| member.moved.elapsed() > than;
-        // Most of the time nobody has to ask.
+        // Avoids the lock in the common case.
         if !full.iter().any(|at| is_late(&self.members[*at], SOON)) {
             return;
         }
         let timeout = Duration::from_millis(hub(self.srv).lock().node.settings().timeout);
-        // From behind, so that places stay what they are.
+        // In descending order, so that the remaining indexes stay valid.
         for at in full.iter().rev() {
             if is_late(&self.members[*at], timeout) {
                 let member = self.members.swap_remove(*at);
                 let hub = hub(self.srv);
                 hub.step(self.srv, |node, now, out| node.bulk_stuck(now, member.conn, out));
-                // Behind that, so that it is known why.
+                // After the report, so that the reason is logged.
                 Self::cut(&member);
             }
         }
     }
 
-    /// Has a file take the rest of the stream, after `bytes`, of which members have some.
+    /// Moves the rest of the stream to a file; members may have sent a part of `bytes`.
     fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
         for member in &mut self.members {
             let Member { own, at, .. } = member;
@@ -249,14 +252,14 @@ impl FanOut {
         self.spill = Some(Spill { file, length: 0 });
         self.srv.replication.spilled.fetch_add(1, Ordering::Relaxed);
         log_notice!(
-            "Writes wait for a snapshot that replicas take slowly: a file takes the rest of it"
+            "Writes wait for a snapshot that replicas read slowly: a file takes the rest of it"
         );
         Ok(())
     }
 
-    /// Appends to the file, and sends what sockets take of it, without a wait.
+    /// Appends to the file, and sends without blocking what sockets take.
     fn write_spilled(&mut self, bytes: &[u8]) -> io::Result<()> {
-        /// What one of them gets at once: no more, as the snapshot waits.
+        /// Maximum bytes to one member per call, because the snapshot waits.
         const SOME: u64 = 1 << 20;
         let FanOut { srv, members, spill: Some(Spill { file, length }), .. } = self else {
             return Ok(());
@@ -280,11 +283,11 @@ impl FanOut {
         }
     }
 
-    /// Sends what is left of a stream in its file, and the marks of the end, and tells the machine of each
-    /// who has it. The snapshot has ended.
+    /// Sends the rest of a stream from its file, and the end marks. Reports each finished replica
+    /// to the machine. The snapshot has ended.
     ///
     /// # Errors
-    /// It was abandoned.
+    /// The snapshot was abandoned.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some(Spill { file, length }) = self.spill.take() {
             self.members.iter_mut().for_each(|member| member.moved = Instant::now());
@@ -298,10 +301,10 @@ impl FanOut {
         self.drive(true, false, |member, sent| Ok(member.send_own(sent))).map(drop)
     }
 
-    /// Sends a file of that length, and tells the machine of each who has it.
+    /// Sends a file of this length. Reports each finished replica to the machine.
     ///
     /// # Errors
-    /// It can't be read, and those who have not all of it are cut off.
+    /// The file can't be read. Unfinished replicas are disconnected.
     pub fn send_file(mut self, file: &File, length: u64) -> io::Result<()> {
         let done = self.drive(true, false, |member, sent| member.send_file(file, length, sent));
         if let Err(e) = &done {
@@ -318,16 +321,16 @@ impl Write for FanOut {
         Ok(bytes.len())
     }
 
-    /// Sends to all of them.
+    /// Sends the bytes to all members.
     ///
     /// # Errors
-    /// Nobody is left, or it was abandoned.
+    /// No member is left, or the snapshot was abandoned.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.spill.is_some() {
             return self.write_spilled(bytes);
         }
         for member in &mut self.members {
-            // Who had to wait for us is not late.
+            // Time spent before this call doesn't count towards the timeout.
             member.moved = Instant::now();
             if member.own.is_empty() {
                 member.at = 0;

@@ -1,17 +1,18 @@
-//! Replicas of ours: their connections, and the snapshots that they get.
+//! Replicas of this server: their connections and snapshots.
 //!
 //! ```text
-//!  REPLCONF, PSYNC ─► the machine ─► actions ─► orders to the connection's thread (io/worker/replicas.rs)
-//!                                        └────► weft-sync: a snapshot, to sockets that were lent
+//!  REPLCONF, PSYNC ─► the machine ─► actions ─► commands to the connection's thread (io/worker/replicas.rs)
+//!                                        └────► weft-sync: a snapshot, to borrowed sockets
 //! ```
 //!
-//! * this file: which connection is whose, and the actions
-//! * [`order`] - what a connection's thread is told; [`socket`]: how it lends its socket
-//! * [`snapshot`] - taking a snapshot; [`fan_out`]: sending it
+//! * this file: maps connections to ids, and executes the actions
+//! * [`order`] - sends a command to a connection's thread; [`socket`]: how the thread lends its
+//!   socket
+//! * [`snapshot`] - takes a snapshot; [`fan_out`]: sends it
 //! * [`waits`] - WAIT and WAITAOF
 //!
-//! A connection that the machine knows of stays on its thread, so that orders find it in the order in which
-//! they were given.
+//! A connection that the machine knows stays on its thread, so that the thread receives commands in
+//! order.
 
 mod fan_out;
 mod snapshot;
@@ -31,34 +32,34 @@ use weft_state::mailbox::Message;
 use weft_state::replica_socket::Job;
 use weft_state::server::Server;
 
-/// What the mutex holds for replicas.
+/// The state of the replicas, under the mutex.
 #[derive(Default)]
 pub struct Replicas {
     links: BTreeMap<ConnId, Link>,
     jobs: BTreeMap<SnapshotId, Arc<Job>>,
-    /// Where the stream ended when those who send it were told last.
+    /// End of the stream at the last notification of the sending threads.
     spread_to: u64,
     pub waiters: waits::Waiters,
 }
 
-/// A connection that the machine knows of.
+/// A connection that the machine knows.
 struct Link {
     client: Arc<ClientShared>,
-    /// The stream is sent.
+    /// The stream is being sent.
     streams: bool,
 }
 
 impl Replicas {
-    /// The thread of a snapshot has come to its end.
+    /// The thread of a snapshot has ended.
     fn ended(&mut self, snapshot: SnapshotId) {
         self.jobs.remove(&snapshot);
     }
 }
 
 impl Hub {
-    /// Tells the machine what a client has said; answers what is to be answered at once. What is sent to a
-    /// replica goes to its connection's thread instead. With `guard`, which is one of the world, all that was
-    /// written before is in the stream.
+    /// Passes a client's command to the machine and returns the immediate reply. Bytes for a
+    /// replica go to its connection's thread instead. With `guard`, which holds the world, the
+    /// stream has everything written before.
     pub fn hear(
         &self,
         srv: &'static Server,
@@ -72,7 +73,7 @@ impl Hub {
             self.lock().replicas.links.insert(conn, link);
         }
         let event = |node: &mut Node, now, out: &mut Vec<Action>| {
-            // What is said to one that was a replica before is no part of its stream: it must not be said.
+            // A reply to an existing replica isn't part of its stream, so it must not be sent.
             let was_replica = node.primary().is_replica(conn);
             event(node, now, conn, out);
             if !was_replica && node.primary().is_replica(conn) {
@@ -95,7 +96,7 @@ impl Hub {
         }
     }
 
-    /// A connection that the machine may know of is gone. May be said more than once.
+    /// A connection that the machine may know was closed. May be called repeatedly.
     pub fn left(&self, srv: &'static Server, client: &ClientShared) {
         if client.replica.is_known.swap(false, Ordering::SeqCst) {
             let conn = ConnId(client.id);
@@ -104,8 +105,8 @@ impl Hub {
         }
     }
 
-    /// For who sends the stream to this replica, whose socket has taken all of it up to `sent`: what comes
-    /// next, about `most` bytes. `None`: it is to be closed.
+    /// The next bytes of the stream for a replica whose socket has taken everything up to `sent`,
+    /// about `most` bytes. `None`: the connection must be closed.
     pub fn next_of_stream(
         &self,
         srv: &'static Server,
@@ -123,16 +124,16 @@ impl Hub {
     }
 }
 
-/// Tells the thread of a connection what to do.
+/// Sends a command to the thread of a connection.
 fn order(srv: &Server, state: &State, conn: ConnId, order: Order) {
-    // Of one that has gone nobody need be told.
+    // A closed connection needs no command.
     if let Some(link) = state.replicas.links.get(&conn) {
         let message = Message::Replica { client: conn.0, order };
         srv.threads[link.client.thread()].mailbox.send(message);
     }
 }
 
-/// Sends `bytes`, in front of what a later action sends.
+/// Sends `bytes` before anything that a later action sends.
 pub fn reply(srv: &'static Server, state: &mut State, conn: ConnId, bytes: Vec<u8>) {
     order(srv, state, conn, Order::Send(bytes));
 }
@@ -187,12 +188,12 @@ pub fn close(srv: &'static Server, state: &mut State, conn: ConnId, flush: bool)
     order(srv, state, conn, Order::Close { flush });
 }
 
-/// Those who wait for replicas look again.
+/// Checks the clients that wait for replicas.
 pub fn confirmed(srv: &'static Server, state: &mut State) {
     waits::look(srv, state);
 }
 
-/// Tells the threads of replicas that the stream has grown, each once until it has looked.
+/// Notifies the threads of replicas that the stream has grown, each once until it has checked.
 pub fn spread(srv: &'static Server, state: &mut State) {
     let end = state.node.stream().offset();
     if std::mem::replace(&mut state.replicas.spread_to, end) == end {

@@ -1,12 +1,12 @@
-//! Snapshots for replicas: weft-sync, a thread for each of them.
+//! Snapshots for replicas: weft-sync, a thread for each snapshot.
 //!
 //! ```text
-//!  streamed   begin, cut: snapshot_began ─► sockets come ─► keys, as they are encoded, to all ─► marks
-//!  by disk    begin, cut: snapshot_began ─► a file without a name ─► snapshot_ready ─► sockets come ─► sent
+//!  streamed   begin, cut: snapshot_began ─► sockets come ─► keys, while they are encoded, to all ─► marks
+//!  by disk    begin, cut: snapshot_began ─► an unnamed file ─► snapshot_ready ─► sockets come ─► sent
 //! ```
 //!
-//! There is one snapshot of the keyspace at a time, and one save: this one waits for those that are under
-//! way, and is the save that is under way meanwhile, as in the reference.
+//! Only one snapshot of the keyspace and one save exist at a time. This one waits for those in
+//! progress, and counts as the save in progress, as in the reference.
 
 use crate::hub;
 use crate::primary::fan_out::FanOut;
@@ -29,15 +29,15 @@ use weft_state::replica_socket::Job;
 use weft_state::saves::Own;
 use weft_state::server::Server;
 
-/// How often to look whether another snapshot has ended.
+/// Interval of checks whether another snapshot has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How often to look whether what was left to weft-repl is done.
+/// Interval of checks whether weft-repl has executed pending actions.
 const SOON: Duration = Duration::from_millis(1);
 
-/// Begins the thread that takes it.
+/// Starts the thread that takes the snapshot.
 ///
 /// # Errors
-/// The system has no thread for it.
+/// The system can't create a thread.
 pub fn start(srv: &'static Server, job: Arc<Job>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weft-sync".into());
     thread.spawn(move || {
@@ -55,23 +55,23 @@ fn run(srv: &'static Server, job: &Arc<Job>) {
     };
     let hub = hub(srv);
     if let Err(failed) = done {
-        // Of one that was abandoned the machine does not know any more.
+        // The machine has dropped an abandoned snapshot and ignores this.
         let why = failed.to_string();
         hub.step(srv, |node, now, out| node.snapshot_failed(now, job.id, &why, out));
     }
     hub.lock().replicas.ended(job.id);
 }
 
-/// A snapshot whose moment has passed.
+/// A snapshot after its cut.
 struct Begun {
     own: Own<'static>,
     plan: Plan,
     snapshot: Taken,
-    /// What the data are part of.
+    /// The position of the data.
     position: Position,
 }
 
-/// Waits until it may be taken, and begins it.
+/// Waits for other snapshots, then begins this one.
 fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
     let own = loop {
         if job.is_over() || srv.persistence.is_ending() {
@@ -87,7 +87,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
     let mut hand = srv.hand();
     let mut context = ExecContext::new(srv.now_ms(), 0);
     context.cancel = Some(own.running.cancel.clone());
-    // As in `persistence::save::begin`: a replica may be told later that a key lives on.
+    // As in `persistence::save::begin`: the primary may send a replica a later expiry for a key.
     context.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut context, plan.limit, |_| {
@@ -98,7 +98,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
         });
         match begun {
             Ok((snapshot, position)) => {
-                // Not before: while the world stands still, everybody waits for this thread.
+                // Not earlier: while the world is stopped, every thread waits for this one.
                 weft_scheduler::yielding::lower_priority();
                 let snapshot = Taken::new(srv, snapshot);
                 return Ok(Begun { own, plan, snapshot, position });
@@ -110,7 +110,7 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
 }
 
 impl Begun {
-    /// Writes all of it.
+    /// Writes the whole snapshot.
     fn write<W: io::Write + Send>(
         &self,
         srv: &'static Server,
@@ -130,7 +130,7 @@ impl Begun {
         Ok(())
     }
 
-    /// It has come to its end, whichever: others may be taken.
+    /// Ends the snapshot, complete or not, so that others can begin.
     fn end(self, srv: &Server, job: &Job) {
         let kept = self.snapshot.progress().peak_bytes;
         drop(self.snapshot);
@@ -139,7 +139,7 @@ impl Begun {
     }
 }
 
-/// To the sockets, as it is made.
+/// Streams the snapshot to the sockets.
 fn stream(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
     let begun = begin(srv, job)?;
     let done = send_stream(srv, job, &begun);
@@ -158,7 +158,7 @@ fn send_stream(srv: &'static Server, job: &Arc<Job>, begun: &Begun) -> Result<Fa
     Ok(sockets)
 }
 
-/// Into a file, and from there.
+/// Writes the snapshot to a file, and sends the file.
 fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
     let begun = begin(srv, job)?;
     let done = write_file(srv, job, &begun);
@@ -166,7 +166,7 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
     let (file, bytes) = done?;
     hub(srv).step(srv, |node, now, out| node.snapshot_ready(now, job.id, bytes, out));
     wait_for_orders(srv, job);
-    // What goes wrong from here on is between the file and each of them.
+    // A failure from here on affects only single replicas, not the snapshot.
     let _ = FanOut::new(srv, job).send_file(&file, bytes);
     Ok(())
 }
@@ -181,8 +181,8 @@ fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u
     Ok((file, bytes))
 }
 
-/// Until the machine's orders about the sockets of this snapshot have gone out: they are behind what
-/// needs the world, if there is such.
+/// Waits until the commands for this snapshot's sockets are sent. They may be pending after an
+/// action that must stop the world.
 fn wait_for_orders(srv: &Server, job: &Job) {
     let is_order = |action: &Action| matches!(action, Action::SendBulk { snapshot, .. } if *snapshot == job.id);
     while hub(srv).lock().pending.iter().any(is_order) && !job.is_over() {

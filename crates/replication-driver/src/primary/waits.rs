@@ -1,11 +1,10 @@
-//! WAIT, and WAITAOF for replicas: clients that wait until their writes are elsewhere.
+//! WAIT, and WAITAOF for replicas: clients that wait until their writes are replicated or durable.
 //!
-//! A session remembers the last unit of the log of effects that it has made. Where that unit ends in the
-//! stream is known once weft-repl has read it ([`Marks`]); from then on what replicas confirm is compared
-//! with that, and they are asked to confirm at once.
+//! A session remembers its last unit of the effect log. The unit's end in the stream is known once
+//! weft-repl has read it ([`Marks`]). From then on it is compared with the acknowledged offsets,
+//! and replicas are asked to acknowledge at once.
 //!
-//! The client's thread knows when its time is over, as for any client that waits, and asks here what it is to
-//! be told then.
+//! The client's thread handles the timeout, as for any blocked client, and asks here for the reply.
 
 use crate::{Hub, State, tell};
 use std::collections::VecDeque;
@@ -18,25 +17,25 @@ use weft_resp::Reply;
 use weft_state::server::Server;
 use weft_state::waiting::Waiting;
 
-/// Places of the stream that are remembered.
+/// Number of marks kept.
 const MARKS: usize = 4096;
 
-/// Where units of the log of effects end in the stream.
+/// Recent units of the effect log with their ends in the stream.
 #[derive(Debug, Default)]
 pub struct Marks {
-    /// Units and offsets, both ascending. What lies between two has come with the later one.
+    /// Units and offsets, both ascending. A unit between two marks counts with the later one.
     ends: VecDeque<(u64, u64)>,
 }
 
 impl Marks {
-    /// The stream is written from this place on, behind this unit. Units before it are in the stream up to
-    /// there, or in the copy that a replica gets: one that has confirmed less may lack them, as it
-    /// may have been behind already when this server was a primary before.
+    /// The stream begins at this offset, after this unit. Earlier units are in the stream up to
+    /// there, or in the copy that a replica gets. A replica that has acknowledged less may lack
+    /// them, because it may have lagged behind when this server was a primary before.
     pub fn begin(&mut self, unit: u64, offset: u64) {
         *self = Marks { ends: VecDeque::from([(unit, offset)]) };
     }
 
-    /// All units up to this one are in the stream, which ends there.
+    /// All units up to this one are in the stream, which ends at this offset.
     pub fn note(&mut self, unit: u64, offset: u64) {
         if self.ends.back().is_some_and(|(last, _)| *last >= unit) {
             return;
@@ -47,8 +46,8 @@ impl Marks {
         self.ends.push_back((unit, offset));
     }
 
-    /// How much of the stream contains the unit, or a little more; `None`: it is not in it yet. Unit 0 is
-    /// that of a client that has written nothing. O(log(marks)).
+    /// An offset of the stream that includes the unit, possibly slightly beyond its end. `None`:
+    /// the stream doesn't have it yet. Unit 0 is that of a client without writes. O(log(marks)).
     pub fn offset(&self, unit: u64) -> Option<u64> {
         if unit == 0 {
             return Some(0);
@@ -61,14 +60,14 @@ impl Marks {
 #[derive(Debug)]
 struct Waiter {
     waiting: Arc<Waiting>,
-    /// Its client's last.
+    /// The client's last unit.
     unit: u64,
     goal: Goal,
-    /// Replicas were asked for it.
+    /// Replicas were asked to acknowledge it.
     has_asked: bool,
 }
 
-/// Those who wait.
+/// The waiting clients.
 #[derive(Debug, Default)]
 pub struct Waiters {
     all: Vec<Waiter>,
@@ -81,9 +80,9 @@ impl Waiters {
     }
 }
 
-/// How it stands with a goal.
+/// Evaluates a goal.
 fn stand(srv: &Server, state: &State, unit: u64, goal: Goal) -> (bool, Done) {
-    // What is not in the stream yet has nobody.
+    // No replica has a unit that isn't in the stream yet.
     let offset = state.replicas.waiters.marks.offset(unit).unwrap_or(u64::MAX);
     let (local, durable) = match aof(srv).is_on() {
         true => (unit, aof(srv).durable()),
@@ -92,7 +91,7 @@ fn stand(srv: &Server, state: &State, unit: u64, goal: Goal) -> (bool, Done) {
     Waits::<()>::stand(goal, state.node.primary(), offset, local, durable)
 }
 
-/// Appends what a client is told.
+/// Appends the reply for a client.
 pub fn answer(reply: &mut Reply, done: Done) {
     match done {
         Done::Replicas(replicas) => reply.int(replicas as i64),
@@ -105,8 +104,9 @@ pub fn answer(reply: &mut Reply, done: Done) {
 }
 
 impl Hub {
-    /// How it stands with what a client wants for its last unit. If that is not reached, it waits from
-    /// here on as what `waiting` makes, unless that is nothing. `None`: this server is a replica by now.
+    /// Evaluates a client's goal for its last unit. If it is not reached, the client blocks with
+    /// the result of `waiting`, unless that is `None`. Returns `None` if this server is a replica
+    /// by now.
     pub fn wait(
         &self,
         srv: &'static Server,
@@ -121,7 +121,7 @@ impl Hub {
         let (reached, done) = stand(srv, &state, unit, goal);
         let waiting = if reached { None } else { waiting() };
         if let Some(waiting) = &waiting {
-            // Found by CLIENT UNBLOCK and its like.
+            // Lets CLIENT UNBLOCK and similar commands find it.
             srv.clients.blocked.enter(&srv.ks, waiting);
             let waiter = Waiter { waiting: waiting.clone(), unit, goal, has_asked: false };
             state.replicas.waiters.all.push(waiter);
@@ -132,7 +132,7 @@ impl Hub {
         Some((done, waiting))
     }
 
-    /// How many replicas have said that all up to `unit` is on their disks. Nobody is asked for it now.
+    /// Number of replicas that have reported everything up to `unit` as durable. Doesn't ask them.
     pub fn replicas_on_disk(&self, srv: &Server, unit: u64) -> i64 {
         let state = self.lock();
         if !state.node.is_primary() {
@@ -144,8 +144,8 @@ impl Hub {
         }
     }
 
-    /// What a client is told whose time is over, if it waits for replicas. Those who look at all waiters may
-    /// have forgotten it already, as it has given up.
+    /// The reply for a client whose timeout has passed, if it waits for replicas. It may have been
+    /// removed from the waiting clients already, because it has given up.
     pub fn end_of_wait(&self, srv: &Server, waiting: &Arc<Waiting>) -> Option<Done> {
         let (unit, goal) = waiting.replicas?;
         let mut state = self.lock();
@@ -153,8 +153,8 @@ impl Hub {
         Some(stand(srv, &state, unit, goal).1)
     }
 
-    /// There is no append-only file any more: refuses those who wait for this server's disk with the error
-    /// `text`.
+    /// The append-only file was switched off: refuses clients that wait for this server's disk with
+    /// the error `text`.
     pub fn refuse_local(&self, srv: &'static Server, text: &str) {
         if !self.published.has_waits.load(Ordering::SeqCst) {
             return;
@@ -169,7 +169,7 @@ impl Hub {
         });
     }
 
-    /// Something has become safe on this server's disk.
+    /// More units are durable on this server's disk.
     pub fn is_durable(&self, srv: &'static Server) {
         self.note_durable(aof(srv).durable());
         if self.published.has_waits.load(Ordering::SeqCst) {
@@ -178,8 +178,8 @@ impl Hub {
     }
 }
 
-/// Answers those who need not wait any longer, and has replicas asked for the others. O(those who wait *
-/// replicas).
+/// Replies to the clients whose goal is reached, and asks replicas to acknowledge for the others.
+/// O(waiting clients * replicas).
 pub fn look(srv: &'static Server, state: &mut State) {
     if state.replicas.waiters.all.is_empty() {
         return;
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_is_where_the_next_mark_is() {
+    fn unit_counts_with_the_next_mark() {
         let mut marks = Marks::default();
         marks.begin(10, 50);
         assert_eq!((marks.offset(0), marks.offset(1)), (Some(0), Some(50)));
@@ -231,7 +231,7 @@ mod tests {
             marks.note(unit, 10 * unit);
         }
         let oldest = 21 + MARKS as u64;
-        assert_eq!(marks.offset(11), Some(10 * oldest), "what is forgotten counts as the oldest");
+        assert_eq!(marks.offset(11), Some(10 * oldest), "a dropped unit counts as the oldest mark");
         marks.begin(50_000, 700_000);
         assert_eq!((marks.offset(50_000), marks.offset(50_001)), (Some(700_000), None));
     }

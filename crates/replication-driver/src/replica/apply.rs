@@ -1,17 +1,19 @@
-//! The stream of our primary, applied unit by unit.
+//! Applies the primary's stream unit by unit.
 //!
-//! A unit is one command, or all between MULTI and EXEC. It is applied as one: the shards of all its keys are
-//! held from its first command to its last, and it is committed as one group, so nobody sees half of it and
-//! everybody who listens to changes hears of them as of a client's.
+//! A unit is one command, or all commands between MULTI and EXEC. It is applied atomically: the
+//! shards of all its keys are held from its first command to its last, and it is committed as one
+//! group. So no client sees half of it, and subscribers to changes are notified as for a client's
+//! command.
 //!
-//! The thread has a gate of its own, the spare one. Inside of it nobody can change the role, so it is asked once
-//! for many units whether they may be applied ([`Node::may_apply`](weft_replication::Node::may_apply)), and
-//! told once that they are, before the gate is left. What needs the world, has much to do or can't have its
-//! shards at once is applied outside of the gate, as commands of the slow lane are; asked and told with
-//! the shards in hand.
+//! The thread uses the spare safepoint. Inside it the role can't change. So the thread asks the
+//! machine once for many units whether they may be applied
+//! ([`Node::may_apply`](weft_replication::Node::may_apply)), and reports them once before it leaves
+//! the safepoint. A unit is applied outside of the safepoint, like commands of the slow lane, if it
+//! must stop the world, runs long or can't get its shards at once. It is then checked and reported
+//! while the shards are held.
 //!
-//! A command runs as it ran at the primary, whatever the time is now: nothing has expired that was not said to
-//! have.
+//! A command runs as it ran at the primary, regardless of the current time: a key counts as expired
+//! only if the primary says so.
 
 use crate::hub;
 use crate::replica::client;
@@ -50,25 +52,26 @@ use weft_state::command_table::Run;
 use weft_state::server::Server;
 use weft_state::snapshot_waits::Wait;
 
-/// Units, and bytes of them, that are applied before others may stop the world.
+/// Maximum units, and bytes of them, that are applied before other threads may stop the world.
 const UNITS: usize = 128;
 const BYTES: usize = 256 << 10;
 
-/// A unit of more commands or bytes than this is applied outside of the gate: it may take long.
+/// A unit of more commands or bytes than this is applied outside of the safepoint, because it may
+/// run long.
 const LONG_UNIT: usize = 128;
 const LONG_BYTES: usize = 256 << 10;
 
-/// Before a unit is applied, the record of the one so many places behind it is fetched, and the bucket of the
-/// one twice as far.
+/// Prefetch distance: before a unit is applied, the record of the unit this far ahead is fetched,
+/// and the bucket of the one twice as far.
 const AHEAD: usize = 8;
 
-/// Between two looks whether a pause has ended, or the disk has caught up.
+/// Interval of checks whether a pause has ended, or the disk has caught up.
 const PAUSED_STEP: Duration = Duration::from_millis(5);
 
-/// Most commands have no more words.
+/// Most commands have at most this many words.
 const FEW: usize = 6;
 
-/// Words of a command.
+/// The words of a command.
 type Args<'a> = SmallVec<[&'a [u8]; 16]>;
 
 pub struct Applier {
@@ -77,25 +80,25 @@ pub struct Applier {
     pub hand: SlowLaneThread<'static>,
     outside: Option<Outside<'static>>,
     splitter: Splitter,
-    /// Of the units that were taken out.
+    /// Plans of the taken units.
     plan: Vec<Planned>,
     reply: Reply,
-    /// As whom the primary is seen.
+    /// The client that represents the primary.
     client: Option<Arc<ClientShared>>,
-    /// The next unit waits for a snapshot that is full.
+    /// The next unit waits for a full snapshot.
     snapshot_wait: Option<Wait>,
 }
 
-/// What came of a unit inside of the gate.
+/// The outcome of a unit inside the safepoint.
 enum Outcome {
     Done,
     Busy(Busy),
-    /// It needs the world, or its time.
+    /// It must stop the world, or runs long.
     Outside,
 }
 
 impl Applier {
-    /// To be made on the thread that applies; once for a server.
+    /// Must be called on the applying thread, once per server.
     pub fn new(srv: &'static Server) -> Applier {
         let safepoint = srv.ks.safepoints().use_spare();
         Applier {
@@ -111,22 +114,21 @@ impl Applier {
         }
     }
 
-    /// The stream begins, with a database selected.
+    /// The stream begins, with a selected database.
     pub fn begin(&mut self, at: Position, client: Option<Arc<ClientShared>>) {
         self.client = client;
         self.splitter = Splitter::new(at.db);
     }
 
-    /// Applies all units that are complete with these bytes; those of a link that was given up go no
-    /// further.
+    /// Applies all units that are complete with these bytes. Stops if the link was closed.
     pub fn apply(&mut self, link: LinkId, bytes: &[u8]) {
         self.splitter.push(bytes);
         while self.batch(link) {}
-        // The link may have gone while a unit waited.
+        // The link may have been closed while a unit waited.
         self.snapshot_wait = None;
     }
 
-    /// Applies some units; whether there may be more, and the link is what it was.
+    /// Applies some units. Returns whether there may be more and the link is unchanged.
     fn batch(&mut self, link: LinkId) -> bool {
         let Applier { core, splitter, plan, .. } = self;
         let (units, broken) = match splitter.take(UNITS) {
@@ -168,7 +170,7 @@ impl Applier {
         true
     }
 
-    /// All units that were taken out are applied.
+    /// Counts the applied units.
     fn count(&self, units: usize) {
         self.core.stats().load.requests.add(units as u64);
         let Some(last) = units.checked_sub(1) else { return };
@@ -178,7 +180,8 @@ impl Applier {
         }
     }
 
-    /// Applies units from inside of the gate, until it is time to leave it: up to which, and why no further.
+    /// Applies units inside the safepoint until it must be left. Returns up to which, and why it
+    /// stopped.
     fn some(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
         let Applier { srv, core, splitter, reply, outside, plan, snapshot_wait, .. } = self;
         let machine = hub(srv);
@@ -249,8 +252,8 @@ impl Applier {
         (at, left)
     }
 
-    /// Applies a unit with whatever it needs in hand, unless the link is another by then or a pause has come
-    /// meanwhile.
+    /// Applies a unit while holding all shards it needs, unless the link has changed or a pause has
+    /// begun meanwhile.
     fn outside_gate(&mut self, link: LinkId, at: usize) -> Left {
         let Applier { srv, core, splitter, reply, hand, .. } = self;
         let machine = hub(srv);
@@ -262,7 +265,8 @@ impl Applier {
             Some(shards) => hand.hold(&mut core.context, &shards),
             None => hand.world(&mut core.context),
         };
-        // Said before the look: a pause that this look does not see, sees this.
+        // Announced before the check: a pause that this check doesn't see will see the
+        // announcement.
         let _writing = srv.slow.writing();
         if is_held_back(core, Flags::WRITE) {
             return Left::Paused;
@@ -271,7 +275,8 @@ impl Applier {
         let may_apply = machine.lock().node.may_apply(link);
         if may_apply {
             let (srv, bytes, db) = (*srv, unit.bytes().to_vec(), unit.db());
-            // No snapshot begins between the unit and its being told: it would have it and not say so.
+            // No snapshot may begin between the unit and its report: it would have the unit, but
+            // record an earlier position.
             core.at_commit = Some(Box::new(move || {
                 hub(srv).step(srv, |node, now, out| node.applied(now, link, &bytes, db, out));
             }));
@@ -288,7 +293,7 @@ impl Applier {
     }
 }
 
-/// Whether a unit must wait, as it would make a snapshot that is full hold more: as a client's write does.
+/// Whether a unit must wait, as a client's write would, because a full snapshot would grow further.
 #[inline]
 fn waits_for_snapshot(core: &Core, wait: &mut Option<Wait>, unit: &Unit<'_>) -> bool {
     let is_taken = core.srv.attention.load(Ordering::Relaxed) & attention::SNAPSHOT != 0;
@@ -302,11 +307,11 @@ fn waits_for_snapshot(core: &Core, wait: &mut Option<Wait>, unit: &Unit<'_>) -> 
     }
 }
 
-/// Waits until the append-only file has caught up, as clients of a primary do: what is not taken from its
-/// socket waits there. Whether the link is what it was.
+/// Waits until the append-only file has caught up, as clients of a primary do. The unread bytes
+/// stay in the socket. Returns whether the link is unchanged.
 #[cold]
 fn wait_for_disk(srv: &'static Server, link: LinkId) -> bool {
-    // Less than where it begins, so that it is not for each batch anew.
+    // Below the threshold at which waiting begins, so that not every batch waits.
     while aof(srv).pending_bytes(srv) > CROWDED / 2 {
         if hub(srv).lock().link.of(link).is_none() {
             return false;
@@ -319,15 +324,15 @@ fn wait_for_disk(srv: &'static Server, link: LinkId) -> bool {
 /// Why units are left.
 enum Left {
     Nothing,
-    /// The link is another, or there is none.
+    /// The link was replaced or closed.
     Gone,
-    /// CLIENT PAUSE holds writes back, those of the primary, too.
+    /// CLIENT PAUSE blocks writes, including the primary's.
     Paused,
-    /// The next one can't be applied inside of the gate, or not now.
+    /// The next unit can't be applied inside the safepoint, or not now.
     Unit(Option<Busy>),
 }
 
-/// What is known of a unit before it is applied, if it is one command on one key.
+/// The plan of a unit of one command on one key, made before it is applied.
 #[derive(Clone, Copy)]
 struct Planned(Option<One>);
 
@@ -345,14 +350,14 @@ impl Planned {
         Planned(One::of(core, unit))
     }
 
-    /// Fetches the bucket of its key.
+    /// Prefetches the bucket of its key.
     fn bucket(&self, core: &Core, pin: &weft_table::epoch::Guard) {
         if let Some(One { db, hash, shard, .. }) = self.0 {
             core.srv.ks.plan_bucket(&Key { bytes: &[], hash, shard }, db, pin);
         }
     }
 
-    /// Fetches the record of its key, whose bucket was fetched before.
+    /// Prefetches the record of its key, whose bucket was prefetched before.
     fn record(&self, core: &Core, pin: &weft_table::epoch::Guard) {
         if let Some(One { cmd, db, hash, shard, .. }) = self.0 {
             let key = Key { bytes: &[], hash, shard };
@@ -387,7 +392,7 @@ struct Command<'a> {
     work: Result<Work, (String, &'static str)>,
 }
 
-/// All commands of a unit. Those in databases that are not there are errors.
+/// All commands of a unit. A command in a missing database is an error.
 fn commands_of<'a>(srv: &Server, unit: &Unit<'a>) -> SmallVec<[Command<'a>; 1]> {
     unit.commands()
         .map(|(db, args)| {
@@ -401,7 +406,7 @@ fn commands_of<'a>(srv: &Server, unit: &Unit<'a>) -> SmallVec<[Command<'a>; 1]> 
         .collect()
 }
 
-/// The shards of a unit; `None`: the world.
+/// The shards of a unit; `None`: all of them.
 fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Option<ShardSet> {
     let mut shards = SmallVec::<[u16; 16]>::new();
     for command in commands {
@@ -426,7 +431,7 @@ fn request_of<'a>(ks: &Keyspace, cmd: &'static Cmd, args: &'a [&'a [u8]]) -> Req
     Request { key, ..Request::new(Some(cmd), args, &[]) }
 }
 
-/// Applies a unit from inside of the gate, if nothing speaks against it.
+/// Applies a unit inside the safepoint, if possible.
 fn inside_gate(
     core: &mut Core,
     inside: &mut Inside<'static>,
@@ -481,7 +486,7 @@ fn inside_gate(
     }
 }
 
-/// Shows a command to those who see all.
+/// Shows a command to MONITOR clients.
 fn show(core: &Core, db: usize, args: &[&[u8]]) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 {
         let state = hub(core.srv).lock();
@@ -492,13 +497,13 @@ fn show(core: &Core, db: usize, args: &[&[u8]]) {
     }
 }
 
-/// For the commands of a primary nothing has expired that it has not removed.
+/// For the primary's commands, a key has expired only if the primary has removed it.
 fn see_as_primary(core: &mut Core) {
     core.context.set_import(Import::Source);
     core.context.expired = Expired::Keep;
 }
 
-/// Runs the one command of a unit, unless it finds that it has much to do.
+/// Runs the only command of a unit, unless it turns out to run long.
 fn run_one(
     core: &mut Core,
     mut guard: Guard<'_>,
@@ -516,7 +521,7 @@ fn run_one(
         core.context.effects.forget_misses();
         return Outcome::Outside;
     }
-    // Not before: one that has much to do is run again, and shown then.
+    // Not earlier, because a long command is run again, and shown then.
     show(core, db, request.args);
     if !core.context.effects.is_empty() {
         log_words(core, &guard, db, request);
@@ -532,7 +537,7 @@ fn run_one(
     Outcome::Done
 }
 
-/// Runs all commands of a unit, however long that takes, and commits them as one.
+/// Runs all commands of a unit, however long, and commits them as one group.
 fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: &[Command<'_>]) {
     let lane = if commands.len() == 1 { Lane::Slow } else { Lane::Transaction };
     for Command { db, args, work } in commands {
@@ -550,7 +555,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 (*cmd, result)
             }
             Ok(Work::Publish(cmd, kind)) => {
-                // What was done before it is told before it.
+                // Notifications of earlier changes precede the message.
                 weft_keyspace::invalidation::invalidate(guard, &mut core.context);
                 weft_keyspace::commit::hand_over(guard, &mut core.context);
                 let patience = weft_pubsub::registry::CanWait::None;
@@ -562,7 +567,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                     patience,
                     &mut || {},
                 );
-                // Without patience nobody is told to wait.
+                // Without patience, no client has to wait.
                 let _ = told;
                 (*cmd, Ok(()))
             }
@@ -583,7 +588,8 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
     }
 }
 
-/// Tells everybody who wants to know, and serves those who wait: for them, what has expired is not there.
+/// Notifies subscribers of the changes and serves blocked clients, for which expired keys don't
+/// exist.
 fn tell(core: &mut Core, guard: &mut Guard<'_>) {
     core.context.set_import(Import::Bystander);
     commit::tell(core, guard, Vec::new());
@@ -593,7 +599,7 @@ fn account(core: &Core, cmd: &'static Cmd, failed: bool) {
     reply::count(core, cmd, failed);
 }
 
-/// A command of the primary can't be done here: the data differ, or the versions do.
+/// A command of the primary fails here: the data differ, or the versions do.
 #[cold]
 fn complain(core: &Core, why: &[u8], name: &str) {
     core.stats().errors.unexpected.add(1);

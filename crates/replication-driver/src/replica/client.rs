@@ -1,7 +1,7 @@
-//! The link to our primary, seen among the clients: CLIENT LIST has a line for it, and CLIENT KILL ends it.
+//! The link to the primary as a client: CLIENT LIST has a line for it, and CLIENT KILL closes it.
 //!
-//! It is there from the beginning of the stream to the end of the link. No thread of those that serve clients
-//! has the connection, so whatever else is done to clients does not reach it.
+//! It exists from the beginning of the stream to the end of the link. No client-serving thread owns
+//! the connection, so other operations on clients don't reach it.
 
 use crate::Hub;
 use crate::replica::handle::Link;
@@ -15,7 +15,7 @@ use weft_state::clients::ClientShared;
 use weft_state::command_table::CommandTable;
 use weft_state::server::Server;
 
-/// The stream begins, with a database selected.
+/// Adds the client entry when the stream begins, with `db` selected.
 pub fn show(srv: &Server, link: &Link, db: u32) {
     let Some(socket) = link.socket() else { return };
     let name = |at: io::Result<SocketAddr>| at.map_or_else(|_| "?:0".into(), |at| at.to_string());
@@ -29,14 +29,14 @@ pub fn show(srv: &Server, link: &Link, db: u32) {
     }
 }
 
-/// The link is given up.
+/// The link was closed.
 pub fn hide(srv: &Server, link: &Link) {
     if let Some(client) = link.client.get() {
         srv.clients.registry.remove(client.id);
     }
 }
 
-/// Bytes have come.
+/// Counts received bytes.
 pub fn heard(srv: &Server, link: &Link, bytes: usize) {
     if let Some(client) = link.client.get() {
         client.activity.net_in.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -44,7 +44,7 @@ pub fn heard(srv: &Server, link: &Link, bytes: usize) {
     }
 }
 
-/// So many commands were applied, the last of them with this unit.
+/// Counts applied commands; `last` is the unit with the last of them.
 pub fn executed(client: &ClientShared, table: &CommandTable, commands: u64, last: &Unit<'_>) {
     client.activity.commands.fetch_add(commands, Ordering::Relaxed);
     client.activity.db.store(last.db(), Ordering::Relaxed);
@@ -53,18 +53,16 @@ pub fn executed(client: &ClientShared, table: &CommandTable, commands: u64, last
     }
 }
 
-/// How many commands a unit counts as.
+/// The number of commands that a unit counts as.
 pub fn commands_in(unit: &Unit<'_>) -> u64 {
     unit.len().max(1) as u64
 }
 
-/// The name of the last command of a unit.
 fn last_word<'a>(unit: &Unit<'a>) -> &'a [u8] {
     match (unit.kind(), unit.len()) {
         (Kind::Write, 1) => unit.arg(0, 0),
         (Kind::Write, _) => b"exec",
-        // Behind the count of the words, and the length of the first. One that is no such request has no name
-        // that anybody need know.
+        // The name follows the count of words and its length. A malformed request needs no name.
         (Kind::Nothing | Kind::GetAck, _) => {
             let mut lines = unit.bytes().split(|byte| *byte == b'\n');
             lines.nth(2).unwrap_or_default().trim_ascii_end()
@@ -73,7 +71,7 @@ fn last_word<'a>(unit: &Unit<'a>) -> &'a [u8] {
 }
 
 impl Hub {
-    /// Ends the link that is seen as the client of this number; the next attempt is made at once.
+    /// Closes the link with this client id; the next attempt begins at once.
     pub fn close_link(&self, client: u64) {
         let state = self.lock();
         let link = state.link.present();

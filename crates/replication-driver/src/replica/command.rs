@@ -1,4 +1,4 @@
-//! What a command of the stream is here.
+//! The meaning of a command of the stream.
 
 use weft_commands::spec::Lock;
 use weft_executor::dispatch::call::DataFn;
@@ -7,19 +7,19 @@ use weft_state::command_table::Cmd;
 use weft_state::command_table::Run;
 use weft_state::server::Server;
 
-/// What is to be done for it.
+/// The work of a command.
 #[derive(Clone, Copy)]
 pub enum Work {
     Data(&'static Cmd, Lock, DataFn),
     Publish(&'static Cmd, Kind),
-    /// It changes no data here.
+    /// The command changes no data here.
     Nothing,
 }
 
-/// What the words of a command ask for.
+/// Looks a command up.
 ///
 /// # Errors
-/// The error that a client would get; and the name of the command, as far as it is one.
+/// The error that a client would get, and the name of the command, if known.
 pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static str)> {
     let unknown = || {
         let name = args[0].escape_ascii();

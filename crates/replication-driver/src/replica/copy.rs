@@ -1,22 +1,22 @@
-//! A copy of the primary's data: received, and put in the place of what there is.
+//! Receives a copy of the primary's data and replaces the old data with it.
 //!
-//! | | goes | old data go |
+//! | | destination | old data are dropped |
 //! |---|---|---|
-//! | `Load::File` | into a file beside the snapshot, which is loaded when it is complete | when it is complete |
-//! | `Load::Direct` | through a [pipe] to the loader | when it begins |
-//! | `Load::Beside` | through the pipe, into tables beside the old ones | when it is loaded, at once |
+//! | `Load::File` | a file next to the snapshot, loaded once it is complete | when it is complete |
+//! | `Load::Direct` | a [pipe] to the loader | when it begins |
+//! | `Load::Beside` | the pipe, into new tables next to the old ones | when it is loaded, atomically |
 //!
-//! What is no file that can be read here is refused before any of the old data go.
+//! A copy with an unreadable header is refused before any of the old data are dropped.
 //!
-//! From the moment in which the first of the old data goes to the end of loading, clients are told LOADING;
-//! with tables beside them they are not, as long as the old data are of the history of the new ones. What
-//! breaks off in between leaves nothing behind in memory. The files stay as they are then: nothing is saved
-//! that nobody has asked for, and the append-only file does not begin anew, until a copy is there or this
-//! server is a primary with data of its own.
+//! From the first dropped key to the end of loading, clients get LOADING. With new tables next to
+//! the old ones they don't, as long as the old data belong to the history of the new ones. An
+//! aborted load leaves nothing in memory. The files stay unchanged then: no automatic save runs,
+//! and the append-only file is not rewritten, until a copy is loaded or this server is a primary
+//! with new data.
 //!
-//! No key of a copy is told of by itself. When the data are others, all who watch a key that is there find
-//! their watch broken, and all who wait for keys have them looked at; those who keep what they read were told
-//! when the old data went.
+//! The keys of a copy cause no single notifications. Once the data are replaced, watches of
+//! existing keys fail, and clients blocked on keys are checked. Clients with client-side caching
+//! were notified when the old data were dropped.
 
 use crate::hub;
 use crate::replica::apply::Applier;
@@ -40,19 +40,19 @@ use weft_process::log_warning;
 use weft_replication::action::{LinkId, Load};
 use weft_state::server::Server;
 
-/// How far a copy has come, for INFO. Bytes; a total of 0 is not known.
+/// Progress of a copy in bytes, for INFO; a total of 0 is unknown.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub total: AtomicU64,
     pub read: AtomicU64,
 }
 
-/// What has been received of the present copy.
+/// The received part of the current copy.
 enum Copy {
-    /// It has no name any more: the folder may become another meanwhile, and the process end.
+    /// An unnamed file, so a change of `dir` or the end of the process needs no cleanup.
     File(File),
-    /// The first bytes of one that is to be loaded as it comes: whether it can be is seen from them. How
-    /// many will come.
+    /// The first bytes of a copy that is loaded while it arrives, until the header is complete and
+    /// can be checked. `total`: the expected length.
     Front {
         bytes: Vec<u8>,
         total: Option<u64>,
@@ -67,9 +67,9 @@ enum Copy {
 pub struct Copies {
     srv: &'static Server,
     present: Option<Copy>,
-    /// The old data may not be shown, and clients are told so.
+    /// The old data must not be shown, so clients get LOADING.
     is_loading: bool,
-    /// They are gone, and what is there is part of the copy.
+    /// The old data are dropped, and the present data are part of the copy.
     is_dropped: bool,
 }
 
@@ -78,7 +78,7 @@ impl Copies {
         Copies { srv, present: None, is_loading: false, is_dropped: false }
     }
 
-    /// A copy of so many bytes begins, if that is known.
+    /// A copy begins, with this length in bytes if known.
     pub fn begin(&mut self, link: LinkId, load: Load, bytes: Option<u64>) {
         let srv = self.srv;
         let progress = &hub(srv).progress;
@@ -118,14 +118,14 @@ impl Copies {
         })
     }
 
-    /// Has a thread load what comes through a pipe, while more of it is received.
+    /// Starts a thread that loads from a pipe while more is received.
     fn open_pipe(&self, beside: Option<Arc<StagedData>>) -> Result<Copy, String> {
         let (to, from) = pipe();
         let loader = start_loader(self.srv, from, beside.clone()).map_err(|e| e.to_string())?;
         Ok(Copy::Pipe { to, loader, beside })
     }
 
-    /// Takes bytes of it.
+    /// Takes bytes of the copy.
     pub fn feed(&mut self, applier: &mut Applier, link: LinkId, mut bytes: Vec<u8>) {
         let progress = &hub(self.srv).progress;
         progress.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -156,26 +156,25 @@ impl Copies {
                     weft_process::errors::words(&e)
                 )
             }),
-            // The loader has ended, which it does before the end only if something is wrong; why is its
-            // answer.
+            // The loader ends early only on an error, which is its result.
             Some(Copy::Pipe { to, .. }) => to.send(bytes).is_err().then(String::new),
         };
         if let Some(mut why) = failed {
             if let Some(Copy::Pipe { to, loader, .. }) = self.present.take_if(|_| why.is_empty()) {
                 drop(to);
-                why = answer(loader).err().unwrap_or_else(|| "it goes on behind its end".into());
+                why = answer(loader).err().unwrap_or_else(|| "it continues after its end".into());
             }
             self.failed(link, &why);
         }
     }
 
-    /// All of it has come.
+    /// The copy is complete.
     pub fn end(&mut self, applier: &mut Applier, link: LinkId, bell: &Bell) {
         let srv = self.srv;
         let Some(copy) = self.present.take() else { return };
         let loaded = match copy {
             Copy::File(file) => self.load_file(applier, link, file),
-            Copy::Front { .. } => Err("it ends before it has begun".into()),
+            Copy::Front { .. } => Err("it ends before its header".into()),
             Copy::Pipe { to, loader, beside } => {
                 drop(to);
                 let loaded = answer(loader);
@@ -196,7 +195,8 @@ impl Copies {
             Ok(origin) => {
                 let db = origin.stream_db.unwrap_or(0);
                 let hub = hub(srv);
-                // All of it at once: nobody sees a link with the old data, or while clients are told LOADING.
+                // One cut, so that no client sees the link with the old data, or gets LOADING
+                // afterwards.
                 let Applier { core, hand, .. } = applier;
                 core.begin();
                 let guard = hand.world(&mut core.context);
@@ -211,7 +211,7 @@ impl Copies {
         }
     }
 
-    /// Puts a file that is complete in the place of the old data.
+    /// Replaces the old data with a complete file.
     fn load_file(
         &mut self,
         applier: &mut Applier,
@@ -226,7 +226,7 @@ impl Copies {
         check_front(self.srv, &front)?;
         file.rewind().map_err(told_by)?;
         if !self.drop_old(applier, link, Some(bytes)) {
-            return Err("it is not wanted any longer".into());
+            return Err("it is no longer needed".into());
         }
         answer(start_loader(self.srv, file, None).map_err(|e| weft_process::errors::words(&e))?)
     }
@@ -239,7 +239,7 @@ impl Copies {
         }
     }
 
-    /// Throws away what there is of a copy, and of the data if the old ones are gone.
+    /// Drops the received part of a copy, and the data if the old ones are dropped already.
     pub fn abandon(&mut self, applier: &mut Applier) {
         match self.present.take() {
             None | Some(Copy::Front { .. } | Copy::File(_)) => {}
@@ -253,7 +253,7 @@ impl Copies {
         }
         let was_dropped = self.is_dropped;
         if was_dropped {
-            // What clients write here must not come behind data in a file that are none any more.
+            // Clients' writes must not follow the dropped data in a file.
             let is_written = !self.srv.settings().replica.is_read_only;
             self.empty(applier, || true, is_written);
             if !is_written {
@@ -270,7 +270,7 @@ impl Copies {
         }
     }
 
-    /// The old data go now, unless the attempt was given up: whether they have gone.
+    /// Drops the old data, unless the attempt was ended. Returns whether it did.
     fn drop_old(&mut self, applier: &mut Applier, link: LinkId, bytes: Option<u64>) -> bool {
         let srv = self.srv;
         let goes_on = || hub(srv).lock().link.of(link).is_some();
@@ -289,9 +289,9 @@ impl Copies {
         self.is_dropped
     }
 
-    /// Drops all data, if that is `wanted` still when the world is stopped. O(all keys), or O(1) if they are
-    /// freed in the background. `for_good`: the append-only file, which has the old data until there are others,
-    /// begins anew.
+    /// Drops all data, if that is still `wanted` once the world is stopped. O(all keys), or O(1) if
+    /// they are freed in the background. `for_good`: restarts the append-only file, which otherwise
+    /// keeps the old data until there are new ones.
     fn empty(&self, applier: &mut Applier, wanted: impl FnOnce() -> bool, for_good: bool) -> bool {
         let lazy = self.srv.config().bool(Id::REPLICA_LAZY_FLUSH);
         let free = if lazy { Free::Background } else { Free::Here };
@@ -317,8 +317,8 @@ impl Copies {
     }
 }
 
-/// The data are others than those that clients have seen before: watches of keys that have come break, and who
-/// waits for keys is served, or told that what it has waited for has gone.
+/// Handles replaced data: watches of keys that now exist fail. Clients blocked on keys are served,
+/// or unblocked if their key is gone.
 fn tell_replaced(core: &mut Core, mut guard: Guard<'_>) {
     for db in 0..core.srv.ks.databases() {
         Db::new(&guard, &mut core.context, db).notify_filled();
@@ -330,20 +330,20 @@ fn tell_replaced(core: &mut Core, mut guard: Guard<'_>) {
     core.publish();
 }
 
-/// The data are others now: the append-only file, if there is one, begins anew.
+/// Restarts the append-only file, if there is one, because the data were replaced.
 fn begin_files_anew(srv: &'static Server, guard: &Guard<'_>) {
     if aof(srv).is_on()
         && let Err(why) = weft_durability::aof::start::again(srv, guard)
     {
-        log_warning!("The append-only file does not begin anew yet: {why}");
+        log_warning!("The append-only file can't be restarted yet: {why}");
         weft_durability::aof::start::follow_soon(srv, aof(srv).stay_off);
     }
 }
 
-/// Whether a file that begins so can be read here.
+/// Checks the header of a file.
 ///
 /// # Errors
-/// Why not.
+/// The reason why the file can't be read.
 fn check_front(srv: &Server, bytes: &[u8]) -> Result<(), String> {
     let front = bytes.first_chunk().ok_or("Unexpected EOF reading RDB file")?;
     let check = load::Rules::new(srv).check;
@@ -354,7 +354,7 @@ fn check_front(srv: &Server, bytes: &[u8]) -> Result<(), String> {
     })
 }
 
-/// What a loader says, and in the log why it failed.
+/// Converts the result of a loader, and logs its error.
 fn told(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Origin, String> {
     loaded.map_err(|trouble| {
         load::tell(&trouble);
@@ -362,8 +362,8 @@ fn told(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Orig
     })
 }
 
-/// Has threads load a copy to where clients see it, or beside that. They get less of a CPU than those who serve,
-/// this server's or another's: on one machine a primary is not to notice that its replica loads.
+/// Starts threads that load a copy into the keyspace or into new tables. They have a lower priority
+/// than serving threads of any server, so that a primary on the same machine isn't slowed down.
 fn start_loader(
     srv: &'static Server,
     from: impl Read + Send + 'static,
@@ -380,5 +380,5 @@ fn start_loader(
 }
 
 fn answer(loader: JoinHandle<Result<Origin, String>>) -> Result<Origin, String> {
-    loader.join().unwrap_or_else(|_| Err("loading was given up".into()))
+    loader.join().unwrap_or_else(|_| Err("the loading thread panicked".into()))
 }

@@ -1,4 +1,4 @@
-//! The link to our primary, as others know it: its client, and what wakes its thread.
+//! The link to the primary as other threads see it: its client, and the wake flag of its thread.
 
 use crate::hub;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -11,13 +11,13 @@ use weft_replication::action::LinkId;
 use weft_state::clients::ClientShared;
 use weft_state::server::Server;
 
-/// One attempt.
+/// One attempt to follow a primary.
 pub struct Link {
     pub id: LinkId,
     pub host: String,
     pub port: u16,
     pub(super) socket: OnceLock<TcpStream>,
-    /// From the beginning of the stream on.
+    /// Set when the stream begins.
     pub client: OnceLock<Arc<ClientShared>>,
     pub(super) is_over: AtomicBool,
 }
@@ -28,7 +28,8 @@ impl Link {
         Link { id, host, port, socket, client, is_over: AtomicBool::new(false) }
     }
 
-    /// Sends a few bytes at once, or closes the connection: who does not take them does not read.
+    /// Sends a few bytes without blocking, or closes the connection: a full socket means that the
+    /// primary doesn't read.
     pub fn send(&self, bytes: &[u8]) {
         let Some(mut socket) = self.socket.get() else { return };
         let sent = loop {
@@ -45,19 +46,19 @@ impl Link {
         }
     }
 
-    /// The connection, once there is one.
+    /// The connection, once it is established.
     pub fn socket(&self) -> Option<&TcpStream> {
         self.socket.get()
     }
 
-    /// Has the thread see the end of the connection.
+    /// Shuts the connection down, which the thread sees.
     pub fn close(&self) {
         if let Some(socket) = self.socket.get() {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
 
-    /// It is given up.
+    /// Ends the attempt.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.close();
@@ -68,7 +69,7 @@ impl Link {
     }
 }
 
-/// Wakes the thread out of its poll.
+/// Wakes the thread from its poll.
 pub struct Bell(OwnedFd);
 
 impl Bell {
@@ -77,7 +78,7 @@ impl Bell {
     }
 
     pub fn ring(&self) {
-        // It fails only when the counter is full, and then it is readable.
+        // Fails only if the counter is full, and then the descriptor is readable.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
@@ -85,7 +86,7 @@ impl Bell {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 
-    /// Sleeps until it rings.
+    /// Sleeps until [`Bell::ring`].
     pub(super) fn wait(&self) {
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None);
         self.answer();
@@ -98,7 +99,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Waits until nothing is pending: the thread of the link does, which `bell` wakes.
+/// Waits until no action is pending. Called by the link's thread, which `bell` wakes.
 pub fn settle(srv: &'static Server, bell: &Bell) {
     loop {
         let mut state = hub(srv).lock();

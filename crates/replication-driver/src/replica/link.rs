@@ -1,4 +1,5 @@
-//! weft-replica: makes one attempt after the other to follow our primary, and does what the machine orders.
+//! weft-replica: follows the primary, one attempt after another, and executes the machine's
+//! commands.
 
 use crate::hub;
 use crate::now;
@@ -14,13 +15,13 @@ use weft_config::Id;
 use weft_process::log_debug;
 use weft_state::server::Server;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 256 << 10;
 
-/// Starts the thread, which stays.
+/// Starts the thread. It runs until the process ends.
 ///
 /// # Errors
-/// The system has no thread or descriptor for it.
+/// The system can't create the thread or the descriptor.
 pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
     let bell = Arc::new(Bell::new()?);
     let own = bell.clone();
@@ -51,20 +52,20 @@ struct Thread {
     bell: Arc<Bell>,
     applier: Applier,
     copies: Copies,
-    /// What has come and was not taken.
+    /// Received bytes that were not consumed.
     buf: Vec<u8>,
-    /// That is to be presented again.
+    /// Present the bytes in `buf` again.
     again: bool,
 }
 
 impl Thread {
-    /// Makes one attempt, to its end.
+    /// Runs one attempt to its end.
     fn follow(&mut self, link: &Arc<Link>) {
         self.buf.clear();
         self.again = false;
         self.run(link);
         self.copies.abandon(&mut self.applier);
-        // Whatever has ended it: the present attempt is not made again.
+        // Whatever ended it, the same attempt is not repeated.
         let hub = hub(self.srv);
         if hub.lock().link.of(link.id).is_some() {
             hub.step(self.srv, |node, now, out| node.link_closed(now, link.id, "closed", out));
@@ -85,7 +86,7 @@ impl Thread {
             Err(e) => return ended(&weft_process::errors::words(&e)),
         };
         let socket = link.socket.get_or_init(|| socket);
-        // Whoever has given it up before did not see the socket.
+        // A caller that ended the attempt earlier could not shut the socket down.
         if link.is_over() {
             return;
         }
@@ -121,7 +122,7 @@ impl Thread {
         }
     }
 
-    /// Presents what has come to the machine; whether the attempt goes on.
+    /// Presents the received bytes to the machine. Returns whether the attempt continues.
     fn received(&mut self, link: &Link) -> bool {
         let srv = self.srv;
         let is_empty = || (0..srv.ks.databases()).all(|db| srv.ks.counts(db).0 == 0);
@@ -138,8 +139,8 @@ impl Thread {
         }
     }
 
-    /// Does what is ordered, until nothing is and nothing is pending that may come before; whether the
-    /// attempt goes on.
+    /// Executes commands until none is left and no action is pending. Returns whether the attempt
+    /// continues.
     fn obey(&mut self, link: &Link) -> bool {
         loop {
             let mut state = hub(self.srv).lock();
@@ -160,7 +161,7 @@ impl Thread {
         }
     }
 
-    /// Waits until nothing is pending.
+    /// Waits until no action is pending.
     fn settle(&self) {
         settle(self.srv, &self.bell);
     }

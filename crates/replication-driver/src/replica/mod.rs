@@ -1,20 +1,21 @@
-//! Our primary: the link to it, the copy of its data, and its stream.
+//! The primary of this server: the link to it, the copy of its data, and its stream.
 //!
 //! ```text
-//!  weft-replica: connect ─► read ─► Hub::step: received ─► orders ─► copy: file, pipe, beside
-//!                             ▲                               └────► apply: units, in their order
+//!  weft-replica: connect ─► read ─► Hub::step: received ─► commands ─► copy: file, pipe, new tables
+//!                             ▲                               └────► apply: units, in order
 //!                             └──────────── next bytes ◄───────────────┘
 //! ```
 //!
-//! * this file: what others tell the thread of the link, in the hub's state ([`Follow`])
-//! * [`link`] - the thread: one attempt after the other; [`socket`]: the connection; [`client`]: how it is seen
-//!   among the clients
-//! * [`copy`] - the primary's data, into a file or straight to the loader; [`pipe`] between the two
-//! * [`apply`] - units of the stream, each as a whole; [`command`]: what one of them is
+//! * this file: the state shared with the link's thread, in the hub ([`Follow`])
+//! * [`link`] - the thread: one attempt after another; [`socket`]: the connection; [`client`]: the
+//!   link as a client
+//! * [`copy`] - the primary's data, into a file or straight to the loader; [`pipe`]: connects the
+//!   two
+//! * [`apply`] - applies units of the stream atomically; [`command`]: the meaning of a command
 //!
-//! There is one thread, for all attempts. What is to be done for an attempt is left in its *orders*; those
-//! of an attempt that was given up are dropped. Only sending is done at once, by whoever finds that it is to
-//! be done: it never waits, and a primary that takes nothing is left.
+//! One thread serves all attempts. Commands for an attempt are queued in `orders`, and dropped when
+//! the attempt ends. Only sending is immediate, on the thread that executes the action: it never
+//! blocks, and the link to a primary that doesn't read is closed.
 
 pub mod apply;
 mod client;
@@ -38,22 +39,22 @@ use weft_replication::action::{LinkId, Load};
 use weft_replication::{Action, Position};
 use weft_state::server::Server;
 
-/// What the hub knows of the link.
+/// The hub's state of the link.
 #[derive(Default)]
 pub struct Follow {
-    /// The attempt that is being made.
+    /// The current attempt.
     present: Option<Arc<Link>>,
-    /// What its thread has still to do, in order.
+    /// Queued commands for its thread, in order.
     orders: VecDeque<Order>,
-    /// Of the thread, once there is one.
+    /// Wakes the thread, once there is one.
     bell: Option<Arc<Bell>>,
-    /// It waits until everything is done that is pending.
+    /// The thread waits until no action is pending.
     waits: bool,
-    /// A copy that is complete, for the attempt that loaded it.
+    /// A complete copy, for the attempt that loaded it.
     copy: Option<(LinkId, StagedData)>,
 }
 
-/// What the thread of the link is to do.
+/// A command for the thread of the link.
 pub(super) enum Order {
     Begin(Load, Option<u64>),
     Payload(Vec<u8>),
@@ -64,17 +65,17 @@ pub(super) enum Order {
 }
 
 impl Follow {
-    /// The attempt of that number, if it is the present one.
+    /// The attempt with this id, if it is the current one.
     pub fn of(&self, link: LinkId) -> Option<&Arc<Link>> {
         self.present.as_ref().filter(|present| present.id == link)
     }
 
-    /// The present attempt.
+    /// The current attempt.
     pub fn present(&self) -> Option<&Arc<Link>> {
         self.present.as_ref()
     }
 
-    /// Nothing is pending any more.
+    /// Wakes the thread if it waits, because no action is pending.
     pub fn tell_settled(&mut self) {
         if std::mem::take(&mut self.waits) {
             self.ring();
@@ -95,7 +96,7 @@ pub fn connect(srv: &'static Server, state: &mut State, link: LinkId, host: Stri
     if follow.bell.is_none() {
         match link::start(srv) {
             Ok(bell) => follow.bell = Some(bell),
-            // The attempt comes to nothing by its timeout, and the next one tries again.
+            // The attempt times out, and the next one tries to start the thread again.
             Err(e) => log_warning!("There is no thread for the link to the primary: {e}"),
         }
     }
@@ -109,7 +110,7 @@ pub fn disconnect(srv: &'static Server, state: &mut State, link: LinkId) {
     }
 }
 
-/// Gives the present attempt up. Its thread throws away what it has of a copy.
+/// Ends the current attempt. Its thread drops its part of a copy.
 fn end(srv: &Server, follow: &mut Follow) {
     if let Some(link) = follow.present.take() {
         client::hide(srv, &link);
@@ -121,7 +122,7 @@ fn end(srv: &Server, follow: &mut Follow) {
     }
 }
 
-/// What the thread of the link has to do.
+/// Queues a command for the link's thread, or executes the action at once.
 pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) {
     let (link, order) = match action {
         Action::Send { link, bytes } => {
@@ -142,7 +143,7 @@ pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>,
         }
         Action::Stream { link, bytes } => (link, Order::Stream(bytes)),
         Action::Read { link } => (link, Order::Read),
-        // The link is given up with it, and what there is of a copy goes then.
+        // Ending the link also drops the copy.
         Action::AbandonLoad { .. } => return,
         other => unreachable!("no order of a link: {other:?}"),
     };
@@ -151,10 +152,10 @@ pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>,
     }
 }
 
-/// Puts the copy that was loaded beside the old data in their place.
+/// Replaces the old data with the copy in the new tables.
 fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link: LinkId) {
     let Some(guard) = guard else { return };
-    // One of another attempt went with that.
+    // A copy of another attempt was dropped with it.
     let Some((_, beside)) = state.link.copy.take_if(|(of, _)| *of == link) else { return };
     let mut context = ExecContext::new(srv.now_ms(), 0);
     for taken in guard.exchange_all(&mut context, beside) {
@@ -164,7 +165,7 @@ fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link
     srv.replication.loads_beside.store(false, Ordering::SeqCst);
 }
 
-/// Commits that all keys have gone. In the log of effects it is nothing: what reads it begins anew.
+/// Commits that all keys are gone. The effect log gets nothing, because its readers start again.
 fn forget(guard: &Guard<'_>, context: &mut ExecContext) {
     settle(guard, context);
     context.effects.take_notices();

@@ -1,15 +1,15 @@
-//! From the thread of the link to a loader: bytes in pieces, of which a few may wait.
+//! A pipe from the link's thread to a loader, with a limited number of queued pieces.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Pieces that may wait; each is what was read from the socket at once.
+/// Maximum number of queued pieces; each is the result of one read of the socket.
 const AHEAD: usize = 16;
 
-/// The end at which pieces go in. When it is dropped the other end sees the end of the data.
+/// The write end. Dropping it signals the end of the data.
 pub type PipeIn = SyncSender<Vec<u8>>;
 
-/// The end at which they are read.
+/// The read end.
 pub struct PipeOut {
     from: Receiver<Vec<u8>>,
     piece: Vec<u8>,
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_out_as_they_went_in() {
+    fn pieces_are_read_in_order() {
         let (to, mut from) = pipe();
         for piece in [&b"one"[..], b"", b"two", b"3"] {
             to.send(piece.to_vec()).expect("there is room");

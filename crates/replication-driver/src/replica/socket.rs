@@ -1,4 +1,4 @@
-//! A connection to a primary that is made while somebody may call it off.
+//! Connects to a primary; another thread may cancel the attempt.
 
 use crate::replica::handle::Bell;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -8,11 +8,12 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use weft_net::listen::set_keepalive;
 
-/// Connects to the first address of `host` that takes it, from `source` if that is an address of this
-/// machine. `goes_on` is asked whenever the bell rings. The stream does not block.
+/// Connects to the first address of `host` that accepts, from the local address `source` unless that is
+/// empty. Checks `goes_on` whenever the wake-up descriptor becomes readable. The returned stream is
+/// non-blocking.
 ///
 /// # Errors
-/// Those of the system; and it was called off.
+/// Errors of the system, or `Interrupted` if the attempt was cancelled.
 pub fn connect(
     host: &str,
     port: u16,
@@ -77,5 +78,5 @@ fn connect_to(
     Ok(TcpStream::from(socket))
 }
 
-/// Seconds without traffic after which the system asks whether the other side is there.
+/// Seconds without traffic before the system probes the other side.
 const KEEPALIVE: u32 = 300;

@@ -1,8 +1,8 @@
-//! One server: what it has written, its replicas, its primary, and what happens where they meet.
+//! One server: its stream, its replicas, its primary, and their interaction.
 //!
-//! This is what an I/O layer talks to. Every method takes the time, which never goes back, and appends
-//! what is to be done; it is to be done in that order. Nothing here blocks, allocates without bound or
-//! asks for the time.
+//! The interface for an I/O layer. Every method takes the time, which never decreases, and appends
+//! actions. The caller executes them in that order. Nothing here blocks, allocates without bound or
+//! reads a clock.
 
 mod roles;
 
@@ -16,12 +16,12 @@ use crate::replica::Follower;
 use crate::settings::Settings;
 use crate::stream::{Position, Stream, Units};
 
-/// What a server begins with.
+/// The initial state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// What the data that were loaded say about themselves, if they do.
+    /// The position of the loaded data, if they have one.
     pub position: Option<Position>,
-    /// Whom to follow.
+    /// The primary to follow.
     pub primary: Option<(String, u16)>,
 }
 
@@ -78,7 +78,7 @@ impl Node {
         &self.primary
     }
 
-    /// The link to our primary, if we are a replica.
+    /// The link to the primary, if this server is a replica.
     #[must_use]
     pub fn follower(&self) -> Option<&Follower> {
         self.follower.as_ref()
@@ -99,8 +99,8 @@ impl Node {
         &self.settings
     }
 
-    /// What a file of the data may say about itself; `None` when the data are no part of a history that
-    /// anybody could go on from.
+    /// The position that a file of the data records; `None` if no server could continue from these
+    /// data.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
         let has = match &self.follower {
@@ -110,7 +110,7 @@ impl Node {
         has.then(|| self.stream.position())
     }
 
-    /// Whether a client's write has enough replicas.
+    /// Whether enough replicas are connected for a client's write.
     #[must_use]
     pub fn may_write(&self, now: Ms) -> bool {
         self.primary.may_write(now, &self.settings)
@@ -170,20 +170,20 @@ impl Node {
         self.serve(now, out, |primary, cx| primary.drop_all(cx));
     }
 
-    /// The configuration has changed.
+    /// Applies a changed configuration.
     pub fn set(&mut self, now: Ms, settings: Settings, out: &mut Vec<Action>) {
         self.stream.resize(settings.backlog_size);
         self.settings = settings;
         self.serve(now, out, |primary, cx| primary.appended(cx));
     }
 
-    /// Goes on under another name, so that nobody can continue from before.
+    /// Continues under another id, so that no replica can continue from before.
     pub fn change_id(&mut self) {
         let id = (self.ids)();
         self.stream.rename(id);
     }
 
-    /// Time has passed. To be called ten times a second or so.
+    /// Advances the time. The caller calls it about ten times a second.
     pub fn tick(&mut self, now: Ms, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.tick(cx));
         let is_primary = self.is_primary();
@@ -194,7 +194,8 @@ impl Node {
 
     // ---- the stream
 
-    /// Units of our own were committed. They come in the order of the log, as many at once as there are.
+    /// Appends committed units of this server, in the order of the log, as many at once as are
+    /// ready.
     pub fn write<T>(
         &mut self,
         now: Ms,
@@ -207,16 +208,16 @@ impl Node {
         result
     }
 
-    /// Somebody waits for replicas' confirmations.
+    /// A client waits for replicas' acknowledgements.
     pub fn request_acks(&mut self, now: Ms, out: &mut Vec<Action>) {
         if self.is_primary() {
             self.serve(now, out, |primary, cx| primary.request_acks(cx));
         }
     }
 
-    // ---- replicas of ours
+    // ---- replicas
 
-    /// `REPLCONF` with its arguments, from a client that connects from `peer`.
+    /// Handles `REPLCONF` with its arguments, from a client that connects from `peer`.
     pub fn replconf(
         &mut self,
         now: Ms,
@@ -237,7 +238,7 @@ impl Node {
         self.drive_failover(now, out);
     }
 
-    /// `PSYNC` with its arguments, or `SYNC` with none.
+    /// Handles `PSYNC` with its arguments, or `SYNC` without arguments.
     pub fn sync(
         &mut self,
         now: Ms,
@@ -271,28 +272,28 @@ impl Node {
         self.serve(now, out, |primary, cx| primary.sync(cx, conn, peer, asked));
     }
 
-    /// A client's or replica's connection is gone.
+    /// The connection of a client or replica was closed.
     pub fn closed(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
         self.serve(now, out, |primary, cx| primary.closed(cx, conn));
     }
 
-    /// A bare line end came from a replica.
+    /// A replica sent a bare line end.
     pub fn newline(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
         self.serve(now, out, |primary, cx| primary.newline(cx, conn));
     }
 
-    /// The stream was sent to a replica up to this many bytes.
+    /// The stream was sent to a replica up to this offset.
     pub fn written(&mut self, now: Ms, conn: ConnId, to: u64, out: &mut Vec<Action>) {
         self.serve(now, out, |primary, cx| primary.written(cx, conn, to));
     }
 
-    /// The snapshot begins here in the order of the stream: what was appended before is in it, and
-    /// [`Stream::position`] is what it says about itself.
+    /// The snapshot begins at this point of the stream: it contains everything appended before, and
+    /// [`Stream::position`] is its position.
     pub fn snapshot_began(&mut self, now: Ms, snapshot: SnapshotId, out: &mut Vec<Action>) {
         self.serve(now, out, |primary, cx| primary.snapshot_began(cx, snapshot));
     }
 
-    /// A snapshot's file is complete, and this long.
+    /// A snapshot's file is complete and has this length.
     pub fn snapshot_ready(
         &mut self,
         now: Ms,
@@ -313,29 +314,29 @@ impl Node {
         self.serve(now, out, |primary, cx| primary.snapshot_failed(cx, snapshot, why));
     }
 
-    /// A replica's socket has all of its snapshot.
+    /// A replica's socket has taken all of its snapshot.
     pub fn bulk_sent(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
         self.serve(now, out, |primary, cx| primary.bulk_sent(cx, conn));
     }
 
-    /// A replica's socket has taken nothing of its snapshot for `repl-timeout`.
+    /// A replica's socket has taken no byte of its snapshot for `repl-timeout`.
     pub fn bulk_stuck(&mut self, now: Ms, conn: ConnId, out: &mut Vec<Action>) {
         self.serve(now, out, |primary, cx| primary.bulk_stuck(cx, conn));
     }
 
-    // ---- our primary
+    // ---- the primary
 
     pub fn connected(&mut self, now: Ms, link: LinkId, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.connected(cx, link));
     }
 
-    /// The link to our primary is gone, or was never there.
+    /// The link to the primary was closed, or connecting failed.
     pub fn link_closed(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.closed(cx, link, why));
     }
 
-    /// Bytes came from our primary: how many of them were taken. The others, if any, are presented again,
-    /// in front of new ones, after [`Action::Read`]. `is_empty`: there are no keys.
+    /// The primary sent bytes. Returns how many were consumed. The caller presents the rest again,
+    /// before new bytes, after [`Action::Read`]. `is_empty`: the keyspace has no keys.
     pub fn received(
         &mut self,
         now: Ms,
@@ -350,7 +351,7 @@ impl Node {
         })
     }
 
-    /// The copy is loaded. `db` is what its stream has selected (`repl-stream-db`).
+    /// The copy is loaded. `db` is the selected database of its stream (`repl-stream-db`).
     pub fn loaded(&mut self, now: Ms, link: LinkId, db: u32, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.loaded(cx, link, db));
     }
@@ -359,23 +360,24 @@ impl Node {
         self.follow(now, out, |follower, cx| follower.load_failed(cx, link, why));
     }
 
-    /// Whether units that came on this link may be applied. To be asked with the data in hand, or where nobody
-    /// can change the role or give the link up; who is answered yes tells [`Node::applied`] before that.
+    /// Whether units of this link may be applied. The caller must hold the shards, or otherwise
+    /// prevent a change of role or link, until it has called [`Node::applied`].
     #[must_use]
     pub fn may_apply(&self, link: LinkId) -> bool {
         self.follower.as_ref().is_some_and(|follower| follower.may_apply(link))
             || planted::is(Fault::LateAnswersCount)
     }
 
-    /// What came on this link is applied as far as it is complete, and more is waited for: from here on its
-    /// silence counts. While units are applied, wait for shards or are held back by a pause it does not.
+    /// All complete units of this link are applied, and the replica waits for more. From here on,
+    /// silence counts towards the timeout. It doesn't count while units are applied, wait for
+    /// shards or are blocked by a pause.
     pub fn listens(&mut self, now: Ms, link: LinkId) {
         if let Some(follower) = &mut self.follower {
             follower.listens(now, link);
         }
     }
 
-    /// Whole units were applied: their bytes, and the database selected behind them.
+    /// Complete units were applied: their bytes, and the selected database after them.
     pub fn applied(&mut self, now: Ms, link: LinkId, bytes: &[u8], db: u32, out: &mut Vec<Action>) {
         self.run(now, out, |primary, follower, cx| {
             if let Some(follower) = follower {
@@ -385,17 +387,17 @@ impl Node {
         });
     }
 
-    /// What came is no stream.
+    /// The received bytes are not a valid stream.
     pub fn broken(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.broken(cx, link, why));
     }
 
-    /// `REPLCONF GETACK` came in the stream, and all before it has been applied.
+    /// The stream had `REPLCONF GETACK`, and everything before it was applied.
     pub fn get_ack(&mut self, now: Ms, link: LinkId, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.get_ack(cx, link));
     }
 
-    /// So much of the stream is safe in our log on disk; `None` without one.
+    /// The log on disk is durable up to this offset of the stream; `None` without a log.
     pub fn durable(&mut self, offset: Option<u64>) {
         if let Some(follower) = &mut self.follower {
             follower.set_durable(offset);

@@ -1,7 +1,7 @@
-//! What a server is, and how that changes: REPLICAOF, FAILOVER, and `PSYNC ... FAILOVER`.
+//! The role of a server and its changes: REPLICAOF, FAILOVER, and `PSYNC ... FAILOVER`.
 //!
-//! A change of role is a cut: whoever calls these has stopped what writes, and what was written before is
-//! in the stream.
+//! A change of role is a cut: the caller has stopped all writers, and all earlier writes are in the
+//! stream.
 
 use super::Node;
 use crate::Ms;
@@ -11,7 +11,7 @@ use crate::planted::{self, Fault};
 use crate::replica::Follower;
 
 impl Node {
-    /// A primary that fails over asks us to take its place.
+    /// A primary that fails over asks this server to take over.
     pub(super) fn take_over(
         &mut self,
         now: Ms,
@@ -32,7 +32,7 @@ impl Node {
         Ok(())
     }
 
-    /// `REPLICAOF host port`. Answers whether that is another primary than before.
+    /// Handles `REPLICAOF host port`. Returns whether the primary changes.
     ///
     /// # Errors
     /// The text of the error reply.
@@ -57,7 +57,7 @@ impl Node {
         Ok(other)
     }
 
-    /// `REPLICAOF NO ONE`.
+    /// Handles `REPLICAOF NO ONE`.
     ///
     /// # Errors
     /// The text of the error reply.
@@ -69,7 +69,8 @@ impl Node {
         Ok(())
     }
 
-    /// Follows somebody. Replicas stay: if we can go on from where we are, so can they.
+    /// Follows a primary. Replicas stay connected: if this server can continue from its position,
+    /// so can they.
     fn demote(&mut self, now: Ms, host: &str, port: u16, failover: bool, out: &mut Vec<Action>) {
         let mut resumable = true;
         self.follow(now, out, |follower, cx| {
@@ -89,7 +90,7 @@ impl Node {
         self.follow(now, out, |follower, cx| follower.tick(cx));
     }
 
-    /// Goes on alone, under a new name.
+    /// Becomes a primary, under a new id.
     pub(super) fn promote(&mut self, now: Ms, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.leave(cx));
         let Some(follower) = self.follower.take() else { return };
@@ -105,14 +106,14 @@ impl Node {
         }
         out.push(Action::KeepWrites);
         out.push(Action::Promoted);
-        // They learn the new name by asking again.
+        // Replicas learn the new id when they reconnect.
         self.cut_replicas(now, out);
         self.primary.begin_alone(now);
     }
 
     // ---- FAILOVER
 
-    /// `FAILOVER` with its arguments.
+    /// Handles `FAILOVER` with its arguments.
     ///
     /// # Errors
     /// The text of the error reply.
@@ -169,7 +170,7 @@ impl Node {
         Ok(())
     }
 
-    /// After [`Action::PauseWrites`]: writes wait, and what was written before is in the stream.
+    /// [`Action::PauseWrites`] is done: writes are blocked, and all earlier ones are in the stream.
     pub fn writes_paused(&mut self, now: Ms, out: &mut Vec<Action>) {
         if let Failover::WaitForSync { paused, .. } = &mut self.failover {
             *paused = true;
@@ -178,7 +179,7 @@ impl Node {
         }
     }
 
-    /// Hands over when a replica has everything, or time is up.
+    /// Hands over once a replica has all data, or the timeout has passed.
     pub(super) fn drive_failover(&mut self, now: Ms, out: &mut Vec<Action>) {
         let Failover::WaitForSync { target, until, force, paused } = &self.failover else { return };
         let end = self.stream.offset();

@@ -1,50 +1,50 @@
-//! What is known about one connection that is, or may become, a replica.
+//! The state of a connection that is, or may become, a replica.
 
 use crate::Ms;
 use crate::action::{ConnId, Form, Parts, SnapshotId, Target};
 use crate::settings::OutputLimit;
 
-/// How far it has come.
+/// The progress of the synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has told about itself, and wants nothing yet.
+    /// It has sent REPLCONF options, and no request yet.
     Guest,
-    /// It needs a copy of the data, and none has been asked for.
+    /// It needs a copy of the data, and no snapshot is requested for it yet.
     Waiting { since: Ms },
-    /// It gets this snapshot, which was asked for or is being taken.
+    /// It gets this snapshot, which is requested or in progress.
     Snapshot { snapshot: SnapshotId },
-    /// It is being sent.
+    /// The snapshot is being sent.
     Sending { snapshot: SnapshotId, target: Target, confirmed: bool },
-    /// It has a copy. `started`: the stream is sent.
+    /// It has a copy. `started`: the stream is being sent.
     Online { started: bool },
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Attached {
     pub conn: ConnId,
-    /// Where it connects from.
+    /// The address of the connection.
     pub peer: String,
-    /// What it told: its port and address,
+    /// The announced port and address.
     pub port: i64,
     pub address: Option<String>,
-    /// that it sees the end of a copy by a mark, and understands a new id,
+    /// It supports copies that end with a mark, and a new id in `+CONTINUE`.
     pub eof: bool,
     pub psync2: bool,
-    /// and which version of Valkey it is, 0x090100 for 9.1.0.
+    /// Its Valkey version, 0x090100 for 9.1.0.
     pub version: u32,
     pub parts: Parts,
-    /// It wants a copy, and no stream.
+    /// It requests a copy without the stream.
     pub rdb_only: bool,
-    /// It came with SYNC and never says how far it is.
+    /// It used SYNC and never acknowledges an offset.
     pub silent: bool,
     pub phase: Phase,
     pub ack_offset: u64,
     pub aof_offset: u64,
-    /// When it was heard of last.
+    /// Time of the last message from it.
     pub ack_time: Ms,
-    /// Bytes of the stream that it was sent, once there is something to send.
+    /// Offset up to which the stream was sent to it, once there is something to send.
     pub cursor: Option<u64>,
-    /// Since when it has been over the soft limit.
+    /// Time at which it exceeded the soft limit.
     over_soft: Option<Ms>,
 }
 
@@ -78,12 +78,12 @@ impl Attached {
         matches!(self.phase, Phase::Online { .. })
     }
 
-    /// Where others reach it.
+    /// The address at which other servers reach it.
     pub fn host(&self) -> &str {
         self.address.as_deref().unwrap_or(&self.peer)
     }
 
-    /// As the log names it.
+    /// Its name in the log.
     pub fn name(&self) -> String {
         match self.port {
             0 => format!("{}:<unknown-replica-port>", self.host()),
@@ -96,7 +96,7 @@ impl Attached {
         Form { parts: self.parts, rdb_version }
     }
 
-    /// In the words of INFO.
+    /// Its state as INFO prints it.
     pub fn state_name(&self) -> &'static str {
         match self.phase {
             Phase::Guest => "none",
@@ -112,13 +112,13 @@ impl Attached {
         now.saturating_sub(self.ack_time)
     }
 
-    /// Bytes that it has still to get of a stream of `end` bytes.
+    /// Bytes of a stream of length `end` that it still needs.
     pub fn pending(&self, end: u64) -> u64 {
         self.cursor.map_or(0, |cursor| end.saturating_sub(cursor))
     }
 
-    /// Whether it has more to get than it may, or for too long. `backlog` is the backlog's size: what is
-    /// kept anyway costs nothing.
+    /// Whether it exceeds its output limit. `backlog` is the size of the backlog: bytes kept anyway
+    /// cost nothing.
     pub fn is_over(&mut self, now: Ms, end: u64, limit: &OutputLimit, backlog: u64) -> bool {
         let pending = self.pending(end);
         let hard = limit.hard > 0 && pending > limit.hard.max(backlog);
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_hard_at_once_and_soft_after_a_while() {
+    fn hard_limit_applies_at_once_and_soft_limit_after_its_time() {
         let mut replica = Attached::new(ConnId(1), "::1");
         let limit = OutputLimit { hard: 1000, soft: 100, soft_time: 50 };
         assert!(!replica.is_over(0, 5000, &limit, 0), "nothing to send yet");

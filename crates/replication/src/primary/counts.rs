@@ -1,4 +1,4 @@
-//! How many replicas have what, and what ROLE and INFO show of them.
+//! Counts of replicas by offset, and their state for ROLE and INFO.
 
 use super::Primary;
 use super::attached::Attached;
@@ -6,7 +6,7 @@ use crate::Ms;
 use crate::action::ConnId;
 use crate::settings::Settings;
 
-/// One replica, for INFO, ROLE and CLIENT LIST.
+/// The state of a replica, for INFO, ROLE and CLIENT LIST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaView {
     pub conn: ConnId,
@@ -15,23 +15,23 @@ pub struct ReplicaView {
     /// `wait_bgsave`, `send_bulk` or `online`.
     pub state: &'static str,
     pub is_online: bool,
-    /// The last offset that it has confirmed, and the last that is safe on its disk.
+    /// The last offset that it has acknowledged, and the last that is durable on its disk.
     pub ack_offset: u64,
     pub aof_offset: u64,
-    /// Since it was heard of, in ms.
+    /// Time since its last message, in ms.
     pub lag: Ms,
-    /// Bytes that it has still to get.
+    /// Bytes that it still needs.
     pub pending: u64,
 }
 
 impl Primary {
-    /// Replicas that have confirmed so many bytes of the stream (WAIT). O(replicas).
+    /// Number of replicas that have acknowledged this offset (WAIT). O(replicas).
     #[must_use]
     pub fn acked(&self, offset: u64) -> usize {
         self.online().filter(|replica| replica.ack_offset >= offset).count()
     }
 
-    /// Replicas on whose disk so many bytes are safe (WAITAOF). O(replicas).
+    /// Number of replicas on whose disk this offset is durable (WAITAOF). O(replicas).
     #[must_use]
     pub fn acked_on_disk(&self, offset: u64) -> usize {
         self.online().filter(|replica| replica.aof_offset >= offset).count()
@@ -41,13 +41,13 @@ impl Primary {
         self.all().filter(|replica| replica.is_online())
     }
 
-    /// Replicas that keep up (`min_slaves_good_slaves`). O(replicas).
+    /// Number of replicas without excessive lag (`min_slaves_good_slaves`). O(replicas).
     #[must_use]
     pub fn good(&self, now: Ms, settings: &Settings) -> usize {
         self.online().filter(|replica| replica.lag(now) <= settings.max_lag).count()
     }
 
-    /// Whether enough replicas keep up for a client's write.
+    /// Whether enough replicas keep up to accept a client's write.
     #[must_use]
     pub fn may_write(&self, now: Ms, settings: &Settings) -> bool {
         settings.min_replicas == 0
@@ -55,7 +55,7 @@ impl Primary {
             || self.good(now, settings) >= settings.min_replicas
     }
 
-    /// All of them, in the order in which they came. O(replicas).
+    /// All replicas in order of connection. O(replicas).
     #[must_use]
     pub fn views(&self, now: Ms, end: u64) -> Vec<ReplicaView> {
         let view = |replica: &Attached| ReplicaView {
@@ -72,13 +72,13 @@ impl Primary {
         self.all().map(view).collect()
     }
 
-    /// A replica that others reach there.
+    /// The replica with this announced address.
     pub(crate) fn find(&self, host: &str, port: i64) -> Option<ReplicaView> {
         let found = |view: &ReplicaView| view.host.eq_ignore_ascii_case(host) && view.port == port;
         self.views(0, 0).into_iter().find(found)
     }
 
-    /// The first that has confirmed all of a stream of `end` bytes.
+    /// The first replica that has acknowledged all of a stream of length `end`.
     pub(crate) fn caught_up(&self, end: u64) -> Option<(String, i64)> {
         let mut all = self.online().filter(|replica| replica.ack_offset == end && replica.port > 0);
         all.next().map(|replica| (replica.host().to_string(), replica.port))

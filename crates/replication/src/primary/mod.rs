@@ -1,18 +1,18 @@
-//! A server that has replicas, as a state machine for each of them.
+//! A server with replicas, as a state machine for each of them.
 //!
 //! ```text
 //!  REPLCONF ...          SYNC, PSYNC               snapshot began        its bytes sent
 //!  Guest ───────────────► Waiting ────► Snapshot ─────────────► Sending ─────────────► Online
 //!    │                   (asks for one    (+FULLRESYNC)          (from a file: when      (stream: at once,
 //!    │                    or attaches)                            it is complete)         or at its first
-//!    └──────── PSYNC of what is kept: +CONTINUE ─────────────────────────────────────►    confirmation)
+//!    └──────── PSYNC within the backlog: +CONTINUE ──────────────────────────────────►    confirmation)
 //! ```
 //!
-//! Everybody reads the same backlog, each from a place of his own. A replica that is too slow costs what is
-//! kept for it, up to its limit, and then it is let go: never a client's time.
+//! All replicas read the same backlog, each from its own offset. A slow replica costs the memory
+//! kept for it, up to its limit, and is disconnected then. It never costs a client time.
 //!
-//! The same machine serves replicas of a replica. What differs (who speaks for the stream, and when nobody
-//! may begin) is decided where both machines meet, in `node`.
+//! The same machine serves replicas of a replica. The module `node` handles the differences: which
+//! server may extend the stream, and when no replica may begin.
 
 mod attached;
 mod counts;
@@ -31,16 +31,16 @@ use std::collections::BTreeMap;
 use sync::Batch;
 pub use waits::{Done, Goal, Waits};
 
-/// Between two signs of life to those who wait for a copy.
+/// Interval of the newlines sent to replicas that wait for a copy.
 const NEWLINES: Ms = 1000;
 
-/// What INFO counts.
+/// Counters that INFO prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub sync_full: u64,
     pub sync_partial_ok: u64,
     pub sync_partial_err: u64,
-    /// Replicas that were let go since they had too much still to get.
+    /// Replicas that were disconnected because they exceeded the output limit.
     pub over_limit: u64,
 }
 
@@ -49,12 +49,12 @@ pub struct Counts {
 pub struct Primary {
     replicas: BTreeMap<ConnId, Attached>,
     batch: Option<Batch>,
-    /// The last snapshot that was asked for.
+    /// The id of the last requested snapshot.
     last_snapshot: u64,
     no_replicas_since: Option<Ms>,
     last_ping: Ms,
     last_newlines: Ms,
-    /// Where the stream ended behind the last GETACK.
+    /// End of the stream after the last GETACK.
     asked_at: Option<u64>,
     counts: Counts,
 }
@@ -69,7 +69,7 @@ impl Primary {
         }
     }
 
-    /// What is known about a connection, from now on if nothing was.
+    /// The state of a connection; creates it if it is new.
     fn entry(&mut self, conn: ConnId, peer: &str) -> &mut Attached {
         self.replicas.entry(conn).or_insert_with(|| Attached::new(conn, peer))
     }
@@ -78,7 +78,7 @@ impl Primary {
         self.replicas.values().filter(|replica| replica.is_replica())
     }
 
-    /// Whether this connection is a replica's.
+    /// Whether this connection is a replica.
     #[must_use]
     pub fn is_replica(&self, conn: ConnId) -> bool {
         self.replicas.get(&conn).is_some_and(Attached::is_replica)
@@ -89,7 +89,7 @@ impl Primary {
         self.all().next().is_some()
     }
 
-    /// A connection is gone.
+    /// A connection was closed.
     pub(crate) fn closed(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         let Some(replica) = self.replicas.remove(&conn) else { return };
         if !replica.is_replica() {
@@ -103,13 +103,13 @@ impl Primary {
         self.trim(cx);
     }
 
-    /// Lets a replica go, for a reason of ours.
+    /// Disconnects a replica.
     fn drop_replica(&mut self, cx: &mut Cx<'_>, conn: ConnId, flush: bool) {
         cx.out.push(Action::Close { conn, flush });
         self.closed(cx, conn);
     }
 
-    /// Lets all replicas go: they have to ask again.
+    /// Disconnects all replicas; they must synchronize again.
     pub(crate) fn drop_all(&mut self, cx: &mut Cx<'_>) {
         let all: Vec<ConnId> = self.all().map(|replica| replica.conn).collect();
         for conn in all {
@@ -117,7 +117,7 @@ impl Primary {
         }
     }
 
-    /// The I/O layer has sent the stream to a replica up to there.
+    /// The I/O layer has sent the stream to a replica up to this offset.
     pub(crate) fn written(&mut self, cx: &mut Cx<'_>, conn: ConnId, to: u64) {
         if let Some(replica) = self.replicas.get_mut(&conn)
             && let Some(cursor) = &mut replica.cursor
@@ -127,7 +127,7 @@ impl Primary {
         self.trim(cx);
     }
 
-    /// The stream has grown.
+    /// Handles growth of the stream.
     pub(crate) fn appended(&mut self, cx: &mut Cx<'_>) {
         let (now, end) = (cx.now, cx.stream.offset());
         let (limit, backlog) = (cx.settings.output, cx.settings.backlog_size);
@@ -154,7 +154,7 @@ impl Primary {
         cx.stream.trim(self.replicas.values().filter_map(|replica| replica.cursor).min());
     }
 
-    /// Replicas are to say at once how far they are, for those who wait for it.
+    /// Requests acknowledgements from all replicas, for clients that wait for them.
     pub(crate) fn request_acks(&mut self, cx: &mut Cx<'_>) {
         if self.has_replicas() && self.asked_at != Some(cx.stream.offset()) {
             cx.stream.get_ack();
@@ -163,7 +163,7 @@ impl Primary {
         }
     }
 
-    /// Time has passed. `speaks`: we are a primary, and nothing forbids that the stream grows by itself.
+    /// Advances the time. `speaks`: this server is a primary and may extend the stream by PING.
     pub(crate) fn tick(&mut self, cx: &mut Cx<'_>, is_primary: bool, speaks: bool) {
         if cx.now.saturating_sub(self.last_ping) >= cx.settings.ping_period {
             self.last_ping = cx.now;
@@ -211,7 +211,7 @@ impl Primary {
         }
     }
 
-    /// A copy that is sent as it is made does not get on: its replica takes nothing.
+    /// The socket of a streamed copy is stuck: its replica reads nothing.
     pub(crate) fn bulk_stuck(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         if let Some(replica) = self.replicas.get(&conn) {
             let name = replica.name();
@@ -236,7 +236,7 @@ impl Primary {
         }
     }
 
-    /// The role has changed: the time without replicas begins here.
+    /// The role has changed: the time without replicas begins now.
     pub(crate) fn begin_alone(&mut self, now: Ms) {
         if !self.has_replicas() {
             self.no_replicas_since = Some(now);

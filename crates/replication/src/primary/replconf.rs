@@ -1,4 +1,4 @@
-//! `REPLCONF`: what a replica tells about itself, and about how far it is.
+//! `REPLCONF`: a replica's options and acknowledgements.
 
 use super::{Phase, Primary};
 use crate::action::{Action, ConnId, Parts};
@@ -6,25 +6,25 @@ use crate::cx::Cx;
 use crate::id::ReplicationId;
 use weft_base::num::parse_i64;
 
-/// Longest address in bytes, with an end.
+/// Limit of an address in bytes, including its terminator.
 const HOST_MAX: usize = 256;
 
-/// What has to happen beside the reply.
+/// An effect of REPLCONF apart from the reply.
 pub(crate) enum Heard {
     Nothing,
-    /// Our own position is to be confirmed to our primary now.
+    /// Acknowledge this server's offset to its primary now.
     GetAck,
 }
 
-/// What an option comes to.
+/// The result of an option.
 enum Said {
-    /// Go on with the next.
+    /// Continue with the next option.
     Ok,
     Error(String),
 }
 
 impl Primary {
-    /// `REPLCONF` with these arguments, without its name.
+    /// Handles `REPLCONF` with these arguments, without its name.
     pub(crate) fn replconf(
         &mut self,
         cx: &mut Cx<'_>,
@@ -77,7 +77,7 @@ impl Primary {
             }
             guest.address = (!value.is_empty()).then(|| text.into_owned());
         } else if is("capa") {
-            // What we do not know is of no interest.
+            // Unknown capabilities are ignored.
             guest.eof |= value.eq_ignore_ascii_case(b"eof");
             guest.psync2 |= value.eq_ignore_ascii_case(b"psync2");
         } else if is("version") {
@@ -116,14 +116,14 @@ impl Primary {
         Said::Ok
     }
 
-    /// `ack OFFSET [fack OFFSET]`. Never answered.
+    /// Handles `ack OFFSET [fack OFFSET]`, which has no reply.
     fn ack(&mut self, cx: &mut Cx<'_>, conn: ConnId, offset: &[u8], rest: &[&[u8]]) {
         let end = cx.stream.offset();
         let Some(replica) = self.replicas.get_mut(&conn).filter(|replica| replica.is_replica())
         else {
             return;
         };
-        // Nobody has what was never written.
+        // An acknowledged offset can't exceed the end of the stream.
         let number =
             |text: &[u8]| parse_i64(text).and_then(|n| u64::try_from(n).ok()).map(|n| n.min(end));
         let before = (replica.ack_offset, replica.aof_offset);
@@ -153,7 +153,7 @@ impl Primary {
         }
     }
 
-    /// A bare line end: a replica that is loading says that it lives.
+    /// Handles a bare line end: a replica that is loading is alive.
     pub(crate) fn newline(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         if let Some(replica) = self.replicas.get_mut(&conn) {
             replica.ack_time = cx.now;
@@ -165,7 +165,7 @@ pub(super) fn reply(cx: &mut Cx<'_>, conn: ConnId, line: &str) {
     cx.out.push(Action::Reply { conn, bytes: format!("{line}\r\n").into_bytes() });
 }
 
-/// `9.1.0` as 0x090100.
+/// Parses `9.1.0` as 0x090100.
 fn version(text: &str) -> Option<u32> {
     let number = |part: &str| {
         let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
@@ -176,7 +176,7 @@ fn version(text: &str) -> Option<u32> {
     parts.next().is_none().then_some(u32::from_be_bytes([0, major, minor, patch]))
 }
 
-/// The line that begins a full resynchronization.
+/// The line that begins a full synchronization.
 pub(super) fn full_resync(id: ReplicationId, offset: u64) -> String {
     format!("+FULLRESYNC {id} {offset}")
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::version;
 
     #[test]
-    fn versions_are_numbers() {
+    fn versions_are_parsed() {
         assert_eq!(version("9.1.0"), Some(0x09_01_00));
         assert_eq!(version("255.255.255"), Some(0xff_ff_ff));
         assert_eq!(version("256.0.0"), None);

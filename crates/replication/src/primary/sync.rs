@@ -1,8 +1,9 @@
-//! PSYNC and SYNC: a continuation from the backlog, or a snapshot and the stream behind it.
+//! PSYNC and SYNC: a continuation from the backlog, or a snapshot followed by the stream.
 //!
-//! Snapshots are made for all replicas that wait and want the same form of it. One is asked for or taken
-//! at a time. Those that come late join one that has not begun; or one that goes into a file, as long as
-//! the stream behind its beginning is kept; the others wait for the next.
+//! One snapshot serves all waiting replicas that request the same form. Only one is requested or in
+//! progress at a time. A later replica joins a snapshot that has not begun. It also joins one that
+//! goes into a file, as long as the backlog has the stream after its beginning. The others wait for
+//! the next.
 
 use super::Primary;
 use super::attached::{Attached, Phase};
@@ -11,18 +12,18 @@ use crate::action::{Action, ConnId, Form, Level, Parts, SnapshotId, Target};
 use crate::cx::Cx;
 use crate::id::{Verdict, Why};
 
-/// The snapshot that was asked for.
+/// The requested snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
     pub snapshot: SnapshotId,
     pub target: Target,
     form: Form,
-    /// Bytes of the stream that it contains, once it has begun.
+    /// Offset of the stream that it contains, once it has begun.
     offset: Option<u64>,
 }
 
 impl Primary {
-    /// `PSYNC id offset`, or SYNC. Whether anybody may begin now has been decided.
+    /// Handles `PSYNC id offset`, or SYNC. The caller has decided that a replica may begin now.
     pub(crate) fn sync(
         &mut self,
         cx: &mut Cx<'_>,
@@ -66,7 +67,7 @@ impl Primary {
         self.begin_if_due(cx);
     }
 
-    /// What it misses is kept.
+    /// Continues from the backlog.
     fn go_on(&mut self, cx: &mut Cx<'_>, conn: ConnId, from: u64) {
         self.counts.sync_partial_ok += 1;
         self.no_replicas_since = None;
@@ -86,7 +87,7 @@ impl Primary {
         ));
     }
 
-    /// Joins what is on its way, if that is what this replica needs.
+    /// Joins the snapshot in progress, if this replica can use it.
     fn attach(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         let (Some(batch), Some(replica)) = (self.batch, self.replicas.get(&conn)) else { return };
         let understood = batch.target == Target::Disk || replica.eof;
@@ -116,7 +117,7 @@ impl Primary {
         }
     }
 
-    /// Its snapshot has begun behind so many bytes.
+    /// Its snapshot has begun at this offset.
     fn begin_full(&mut self, cx: &mut Cx<'_>, conn: ConnId, offset: u64) {
         let Some(replica) = self.replicas.get_mut(&conn) else { return };
         replica.cursor = (!replica.rdb_only).then_some(offset);
@@ -125,7 +126,7 @@ impl Primary {
         }
     }
 
-    /// Asks for a snapshot, if there is none and somebody has waited long enough.
+    /// Requests a snapshot, if none is in progress and a replica has waited long enough.
     pub(super) fn begin_if_due(&mut self, cx: &mut Cx<'_>) {
         if self.batch.is_some() {
             return;
@@ -145,7 +146,7 @@ impl Primary {
         };
         let together: Vec<&Attached> =
             waiting.map(|(_, replica)| replica).filter(|replica| replica.form() == form).collect();
-        // Parts of the data are no file that could be left lying about.
+        // A filtered snapshot must not be left as a file on disk.
         let streamed = (cx.settings.diskless_sync || form.parts != Parts::ALL)
             && together.iter().all(|replica| replica.eof);
         let most = cx.settings.diskless_max_replicas;
@@ -179,7 +180,7 @@ impl Primary {
         self.batch.as_mut().filter(|batch| batch.snapshot == snapshot)
     }
 
-    /// The snapshot begins here: what the stream has so far is in it.
+    /// The snapshot begins here: it contains the stream so far.
     pub(crate) fn snapshot_began(&mut self, cx: &mut Cx<'_>, snapshot: SnapshotId) {
         let offset = cx.stream.offset();
         let Some(batch) = self.batch_of(snapshot) else { return };
@@ -203,7 +204,7 @@ impl Primary {
         }
     }
 
-    /// The file is complete, and has so many bytes.
+    /// The file is complete and has this length.
     pub(crate) fn snapshot_ready(&mut self, cx: &mut Cx<'_>, snapshot: SnapshotId, bytes: u64) {
         if self
             .batch_of(snapshot)
@@ -220,7 +221,7 @@ impl Primary {
         self.begin_if_due(cx);
     }
 
-    /// There is no such snapshot, and why.
+    /// The snapshot failed.
     pub(crate) fn snapshot_failed(&mut self, cx: &mut Cx<'_>, snapshot: SnapshotId, why: &str) {
         let Some(batch) = self.batch_of(snapshot) else { return };
         let begun = batch.offset.is_some();
@@ -235,12 +236,12 @@ impl Primary {
         self.begin_if_due(cx);
     }
 
-    /// A replica's socket has all of its snapshot.
+    /// A replica's socket has taken all of its snapshot.
     pub(crate) fn bulk_sent(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         let Some(replica) = self.replicas.get_mut(&conn) else { return };
         let Phase::Sending { snapshot, target, confirmed } = replica.phase else { return };
         let name = replica.name();
-        // It has its copy, so nobody is to take the snapshot from the others or from itself.
+        // It has its copy, so a failure of the snapshot no longer affects it.
         replica.phase = Phase::Online { started: false };
         if replica.rdb_only {
             cx.notice(format!(
@@ -260,7 +261,7 @@ impl Primary {
         self.end_batch(cx, snapshot);
     }
 
-    /// A snapshot that was streamed is over when the last of its replicas has it.
+    /// A streamed snapshot ends when the last of its replicas has it.
     fn end_batch(&mut self, cx: &mut Cx<'_>, snapshot: SnapshotId) {
         if self.batch_of(snapshot).is_some() && self.members(snapshot).is_empty() {
             self.batch = None;
@@ -277,7 +278,7 @@ impl Primary {
         cx.notice(format!("Synchronization with replica {name} succeeded"));
     }
 
-    /// A replica is gone: is its snapshot still wanted?
+    /// Cancels the snapshot of a closed replica if no other replica needs it.
     pub(super) fn batch_has_lost(&mut self, cx: &mut Cx<'_>, replica: &Attached) {
         let (Phase::Snapshot { snapshot } | Phase::Sending { snapshot, .. }) = replica.phase else {
             return;
@@ -291,7 +292,7 @@ impl Primary {
     }
 }
 
-/// Why there is no continuation, in the log.
+/// Logs why a continuation is not possible.
 fn explain(cx: &mut Cx<'_>, name: &str, why: Why, id: &[u8], offset: i64) {
     let history = *cx.stream.history();
     let id = String::from_utf8_lossy(id);

@@ -1,18 +1,18 @@
-//! Clients that wait until their writes are elsewhere: WAIT and WAITAOF.
+//! Clients blocked in WAIT and WAITAOF until their writes are replicated or durable.
 
 use super::Primary;
 use crate::Ms;
 
-/// What a client waits for.
+/// The condition that a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// So many replicas have it.
+    /// This many replicas have the write.
     Replicas(usize),
-    /// It is on this server's disk, if `local`, and on that of so many replicas.
+    /// The write is durable on this server's disk, if `local`, and on those of this many replicas.
     Disk { local: bool, replicas: usize },
 }
 
-/// What a client is told.
+/// The result for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     Replicas(usize),
@@ -22,15 +22,15 @@ pub enum Done {
 #[derive(Clone, Debug)]
 struct Wait<K> {
     client: K,
-    /// The stream's end behind the client's last write.
+    /// End of the stream after the client's last write.
     offset: u64,
-    /// That write's place in our own log on disk.
+    /// Position of that write in the local log on disk.
     local: u64,
     goal: Goal,
     until: Option<Ms>,
 }
 
-/// All clients that wait. `K` names one.
+/// All waiting clients. `K` identifies a client.
 #[derive(Clone, Debug)]
 pub struct Waits<K> {
     waits: Vec<Wait<K>>,
@@ -43,7 +43,8 @@ impl<K> Default for Waits<K> {
 }
 
 impl<K: Copy + PartialEq> Waits<K> {
-    /// How it stands with what lies before these places: `local` in our own log, of which `durable` is safe.
+    /// Evaluates a goal for these positions. `local` is in the local log, which is durable up to
+    /// `durable`. Returns whether the goal is reached, and the result.
     #[must_use]
     pub fn stand(
         goal: Goal,
@@ -66,12 +67,12 @@ impl<K: Copy + PartialEq> Waits<K> {
         }
     }
 
-    /// A client waits; for ever if there is no `until`.
+    /// Adds a client, which waits without limit if `until` is `None`.
     pub fn add(&mut self, client: K, goal: Goal, offset: u64, local: u64, until: Option<Ms>) {
         self.waits.push(Wait { client, offset, local, goal, until });
     }
 
-    /// A client is gone, or was told otherwise.
+    /// Removes a client that disconnected or was unblocked otherwise.
     pub fn remove(&mut self, client: K) {
         self.waits.retain(|wait| wait.client != client);
     }
@@ -81,13 +82,13 @@ impl<K: Copy + PartialEq> Waits<K> {
         self.waits.is_empty()
     }
 
-    /// When the next one has waited long enough.
+    /// The next timeout.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Ms> {
         self.waits.iter().filter_map(|wait| wait.until).min()
     }
 
-    /// Those who need not wait any longer, in the order in which they came, and what each is told.
+    /// Removes the clients whose wait is over and returns their results, in order of arrival.
     /// O(clients * replicas).
     pub fn settle(&mut self, now: Ms, primary: &Primary, durable: u64) -> Vec<(K, Done)> {
         let mut done = Vec::new();

@@ -1,4 +1,4 @@
-//! What a primary answers, line by line, and what comes of it.
+//! A primary's replies, line by line, and their effects.
 
 use super::bulk::{Body, Head};
 use super::words::{self, PsyncAnswer};
@@ -10,7 +10,7 @@ use crate::planted::{self, Fault};
 use crate::settings::DisklessLoad;
 
 impl Follower {
-    /// A line of an answer.
+    /// Handles a line of a reply.
     pub(super) fn line(&mut self, cx: &mut Cx<'_>, line: &[u8], is_empty: &dyn Fn() -> bool) {
         let text = || String::from_utf8_lossy(line).into_owned();
         match &mut self.state {
@@ -79,7 +79,7 @@ impl Follower {
             PsyncAnswer::Wait => {}
             PsyncAnswer::Full(of) => {
                 cx.told.push(Told::Accepted);
-                // Said once: another attempt is an ordinary one.
+                // Requested once: a later attempt is an ordinary one.
                 self.failover = false;
                 match of {
                     Some((id, offset)) => {

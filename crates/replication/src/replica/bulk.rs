@@ -1,28 +1,28 @@
-//! The copy of the data on the wire: its head, and where it ends.
+//! The copy of the data on the wire: its head and its end.
 //!
 //! ```text
 //! $1234\r\n            <1234 bytes>                                     from a file
-//! $EOF:<40 bytes>\r\n  <bytes of unknown number> <the same 40 bytes>    as it is made
+//! $EOF:<40 bytes>\r\n  <any number of bytes> <the same 40 bytes>    while it is produced
 //! ```
 //!
-//! Behind a mark nothing comes until the replica has confirmed the copy. So it is enough to look at the
-//! end of what has come, and no search is needed.
+//! After a mark the primary sends nothing until the replica has acknowledged the copy. So comparing
+//! the last bytes received is enough, and no search is needed.
 
 use weft_base::num::parse_i64;
 
-/// Bytes of a mark.
+/// Length of a mark in bytes.
 const MARK: usize = 40;
 
-/// The line in front of a copy.
+/// The line before a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// The primary is still there.
+    /// A sign of life of the primary.
     Wait,
     Length(u64),
     Mark([u8; MARK]),
-    /// The primary can't; in its words.
+    /// The primary's error.
     Refused(String),
-    /// Nothing that a primary says here.
+    /// An unexpected line.
     Unknown(String),
 }
 
@@ -45,13 +45,13 @@ impl Head {
     }
 }
 
-/// The bytes behind the head.
+/// The bytes after the head.
 #[derive(Clone, Debug)]
 pub enum Body {
     Length {
         left: u64,
     },
-    /// What has come last and may be the mark is held back.
+    /// The last bytes, which may be the mark, are held back.
     Mark {
         mark: [u8; MARK],
         tail: Vec<u8>,
@@ -59,7 +59,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Takes bytes: how many, and those of the copy; and whether it is complete. O(bytes).
+    /// Takes bytes. Returns how many, the bytes of the copy, and whether it is complete. O(bytes).
     pub fn take(&mut self, bytes: &[u8]) -> (usize, Vec<u8>, bool) {
         match self {
             Body::Length { left } => {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_understood() {
+    fn heads_are_parsed() {
         let mark = [b'm'; 40];
         assert_eq!(Head::parse(b""), Head::Wait);
         assert_eq!(Head::parse(b"$0"), Head::Length(0));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_end_where_they_end() {
+    fn ends_of_bodies_are_found() {
         let mark = [b'm'; 40];
         let copy: Vec<u8> = (0..500u32).map(|n| if n % 90 < 39 { b'm' } else { n as u8 }).collect();
         for piece in 1..200 {

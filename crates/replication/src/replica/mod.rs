@@ -1,7 +1,7 @@
 //! A server that follows a primary, as a state machine.
 //!
 //! ```text
-//!            ┌──────────────────────── any failure: again in a second ───────────────────────┐
+//!            ┌──────────────────────── any failure: retry in a second ───────────────────────┐
 //!            ▼                                                                               │
 //!  Waiting ─► Connecting ─► Ping ─► Questions ─► Psync ─► Head ─► Body ─► Loading ─► Online ─┤
 //!    ▲                                             │ +CONTINUE                        ▲      │
@@ -9,11 +9,11 @@
 //!    └──────────────────────────── link lost while online: at once ──────────────────────────┘
 //! ```
 //!
-//! * Each attempt has a [`LinkId`]; what is told about another one is too late and changes nothing.
-//! * The old data, and with them the right to go on where we were, live until the copy takes their place:
-//!   see [`Load`]. From there to the end of loading there are no data that anybody could go on from, and
-//!   the history is given up before the first of them goes.
-//! * What is confirmed is what has been applied.
+//! * Each attempt has a [`LinkId`]. Events of another attempt are late and have no effect.
+//! * The old data, and with them the position from which to continue, are kept until the copy
+//!   replaces them: see [`Load`]. From then to the end of loading no position is valid. The history
+//!   is dropped before the first of the data.
+//! * Acknowledged units have been applied.
 
 mod answers;
 pub mod bulk;
@@ -30,15 +30,15 @@ use bulk::Body;
 use std::collections::VecDeque;
 use words::Question;
 
-/// Until another attempt, after one that has failed.
+/// Delay before the next attempt after a failed one.
 const AGAIN: Ms = 1000;
-/// Between two confirmations, and between two signs of life while a copy is loaded.
+/// Interval of acknowledgements, and of signs of life while a copy is loaded.
 const EACH: Ms = 1000;
 
-/// A copy that is on its way.
+/// A copy in progress.
 #[derive(Clone, Debug)]
 struct Copy {
-    /// What it is a copy of; `None` from a primary that does not tell.
+    /// The position of the copy; `None` if the primary doesn't report it.
     of: Option<(ReplicationId, u64)>,
     load: Load,
 }
@@ -63,7 +63,7 @@ enum State {
         copy: Copy,
         body: Body,
     },
-    /// `gone`: the link was lost meanwhile, which does no harm to the copy.
+    /// `gone`: the link was lost meanwhile, which doesn't affect the copy.
     Loading {
         copy: Copy,
         last_sign: Ms,
@@ -85,24 +85,24 @@ pub struct Follower {
     last_io: Ms,
     lines: Lines,
     down_since: Option<Ms>,
-    /// The data are at the stream's position, and the primary may be asked to go on from there.
+    /// The data match the stream's position, so the primary may be able to continue from there.
     resumable: bool,
-    /// The old primary is taking the place of the one that it asks.
+    /// The primary has asked this follower's target to take over.
     failover: bool,
-    /// How far the stream is safe in our log on disk, if there is one.
+    /// Offset of the stream up to which the local log is durable, if there is one.
     durable: Option<u64>,
-    /// Where the stream ends that has come, applied or not.
+    /// End of the received stream, applied or not.
     came: u64,
-    /// Nobody listens to the link: what has come is being applied, or waits for that. Until the last of it is
-    /// told, and more is waited for, the silence is ours, however long it takes.
+    /// The received bytes are still being applied, or wait for that, so the replica isn't reading.
+    /// Until they are applied and it reads again, the primary's silence doesn't count.
     is_behind: bool,
-    /// Since when somebody listens again.
+    /// Time since which the replica reads again.
     listens_since: Ms,
 }
 
 impl Follower {
-    /// Follows `host` and `port` from the next tick on. `link` is the last that was used.
-    /// `resumable`: the data are at the stream's position.
+    /// Follows `host` and `port` from the next tick on. `link` is the last id in use. `resumable`:
+    /// the data match the stream's position.
     #[must_use]
     pub(crate) fn new(now: Ms, host: String, port: u16, link: LinkId, resumable: bool) -> Follower {
         Follower {
@@ -122,7 +122,7 @@ impl Follower {
         }
     }
 
-    /// Whom it follows.
+    /// The primary's address.
     #[must_use]
     pub fn primary(&self) -> (&str, u16) {
         (&self.host, self.port)
@@ -133,43 +133,43 @@ impl Follower {
         self.link
     }
 
-    /// Whether the stream comes in.
+    /// Whether the stream is being received.
     #[must_use]
     pub fn is_online(&self) -> bool {
         matches!(self.state, State::Online { .. })
     }
 
-    /// A copy is being taken in (`master_sync_in_progress`).
+    /// Whether a copy is being received or loaded (`master_sync_in_progress`).
     #[must_use]
     pub fn is_syncing(&self) -> bool {
         matches!(self.state, State::Head { .. } | State::Body { .. } | State::Loading { .. })
     }
 
-    /// When the link was lost, or was never there.
+    /// Since when there is no link.
     #[must_use]
     pub fn down_since(&self) -> Option<Ms> {
         self.down_since
     }
 
-    /// When something came from the primary.
+    /// Time of the last bytes from the primary.
     #[must_use]
     pub fn last_io(&self) -> Ms {
         self.last_io
     }
 
-    /// Where the stream ends that has come, applied or not (`slave_read_repl_offset`).
+    /// End of the received stream, applied or not (`slave_read_repl_offset`).
     #[must_use]
     pub fn read_offset(&self) -> u64 {
         self.came
     }
 
-    /// Whether the data are those of the stream's position, as a file may say about itself.
+    /// Whether the data match the stream's position, so that a file may record it.
     #[must_use]
     pub fn has_position(&self) -> bool {
         self.resumable
     }
 
-    /// In the words of ROLE.
+    /// The state as ROLE prints it.
     #[must_use]
     pub fn state_name(&self) -> &'static str {
         match self.state {
@@ -181,14 +181,14 @@ impl Follower {
         }
     }
 
-    /// Whether units of this link may be applied. Asked with the data in hand; whoever is answered yes tells
-    /// `applied` before anybody may change the role.
+    /// Whether units of this link may be applied. The caller must hold the shards, and must call
+    /// `applied` before the role can change.
     #[must_use]
     pub fn may_apply(&self, link: LinkId) -> bool {
         self.is_now(link) && self.is_online()
     }
 
-    /// All that came on this link is applied as far as it is complete, and more of it is waited for.
+    /// All complete units of this link are applied, and the replica reads again.
     pub(crate) fn listens(&mut self, now: Ms, link: LinkId) {
         if self.is_now(link) && std::mem::take(&mut self.is_behind) {
             self.listens_since = now;
@@ -211,14 +211,14 @@ impl Follower {
         cx.out.push(Action::Send { link: self.link, bytes });
     }
 
-    /// Gives the attempt up and makes another.
+    /// Ends the attempt and schedules another.
     fn fail(&mut self, cx: &mut Cx<'_>, why: impl Into<String>) {
         cx.log(Level::Warning, why);
         self.leave(cx);
         self.state = State::Waiting { until: cx.now + AGAIN };
     }
 
-    /// Ends what there is of a link.
+    /// Closes the link.
     pub(crate) fn leave(&mut self, cx: &mut Cx<'_>) {
         match self.state {
             State::Waiting { .. } => return,
@@ -239,7 +239,7 @@ impl Follower {
         self.state = State::Waiting { until: cx.now };
     }
 
-    /// Time has passed. To be called ten times a second or so.
+    /// Advances the time. The caller calls it about ten times a second.
     pub(crate) fn tick(&mut self, cx: &mut Cx<'_>) {
         let heard = self.last_io.max(self.listens_since);
         let silent =
@@ -284,7 +284,7 @@ impl Follower {
         cx.out.push(Action::Connect { link: self.link, host: self.host.clone(), port: self.port });
     }
 
-    /// The connection is there.
+    /// The connection is established.
     pub(crate) fn connected(&mut self, cx: &mut Cx<'_>, link: LinkId) {
         if self.is_now(link) && matches!(self.state, State::Connecting) {
             self.last_io = cx.now;
@@ -293,7 +293,7 @@ impl Follower {
         }
     }
 
-    /// The connection could not be made, or is gone.
+    /// The connection failed or was closed.
     pub(crate) fn closed(&mut self, cx: &mut Cx<'_>, link: LinkId, why: &str) {
         if !self.is_now(link) {
             return;
@@ -317,14 +317,15 @@ impl Follower {
         }
     }
 
-    /// Online no longer. The next attempt is made at once: what we missed may be kept only for a moment.
+    /// The link was lost while online. Reconnects at once, because the primary may keep the missed
+    /// bytes only briefly.
     fn lost(&mut self, cx: &mut Cx<'_>) {
         self.leave(cx);
         self.connect(cx);
     }
 
-    /// Bytes have come: how many are taken. What is not is presented again after [`Action::Read`].
-    /// `is_empty` tells whether there are no keys.
+    /// Takes received bytes. Returns how many were consumed; the caller presents the rest again
+    /// after [`Action::Read`]. `is_empty` returns whether the keyspace has no keys.
     pub(crate) fn received(
         &mut self,
         cx: &mut Cx<'_>,
@@ -369,7 +370,7 @@ impl Follower {
                     match line {
                         Line::Complete(line) => self.line(cx, &line, is_empty),
                         Line::More => return bytes.len(),
-                        Line::TooLong => self.fail(cx, "The primary's answer has no end"),
+                        Line::TooLong => self.fail(cx, "The primary's reply is too long"),
                     }
                 }
             }
@@ -388,7 +389,7 @@ impl Follower {
         }
     }
 
-    /// From here on there is nothing that anybody could go on from.
+    /// From here on the data have no valid position.
     fn drop_data(&mut self, cx: &mut Cx<'_>) {
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Flushing old data");
         cx.told.push(Told::CutReplicas);
@@ -409,7 +410,8 @@ impl Follower {
         self.state = State::Loading { copy, last_sign: cx.now, gone: false };
     }
 
-    /// The copy is loaded; the stream behind it has `db` selected (`repl-stream-db` of the file).
+    /// The copy is loaded. `db` is the selected database of the stream after it (`repl-stream-db`
+    /// of the file).
     pub(crate) fn loaded(&mut self, cx: &mut Cx<'_>, link: LinkId, db: u32) {
         if !self.is_now(link) {
             return;
@@ -432,22 +434,22 @@ impl Follower {
         cx.out.push(Action::Read { link: self.link });
     }
 
-    /// The copy could not be loaded, or not be written.
+    /// The copy could not be written or loaded.
     pub(crate) fn load_failed(&mut self, cx: &mut Cx<'_>, link: LinkId, why: &str) {
         if self.is_now(link) && matches!(self.state, State::Body { .. } | State::Loading { .. }) {
             self.fail(cx, format!("Failed trying to load the PRIMARY synchronization DB: {why}"));
         }
     }
 
-    /// Units were applied, with the data in hand and [`Follower::may_apply`]: their bytes, and the
-    /// database that is selected behind them.
+    /// Units were applied, while the caller held the shards and [`Follower::may_apply`] returned
+    /// true: their bytes, and the selected database after them.
     pub(crate) fn applied(&mut self, cx: &mut Cx<'_>, link: LinkId, bytes: &[u8], db: u32) {
         if self.may_apply(link) && !bytes.is_empty() {
             cx.stream.relay(bytes, db);
         }
     }
 
-    /// What comes on this link is no stream: another copy is needed.
+    /// The received bytes are not a valid stream: a full copy is needed.
     pub(crate) fn broken(&mut self, cx: &mut Cx<'_>, link: LinkId, why: &str) {
         if self.may_apply(link) {
             self.resumable = false;
@@ -455,7 +457,7 @@ impl Follower {
         }
     }
 
-    /// The primary wants to know how far we are; all before is applied.
+    /// The primary requests the offset; everything before is applied.
     pub(crate) fn get_ack(&mut self, cx: &mut Cx<'_>, link: LinkId) {
         if self.may_apply(link) {
             self.confirm(cx);

@@ -1,11 +1,11 @@
-//! What a replica says to its primary, and what the primary's answers mean.
+//! A replica's requests to its primary, and the meaning of the replies.
 
 use crate::encode::words;
 use crate::id::ReplicationId;
 use crate::settings::Settings;
 use weft_base::num::parse_i64;
 
-/// What was asked before the data are asked for. The answers come in this order.
+/// A request of the handshake. The replies arrive in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     Auth,
@@ -16,10 +16,10 @@ pub enum Question {
 }
 
 impl Question {
-    /// What a refusal means: `Err` where it ends the attempt.
+    /// The meaning of an error reply: `Err` if it ends the attempt.
     ///
     /// # Errors
-    /// The reason, where there can be no replication then.
+    /// The reason, if replication is impossible then.
     pub fn refused(self, answer: &str) -> Result<String, String> {
         let option = match self {
             Question::Auth => return Err(format!("Unable to AUTH to PRIMARY: {answer}")),
@@ -32,7 +32,7 @@ impl Question {
     }
 }
 
-/// The questions, and the bytes in which they are asked.
+/// The requests of the handshake, and their bytes.
 #[must_use]
 pub fn questions(settings: &Settings) -> (Vec<Question>, Vec<u8>) {
     let (mut asked, mut out) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ pub fn questions(settings: &Settings) -> (Vec<Question>, Vec<u8>) {
     (asked, out)
 }
 
-/// Asks for what stands behind so many bytes of a history, or for everything.
+/// Requests a continuation after this offset of a history, or a full copy.
 #[must_use]
 pub fn psync(from: Option<(ReplicationId, u64)>, failover: bool) -> Vec<u8> {
     let (id, offset) = match &from {
@@ -70,7 +70,7 @@ pub fn psync(from: Option<(ReplicationId, u64)>, failover: bool) -> Vec<u8> {
     out
 }
 
-/// How far the data are: what has been applied, and what is safe on disk if there is a log.
+/// Acknowledges the applied offset, and the durable one if there is a log.
 #[must_use]
 pub fn ack(offset: u64, durable: Option<u64>) -> Vec<u8> {
     let (offset, mut out) = (offset.to_string(), Vec::new());
@@ -83,7 +83,8 @@ pub fn ack(offset: u64, durable: Option<u64>) -> Vec<u8> {
     out
 }
 
-/// Whether the answer to the first PING lets us go on: a primary that asks for a password is there.
+/// Whether the replica can continue after this reply to its PING. A primary that requires a
+/// password counts as reachable.
 #[must_use]
 pub fn is_there(answer: &[u8]) -> bool {
     [&b"+"[..], b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"]
@@ -91,19 +92,19 @@ pub fn is_there(answer: &[u8]) -> bool {
         .any(|begin| answer.starts_with(begin))
 }
 
-/// What a primary answers to PSYNC.
+/// A primary's reply to PSYNC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PsyncAnswer {
-    /// It is still there.
+    /// A sign of life of the primary.
     Wait,
-    /// Everything comes; then the stream behind so many bytes of this history. `None` when that was
-    /// not understood: it can't be continued later.
+    /// A full copy follows, then the stream from this position. `None` if the position was invalid,
+    /// so the replica can't continue later.
     Full(Option<(ReplicationId, u64)>),
-    /// The stream comes, under this name if it has changed.
+    /// The stream follows, under this id if it has changed.
     Continue(Option<ReplicationId>),
-    /// Not now.
+    /// A temporary refusal.
     Later(String),
-    /// It does not understand, or can't.
+    /// The primary doesn't support the request, or refuses it.
     Unknown(String),
 }
 
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_asked_as_the_settings_say() {
+    fn handshake_follows_the_settings() {
         let text = |settings: &Settings| {
             let (asked, bytes) = questions(settings);
             (asked.len(), String::from_utf8(bytes).expect("text").replace("\r\n", " "))
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_understood() {
+    fn psync_replies_are_parsed() {
         let id = ReplicationId::from_random([0x5a; 20]);
         let parse = |text: &str| PsyncAnswer::parse(text.replace("ID", id.as_str()).as_bytes());
         assert_eq!(parse(""), PsyncAnswer::Wait);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_bytes() {
+    fn psync_and_ack_are_encoded() {
         let id = ReplicationId::from_random([1; 20]);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace("\r\n", " ");
         assert_eq!(text(psync(None, false)), "*3 $5 PSYNC $1 ? $2 -1 ");

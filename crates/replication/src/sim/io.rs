@@ -1,4 +1,4 @@
-//! What an I/O layer does, by chance: later, in pieces, and in an order of its own.
+//! A simulated I/O layer: delays, splits and reorders at random.
 
 use super::net::{Connection, End, Life, Pipe};
 use super::server::{Loading, Sender, Server, Snapshot};
@@ -9,12 +9,12 @@ use crate::action::{Action, ConnId, LinkId, Load, SnapshotId, Target};
 use crate::apply::{Kind, Splitter};
 use weft_resp::{Limits, Parser, Step};
 
-/// Most bytes that a connection holds before its sender has to wait.
+/// Maximum bytes in a connection before its sender must wait.
 const WINDOW: usize = 600;
-/// Longest delay of one step, in ms.
+/// Maximum delay of one step, in ms.
 const STEP: Ms = 20;
 
-/// What is going to happen.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     Tick(Life),
@@ -40,7 +40,7 @@ pub(super) enum Event {
 }
 
 impl World {
-    /// Does what a machine wants done.
+    /// Executes a machine's actions.
     pub fn act(&mut self, server: usize, actions: Vec<Action>, received: &[u8]) {
         for action in actions {
             self.say(|| format!("{server}: {action:?}"));
@@ -77,7 +77,7 @@ impl World {
             Action::SendStream { conn, from } => {
                 match self.servers[server].senders.get_mut(&conn) {
                     Some(sender) => sender.cursor = Some(from),
-                    None => self.fault("a stream to nobody".to_string()),
+                    None => self.fault("a stream to an unknown connection".to_string()),
                 }
                 self.pump_soon(conn);
             }
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// Puts bytes on their way to `end`.
+    /// Sends bytes to `end`.
     fn put(&mut self, at: usize, end: End, bytes: &[u8]) {
         let pipe = self.connections[at].pipe_to(end);
         if !pipe.ending && !pipe.ended {
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Some of what is on its way arrives; or, if that was all, the end of the connection.
+    /// Delivers some of the bytes in the pipe, and the end of the connection after the last one.
     pub fn deliver(&mut self, at: usize, end: End) {
         let length = self.connections[at].pipe_to(end).bytes.len() as u64;
         let some = if self.chance(50) { length } else { self.rng.below(length + 1) };
@@ -246,7 +246,7 @@ impl World {
 
     // ---- a replica
 
-    /// Bytes come from the primary.
+    /// Bytes arrive from the primary.
     pub fn arrives(&mut self, life: Life, link: LinkId, bytes: &[u8]) {
         let one = &mut self.servers[life.server];
         one.held.extend(bytes);
@@ -258,7 +258,7 @@ impl World {
         self.servers[life.server].held = all[taken..].to_vec();
     }
 
-    /// A loader has done its work, or not. It tells so even if nobody waits for it any longer.
+    /// A loader has succeeded or failed. It reports this even if the load was abandoned.
     pub fn loaded(&mut self, life: Life, link: LinkId) {
         let fails = self.bad_luck(15);
         let one = &mut self.servers[life.server];
@@ -273,7 +273,7 @@ impl World {
                 }
                 db
             }
-            None if ours && !fails => return self.fault("a copy that is none".to_string()),
+            None if ours && !fails => return self.fault("an invalid copy".to_string()),
             Some(_) | None if ours => {
                 self.tally.loads_failed += 1;
                 return self.call(life.server, |node, now, out| {
@@ -302,7 +302,7 @@ impl World {
                     let now = self.now + one.skew;
                     return one.node.listens(now, link);
                 }
-                Err(broken) => return self.fault(format!("no stream: {broken}")),
+                Err(broken) => return self.fault(format!("invalid stream: {broken}")),
             };
             let (kind, bytes, db) = (unit.kind(), unit.bytes().to_vec(), unit.db());
             let number =
@@ -310,7 +310,7 @@ impl World {
             let commands: Option<Unit> =
                 unit.commands().map(|(db, mut args)| Some((db, number(args.nth(1)?)?))).collect();
             if kind == Kind::Write {
-                let applied = commands.ok_or("a unit of nobody".to_string());
+                let applied = commands.ok_or("an invalid unit".to_string());
                 match applied.and_then(|unit| self.truth.apply(one.data, &unit)) {
                     Ok(data) => one.data = data,
                     Err(wrong) => return self.fault(format!("server {}: {wrong}", life.server)),
@@ -326,7 +326,7 @@ impl World {
         self.soon(STEP, Event::Apply(life, link));
     }
 
-    /// Nobody confirms what he does not have.
+    /// A replica must not acknowledge more than it has.
     fn check_ack(&mut self, server: usize, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let mut words = text.split("\r\n").skip_while(|word| *word != "ACK").skip(2);
@@ -340,7 +340,7 @@ impl World {
 
     // ---- a primary
 
-    /// Bytes come from somebody who may be a replica.
+    /// Bytes arrive from a possible replica.
     fn is_asked(&mut self, server: usize, conn: ConnId, bytes: &[u8]) {
         let Some(sender) = self.servers[server].senders.get_mut(&conn) else { return };
         sender.asked.extend(bytes);
@@ -382,7 +382,7 @@ impl World {
         }
     }
 
-    /// PSYNC, and whether the answer is the right one.
+    /// Handles PSYNC, and checks the decision.
     fn psync(&mut self, server: usize, conn: ConnId, args: &[&[u8]]) {
         let takes_over = args.len() > 2;
         let mut out = Vec::new();
@@ -409,7 +409,8 @@ impl World {
                 .stream()
                 .kept()
                 .is_some_and(|kept| kept.start <= offset && offset <= kept.end);
-            // The data may be the same beyond the place where two histories part, but nobody knows.
+            // The data may be equal beyond the divergence of two histories, but no server can know
+            // that.
             let is_second =
                 history.second.is_some_and(|second| second.id == id && offset < second.valid_to);
             let known = id == history.id || is_second;
@@ -503,7 +504,7 @@ impl World {
         }
     }
 
-    /// Sends some of what a replica is to get.
+    /// Sends some of a replica's pending bytes.
     pub fn pump(&mut self, at: usize) {
         let (life, conn) = (self.connections[at].primary, self.connections[at].conn);
         if !self.is_alive(life) {
@@ -540,8 +541,10 @@ impl World {
             let Some(pieces) =
                 one.node.stream().backlog().and_then(|backlog| backlog.read_at(cursor, some))
             else {
-                return self
-                    .fault(format!("server {} has let go of what a replica needs", life.server));
+                return self.fault(format!(
+                    "server {} has dropped bytes that a replica needs",
+                    life.server
+                ));
             };
             let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.as_ref().to_vec()).collect();
             let to = cursor + bytes.len() as u64;

@@ -1,13 +1,13 @@
 //! Servers that replicate in a simulated network, by seed.
 //!
-//! Two to four servers, each with the real machines; writes of transactions over databases; links that
-//! are cut at any byte, or silently die; answers that come late, or after nobody waits for them; copies
-//! that fail; restarts with the data of now, of before, or none; roles that change at any moment;
-//! clocks that jump; backlogs and limits that are too small. Then it becomes calm: one primary, the others
-//! below it in a chain or side by side, and all of them must come to rest at the same place with the
-//! same data. What must hold at any time is in `truth` and `world::look_at`.
+//! Each run has two to four servers with the real machines. Clients write transactions over several
+//! databases. Links are cut at any byte, or die silently. Replies arrive late, or after they are no
+//! longer expected. Copies fail. Servers restart with current, old or no data. Roles change at any
+//! time, clocks jump, backlogs and limits are too small. Then the faults stop: one server is
+//! primary, the others follow it in a chain or directly. All must reach the same offset with the
+//! same data. `truth` and `world::look_at` check the invariants at all times.
 //!
-//! `REPL_RUNS` says how many runs; `REPL_SEED` repeats one, loudly.
+//! `REPL_RUNS` is the number of runs; `REPL_SEED` repeats one with all output.
 
 mod io;
 mod net;
@@ -20,12 +20,12 @@ use io::Event;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::{Tally, World, port_of};
 
-/// How long faults go on, how long clients write after that, and when all must be at rest. In ms.
+/// Duration of the faults, of the writes after them, and of the limit for convergence, in ms.
 const FAULTS: u64 = 12_000;
 const WRITES: u64 = 1500;
 const REST: u64 = 60_000;
 
-/// One run; what happened, or what went wrong.
+/// Runs a seed. Returns its totals, or the violation.
 fn run(seed: u64, loud: bool) -> Result<Tally, String> {
     let mut world = World::new(seed);
     world.loud = loud;
@@ -51,7 +51,7 @@ fn run(seed: u64, loud: bool) -> Result<Tally, String> {
             Event::Check => world.later(97, Event::Check),
             Event::Quiet => {
                 quiet = true;
-                // A PSYNC ... FAILOVER that was on its way may have made somebody primary.
+                // A delayed PSYNC ... FAILOVER may have promoted another server.
                 arrange(&mut world);
                 world.later(97, Event::Check);
             }
@@ -104,7 +104,7 @@ fn happen(world: &mut World, event: Event) {
         }
         Event::Loaded(life, link) if world.is_alive(life) => world.loaded(life, link),
         Event::Paused(life) if world.is_alive(life) => {
-            // It may have been told to go on meanwhile.
+            // The failover may have been aborted meanwhile.
             let waits = world.servers[life.server].node.failover().name() != "no-failover";
             world.servers[life.server].paused = waits;
             world.collect(life.server);
@@ -132,7 +132,7 @@ fn happen(world: &mut World, event: Event) {
     }
 }
 
-/// Something goes wrong, or somebody wants something.
+/// Injects a fault or an operator's command.
 fn chaos(world: &mut World) {
     let count = world.servers.len() as u64;
     let server = world.rng.below(count) as usize;
@@ -140,7 +140,7 @@ fn chaos(world: &mut World) {
     let what = world.rng.below(100);
     world.say(|| format!("---- {what} for {server} and {other}"));
     if what >= 35 {
-        // Files and changes of role are cuts: what was written before is in the stream.
+        // Saving and a change of role are cuts: earlier writes must be in the stream.
         world.collect(server);
     }
     match what {
@@ -197,7 +197,7 @@ fn chaos(world: &mut World) {
         94..97 => world.call(server, |node, now, out| node.request_acks(now, out)),
         _ => {
             let mut settings = world.settings(server);
-            // How much is kept is watched from the beginning.
+            // The checks use the initial sizes of backlog and limit.
             settings.backlog_size = world.servers[server].node.settings().backlog_size;
             settings.output.hard = world.servers[server].node.settings().output.hard;
             world.call(server, |node, now, out| node.set(now, settings, out));
@@ -205,7 +205,7 @@ fn chaos(world: &mut World) {
     }
 }
 
-/// One primary, and the others below it.
+/// Stops the faults: one primary, and the others below it.
 fn calm(world: &mut World) {
     world.calm = true;
     let mut order: Vec<usize> = (0..world.servers.len()).collect();
@@ -222,7 +222,7 @@ fn calm(world: &mut World) {
     arrange(world);
 }
 
-/// Makes everybody what he is to be, as an operator does.
+/// Sets every server's role, as an operator would.
 fn arrange(world: &mut World) {
     for (server, above) in world.wished.clone() {
         world.collect(server);
@@ -273,11 +273,11 @@ fn replicas_are_prefixes_and_converge() {
     println!("{runs} runs: {tally:?}");
     for (what, count) in [
         ("partial resynchronizations", tally.partial),
-        ("full ones", tally.full),
+        ("full synchronizations", tally.full),
         ("promotions", tally.promotions),
         ("failovers", tally.failovers),
         ("restarts", tally.restarts),
-        ("loads that failed", tally.loads_failed),
+        ("failed loads", tally.loads_failed),
         ("replicas dropped for their limits", tally.dropped_for_limits),
         ("timeouts", tally.timeouts),
     ] {
@@ -309,6 +309,6 @@ fn planted_faults_are_found() {
         plant::set(None);
         let Some(seed) = found else { panic!("{fault:?} is not found") };
         println!("{fault:?}: seed {seed}");
-        assert!(run(seed, false).is_ok(), "without the fault all is well");
+        assert!(run(seed, false).is_ok(), "the run succeeds without the fault");
     }
 }

@@ -1,4 +1,4 @@
-//! Connections between servers: bytes in order, late, in pieces, and cut at any byte.
+//! Connections between servers: ordered bytes with delays, splits, and cuts at any byte.
 
 use crate::action::{ConnId, LinkId};
 use std::collections::VecDeque;
@@ -8,22 +8,22 @@ use weft_base::rng::Rng;
 #[derive(Default)]
 pub(super) struct Pipe {
     pub bytes: VecDeque<u8>,
-    /// Nothing more is put in; when it is empty, the end is told.
+    /// The sender has closed it; the reader sees the end once it is empty.
     pub ending: bool,
-    /// Whoever reads has been told, or has closed it himself.
+    /// The reader has seen the end, or has closed it itself.
     pub ended: bool,
-    /// A delivery is on its way.
+    /// A delivery is scheduled.
     pub scheduled: bool,
 }
 
-/// Which end of a connection.
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum End {
     Replica,
     Primary,
 }
 
-/// A server in one of its lives.
+/// A server between two restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     pub server: usize,
@@ -37,12 +37,12 @@ pub(super) struct Connection {
     pub conn: ConnId,
     pub to_primary: Pipe,
     pub to_replica: Pipe,
-    /// Bytes vanish, and nobody is told.
+    /// Bytes vanish without an error.
     pub dead: bool,
 }
 
 impl Connection {
-    /// What `end` reads from.
+    /// The pipe from which `end` reads.
     pub fn pipe_to(&mut self, end: End) -> &mut Pipe {
         match end {
             End::Replica => &mut self.to_replica,
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Takes it away: of what is on its way, some still arrives.
+    /// Cuts the connection: some of the bytes in it still arrive.
     pub fn cut(&mut self, rng: &mut Rng) {
         for pipe in [&mut self.to_primary, &mut self.to_replica] {
             let arrives = rng.below(pipe.bytes.len() as u64 + 1) as usize;

@@ -1,4 +1,4 @@
-//! One server of the simulation: the machine, and what an I/O layer would have beside it.
+//! One server of the simulation: the machine, and the state of its I/O layer.
 
 use super::truth::{Data, EMPTY};
 use crate::action::{ConnId, LinkId, Load, SnapshotId, Target};
@@ -7,17 +7,17 @@ use crate::node::Node;
 use crate::stream::Position;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Commands with their databases, as bytes.
+/// Encoded commands with their databases.
 pub(super) type Texts = Vec<(usize, Vec<u8>)>;
 
-/// A file of the data, with what it says about itself.
+/// A file of the data, with the position that it records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub data: Data,
     pub position: Option<Position>,
 }
 
-/// A snapshot that was asked for.
+/// A requested snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub id: SnapshotId,
@@ -26,7 +26,7 @@ pub(super) struct Snapshot {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// A copy that comes in.
+/// A copy being received.
 #[derive(Clone, Debug)]
 pub(super) struct Loading {
     pub link: LinkId,
@@ -34,15 +34,15 @@ pub(super) struct Loading {
     pub bytes: Vec<u8>,
 }
 
-/// What is sent to a replica.
+/// Data to send to a replica.
 #[derive(Default)]
 pub(super) struct Sender {
     pub bulk: Option<(Vec<u8>, usize)>,
-    /// When the copy got on last.
+    /// Time at which the copy last advanced.
     pub progress: u64,
     pub cursor: Option<u64>,
     pub scheduled: bool,
-    /// Bytes of requests that have come and are not complete.
+    /// Bytes of incomplete requests.
     pub asked: Vec<u8>,
 }
 
@@ -50,25 +50,25 @@ pub(super) struct Server {
     pub life: u32,
     pub node: Node,
     pub data: Data,
-    /// What was saved last.
+    /// The last saved file.
     pub file: Option<File>,
-    /// How much later than the world's its clock is.
+    /// Offset of its clock from the simulation's clock.
     pub skew: u64,
     pub paused: bool,
-    /// Units that are in the data and not yet in the stream: the data before each, and its commands.
+    /// Units in the data that are not in the stream yet: the data before each, and its commands.
     pub under_way: VecDeque<(Data, Texts)>,
     pub splitter: Option<(LinkId, Splitter)>,
-    /// Bytes of the link that were not taken.
+    /// Received bytes of the link that were not consumed.
     pub held: Vec<u8>,
     pub loading: Option<Loading>,
-    /// What was loaded beside, until it is swapped in.
+    /// The loaded copy until the swap.
     pub beside: Option<Data>,
     pub snapshots: Vec<Snapshot>,
     pub senders: BTreeMap<ConnId, Sender>,
-    /// Which data it had at which offset of its stream, since the stream began. Between two of them only
-    /// databases are selected.
+    /// The data at each offset of its stream, since the stream began. Between two entries there are
+    /// only SELECTs.
     pub trace: BTreeMap<u64, Data>,
-    /// Where the backlog began.
+    /// Start of the backlog.
     pub kept_from: Option<u64>,
 }
 
@@ -93,17 +93,17 @@ impl Server {
         }
     }
 
-    /// Whether the data are a whole.
+    /// Whether the data are complete.
     pub fn is_whole(&self) -> bool {
         self.loading.as_ref().is_none_or(|loading| loading.load != Load::Direct)
     }
 
-    /// The data as the stream has them.
+    /// The data without the units that are not in the stream yet.
     pub fn streamed(&self) -> Data {
         self.under_way.front().map_or(self.data, |(before, _)| *before)
     }
 
-    /// The data as bytes: what they are, the database that the stream has selected, and some more.
+    /// The data as bytes: their number, the selected database of the stream, and padding.
     pub fn image(&self, padding: usize) -> Vec<u8> {
         let db = self.node.stream().position().db;
         let mut bytes = format!("{}:{db}:", self.data).into_bytes();
@@ -111,14 +111,14 @@ impl Server {
         bytes
     }
 
-    /// What an image says.
+    /// Parses an image.
     pub fn read_image(bytes: &[u8]) -> Option<(Data, u32)> {
         let text = std::str::from_utf8(bytes).ok()?;
         let mut parts = text.split(':');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 
-    /// The data are gone, and what was known about where they came from.
+    /// Drops the data and their position.
     pub fn drop_data(&mut self) {
         self.data = EMPTY;
         self.trace.clear();

@@ -1,10 +1,11 @@
-//! What really happened: all data sets that primaries ever had, as a tree.
+//! The expected states: all data sets that primaries ever had, as a tree.
 //!
-//! A data set is what a primary made of another one by a unit; the empty one is the root. A replica that
-//! applies a unit to its data must come to a data set that a primary had: so what it shows is always a
-//! prefix of some primary's history, and a unit that is torn, left out or applied twice leads nowhere.
+//! A data set results from a unit that a primary applied to another data set; the root is the empty
+//! one. A replica that applies a unit must reach a data set that a primary had. So its data are
+//! always a prefix of a primary's history. A unit that is torn, skipped or applied twice leads to
+//! no known data set.
 //!
-//! And two servers at the same place of the same history have the same data, always and everywhere.
+//! In addition, two servers at the same offset of the same history have the same data.
 
 use crate::id::ReplicationId;
 use std::collections::HashMap;
@@ -20,29 +21,29 @@ pub(super) const EMPTY: Data = 0;
 pub(super) struct Truth {
     next: HashMap<(Data, Unit), Data>,
     last: Data,
-    /// Which data were seen at which place of a history.
+    /// The data seen at each offset of a history.
     places: HashMap<(ReplicationId, u64), Data>,
 }
 
 impl Truth {
-    /// A primary does this to its data.
+    /// A primary applies this unit to its data.
     pub fn write(&mut self, data: Data, unit: Unit) -> Data {
         self.last += 1;
         let before = self.next.insert((data, unit), self.last);
-        assert!(before.is_none(), "units are told apart");
+        assert!(before.is_none(), "units are unique");
         self.last
     }
 
-    /// A replica does this to its data.
+    /// A replica applies this unit to its data.
     pub fn apply(&self, data: Data, unit: &Unit) -> Result<Data, String> {
         let key = (data, unit.clone());
         self.next
             .get(&key)
             .copied()
-            .ok_or_else(|| format!("nobody ever did {unit:?} to data {data}"))
+            .ok_or_else(|| format!("no primary applied {unit:?} to data {data}"))
     }
 
-    /// A server has these data there.
+    /// A server has these data at this offset.
     pub fn see(&mut self, id: ReplicationId, offset: u64, data: Data) -> Result<(), String> {
         let seen = *self.places.entry((id, offset)).or_insert(data);
         if seen != data {

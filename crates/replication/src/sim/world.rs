@@ -1,4 +1,4 @@
-//! The world: a clock, what is going to happen, servers, and connections between them.
+//! The simulated world: a clock, scheduled events, servers, and connections between them.
 
 use super::io::Event;
 use super::net::{Connection, End, Life};
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use weft_base::rng::Rng;
 
-/// What has happened, so that a test can tell whether anything did.
+/// Totals, so that a test can check that its events happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub units: u64,
@@ -54,15 +54,15 @@ pub(super) struct World {
     pub links: HashMap<(usize, u32, LinkId), usize>,
     pub truth: Truth,
     numbers: u32,
-    /// Longest time between two writes of a client, in ms.
+    /// Maximum time between two writes of a client, in ms.
     pub pause: Ms,
-    /// No faults any more.
+    /// Faults have stopped.
     pub calm: bool,
-    /// Who is to follow whom in the end.
+    /// The final primary of each server.
     pub wished: Vec<(usize, Option<usize>)>,
     pub wrong: Option<String>,
     pub tally: Tally,
-    /// Everything is printed.
+    /// Prints everything.
     pub loud: bool,
 }
 
@@ -99,7 +99,7 @@ impl World {
         self.rng.below(100) < percent
     }
 
-    /// A fault's chance: none when it is calm.
+    /// The chance of a fault: zero once faults have stopped.
     pub fn bad_luck(&mut self, percent: u64) -> bool {
         !self.calm && self.chance(percent)
     }
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// A server begins a life.
+    /// Starts a server.
     pub fn start(&mut self, server: usize, life: u32, file: Option<File>, follows: Option<usize>) {
         let settings = self.settings(server);
         let ids = self.ids();
@@ -185,7 +185,7 @@ impl World {
         self.soon(100, Event::Tick(Life { server, life }));
     }
 
-    /// Runs `what` on a server's machine, and what comes out of it.
+    /// Calls a server's machine and executes its actions.
     pub fn call<T>(
         &mut self,
         server: usize,
@@ -208,7 +208,7 @@ impl World {
         result
     }
 
-    /// A server in this life.
+    /// Whether the server has not restarted since.
     pub fn is_alive(&self, life: Life) -> bool {
         self.servers[life.server].life == life.life
     }
@@ -217,7 +217,7 @@ impl World {
         Life { server, life: self.servers[server].life }
     }
 
-    /// What must hold of a server at any time.
+    /// Checks the invariants of a server.
     pub fn look_at(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let stream = one.node.stream();
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// A client writes to a server, if that is allowed.
+    /// A client writes to a server, if it accepts writes.
     pub fn write(&mut self, server: usize) {
         let one = &self.servers[server];
         if !one.node.is_primary() || one.paused || !one.is_whole() {
@@ -282,7 +282,7 @@ impl World {
         self.soon(longest, Event::Collect(life));
     }
 
-    /// What was written comes into the stream, in its order.
+    /// Appends pending units to the stream, in order.
     pub fn collect(&mut self, server: usize) {
         while let Some((_, texts)) = self.servers[server].under_way.pop_front() {
             if !self.servers[server].node.is_primary() {
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// A server ends, and begins again with what is in its file.
+    /// Stops a server and starts it with the data of this file.
     pub fn restart(&mut self, server: usize, file: Option<File>, follows: Option<usize>) {
         self.tally.restarts += 1;
         let life = self.life(server);
@@ -312,19 +312,19 @@ impl World {
         self.start(server, life.life + 1, file, follows);
     }
 
-    /// What a server would write into a file now.
+    /// The file that a server would save now.
     pub fn file(&self, server: usize) -> Option<File> {
         let one = &self.servers[server];
         one.is_whole().then(|| File { data: one.data, position: one.node.position() })
     }
 
-    /// Whom a server follows.
+    /// The server that another one follows.
     pub fn follows(&self, server: usize) -> Option<usize> {
         let follower = self.servers[server].node.follower()?;
         Some(usize::from(follower.primary().1) - 1)
     }
 
-    /// Data, place and whether everything is as it should be in the end.
+    /// Whether all servers have converged: same data, same offset, all links up.
     pub fn is_at_rest(&self) -> bool {
         let place = |server: &Server| {
             let history = server.node.stream().history();

@@ -1,4 +1,4 @@
-//! Scripts for one server: what it is told, and what it wants done, line by line.
+//! Scripts for one server: its input and its actions, line by line.
 
 mod primary;
 mod replica;
@@ -21,7 +21,7 @@ pub(super) struct Bench {
     out: Vec<Action>,
 }
 
-/// The id that is made as the so-manieth.
+/// The n-th generated id.
 pub(super) fn id(n: u8) -> ReplicationId {
     ReplicationId::from_random([n; 20])
 }
@@ -45,12 +45,12 @@ impl Bench {
         Bench::new(settings, Start { position, primary: Some(("above".to_string(), 7000)) })
     }
 
-    /// What is wanted since the last time, without the log.
+    /// The actions since the last call, without the log.
     pub fn wants(&mut self) -> Vec<String> {
         self.out.drain(..).filter_map(describe).collect()
     }
 
-    /// What was logged and wanted since the last time: the log alone.
+    /// The log lines since the last call; drops the actions.
     pub fn log(&mut self) -> String {
         let text = |action| match action {
             Action::Log { text, .. } => Some(text),
@@ -59,7 +59,7 @@ impl Bench {
         self.out.drain(..).filter_map(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// Time goes on, tick by tick.
+    /// Advances the time, tick by tick.
     pub fn pass(&mut self, ms: Ms) {
         let until = self.now + ms;
         while self.now < until {
@@ -80,19 +80,19 @@ impl Bench {
         self.wants()
     }
 
-    /// Writes so many PINGs of 14 bytes, behind the selection of a database.
+    /// Writes this many PINGs of 14 bytes, after a SELECT.
     pub fn write(&mut self, count: usize) {
         for _ in 0..count {
             self.node.write(self.now, |units| units.unit(&[(0, PING)]), &mut self.out);
         }
     }
 
-    /// Runs something on the machine.
+    /// Calls the machine.
     pub fn run<T>(&mut self, what: impl FnOnce(&mut Node, Ms, &mut Vec<Action>) -> T) -> T {
         what(&mut self.node, self.now, &mut self.out)
     }
 
-    /// Bytes come from the primary, all of which are taken.
+    /// The primary sends these bytes, all of which are consumed.
     pub fn hear(&mut self, text: &str) -> Vec<String> {
         let link = self.link();
         let bytes = text.as_bytes();
@@ -105,7 +105,7 @@ impl Bench {
         self.node.follower().expect("a replica").link()
     }
 
-    /// A replica that is online, with a port by which it is found.
+    /// Attaches a replica that is online and has an announced port.
     pub fn attach(&mut self, conn: u64) {
         self.replconf(conn, &format!("listening-port {conn} capa eof capa psync2 version 9.1.0"));
         let (id, next) = (self.node.stream().history().id, self.node.stream().offset() + 1);
@@ -127,7 +127,7 @@ fn describe(action: Action) -> Option<String> {
         Action::AbandonSnapshot { snapshot } => format!("abandon {}", snapshot.0),
         Action::SendBulk { conn, snapshot, head, mark } => {
             let marked = if mark.is_some() { " marked" } else { "" };
-            format!("{}: snapshot {} behind {}{marked}", conn.0, snapshot.0, text(&head))
+            format!("{}: snapshot {} after {}{marked}", conn.0, snapshot.0, text(&head))
         }
         Action::SendStream { conn, from } => format!("{}: stream from {from}", conn.0),
         Action::Close { conn, flush } => {

@@ -43,7 +43,7 @@ impl Bench {
 }
 
 #[test]
-fn replconf_answers_as_valkey_does() {
+fn replconf_replies_match_valkey() {
     let mut bench = Bench::primary(Settings::default());
     let long = format!("ip-address {}", "x".repeat(300));
     for (args, reply) in [
@@ -62,21 +62,21 @@ fn replconf_answers_as_valkey_does() {
     ] {
         assert_eq!(bench.replconf(1, args), [format!("1: {reply}")], "{args}");
     }
-    assert!(bench.replconf(1, "ack 5").is_empty(), "never answered");
+    assert!(bench.replconf(1, "ack 5").is_empty(), "has no reply");
     assert!(bench.replconf(1, "getack *").is_empty());
     assert!(!bench.node.primary().is_replica(ConnId(1)));
 }
 
 #[test]
-fn a_copy_is_streamed_after_the_delay_and_goes_on_at_the_first_ack() {
+fn streamed_copy_begins_after_the_delay_and_stream_after_the_first_ack() {
     let mut bench = Bench::primary(Settings::default());
     bench.write(3);
-    assert_eq!(bench.node.stream().offset(), 0, "nobody has counted");
+    assert_eq!(bench.node.stream().offset(), 0, "without a backlog the offset stays");
     bench.replconf(1, TELL);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites"]);
-    assert_eq!(bench.node.stream().history().id, id(2), "what was not kept has no name");
+    assert_eq!(bench.node.stream().history().id, id(2), "unkept writes end the history");
     bench.pass(2000);
-    assert_eq!(bench.wants(), ["1: \n", "1: \n"], "it is told that we are there");
+    assert_eq!(bench.wants(), ["1: \n", "1: \n"], "signs of life");
     bench.replconf(2, TELL);
     assert!(bench.sync(2, "? -1").is_empty());
     bench.pass(3000);
@@ -88,29 +88,33 @@ fn a_copy_is_streamed_after_the_delay_and_goes_on_at_the_first_ack() {
         bench.began(1),
         [
             format!("1: +FULLRESYNC {} 37", id(2)),
-            format!("1: snapshot 1 behind $EOF:{mark} marked"),
+            format!("1: snapshot 1 after $EOF:{mark} marked"),
             format!("2: +FULLRESYNC {} 37", id(2)),
-            format!("2: snapshot 1 behind $EOF:{mark} marked"),
+            format!("2: snapshot 1 after $EOF:{mark} marked"),
         ]
     );
     bench.replconf(3, TELL);
-    assert!(bench.sync(3, "? -1").is_empty(), "too late for this one");
+    assert!(bench.sync(3, "? -1").is_empty(), "too late for this snapshot");
     bench.write(1);
     assert_eq!(bench.states(), ["wait_bgsave", "wait_bgsave", "wait_bgsave"]);
     assert!(bench.sent(1).is_empty());
     assert_eq!(bench.states()[0], "online");
     assert_eq!(bench.replconf(1, "ack 37"), ["1: stream from 37", "Confirmed"]);
-    assert_eq!(bench.replconf(2, "ack 37"), ["Confirmed"], "its end may be told later");
+    assert_eq!(
+        bench.replconf(2, "ack 37"),
+        ["Confirmed"],
+        "before the end of its copy is reported"
+    );
     assert_eq!(bench.sent(2), ["2: stream from 37"]);
     bench.pass(5000);
     assert!(
         bench.wants().contains(&"snapshot 2 Stream 80 all".to_string()),
-        "the third has its turn"
+        "the third replica gets the next snapshot"
     );
 }
 
 #[test]
-fn a_copy_from_disk_is_joined_while_it_is_made() {
+fn replica_joins_a_disk_snapshot_in_progress() {
     let mut bench = Bench::primary(disk());
     bench.replconf(1, TELL);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites", "snapshot 1 Disk 80 all"]);
@@ -126,24 +130,24 @@ fn a_copy_from_disk_is_joined_while_it_is_made() {
     assert_eq!(
         bench.ready(1, 99),
         [
-            "1: snapshot 1 behind $99",
-            "2: snapshot 1 behind $99",
-            "3: snapshot 1 behind $99",
+            "1: snapshot 1 after $99",
+            "2: snapshot 1 after $99",
+            "3: snapshot 1 after $99",
             "snapshot 2 Disk 11 all",
         ]
     );
     assert_eq!(bench.states(), ["send_bulk", "send_bulk", "send_bulk", "wait_bgsave"]);
     assert_eq!(bench.sent(3), ["3: stream from 0"]);
-    assert!(bench.began(2).is_empty(), "SYNC is not answered by a line");
-    assert_eq!(bench.ready(2, 5), ["4: snapshot 2 behind $5"]);
+    assert!(bench.began(2).is_empty(), "SYNC has no reply line");
+    assert_eq!(bench.ready(2, 5), ["4: snapshot 2 after $5"]);
     assert_eq!(bench.sent(4), ["4: stream from 51"]);
     bench.pass(200_000);
-    assert!(bench.node.primary().is_replica(ConnId(4)), "it has no way to say that it is there");
+    assert!(bench.node.primary().is_replica(ConnId(4)), "SYNC replicas don't acknowledge");
     assert!(!bench.node.primary().is_replica(ConnId(3)));
 }
 
 #[test]
-fn enough_replicas_need_not_wait() {
+fn enough_replicas_end_the_delay() {
     let mut bench = Bench::primary(Settings { diskless_max_replicas: 2, ..Settings::default() });
     bench.replconf(1, TELL);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites"]);
@@ -152,7 +156,7 @@ fn enough_replicas_need_not_wait() {
 }
 
 #[test]
-fn a_copy_without_a_stream_and_parts_of_one() {
+fn rdb_only_and_filtered_copies() {
     let mut bench = Bench::primary(disk());
     bench.replconf(1, "rdb-only 1 rdb-filter-only functions");
     assert_eq!(bench.sync(1, ""), ["1: -ERR Filtered replica requires EOF capability"]);
@@ -161,14 +165,14 @@ fn a_copy_without_a_stream_and_parts_of_one() {
     assert_eq!(wants, ["KeepWrites"], "it goes over the socket, after the delay");
     bench.pass(5000);
     assert!(bench.wants().contains(&"snapshot 1 Stream 11 functions".to_string()));
-    assert_eq!(bench.began(1), [format!("1: snapshot 1 behind $EOF:{} marked", id(3))]);
+    assert_eq!(bench.began(1), [format!("1: snapshot 1 after $EOF:{} marked", id(3))]);
     bench.write(1000);
     assert_eq!(bench.node.primary().views(0, 14_037)[0].pending, 0, "no stream is kept for it");
     assert_eq!(bench.sent(1), ["1: close later"]);
 }
 
 #[test]
-fn nobody_wants_it_any_longer() {
+fn unneeded_and_failed_snapshots_are_abandoned() {
     let mut bench = Bench::primary(eager());
     bench.replconf(1, TELL);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites", "snapshot 1 Stream 80 all"]);
@@ -194,7 +198,7 @@ fn nobody_wants_it_any_longer() {
 }
 
 #[test]
-fn what_is_kept_is_continued() {
+fn psync_continues_within_the_backlog() {
     let mut bench = Bench::primary(eager());
     bench.replconf(1, TELL);
     bench.sync(1, "? -1");
@@ -224,7 +228,7 @@ fn what_is_kept_is_continued() {
 }
 
 #[test]
-fn pings_timeouts_and_the_end_of_the_backlog() {
+fn pings_timeouts_and_backlog_ttl() {
     let mut bench = Bench::primary(Settings { timeout: 20_000, ..Settings::default() });
     assert!(bench.node.stream().kept().is_none(), "nothing is kept yet");
     bench.replconf(9, TELL);
@@ -251,7 +255,7 @@ fn pings_timeouts_and_the_end_of_the_backlog() {
 }
 
 #[test]
-fn a_replica_that_is_too_slow_is_dropped_and_costs_no_more_than_it_may() {
+fn slow_replica_is_dropped_at_its_output_limit() {
     let output = OutputLimit { hard: 5000, soft: 2000, soft_time: 1000 };
     let mut bench = Bench::primary(Settings { output, backlog_size: 1000, ..eager() });
     bench.replconf(9, TELL);
@@ -282,7 +286,7 @@ fn a_replica_that_is_too_slow_is_dropped_and_costs_no_more_than_it_may() {
 }
 
 #[test]
-fn waiting_for_replicas() {
+fn waits_end_by_acknowledgements_and_timeouts() {
     let mut bench = Bench::primary(Settings { min_replicas: 2, ..eager() });
     bench.replconf(9, TELL);
     bench.sync(9, "? -1");
@@ -311,7 +315,7 @@ fn waiting_for_replicas() {
     bench.replconf(1, "ack 37 fack 36");
     assert_eq!(settle(&bench, 70), [('a', Done::Replicas(1))]);
     bench.replconf(2, "ack 36 fack 99999999");
-    assert!(settle(&bench, 69).is_empty(), "on the replica's disk, and not on ours");
+    assert!(settle(&bench, 69).is_empty(), "on the replica's disk, not on this server's");
     assert_eq!(settle(&bench, 70), [('c', Done::Disk { local: 1, replicas: 1 })]);
     bench.now = 500;
     assert_eq!(settle(&bench, 0), [('b', Done::Replicas(1))], "as many as there are in time");

@@ -9,7 +9,7 @@ fn place() -> Position {
 }
 
 impl Bench {
-    /// Up to where PSYNC has been asked.
+    /// Runs the handshake up to PSYNC.
     fn shake_hands(&mut self) -> Vec<String> {
         self.pass(100);
         let link = self.link();
@@ -42,7 +42,7 @@ impl Bench {
 }
 
 #[test]
-fn the_whole_way_from_nothing() {
+fn full_sync_of_a_new_replica() {
     let mut bench =
         Bench::replica(Settings { password: "p".to_string(), ..Settings::default() }, None);
     assert_eq!(bench.state(), "connect");
@@ -62,7 +62,7 @@ fn the_whole_way_from_nothing() {
     assert_eq!(bench.state(), "handshake");
     assert!(bench.hear("+OK\r\n-ERR what port\r\n+OK\r\n-ER").is_empty());
     assert_eq!(bench.hear("R what version\r\n"), ["1> *3 $5 PSYNC $1 ? $2 -1"]);
-    assert!(bench.hear("\n\r\n\n").is_empty(), "it is still there");
+    assert!(bench.hear("\n\r\n\n").is_empty(), "signs of life");
     assert!(bench.hear(&format!("+FULLRESYNC {} 55\r\n\n", id(0xbb))).is_empty());
     assert_eq!(bench.state(), "sync");
     assert_eq!(bench.hear("$5\r\nhel"), ["load File Some(5)", "payload hel"]);
@@ -76,7 +76,7 @@ fn the_whole_way_from_nothing() {
     assert_eq!(bench.node.position(), Some(Position { id: id(0xbb), offset: 55, db: 4 }));
     assert_eq!(bench.hear("*1\r\n$4\r\nPING\r\n"), ["stream 0..14"]);
     bench.pass(1000);
-    assert_eq!(bench.wants(), ["1> *3 $8 REPLCONF $3 ACK $2 55"], "it came, and is not applied");
+    assert_eq!(bench.wants(), ["1> *3 $8 REPLCONF $3 ACK $2 55"], "received, not applied");
     bench.applied(stream);
     bench.run(|node, _, _| node.durable(Some(60)));
     bench.run(|node, now, out| node.get_ack(now, link, out));
@@ -85,7 +85,7 @@ fn the_whole_way_from_nothing() {
 }
 
 #[test]
-fn goes_on_where_it_was() {
+fn replica_continues_after_a_lost_link() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     let ask = format!("1> *3 $5 PSYNC $40 {} $3 101", id(0xaa));
     assert_eq!(bench.shake_hands(), [ask]);
@@ -113,12 +113,12 @@ fn goes_on_where_it_was() {
 }
 
 #[test]
-fn a_primary_is_not_silent_while_nobody_listens() {
+fn timeout_does_not_run_while_units_are_applied() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     bench.shake_hands();
     bench.hear("+CONTINUE\r\n");
     assert_eq!(bench.hear("*1\r\n$4\r\nPING\r\n"), ["stream 0..14"]);
-    // Units that are held back, or wait for their shards: it goes on confirming.
+    // Units are blocked, or wait for their shards: the replica continues to acknowledge.
     bench.pass(600_000);
     assert!(bench.wants().iter().all(|line| line.ends_with("ACK $3 100")));
     let (link, now) = (bench.link(), bench.now);
@@ -126,10 +126,10 @@ fn a_primary_is_not_silent_while_nobody_listens() {
     bench.pass(1000);
     bench.node.listens(now, link);
     bench.pass(55_000);
-    assert_eq!(bench.state(), "connected", "there was no time to say anything");
+    assert_eq!(bench.state(), "connected", "the timeout restarts");
     bench.pass(6000);
     assert!(bench.wants().contains(&"connect 2 to above:7000".to_string()));
-    // What is told of another attempt changes nothing.
+    // Events of another attempt have no effect.
     bench.shake_hands();
     bench.hear("+CONTINUE\r\n*1\r\n$4\r\nPING\r\n");
     bench.node.listens(bench.now, link);
@@ -138,7 +138,7 @@ fn a_primary_is_not_silent_while_nobody_listens() {
 }
 
 #[test]
-fn a_new_name_and_a_copy_cut_off_replicas_of_ours() {
+fn new_id_or_copy_disconnects_replicas() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     bench.shake_hands();
     bench.hear("+CONTINUE\r\n");
@@ -167,7 +167,7 @@ fn a_new_name_and_a_copy_cut_off_replicas_of_ours() {
 }
 
 #[test]
-fn answers_that_mean_no() {
+fn refusals_are_logged_and_retried() {
     for (answers, log) in [
         ("-LOADING x\r\n", "Error reply to PING from primary: '-LOADING x'"),
         ("+PONG\r\n-ERR invalid password\r\n", "Unable to AUTH to PRIMARY: -ERR invalid password"),
@@ -207,21 +207,21 @@ fn answers_that_mean_no() {
 }
 
 #[test]
-fn a_primary_that_knows_only_sync() {
+fn sync_with_a_primary_without_psync() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     bench.shake_hands();
     assert_eq!(bench.hear("-ERR unknown command 'PSYNC'\r\n"), ["1> SYNC"]);
     bench.hear("$0\r\n");
     assert_eq!(bench.loaded(0), ["stream from 0 in 0", "Read"]);
     bench.pass(3000);
-    assert!(bench.wants().is_empty(), "it does not understand confirmations");
+    assert!(bench.wants().is_empty(), "it doesn't understand acknowledgements");
     bench.lost();
     assert_eq!(bench.shake_hands(), ["2> *3 $5 PSYNC $1 ? $2 -1"]);
-    assert!(bench.node.position().is_none(), "nobody could go on from here");
+    assert!(bench.node.position().is_none(), "the data have no valid position");
 }
 
 #[test]
-fn where_a_copy_goes() {
+fn copies_are_loaded_as_configured() {
     let same = format!("+FULLRESYNC {} 900\r\n$EOF:{}\r\n", id(0xaa), "m".repeat(40));
     let end = format!("copy{}", "m".repeat(40));
     for (load, begins, ends, loaded) in [
@@ -262,7 +262,7 @@ fn where_a_copy_goes() {
 }
 
 #[test]
-fn a_copy_that_fails_leaves_nothing_to_go_on_from_once_the_old_data_are_gone() {
+fn failed_copy_leaves_no_position_once_the_old_data_are_dropped() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     bench.shake_hands();
     bench.hear(&format!("+FULLRESYNC {} 900\r\n$5\r\nhel", id(0xbb)));
@@ -279,7 +279,7 @@ fn a_copy_that_fails_leaves_nothing_to_go_on_from_once_the_old_data_are_gone() {
 }
 
 #[test]
-fn a_link_that_is_lost_while_a_copy_is_loaded_costs_no_second_copy() {
+fn link_lost_during_loading_needs_no_second_copy() {
     let mut bench = Bench::replica(Settings::default(), None);
     bench.shake_hands();
     bench.hear(&format!("+FULLRESYNC {} 900\r\n$5\r\nhello", id(0xbb)));
@@ -289,7 +289,7 @@ fn a_link_that_is_lost_while_a_copy_is_loaded_costs_no_second_copy() {
 }
 
 #[test]
-fn each_step_has_its_time() {
+fn each_step_times_out() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     let silence = |bench: &mut Bench| {
         bench.wants();

@@ -1,4 +1,4 @@
-//! Servers that become something else.
+//! Changes of role.
 
 use super::{Bench, id};
 use crate::action::ConnId;
@@ -14,7 +14,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Two replicas, of which the first is behind.
+    /// A primary with two replicas; the first lags behind.
     fn with_two() -> Bench {
         let mut bench = Bench::primary(Settings { diskless_delay: 0, ..Settings::default() });
         bench.sync(9, "? -1");
@@ -32,14 +32,14 @@ fn place() -> Position {
 }
 
 #[test]
-fn a_primary_goes_on_after_a_restart_under_a_new_name() {
+fn restarted_primary_continues_under_a_new_id() {
     let mut bench =
         Bench::new(Settings::default(), Start { position: Some(place()), primary: None });
     assert_eq!(bench.wants(), ["KeepWrites"]);
     let wants = bench.sync(1, &format!("{} 101", id(0xaa)));
     assert_eq!(wants, ["1: +CONTINUE", "1: stream from 100"]);
     let wants = bench.sync(2, &format!("{} 102", id(0xaa)));
-    assert_eq!(wants, ["snapshot 1 Disk 11 all"], "that was after the file");
+    assert_eq!(wants, ["snapshot 1 Disk 11 all"], "written after the file");
     let history = *bench.node.stream().history();
     assert_eq!((history.id, history.offset), (id(2), 100));
 }
@@ -58,7 +58,7 @@ fn promotion_and_demotion() {
     assert_eq!(bench.wants(), ["disconnect 1", "KeepWrites", "Promoted", "5: close"]);
     let history = *bench.node.stream().history();
     assert_eq!(history.second.map(|second| (second.id, second.valid_to)), Some((id(0xaa), 101)));
-    assert!(!bench.node.may_apply(link), "what is late is not applied");
+    assert!(!bench.node.may_apply(link), "late units are not applied");
     bench.attach(6);
     bench.write(1);
     assert_eq!(bench.node.stream().offset(), 137, "its database is selected first");
@@ -75,7 +75,7 @@ fn promotion_and_demotion() {
 }
 
 #[test]
-fn failover_refuses_as_valkey_does() {
+fn failover_errors_match_valkey() {
     let mut bench = Bench::primary(Settings::default());
     assert_eq!(bench.fail_over("abort"), Err("ERR No failover in progress.".into()));
     assert_eq!(bench.fail_over(""), Err("ERR FAILOVER requires connected replicas.".into()));
@@ -104,7 +104,7 @@ fn failover_refuses_as_valkey_does() {
 }
 
 #[test]
-fn the_first_that_has_everything_takes_over() {
+fn first_caught_up_replica_takes_over() {
     let mut bench = Bench::with_two();
     assert_eq!(bench.fail_over(""), Ok(()));
     assert_eq!(bench.wants(), ["PauseWrites"]);
@@ -129,13 +129,13 @@ fn the_first_that_has_everything_takes_over() {
 }
 
 #[test]
-fn who_does_not_catch_up_in_time_is_forced_or_let_be() {
+fn failover_timeout_aborts_or_forces() {
     let mut bench = Bench::with_two();
     assert_eq!(bench.fail_over("to 10.0.0.9 1 timeout 500"), Ok(()));
     let end = bench.node.stream().offset();
     bench.replconf(2, &format!("ack {end}"));
     bench.pass(400);
-    assert_eq!(bench.node.failover().name(), "waiting-for-sync", "another one is meant");
+    assert_eq!(bench.node.failover().name(), "waiting-for-sync", "another replica is the target");
     bench.wants();
     bench.pass(200);
     assert_eq!(bench.wants(), ["ResumeWrites"]);
@@ -156,7 +156,7 @@ fn who_does_not_catch_up_in_time_is_forced_or_let_be() {
 }
 
 #[test]
-fn a_replica_takes_over_from_its_primary_alone() {
+fn replica_takes_over_only_from_its_primary() {
     let mut bench = Bench::replica(Settings::default(), Some(place()));
     let refused = bench.sync(1, &format!("{} 101 FAILOVER", id(0xbb)));
     assert_eq!(refused, ["1: -ERR PSYNC FAILOVER replid must match my replid."]);

@@ -1,7 +1,7 @@
-//! The machines and real servers: each follows the other, links are cut, and roles change hands.
+//! The machines against real servers: each follows the other, links are cut, and roles change.
 //!
-//! Servers are looked for in `PEERS_BIN` by these names: `valkey-server`, `redis8-server`, and, where they
-//! are, `valkey8-server`, `redis7-server` and `redis6-server`.
+//! `PEERS_BIN` is the folder of the servers, with these names: `valkey-server`, `redis8-server`,
+//! and optionally `valkey8-server`, `redis7-server` and `redis6-server`.
 
 mod rig;
 
@@ -14,7 +14,7 @@ use weft_testkit::{Server, skipped};
 const NAMES: [&str; 5] =
     ["valkey-server", "redis8-server", "valkey8-server", "redis7-server", "redis6-server"];
 
-/// The servers that are here, started with these options.
+/// Starts the available servers with these options.
 fn peers(args: &[&str]) -> Vec<Server> {
     let folder = std::env::var_os("PEERS_BIN").map(PathBuf::from).unwrap_or_default();
     let mut peers = Vec::new();
@@ -172,7 +172,7 @@ fn a_peer_hands_over_and_takes_back() {
         rig.until("taking over", |rig| rig.node.is_primary());
         rig.write(&[(1, &["SET", "new", "primary"])]);
         rig.until("the first write", |_| get(&peer, "1", "new") == "primary");
-        assert_eq!(count(&rig, "Full resync"), 1, "it was ours to begin with");
+        assert_eq!(count(&rig, "Full resync"), 1, "only the first synchronization is full");
         assert_eq!(info(&peer, "role"), "slave");
         rig.until("acknowledgements", |rig| {
             let views = rig.node.primary().views(0, 0);

@@ -1,5 +1,5 @@
-//! The thinnest I/O around the machines that real servers can talk to: one thread that looks at every
-//! socket in turn. Its data are the units that it has applied, and its snapshots are empty.
+//! Minimal I/O around the machines for real servers: one thread that serves every socket in turn.
+//! Its data are the applied units, and its snapshots are empty.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use weft_replication::apply::{Kind, Splitter};
 use weft_replication::{Node, ReplicationId, Settings, Start};
 use weft_resp::{Limits, Parser, Step};
 
-/// How long anything is waited for. Only what hangs takes so long.
+/// Timeout of every wait. Only a hang takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A file without keys: magic, end, and no checksum.
@@ -24,7 +24,7 @@ struct Replica {
     socket: TcpStream,
     asked: Vec<u8>,
     cursor: Option<u64>,
-    /// What is to be written before the stream.
+    /// Bytes to write before the stream.
     queue: Vec<u8>,
     bulk: bool,
     ends: bool,
@@ -33,7 +33,7 @@ struct Replica {
 pub struct Rig {
     pub node: Node,
     pub units: Vec<Unit>,
-    /// Everything that was logged.
+    /// All log lines.
     pub log: Vec<String>,
     listener: TcpListener,
     replicas: BTreeMap<ConnId, Replica>,
@@ -43,7 +43,7 @@ pub struct Rig {
     splitter: Splitter,
     started: Instant,
     ticked: u64,
-    /// What has to be told to the machine next.
+    /// Events to pass to the machine next.
     tell: Vec<Tell>,
 }
 
@@ -57,7 +57,7 @@ enum Tell {
 }
 
 impl Rig {
-    /// A server; with a port, a replica of whom listens there.
+    /// A server; with a port, a replica of the server on that port.
     pub fn new(settings: Settings, primary: Option<u16>) -> Rig {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a socket");
@@ -94,7 +94,7 @@ impl Rig {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// Goes on until something holds.
+    /// Runs until a condition holds.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Rig) -> bool) {
         let begun = Instant::now();
@@ -105,7 +105,7 @@ impl Rig {
         }
     }
 
-    /// Writes a unit as a primary does.
+    /// Writes a unit as a primary.
     pub fn write(&mut self, unit: &[(usize, &[&str])]) {
         let texts: Vec<(usize, Vec<u8>)> = unit
             .iter()
@@ -121,7 +121,7 @@ impl Rig {
         self.call(|node, now, out| node.write(now, |units| units.unit(&commands), out));
     }
 
-    /// Ends all connections of one kind.
+    /// Closes all connections.
     pub fn cut(&mut self) {
         if let Some((link, _)) = self.link.take() {
             self.call(|node, now, out| node.link_closed(now, link, "cut", out));
@@ -308,7 +308,7 @@ impl Rig {
         let sent = std::mem::take(&mut replica.bulk);
         if let Some(cursor) = replica.cursor {
             let backlog = self.node.stream().backlog().expect("it is kept for a replica");
-            let pieces = backlog.read_at(cursor, 1 << 20).expect("what a replica needs is kept");
+            let pieces = backlog.read_at(cursor, 1 << 20).expect("a replica's bytes are kept");
             for piece in pieces {
                 replica.socket.write_all(piece.as_ref()).ok();
                 replica.cursor = replica.cursor.map(|cursor| cursor + piece.as_ref().len() as u64);
@@ -344,7 +344,7 @@ impl Rig {
     }
 }
 
-/// Takes what is complete.
+/// Removes the complete requests.
 fn requests(asked: &mut Vec<u8>) -> Vec<Vec<Vec<u8>>> {
     let (mut parser, mut found, mut end) = (Parser::default(), Vec::new(), 0);
     loop {

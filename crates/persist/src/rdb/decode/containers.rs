@@ -1,4 +1,4 @@
-//! Hashes and sorted sets whose elements are in one string.
+//! Hashes and sorted sets whose elements are encoded in one string.
 
 use super::{Decoder, EMPTY, EXPIRY, Each, listpack, zipmap};
 use crate::rdb::{Fault, Source, read};
@@ -6,7 +6,7 @@ use weft_types::packed::Value;
 use weft_types::string::Digits;
 use weft_types::{Record, hash, zset};
 
-const ODD: Fault = Fault::Corrupt("something has no counterpart");
+const ODD: Fault = Fault::Corrupt("an unpaired element");
 
 impl<S: Source> Decoder<'_, S> {
     pub(super) fn hash_of(mut self, each: Each) -> Result<Record, Fault> {
@@ -21,7 +21,7 @@ impl<S: Source> Decoder<'_, S> {
         self.finish_hash(hash)
     }
 
-    /// Fields with value and expiry, of Redis; 0 is none.
+    /// Fields with value and expiry, of Redis; an expiry of 0 means none.
     pub(super) fn hash_listpack_ex(mut self) -> Result<Record, Fault> {
         let _least = read::signed(self.from)?;
         let mut hash = hash::Load::new(0, self.target.limits);
@@ -73,7 +73,7 @@ fn add_pairs(hash: &mut hash::Load<'_>, container: &[u8], each: Each) -> Result<
     })
 }
 
-/// Shows the entries of a container two by two; there are some.
+/// Passes the entries of a container to `seen` in pairs; an empty container is an error.
 fn pairs<'a>(
     container: &'a [u8],
     each: Each,

@@ -1,7 +1,7 @@
 //! Intsets: integers of one width, in ascending order.
 //!
 //! ```text
-//!  bytes of each (u32 LE: 2, 4 or 8), their number (u32 LE), integers (LE)
+//!  width in bytes (u32 LE: 2, 4 or 8), count (u32 LE), integers (LE)
 //! ```
 
 use crate::rdb::Fault;
@@ -9,7 +9,7 @@ use crate::rdb::Fault;
 const BROKEN: Fault = Fault::Corrupt("a broken intset");
 const HEAD: usize = 8;
 
-/// The integers, of which there are some, each greater than the one before.
+/// Returns the integers: at least one, strictly ascending.
 pub fn read(bytes: &[u8]) -> Result<impl ExactSizeIterator<Item = i64>, Fault> {
     let (head, ints) = bytes.split_first_chunk::<HEAD>().ok_or(BROKEN)?;
     let [a, b, c, d, e, f, g, h] = *head;
@@ -26,7 +26,7 @@ pub fn read(bytes: &[u8]) -> Result<impl ExactSizeIterator<Item = i64>, Fault> {
     }
 }
 
-/// A little-endian integer of two, four or eight bytes.
+/// Decodes a little-endian integer of two, four or eight bytes.
 fn int(bytes: &[u8]) -> i64 {
     let mut wide = [0; 8];
     let from = wide.len() - bytes.len();

@@ -1,20 +1,20 @@
 //! Listpacks: entries as in [`weft_types::packed`], with backward lengths, in a frame.
 //!
 //! ```text
-//!  bytes (u32 LE), entries (u16 LE; 65535: count them), entries, FF
+//!  bytes (u32 LE), entries (u16 LE; 65535: unknown), entries, FF
 //! ```
 //!
-//! An entry may have a longer encoding than it needs, as it may where they come from.
+//! An entry may have a longer encoding than necessary, as Valkey accepts.
 
 use crate::rdb::Fault;
 use weft_types::packed::{TwoWay, Value, back_len};
 
 const BROKEN: Fault = Fault::Corrupt("a broken listpack");
 const HEAD: usize = 6;
-/// Bytes of a backward length at most.
+/// Maximum size of a backward length in bytes.
 const MOST_BACK: usize = 5;
 
-/// Shows every entry, once it is known to be one.
+/// Validates each entry, then passes it to `seen`.
 pub fn each<'a>(
     bytes: &'a [u8],
     seen: &mut dyn FnMut(Value<'a>) -> Result<(), Fault>,
@@ -45,9 +45,9 @@ pub fn each<'a>(
     }
 }
 
-/// The backward length at the end of these bytes: seven bits each, the lowest last; the highest bit says that one
-/// more is in front. Who goes backwards takes one that is longer than it need be, even if what is in front of it
-/// belongs to the entry, and so do we.
+/// Decodes the backward length at the end of these bytes: seven bits each, the lowest last. The
+/// highest bit says that another byte precedes. Valkey's backward reader accepts an overlong
+/// length, even if its first bytes belong to the entry, and so does Weft.
 fn read_back(bytes: &[u8]) -> Option<usize> {
     let mut all = 0;
     for (n, byte) in bytes.iter().rev().enumerate().take(MOST_BACK) {
@@ -59,7 +59,7 @@ fn read_back(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// The entry at the front, and the bytes of its head and its data.
+/// Decodes the first entry. Returns it and the length of its head and data in bytes.
 fn entry(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
     let (head, data) = bytes.split_first()?;
     let text = |from: usize, len: usize| {

@@ -1,16 +1,15 @@
-//! Bytes as a record, whoever they come from.
+//! Decodes bytes from any source into a record.
 //!
-//! Nothing is believed. What is promised of bytes that anybody may have made up:
+//! The decoder trusts no input. Guarantees for arbitrary bytes:
 //!
-//! * they are a value by all rules of the format and of its type, or they are refused: lengths,
-//!   counts, backward lengths, end marks; no member, field or element of a set comes twice; every
-//!   score is a number; no collection but a
-//!   stream is empty;
-//! * nothing panics, and the memory in use is bounded by a multiple of the bytes that were read;
-//! * the record is a whole one, and no key was looked at for it.
+//! * The bytes are a valid value by all rules of the format and of its type, or they are refused:
+//!   lengths, counts, backward lengths, end marks. Members, fields and elements of a set are
+//!   unique. Every score is a number. Only a stream may be empty.
+//! * The decoder doesn't panic, and its memory is bounded by a multiple of the bytes read.
+//! * The record is complete, and the keyspace was not accessed.
 //!
-//! What the reference does not ask for is not asked for either: a sorted set may come in any order,
-//! and entries of a listpack in any of their encodings. It is put in order here.
+//! The reference doesn't require an order of sorted sets or the shortest encoding of listpack
+//! entries. So the decoder accepts any order and encoding, and sorts the elements.
 
 mod containers;
 mod intset;
@@ -25,11 +24,11 @@ use weft_types::string::{self, Blob, INLINE_MAX, New};
 use weft_types::{Limits, Record, TEXT_MAX, hash, list, set, zset};
 
 const EMPTY: Fault = Fault::Empty;
-const TWINS: Fault = Fault::Corrupt("something is there twice");
-const NOT_A_NUMBER: Fault = Fault::Corrupt("a score that is no number");
-const EXPIRY: Fault = Fault::Corrupt("no moment to expire at");
+const TWINS: Fault = Fault::Corrupt("a duplicate element");
+const NOT_A_NUMBER: Fault = Fault::Corrupt("a score that is not a number");
+const EXPIRY: Fault = Fault::Corrupt("an invalid expiry");
 
-/// What the record is to be besides its value.
+/// Properties of the record apart from its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub key: &'a [u8],
@@ -37,18 +36,19 @@ pub struct Target<'a> {
     pub expiry: Option<i64>,
     /// As [`Record::clock`].
     pub clock: u32,
-    /// By which the encoding is chosen.
+    /// Limits that choose the encoding.
     pub limits: &'a Limits,
-    /// How many bytes all compressed strings may have together before it is a [`Fault::Long`].
+    /// The total length of all decompressed strings in bytes at which decoding fails with
+    /// [`Fault::Long`].
     pub plain_most: usize,
 }
 
-/// Reads a type code and a body: see the module's description. O(bytes), times the logarithm of the
+/// Reads a type code and a body. See the module documentation. O(bytes), times the logarithm of the
 /// number of elements for large sorted sets.
 ///
 /// # Errors
 ///
-/// They are no value.
+/// The bytes are not a valid value.
 pub fn decode<S: Source>(
     from: &mut S,
     dialect: Dialect,
@@ -59,12 +59,12 @@ pub fn decode<S: Source>(
     decode_body(code, from, target)
 }
 
-/// Reads a body of which the type code is known already, as in files, where the key stands between
-/// the two. As [`decode()`] otherwise. After [`Fault::Empty`] the whole body has been read.
+/// Reads a body whose type code is known already, as in files, where the key is between the two.
+/// Otherwise like [`decode()`]. After [`Fault::Empty`] the whole body has been read.
 ///
 /// # Errors
 ///
-/// It is no value.
+/// The bytes are not a valid value.
 pub fn decode_body<S: Source>(
     code: Code,
     from: &mut S,
@@ -95,7 +95,7 @@ pub fn decode_body<S: Source>(
     }
 }
 
-/// A value that is being read.
+/// Decodes one value.
 struct Decoder<'d, S> {
     from: &'d mut S,
     target: &'d Target<'d>,
@@ -105,7 +105,7 @@ struct Decoder<'d, S> {
 }
 
 impl<S: Source> Decoder<'_, S> {
-    /// The next string, which is an element of a collection.
+    /// Reads the next string, an element of a collection.
     fn element(&mut self) -> Result<&[u8], Fault> {
         self.next()?;
         Ok(&self.text)
@@ -119,7 +119,7 @@ impl<S: Source> Decoder<'_, S> {
         }
     }
 
-    /// The number of elements, of which there are some.
+    /// Reads the number of elements; zero is an error.
     fn count(&mut self) -> Result<usize, Fault> {
         match read::count(self.from)? {
             0 => Err(EMPTY),
@@ -167,7 +167,7 @@ impl<S: Source> Decoder<'_, S> {
         for _ in 0..self.count()? {
             match read::len(self.from)? {
                 1 => match self.element()? {
-                    [] => return Err(Fault::Corrupt("an empty element in a node of its own")),
+                    [] => return Err(Fault::Corrupt("an empty element in a separate node")),
                     text => list.alone(text),
                 },
                 2 => list.node(collected(self.element()?, listpack::each)?),
@@ -248,7 +248,7 @@ impl<S: Source> Decoder<'_, S> {
         self.finish_hash(hash)
     }
 
-    /// Fields with their expiry, of Valkey.
+    /// Fields with their expiry, in Valkey's format.
     fn hash_expiring(mut self) -> Result<Record, Fault> {
         let mut hash = hash::Load::large(self.target.limits);
         let mut field = Vec::new();
@@ -266,7 +266,8 @@ impl<S: Source> Decoder<'_, S> {
         self.finish_hash(hash)
     }
 
-    /// Fields with their expiry, of Redis: told from the least one on, beginning with 1.
+    /// Fields with their expiry, in Redis's format: the offset from the earliest expiry of the
+    /// hash, plus 1; 0 means none.
     fn hash_metadata(mut self) -> Result<Record, Fault> {
         let least = read::signed(self.from)?;
         let mut hash = hash::Load::new(0, self.target.limits);
@@ -289,17 +290,17 @@ impl<S: Source> Decoder<'_, S> {
     }
 }
 
-/// A moment that is `more` milliseconds after the least one of a hash.
+/// The time `more` milliseconds after the earliest expiry of a hash.
 fn moment(least: i64, more: u64) -> Result<i64, Fault> {
     let at = if least >= 0 { least.checked_add_unsigned(more) } else { None };
     at.ok_or(EXPIRY)
 }
 
-/// A walk over the entries of a container.
+/// Passes each entry of a container to a function.
 type Each =
     for<'a> fn(&'a [u8], &mut dyn FnMut(Value<'a>) -> Result<(), Fault>) -> Result<(), Fault>;
 
-/// The entries of a container as those of a node of a list.
+/// Collects the entries of a container into a list node.
 fn collected(container: &[u8], each: Each) -> Result<Collected<TwoWay>, Fault> {
     let mut all = Collected::default();
     each(container, &mut |value| {

@@ -1,18 +1,18 @@
-//! Streams: nodes of entries, what the stream remembers, groups with what is pending in them.
+//! Streams: nodes of entries, the stream's counters, groups with their pending entries.
 //!
 //! ```text
 //!  nodes, each: first id (16 bytes BE), listpack
 //!  entries, last id; since version 10: first id, greatest deleted id, entries ever added
 //!  groups, each: name, last id; since version 10: entries read (all bits set: unknown)
 //!    pending: id (16 bytes BE), time in ms (i64 LE), deliveries
-//!    consumers: name, seen (i64 LE); since version 11: active (i64 LE; -1: never); ids that are its
+//!    consumers: name, seen (i64 LE); since version 11: active (i64 LE; -1: never); its pending ids
 //!
-//!  listpack = entries, deleted ones, fields, field ..., 0, entry ...
+//!  listpack = entries, deleted entries, fields, field ..., 0, entry ...
 //!  entry    = flags, ms and number beyond those of the first id, [fields, field, value ... | value ...],
-//!             number of elements in front of this one
+//!             number of elements before this one
 //! ```
 //!
-//! What is marked as deleted in a node is left out. Nodes stay nodes.
+//! Entries marked as deleted in a node are dropped. Nodes stay separate.
 
 use super::{Decoder, TWINS, Target, listpack};
 use crate::rdb::{Code, Fault, Source, read};
@@ -25,12 +25,12 @@ use weft_types::{Limits, Record};
 
 const NODE: Fault = Fault::Corrupt("a broken node of a stream");
 const LOG: Fault = Fault::Corrupt("a stream that contradicts itself");
-const PENDING: Fault = Fault::Corrupt("a pending entry that is not exactly one consumer's");
+const PENDING: Fault = Fault::Corrupt("a pending entry without exactly one consumer");
 
-/// Bytes of a block, however much a node has: it is gone through for every entry that is looked up.
+/// Maximum size of a block in bytes, whatever the size of a node: each lookup scans a block.
 const NODE_BYTES: usize = 1 << 20;
 
-/// An entry's flags.
+/// Flags of an entry.
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
@@ -110,7 +110,7 @@ fn id_of(bytes: [u8; 16]) -> StreamId {
     StreamId { ms: (id >> 64) as u64, seq: id as u64 }
 }
 
-/// The elements of a node's listpack, one after the other.
+/// The elements of a node's listpack, in order.
 struct Elements<'a>(std::vec::IntoIter<Value<'a>>);
 
 impl<'a> Elements<'a> {
@@ -125,7 +125,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// A number of things of which so many elements must still come.
+    /// Reads a count of items and checks that `each` elements per item are left.
     fn count(&mut self, each: usize) -> Result<usize, Fault> {
         let n = usize::try_from(self.int()?).map_err(|_| NODE)?;
         let there = n.checked_mul(each).is_some_and(|all| all <= self.0.len());
@@ -133,7 +133,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Texts put together, of which slices are made when all are there.
+/// Concatenated texts, with slices available after the last one.
 #[derive(Default)]
 struct Texts {
     bytes: Vec<u8>,
@@ -152,7 +152,7 @@ impl Texts {
     }
 }
 
-/// Adds the entries of a node behind those of `log`, as a block of their own.
+/// Appends the entries of a node to `log`, as a separate block.
 fn add_node(log: &mut Log, master: StreamId, node: &[u8], limits: &Limits) -> Result<(), Fault> {
     let mut all = Vec::new();
     listpack::each(node, &mut |value| {

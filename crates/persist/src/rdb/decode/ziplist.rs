@@ -1,10 +1,10 @@
-//! Ziplists, of which listpacks are the successors.
+//! Ziplists, the predecessors of listpacks.
 //!
 //! ```text
-//!  bytes (u32 LE), offset of the last entry (u32 LE), entries (u16 LE; 65535: count them),
+//!  bytes (u32 LE), offset of the last entry (u32 LE), entries (u16 LE; 65535: unknown),
 //!  entries, FF
 //!
-//!  entry = length of the entry before (1 byte, or FE and u32 LE), head, data
+//!  entry = length of the previous entry (1 byte, or FE and u32 LE), head, data
 //!
 //!  00xxxxxx, 01xxxxxx x, 10?????? u32 BE     text
 //!  C0, D0, E0, F0, FE                        16, 32, 64, 24, 8-bit signed integers, LE
@@ -17,7 +17,7 @@ use weft_types::packed::Value;
 const BROKEN: Fault = Fault::Corrupt("a broken ziplist");
 const HEAD: usize = 10;
 
-/// Shows every entry, once it is known to be one.
+/// Validates each entry, then passes it to `seen`.
 pub fn each<'a>(
     bytes: &'a [u8],
     seen: &mut dyn FnMut(Value<'a>) -> Result<(), Fault>,
@@ -33,7 +33,7 @@ pub fn each<'a>(
         return Err(BROKEN);
     }
     let end = len - 1;
-    // Where the present entry and the one before it begin.
+    // Start of the current entry and of the previous one.
     let (mut at, mut last, mut count) = (HEAD, HEAD, 0usize);
     while at < end {
         let (before, from) = before(&bytes[at..end]).ok_or(BROKEN)?;
@@ -53,7 +53,7 @@ pub fn each<'a>(
     }
 }
 
-/// The length of the entry before, and the bytes of that.
+/// Decodes the length of the previous entry. Returns it and its size in bytes.
 fn before(bytes: &[u8]) -> Option<(usize, usize)> {
     match bytes {
         [0xfe, rest @ ..] => Some((u32::from_le_bytes(*rest.first_chunk()?) as usize, 5)),
@@ -62,7 +62,7 @@ fn before(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The value at the front, and its bytes.
+/// Decodes the first value. Returns it and its size in bytes.
 fn entry(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
     let (head, data) = bytes.split_first()?;
     let text = |from: usize, len: usize| {

@@ -1,7 +1,7 @@
-//! Zipmaps: small hashes as Redis had them before 2.6.
+//! Zipmaps: the small hashes of Redis before 2.6.
 //!
 //! ```text
-//!  fields (1 byte; 254: count them), (length, field, length, free, value, free bytes) ..., FF
+//!  fields (1 byte; 254: unknown), (length, field, length, free, value, free bytes) ..., FF
 //!
 //!  length = 1 byte up to 253, or FE and u32 LE
 //! ```
@@ -11,7 +11,7 @@ use weft_types::packed::Value;
 
 const BROKEN: Fault = Fault::Corrupt("a broken zipmap");
 
-/// Shows field and value, one after the other, of all fields.
+/// Passes the field and the value of each pair to `seen`, in order.
 pub fn each<'a>(
     bytes: &'a [u8],
     seen: &mut dyn FnMut(Value<'a>) -> Result<(), Fault>,

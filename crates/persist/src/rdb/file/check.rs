@@ -1,8 +1,8 @@
-//! What is wrong with a file, and where: the check that an operator runs.
+//! The operator's check of an RDB file: finds damage and prints its offset.
 //!
-//! Every value is read as if it were loaded, and forgotten. Versions that a server refuses are read
-//! as far as they are understood. The lines are those of the reference's check, for whoever reads
-//! them by program.
+//! Every value is decoded as if it were loaded, and dropped. The check reads versions that a server
+//! refuses as far as it understands them. The lines are those of the reference's check, because
+//! programs parse them.
 
 use super::SUMMED_FROM;
 use super::header::{Header, Magic, Refusal, VersionCheck};
@@ -14,28 +14,28 @@ use crate::rdb::{Code, Dialect, Fault, Source, Target, decode_body};
 use std::io::Read;
 use weft_types::Limits;
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     pub is_right: bool,
     pub keys: u64,
-    /// Keys that expire, and those of them whose time is over.
+    /// Keys with an expiry, and how many of them have expired.
     pub expiring: u64,
     pub expired: u64,
     pub functions: u64,
 }
 
-/// Who gets what a check finds. Whatever takes lines does.
+/// Receives the lines of a check. Any closure that takes lines implements it.
 pub trait Report {
     /// The next line.
     fn line(&mut self, line: String);
 
-    /// Whether keys are to be counted by database and type, which takes a look at each element.
+    /// Whether to count keys by database and type, which visits each element.
     fn wants_profile(&self) -> bool {
         false
     }
 
-    /// What was counted, if that was wanted: once, at the end or where something is wrong.
+    /// Takes the counts, if wanted: once, at the end or at the first damage.
     fn profile(&mut self, _profile: &Profile) {}
 }
 
@@ -45,14 +45,14 @@ impl<F: FnMut(String)> Report for F {
     }
 }
 
-/// Reads a file to its end, or to the first thing that is wrong; tells the lines of a report.
-/// `now_ms`: Unix milliseconds, by which keys have expired. O(bytes).
+/// Reads a file to its end or to the first damage, and reports it line by line. `now_ms`: Unix
+/// milliseconds, which decide whether keys have expired. O(bytes).
 pub fn check<R: Read>(from: R, now_ms: i64, report: &mut dyn Report) -> Checked {
     check_front(from, now_ms, report).0
 }
 
-/// The same of a file that is the front of another: how many bytes it takes, too, and what was read of
-/// those that follow.
+/// The same for a snapshot at the start of another file. Also returns the size of the snapshot and
+/// the bytes read after it.
 pub fn check_front<R: Read>(
     from: R,
     now_ms: i64,
@@ -107,25 +107,25 @@ fn words(wrong: &Wrong) -> String {
     }
 }
 
-/// A check on its way.
+/// The state of a check.
 struct State<'l, R> {
     input: Input<R>,
     items: Items,
-    /// Of the value that is being read.
+    /// The type of the value being read.
     code: Option<Code>,
     found: Checked,
     limits: &'l Limits,
     now_ms: i64,
-    /// Of the keys that follow.
+    /// The database of the following keys.
     db: usize,
     profile: Option<Profile>,
 }
 
-/// Databases that are told of; what claims to be in a later one is not.
+/// Number of databases with separate counts; higher numbers are counted in the last one.
 const MOST_DATABASES: u64 = 1 << 16;
 
 impl<R: Read> State<'_, R> {
-    /// What was found, at the end.
+    /// Reports the counts at the end.
     fn counts(&self, report: &mut dyn Report) {
         let found = &self.found;
         report.line(format!("[info] {} keys read", found.keys));
@@ -173,7 +173,7 @@ impl<R: Read> State<'_, R> {
 
     fn choose(&mut self, db: u64) {
         if let Some(profile) = &mut self.profile {
-            // A number that nobody can have would make room for all before it.
+            // Bounds the number, because the profile allocates all databases below it.
             self.db = db.min(MOST_DATABASES) as usize;
             profile.choose(self.db);
         }
@@ -194,7 +194,7 @@ impl<R: Read> State<'_, R> {
                     profile.add(self.db, &record, head.expiry, self.now_ms);
                 }
             }
-            // A server leaves it out.
+            // A server skips empty collections.
             Err(Fault::Empty) => {}
             Err(fault) => return Err(fault),
         }
@@ -226,7 +226,7 @@ impl<R: Read> State<'_, R> {
     }
 }
 
-/// A type as the reference's check names it.
+/// The name of a type in the reference's check.
 fn name_of(code: Code) -> &'static str {
     match code {
         Code::String => "string",

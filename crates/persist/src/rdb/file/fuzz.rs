@@ -1,5 +1,5 @@
-//! What the fuzz target `rdb_file` runs: bytes as a file. What is read is written again, and must
-//! come back as the same; the check must find right what is loaded, and nothing else.
+//! Body of the fuzz target `rdb_file`: the input is a file. The loaded records are saved and loaded
+//! again, and must not differ. The check must accept every file that loads.
 
 use super::{Counts, Loader, Saver, Terms, VersionCheck, check};
 use crate::rdb::Form;
@@ -7,32 +7,32 @@ use crate::rdb::fuzz::content;
 use std::collections::BTreeMap;
 use weft_types::{Limits, Record};
 
-/// Databases that there may be.
+/// Number of databases.
 const DATABASES: usize = 16;
 
-/// Everything in a file: by database and key the expiry and the value.
+/// The content of a file: expiry and value by database and key.
 pub type Content = BTreeMap<(usize, Vec<u8>), (Option<i64>, Vec<Vec<u8>>)>;
 
-/// Reads `data`.
+/// Runs `data`.
 ///
 /// # Panics
 ///
-/// If what is promised of files does not hold.
+/// One of these properties is violated.
 pub fn run(data: &[u8]) {
     let found = check(data, 0, &mut |_: String| {});
     let Some(records) = load(data, VersionCheck::Relaxed) else { return };
-    assert!(found.is_right, "what is loaded is right");
+    assert!(found.is_right, "a file that loads is valid");
     let before = content_of(&records);
     for (version, compress) in [(80, true), (80, false), (11, false)] {
         let file = save(&records, Form { version, compress });
         let again = load(&file, VersionCheck::Relaxed).expect("our own");
-        // Fields that expire have no older form.
+        // Older versions have no form for expiring fields.
         assert!(version < 80 || check(&file[..], 0, &mut |_: String| {}).is_right);
         assert_eq!(content_of(&again), before);
     }
 }
 
-/// All records of a file with their databases, if it is one; of two of the same key the first.
+/// All records of a file with their databases, if it is valid; the first record for each key.
 #[must_use]
 pub fn load(data: &[u8], check: VersionCheck) -> Option<Vec<(usize, Record)>> {
     let limits = Limits::default();
@@ -52,7 +52,7 @@ pub fn load(data: &[u8], check: VersionCheck) -> Option<Vec<(usize, Record)>> {
     Some(records)
 }
 
-/// A file of these records.
+/// Saves these records to a file.
 #[must_use]
 pub fn save(records: &[(usize, Record)], form: Form) -> Vec<u8> {
     let saver = Saver::begin(Vec::new(), form, true).expect("a vector takes everything");
@@ -64,7 +64,7 @@ pub fn save(records: &[(usize, Record)], form: Form) -> Vec<u8> {
     saver.finish().expect("a vector takes everything").0
 }
 
-/// What is in these records.
+/// The content of these records.
 #[must_use]
 pub fn content_of(records: &[(usize, Record)]) -> Content {
     let of = |(db, record): &(usize, Record)| {

@@ -1,12 +1,12 @@
-//! The first nine bytes: who wrote a file, in which version, and whether it can be read.
+//! The first nine bytes: which server wrote the file, in which version, and whether it can be read.
 //!
-//! Redis and Valkey counted together up to 11. Then Redis went on from 12; Valkey went on from 80
-//! under its own name, and left what lies between to others.
+//! Redis and Valkey share versions up to 11. Redis continues with 12. Valkey continues with 80
+//! under its own name, and leaves the numbers between to others.
 
 use crate::rdb::Dialect;
 use std::fmt;
 
-/// Whose name stands in front.
+/// The name in the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Magic {
     Redis,
@@ -20,20 +20,20 @@ pub struct Header {
     pub version: u16,
 }
 
-/// `rdb-version-check`: what is done about versions that nobody knew when this was written.
+/// `rdb-version-check`: how to treat versions that this code doesn't know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionCheck {
-    /// They are refused.
+    /// Refuse the file.
     #[default]
     Strict,
-    /// They are read as far as they are understood.
+    /// Read the file as far as the code understands it.
     Relaxed,
 }
 
-/// Why a file is not read at all.
+/// Why a file was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is none.
+    /// Not an RDB file.
     Signature([u8; Header::LEN]),
     Version(u16),
 }
@@ -57,14 +57,14 @@ const VALKEY_FROM: u16 = 80;
 impl Header {
     pub const LEN: usize = 9;
 
-    /// Of a file of that version.
+    /// The header of this version.
     #[must_use]
     pub fn of(version: u16) -> Header {
         let magic = if version < VALKEY_FROM { Magic::Redis } else { Magic::Valkey };
         Header { magic, version }
     }
 
-    /// As it stands in front of a file.
+    /// Prints the header.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Header::LEN] {
         let text = match self.magic {
@@ -74,11 +74,11 @@ impl Header {
         text.into_bytes().try_into().expect("versions have few digits")
     }
 
-    /// Reads it.
+    /// Parses the header.
     ///
     /// # Errors
     ///
-    /// This is no file of the format.
+    /// The file has another format.
     pub fn parse(bytes: [u8; Header::LEN]) -> Result<Header, Refusal> {
         let known = [(&b"REDIS"[..], Magic::Redis), (b"VALKEY", Magic::Valkey)];
         let (digits, magic) = known
@@ -91,11 +91,11 @@ impl Header {
         Ok(Header { magic, version: version.ok_or(Refusal::Signature(bytes))? })
     }
 
-    /// How the type codes of the file are to be understood.
+    /// The dialect of the file's type codes.
     ///
     /// # Errors
     ///
-    /// Its version is not known, or impossible.
+    /// The version is unknown, or impossible.
     pub fn dialect(self, check: VersionCheck) -> Result<Dialect, Refusal> {
         let refused = Err(Refusal::Version(self.version));
         match (self.magic, Dialect::of(self.version)) {
@@ -113,7 +113,8 @@ impl Header {
         }
     }
 
-    /// Whether the version came after this was written, and is read only as far as it is understood.
+    /// Whether the version is newer than this code, so that the file is read only as far as
+    /// understood.
     #[must_use]
     pub fn is_unknown(self) -> bool {
         Dialect::of(self.version).is_none()
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read() {
+    fn headers_and_versions_are_checked() {
         for (text, dialect) in [
             ("REDIS0001", Dialect::Common),
             ("REDIS0011", Dialect::Common),
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn written_as_read() {
+    fn printed_header_parses_to_the_same() {
         for version in [9, 11, 80] {
             let header = Header::of(version);
             assert_eq!(Header::parse(header.to_bytes()), Ok(header));

@@ -1,22 +1,21 @@
-//! The bytes of a file on their way in: a window of them in memory, how far it has come, and the
-//! checksum of what was taken.
+//! The input of a file: a window of its bytes, the offset, and the checksum of the consumed bytes.
 
 use crate::rdb::{Crc64, Fault, Source};
 use std::io::Read;
 
-/// How much is asked of the reader at least.
+/// Minimum size of a read in bytes.
 const READ: usize = 64 << 10;
 
-/// See the module's description.
+/// A buffered reader with offset and checksum.
 pub struct Input<R> {
     from: R,
-    /// What was read, of which the first `at` bytes were taken.
+    /// Bytes read; the first `at` are consumed.
     window: Vec<u8>,
     at: usize,
-    /// So many of those are in the sum.
+    /// How many of the consumed bytes the checksum includes.
     summed: usize,
     sum: Option<Crc64>,
-    /// Bytes in front of the window.
+    /// Offset of the window in the file.
     before: u64,
     ended: bool,
 }
@@ -34,32 +33,32 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Bytes that were taken.
+    /// Number of bytes consumed.
     pub fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
 
-    /// What is there and was not taken.
+    /// Bytes read and not consumed yet.
     pub fn ahead(&self) -> &[u8] {
         &self.window[self.at..]
     }
 
-    /// Whether nothing comes behind [`Input::ahead`].
+    /// Whether the file ends after [`Input::ahead`].
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Takes `n` bytes, which are there.
+    /// Consumes `n` bytes, which must be in the window.
     pub fn take(&mut self, n: usize) {
         self.at += n;
         debug_assert!(self.at <= self.window.len());
     }
 
-    /// Sees to it that `n` bytes are there, unless there are no more.
+    /// Reads until `n` bytes are in the window, or the file ends.
     ///
     /// # Errors
     ///
-    /// Those of the reader.
+    /// Read errors.
     pub fn want(&mut self, n: usize) -> Result<(), Fault> {
         if self.ahead().len() >= n || self.ended {
             return Ok(());
@@ -87,13 +86,13 @@ impl<R: Read> Input<R> {
         self.sum = None;
     }
 
-    /// The checksum of all that was taken, and no more is added; `None` if it was not wanted.
+    /// Ends the checksum and returns it; `None` if it was disabled.
     pub fn end_sum(&mut self) -> Option<u64> {
         self.add_to_sum();
         self.sum.take().map(Crc64::finish)
     }
 
-    /// What comes behind what was taken: bytes that are there, and the reader of more.
+    /// The unconsumed bytes, and the reader of the rest.
     pub fn into_rest(mut self) -> (Vec<u8>, R) {
         self.window.drain(..self.at);
         (self.window, self.from)
@@ -102,7 +101,7 @@ impl<R: Read> Input<R> {
 
 impl<R: Read> Source for Input<R> {
     fn append(&mut self, mut n: usize, to: &mut Vec<u8>) -> Result<(), Fault> {
-        // In pieces: nothing is allocated for bytes that have not come.
+        // In pieces, so that a false length doesn't allocate memory for bytes that never arrive.
         while n > 0 {
             self.want(n.min(16 * READ))?;
             let piece = self.ahead().len().min(n);

@@ -1,43 +1,43 @@
-//! The grammar of a file: one item after the other, from any source.
+//! The grammar of a file: reads one item after another, from any source.
 //!
-//! Who reads decides what to do with a body: make a record, or go past it. So one grammar serves
-//! the thread that looks where entries end, those that load them, and the check.
+//! The caller decides whether to decode a body or to skip it. So one grammar serves the thread that
+//! finds the ends of entries, the threads that load them, and the check.
 
 use super::opcode;
 use crate::rdb::{Code, Dialect, Fault, Source, read};
 
-/// What stands in a file.
+/// An item of a file.
 #[derive(Debug)]
 pub enum Item {
-    /// The writer tells something of itself.
+    /// An auxiliary field: a property of the writer or of the file.
     Told { name: Vec<u8>, value: Vec<u8> },
-    /// A library of functions, as its text.
+    /// A library of functions, as source text.
     Function(Vec<u8>),
-    /// The database of the keys that follow.
+    /// The database of the following keys.
     Database(u64),
-    /// How many keys will follow.
+    /// The number of keys to come.
     Sizes(u64),
-    /// Something of clusters that says nothing here.
+    /// Cluster metadata, which is ignored.
     Cluster,
-    /// A key, whose name is in [`Items::key`], up to where its body begins.
+    /// A key up to the start of its body. The name is in [`Items::key`].
     Key(Head),
-    /// Behind it is the checksum.
+    /// The end; the checksum follows.
     End,
 }
 
-/// What stands in front of a key's body.
+/// The properties of a key before its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub code: Code,
     /// Unix milliseconds.
     pub expiry: Option<i64>,
-    /// Seconds since it was used.
+    /// Seconds since the last access.
     pub idle: Option<u64>,
-    /// How often it is used.
+    /// The access frequency.
     pub frequency: Option<u8>,
 }
 
-/// What was being read, for who must say where something is wrong.
+/// The part of the file being read, for error reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     #[default]
@@ -54,7 +54,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As the reference's check names it.
+    /// Its name in the reference's check.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,11 +72,11 @@ impl Stage {
     }
 }
 
-/// A reader of items.
+/// Reads items.
 #[derive(Debug)]
 pub struct Items {
     dialect: Dialect,
-    /// Of the last key.
+    /// The name of the last key.
     pub key: Vec<u8>,
     pub stage: Stage,
 }
@@ -86,11 +86,11 @@ impl Items {
         Items { dialect, key: Vec::new(), stage: Stage::Start }
     }
 
-    /// The next item. Behind a key the caller reads its body.
+    /// Reads the next item. After a key, the caller reads the body.
     ///
     /// # Errors
     ///
-    /// This is none, or not all of it is there.
+    /// The item is invalid or incomplete.
     pub fn next<S: Source>(&mut self, from: &mut S) -> Result<Item, Fault> {
         let (mut expiry, mut idle, mut frequency) = (None, None, None);
         loop {
@@ -130,7 +130,7 @@ impl Items {
         }
     }
 
-    /// What is no key. Expiry and age in front of it belong to nothing, and are forgotten.
+    /// Reads an item other than a key. An expiry or age before it is ignored.
     #[cold]
     fn other<S: Source>(&mut self, byte: u8, from: &mut S) -> Result<Item, Fault> {
         match byte {
@@ -158,7 +158,7 @@ impl Items {
                 (0..3).try_for_each(|_| read::len(from).map(|_| ()))?;
                 Ok(Item::Cluster)
             }
-            // In later files of Redis the number means something else.
+            // In later files of Redis this number has another meaning.
             opcode::SLOT_IMPORT if self.dialect == Dialect::Valkey => {
                 self.stage = Stage::Len;
                 read::skip_string(from)?;
@@ -174,7 +174,7 @@ impl Items {
             }
             opcode::MODULE => {
                 self.stage = Stage::Module;
-                Err(Fault::Corrupt("data of a module, and there are no modules"))
+                Err(Fault::Corrupt("data of a module, and modules are not supported"))
             }
             _ => Err(Fault::Code(byte)),
         }
@@ -187,7 +187,7 @@ fn string<S: Source>(from: &mut S) -> Result<Vec<u8>, Fault> {
     Ok(string)
 }
 
-/// A string in the place of what `to` has.
+/// Reads a string and replaces the content of `to`.
 fn text<S: Source>(from: &mut S, to: &mut Vec<u8>) -> Result<(), Fault> {
     let mut plain_left = usize::MAX;
     read::string(from, to, &mut plain_left)

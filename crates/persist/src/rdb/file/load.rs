@@ -1,12 +1,11 @@
-//! A file as records, made by several threads.
+//! Loads the records of a file with several threads.
 //!
-//! [`Loader::take`] is the only step that must be done by one thread at a time, under a lock of the
-//! caller's. It looks where entries end, adds to the checksum and copies a block of whole entries;
-//! [`Piece::each`] then makes records of them, on the thread that took the block. A value too large
-//! for that is made while it is read.
+//! [`Loader::take`] is the only serial step, under the caller's lock. It finds the ends of entries,
+//! updates the checksum and copies a block of complete entries. [`Piece::each`] then decodes them,
+//! on the thread that took the block. A value too large for a block is decoded while it is read.
 //!
-//! Keys come in no particular order to who puts them together, which does not matter: no key stands
-//! twice in a file, and one that does is found when its second record is put in.
+//! Keys arrive in no particular order, which does not matter: a valid file has each key once, and a
+//! duplicate is found when its second record is inserted.
 
 use super::header::{Header, Refusal, VersionCheck};
 use super::input::Input;
@@ -17,31 +16,31 @@ use std::fmt;
 use std::io::Read;
 use weft_types::{Limits, Record};
 
-/// Bytes of a block, about.
+/// Approximate size of a block in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// An entry of more bytes than this is read where it is, while nobody else takes a block.
+/// An entry of more bytes than this is decoded in place, under the lock.
 const LARGE: usize = 4 * BLOCK;
 
-/// How records are to be made.
+/// How to decode records.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
-    /// By which encodings are chosen.
+    /// Limits that choose encodings.
     pub limits: &'a Limits,
-    /// The clock of a key by its seconds of idleness, or its frequency.
+    /// Computes a key's clock from its idle seconds or its frequency.
     pub clock: &'a (dyn Fn(Option<u64>, Option<u8>) -> u32 + Sync),
-    /// Keys whose time is at or before this are left out; `None`: they are loaded, too, since a log
-    /// that follows may still name them.
+    /// Keys that expire at or before this time are skipped. `None`: load them, too, because a log
+    /// after the file may still name them.
     pub over: Option<i64>,
 }
 
-/// What has become of entries.
+/// Counts of entries by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub loaded: u64,
-    /// Left out, since their time is over.
+    /// Skipped, because they have expired.
     pub expired: u64,
-    /// Left out, since there was nothing in them.
+    /// Skipped, because they are empty.
     pub empty: u64,
 }
 
@@ -53,60 +52,60 @@ impl Counts {
     }
 }
 
-/// What the writer tells of itself, as far as anybody wants to know.
+/// Auxiliary fields of the writer that have a use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// `Redis`, `Valkey` or `Weft`, and its version.
     pub program: Option<(&'static str, String)>,
-    /// Unix seconds of the file's making.
+    /// Creation time of the file in Unix seconds.
     pub made_s: Option<i64>,
-    /// Bytes of memory that the data took there.
+    /// Memory that the data took in the writer, in bytes.
     pub memory: Option<u64>,
-    /// It is the base of an append-only file.
+    /// The file is the base of an append-only file.
     pub is_base: bool,
-    /// Which history of a replicated data set this is (`repl-id`), and how many bytes of its stream the
-    /// data contain (`repl-offset`).
+    /// The replication history of the data (`repl-id`), and the offset in its stream that the data
+    /// include (`repl-offset`).
     pub history: Option<String>,
     pub offset: Option<u64>,
-    /// The database that the stream has selected there (`repl-stream-db`).
+    /// The database that the stream has selected at that offset (`repl-stream-db`).
     pub stream_db: Option<u32>,
 }
 
-/// How a file has ended.
+/// The result of the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its checksum is right.
+    /// The checksum is correct.
     Right,
-    /// It was written without one.
+    /// The file was written without one.
     Unsummed,
-    /// It has none in its version, or nobody wanted to know.
+    /// The version has no checksum, or the check is disabled.
     Unchecked,
 }
 
-/// What is wrong with a file.
+/// An error of a file.
 #[derive(Debug)]
 pub enum Wrong {
-    /// It is not read at all.
+    /// The file was refused.
     Refused(Refusal),
     Value(Fault),
-    /// A number of a database, and there are not so many.
+    /// A database number beyond the configured number of databases.
     Database(u64),
     Sum {
         expected: u64,
         found: u64,
     },
-    /// A key that was there before.
+    /// A duplicate key.
     Twice,
 }
 
-/// What is wrong, and where.
+/// An error and its place.
 #[derive(Debug)]
 pub struct Trouble {
     pub wrong: Wrong,
-    /// Bytes of the file that were read, about.
+    /// Approximate offset in the file.
     pub offset: u64,
     pub key: Option<Vec<u8>>,
-    /// What was being read.
+    /// The part that was being read.
     pub doing: &'static str,
 }
 
@@ -117,9 +116,9 @@ impl fmt::Display for Wrong {
             Wrong::Value(Fault::Short) => f.write_str("Unexpected EOF reading RDB file"),
             Wrong::Value(Fault::Code(code)) => write!(f, "Invalid object type: {code}"),
             Wrong::Value(fault) => fault.fmt(f),
-            Wrong::Database(db) => write!(f, "database {db}, and there are not so many"),
+            Wrong::Database(db) => write!(f, "database {db} exceeds the number of databases"),
             Wrong::Sum { .. } => f.write_str("RDB CRC error"),
-            Wrong::Twice => f.write_str("a key that was there before"),
+            Wrong::Twice => f.write_str("a duplicate key"),
         }
     }
 }
@@ -136,7 +135,7 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// A file that is being loaded.
+/// Loads a file.
 pub struct Loader<R> {
     input: Input<R>,
     header: Header,
@@ -146,12 +145,12 @@ pub struct Loader<R> {
     db: usize,
     origin: Origin,
     functions: Vec<Vec<u8>>,
-    /// Keys that were announced.
+    /// The number of keys according to the file.
     announced: u64,
     ended: Option<Ended>,
 }
 
-/// A part of a file that one thread makes records of.
+/// A part of a file for one thread to decode.
 pub enum Piece {
     Block(Block),
     /// A large value.
@@ -161,23 +160,23 @@ pub enum Piece {
     },
 }
 
-/// Whole entries of one database.
+/// Complete entries of one database.
 pub struct Block {
     bytes: Vec<u8>,
     db: usize,
     dialect: Dialect,
-    /// Where it begins in the file.
+    /// Offset in the file.
     offset: u64,
 }
 
-/// What came of an entry.
+/// The result of an entry.
 pub enum Made {
     Record(Record),
     Expired,
     Empty,
 }
 
-/// Makes what is to be made of an entry whose body is next.
+/// Decodes an entry whose body is next, or skips it.
 fn make<S: Source>(head: Head, key: &[u8], from: &mut S, terms: &Terms<'_>) -> Result<Made, Fault> {
     if let (Some(at), Some(over)) = (head.expiry, terms.over)
         && at <= over
@@ -199,12 +198,12 @@ fn make<S: Source>(head: Head, key: &[u8], from: &mut S, terms: &Terms<'_>) -> R
 }
 
 impl Piece {
-    /// Makes the records of this piece and shows them with the number of their database; `seen`
-    /// says whether a key is new.
+    /// Decodes the records of this piece and passes them, with their database, to `seen`, which
+    /// returns whether the key is new.
     ///
     /// # Errors
     ///
-    /// A body is no value, or a key is not new.
+    /// A body is invalid, or a key is a duplicate.
     pub fn each(
         self,
         terms: &Terms<'_>,
@@ -268,11 +267,11 @@ impl Block {
 }
 
 impl<R: Read> Loader<R> {
-    /// Reads the header, and nothing behind it. `databases`: how many there may be.
+    /// Reads only the header. `databases`: the number of databases.
     ///
     /// # Errors
     ///
-    /// The file is not one that is read: nothing must be done for it.
+    /// The file was refused.
     pub fn open(from: R, check: VersionCheck, databases: usize) -> Result<Loader<R>, Trouble> {
         let mut input = Input::new(from);
         let found =
@@ -295,7 +294,7 @@ impl<R: Read> Loader<R> {
         })
     }
 
-    /// Does not check the checksum.
+    /// Disables the checksum.
     pub fn ignore_sum(&mut self) {
         self.input.forget_sum();
     }
@@ -304,32 +303,32 @@ impl<R: Read> Loader<R> {
         self.header
     }
 
-    /// What the writer has told so far.
+    /// The auxiliary fields read so far.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Libraries of functions that were found so far, each as its text.
+    /// The libraries of functions read so far, as source text.
     pub fn functions(&self) -> &[Vec<u8>] {
         &self.functions
     }
 
-    /// Keys that the file has said will come.
+    /// The number of keys according to the file.
     pub fn announced(&self) -> u64 {
         self.announced
     }
 
-    /// Bytes that were taken.
+    /// Number of bytes consumed.
     pub fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    /// How the file has ended, when it has.
+    /// The result of the checksum, after the end of the file.
     pub fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
-    /// What follows the end of the file: bytes that were read ahead, and the reader.
+    /// The bytes after the end of the file: those read ahead, and the reader of the rest.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.input.into_rest()
     }
@@ -344,11 +343,12 @@ impl<R: Read> Loader<R> {
         }
     }
 
-    /// The next piece; `None` at the end, when the checksum has been seen to. O(entries of it).
+    /// Returns the next piece, or `None` at the end, after the checksum was verified. O(entries of
+    /// the piece).
     ///
     /// # Errors
     ///
-    /// What stands next is wrong. There is no going on after that.
+    /// The next item is invalid. Loading can't continue.
     pub fn take(&mut self, terms: &Terms<'_>) -> Result<Option<Piece>, Trouble> {
         while self.ended.is_none() {
             match self.step(terms) {
@@ -360,7 +360,7 @@ impl<R: Read> Loader<R> {
         Ok(None)
     }
 
-    /// A block, or one item that is none of a block.
+    /// Returns a block, or handles one item that can't be in a block.
     fn step(&mut self, terms: &Terms<'_>) -> Result<Option<Piece>, Wrong> {
         if self.input.ahead().len() < BLOCK {
             self.input.want(BLOCK).map_err(Wrong::Value)?;
@@ -418,8 +418,8 @@ impl<R: Read> Loader<R> {
     }
 }
 
-/// The bytes of the whole entries at the front; and, if there is none, whether there is the
-/// beginning of one.
+/// Returns the size of the complete entries at the start, and, if there are none, whether an
+/// incomplete entry is at the start.
 fn whole_entries(items: &mut Items, bytes: &[u8]) -> (usize, bool) {
     let mut from = Slice(bytes);
     let mut whole = 0;
@@ -429,14 +429,14 @@ fn whole_entries(items: &mut Items, bytes: &[u8]) -> (usize, bool) {
         let item = if is_key { items.next(&mut from) } else { return (whole, false) };
         let body = match item {
             Ok(Item::Key(head)) => skip::body(head.code, &mut from),
-            // An expiry in front of something else.
+            // An expiry before another item.
             Ok(_) => return (whole, false),
             Err(fault) => Err(fault),
         };
         match body {
             Ok(()) => whole = bytes.len() - from.0.len(),
             Err(Fault::Short) => return (whole, true),
-            // Told when nothing is in front of it any more.
+            // The error is reported once the entry is the first one.
             Err(_) => return (whole, false),
         }
     }
@@ -444,7 +444,7 @@ fn whole_entries(items: &mut Items, bytes: &[u8]) -> (usize, bool) {
 }
 
 impl Origin {
-    /// Hears what a writer tells. What is not known is of no concern.
+    /// Takes an auxiliary field. Unknown fields are ignored.
     fn hear(&mut self, name: &[u8], value: &[u8]) {
         let number = || weft_base::num::parse_i64(value);
         let mut program = |name| {

@@ -1,37 +1,37 @@
-//! Files in the RDB format: what a server saves of its whole keyspace, and loads when it starts.
+//! Files in the RDB format: a snapshot of the whole keyspace, which a server loads when it starts.
 //!
 //! ```text
 //!  file = "REDIS" 4 digits | "VALKEY" 3 digits, item ..., FF, CRC-64 of all before (u64 LE; 0: none)
 //!
-//!  item = FA, name, value                     what the writer tells of itself
+//!  item = FA, name, value                     auxiliary field
 //!       | F5, text                            a library of functions
-//!       | FE, database                        whose keys follow
-//!       | FB, keys, keys that expire          how many will follow, about
+//!       | FE, database                        of the following keys
+//!       | FB, keys, keys that expire          approximate counts
 //!       | [FC, ms (i64 LE) | FD, s (i32 LE)] [F8, seconds idle | F9, frequency (1 byte)]
 //!         type code, key, body                a key
-//!       | F4, 3 lengths | F3, slot ranges     of clusters; nothing here
+//!       | F4, 3 lengths | F3, slot ranges     cluster metadata, ignored
 //! ```
 //!
-//! Names, texts and keys are strings, numbers lengths, as in [values](super). Versions before 5 have
-//! no checksum.
+//! Names, texts and keys are strings, numbers are lengths, as in [values](super). Versions before 5
+//! have no checksum.
 //!
-//! **Written** by several threads ([`Saver`]): each encodes keys into a [`Lane`] of its own, and a
-//! full lane is put behind what is there; keys of a database need not stand together, since a
-//! database may be chosen again. A large value goes to the writer piece by piece.
+//! **Several threads write** a file ([`Saver`]). Each encodes keys into its own [`Lane`], and
+//! appends a full lane to the file. The keys of a database need not be adjacent, because a file may
+//! select a database repeatedly. A large value goes to the writer incrementally.
 //!
-//! **Read** by several threads ([`Loader`]): whoever has nothing to do takes a block of whole
-//! entries, for which one look at every entry's lengths is enough, and makes records of them while
-//! others take theirs. Nothing is believed, as in [`decode`](super::decode()); whether version and
-//! dialect are known is seen before anything is loaded ([`Header`]).
+//! **Several threads read** a file ([`Loader`]). An idle thread takes a block of complete entries,
+//! which needs only their lengths, and decodes it while other threads take other blocks. The loader
+//! trusts no input, as in [`decode`](super::decode()). It checks version and dialect before it
+//! loads anything ([`Header`]).
 //!
 //! | file | holds |
 //! |---|---|
-//! | `header` | signature, version, what may be read |
-//! | `item` | the grammar, over any source; [`skip`]: bodies that are only gone past |
+//! | `header` | signature, version, accepted versions |
+//! | `item` | the grammar, over any source; [`skip`]: skips bodies |
 //! | `input` | bytes of a file: offset, checksum |
 //! | `load` | blocks for several threads, records of them |
-//! | `write` | the writer and its lanes; `place`: a file that takes the place of another |
-//! | `check` | what is wrong with a file, and where; `profile`: what is in it, in numbers |
+//! | `write` | the writer and its lanes; `place`: a file that replaces another atomically |
+//! | `check` | finds damage in a file; `profile`: statistics of its content |
 
 mod check;
 #[cfg(any(test, feature = "testing"))]
@@ -54,12 +54,12 @@ pub use place::Place;
 pub use profile::{Layout, Profile};
 pub use write::{Lane, Saver, Told, Used};
 
-/// What an item begins with, where it is not a key's type code.
+/// The first byte of an item other than a key; for a key it is the type code.
 mod opcode {
     pub const SLOT_IMPORT: u8 = 243;
     pub const SLOT_INFO: u8 = 244;
     pub const FUNCTION: u8 = 245;
-    /// Functions of a preview of Redis 7.0.
+    /// Functions in a preview of Redis 7.0.
     pub const OLD_FUNCTION: u8 = 246;
     pub const MODULE: u8 = 247;
     pub const IDLE: u8 = 248;
@@ -72,5 +72,5 @@ mod opcode {
     pub const END: u8 = 255;
 }
 
-/// The first version that ends with a checksum.
+/// The first version with a checksum.
 const SUMMED_FROM: u16 = 5;

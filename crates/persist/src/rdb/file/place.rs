@@ -1,14 +1,13 @@
-//! A file that takes the place of another one, whole or not at all.
+//! Replaces a file atomically.
 //!
 //! ```text
 //!  temp-PID-N.rdb: create, write ..., sync ─► rename over the other ─► sync the folder
 //! ```
 //!
-//! Whoever looks at any moment finds the old file or the new one. What is not brought to its end is
-//! removed.
+//! A reader finds the old file or the new one at any time. An unfinished file is removed.
 //!
-//! On the way the file can be synced every few megabytes, by a thread of its own: so the disk is
-//! never asked for all of it at once, which would make everybody else's writes wait.
+//! A separate thread can sync the file every few megabytes. So the disk never has to flush all of
+//! it at once, which would delay the writes of other processes.
 
 use crate::storage::{Output, Storage};
 use std::io::{self, Write};
@@ -17,10 +16,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Bytes from one sync to the next.
+/// Bytes between two syncs.
 const SYNC_EVERY: u64 = 8 << 20;
 
-/// A file on its way to its place.
+/// A file that will replace another.
 #[derive(Debug)]
 pub struct Place<'s> {
     storage: &'s dyn Storage,
@@ -34,12 +33,12 @@ pub struct Place<'s> {
 }
 
 impl<'s> Place<'s> {
-    /// Begins a file that will be `folder/name`. `number`: of this process no other file on its way
-    /// has it. `incremental`: it is synced on the way.
+    /// Begins a file that will be `folder/name`. `number` must be unique among the unfinished files
+    /// of this process. `incremental`: sync the file while it is written.
     ///
     /// # Errors
     ///
-    /// It can't be created.
+    /// The file can't be created.
     pub fn begin(
         storage: &'s dyn Storage,
         folder: &Path,
@@ -65,12 +64,12 @@ impl<'s> Place<'s> {
         Ok(place)
     }
 
-    /// Makes all of it safe and puts it in its place.
+    /// Syncs the file and renames it to its final name.
     ///
     /// # Errors
     ///
-    /// It can't be written, synced or renamed. The file that was there is still there, unless it is
-    /// the folder that can't be synced.
+    /// A write, the sync or the rename failed. The old file remains, unless only the sync of the
+    /// folder failed.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some(syncer) = self.syncer.take() {
             syncer.end()?;
@@ -104,7 +103,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             drop(self.syncer.take().map(Syncer::end));
-            // There is nobody to tell; and it is only in the way.
+            // The file is useless, and drop can't report an error.
             let _ = self.storage.remove(&self.temporary);
         }
     }
@@ -119,16 +118,17 @@ struct Syncer {
 
 impl Syncer {
     fn start(file: Arc<dyn Output>) -> io::Result<Syncer> {
-        // One waits while one is done: who writes is so much ahead of the disk, and no more.
+        // One request may be queued while a sync runs, so the writer is at most that far ahead of
+        // the disk.
         let (to, asked) = sync_channel(1);
         let thread = std::thread::Builder::new().name("weft-save-sync".into());
         let thread = thread.spawn(move || asked.iter().try_for_each(|()| file.sync()))?;
         Ok(Syncer { to, thread })
     }
 
-    /// Has the file be synced soon. Waits while that has not been done the last time but one.
+    /// Requests a sync. Blocks while the previous request is still queued.
     fn ask(&self) {
-        // After an error nobody receives it; the error is told at the end.
+        // After an error the thread has ended. [`Syncer::end`] reports the error.
         let _ = self.to.send(());
     }
 

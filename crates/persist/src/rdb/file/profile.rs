@@ -1,8 +1,8 @@
-//! What is in a file, in numbers: for each database and type how many keys there are, how large they
-//! are, and how sizes are distributed.
+//! Statistics of a file: for each database and type the number of keys, their sizes, and the
+//! distribution of sizes.
 //!
-//! Names, order and rounding are those of the reference's check (`--stats`), for whoever reads them by
-//! program.
+//! Names, order and rounding are those of the reference's check (`--stats`), because programs parse
+//! them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,19 +15,19 @@ use weft_types::string::Str;
 use weft_types::zset::View;
 use weft_types::{Kind, Record, Type, value};
 
-/// How numbers are written.
+/// The output format of the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// A line for each number, a column for each type.
     #[default]
     Table,
-    /// The same, with commas.
+    /// The same, separated by commas.
     Csv,
     /// A line for each number of each type: `[info] name:value`.
     Info,
 }
 
-/// The columns, in their order; modules have one, as in the reference, and never any keys.
+/// The columns in order. Modules have a column, as in the reference, but never any keys.
 const COLUMNS: [(&str, Option<Type>); 7] = [
     ("string", Some(Type::String)),
     ("list", Some(Type::List)),
@@ -38,18 +38,18 @@ const COLUMNS: [(&str, Option<Type>); 7] = [
     ("stream", Some(Type::Stream)),
 ];
 
-/// Elements of one value that are counted by the distribution of numbers, and bytes of one element by
-/// that of sizes: what is beyond is only in sums and maxima.
+/// Limits of the distributions: elements of one value, and bytes of one element. Larger values
+/// count only in sums and maxima.
 const NUMBERS_BELOW: u64 = 1 << 18;
 const SIZES_BELOW: u64 = 1 << 21;
 
-/// Counts of all databases. To be filled by [`Profile::add`].
+/// Counts of all databases, filled by [`Profile::add`].
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     databases: Vec<[Column; COLUMNS.len()]>,
 }
 
-/// One type in one database.
+/// The counts of one type in one database.
 #[derive(Clone, Debug, Default)]
 struct Column {
     keys: u64,
@@ -64,7 +64,8 @@ struct Column {
     sizes: Distribution,
 }
 
-/// How often each value was seen. From 2048 on only their first eleven binary digits are kept.
+/// How often each value occurred. Values from 2048 on are rounded to their first eleven binary
+/// digits.
 #[derive(Clone, Debug, Default)]
 struct Distribution {
     seen: BTreeMap<u64, u64>,
@@ -78,7 +79,7 @@ impl Distribution {
         self.count += 1;
     }
 
-    /// The value that so many percent do not exceed; 0 where there is none.
+    /// The value that this percentage of values doesn't exceed; 0 if there are no values.
     fn percentile(&self, percent: f64) -> u64 {
         let mut left = ((percent / 100.0 * self.count as f64 + 0.5) as u64).max(1);
         let found = self.seen.iter().find(|(_, times)| {
@@ -91,14 +92,14 @@ impl Distribution {
 }
 
 impl Profile {
-    /// Database `db` is chosen: it is told of, even if no key follows.
+    /// Selects database `db`. It is reported even if it has no keys.
     pub(super) fn choose(&mut self, db: usize) {
         if self.databases.len() <= db {
             self.databases.resize_with(db + 1, Default::default);
         }
     }
 
-    /// Counts a key of database `db`; `expiry` in Unix milliseconds. O(elements).
+    /// Counts a key of database `db`. `expiry` in Unix milliseconds. O(elements).
     pub(super) fn add(&mut self, db: usize, record: &Record, expiry: Option<i64>, now_ms: i64) {
         self.choose(db);
         let of = Kind::of(record.kind()).type_of();
@@ -117,8 +118,8 @@ impl Profile {
         each_size(record, of, |size| column.element(size as u64));
     }
 
-    /// What was counted, in lines. `Layout::Info` says nothing of how a type is called, since each line
-    /// does.
+    /// Prints the statistics. `Layout::Info` has no line of type names, because each of its lines
+    /// contains one.
     #[must_use]
     pub fn lines(&self, layout: Layout) -> Vec<String> {
         let none = [<[Column; COLUMNS.len()]>::default()];
@@ -138,7 +139,7 @@ impl Profile {
     }
 }
 
-/// Appends what is said of one number: of all types.
+/// Appends one number for all types.
 fn row(layout: Layout, db: usize, name: &str, values: &[String], lines: &mut Vec<String>) {
     let full = format!("db.{db}.{name}");
     let (mut line, separator, width) = match layout {
@@ -158,7 +159,7 @@ fn row(layout: Layout, db: usize, name: &str, values: &[String], lines: &mut Vec
     lines.push(line);
 }
 
-/// What is told of a type.
+/// Formats one number of a type.
 type Number = fn(&Column) -> String;
 
 const NUMBERS: [(&str, Number); 17] = [
@@ -199,8 +200,8 @@ impl Column {
     }
 }
 
-/// Shows the bytes of each element: of a hash with its value, of a sorted set with its score as text,
-/// of a stream each field with its value.
+/// Passes the size of each element in bytes: for a hash with its value, for a sorted set with its
+/// score as text, for a stream each field with its value.
 fn each_size(record: &Record, of: Type, mut seen: impl FnMut(usize)) {
     match of {
         Type::String => Str::of(record).into_iter().for_each(|text| seen(text.len())),
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distributions() {
+    fn percentiles_and_rounding_of_distributions() {
         let mut few = Distribution::default();
         assert_eq!(few.percentile(99.0), 0);
         (1..=10).for_each(|n| few.add(n));
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts() {
+    fn layouts_have_the_format_of_the_reference() {
         let mut profile = Profile::default();
         profile.choose(1);
         let table = profile.lines(Layout::Table);

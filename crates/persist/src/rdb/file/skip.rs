@@ -1,16 +1,16 @@
-//! Bodies of values, gone past without a look at what they hold.
+//! Skips bodies of values without decoding them.
 
 use crate::rdb::{Code, Fault, Source, read};
 
-/// Bytes of an id of a stream, and of a moment.
+/// Size of a stream ID and of a timestamp in bytes.
 const ID: usize = 16;
 const MOMENT: usize = 8;
 
-/// Goes past the body of a value of that code. O(elements), where a packed value is one.
+/// Skips the body of a value with this code. O(elements), where a packed value counts as one.
 ///
 /// # Errors
 ///
-/// There is less than the body says, or it begins a string or a length as none begins.
+/// The input is shorter than the body, or a string or a length begins with an invalid byte.
 pub fn body<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
     match code {
         Code::String | Code::ListZiplist | Code::SetInts | Code::SetListpack => string(from),
@@ -63,8 +63,8 @@ fn lengths<S: Source>(n: usize, from: &mut S) -> Result<(), Fault> {
     (0..n).try_for_each(|_| read::len(from).map(|_| ()))
 }
 
-/// A number, and so many of something. Each takes a byte at least, so an invented number ends with
-/// the bytes.
+/// Reads a count and calls `one` as often. Each call consumes at least a byte, so a false count
+/// ends with the input.
 fn each<S: Source>(
     from: &mut S,
     mut one: impl FnMut(&mut S) -> Result<(), Fault>,
@@ -72,14 +72,15 @@ fn each<S: Source>(
     (0..read::len(from)?).try_for_each(|_| one(from))
 }
 
-/// See `decode/stream.rs`.
+/// The format is described in `decode/stream.rs`.
 fn stream<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
     each(from, |from| {
         string(from)?;
         string(from)
     })?;
     let counts = code != Code::Stream;
-    // Entries and the last id; the first id, the greatest deleted one and entries ever added.
+    // The number of entries and the last ID; then the first ID, the greatest deleted ID and the
+    // entries ever added.
     lengths(3, from)?;
     lengths(if counts { 5 } else { 0 }, from)?;
     each(from, |from| {

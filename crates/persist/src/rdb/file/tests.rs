@@ -1,8 +1,8 @@
-//! Files of other servers, read; our own, written by several threads and read by several; files with
-//! something wrong in them.
+//! Tests loading files of other servers, files written and read by several threads, and damaged
+//! files.
 //!
-//! The files in `fuzz/corpus/rdb_file/` were saved by Redis 6.0, 7.0 and 8.0 and by Valkey 8.1 and 9.1, each
-//! filled with the same commands; `-lru` and `-lfu` tell of the use of keys.
+//! The files in `fuzz/corpus/rdb_file/` were saved by Redis 6.0, 7.0 and 8.0 and by Valkey 8.1 and
+//! 9.1, after the same commands. `-lru` and `-lfu` contain the access data of keys.
 
 use super::fuzz::{content_of, load, save};
 use super::*;
@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A value in words; sets and hashes in the order of the alphabet.
+/// Describes a value; sets and hashes are sorted.
 fn told(record: &Record) -> String {
     let mut parts: Vec<String> = Vec::new();
     let kind = Kind::of(record.kind()).type_of();
@@ -43,7 +43,7 @@ fn told(record: &Record) -> String {
         Type::String => {
             let string = Str::of(record).expect("a string");
             let bytes = string.bytes(&mut Digits::new()).to_vec();
-            // What is counted in a HyperLogLog has no words.
+            // The bytes of a HyperLogLog are not text.
             parts.push(text(bytes.strip_prefix(b"HYLL").map_or(&bytes, |_| b"(counter)")));
         }
         Type::List => List::of(record).expect("a list").each_from(0, |element| {
@@ -78,7 +78,7 @@ fn told(record: &Record) -> String {
     format!("{} {}{expiry}", kind.name(), parts.join(" "))
 }
 
-/// What all files hold.
+/// The content of all files.
 const COMMON: &[(usize, &str, &str)] = &[
     (0, "big", "string 12345678901"),
     (0, "bigh", "hash f1=v1 f2=v2 f3=v3"),
@@ -106,7 +106,7 @@ const COMMON: &[(usize, &str, &str)] = &[
 ];
 
 #[test]
-fn files_of_other_servers() {
+fn files_of_other_servers_are_loaded() {
     for (name, file) in FILES {
         let records = load(file, VersionCheck::Strict).unwrap_or_else(|| panic!("{name}"));
         let find = |db: usize, key: &str| {
@@ -125,7 +125,7 @@ fn files_of_other_servers() {
         };
         let ttl = find(0, "ttl").expect("it is there");
         assert!(ttl.starts_with("string soon until 117"), "{ttl}");
-        // PXAT came with 6.2, fields that expire with Redis 7.4 and Valkey 9.
+        // PXAT came with Redis 6.2, expiring fields with Redis 7.4 and Valkey 9.
         also(3, "ttl2", *name != "redis6", "string x until 4102444800000");
         let expires = name.starts_with("valkey9") || *name == "redis8";
         also(0, "hx", expires, "hash f=v@4102444800000 g=w");
@@ -135,15 +135,15 @@ fn files_of_other_servers() {
 }
 
 #[test]
-fn they_come_back_from_our_own_files() {
+fn saved_files_load_to_the_same_records() {
     for (name, file) in FILES {
         let records = load(file, VersionCheck::Strict).expect("as above");
         for version in [9, 10, 11, 80] {
             for compress in [false, true] {
                 let ours = save(&records, Form { version, compress });
                 let again = load(&ours, VersionCheck::Strict);
-                // Fields that expire are written as Valkey 9 does, whatever the version: such a
-                // file is for who asked for it.
+                // Expiring fields are written in Valkey 9's form, whatever the version, because no
+                // older form has them.
                 let again = again.unwrap_or_else(|| panic!("{name}, version {version}"));
                 if version >= 11 {
                     assert_eq!(content_of(&again), content_of(&records), "{name}, {version}");
@@ -154,7 +154,7 @@ fn they_come_back_from_our_own_files() {
     }
 }
 
-/// A reader that gives a few bytes at a time.
+/// A reader that returns at most this many bytes per call.
 struct Slowly<'a>(&'a [u8], usize);
 
 impl Read for Slowly<'_> {
@@ -166,7 +166,7 @@ impl Read for Slowly<'_> {
     }
 }
 
-/// Loads with that many threads.
+/// Loads with this many threads.
 fn load_together(from: impl Read + Send, threads: usize) -> Result<Vec<(usize, Record)>, Trouble> {
     let limits = Limits::default();
     let terms = Terms { limits: &limits, clock: &|_, _| 0, over: None };
@@ -196,7 +196,7 @@ fn string(key: &str, value: Vec<u8>) -> Record {
     weft_types::string::record(key.as_bytes(), value, None, 0)
 }
 
-/// Values of many sizes, among them some that are larger than any block, in five databases.
+/// Values of many sizes in five databases; some are larger than any block.
 fn mixed() -> Vec<(usize, Record)> {
     let limits = Limits::default();
     let mut all = Vec::new();
@@ -240,7 +240,7 @@ fn several_threads_write_and_read() {
     assert_eq!(file.len() as u64, bytes);
     for threads in [1, 3] {
         for most in [7, 100_003, usize::MAX] {
-            // A byte at a time would take its time, too.
+            // A byte at a time would take too long.
             let most = if threads == 1 { most.max(4096) } else { most.max(65_536) };
             let again = load_together(Slowly(&file, most), threads).expect("our own");
             assert_eq!(content_of(&again), content_of(&records));
@@ -263,7 +263,7 @@ fn several_threads_write_and_read() {
 }
 
 #[test]
-fn what_files_tell_of_the_use_of_keys() {
+fn access_data_of_keys_is_loaded_and_saved() {
     let (idle, counted) = (FILES[5].1, FILES[6].1);
     let heard = |file: &[u8]| {
         let limits = Limits::default();
@@ -307,9 +307,9 @@ fn what_files_tell_of_the_use_of_keys() {
     assert_eq!(clocks, [77, 9]);
 }
 
-/// While a value is written that has millions of elements its thread can stand back in between.
+/// A thread can pause repeatedly while it writes a value with millions of elements.
 #[test]
-fn there_are_pauses_within_a_large_value() {
+fn saver_pauses_within_a_large_value() {
     static PAUSES: AtomicU32 = AtomicU32::new(0);
     let pause = || {
         PAUSES.fetch_add(1, Ordering::Relaxed);
@@ -336,14 +336,15 @@ fn wrong(file: &[u8]) -> Trouble {
 
 #[test]
 #[ignore = "long: cargo xtask test --all"]
-fn nothing_is_missing_or_changed_unseen() {
+fn truncation_and_changed_bits_are_found() {
     for (name, file) in FILES {
         for end in 0..file.len() {
             let found = wrong(&file[..end]);
             assert!(matches!(found.wrong, Wrong::Value(Fault::Short)), "{name} {end}: {found}");
             assert!(!check(&file[..end], 0, &mut |_: String| {}).is_right);
         }
-        // With another version it would be a file of that one, some of which have no checksum.
+        // Skips the version: another one is a valid file of that version, and some have no
+        // checksum.
         for at in (0..file.len()).filter(|at| !(5..9).contains(at)) {
             for bit in [0x01, 0x10, 0x80] {
                 let mut changed = file.to_vec();
@@ -360,11 +361,11 @@ fn nothing_is_missing_or_changed_unseen() {
         let (ahead, mut rest) = loader.into_rest();
         let mut all = ahead;
         rest.read_to_end(&mut all).unwrap();
-        assert_eq!(all, b"*1\r\n$4\r\nPING\r\n", "what follows is for somebody else");
+        assert_eq!(all, b"*1\r\n$4\r\nPING\r\n", "the bytes after the file");
     }
 }
 
-/// A file of these items, with its end and its checksum.
+/// A file of these items, with its end and checksum.
 fn file_of(header: &[u8], items: &[u8]) -> Vec<u8> {
     let mut file = [header, items, b"\xff"].concat();
     let sum = crc64(&file);
@@ -373,7 +374,7 @@ fn file_of(header: &[u8], items: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn items_of_all_kinds() {
+fn items_of_all_kinds_are_read_or_refused() {
     let key = b"\x00\x01k\x01v";
     let count = |header: &[u8], items: &[u8]| {
         load(&file_of(header, items), VersionCheck::Relaxed).map(|records| records.len())
@@ -412,7 +413,7 @@ fn items_of_all_kinds() {
 }
 
 #[test]
-fn checksums() {
+fn checksums_are_verified_unless_disabled() {
     let mut none = file_of(b"REDIS0009", b"");
     let at = none.len() - 8;
     none[at..].fill(0);
@@ -434,7 +435,7 @@ fn checksums() {
     assert!(saver.finish().unwrap().0.ends_with(&[0xff, 0, 0, 0, 0, 0, 0, 0, 0]));
 }
 
-/// What the check tells of a file.
+/// Returns the report of the check on a file.
 fn report(file: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     check(file, 0, &mut |line: String| lines.push(line));
@@ -442,7 +443,7 @@ fn report(file: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn reports_in_the_words_of_the_reference() {
+fn reports_match_the_reference() {
     let valkey = FILES[4].1;
     let mut fine = report(valkey);
     fine.drain(2..4);
@@ -497,7 +498,7 @@ fn reports_in_the_words_of_the_reference() {
 }
 
 #[test]
-fn a_file_takes_its_place_or_does_not() {
+fn file_is_replaced_completely_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, at) = (Disk, folder.path());
     let write = |bytes: &[u8], incremental, finish| {
@@ -520,7 +521,7 @@ fn a_file_takes_its_place_or_does_not() {
 }
 
 #[test]
-fn who_comes_behind_a_failure_fails_too() {
+fn writes_after_a_failed_write_fail() {
     struct Full(usize);
     impl io::Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -553,7 +554,7 @@ fn who_comes_behind_a_failure_fails_too() {
 }
 
 #[test]
-fn what_the_fuzzer_runs() {
+fn fuzz_target_passes_on_mutated_files() {
     for (_, file) in FILES {
         super::fuzz::run(file);
         for at in (0..file.len()).step_by(3) {

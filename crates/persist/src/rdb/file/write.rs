@@ -1,4 +1,4 @@
-//! A file, written by several threads.
+//! Saves a file with several threads.
 //!
 //! ```text
 //!  thread ─► Lane: entries by database, encoded ─┐ full
@@ -6,7 +6,7 @@
 //!  a large value, piece by piece ────────────────────►      checksum, writer
 //! ```
 //!
-//! Who waits for its turn at the saver waits for the disk, so it should hold no shard meanwhile.
+//! A thread that waits for the saver waits for the disk, so it should hold no shard meanwhile.
 
 use super::header::Header;
 use super::{SUMMED_FROM, opcode};
@@ -16,35 +16,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use weft_types::{Kind, Record, Shared, value};
 
-/// Bytes of one database in a lane, about.
+/// Approximate size of a lane's part for one database, in bytes.
 const LANE: usize = 256 << 10;
 
-/// A value of more memory goes to the writer piece by piece.
+/// A value that takes more memory than this is written incrementally.
 const LARGE: usize = 1 << 20;
 
-/// Bytes that are written together.
+/// Size of a write in bytes.
 const TOGETHER: usize = 64 << 10;
 
-/// Small writes between two pauses, two for each string of a large value: some ten microseconds of work where
-/// strings are compressed.
+/// Small writes between two pauses, two for each string of a large value: about ten microseconds of
+/// work if strings are compressed.
 const WRITES: u32 = 64;
 
-/// What is known of a key's use.
+/// Access data of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
-    /// So many seconds ago.
+    /// Seconds since the last access.
     Idle(u64),
     Frequency(u8),
 }
 
-/// What a server tells of itself.
+/// The value of an auxiliary field.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
     Text(&'a str),
     Number(i64),
 }
 
-/// See the module's description.
+/// Writes a file. See the module documentation.
 pub struct Saver<W> {
     form: Form,
     keys: AtomicU64,
@@ -53,18 +53,19 @@ pub struct Saver<W> {
 
 struct Out<W> {
     to: W,
-    /// What is done between pieces of work, and how many writes have been since.
+    /// Called between pieces of work. `writes` counts the writes since the last call.
     pause: fn(),
     writes: u32,
     sum: Option<Crc64>,
-    /// What is written next.
+    /// Bytes of the next write.
     buffer: Vec<u8>,
     written: u64,
-    /// Whose entries follow.
+    /// The database of the following entries.
     db: Option<usize>,
-    /// What is to be said when a database is chosen for the first time: keys, and those that expire.
+    /// Counts to write when a database is selected for the first time: keys, and keys with an
+    /// expiry.
     sizes: Vec<Option<(u64, u64)>>,
-    /// A writer has failed: nothing that comes behind it makes sense.
+    /// A write has failed, so the rest of the file is useless.
     has_failed: bool,
 }
 
@@ -90,7 +91,7 @@ impl<W: Write> Write for Out<W> {
         self.pass_on(bytes)
     }
 
-    /// Passes on what was put together.
+    /// Writes the buffer.
     fn flush(&mut self) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let done = self.pass_on(&buffer);
@@ -114,7 +115,7 @@ impl<W: Write> Out<W> {
         done
     }
 
-    /// Says whose entries follow, unless it is so already.
+    /// Selects the database of the following entries, unless it is selected already.
     fn choose(&mut self, db: usize) -> io::Result<()> {
         if self.db.replace(db) == Some(db) {
             return Ok(());
@@ -133,11 +134,11 @@ impl<W: Write> Out<W> {
 }
 
 impl<W: Write> Saver<W> {
-    /// Begins a file in that form, with a checksum or without.
+    /// Begins a file in this form, with or without a checksum.
     ///
     /// # Errors
     ///
-    /// Those of the writer, here as everywhere below.
+    /// Write errors. The same holds for all methods below.
     pub fn begin(to: W, form: Form, summed: bool) -> io::Result<Saver<W>> {
         let mut out = Out {
             to,
@@ -154,8 +155,8 @@ impl<W: Write> Saver<W> {
         Ok(Saver { form, keys: AtomicU64::new(0), out: Mutex::new(out) })
     }
 
-    /// Has `pause` be called again and again while a large value is encoded, which may take seconds, by the
-    /// thread that does it: after some ten microseconds of work, about. Other lanes may wait for that thread.
+    /// Calls `pause` repeatedly while a large value is encoded, which may take seconds: after about
+    /// ten microseconds of work, on the encoding thread. Other lanes may wait for that thread.
     #[must_use]
     pub fn pausing(mut self, pause: fn()) -> Saver<W> {
         self.out.get_mut().unwrap_or_else(|p| p.into_inner()).pause = pause;
@@ -163,11 +164,11 @@ impl<W: Write> Saver<W> {
     }
 
     fn out(&self) -> MutexGuard<'_, Out<W>> {
-        // Who panicked left a file that is never finished.
+        // After a panic the file is never finished, so its state doesn't matter.
         self.out.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Tells something of the server. Before the first key, as all readers expect it.
+    /// Writes an auxiliary field. All readers expect these before the first key.
     pub fn tell(&self, name: &str, value: Told<'_>) -> io::Result<()> {
         let mut out = self.out();
         let mut out = Writer::new(&mut *out, false);
@@ -179,7 +180,7 @@ impl<W: Write> Saver<W> {
         }
     }
 
-    /// Adds a library of functions. Before the first key, too.
+    /// Adds a library of functions, before the first key.
     pub fn function(&self, text: &[u8]) -> io::Result<()> {
         let mut out = self.out();
         let mut out = Writer::new(&mut *out, self.form.compress);
@@ -187,7 +188,7 @@ impl<W: Write> Saver<W> {
         out.string(text)
     }
 
-    /// Says how many keys database `db` has, and how many of them expire; a hint to who loads it.
+    /// Sets the number of keys of database `db` and of those that expire, a hint for the loader.
     pub fn sizes(&self, db: usize, keys: u64, expiring: u64) {
         let mut out = self.out();
         if out.sizes.len() <= db {
@@ -196,17 +197,18 @@ impl<W: Write> Saver<W> {
         out.sizes[db] = Some((keys, expiring));
     }
 
-    /// A lane, for one thread.
+    /// Returns a lane for one thread.
     pub fn lane(&self) -> Lane<'_, W> {
         Lane { saver: self, parts: Vec::new(), keys: 0 }
     }
 
-    /// Keys that were written.
+    /// Number of keys written.
     pub fn keys(&self) -> u64 {
         self.keys.load(Ordering::Relaxed)
     }
 
-    /// Ends the file, when all lanes have ended; answers the writer and the bytes of the file.
+    /// Ends the file, after all lanes have ended. Returns the writer and the size of the file in
+    /// bytes.
     pub fn finish(self) -> io::Result<(W, u64)> {
         let mut out = self.out.into_inner().unwrap_or_else(|p| p.into_inner());
         out.write_all(&[opcode::END])?;
@@ -221,11 +223,11 @@ impl<W: Write> Saver<W> {
     }
 }
 
-/// What one thread adds to a file. To be ended by [`Lane::finish`].
+/// The entries that one thread adds to a file. [`Lane::finish`] must end it.
 #[must_use]
 pub struct Lane<'s, W> {
     saver: &'s Saver<W>,
-    /// By database, since keys of several may come in turns.
+    /// Encoded entries by database, because keys of several databases may alternate.
     parts: Vec<Vec<u8>>,
     keys: u64,
 }
@@ -236,8 +238,8 @@ impl<W: Write> Lane<'_, W> {
         self.put(db, Source::Record(record), used)
     }
 
-    /// As [`Lane::add`], for what nobody wants any more: of a large value that others go on changing
-    /// what is written is let go at once, so that they need not copy it.
+    /// Like [`Lane::add`], for a shared value that is not needed afterwards. Releases a large value
+    /// piece by piece once written, so that writers don't have to copy it.
     pub fn add_shared(&mut self, db: usize, shared: Shared, used: Option<Used>) -> io::Result<()> {
         self.put(db, Source::Shared(shared), used)
     }
@@ -257,7 +259,7 @@ impl<W: Write> Lane<'_, W> {
         if self.parts[db].len() >= LANE { self.flush_part(db) } else { Ok(()) }
     }
 
-    /// Hands over what is there.
+    /// Passes all entries to the saver.
     pub fn flush(&mut self) -> io::Result<()> {
         self.saver.keys.fetch_add(std::mem::take(&mut self.keys), Ordering::Relaxed);
         (0..self.parts.len()).try_for_each(|db| self.flush_part(db))
@@ -283,10 +285,10 @@ impl<W: Write> Lane<'_, W> {
     }
 }
 
-/// What is written.
+/// The value to write.
 enum Source<'r> {
     Record(&'r Record),
-    /// To be let go on the way.
+    /// Released while it is written.
     Shared(Shared),
 }
 
@@ -299,7 +301,7 @@ impl Source<'_> {
     }
 }
 
-/// Whether a value is too large to be encoded in memory. What is in its record is not.
+/// Whether a value is too large to encode in memory. A value inside the record never is.
 fn is_large(record: &Record) -> bool {
     match Kind::of(record.kind()) {
         Kind::StrEmbedded | Kind::StrRaw | Kind::StrInt => false,
@@ -312,7 +314,7 @@ fn is_large(record: &Record) -> bool {
     }
 }
 
-/// Writes a key, and what stands in front of it.
+/// Writes a key and its properties.
 fn entry<W: Write>(
     from: Source<'_>,
     used: Option<Used>,
