@@ -151,7 +151,7 @@ impl<R: Read> State<'_, R> {
         self.items = Items::new(dialect);
         loop {
             match self.items.next(&mut self.input).map_err(Wrong::Value)? {
-                Item::Told { name, value } => {
+                Item::Aux { name, value } => {
                     let (name, value) = (name.escape_ascii(), value.escape_ascii());
                     self.say(report, format!("AUX FIELD {name} = '{value}'"));
                 }
