@@ -10,10 +10,10 @@
 //! * No later head says that the file was durable beyond its beginning. Under `always` each write
 //!   is synced before the next one, so the gap is part of the last write.
 //!
-//! A value may contain bytes that look like such a head. They are not a head if they claim a
-//! durable length beyond their own offset. Nor are they if the chain of heads after the gap reaches
-//! the final zeros without passing them. A damaged length breaks that chain; then any head of a
-//! complete batch is believed.
+//! A value may contain bytes that look like such a head. They are not a head if they claim a durable
+//! length beyond their own offset. If the chain of heads after the gap leads to the final zeros, only
+//! heads on the chain count, and heads of a complete batch, because a length in the chain may be
+//! damaged. If the chain is broken, any possible head counts.
 
 use super::encode::{CRC, Head, LONG_HEAD, parse_head};
 use crate::rdb::crc64;

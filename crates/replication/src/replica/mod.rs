@@ -87,7 +87,7 @@ pub struct Follower {
     down_since: Option<Ms>,
     /// The data match the stream's position, so the primary may be able to continue from there.
     resumable: bool,
-    /// The primary has asked this follower's target to take over.
+    /// This server, the old primary, is handing its role over to the server that it asks.
     failover: bool,
     /// Offset of the stream up to which the local log is durable, if there is one.
     durable: Option<u64>,

@@ -121,7 +121,7 @@ struct State<'l, R> {
     profile: Option<Profile>,
 }
 
-/// Number of databases with separate counts; higher numbers are counted in the last one.
+/// Number of databases with separate counts; higher numbers share one entry.
 const MOST_DATABASES: u64 = 1 << 16;
 
 impl<R: Read> State<'_, R> {
