@@ -6,8 +6,8 @@
 //! ```
 //!
 //! * this file: maps connections to ids, and executes the actions
-//! * [`order`] - sends a command to a connection's thread; [`socket`]: how the thread lends its
-//!   socket
+//! * [`send_command`] - sends a command to a connection's thread, which lends its socket through
+//!   [`weft_state::replica_socket`]
 //! * [`snapshot`] - takes a snapshot; [`fan_out`]: sends it
 //! * [`waits`] - WAIT and WAITAOF
 //!
