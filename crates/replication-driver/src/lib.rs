@@ -66,7 +66,7 @@ pub struct Hub {
     /// Status for the fast path, updated after each event.
     pub published: Arc<ReplicationStatus>,
     /// The directive `replicaof` was applied: from here on it follows the role.
-    has_gone_on: AtomicBool,
+    has_initial_role: AtomicBool,
     /// Progress of the current or last copy.
     pub progress: replica::copy::Progress,
 }
@@ -84,11 +84,11 @@ pub struct State {
     /// Kept to reuse its capacity.
     out: Vec<Action>,
     /// Clients' writes must be paused, and the machine must be notified once they are.
-    pub tells_paused: bool,
+    pub pause_requested: bool,
     pub replicas: primary::Replicas,
-    pub places: positions::Places,
+    pub places: positions::Positions,
     /// weft-repl has not started, or sleeps without a timeout.
-    thread_rests: bool,
+    thread_sleeps: bool,
 }
 
 impl Hub {
@@ -102,10 +102,10 @@ impl Hub {
             link: replica::Follow::default(),
             pending,
             out: Vec::new(),
-            tells_paused: false,
+            pause_requested: false,
             replicas: primary::Replicas::default(),
-            places: positions::Places::default(),
-            thread_rests: true,
+            places: positions::Positions::default(),
+            thread_sleeps: true,
         };
         self.publish(srv, &state);
         let _ = self.state.set(Mutex::new(state));
@@ -130,12 +130,12 @@ impl Hub {
         if !self.lock().pending.is_empty() {
             thread::with_world(srv);
         }
-        self.has_gone_on.store(true, Ordering::SeqCst);
+        self.has_initial_role.store(true, Ordering::SeqCst);
     }
 
     /// Sets the directive `replicaof` to the current primary. Callers do so before they read it.
     pub fn tell_config(&self, config: &mut Config) {
-        if !self.has_gone_on.load(Ordering::SeqCst) {
+        if !self.has_initial_role.load(Ordering::SeqCst) {
             return;
         }
         let state = self.lock();
@@ -184,7 +184,7 @@ impl Hub {
         event: impl FnOnce(&mut Node, Ms, &mut Vec<Action>) -> T,
     ) -> T {
         let mut state = self.lock();
-        let result = tell(srv, &mut state, event);
+        let result = pass_event(srv, &mut state, event);
         self.finish(srv, state);
         result
     }
@@ -200,21 +200,21 @@ impl Hub {
     ) -> T {
         let mut state = self.lock();
         thread::drain(srv, &mut state, usize::MAX);
-        perform::all(srv, &mut state, guard);
-        let result = tell(srv, &mut state, event);
-        perform::all(srv, &mut state, guard);
+        perform::execute_pending(srv, &mut state, guard);
+        let result = pass_event(srv, &mut state, event);
+        perform::execute_pending(srv, &mut state, guard);
         self.finish(srv, state);
         result
     }
 
     /// Ends an event: publishes changes and wakes weft-repl if actions are left.
     fn finish(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
-        perform::all(srv, &mut state, None);
+        perform::execute_pending(srv, &mut state, None);
         self.publish(srv, &state);
-        state.tell_link();
-        perform::spread(srv, &mut state);
-        let is_left = !state.pending.is_empty() || state.tells_paused;
-        let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_rests));
+        state.wake_settled_link();
+        perform::notify_growth(srv, &mut state);
+        let is_left = !state.pending.is_empty() || state.pause_requested;
+        let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_sleeps));
         drop(state);
         if wakes {
             self.wake(srv);
@@ -350,15 +350,15 @@ impl State {
     }
 
     /// Wakes the link's thread if it waits for an empty queue of actions.
-    pub fn tell_link(&mut self) {
+    pub fn wake_settled_link(&mut self) {
         if self.pending.is_empty() {
-            self.link.tell_settled();
+            self.link.notify_settled();
         }
     }
 }
 
 /// Passes an event to the machine; its actions become pending.
-pub fn tell<T>(
+pub fn pass_event<T>(
     srv: &'static Server,
     state: &mut State,
     event: impl FnOnce(&mut Node, Ms, &mut Vec<Action>) -> T,

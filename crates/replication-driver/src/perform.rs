@@ -11,12 +11,12 @@ use weft_state::server::Server;
 
 /// Executes the pending actions. Without `guard`, which holds the world, it stops before the first
 /// action that needs the world.
-pub fn all(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
+pub fn execute_pending(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>) {
     while let Some(action) = state.pending.pop_front() {
         if guard.is_none() && needs_world(&action) {
             return state.pending.push_front(action);
         }
-        if !one(srv, state, guard, action) {
+        if !execute_one(srv, state, guard, action) {
             return;
         }
     }
@@ -32,7 +32,7 @@ fn needs_world(action: &Action) -> bool {
         | Action::SendBulk { .. }
         | Action::SendStream { .. }
         | Action::Close { .. }
-        | Action::Confirmed
+        | Action::Acknowledged
         | Action::PauseWrites
         | Action::ResumeWrites
         | Action::Demoted
@@ -52,7 +52,12 @@ fn needs_world(action: &Action) -> bool {
 }
 
 /// Executes an action. Returns `false` if it, and so all later ones, must stay pending.
-fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) -> bool {
+fn execute_one(
+    srv: &'static Server,
+    state: &mut State,
+    guard: Option<&Guard<'_>>,
+    action: Action,
+) -> bool {
     if replaces_data(&action) {
         state.forget_places(srv);
     }
@@ -67,7 +72,7 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
         }
         Action::SendStream { conn, from } => primary::send_stream(srv, state, conn, from),
         Action::Close { conn, flush } => primary::close(srv, state, conn, flush),
-        Action::Confirmed => primary::confirmed(srv, state),
+        Action::Acknowledged => primary::confirmed(srv, state),
 
         // Later actions are for replicas that get a copy, and their writes would be missing from
         // the stream.
@@ -92,7 +97,7 @@ fn one(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, actio
         | Action::AbandonLoad { .. }
         | Action::BeginStream { .. }
         | Action::Stream { .. }
-        | Action::Read { .. } => replica::order(srv, state, guard, action),
+        | Action::Read { .. } => replica::queue_command(srv, state, guard, action),
 
         Action::Log { level, text } => match level {
             Level::Notice => log_notice!("{text}"),
@@ -114,6 +119,6 @@ fn replaces_data(action: &Action) -> bool {
 }
 
 /// Notifies the threads that send the stream that it has grown.
-pub fn spread(srv: &'static Server, state: &mut State) {
-    primary::spread(srv, state);
+pub fn notify_growth(srv: &'static Server, state: &mut State) {
+    primary::notify_growth(srv, state);
 }

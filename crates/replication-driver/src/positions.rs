@@ -4,7 +4,7 @@
 //! A snapshot records it at its start, because the position is known when the snapshot begins. In
 //! the append-only file, a line gives the position of everything before it
 //! ([`weft_persist::aof::Position`]). Two threads read the effect log independently: one writes the
-//! file, the other the stream. So [`Places`] maps recent units to positions, and the writer of the
+//! file, the other the stream. So [`Positions`] maps recent units to positions, and the writer of the
 //! file ends each write at a unit with a position. The file of a killed process then nearly always
 //! ends with such a line.
 //!
@@ -55,9 +55,9 @@ pub fn of_log(position: &aof::Position) -> Option<Found> {
 
 /// Recent units of the effect log with the positions at their ends.
 #[derive(Debug, Default)]
-pub struct Places(VecDeque<(u64, Position)>);
+pub struct Positions(VecDeque<(u64, Position)>);
 
-impl Places {
+impl Positions {
     fn note(&mut self, unit: u64, position: Position) {
         while self.0.back().is_some_and(|(other, _)| *other >= unit) {
             self.0.pop_back();
@@ -70,11 +70,11 @@ impl Places {
 
     /// The last position at or before the unit.
     fn up_to(&self, unit: u64) -> Option<Position> {
-        let behind = self.0.partition_point(|(other, _)| *other <= unit);
-        self.0.get(behind.checked_sub(1)?).map(|(_, position)| *position)
+        let after = self.0.partition_point(|(other, _)| *other <= unit);
+        self.0.get(after.checked_sub(1)?).map(|(_, position)| *position)
     }
 
-    fn behind(&self, unit: u64) -> Option<Position> {
+    fn after(&self, unit: u64) -> Option<Position> {
         let at = self.0.partition_point(|(other, _)| *other < unit);
         self.0.get(at).filter(|(other, _)| *other == unit).map(|(_, position)| *position)
     }
@@ -83,7 +83,7 @@ impl Places {
 impl State {
     /// Drops the recorded positions, because the data were replaced.
     pub fn forget_places(&mut self, srv: &Server) {
-        self.places = Places::default();
+        self.places = Positions::default();
         srv.replication.placed.store(0, Ordering::SeqCst);
     }
 
@@ -93,7 +93,7 @@ impl State {
             return;
         }
         let Some(position) = self.node.position() else { return };
-        if self.places.behind(unit) != Some(position) {
+        if self.places.after(unit) != Some(position) {
             self.places.note(unit, position);
             srv.replication.placed.store(unit, Ordering::SeqCst);
             // The position may have advanced after the file was written.
@@ -140,7 +140,7 @@ impl Hub {
         if self.published.placed.load(Ordering::SeqCst) < unit {
             return None;
         }
-        let Position { id, offset, db } = self.lock().places.behind(unit)?;
+        let Position { id, offset, db } = self.lock().places.after(unit)?;
         Some(aof::Position { id: *id.as_bytes(), offset, db })
     }
 }

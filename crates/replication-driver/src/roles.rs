@@ -50,12 +50,12 @@ pub fn drop_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
 /// Pauses clients' writes, expiration and eviction until they are resumed.
 pub fn pause_writes(srv: &'static Server, state: &mut State) {
     srv.pause_for_failover(true);
-    state.tells_paused = true;
+    state.pause_requested = true;
 }
 
 /// Resumes clients' writes.
 pub fn resume_writes(srv: &'static Server, state: &mut State) {
-    state.tells_paused = false;
+    state.pause_requested = false;
     srv.pause_for_failover(false);
 }
 

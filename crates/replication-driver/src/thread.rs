@@ -6,7 +6,7 @@
 
 use crate::State;
 use crate::hub;
-use crate::{perform, primary, tell};
+use crate::{pass_event, perform, primary};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::thread::Thread;
@@ -49,7 +49,7 @@ fn run(srv: &'static Server) {
         let hub = hub(srv);
         let needs_world = {
             let state = hub.lock();
-            !state.pending.is_empty() || state.tells_paused
+            !state.pending.is_empty() || state.pause_requested
         };
         if needs_world {
             with_world(srv);
@@ -62,21 +62,21 @@ fn run(srv: &'static Server) {
         let has_read_many = position(&state).saturating_sub(read_before) >= MANY;
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
-            tell(srv, &mut state, |node, now, out| node.tick(now, out));
+            pass_event(srv, &mut state, |node, now, out| node.tick(now, out));
         }
-        primary::waits::look(srv, &mut state);
-        perform::all(srv, &mut state, None);
+        primary::waits::check_waiters(srv, &mut state);
+        perform::execute_pending(srv, &mut state, None);
         if let Some(unit) = state.log.as_ref().map(LogReader::position) {
             state.note_place(srv, unit);
         }
         hub.publish(srv, &state);
-        state.tell_link();
-        perform::spread(srv, &mut state);
+        state.wake_settled_link();
+        perform::notify_growth(srv, &mut state);
         let is_busy = state.is_busy();
-        let waits = (state.pending.is_empty() || is_left) && !state.tells_paused && !has_more;
+        let waits = (state.pending.is_empty() || is_left) && !state.pause_requested && !has_more;
         let gathers = waits && has_read_many && state.replicas.waiters.is_empty();
         let sleeps = waits && !gathers && state.log.as_mut().is_none_or(|log| log.may_sleep());
-        state.thread_rests = sleeps && !is_busy;
+        state.thread_sleeps = sleeps && !is_busy;
         drop(state);
         if has_more {
             // Without it, a thread that waits for the mutex would rarely get it.
@@ -106,7 +106,7 @@ pub fn with_world(srv: &'static Server) {
     let mut hand = srv.hand();
     let mut context = ExecContext::new(srv.now_ms(), 0);
     let guard = hand.world(&mut context);
-    let paused = std::mem::take(&mut hub(srv).lock().tells_paused);
+    let paused = std::mem::take(&mut hub(srv).lock().pause_requested);
     hub(srv).cut(srv, Some(&guard), |node, now, out| {
         if paused {
             node.writes_paused(now, out);
@@ -121,7 +121,7 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     let mut more = false;
     let mut ends = SmallVec::<[(u64, u64); 16]>::new();
     if state.node.is_primary() {
-        more = tell(srv, state, |node, now, out| {
+        more = pass_event(srv, state, |node, now, out| {
             let append = |units: &mut weft_replication::stream::Units<'_>| {
                 let begin = units.end();
                 while let Some(unit) = log.next() {

@@ -68,7 +68,7 @@ pub enum Load {
     /// Drop the old data, and load the copy while it arrives.
     Direct,
     /// Load the copy while it arrives and keep the old data until [`Action::Swap`].
-    Beside {
+    Staged {
         /// Clients may read the old data until then, because they belong to the same history.
         serve: bool,
     },
@@ -113,7 +113,7 @@ pub enum Action {
         flush: bool,
     },
     /// Replicas have acknowledged more: clients that wait for it can check again.
-    Confirmed,
+    Acknowledged,
 
     // ---- the stream and the clients
     /// From this cut on, read the effect log and append its units.

@@ -25,7 +25,7 @@ const ROOM: usize = 1 << 20;
 
 /// Why a stream can't be followed any longer. The replica then starts a full sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum StreamError {
     /// The next bytes are not a request.
     Protocol(weft_resp::ProtocolError),
     /// EXEC without MULTI, or MULTI in a transaction.
@@ -36,13 +36,13 @@ pub enum Broken {
     TooLong,
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for StreamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Broken::Protocol(error) => error.fmt(f),
-            Broken::Transaction => f.write_str("MULTI and EXEC do not match"),
-            Broken::Database => f.write_str("SELECT of an invalid database"),
-            Broken::TooLong => f.write_str("a transaction of 4 GiB or more"),
+            StreamError::Protocol(error) => error.fmt(f),
+            StreamError::Transaction => f.write_str("MULTI and EXEC do not match"),
+            StreamError::Database => f.write_str("SELECT of an invalid database"),
+            StreamError::TooLong => f.write_str("a transaction of 4 GiB or more"),
         }
     }
 }
@@ -95,7 +95,7 @@ pub struct Splitter {
     /// Units taken; the next call releases them.
     found: Vec<Found>,
     /// The error after the taken units, for the next call.
-    broken: Option<Broken>,
+    broken: Option<StreamError>,
     /// The selected database inside the unit; and the one at the end of the last unit.
     db_inside: u32,
     db: u32,
@@ -162,7 +162,7 @@ impl Splitter {
     ///
     /// # Errors
     /// The bytes are not a valid stream. No more units are returned then.
-    pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, Broken> {
+    pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, StreamError> {
         let found = self.take(1)?;
         Ok((found > 0).then(|| self.unit(0)))
     }
@@ -172,7 +172,7 @@ impl Splitter {
     ///
     /// # Errors
     /// The next bytes are not a valid stream. No more units are returned then.
-    pub fn take(&mut self, most: usize) -> Result<usize, Broken> {
+    pub fn take(&mut self, most: usize) -> Result<usize, StreamError> {
         self.forget();
         while self.found.len() < most {
             match self.find() {
@@ -200,7 +200,7 @@ impl Splitter {
     }
 
     /// Searches for the end of another unit. Returns whether it was found.
-    fn find(&mut self) -> Result<bool, Broken> {
+    fn find(&mut self) -> Result<bool, StreamError> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
@@ -218,10 +218,10 @@ impl Splitter {
                     true
                 }
                 Step::More | Step::Big { .. } if self.buf.len() >= MOST && begin == 0 => {
-                    return Err(Broken::TooLong);
+                    return Err(StreamError::TooLong);
                 }
                 Step::More | Step::Big { .. } => return Ok(false),
-                Step::Error(error) => return Err(Broken::Protocol(error)),
+                Step::Error(error) => return Err(StreamError::Protocol(error)),
             };
             let count = self.spans.len() as u32 - first;
             let kind = self.command(Entry { db: self.db_inside, first, count, inline })?;
@@ -283,7 +283,7 @@ impl Splitter {
     }
 
     /// Takes a command. Returns the type of the unit that it ends, if any.
-    fn command(&mut self, entry: Entry) -> Result<Option<Kind>, Broken> {
+    fn command(&mut self, entry: Entry) -> Result<Option<Kind>, StreamError> {
         let is = |index: usize, word: &str| {
             entry.count as usize > index
                 && self.arg(entry, index).eq_ignore_ascii_case(word.as_bytes())
@@ -293,16 +293,17 @@ impl Splitter {
             Some(Kind::Nothing)
         } else if is(0, "SELECT") {
             let db = (entry.count == 2).then(|| parse_i64(self.arg(entry, 1))).flatten();
-            self.db_inside = db.and_then(|db| u32::try_from(db).ok()).ok_or(Broken::Database)?;
+            self.db_inside =
+                db.and_then(|db| u32::try_from(db).ok()).ok_or(StreamError::Database)?;
             Some(Kind::Nothing)
         } else if is(0, "MULTI") {
             if std::mem::replace(&mut self.in_transaction, !torn) {
-                return Err(Broken::Transaction);
+                return Err(StreamError::Transaction);
             }
             Some(Kind::Nothing)
         } else if is(0, "EXEC") {
             if !std::mem::take(&mut self.in_transaction) && !torn {
-                return Err(Broken::Transaction);
+                return Err(StreamError::Transaction);
             }
             let before = self.found.last().map_or(0, |last| last.entries.1);
             let empty = self.entries.len() == before as usize;
@@ -403,12 +404,12 @@ mod tests {
     /// The result: kind, length, and the commands with their databases.
     type Seen = (Kind, usize, Vec<(u32, Vec<Vec<u8>>)>);
 
-    fn feed(stream: &[u8], piece: usize) -> (Vec<Seen>, Option<Broken>, u32) {
+    fn feed(stream: &[u8], piece: usize) -> (Vec<Seen>, Option<StreamError>, u32) {
         feed_by(stream, piece, 1)
     }
 
     /// Takes at most `most` units at once.
-    fn feed_by(stream: &[u8], piece: usize, most: usize) -> (Vec<Seen>, Option<Broken>, u32) {
+    fn feed_by(stream: &[u8], piece: usize, most: usize) -> (Vec<Seen>, Option<StreamError>, u32) {
         let (mut splitter, mut seen) = (Splitter::new(0), Vec::new());
         for bytes in stream.chunks(piece) {
             splitter.push(bytes);
@@ -484,13 +485,16 @@ mod tests {
 
     #[test]
     fn invalid_streams_are_refused() {
-        let cases: [(&[u8], Broken); 6] = [
-            (b"*1\r\n$4\r\nEXEC\r\n", Broken::Transaction),
-            (b"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", Broken::Transaction),
-            (b"*2\r\n$6\r\nSELECT\r\n$1\r\nx\r\n", Broken::Database),
-            (b"*2\r\n$6\r\nSELECT\r\n$2\r\n-1\r\n", Broken::Database),
-            (b"*1\r\n$6\r\nSELECT\r\n", Broken::Database),
-            (b"*1\r\n:1\r\n", Broken::Protocol(weft_resp::ProtocolError::ExpectedDollar(b':'))),
+        let cases: [(&[u8], StreamError); 6] = [
+            (b"*1\r\n$4\r\nEXEC\r\n", StreamError::Transaction),
+            (b"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", StreamError::Transaction),
+            (b"*2\r\n$6\r\nSELECT\r\n$1\r\nx\r\n", StreamError::Database),
+            (b"*2\r\n$6\r\nSELECT\r\n$2\r\n-1\r\n", StreamError::Database),
+            (b"*1\r\n$6\r\nSELECT\r\n", StreamError::Database),
+            (
+                b"*1\r\n:1\r\n",
+                StreamError::Protocol(weft_resp::ProtocolError::ExpectedDollar(b':')),
+            ),
         ];
         for (stream, broken) in cases {
             let whole = [b"*1\r\n$4\r\nPING\r\n", stream].concat();

@@ -15,7 +15,7 @@
 //! few blocks: all but the last dozen are at least half of [`Backlog::block_bytes`].
 //!
 //! Whole blocks are dropped from the front while the rest is at least the configured size, but
-//! never a block that a replica still needs. A replica's output limit (`primary/limits.rs`) bounds
+//! never a block that a replica still needs. A replica's output limit (`primary/attached.rs`) bounds
 //! its lag: memory is the greater of the two, plus a block.
 
 use std::collections::VecDeque;

@@ -12,12 +12,12 @@ pub(crate) struct Cx<'a> {
     pub ids: &'a mut Ids,
     pub out: &'a mut Vec<Action>,
     /// Notifications of the called machine for the other one.
-    pub told: Vec<Told>,
+    pub notifications: Vec<Notification>,
 }
 
 /// A notification that the other machine must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Notification {
     /// This server's replicas can't continue with the stream as it was.
     CutReplicas,
     /// The primary accepts this server: with a continuation or a copy.

@@ -11,7 +11,7 @@ pub enum Fault {
     /// A promoted replica keeps its primary's id.
     IdNotShifted,
     /// Received bytes count as applied.
-    AcksWhatCame,
+    AcksReceived,
     /// Transactions are applied command by command.
     TornTransactions,
     /// A replica asks for a continuation after its data were dropped for a copy that failed.

@@ -36,7 +36,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Capacity that an empty buffer keeps, in bytes.
-const KEPT: usize = 1 << 20;
+const EMPTY_CAPACITY: usize = 1 << 20;
 
 /// How many zeros one write adds: an eighth of the file's content, within these bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Appender {
             Some(last) => dir.storage.append(&dir.path(&last.name))?,
             None => {
                 let entry = manifest.next_increment(dir.stem());
-                let file = dir.fresh(&entry.name)?;
+                let file = dir.create_empty(&entry.name)?;
                 dir.sync()?;
                 manifest.add_increment(entry);
                 dir.put(&manifest)?;
@@ -170,7 +170,7 @@ impl Appender {
         let (last, before) = manifest.increments.split_last().expect("one was made");
         let others = base + sum(before)?;
         let length = dir.storage.length(&dir.path(&last.name))?;
-        let mut appender = Appender::of(dir, manifest, file, annotations);
+        let mut appender = Appender::with_file(dir, manifest, file, annotations);
         (appender.length, appender.others, appender.rewritten) = (length, others, base);
         appender.end = length;
         // The previous process may not have synced the bytes that were loaded.
@@ -194,12 +194,12 @@ impl Appender {
         let increment = manifest.next_increment(dir.stem());
         let length = dir.storage.length(&dir.path(base))?;
         dir.storage.rename(&dir.path(base), &dir.path(&entry.name))?;
-        let file = dir.fresh(&increment.name)?;
+        let file = dir.create_empty(&increment.name)?;
         dir.sync()?;
         manifest.restart(entry, increment);
         dir.put(&manifest)?;
         dir.sync()?;
-        let mut appender = Appender::of(dir, manifest, file, annotations);
+        let mut appender = Appender::with_file(dir, manifest, file, annotations);
         (appender.others, appender.rewritten) = (length, length);
         Ok(appender)
     }
@@ -215,8 +215,8 @@ impl Appender {
         annotations: Annotations,
     ) -> io::Result<Appender> {
         dir.create()?;
-        let file = dir.fresh(&dir.waiting_increment())?;
-        let mut appender = Appender::of(dir, manifest, file, annotations);
+        let file = dir.create_empty(&dir.waiting_increment())?;
+        let mut appender = Appender::with_file(dir, manifest, file, annotations);
         appender.waits = true;
         Ok(appender)
     }
@@ -243,7 +243,7 @@ impl Appender {
         dir.sync()
     }
 
-    fn of(
+    fn with_file(
         dir: Directory,
         manifest: Manifest,
         file: Arc<dyn Output>,
@@ -298,23 +298,23 @@ impl Appender {
     }
 
     /// Passes the durable length to the encoder before a batch begins.
-    fn tell_encoder(&mut self) {
+    fn pass_durable_length(&mut self) {
         if self.buffer.is_empty() {
-            self.encoder.tell_safe(self.ahead.map(|_| self.safe));
+            self.encoder.set_durable_length(self.ahead.map(|_| self.safe));
         }
     }
 
     /// Takes a unit: its number, its commit time and its commands. O(bytes).
     pub fn unit<C: Command>(&mut self, number: u64, unix_ms: i64, commands: &[C]) {
         debug_assert!(number > self.fed, "units come in order");
-        self.tell_encoder();
+        self.pass_durable_length();
         self.encoder.unit(unix_ms, commands, &mut self.buffer);
         self.fed = number;
     }
 
     /// Records the position in the replication history after all units taken so far.
     pub fn position(&mut self, position: &Position) {
-        self.tell_encoder();
+        self.pass_durable_length();
         self.encoder.position(position, &mut self.buffer);
     }
 
@@ -354,7 +354,7 @@ impl Appender {
             self.unsynced = true;
             self.length += self.buffer.len() as u64;
             self.buffer.clear();
-            self.buffer.shrink_to(KEPT);
+            self.buffer.shrink_to(EMPTY_CAPACITY);
             self.sent = 0;
             self.end = self.end.max(self.length);
             self.put_zeros();
@@ -368,7 +368,7 @@ impl Appender {
     fn put_zeros(&mut self) {
         let Some(ahead) = self.ahead else { return };
         // A file's first batch may follow a position, after which the reader expects no zeros.
-        if !self.encoder.has_told_safe() || self.length < self.end || self.length < self.ahead_from
+        if !self.encoder.expects_zeros() || self.length < self.end || self.length < self.ahead_from
         {
             return;
         }
@@ -526,12 +526,12 @@ impl Appender {
         if self.waits || self.doubt.is_some() {
             // No file may follow one that is possibly incomplete: later units take effect with the
             // base.
-            self.file = self.dir.fresh(&self.dir.waiting_increment())?;
+            self.file = self.dir.create_empty(&self.dir.waiting_increment())?;
             self.waits = true;
         } else {
             let entry = self.manifest.next_increment(self.dir.stem());
             let path = self.dir.path(&entry.name);
-            let file = self.dir.fresh(&entry.name)?;
+            let file = self.dir.create_empty(&entry.name)?;
             let mut manifest = self.manifest.clone();
             manifest.add_increment(entry);
             if let Err(e) = self.dir.sync().and_then(|()| self.dir.put(&manifest)) {

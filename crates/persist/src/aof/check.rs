@@ -323,12 +323,12 @@ mod tests {
     use crate::storage::Disk;
 
     #[derive(Default)]
-    struct Heard {
+    struct Recorder {
         lines: Vec<String>,
         agrees: bool,
     }
 
-    impl Operator for Heard {
+    impl Operator for Recorder {
         fn line(&mut self, line: String) {
             self.lines.push(line);
         }
@@ -354,10 +354,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("a.aof");
         std::fs::write(&path, bytes).expect("room");
-        let mut heard = Heard { agrees, ..Heard::default() };
-        let right = check(&Disk, &path, repair, &mut heard).is_ok();
+        let mut recorder = Recorder { agrees, ..Recorder::default() };
+        let right = check(&Disk, &path, repair, &mut recorder).is_ok();
         let shown = path.display().to_string();
-        let lines = heard.lines.iter().map(|line| line.replace(&shown, "a.aof")).collect();
+        let lines = recorder.lines.iter().map(|line| line.replace(&shown, "a.aof")).collect();
         (lines, right, std::fs::read(&path).expect("there"))
     }
 
@@ -442,9 +442,9 @@ mod tests {
         put("i", SET);
         put("j", &SET[..18]);
         let run = |repair| {
-            let mut heard = Heard { agrees: true, ..Heard::default() };
+            let mut recorder = Recorder { agrees: true, ..Recorder::default() };
             let path = folder.path().join("x.manifest");
-            (check(&Disk, &path, repair, &mut heard).is_ok(), heard.lines)
+            (check(&Disk, &path, repair, &mut recorder).is_ok(), recorder.lines)
         };
         let (right, lines) = run(Repair::Nothing);
         assert!(!right);

@@ -122,7 +122,7 @@ impl Directory {
     ///
     /// # Errors
     /// Storage errors.
-    pub(super) fn fresh(&self, name: &str) -> io::Result<Arc<dyn Output>> {
+    pub(super) fn create_empty(&self, name: &str) -> io::Result<Arc<dyn Output>> {
         let file = self.storage.create(&self.path(name))?;
         file.sync()?;
         Ok(file)
@@ -153,18 +153,18 @@ impl Directory {
         let own_lock = format!("{}{LOCK}", self.stem);
         let is_shared = names.iter().any(|name| name.ends_with(LOCK) && *name != own_lock);
         let own = [self.waiting_increment(), format!("temp-{}", self.manifest_name())];
-        let goes = |name: &&String| match is_shared {
+        let is_removable = |name: &&String| match is_shared {
             true => own.contains(name),
-            false => self.is_on_its_way(name),
+            false => self.is_unfinished(name),
         };
-        for name in names.iter().filter(goes) {
+        for name in names.iter().filter(is_removable) {
             let _ = self.storage.remove(&self.path(name));
         }
     }
 
     /// Whether a file of this name was never finished. The log itself may be named `temp-...`: its
     /// files then continue with a dot and a number.
-    fn is_on_its_way(&self, name: &str) -> bool {
+    fn is_unfinished(&self, name: &str) -> bool {
         let own = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('.'));
         let is_own = own.is_some_and(|rest| {
             rest == "manifest"

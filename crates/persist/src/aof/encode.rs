@@ -94,20 +94,27 @@ pub struct Encoder {
     /// Durable length of the file, if heads include it.
     safe: Option<u64>,
     /// The last item, apart from annotations, is a batch whose head has the durable length.
-    has_told: bool,
+    has_durable_length: bool,
 }
 
 impl Encoder {
     /// Returns an encoder for a file that is empty or whose end is unknown.
     #[must_use]
     pub fn new(annotations: Annotations) -> Encoder {
-        Encoder { annotations, db: None, second: 0, head: None, safe: None, has_told: false }
+        Encoder {
+            annotations,
+            db: None,
+            second: 0,
+            head: None,
+            safe: None,
+            has_durable_length: false,
+        }
     }
 
     /// Begins a new file.
     pub fn begin_file(&mut self) {
         debug_assert!(self.head.is_none(), "the last file has ended");
-        (self.db, self.second, self.has_told) = (None, 0, false);
+        (self.db, self.second, self.has_durable_length) = (None, 0, false);
     }
 
     /// Changes the annotations from the next batch on.
@@ -118,7 +125,7 @@ impl Encoder {
 
     /// Sets the durable length that heads include from now on, or `None` for none. Must not be
     /// called while a batch is open. The caller updates it as more becomes durable.
-    pub fn tell_safe(&mut self, safe: Option<u64>) {
+    pub fn set_durable_length(&mut self, safe: Option<u64>) {
         debug_assert!(self.head.is_none() || safe == self.safe, "a batch has begun");
         self.safe = safe;
     }
@@ -126,8 +133,8 @@ impl Encoder {
     /// Whether a reader of the file expects zeros here: the head of the last batch has the durable
     /// length, and only annotations follow it.
     #[must_use]
-    pub fn has_told_safe(&self) -> bool {
-        self.has_told
+    pub fn expects_zeros(&self) -> bool {
+        self.has_durable_length
     }
 
     /// Appends a unit that was committed at `unix_ms`. Several commands become a transaction.
@@ -175,7 +182,7 @@ impl Encoder {
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
-        self.has_told = self.annotations.checksums && self.safe.is_some();
+        self.has_durable_length = self.annotations.checksums && self.safe.is_some();
         if self.annotations.checksums && self.head.is_none() {
             let (start, length) = (out.len(), if self.safe.is_some() { LONG_HEAD } else { HEAD });
             self.head = Some((start, start + length));
@@ -291,19 +298,19 @@ mod tests {
         encoder.unit(1, &[ping(0)], &mut out);
         encoder.seal(&mut out);
         let (head, batch) = out.split_at(HEAD);
-        let told = Head { sum: crc64(batch), length: batch.len() as u64, safe: None };
-        assert_eq!(parse_head(head), Some(told));
+        let expected = Head { sum: crc64(batch), length: batch.len() as u64, safe: None };
+        assert_eq!(parse_head(head), Some(expected));
         let sum = "0".repeat(16);
         for wrong in ["", "00:1", "000000000000000g:000000000001", &format!("{sum}:{sum}")] {
             assert_eq!(parse_head(format!("#CRC:{wrong}\r\n").as_bytes()), None);
         }
         out.clear();
-        encoder.tell_safe(Some(0x1f3c0));
+        encoder.set_durable_length(Some(0x1f3c0));
         encoder.unit(1, &[ping(0)], &mut out);
         encoder.seal(&mut out);
         let (head, batch) = out.split_at(LONG_HEAD);
-        let told = Head { sum: crc64(batch), length: batch.len() as u64, safe: Some(0x1f3c0) };
-        assert_eq!(parse_head(head), Some(told));
+        let expected = Head { sum: crc64(batch), length: batch.len() as u64, safe: Some(0x1f3c0) };
+        assert_eq!(parse_head(head), Some(expected));
         assert_eq!(parse_head(&[&head[..LONG_HEAD - 3], b"\r\n"].concat()), None);
         assert_eq!(parse_time(b"#TS:77\r\n"), Some(77));
         assert_eq!(parse_time(b"#TS:77\n"), None);
@@ -349,23 +356,23 @@ mod tests {
         let noted = Annotations { timestamps: false, checksums: true };
         let mut encoder = Encoder::new(noted);
         let position = Position { id: [b'a'; 40], offset: 7, db: 3 };
-        encoder.tell_safe(Some(0));
+        encoder.set_durable_length(Some(0));
         encoder.position(&position, &mut out);
-        assert!(!encoder.has_told_safe());
+        assert!(!encoder.expects_zeros());
         encoder.unit(1, &[ping(0)], &mut out);
         encoder.position(&position, &mut out);
-        assert!(encoder.has_told_safe());
+        assert!(encoder.expects_zeros());
         encoder.begin_file();
-        assert!(!encoder.has_told_safe());
+        assert!(!encoder.expects_zeros());
         encoder.unit(1, &[ping(0)], &mut out);
         encoder.seal(&mut out);
         encoder.annotate(PLAIN, &mut out);
-        assert!(encoder.has_told_safe());
+        assert!(encoder.expects_zeros());
         encoder.unit(1, &[ping(0)], &mut out);
         encoder.annotate(noted, &mut out);
-        assert!(!encoder.has_told_safe());
-        encoder.tell_safe(None);
+        assert!(!encoder.expects_zeros());
+        encoder.set_durable_length(None);
         encoder.unit(1, &[ping(0)], &mut out);
-        assert!(!encoder.has_told_safe());
+        assert!(!encoder.expects_zeros());
     }
 }

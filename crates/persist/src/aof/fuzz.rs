@@ -53,14 +53,14 @@ pub fn run_file(data: &[u8]) {
     let right = &data[..end as usize];
     let (again, at, ended) = read(Parser::new(right, end, checks));
     assert!(ended && at == end && again == commands);
-    for (args, behind) in &commands {
+    for (args, after) in &commands {
         let mut text = format!("*{}\r\n", args.len()).into_bytes();
         for arg in args {
             text.extend(format!("${}\r\n", arg.len()).bytes());
             text.extend(arg);
             text.extend(b"\r\n");
         }
-        let place = &data[..*behind as usize];
+        let place = &data[..*after as usize];
         // Numbers in the input may have leading zeros.
         assert!(
             place.ends_with(&text)

@@ -272,7 +272,7 @@ impl File<'_> {
         if !self.is_last {
             return failed(format!(
                 "Fatal error: the truncated file {name} is not the last file ({})",
-                told(wrong)
+                describe(wrong)
             ));
         }
         if !self.lenient.truncated {
@@ -301,7 +301,7 @@ impl File<'_> {
         if self.is_last && bytes <= most {
             sink.warn(format!(
                 "!!! Warning: the last {bytes} bytes of the AOF file {name} are damaged ({})!!!",
-                told(wrong)
+                describe(wrong)
             ));
             sink.warn(format!(
                 "AOF {name} loaded anyway because they are not more than \
@@ -313,7 +313,7 @@ impl File<'_> {
             "Bad file format reading the append only file {name}: {}. Make a backup of your AOF \
              file, then use weft-server --check-aof --fix <filename.manifest>. This drops the \
              {bytes} bytes after offset {offset}.",
-            told(wrong)
+            describe(wrong)
         ))
     }
 
@@ -345,7 +345,7 @@ impl File<'_> {
 }
 
 /// Describes the damage and its offset.
-fn told(wrong: &Wrong) -> String {
+fn describe(wrong: &Wrong) -> String {
     match &*wrong.words {
         "" => "it ends in the middle of a command".into(),
         words => format!("at offset {}: {words}", wrong.at),

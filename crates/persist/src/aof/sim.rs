@@ -122,7 +122,7 @@ fn commands(number: u64) -> Vec<(usize, Vec<u8>)> {
 struct Loaded {
     upto: u64,
     /// The files end with a position.
-    is_told: bool,
+    has_position: bool,
     open: Option<Vec<Vec<u8>>>,
     current: Vec<Vec<u8>>,
 }
@@ -215,10 +215,10 @@ struct Server {
     /// A rewrite in progress: its cut, and whether its base is a snapshot.
     rewrite: Option<(u64, bool)>,
     always: bool,
-    /// Zeros are written ahead of all units after `ahead_behind`; `over_zeros` has the files in
+    /// Zeros are written ahead of all units after `ahead_after`; `over_zeros` has the files in
     /// which some of those units were synced.
     ahead: bool,
-    ahead_behind: u64,
+    ahead_after: u64,
     over_zeros: BTreeSet<String>,
     planted: Planted,
 }
@@ -247,7 +247,7 @@ impl Server {
             disk,
             always: rng.percent(50),
             ahead,
-            ahead_behind: loaded.upto,
+            ahead_after: loaded.upto,
             over_zeros: BTreeSet::new(),
             planted,
             rng,
@@ -287,7 +287,7 @@ impl Server {
                     }
                     self.log.unit(self.fed, self.fed as i64 * 100, &commands);
                     if self.rng.percent(30) {
-                        self.tell_position();
+                        self.write_position();
                     }
                 }
                 let written = self.log.write();
@@ -302,7 +302,7 @@ impl Server {
                     self.log.forget_zeros();
                 }
                 let _ = self.log.write_ahead(self.ahead.then_some(AHEAD));
-                self.ahead_behind = self.fed;
+                self.ahead_after = self.fed;
                 self.over_zeros.clear();
             }
             4 if self.rng.percent(10) => drop(self.log.write_last()),
@@ -313,11 +313,11 @@ impl Server {
             5 | 6 => self.end_sync(),
             7 if self.rewrite.is_none() => {
                 if self.log.rotate().is_ok() {
-                    self.ahead_behind = self.fed;
+                    self.ahead_after = self.fed;
                     self.rewrite = Some((self.fed, self.rng.percent(50)));
                     // The position in the old file is removed with that file.
                     if self.rng.percent(50) {
-                        self.tell_position();
+                        self.write_position();
                         let _ = self.log.write();
                     }
                 }
@@ -334,7 +334,7 @@ impl Server {
     }
 
     /// Writes a position whose offset is the number of the last unit.
-    fn tell_position(&mut self) {
+    fn write_position(&mut self) {
         self.log.position(&Position { id: [b'0'; 40], offset: self.fed, db: 0 });
     }
 
@@ -346,7 +346,7 @@ impl Server {
     }
 
     fn see_zeros(&mut self) {
-        if self.ahead && self.log.synced_upto() > self.ahead_behind {
+        if self.ahead && self.log.synced_upto() > self.ahead_after {
             self.over_zeros.insert(self.log.file_name());
         }
     }
@@ -383,7 +383,7 @@ fn recover(disk: &SimDisk, context: &str) -> Loaded {
     let position = load(&dir, &manifest, LENIENT, &mut loaded);
     if let Some(position) = position.unwrap_or_else(|e| panic!("{context}: {e}")) {
         assert_eq!(position.offset, loaded.upto, "{context}: a wrong position");
-        loaded.is_told = true;
+        loaded.has_position = true;
     }
     loaded
 }
@@ -394,7 +394,7 @@ struct Seen {
     lives: u64,
     units: u64,
     /// Positions at the end of a log.
-    told: u64,
+    positions: u64,
     /// Ends over zeros that had to be accepted.
     over_zeros: u64,
 }
@@ -452,7 +452,7 @@ fn run(seed: u64, planted: Planted, seen: &mut Seen) {
         // The next life begins with the loaded data.
         promised = loaded.upto;
         seen.lives += 1;
-        seen.told += u64::from(loaded.is_told);
+        seen.positions += u64::from(loaded.has_position);
     }
     seen.units += units;
 }
@@ -464,9 +464,9 @@ fn power_loss_at_any_step_leaves_a_prefix_with_all_durable_units() {
     for seed in 0..5000 {
         run(seed, Planted::Nothing, &mut seen);
     }
-    let Seen { lives, units, told, over_zeros } = seen;
+    let Seen { lives, units, positions, over_zeros } = seen;
     assert!(lives == 15_000 && units > 100_000, "{lives} lives, {units} units");
-    assert!(told > 1000, "positions at the end: {told}");
+    assert!(positions > 1000, "positions at the end: {positions}");
     assert!(over_zeros > 1000, "ends over zeros: {over_zeros}");
 }
 
@@ -544,7 +544,7 @@ fn load_during_writes_does_not_truncate() {
     };
     feed(&mut server);
     server.log.write_last().expect("no faults");
-    server.tell_position();
+    server.write_position();
     server.log.write().expect("no faults");
     let dir = directory(&disk);
     let manifest = dir.manifest().expect("it is there");
@@ -563,7 +563,7 @@ fn load_during_writes_does_not_truncate() {
         .expect("cut");
     assert_eq!(SimDisk::read(&disk, &path).expect("it is there"), torn);
     file.truncate(before.len() as u64).expect("no faults");
-    server.tell_position();
+    server.write_position();
     feed(&mut server);
     assert_eq!(recover(&disk.after_crash(), "killed").upto, 2);
 }

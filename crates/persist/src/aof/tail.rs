@@ -10,10 +10,10 @@
 //! * No later head says that the file was durable beyond its beginning. Under `always` each write
 //!   is synced before the next one, so the gap is part of the last write.
 //!
-//! A value may contain bytes that look like such a head. They are not a head if they claim a
-//! durable length beyond their own offset. Nor are they if the chain of heads after the gap reaches
-//! the final zeros without passing them. A damaged length breaks that chain; then any head of a
-//! complete batch is believed.
+//! A value may contain bytes that look like such a head. They are not a head if they claim a durable
+//! length beyond their own offset. If the chain of heads after the gap leads to the final zeros, only
+//! heads on the chain count, and heads of a complete batch, because a length in the chain may be
+//! damaged. If the chain is broken, any possible head counts.
 
 use super::encode::{CRC, Head, LONG_HEAD, parse_head};
 use crate::rdb::crc64;
@@ -27,9 +27,9 @@ const LINE: usize = 64;
 const NOTE: u64 = 1024;
 /// Limits: heads examined more closely, bytes examined for that, and bytes checksummed. If a limit
 /// is exceeded, the file counts as damaged.
-const DOUBTS: usize = 4096;
-const LOOKED_AT: u64 = 64 << 20;
-const COMPARED: u64 = 1 << 30;
+const HEADS_MAX: usize = 4096;
+const EXAMINED_MAX: u64 = 64 << 20;
+const CHECKSUMMED_MAX: u64 = 1 << 30;
 /// Bytes per read.
 const PIECE: usize = 256 << 10;
 
@@ -64,10 +64,11 @@ pub(super) fn examine<R: Read>(
     if from > over_zeros {
         return Ok(Examined { tail: Tail::Damaged, holds: None });
     }
-    let mut input = behind(&open, from)?;
+    let mut input = skip_to(&open, from)?;
     // A lone line is shorter than two grains, and so is the end of a head.
     let upto = over_zeros.max((from + 2 * GRAIN).next_multiple_of(GRAIN));
-    let mut look = Look { upto, at: from, start: from, holds: from, ..Look::default() };
+    let mut search =
+        HoleSearch { upto, at: from, start: from, holds: from, ..HoleSearch::default() };
     let mut heads = Vec::new();
     // The last `kept` bytes of a piece are kept, because a head may span two pieces.
     let mut piece = vec![0; LINE + PIECE];
@@ -81,26 +82,26 @@ pub(super) fn examine<R: Read>(
         if n == 0 {
             break;
         }
-        let start = look.at - kept as u64;
-        piece[kept..kept + n].iter().for_each(|byte| look.take(*byte));
-        if heads.len() <= DOUBTS {
+        let start = search.at - kept as u64;
+        piece[kept..kept + n].iter().for_each(|byte| search.take(*byte));
+        if heads.len() <= HEADS_MAX {
             heads_in(&piece[..kept + n], start, from, &mut heads);
         }
         let keep = (kept + n).min(LINE);
         piece.copy_within(kept + n - keep..kept + n, 0);
         kept = keep;
     }
-    look.end_grain();
-    let tail = match (look.has_other, look.has_hole) {
+    search.end_grain();
+    let tail = match (search.has_other, search.has_hole) {
         (false, _) => Tail::Zeros,
         (true, true) if !was_safe(&open, from, over_zeros, &heads)? => Tail::Torn,
         (true, _) => Tail::Damaged,
     };
-    Ok(Examined { tail, holds: Some(look.holds) })
+    Ok(Examined { tail, holds: Some(search.holds) })
 }
 
 /// The file after its first `from` bytes.
-fn behind<R: Read>(open: &impl Fn() -> io::Result<R>, from: u64) -> io::Result<R> {
+fn skip_to<R: Read>(open: &impl Fn() -> io::Result<R>, from: u64) -> io::Result<R> {
     let mut input = open()?;
     io::copy(&mut input.by_ref().take(from), &mut io::sink())?;
     Ok(input)
@@ -127,7 +128,7 @@ fn was_safe<R: Read>(
     over_zeros: u64,
     heads: &[(u64, Head)],
 ) -> io::Result<bool> {
-    let followed = if from < over_zeros { follow(behind(open, over_zeros)?, from)? } else { None };
+    let followed = if from < over_zeros { follow(skip_to(open, over_zeros)?, from)? } else { None };
     match followed {
         Some(true) => return Ok(true),
         None => return Ok(!heads.is_empty()),
@@ -135,8 +136,10 @@ fn was_safe<R: Read>(
         Some(false) => {}
     }
     let mut bytes = Vec::new();
-    behind(open, from)?.take(LOOKED_AT + 1).read_to_end(&mut bytes)?;
-    Ok(bytes.len() as u64 > LOOKED_AT || heads.len() > DOUBTS || begins_batch(&bytes, from, heads))
+    skip_to(open, from)?.take(EXAMINED_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes.len() as u64 > EXAMINED_MAX
+        || heads.len() > HEADS_MAX
+        || begins_batch(&bytes, from, heads))
 }
 
 /// Whether a complete batch begins at one of these heads. `bytes` begin at `from`.
@@ -147,7 +150,7 @@ fn begins_batch(bytes: &[u8], from: u64, heads: &[(u64, Head)]) -> bool {
         let batch = bytes.get(start..).and_then(|rest| rest.get(..head.length as usize));
         let Some(batch) = batch.filter(|batch| !batch.is_empty()) else { return false };
         compared += head.length;
-        compared > COMPARED || crc64(batch) == head.sum
+        compared > CHECKSUMMED_MAX || crc64(batch) == head.sum
     })
 }
 
@@ -185,7 +188,7 @@ fn follow(input: impl Read, from: u64) -> io::Result<Option<bool>> {
 
 /// Searches for a hole.
 #[derive(Default)]
-struct Look {
+struct HoleSearch {
     /// End of the range that may have a hole.
     upto: u64,
     at: u64,
@@ -198,7 +201,7 @@ struct Look {
     has_other: bool,
 }
 
-impl Look {
+impl HoleSearch {
     fn take(&mut self, byte: u8) {
         self.at += 1;
         if byte != 0 {
@@ -224,7 +227,7 @@ mod tests {
     /// One batch, whose head claims the durable length `safe`.
     fn write(safe: u64, value: usize) -> Vec<u8> {
         let mut encoder = Encoder::new(Annotations { timestamps: false, checksums: true });
-        encoder.tell_safe(Some(safe));
+        encoder.set_durable_length(Some(safe));
         let command = format!("*1\r\n${value}\r\n{}\r\n", "v".repeat(value));
         let mut out = Vec::new();
         encoder.unit(1, &[(0, command.as_bytes())], &mut out);
@@ -341,20 +344,20 @@ mod tests {
             encoder.seal(&mut out);
             out
         };
-        for (behind, wanted) in [
+        for (rest, wanted) in [
             ([&third(from)[..], note, &third(from)].concat(), Tail::Torn),
             ([note, &third(end)].concat(), Tail::Damaged),
             ([&third(from)[..], note, &third(end)].concat(), Tail::Damaged),
             // This batch was not part of the torn write.
             ([&third(from)[..], &short].concat(), Tail::Damaged),
         ] {
-            let mut bytes = [&first[..], &second, &behind, &[0; 500]].concat();
+            let mut bytes = [&first[..], &second, &rest, &[0; 500]].concat();
             bytes[4096..8192].fill(0);
-            assert_eq!(tail(&bytes, from, end), wanted, "{}", behind.escape_ascii());
+            assert_eq!(tail(&bytes, from, end), wanted, "{}", rest.escape_ascii());
             // The last batch is torn, too, but its head is still valid.
             let at = bytes.len() - 510;
             bytes[at..].fill(0);
-            assert_eq!(tail(&bytes, from, end), wanted, "{}", behind.escape_ascii());
+            assert_eq!(tail(&bytes, from, end), wanted, "{}", rest.escape_ascii());
         }
     }
 }

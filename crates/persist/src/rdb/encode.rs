@@ -113,8 +113,8 @@ pub(super) fn listpack<W: Write>(
     count: usize,
     out: &mut Writer<'_, W>,
 ) -> io::Result<()> {
-    const AROUND: usize = 7;
-    let len = entries.len() + AROUND;
+    const OVERHEAD: usize = 7;
+    let len = entries.len() + OVERHEAD;
     let claimed = u32::try_from(len).map_err(io::Error::other)?;
     let mut bytes = Vec::with_capacity(len);
     bytes.extend(claimed.to_le_bytes());

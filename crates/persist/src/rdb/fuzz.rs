@@ -70,7 +70,7 @@ pub fn content(record: &Record) -> Vec<Vec<u8>> {
             // The sign of zero is not part of a score.
             all.push([&(score + 0.0).to_le_bytes()[..], &member.to_vec()].concat());
         }),
-        Type::Stream => all.push(format!("{:?}", told(record)).into_bytes()),
+        Type::Stream => all.push(format!("{:?}", describe_stream(record)).into_bytes()),
         Type::Hash => Hash::of(record, i64::MIN).expect("a hash").each(|pair| {
             let (field, value) = (pair.field.to_vec(), pair.value.to_vec());
             let expiry = format!(" {} {:?} ", field.len(), pair.expiry).into_bytes();
@@ -86,7 +86,7 @@ pub fn content(record: &Record) -> Vec<Vec<u8>> {
 }
 
 /// The content of a stream, as lines.
-fn told(record: &Record) -> Vec<String> {
+fn describe_stream(record: &Record) -> Vec<String> {
     let Stream { log, groups } = Stream::of(record).expect("a stream");
     let mut lines: Vec<String> = log
         .range(StreamId::MIN, StreamId::MAX)

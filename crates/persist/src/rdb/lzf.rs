@@ -110,21 +110,21 @@ pub fn decompress(block: &[u8], len: usize, to: &mut Vec<u8>) -> Option<()> {
     let start = to.len();
     let end = start + len;
     let mut rest = block;
-    while let [head, behind @ ..] = rest {
+    while let [head, tail @ ..] = rest {
         let head = usize::from(*head);
         if head < LITERALS {
-            let (run, behind) = behind.split_at_checked(head + 1)?;
+            let (run, tail) = tail.split_at_checked(head + 1)?;
             if run.len() > end - to.len() {
                 return None;
             }
             to.extend_from_slice(run);
-            rest = behind;
+            rest = tail;
             continue;
         }
-        let (run, low, behind) = match (head >> 5, behind) {
-            (7, [more, low, behind @ ..]) => (9 + usize::from(*more), *low, behind),
+        let (run, low, tail) = match (head >> 5, tail) {
+            (7, [more, low, tail @ ..]) => (9 + usize::from(*more), *low, tail),
             (7, [_] | []) | (_, []) => return None,
-            (short, [low, behind @ ..]) => (short + 2, *low, behind),
+            (short, [low, tail @ ..]) => (short + 2, *low, tail),
         };
         let distance = ((head & 0x1f) << 8 | usize::from(low)) + 1;
         let from = to.len().checked_sub(distance).filter(|from| *from >= start)?;
@@ -132,7 +132,7 @@ pub fn decompress(block: &[u8], len: usize, to: &mut Vec<u8>) -> Option<()> {
             return None;
         }
         repeat(to, from, run);
-        rest = behind;
+        rest = tail;
     }
     (to.len() == end).then_some(())
 }

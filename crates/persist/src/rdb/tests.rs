@@ -19,11 +19,11 @@ fn read(bytes: &[u8], dialect: Dialect) -> Result<Record, Fault> {
 }
 
 /// Describes a value and its encoding, or the error.
-fn told(bytes: &[u8]) -> String {
-    told_by(bytes, Dialect::Valkey)
+fn describe(bytes: &[u8]) -> String {
+    describe_as(bytes, Dialect::Valkey)
 }
 
-fn told_by(bytes: &[u8], dialect: Dialect) -> String {
+fn describe_as(bytes: &[u8], dialect: Dialect) -> String {
     match read(bytes, dialect) {
         Err(e) => format!("{e}"),
         Ok(record) => {
@@ -248,18 +248,21 @@ fn encoding_matches_the_reference() {
 
 #[test]
 fn strings_and_lengths_are_decoded() {
-    assert_eq!(told(b"\x00\x05hello"), "embstr hello");
-    assert_eq!(told(b"\x00\x40\x05hello"), "embstr hello");
-    assert_eq!(told(b"\x00\x80\0\0\0\x05hello"), "embstr hello");
-    assert_eq!(told(b"\x00\x81\0\0\0\0\0\0\0\x05hello"), "embstr hello");
-    assert_eq!(told(b"\x00\xc0\x85"), "int -123");
-    assert_eq!(told(b"\x00\xc1\x85\x01"), "int 389");
-    assert_eq!(told(b"\x00\xc2\x85\x01\xff\xff"), "int -65147");
-    assert_eq!(told(b"\x00\xc3\x09\x40\x64\x01aa\xe0\x57\x00\x01aa").len(), "embstr ".len() + 100);
+    assert_eq!(describe(b"\x00\x05hello"), "embstr hello");
+    assert_eq!(describe(b"\x00\x40\x05hello"), "embstr hello");
+    assert_eq!(describe(b"\x00\x80\0\0\0\x05hello"), "embstr hello");
+    assert_eq!(describe(b"\x00\x81\0\0\0\0\0\0\0\x05hello"), "embstr hello");
+    assert_eq!(describe(b"\x00\xc0\x85"), "int -123");
+    assert_eq!(describe(b"\x00\xc1\x85\x01"), "int 389");
+    assert_eq!(describe(b"\x00\xc2\x85\x01\xff\xff"), "int -65147");
+    assert_eq!(
+        describe(b"\x00\xc3\x09\x40\x64\x01aa\xe0\x57\x00\x01aa").len(),
+        "embstr ".len() + 100
+    );
     for short in
         [&b"\x00\x06hello"[..], b"\x00\x81\x7f\xff\xff\xff\xff\xff\xff\xffhello", b"", b"\x00"]
     {
-        assert_eq!(told(short), "it ends in the middle");
+        assert_eq!(describe(short), "it ends in the middle");
     }
     for wrong in [&b"\x00\x82\x05hello"[..], b"\x00\xc4aaaa", b"\x02\x82\x01\x01a"] {
         assert!(read(wrong, Dialect::Valkey).is_err(), "{wrong:?}");
@@ -296,32 +299,32 @@ fn with(code: u8, body: &[u8]) -> Vec<u8> {
 #[test]
 fn listpacks_are_decoded() {
     let pair = b"\x81a\x02\x01\x01";
-    assert_eq!(told(&with(16, &listpack(2, pair))), "listpack a=1");
-    assert_eq!(told(&with(16, &listpack(u16::MAX, pair))), "listpack a=1");
-    assert_eq!(told(&with(16, &listpack(3, pair))), "a broken listpack");
-    assert_eq!(told(&with(16, &listpack(1, b"\x81a\x02"))), "an unpaired element");
-    assert_eq!(told(&with(16, &listpack(4, &pair.repeat(2)))), "a duplicate element");
-    assert_eq!(told(&with(16, &listpack(0, b""))), "an empty collection");
+    assert_eq!(describe(&with(16, &listpack(2, pair))), "listpack a=1");
+    assert_eq!(describe(&with(16, &listpack(u16::MAX, pair))), "listpack a=1");
+    assert_eq!(describe(&with(16, &listpack(3, pair))), "a broken listpack");
+    assert_eq!(describe(&with(16, &listpack(1, b"\x81a\x02"))), "an unpaired element");
+    assert_eq!(describe(&with(16, &listpack(4, &pair.repeat(2)))), "a duplicate element");
+    assert_eq!(describe(&with(16, &listpack(0, b""))), "an empty collection");
     // A backward length longer than necessary, whose first byte belongs to the entry; and a wrong one.
     let number = b"\x81a\x02\xd0\x00\x82";
-    assert_eq!(told(&with(16, &listpack(2, number))), "listpack a=-4096");
-    assert_eq!(told(&with(16, &listpack(2, b"\x81a\x02\xd0\x01\x82"))), "a broken listpack");
+    assert_eq!(describe(&with(16, &listpack(2, number))), "listpack a=-4096");
+    assert_eq!(describe(&with(16, &listpack(2, b"\x81a\x02\xd0\x01\x82"))), "a broken listpack");
     // A number encoded as text decodes to the number.
     let text = b"\x8212\x03\x01\x01";
-    assert_eq!(told(&with(16, &listpack(2, text))), "listpack 12=1");
+    assert_eq!(describe(&with(16, &listpack(2, text))), "listpack 12=1");
     let twice = [&text[..], b"\x0c\x01\x01\x01"].concat();
-    assert_eq!(told(&with(16, &listpack(4, &twice))), "a duplicate element");
+    assert_eq!(describe(&with(16, &listpack(4, &twice))), "a duplicate element");
     // Every encoding of an integer, with its limits.
     let ints = b"\x7f\x01\xdf\xff\x02\xd0\x00\x02\xf1\x00\x80\x03\xf2\x00\x00\x80\x04\xf3\x00\x00\x00\x80\x05\
                  \xf4\x00\x00\x00\x00\x00\x00\x00\x80\x09";
     let all = "127 -1 -4096 -32768 -8388608 -2147483648 -9223372036854775808";
     let list = [&[1, 2], &listpack(7, ints)[..]].concat();
-    assert_eq!(told(&with(18, &list)), format!("listpack {all}"));
-    assert_eq!(told(&with(20, &listpack(1, b"\x01\x01"))), "listpack 1");
+    assert_eq!(describe(&with(18, &list)), format!("listpack {all}"));
+    assert_eq!(describe(&with(20, &listpack(1, b"\x01\x01"))), "listpack 1");
     for broken in
         [&b"\x81a\x01"[..], b"\x81a", b"\x83a\x02", b"\xf5\x01", b"\xf0\xff\xff\xff\xff\x02"]
     {
-        assert_eq!(told(&with(20, &listpack(1, broken))), "a broken listpack", "{broken:?}");
+        assert_eq!(describe(&with(20, &listpack(1, broken))), "a broken listpack", "{broken:?}");
     }
 }
 
@@ -336,53 +339,53 @@ fn ziplists_and_zipmaps_are_decoded() {
         b"\xd0\x00\x00\x00\x80",
     ];
     let all = "a 1 -128 -32768 -8388608 -2147483648";
-    assert_eq!(told(&with(10, &ziplist(&entries))), format!("quicklist {all}"));
-    assert_eq!(told(&[&[14, 1][..], &ziplist(&entries)].concat()), format!("listpack {all}"));
-    assert_eq!(told(&with(13, &ziplist(&[b"\x01f", b"\x01v"]))), "listpack f=v");
-    assert_eq!(told(&with(12, &ziplist(&[b"\x01m", b"\x031.5"]))), "listpack m=1.5");
+    assert_eq!(describe(&with(10, &ziplist(&entries))), format!("quicklist {all}"));
+    assert_eq!(describe(&[&[14, 1][..], &ziplist(&entries)].concat()), format!("listpack {all}"));
+    assert_eq!(describe(&with(13, &ziplist(&[b"\x01f", b"\x01v"]))), "listpack f=v");
+    assert_eq!(describe(&with(12, &ziplist(&[b"\x01m", b"\x031.5"]))), "listpack m=1.5");
     let mut broken = ziplist(&entries);
     broken[6] += 1;
-    assert_eq!(told(&with(10, &broken)), "a broken ziplist", "the offset of the last one");
+    assert_eq!(describe(&with(10, &broken)), "a broken ziplist", "the offset of the last one");
     let mut broken = ziplist(&entries);
     broken[15] += 1;
-    assert_eq!(told(&with(10, &broken)), "a broken ziplist", "a backward length");
+    assert_eq!(describe(&with(10, &broken)), "a broken ziplist", "a backward length");
     let zipmap = framed(b"\x02\x01a\x01\x00v\x01b\x01\x01wz\xff");
-    assert_eq!(told(&with(9, &zipmap)), "listpack a=v b=w");
-    assert_eq!(told(&with(9, &framed(b"\x03\x01a\x01\x00v\xff"))), "a broken zipmap");
-    assert_eq!(told(&with(9, &framed(b"\x00\xff"))), "an empty collection");
+    assert_eq!(describe(&with(9, &zipmap)), "listpack a=v b=w");
+    assert_eq!(describe(&with(9, &framed(b"\x03\x01a\x01\x00v\xff"))), "a broken zipmap");
+    assert_eq!(describe(&with(9, &framed(b"\x00\xff"))), "an empty collection");
 }
 
 #[test]
 fn collections_are_decoded_element_by_element() {
-    assert_eq!(told(b"\x01\x02\x01a\xc0\x05"), "listpack a 5");
-    assert_eq!(told(b"\x02\x02\xc0\x07\x011"), "intset 1 7");
-    assert_eq!(told(b"\x02\x03\xc0\x07\x011\x01x"), "listpack 1 7 x");
-    assert_eq!(told(b"\x04\x01\x01f\x01v"), "listpack f=v");
-    assert_eq!(told(b"\x03\x03\x01a\x031.5\x01b\xfe\x01c\xff"), "listpack c=-inf a=1.5 b=inf");
-    assert_eq!(told(b"\x05\x01\x01a\0\0\0\0\0\0\x04\x40"), "listpack a=2.5");
+    assert_eq!(describe(b"\x01\x02\x01a\xc0\x05"), "listpack a 5");
+    assert_eq!(describe(b"\x02\x02\xc0\x07\x011"), "intset 1 7");
+    assert_eq!(describe(b"\x02\x03\xc0\x07\x011\x01x"), "listpack 1 7 x");
+    assert_eq!(describe(b"\x04\x01\x01f\x01v"), "listpack f=v");
+    assert_eq!(describe(b"\x03\x03\x01a\x031.5\x01b\xfe\x01c\xff"), "listpack c=-inf a=1.5 b=inf");
+    assert_eq!(describe(b"\x05\x01\x01a\0\0\0\0\0\0\x04\x40"), "listpack a=2.5");
     for code in [1, 2, 3, 4, 5, 14, 18, 22] {
-        assert_eq!(told(&[code, 0]), "an empty collection", "{code}");
+        assert_eq!(describe(&[code, 0]), "an empty collection", "{code}");
     }
     for twice in
         [&b"\x02\x02\x01a\x01a"[..], b"\x02\x02\xc0\x01\x011", b"\x04\x02\x01f\x01v\x01f\x01w"]
     {
-        assert_eq!(told(twice), "a duplicate element", "{twice:?}");
+        assert_eq!(describe(twice), "a duplicate element", "{twice:?}");
     }
     let nan = f64::NAN.to_le_bytes();
     for score in [&[5, 1, 1, b'a'][..], &nan].concat().chunks(12).chain([&b"\x03\x01\x01a\xfd"[..]])
     {
-        assert_eq!(told(score), "a score that is not a number");
+        assert_eq!(describe(score), "a score that is not a number");
     }
     for text in [&b"abc"[..], b"12abc", b"", b"1\x002"] {
         let zset = [&[3, 1, 1, b'a', text.len() as u8][..], text].concat();
-        assert_eq!(told(&zset), "a score that is not a number", "{text:?}");
+        assert_eq!(describe(&zset), "a score that is not a number", "{text:?}");
     }
 }
 
 #[test]
 fn list_nodes_are_decoded() {
     let (a, b) = (listpack(1, b"\x81a\x02"), listpack(1, b"\x81b\x02"));
-    let nodes = |list: &[&[u8]]| told(&[&[18, list.len() as u8][..], &list.concat()].concat());
+    let nodes = |list: &[&[u8]]| describe(&[&[18, list.len() as u8][..], &list.concat()].concat());
     let packed = |node: &[u8]| [&[2][..], node].concat();
     assert_eq!(nodes(&[&packed(&a)]), "listpack a");
     assert_eq!(nodes(&[&packed(&a), &packed(&b)]), "quicklist a b");
@@ -398,19 +401,19 @@ fn list_nodes_are_decoded() {
 fn expiring_fields_are_decoded() {
     let forever = [0xff; 8];
     let hash = [&b"\x16\x02\x01f\x01v"[..], &9u64.to_le_bytes(), b"\x01g\x01w", &forever].concat();
-    assert_eq!(told(&hash), "hashtable f=v@9 g=w");
-    assert_eq!(told_by(&hash, Dialect::Common), "hashtable f=v@9 g=w");
-    assert_eq!(told_by(&hash, Dialect::Redis), "values of type 22 can't be read");
+    assert_eq!(describe(&hash), "hashtable f=v@9 g=w");
+    assert_eq!(describe_as(&hash, Dialect::Common), "hashtable f=v@9 g=w");
+    assert_eq!(describe_as(&hash, Dialect::Redis), "values of type 22 can't be read");
     let before = [&b"\x16\x01\x01f\x01v"[..], &(-2i64).to_le_bytes()].concat();
-    assert_eq!(told(&before), "an invalid expiry");
+    assert_eq!(describe(&before), "an invalid expiry");
     let least = 1000u64.to_le_bytes();
     let redis = [&[24][..], &least, b"\x02\x00\x01f\x01v\x06\x01g\x01w"].concat();
-    assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
+    assert_eq!(describe_as(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
     let entries = b"\x81f\x02\x81v\x02\x00\x01\x81g\x02\x81w\x02\xc3\xed\x02";
     let redis = [&[25][..], &least, &listpack(6, entries)].concat();
-    assert_eq!(told_by(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
+    assert_eq!(describe_as(&redis, Dialect::Redis), "hashtable f=v g=w@1005");
     let odd = [&[25][..], &least, &listpack(2, &entries[..6])].concat();
-    assert_eq!(told_by(&odd, Dialect::Redis), "an unpaired element");
+    assert_eq!(describe_as(&odd, Dialect::Redis), "an unpaired element");
     for (code, dialect) in [
         (24, Dialect::Valkey),
         (25, Dialect::Common),
@@ -418,7 +421,7 @@ fn expiring_fields_are_decoded() {
         (7, Dialect::Common),
         (255, Dialect::Valkey),
     ] {
-        assert_eq!(told_by(&[code], dialect), format!("values of type {code} can't be read"));
+        assert_eq!(describe_as(&[code], dialect), format!("values of type {code} can't be read"));
     }
 }
 
@@ -426,7 +429,7 @@ fn expiring_fields_are_decoded() {
 fn intsets_must_be_ascending() {
     let intset = |width: u32, count: u32, ints: &[u8]| {
         let bytes = [&width.to_le_bytes()[..], &count.to_le_bytes(), ints].concat();
-        told(&with(11, &framed(&bytes)))
+        describe(&with(11, &framed(&bytes)))
     };
     assert_eq!(intset(2, 3, b"\xff\xff\x01\0\x02\0"), "intset -1 1 2");
     assert_eq!(intset(8, 1, &i64::MIN.to_le_bytes()), format!("intset {}", i64::MIN));
@@ -489,7 +492,7 @@ fn payload_checksum_and_version_are_verified() {
 #[test]
 fn streams_of_other_servers_are_decoded() {
     let from_valkey = read(VALKEY_STREAM, Dialect::Valkey).expect("a stream");
-    let told = String::from_utf8_lossy(&content(&from_valkey)[0]).into_owned();
+    let text = String::from_utf8_lossy(&content(&from_valkey)[0]).into_owned();
     for part in [
         "ms: 40, seq: 1 } [([97], [52]), ([98], [116, 101, 120, 116])]",
         "ms: 90, seq: 5 } [([111, 116, 104, 101, 114], [102, 105, 101, 108, 100])]",
@@ -497,7 +500,7 @@ fn streams_of_other_servers_are_decoded() {
         "StreamId { ms: 60, seq: 1 } Some(6)",
         "StreamId { ms: 40, seq: 1 } Some(4)",
     ] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(code_of(&from_valkey, 9), Code::Stream3, "nothing less says all of it");
     // Valkey keeps deleted entries with a mark, Weft drops them; the rest is the same.
@@ -505,8 +508,8 @@ fn streams_of_other_servers_are_decoded() {
     encode(&from_valkey, Form { version: VERSION, compress: false }, &mut bytes).expect("memory");
     assert_eq!(content(&read(&bytes, Dialect::Valkey).expect("our own")), content(&from_valkey));
     let from_redis = read(REDIS6_STREAM, Dialect::Common).expect("a stream");
-    let told = String::from_utf8_lossy(&content(&from_redis)[0]).into_owned();
-    assert!(told.contains("StreamId { ms: 40, seq: 1 } StreamId { ms: 0, seq: 0 } 3"), "{told}");
+    let text = String::from_utf8_lossy(&content(&from_redis)[0]).into_owned();
+    assert!(text.contains("StreamId { ms: 40, seq: 1 } StreamId { ms: 0, seq: 0 } 3"), "{text}");
     for stream in [VALKEY_STREAM, REDIS6_STREAM] {
         for end in 0..stream.len() {
             assert!(read(&stream[..end], Dialect::Valkey).is_err(), "{end}");

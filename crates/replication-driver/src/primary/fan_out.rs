@@ -49,7 +49,7 @@ struct Member {
 
 /// The state of a member after a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum SendState {
     /// Everything was sent.
     Done,
     /// The socket is full.
@@ -71,7 +71,7 @@ impl Member {
         moved: &mut Instant,
         bytes: &[u8],
         sent: &mut u64,
-    ) -> Standing {
+    ) -> SendState {
         while *at < bytes.len() {
             let part = &bytes[*at..bytes.len().min(*at + AT_ONCE)];
             match send(socket, part, SendFlags::NOSIGNAL) {
@@ -81,18 +81,18 @@ impl Member {
                     *moved = Instant::now();
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Standing::Full,
-                Err(_) => return Standing::Gone,
+                Err(Errno::AGAIN) => return SendState::Full,
+                Err(_) => return SendState::Gone,
             }
         }
-        Standing::Done
+        SendState::Done
     }
 
     /// Sends this replica's own bytes.
-    fn send_own(&mut self, sent: &mut u64) -> Standing {
+    fn send_private(&mut self, sent: &mut u64) -> SendState {
         let Member { socket, own, at, moved, .. } = self;
         let standing = Self::send(socket, at, moved, own, sent);
-        if standing == Standing::Done && !own.is_empty() {
+        if standing == SendState::Done && !own.is_empty() {
             own.clear();
             *at = 0;
         }
@@ -100,11 +100,11 @@ impl Member {
     }
 
     /// Sends this replica's own bytes, then the common ones.
-    fn send_common(&mut self, bytes: &[u8], sent: &mut u64) -> Standing {
+    fn send_common(&mut self, bytes: &[u8], sent: &mut u64) -> SendState {
         if !self.own.is_empty() {
-            match self.send_own(sent) {
-                Standing::Done => {}
-                standing @ (Standing::Full | Standing::Gone) => return standing,
+            match self.send_private(sent) {
+                SendState::Done => {}
+                standing @ (SendState::Full | SendState::Gone) => return standing,
             }
         }
         let Member { socket, at, moved, .. } = self;
@@ -112,12 +112,12 @@ impl Member {
     }
 
     /// Sends this replica's own bytes, then the rest of the file.
-    fn send_file(&mut self, file: &File, length: u64, sent: &mut u64) -> io::Result<Standing> {
+    fn send_file(&mut self, file: &File, length: u64, sent: &mut u64) -> io::Result<SendState> {
         loop {
-            match self.send_own(sent) {
-                Standing::Done if self.from_file == length => return Ok(Standing::Done),
-                Standing::Done => {}
-                standing @ (Standing::Full | Standing::Gone) => return Ok(standing),
+            match self.send_private(sent) {
+                SendState::Done if self.from_file == length => return Ok(SendState::Done),
+                SendState::Done => {}
+                standing @ (SendState::Full | SendState::Gone) => return Ok(standing),
             }
             let left = usize::try_from(length - self.from_file).unwrap_or(usize::MAX);
             self.own.resize(left.min(AT_ONCE), 0);
@@ -160,23 +160,23 @@ impl FanOut {
     }
 
     /// Calls `step` for each member repeatedly, until all are done or, with `may_spill`, until the
-    /// rest must go to a file. `tells`: reports each finished member to the machine. Returns
+    /// rest must go to a file. `reports`: reports each finished member to the machine. Returns
     /// whether all are done.
     fn drive(
         &mut self,
-        tells: bool,
+        reports: bool,
         may_spill: bool,
-        mut step: impl FnMut(&mut Member, &mut u64) -> io::Result<Standing>,
+        mut step: impl FnMut(&mut Member, &mut u64) -> io::Result<SendState>,
     ) -> io::Result<bool> {
         loop {
             let (mut full, mut done, mut sent) = (Vec::new(), Vec::new(), 0);
             let mut at = 0;
             while at < self.members.len() {
                 match step(&mut self.members[at], &mut sent)? {
-                    Standing::Gone => Self::cut(&self.members.swap_remove(at)),
-                    Standing::Done if tells => done.push(self.members.swap_remove(at).conn),
-                    Standing::Done => at += 1,
-                    Standing::Full => {
+                    SendState::Gone => Self::cut(&self.members.swap_remove(at)),
+                    SendState::Done if reports => done.push(self.members.swap_remove(at).conn),
+                    SendState::Done => at += 1,
+                    SendState::Full => {
                         full.push(at);
                         at += 1;
                     }
@@ -188,7 +188,7 @@ impl FanOut {
                 hub.step(self.srv, |node, now, out| node.bulk_sent(now, conn, out));
             }
             if full.is_empty() {
-                return match self.members.is_empty() && !tells {
+                return match self.members.is_empty() && !reports {
                     true => Err(io::Error::other("no replica is left")),
                     false => Ok(true),
                 };
@@ -271,8 +271,8 @@ impl FanOut {
             let member = &mut members[at];
             let to = (*length).min(member.from_file + SOME);
             match member.send_file(file, to, &mut sent)? {
-                Standing::Gone => Self::cut(&members.swap_remove(at)),
-                Standing::Done | Standing::Full => at += 1,
+                SendState::Gone => Self::cut(&members.swap_remove(at)),
+                SendState::Done | SendState::Full => at += 1,
             }
         }
         srv.replication.sent.fetch_add(sent, Ordering::Relaxed);
@@ -298,7 +298,7 @@ impl FanOut {
             member.at = 0;
             member.moved = Instant::now();
         }
-        self.drive(true, false, |member, sent| Ok(member.send_own(sent))).map(drop)
+        self.drive(true, false, |member, sent| Ok(member.send_private(sent))).map(drop)
     }
 
     /// Sends a file of this length. Reports each finished replica to the machine.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! * this file: maps connections to ids, and executes the actions
-//! * [`order`] - sends a command to a connection's thread; [`socket`]: how the thread lends its
-//!   socket
+//! * [`send_command`] - sends a command to a connection's thread, which lends its socket through
+//!   [`weft_state::replica_socket`]
 //! * [`snapshot`] - takes a snapshot; [`fan_out`]: sends it
 //! * [`waits`] - WAIT and WAITAOF
 //!
@@ -18,7 +18,7 @@ mod fan_out;
 mod snapshot;
 pub mod waits;
 
-use crate::{Hub, State, tell};
+use crate::{Hub, State, pass_event};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ pub struct Replicas {
     links: BTreeMap<ConnId, Link>,
     jobs: BTreeMap<SnapshotId, Arc<Job>>,
     /// End of the stream at the last notification of the sending threads.
-    spread_to: u64,
+    notified_to: u64,
     pub waiters: waits::Waiters,
 }
 
@@ -115,7 +115,7 @@ impl Hub {
         most: usize,
     ) -> Option<Vec<Piece>> {
         let mut state = self.lock();
-        tell(srv, &mut state, |node, now, out| node.written(now, conn, sent, out));
+        pass_event(srv, &mut state, |node, now, out| node.written(now, conn, sent, out));
         let is_there = state.node.primary().is_replica(conn);
         let backlog = state.node.stream().backlog().filter(|_| is_there);
         let pieces = backlog.and_then(|backlog| backlog.read_at(sent, most));
@@ -125,7 +125,7 @@ impl Hub {
 }
 
 /// Sends a command to the thread of a connection.
-fn order(srv: &Server, state: &State, conn: ConnId, order: Order) {
+fn send_command(srv: &Server, state: &State, conn: ConnId, order: Order) {
     // A closed connection needs no command.
     if let Some(link) = state.replicas.links.get(&conn) {
         let message = Message::Replica { client: conn.0, order };
@@ -135,7 +135,7 @@ fn order(srv: &Server, state: &State, conn: ConnId, order: Order) {
 
 /// Sends `bytes` before anything that a later action sends.
 pub fn reply(srv: &'static Server, state: &mut State, conn: ConnId, bytes: Vec<u8>) {
-    order(srv, state, conn, Order::Send(bytes));
+    send_command(srv, state, conn, Order::Send(bytes));
 }
 
 pub fn take_snapshot(
@@ -150,7 +150,7 @@ pub fn take_snapshot(
     if let Err(e) = snapshot::start(srv, job) {
         state.replicas.ended(id);
         let why = e.to_string();
-        tell(srv, state, |node, now, out| node.snapshot_failed(now, id, &why, out));
+        pass_event(srv, state, |node, now, out| node.snapshot_failed(now, id, &why, out));
     }
 }
 
@@ -170,7 +170,7 @@ pub fn send_bulk(
 ) {
     if let Some(job) = state.replicas.jobs.get(&snapshot) {
         let ticket = job.ticket(conn, head, mark);
-        order(srv, state, conn, Order::Lend(ticket));
+        send_command(srv, state, conn, Order::Lend(ticket));
     }
 }
 
@@ -178,25 +178,25 @@ pub fn send_stream(srv: &'static Server, state: &mut State, conn: ConnId, from: 
     if let Some(link) = state.replicas.links.get_mut(&conn) {
         link.streams = true;
     }
-    order(srv, state, conn, Order::Stream { from });
+    send_command(srv, state, conn, Order::Stream { from });
 }
 
 pub fn close(srv: &'static Server, state: &mut State, conn: ConnId, flush: bool) {
     if let Some(link) = state.replicas.links.get_mut(&conn) {
         link.streams = false;
     }
-    order(srv, state, conn, Order::Close { flush });
+    send_command(srv, state, conn, Order::Close { flush });
 }
 
 /// Checks the clients that wait for replicas.
 pub fn confirmed(srv: &'static Server, state: &mut State) {
-    waits::look(srv, state);
+    waits::check_waiters(srv, state);
 }
 
 /// Notifies the threads of replicas that the stream has grown, each once until it has checked.
-pub fn spread(srv: &'static Server, state: &mut State) {
+pub fn notify_growth(srv: &'static Server, state: &mut State) {
     let end = state.node.stream().offset();
-    if std::mem::replace(&mut state.replicas.spread_to, end) == end {
+    if std::mem::replace(&mut state.replicas.notified_to, end) == end {
         return;
     }
     for link in state.replicas.links.values().filter(|link| link.streams) {

@@ -6,7 +6,7 @@
 //!
 //! The client's thread handles the timeout, as for any blocked client, and asks here for the reply.
 
-use crate::{Hub, State, tell};
+use crate::{Hub, State, pass_event};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,14 +81,14 @@ impl Waiters {
 }
 
 /// Evaluates a goal.
-fn stand(srv: &Server, state: &State, unit: u64, goal: Goal) -> (bool, Done) {
+fn evaluate(srv: &Server, state: &State, unit: u64, goal: Goal) -> (bool, Done) {
     // No replica has a unit that isn't in the stream yet.
     let offset = state.replicas.waiters.marks.offset(unit).unwrap_or(u64::MAX);
     let (local, durable) = match aof(srv).is_on() {
         true => (unit, aof(srv).durable()),
         false => (u64::MAX, 0),
     };
-    Waits::<()>::stand(goal, state.node.primary(), offset, local, durable)
+    Waits::<()>::evaluate(goal, state.node.primary(), offset, local, durable)
 }
 
 /// Appends the reply for a client.
@@ -118,7 +118,7 @@ impl Hub {
         if !state.node.is_primary() {
             return None;
         }
-        let (reached, done) = stand(srv, &state, unit, goal);
+        let (reached, done) = evaluate(srv, &state, unit, goal);
         let waiting = if reached { None } else { waiting() };
         if let Some(waiting) = &waiting {
             // Lets CLIENT UNBLOCK and similar commands find it.
@@ -126,7 +126,7 @@ impl Hub {
             let waiter = Waiter { waiting: waiting.clone(), unit, goal, has_asked: false };
             state.replicas.waiters.all.push(waiter);
             self.published.has_waits.store(true, Ordering::SeqCst);
-            look(srv, &mut state);
+            check_waiters(srv, &mut state);
         }
         self.finish(srv, state);
         Some((done, waiting))
@@ -138,7 +138,7 @@ impl Hub {
         if !state.node.is_primary() {
             return 0;
         }
-        match stand(srv, &state, unit, Goal::Disk { local: false, replicas: 0 }).1 {
+        match evaluate(srv, &state, unit, Goal::Disk { local: false, replicas: 0 }).1 {
             Done::Disk { replicas, .. } => replicas as i64,
             Done::Replicas(_) => 0,
         }
@@ -150,7 +150,7 @@ impl Hub {
         let (unit, goal) = waiting.replicas?;
         let mut state = self.lock();
         state.replicas.waiters.all.retain(|waiter| !Arc::ptr_eq(&waiter.waiting, waiting));
-        Some(stand(srv, &state, unit, goal).1)
+        Some(evaluate(srv, &state, unit, goal).1)
     }
 
     /// The append-only file was switched off: refuses clients that wait for this server's disk with
@@ -180,7 +180,7 @@ impl Hub {
 
 /// Replies to the clients whose goal is reached, and asks replicas to acknowledge for the others.
 /// O(waiting clients * replicas).
-pub fn look(srv: &'static Server, state: &mut State) {
+pub fn check_waiters(srv: &'static Server, state: &mut State) {
     if state.replicas.waiters.all.is_empty() {
         return;
     }
@@ -190,7 +190,7 @@ pub fn look(srv: &'static Server, state: &mut State) {
         if waiter.waiting.state.is_over() {
             return false;
         }
-        let (reached, done) = stand(srv, state, waiter.unit, waiter.goal);
+        let (reached, done) = evaluate(srv, state, waiter.unit, waiter.goal);
         if reached {
             if waiter.waiting.state.give_up() {
                 blocking::answer(srv, &waiter.waiting, |reply| answer(reply, done));
@@ -205,7 +205,7 @@ pub fn look(srv: &'static Server, state: &mut State) {
     srv.replication.has_waits.store(!all.is_empty(), Ordering::SeqCst);
     state.replicas.waiters.all = all;
     if asks {
-        tell(srv, state, |node, now, out| node.request_acks(now, out));
+        pass_event(srv, state, |node, now, out| node.request_acks(now, out));
     }
 }
 

@@ -145,7 +145,7 @@ impl Applier {
         plan.extend((0..units).map(|n| Planned::of(core, &splitter.unit(n))));
         let (mut done, mut tries) = (0, 0);
         while done < units {
-            let (to, left) = self.some(link, done..units);
+            let (to, left) = self.apply_inside(link, done..units);
             tries = if to > done { 0 } else { tries + 1 };
             done = to;
             match left {
@@ -153,7 +153,7 @@ impl Applier {
                 Left::Gone => return false,
                 Left::Paused => std::thread::sleep(PAUSED_STEP),
                 Left::Unit(Some(busy)) if tries < PATIENCE => self.hand.wait_for(busy),
-                Left::Unit(_) => match self.outside_gate(link, done) {
+                Left::Unit(_) => match self.run_outside(link, done) {
                     Left::Gone => return false,
                     Left::Paused => std::thread::sleep(PAUSED_STEP),
                     Left::Nothing | Left::Unit(_) => done += 1,
@@ -182,7 +182,7 @@ impl Applier {
 
     /// Applies units inside the safepoint until it must be left. Returns up to which, and why it
     /// stopped.
-    fn some(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
+    fn apply_inside(&mut self, link: LinkId, units: Range<usize>) -> (usize, Left) {
         let Applier { srv, core, splitter, reply, outside, plan, snapshot_wait, .. } = self;
         let machine = hub(srv);
         let mut inside = outside.take().expect("this thread is outside").enter();
@@ -217,7 +217,7 @@ impl Applier {
                         asked = true;
                         Outcome::Done
                     }
-                    Kind::Write => inside_gate(core, &mut inside, reply, &unit, &plan[at]),
+                    Kind::Write => run_inside(core, &mut inside, reply, &unit, &plan[at]),
                 };
                 match outcome {
                     Outcome::Done => at += 1,
@@ -254,7 +254,7 @@ impl Applier {
 
     /// Applies a unit while holding all shards it needs, unless the link has changed or a pause has
     /// begun meanwhile.
-    fn outside_gate(&mut self, link: LinkId, at: usize) -> Left {
+    fn run_outside(&mut self, link: LinkId, at: usize) -> Left {
         let Applier { srv, core, splitter, reply, hand, .. } = self;
         let machine = hub(srv);
         let unit = splitter.unit(at);
@@ -432,7 +432,7 @@ fn request_of<'a>(ks: &Keyspace, cmd: &'static Cmd, args: &'a [&'a [u8]]) -> Req
 }
 
 /// Applies a unit inside the safepoint, if possible.
-fn inside_gate(
+fn run_inside(
     core: &mut Core,
     inside: &mut Inside<'static>,
     reply: &mut Reply,
@@ -525,13 +525,13 @@ fn run_one(
     show(core, db, request.args);
     if !core.context.effects.is_empty() {
         log_words(core, &guard, db, request);
-        tell(core, &mut guard);
+        notify_changes(core, &mut guard);
     }
     guard.release();
     let failed = result.is_err();
     account(core, cmd, failed);
     if let Err(e) = result {
-        complain(core, &e.0, cmd.full_name);
+        log_error(core, &e.0, cmd.full_name);
     }
     core.free_trash();
     Outcome::Done
@@ -559,7 +559,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 weft_keyspace::invalidation::invalidate(guard, &mut core.context);
                 weft_keyspace::commit::hand_over(guard, &mut core.context);
                 let patience = weft_pubsub::registry::CanWait::None;
-                let told = pubsub::publish_patiently(
+                let result = pubsub::publish_patiently(
                     core.srv,
                     *kind,
                     args[1],
@@ -568,29 +568,29 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                     &mut || {},
                 );
                 // Without patience, no client has to wait.
-                let _ = told;
+                let _ = result;
                 (*cmd, Ok(()))
             }
             Ok(Work::Nothing) => continue,
             Err((why, name)) => {
-                complain(core, why.as_bytes(), name);
+                log_error(core, why.as_bytes(), name);
                 continue;
             }
         };
         let failed = result.is_err();
         account(core, cmd, failed);
         if let Err(e) = result {
-            complain(core, &e.0, cmd.full_name);
+            log_error(core, &e.0, cmd.full_name);
         }
     }
     if !core.context.effects.is_empty() {
-        tell(core, guard);
+        notify_changes(core, guard);
     }
 }
 
 /// Notifies subscribers of the changes and serves blocked clients, for which expired keys don't
 /// exist.
-fn tell(core: &mut Core, guard: &mut Guard<'_>) {
+fn notify_changes(core: &mut Core, guard: &mut Guard<'_>) {
     core.context.set_import(Import::Bystander);
     commit::tell(core, guard, Vec::new());
 }
@@ -601,7 +601,7 @@ fn account(core: &Core, cmd: &'static Cmd, failed: bool) {
 
 /// A command of the primary fails here: the data differ, or the versions do.
 #[cold]
-fn complain(core: &Core, why: &[u8], name: &str) {
+fn log_error(core: &Core, why: &[u8], name: &str) {
     core.stats().errors.unexpected.add(1);
     core.srv.count_error(why);
     let why = String::from_utf8_lossy(&why[..why.len().min(4096)]).into_owned();

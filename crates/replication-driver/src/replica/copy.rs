@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `Load::File` | a file next to the snapshot, loaded once it is complete | when it is complete |
 //! | `Load::Direct` | a [pipe] to the loader | when it begins |
-//! | `Load::Beside` | the pipe, into new tables next to the old ones | when it is loaded, atomically |
+//! | `Load::Staged` | the pipe, into new tables next to the old ones | when it is loaded, atomically |
 //!
 //! A copy with an unreadable header is refused before any of the old data are dropped.
 //!
@@ -21,7 +21,7 @@
 use crate::hub;
 use crate::replica::apply::Applier;
 use crate::replica::forget;
-use crate::replica::handle::{Bell, settle};
+use crate::replica::handle::{WakeFlag, settle};
 use crate::replica::pipe::{PipeIn, pipe};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -87,7 +87,7 @@ impl Copies {
         let begun = match load {
             Load::File => self.open_file(),
             Load::Direct => Ok(Copy::Front { bytes: Vec::new(), total: bytes }),
-            Load::Beside { serve } => {
+            Load::Staged { serve } => {
                 match serve {
                     true => srv.replication.loads_beside.store(true, Ordering::SeqCst),
                     false => self.begin_loading(bytes),
@@ -162,14 +162,16 @@ impl Copies {
         if let Some(mut why) = failed {
             if let Some(Copy::Pipe { to, loader, .. }) = self.present.take_if(|_| why.is_empty()) {
                 drop(to);
-                why = answer(loader).err().unwrap_or_else(|| "it continues after its end".into());
+                why = join_loader(loader)
+                    .err()
+                    .unwrap_or_else(|| "it continues after its end".into());
             }
             self.failed(link, &why);
         }
     }
 
     /// The copy is complete.
-    pub fn end(&mut self, applier: &mut Applier, link: LinkId, bell: &Bell) {
+    pub fn end(&mut self, applier: &mut Applier, link: LinkId, wake_flag: &WakeFlag) {
         let srv = self.srv;
         let Some(copy) = self.present.take() else { return };
         let loaded = match copy {
@@ -177,7 +179,7 @@ impl Copies {
             Copy::Front { .. } => Err("it ends before its header".into()),
             Copy::Pipe { to, loader, beside } => {
                 drop(to);
-                let loaded = answer(loader);
+                let loaded = join_loader(loader);
                 let mut beside = beside.and_then(Arc::into_inner);
                 if loaded.is_ok() {
                     let mut state = hub(srv).lock();
@@ -204,8 +206,8 @@ impl Copies {
                 begin_files_anew(srv, &guard);
                 srv.persistence.set_hollow(false);
                 self.end_loading();
-                tell_replaced(core, guard);
-                settle(srv, bell);
+                notify_replaced(core, guard);
+                settle(srv, wake_flag);
             }
             Err(why) => self.failed(link, &why),
         }
@@ -219,16 +221,18 @@ impl Copies {
         mut file: File,
     ) -> Result<Origin, String> {
         let mut front = Vec::new();
-        let told_by = |e: std::io::Error| weft_process::errors::words(&e);
-        let bytes = file.stream_position().map_err(told_by)?;
-        file.rewind().map_err(told_by)?;
-        (&mut file).take(Header::LEN as u64).read_to_end(&mut front).map_err(told_by)?;
+        let to_words = |e: std::io::Error| weft_process::errors::words(&e);
+        let bytes = file.stream_position().map_err(to_words)?;
+        file.rewind().map_err(to_words)?;
+        (&mut file).take(Header::LEN as u64).read_to_end(&mut front).map_err(to_words)?;
         check_front(self.srv, &front)?;
-        file.rewind().map_err(told_by)?;
+        file.rewind().map_err(to_words)?;
         if !self.drop_old(applier, link, Some(bytes)) {
             return Err("it is no longer needed".into());
         }
-        answer(start_loader(self.srv, file, None).map_err(|e| weft_process::errors::words(&e))?)
+        join_loader(
+            start_loader(self.srv, file, None).map_err(|e| weft_process::errors::words(&e))?,
+        )
     }
 
     fn end_loading(&mut self) {
@@ -245,7 +249,7 @@ impl Copies {
             None | Some(Copy::Front { .. } | Copy::File(_)) => {}
             Some(Copy::Pipe { to, loader, beside }) => {
                 drop(to);
-                let _ = answer(loader);
+                let _ = join_loader(loader);
                 if let Some(unwanted) = beside.and_then(Arc::into_inner) {
                     self.srv.background.bio.free_copy(unwanted);
                 }
@@ -266,16 +270,16 @@ impl Copies {
             let Applier { core, hand, .. } = applier;
             core.begin();
             let guard = hand.world(&mut core.context);
-            tell_replaced(core, guard);
+            notify_replaced(core, guard);
         }
     }
 
     /// Drops the old data, unless the attempt was ended. Returns whether it did.
     fn drop_old(&mut self, applier: &mut Applier, link: LinkId, bytes: Option<u64>) -> bool {
         let srv = self.srv;
-        let goes_on = || hub(srv).lock().link.of(link).is_some();
+        let is_current = || hub(srv).lock().link.of(link).is_some();
         let begins = || {
-            let begins = goes_on();
+            let begins = is_current();
             if begins {
                 load::begin(srv, bytes.unwrap_or(0));
             }
@@ -319,7 +323,7 @@ impl Copies {
 
 /// Handles replaced data: watches of keys that now exist fail. Clients blocked on keys are served,
 /// or unblocked if their key is gone.
-fn tell_replaced(core: &mut Core, mut guard: Guard<'_>) {
+fn notify_replaced(core: &mut Core, mut guard: Guard<'_>) {
     for db in 0..core.srv.ks.databases() {
         Db::new(&guard, &mut core.context, db).notify_filled();
     }
@@ -355,7 +359,7 @@ fn check_front(srv: &Server, bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Converts the result of a loader, and logs its error.
-fn told(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Origin, String> {
+fn log_error(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Origin, String> {
     loaded.map_err(|trouble| {
         load::tell(&trouble);
         trouble.to_string()
@@ -375,10 +379,10 @@ fn start_loader(
         weft_scheduler::yielding::lower_priority();
         let _stack = weft_process::crash::second_stack();
         let place = beside.as_deref().map_or(Place::Keyspace, Place::Beside);
-        told(load::load_front(srv, from, true, place).map(|front| front.origin))
+        log_error(load::load_front(srv, from, true, place).map(|front| front.origin))
     })
 }
 
-fn answer(loader: JoinHandle<Result<Origin, String>>) -> Result<Origin, String> {
+fn join_loader(loader: JoinHandle<Result<Origin, String>>) -> Result<Origin, String> {
     loader.join().unwrap_or_else(|_| Err("the loading thread panicked".into()))
 }

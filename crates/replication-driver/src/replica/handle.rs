@@ -70,37 +70,37 @@ impl Link {
 }
 
 /// Wakes the thread from its poll.
-pub struct Bell(OwnedFd);
+pub struct WakeFlag(OwnedFd);
 
-impl Bell {
-    pub(super) fn new() -> std::io::Result<Bell> {
-        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+impl WakeFlag {
+    pub(super) fn new() -> std::io::Result<WakeFlag> {
+        Ok(WakeFlag(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    pub fn ring(&self) {
+    pub fn set(&self) {
         // Fails only if the counter is full, and then the descriptor is readable.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub fn answer(&self) {
+    pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 
     /// Sleeps until [`Bell::ring`].
     pub(super) fn wait(&self) {
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None);
-        self.answer();
+        self.clear();
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for WakeFlag {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Waits until no action is pending. Called by the link's thread, which `bell` wakes.
-pub fn settle(srv: &'static Server, bell: &Bell) {
+/// Waits until no action is pending. Called by the link's thread, which `wake_flag` wakes.
+pub fn settle(srv: &'static Server, wake_flag: &WakeFlag) {
     loop {
         let mut state = hub(srv).lock();
         if state.pending.is_empty() {
@@ -108,6 +108,6 @@ pub fn settle(srv: &'static Server, bell: &Bell) {
         }
         state.link.waits = true;
         drop(state);
-        bell.wait();
+        wake_flag.wait();
     }
 }

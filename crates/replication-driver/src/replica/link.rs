@@ -5,8 +5,8 @@ use crate::hub;
 use crate::now;
 use crate::replica::apply::Applier;
 use crate::replica::copy::Copies;
-use crate::replica::handle::{Bell, Link, settle};
-use crate::replica::{Order, client, socket};
+use crate::replica::handle::{Link, WakeFlag, settle};
+use crate::replica::{LinkCommand, client, socket};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -21,16 +21,16 @@ const CHUNK: usize = 256 << 10;
 /// Starts the thread. It runs until the process ends.
 ///
 /// # Errors
-/// The system can't create the thread or the descriptor.
-pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
-    let bell = Arc::new(Bell::new()?);
-    let own = bell.clone();
+/// The system can't create a thread or descriptor.
+pub fn start(srv: &'static Server) -> std::io::Result<Arc<WakeFlag>> {
+    let wake_flag = Arc::new(WakeFlag::new()?);
+    let own = wake_flag.clone();
     std::thread::Builder::new().name("weft-replica".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
         weft_scheduler::placement::bind_to(&srv.placement().slow);
         let mut thread = Thread {
             srv,
-            bell: own,
+            wake_flag: own,
             applier: Applier::new(srv),
             copies: Copies::new(srv),
             buf: Vec::with_capacity(CHUNK),
@@ -40,16 +40,16 @@ pub fn start(srv: &'static Server) -> std::io::Result<Arc<Bell>> {
             let present = hub(srv).lock().link.present().cloned();
             match present {
                 Some(link) => thread.follow(&link),
-                None => thread.bell.wait(),
+                None => thread.wake_flag.wait(),
             }
         }
     })?;
-    Ok(bell)
+    Ok(wake_flag)
 }
 
 struct Thread {
     srv: &'static Server,
-    bell: Arc<Bell>,
+    wake_flag: Arc<WakeFlag>,
     applier: Applier,
     copies: Copies,
     /// Received bytes that were not consumed.
@@ -77,30 +77,31 @@ impl Thread {
         let srv = self.srv;
         let hub = hub(srv);
         let source = srv.config().str(Id::BIND_SOURCE_ADDR).into_owned();
-        let goes_on = || !link.is_over();
+        let is_current = || !link.is_over();
         let ended = |why: &str| {
             hub.step(srv, |node, now, out| node.link_closed(now, link.id, why, out));
         };
-        let socket = match socket::connect(&link.host, link.port, &source, &self.bell, &goes_on) {
-            Ok(socket) => socket,
-            Err(e) => return ended(&weft_process::errors::words(&e)),
-        };
+        let socket =
+            match socket::connect(&link.host, link.port, &source, &self.wake_flag, &is_current) {
+                Ok(socket) => socket,
+                Err(e) => return ended(&weft_process::errors::words(&e)),
+            };
         let socket = link.socket.get_or_init(|| socket);
         // A caller that ended the attempt earlier could not shut the socket down.
         if link.is_over() {
             return;
         }
         hub.step(srv, |node, now, out| node.connected(now, link.id, out));
-        while self.obey(link) {
+        while self.execute_commands(link) {
             let mut fds =
-                [PollFd::new(socket, PollFlags::IN), PollFd::new(&*self.bell, PollFlags::IN)];
+                [PollFd::new(socket, PollFlags::IN), PollFd::new(&*self.wake_flag, PollFlags::IN)];
             match poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(e) => return ended(&e.to_string()),
             }
             let is_ready = !fds[0].revents().is_empty();
             if !fds[1].revents().is_empty() {
-                self.bell.answer();
+                self.wake_flag.clear();
             }
             if !is_ready {
                 continue;
@@ -129,7 +130,7 @@ impl Thread {
         loop {
             let taken = hub(srv)
                 .step(srv, |node, now, out| node.received(now, link.id, &self.buf, &is_empty, out));
-            if !self.obey(link) {
+            if !self.execute_commands(link) {
                 return false;
             }
             self.buf.drain(..taken);
@@ -141,7 +142,7 @@ impl Thread {
 
     /// Executes commands until none is left and no action is pending. Returns whether the attempt
     /// continues.
-    fn obey(&mut self, link: &Link) -> bool {
+    fn execute_commands(&mut self, link: &Link) -> bool {
         loop {
             let mut state = hub(self.srv).lock();
             if state.link.of(link.id).is_none() {
@@ -149,34 +150,34 @@ impl Thread {
             }
             let order = state.link.orders.pop_front();
             if order.is_none() && state.pending.is_empty() {
-                state.node.listens(now(self.srv), link.id);
+                state.node.mark_reading(now(self.srv), link.id);
                 return true;
             }
             state.link.waits = order.is_none();
             drop(state);
             match order {
-                Some(order) => self.carry_out(link, order),
-                None => self.bell.wait(),
+                Some(order) => self.execute(link, order),
+                None => self.wake_flag.wait(),
             }
         }
     }
 
     /// Waits until no action is pending.
     fn settle(&self) {
-        settle(self.srv, &self.bell);
+        settle(self.srv, &self.wake_flag);
     }
 
-    fn carry_out(&mut self, link: &Link, order: Order) {
+    fn execute(&mut self, link: &Link, order: LinkCommand) {
         match order {
-            Order::Begin(load, bytes) => self.copies.begin(link.id, load, bytes),
-            Order::Payload(bytes) => self.copies.feed(&mut self.applier, link.id, bytes),
-            Order::End => self.copies.end(&mut self.applier, link.id, &self.bell),
-            Order::BeginStream(at) => {
+            LinkCommand::Begin(load, bytes) => self.copies.begin(link.id, load, bytes),
+            LinkCommand::Payload(bytes) => self.copies.feed(&mut self.applier, link.id, bytes),
+            LinkCommand::End => self.copies.end(&mut self.applier, link.id, &self.wake_flag),
+            LinkCommand::BeginStream(at) => {
                 log_debug!("The stream of the primary begins at {}", at.offset);
                 self.applier.begin(at, link.client.get().cloned());
             }
-            Order::Stream(bytes) => self.applier.apply(link.id, &self.buf[bytes]),
-            Order::Read => self.again = true,
+            LinkCommand::Stream(bytes) => self.applier.apply(link.id, &self.buf[bytes]),
+            LinkCommand::Read => self.again = true,
         }
     }
 }

@@ -27,7 +27,7 @@ mod pipe;
 mod socket;
 
 use crate::State;
-use crate::replica::handle::{Bell, Link};
+use crate::replica::handle::{Link, WakeFlag};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,9 +45,9 @@ pub struct Follow {
     /// The current attempt.
     present: Option<Arc<Link>>,
     /// Queued commands for its thread, in order.
-    orders: VecDeque<Order>,
+    orders: VecDeque<LinkCommand>,
     /// Wakes the thread, once there is one.
-    bell: Option<Arc<Bell>>,
+    wake_flag: Option<Arc<WakeFlag>>,
     /// The thread waits until no action is pending.
     waits: bool,
     /// A complete copy, for the attempt that loaded it.
@@ -55,7 +55,7 @@ pub struct Follow {
 }
 
 /// A command for the thread of the link.
-pub(super) enum Order {
+pub(super) enum LinkCommand {
     Begin(Load, Option<u64>),
     Payload(Vec<u8>),
     End,
@@ -76,15 +76,15 @@ impl Follow {
     }
 
     /// Wakes the thread if it waits, because no action is pending.
-    pub fn tell_settled(&mut self) {
+    pub fn notify_settled(&mut self) {
         if std::mem::take(&mut self.waits) {
-            self.ring();
+            self.wake();
         }
     }
 
-    fn ring(&self) {
-        if let Some(bell) = &self.bell {
-            bell.ring();
+    fn wake(&self) {
+        if let Some(wake_flag) = &self.wake_flag {
+            wake_flag.set();
         }
     }
 }
@@ -93,20 +93,20 @@ pub fn connect(srv: &'static Server, state: &mut State, link: LinkId, host: Stri
     let follow = &mut state.link;
     end(srv, follow);
     follow.present = Some(Arc::new(Link::new(link, host, port)));
-    if follow.bell.is_none() {
+    if follow.wake_flag.is_none() {
         match link::start(srv) {
-            Ok(bell) => follow.bell = Some(bell),
+            Ok(wake_flag) => follow.wake_flag = Some(wake_flag),
             // The attempt times out, and the next one tries to start the thread again.
             Err(e) => log_warning!("There is no thread for the link to the primary: {e}"),
         }
     }
-    follow.ring();
+    follow.wake();
 }
 
 pub fn disconnect(srv: &'static Server, state: &mut State, link: LinkId) {
     if state.link.of(link).is_some() {
         end(srv, &mut state.link);
-        state.link.ring();
+        state.link.wake();
     }
 }
 
@@ -123,7 +123,12 @@ fn end(srv: &Server, follow: &mut Follow) {
 }
 
 /// Queues a command for the link's thread, or executes the action at once.
-pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, action: Action) {
+pub fn queue_command(
+    srv: &'static Server,
+    state: &mut State,
+    guard: Option<&Guard<'_>>,
+    action: Action,
+) {
     let (link, order) = match action {
         Action::Send { link, bytes } => {
             if let Some(link) = state.link.of(link) {
@@ -132,17 +137,17 @@ pub fn order(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>,
             return;
         }
         Action::Swap { link } => return swap(srv, state, guard, link),
-        Action::BeginLoad { link, load, bytes } => (link, Order::Begin(load, bytes)),
-        Action::Payload { link, bytes } => (link, Order::Payload(bytes)),
-        Action::EndLoad { link } => (link, Order::End),
+        Action::BeginLoad { link, load, bytes } => (link, LinkCommand::Begin(load, bytes)),
+        Action::Payload { link, bytes } => (link, LinkCommand::Payload(bytes)),
+        Action::EndLoad { link } => (link, LinkCommand::End),
         Action::BeginStream { link, at } => {
             if let Some(link) = state.link.of(link) {
                 client::show(srv, link, at.db);
             }
-            (link, Order::BeginStream(at))
+            (link, LinkCommand::BeginStream(at))
         }
-        Action::Stream { link, bytes } => (link, Order::Stream(bytes)),
-        Action::Read { link } => (link, Order::Read),
+        Action::Stream { link, bytes } => (link, LinkCommand::Stream(bytes)),
+        Action::Read { link } => (link, LinkCommand::Read),
         // Ending the link also drops the copy.
         Action::AbandonLoad { .. } => return,
         other => unreachable!("no order of a link: {other:?}"),

@@ -1,6 +1,6 @@
 //! Connects to a primary; another thread may cancel the attempt.
 
-use crate::replica::handle::Bell;
+use crate::replica::handle::WakeFlag;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
@@ -8,9 +8,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use weft_net::listen::set_keepalive;
 
-/// Connects to the first address of `host` that accepts, from the local address `source` unless that is
-/// empty. Checks `goes_on` whenever the wake-up descriptor becomes readable. The returned stream is
-/// non-blocking.
+/// Connects to the first address of `host` that accepts, from `source` if that is an address of
+/// this machine. Checks `is_current` whenever the bell rings. The stream is nonblocking.
 ///
 /// # Errors
 /// Errors of the system, or `Interrupted` if the attempt was cancelled.
@@ -18,16 +17,16 @@ pub fn connect(
     host: &str,
     port: u16,
     source: &str,
-    bell: &Bell,
-    goes_on: &dyn Fn() -> bool,
+    wake_flag: &WakeFlag,
+    is_current: &dyn Fn() -> bool,
 ) -> io::Result<TcpStream> {
     let mut failure = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs()? {
-        match connect_to(address, source, bell, goes_on) {
+        match connect_to(address, source, wake_flag, is_current) {
             Ok(stream) => return Ok(stream),
             Err(e) => failure = e,
         }
-        if !goes_on() {
+        if !is_current() {
             break;
         }
     }
@@ -37,8 +36,8 @@ pub fn connect(
 fn connect_to(
     address: SocketAddr,
     source: &str,
-    bell: &Bell,
-    goes_on: &dyn Fn() -> bool,
+    wake_flag: &WakeFlag,
+    is_current: &dyn Fn() -> bool,
 ) -> io::Result<TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -56,16 +55,16 @@ fn connect_to(
         Err(e) => return Err(e.into()),
     }
     loop {
-        let mut fds = [PollFd::new(&socket, PollFlags::OUT), PollFd::new(bell, PollFlags::IN)];
+        let mut fds = [PollFd::new(&socket, PollFlags::OUT), PollFd::new(wake_flag, PollFlags::IN)];
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
         let is_there = !fds[0].revents().is_empty();
         if !fds[1].revents().is_empty() {
-            bell.answer();
+            wake_flag.clear();
         }
-        if !goes_on() {
+        if !is_current() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         if is_there {

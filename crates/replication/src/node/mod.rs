@@ -8,10 +8,10 @@ mod roles;
 
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, LinkId, SnapshotId};
-use crate::cx::{Cx, Told};
+use crate::cx::{Cx, Notification};
 use crate::failover::Failover;
 use crate::planted::{self, Fault};
-use crate::primary::{Heard, Primary};
+use crate::primary::{Primary, ReplconfEffect};
 use crate::replica::Follower;
 use crate::settings::Settings;
 use crate::stream::{Position, Stream, Units};
@@ -128,15 +128,15 @@ impl Node {
             stream: &mut self.stream,
             ids: &mut self.ids,
             out,
-            told: Vec::new(),
+            notifications: Vec::new(),
         };
         let result = run(&mut self.primary, self.follower.as_mut(), &mut cx);
-        let told = std::mem::take(&mut cx.told);
-        for told in told {
-            match told {
-                Told::CutReplicas => self.cut_replicas(now, out),
-                Told::Accepted => self.end_failover(out),
-                Told::Refused => {
+        let notifications = std::mem::take(&mut cx.notifications);
+        for notification in notifications {
+            match notification {
+                Notification::CutReplicas => self.cut_replicas(now, out),
+                Notification::Accepted => self.end_failover(out),
+                Notification::Refused => {
                     self.abort_failover(now, "Failover target rejected psync request", out)
                 }
             }
@@ -227,8 +227,8 @@ impl Node {
         out: &mut Vec<Action>,
     ) {
         match self.run(now, out, |primary, _, cx| primary.replconf(cx, conn, peer, args)) {
-            Heard::Nothing => {}
-            Heard::GetAck => {
+            ReplconfEffect::Nothing => {}
+            ReplconfEffect::GetAck => {
                 let link = self.follower.as_ref().map(Follower::link);
                 self.follow(now, out, |follower, cx| {
                     follower.get_ack(cx, link.unwrap_or_default())
@@ -371,9 +371,9 @@ impl Node {
     /// All complete units of this link are applied, and the replica waits for more. From here on,
     /// silence counts towards the timeout. It doesn't count while units are applied, wait for
     /// shards or are blocked by a pause.
-    pub fn listens(&mut self, now: Ms, link: LinkId) {
+    pub fn mark_reading(&mut self, now: Ms, link: LinkId) {
         if let Some(follower) = &mut self.follower {
-            follower.listens(now, link);
+            follower.mark_reading(now, link);
         }
     }
 

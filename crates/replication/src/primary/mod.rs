@@ -26,7 +26,7 @@ use crate::cx::Cx;
 use crate::planted::{self, Fault};
 use attached::{Attached, Phase};
 pub use counts::ReplicaView;
-pub(crate) use replconf::Heard;
+pub(crate) use replconf::ReplconfEffect;
 use std::collections::BTreeMap;
 use sync::Batch;
 pub use waits::{Done, Goal, Waits};

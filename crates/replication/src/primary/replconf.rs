@@ -10,14 +10,14 @@ use weft_base::num::parse_i64;
 const HOST_MAX: usize = 256;
 
 /// An effect of REPLCONF apart from the reply.
-pub(crate) enum Heard {
+pub(crate) enum ReplconfEffect {
     Nothing,
     /// Acknowledge this server's offset to its primary now.
     GetAck,
 }
 
 /// The result of an option.
-enum Said {
+enum OptionResult {
     /// Continue with the next option.
     Ok,
     Error(String),
@@ -31,38 +31,39 @@ impl Primary {
         conn: ConnId,
         peer: &str,
         args: &[&[u8]],
-    ) -> Heard {
+    ) -> ReplconfEffect {
         if !args.len().is_multiple_of(2) {
             reply(cx, conn, "-ERR syntax error");
-            return Heard::Nothing;
+            return ReplconfEffect::Nothing;
         }
         for (at, pair) in args.chunks_exact(2).enumerate() {
             let (name, value) = (pair[0], pair[1]);
             let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
             if is("ack") {
                 self.ack(cx, conn, value, &args[2 * at + 2..]);
-                return Heard::Nothing;
+                return ReplconfEffect::Nothing;
             }
             if is("getack") {
-                return Heard::GetAck;
+                return ReplconfEffect::GetAck;
             }
-            match self.tell(conn, peer, name, value) {
-                Said::Ok => {}
-                Said::Error(text) => {
+            match self.set_option(conn, peer, name, value) {
+                OptionResult::Ok => {}
+                OptionResult::Error(text) => {
                     reply(cx, conn, &format!("-ERR {text}"));
-                    return Heard::Nothing;
+                    return ReplconfEffect::Nothing;
                 }
             }
         }
         reply(cx, conn, "+OK");
-        Heard::Nothing
+        ReplconfEffect::Nothing
     }
 
-    fn tell(&mut self, conn: ConnId, peer: &str, name: &[u8], value: &[u8]) -> Said {
+    fn set_option(&mut self, conn: ConnId, peer: &str, name: &[u8], value: &[u8]) -> OptionResult {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let guest = self.entry(conn, peer);
         let text = String::from_utf8_lossy(value);
-        let not_a_number = || Said::Error("value is not an integer or out of range".to_string());
+        let not_a_number =
+            || OptionResult::Error("value is not an integer or out of range".to_string());
         if is("listening-port") {
             match parse_i64(value) {
                 Some(port) => guest.port = port,
@@ -70,7 +71,7 @@ impl Primary {
             }
         } else if is("ip-address") {
             if value.len() >= HOST_MAX {
-                return Said::Error(format!(
+                return OptionResult::Error(format!(
                     "REPLCONF ip-address provided by replica instance is too long: {} bytes",
                     value.len()
                 ));
@@ -83,13 +84,13 @@ impl Primary {
         } else if is("version") {
             match version(&text) {
                 Some(version) => guest.version = version,
-                None => return Said::Error(format!("Unrecognized version format: {text}")),
+                None => return OptionResult::Error(format!("Unrecognized version format: {text}")),
             }
         } else if is("rdb-only") {
             match parse_i64(value) {
                 Some(flag @ 0..=1) => guest.rdb_only = flag == 1,
                 Some(_) => {
-                    return Said::Error(
+                    return OptionResult::Error(
                         "value is out of range, value must between 0 and 1".to_string(),
                     );
                 }
@@ -97,23 +98,25 @@ impl Primary {
             }
         } else if is("rdb-filter-only") {
             let Some(filters) = weft_base::words::split(value) else {
-                return Said::Error("Missing rdb-filter-only values".to_string());
+                return OptionResult::Error("Missing rdb-filter-only values".to_string());
             };
             guest.parts = Parts { data: false, functions: false };
             for filter in filters {
                 if !filter.eq_ignore_ascii_case(b"functions") {
                     let filter = String::from_utf8_lossy(&filter);
-                    return Said::Error(format!("Unsupported rdb-filter-only option: {filter}"));
+                    return OptionResult::Error(format!(
+                        "Unsupported rdb-filter-only option: {filter}"
+                    ));
                 }
                 guest.parts.functions = true;
             }
         } else {
-            return Said::Error(format!(
+            return OptionResult::Error(format!(
                 "Unrecognized REPLCONF option: {}",
                 String::from_utf8_lossy(name)
             ));
         }
-        Said::Ok
+        OptionResult::Ok
     }
 
     /// Handles `ack OFFSET [fack OFFSET]`, which has no reply.
@@ -149,7 +152,7 @@ impl Primary {
             .get(&conn)
             .is_some_and(|replica| (replica.ack_offset, replica.aof_offset) != before)
         {
-            cx.out.push(Action::Confirmed);
+            cx.out.push(Action::Acknowledged);
         }
     }
 

@@ -42,7 +42,7 @@ impl Primary {
         cx.notice(format!("Replica {name} asks for synchronization"));
         match asked {
             Some((id, offset)) => match cx.stream.psync(id, offset) {
-                Verdict::Continue { from } => return self.go_on(cx, conn, from),
+                Verdict::Continue { from } => return self.continue_from(cx, conn, from),
                 Verdict::Full(why) => {
                     if why != Why::Wanted {
                         self.counts.sync_partial_err += 1;
@@ -68,7 +68,7 @@ impl Primary {
     }
 
     /// Continues from the backlog.
-    fn go_on(&mut self, cx: &mut Cx<'_>, conn: ConnId, from: u64) {
+    fn continue_from(&mut self, cx: &mut Cx<'_>, conn: ConnId, from: u64) {
         self.counts.sync_partial_ok += 1;
         self.no_replicas_since = None;
         let (now, end, id) = (cx.now, cx.stream.offset(), cx.stream.history().id);

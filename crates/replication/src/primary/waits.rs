@@ -46,7 +46,7 @@ impl<K: Copy + PartialEq> Waits<K> {
     /// Evaluates a goal for these positions. `local` is in the local log, which is durable up to
     /// `durable`. Returns whether the goal is reached, and the result.
     #[must_use]
-    pub fn stand(
+    pub fn evaluate(
         goal: Goal,
         primary: &Primary,
         offset: u64,
@@ -90,14 +90,14 @@ impl<K: Copy + PartialEq> Waits<K> {
 
     /// Removes the clients whose wait is over and returns their results, in order of arrival.
     /// O(clients * replicas).
-    pub fn settle(&mut self, now: Ms, primary: &Primary, durable: u64) -> Vec<(K, Done)> {
+    pub fn take_finished(&mut self, now: Ms, primary: &Primary, durable: u64) -> Vec<(K, Done)> {
         let mut done = Vec::new();
         self.waits.retain(|wait| {
-            let (reached, stands) =
-                Self::stand(wait.goal, primary, wait.offset, wait.local, durable);
+            let (reached, result) =
+                Self::evaluate(wait.goal, primary, wait.offset, wait.local, durable);
             let over = reached || wait.until.is_some_and(|until| now >= until);
             if over {
-                done.push((wait.client, stands));
+                done.push((wait.client, result));
             }
             !over
         });

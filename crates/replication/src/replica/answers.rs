@@ -4,7 +4,7 @@ use super::bulk::{Body, Head};
 use super::words::{self, PsyncAnswer};
 use super::{Copy, Follower, State};
 use crate::action::{Action, Level, Load};
-use crate::cx::{Cx, Told};
+use crate::cx::{Cx, Notification};
 use crate::id::ReplicationId;
 use crate::planted::{self, Fault};
 use crate::settings::DisklessLoad;
@@ -14,7 +14,7 @@ impl Follower {
     pub(super) fn line(&mut self, cx: &mut Cx<'_>, line: &[u8], is_empty: &dyn Fn() -> bool) {
         let text = || String::from_utf8_lossy(line).into_owned();
         match &mut self.state {
-            State::Ping => match words::is_there(line) {
+            State::Ping => match words::is_reachable(line) {
                 true => {
                     cx.log(Level::Notice, "Primary replied to PING, replication can continue...");
                     let (left, bytes) = words::questions(cx.settings);
@@ -56,8 +56,8 @@ impl Follower {
 
     fn ask(&mut self, cx: &mut Cx<'_>) {
         let history = cx.stream.history();
-        let came = if planted::is(Fault::AcksWhatCame) { self.came } else { 0 };
-        let from = self.resumable.then_some((history.id, history.offset.max(came)));
+        let received_to = if planted::is(Fault::AcksReceived) { self.received_to } else { 0 };
+        let from = self.resumable.then_some((history.id, history.offset.max(received_to)));
         match from {
             Some((id, offset)) => {
                 cx.log(
@@ -78,7 +78,7 @@ impl Follower {
         match answer {
             PsyncAnswer::Wait => {}
             PsyncAnswer::Full(of) => {
-                cx.told.push(Told::Accepted);
+                cx.notifications.push(Notification::Accepted);
                 // Requested once: a later attempt is an ordinary one.
                 self.failover = false;
                 match of {
@@ -95,12 +95,12 @@ impl Follower {
                 self.fail(cx, "Primary continues a history that it was not asked for");
             }
             PsyncAnswer::Continue(id) => {
-                cx.told.push(Told::Accepted);
+                cx.notifications.push(Notification::Accepted);
                 self.continued(cx, id);
             }
-            PsyncAnswer::Later(text) => {
+            PsyncAnswer::Retry(text) => {
                 if failing_over {
-                    cx.told.push(Told::Refused);
+                    cx.notifications.push(Notification::Refused);
                 }
                 self.fail(
                     cx,
@@ -110,7 +110,7 @@ impl Follower {
                 );
             }
             PsyncAnswer::Unknown(text) if failing_over => {
-                cx.told.push(Told::Refused);
+                cx.notifications.push(Notification::Refused);
                 self.fail(cx, format!("Unexpected reply to PSYNC from primary: {text}"));
             }
             PsyncAnswer::Unknown(text) => {
@@ -140,7 +140,7 @@ impl Follower {
         {
             cx.log(Level::Notice, format!("Primary replication ID changed to {id}"));
             if !planted::is(Fault::ChainNotCut) {
-                cx.told.push(Told::CutReplicas);
+                cx.notifications.push(Notification::CutReplicas);
             }
         }
         cx.log(
@@ -179,7 +179,7 @@ impl Follower {
             DisklessLoad::OnEmptyDb if is_empty() => Load::Direct,
             DisklessLoad::SwapDb => {
                 let id = cx.stream.history().id;
-                Load::Beside { serve: self.resumable && of.is_some_and(|(of, _)| of == id) }
+                Load::Staged { serve: self.resumable && of.is_some_and(|(of, _)| of == id) }
             }
             DisklessLoad::OnEmptyDb | DisklessLoad::Disabled => Load::File,
         };

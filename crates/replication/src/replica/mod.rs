@@ -21,7 +21,7 @@ pub mod words;
 
 use crate::Ms;
 use crate::action::{Action, Level, LinkId, Load};
-use crate::cx::{Cx, Told};
+use crate::cx::{Cx, Notification};
 use crate::id::ReplicationId;
 use crate::lines::{Line, Lines};
 use crate::planted::{self, Fault};
@@ -70,7 +70,7 @@ enum State {
         gone: bool,
     },
     Online {
-        confirms: bool,
+        acknowledges: bool,
         last_ack: Ms,
     },
 }
@@ -87,17 +87,17 @@ pub struct Follower {
     down_since: Option<Ms>,
     /// The data match the stream's position, so the primary may be able to continue from there.
     resumable: bool,
-    /// The primary has asked this follower's target to take over.
+    /// This server, the old primary, is handing its role over to the server that it asks.
     failover: bool,
     /// Offset of the stream up to which the local log is durable, if there is one.
     durable: Option<u64>,
     /// End of the received stream, applied or not.
-    came: u64,
+    received_to: u64,
     /// The received bytes are still being applied, or wait for that, so the replica isn't reading.
     /// Until they are applied and it reads again, the primary's silence doesn't count.
-    is_behind: bool,
+    is_applying: bool,
     /// Time since which the replica reads again.
-    listens_since: Ms,
+    reading_since: Ms,
 }
 
 impl Follower {
@@ -116,9 +116,9 @@ impl Follower {
             resumable,
             failover: false,
             durable: None,
-            came: 0,
-            is_behind: false,
-            listens_since: now,
+            received_to: 0,
+            is_applying: false,
+            reading_since: now,
         }
     }
 
@@ -160,7 +160,7 @@ impl Follower {
     /// End of the received stream, applied or not (`slave_read_repl_offset`).
     #[must_use]
     pub fn read_offset(&self) -> u64 {
-        self.came
+        self.received_to
     }
 
     /// Whether the data match the stream's position, so that a file may record it.
@@ -189,9 +189,9 @@ impl Follower {
     }
 
     /// All complete units of this link are applied, and the replica reads again.
-    pub(crate) fn listens(&mut self, now: Ms, link: LinkId) {
-        if self.is_now(link) && std::mem::take(&mut self.is_behind) {
-            self.listens_since = now;
+    pub(crate) fn mark_reading(&mut self, now: Ms, link: LinkId) {
+        if self.is_now(link) && std::mem::take(&mut self.is_applying) {
+            self.reading_since = now;
         }
     }
 
@@ -233,7 +233,7 @@ impl Follower {
             | State::Online { .. } => {}
         }
         cx.out.push(Action::Disconnect { link: self.link });
-        self.is_behind = false;
+        self.is_applying = false;
         self.lines.clear();
         self.down_since.get_or_insert(cx.now);
         self.state = State::Waiting { until: cx.now };
@@ -241,7 +241,7 @@ impl Follower {
 
     /// Advances the time. The caller calls it about ten times a second.
     pub(crate) fn tick(&mut self, cx: &mut Cx<'_>) {
-        let heard = self.last_io.max(self.listens_since);
+        let heard = self.last_io.max(self.reading_since);
         let silent =
             cx.now.saturating_sub(heard) > cx.settings.timeout && !planted::is(Fault::NoTimeouts);
         match &mut self.state {
@@ -255,7 +255,7 @@ impl Follower {
                 "Timeout receiving bulk data from PRIMARY... If the problem persists try to set the \
                  'repl-timeout' parameter in valkey.conf to a larger value.",
             ),
-            State::Online { .. } if silent && !self.is_behind => {
+            State::Online { .. } if silent && !self.is_applying => {
                 cx.log(Level::Warning, "PRIMARY timeout: no data nor PING received...");
                 self.lost(cx);
             }
@@ -263,7 +263,7 @@ impl Follower {
                 *last_sign = cx.now;
                 self.send(cx, b"\n".to_vec());
             }
-            State::Online { confirms: true, last_ack } if cx.now.saturating_sub(*last_ack) >= EACH => self.confirm(cx),
+            State::Online { acknowledges: true, last_ack } if cx.now.saturating_sub(*last_ack) >= EACH => self.acknowledge(cx),
             State::Connecting
             | State::Ping
             | State::Questions { .. }
@@ -338,9 +338,9 @@ impl Follower {
             match &mut self.state {
                 State::Online { .. } => {
                     self.last_io = cx.now;
-                    self.came += (bytes.len() - at) as u64;
+                    self.received_to += (bytes.len() - at) as u64;
                     if at < bytes.len() {
-                        self.is_behind = true;
+                        self.is_applying = true;
                         cx.out.push(Action::Stream { link: self.link, bytes: at..bytes.len() });
                     }
                     return bytes.len();
@@ -378,21 +378,21 @@ impl Follower {
         bytes.len()
     }
 
-    fn go_online(&mut self, cx: &mut Cx<'_>, confirms: bool) {
-        self.state = State::Online { confirms, last_ack: cx.now };
+    fn go_online(&mut self, cx: &mut Cx<'_>, acknowledges: bool) {
+        self.state = State::Online { acknowledges, last_ack: cx.now };
         (self.last_io, self.down_since, self.failover) = (cx.now, None, false);
         let at = cx.stream.position();
-        self.came = at.offset;
+        self.received_to = at.offset;
         cx.out.push(Action::BeginStream { link: self.link, at });
-        if confirms {
-            self.confirm(cx);
+        if acknowledges {
+            self.acknowledge(cx);
         }
     }
 
     /// From here on the data have no valid position.
     fn drop_data(&mut self, cx: &mut Cx<'_>) {
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Flushing old data");
-        cx.told.push(Told::CutReplicas);
+        cx.notifications.push(Notification::CutReplicas);
         if !planted::is(Fault::DroppedDataClaimed) {
             self.resumable = false;
             cx.stream.forget((cx.ids)());
@@ -418,8 +418,8 @@ impl Follower {
         }
         let State::Loading { copy, gone, .. } = &self.state else { return };
         let (of, gone) = (copy.of, *gone);
-        if matches!(copy.load, Load::Beside { .. }) {
-            cx.told.push(Told::CutReplicas);
+        if matches!(copy.load, Load::Staged { .. }) {
+            cx.notifications.push(Notification::CutReplicas);
             cx.out.push(Action::Swap { link });
         }
         let (id, offset) = of.unwrap_or_else(|| ((cx.ids)(), 0));
@@ -427,7 +427,7 @@ impl Follower {
         self.resumable = of.is_some();
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
         if gone {
-            self.state = State::Online { confirms: false, last_ack: cx.now };
+            self.state = State::Online { acknowledges: false, last_ack: cx.now };
             return self.lost(cx);
         }
         self.go_online(cx, of.is_some());
@@ -460,15 +460,18 @@ impl Follower {
     /// The primary requests the offset; everything before is applied.
     pub(crate) fn get_ack(&mut self, cx: &mut Cx<'_>, link: LinkId) {
         if self.may_apply(link) {
-            self.confirm(cx);
+            self.acknowledge(cx);
         }
     }
 
-    fn confirm(&mut self, cx: &mut Cx<'_>) {
+    fn acknowledge(&mut self, cx: &mut Cx<'_>) {
         if let State::Online { last_ack, .. } = &mut self.state {
             *last_ack = cx.now;
-            let offset =
-                if planted::is(Fault::AcksWhatCame) { self.came } else { cx.stream.offset() };
+            let offset = if planted::is(Fault::AcksReceived) {
+                self.received_to
+            } else {
+                cx.stream.offset()
+            };
             let durable = self.durable.map(|durable| durable.min(offset));
             self.send(cx, words::ack(offset, durable));
         }

@@ -86,7 +86,7 @@ pub fn ack(offset: u64, durable: Option<u64>) -> Vec<u8> {
 /// Whether the replica can continue after this reply to its PING. A primary that requires a
 /// password counts as reachable.
 #[must_use]
-pub fn is_there(answer: &[u8]) -> bool {
+pub fn is_reachable(answer: &[u8]) -> bool {
     [&b"+"[..], b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"]
         .iter()
         .any(|begin| answer.starts_with(begin))
@@ -103,7 +103,7 @@ pub enum PsyncAnswer {
     /// The stream follows, under this id if it has changed.
     Continue(Option<ReplicationId>),
     /// A temporary refusal.
-    Later(String),
+    Retry(String),
     /// The primary doesn't support the request, or refuses it.
     Unknown(String),
 }
@@ -129,7 +129,7 @@ impl PsyncAnswer {
         let text = String::from_utf8_lossy(line).into_owned();
         let later = [&b"-NOMASTERLINK"[..], b"-LOADING"];
         match later.iter().any(|begin| line.starts_with(begin)) {
-            true => PsyncAnswer::Later(text),
+            true => PsyncAnswer::Retry(text),
             false => PsyncAnswer::Unknown(text),
         }
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(parse("+CONTINUE"), PsyncAnswer::Continue(None));
         assert_eq!(parse("+CONTINUE ID"), PsyncAnswer::Continue(Some(id)));
         for later in ["-NOMASTERLINK Can't SYNC", "-LOADING x"] {
-            assert_eq!(parse(later), PsyncAnswer::Later(later.to_string()));
+            assert_eq!(parse(later), PsyncAnswer::Retry(later.to_string()));
         }
         for unknown in ["-ERR unknown command", "+OK", " ", "+FULLRESYNCx", "$5"] {
             assert_eq!(parse(unknown), PsyncAnswer::Unknown(unknown.to_string()));
@@ -197,6 +197,8 @@ mod tests {
         );
         assert_eq!(text(ack(12, None)), "*3 $8 REPLCONF $3 ACK $2 12 ");
         assert_eq!(text(ack(12, Some(3))), "*5 $8 REPLCONF $3 ACK $2 12 $4 FACK $1 3 ");
-        assert!(is_there(b"+PONG") && is_there(b"-NOAUTH x") && !is_there(b"-LOADING x"));
+        assert!(
+            is_reachable(b"+PONG") && is_reachable(b"-NOAUTH x") && !is_reachable(b"-LOADING x")
+        );
     }
 }

@@ -94,7 +94,7 @@ impl World {
             Action::PauseWrites => self.soon(400, Event::Paused(life)),
             Action::ResumeWrites => self.servers[server].paused = false,
             Action::Promoted => self.tally.promotions += 1,
-            Action::Confirmed | Action::KeepWrites | Action::DropWrites | Action::Demoted => {}
+            Action::Acknowledged | Action::KeepWrites | Action::DropWrites | Action::Demoted => {}
             Action::Connect { link, host: _, port } => {
                 self.connect(life, link, usize::from(port) - 1)
             }
@@ -162,7 +162,7 @@ impl World {
     // ---- connections
 
     fn connect(&mut self, replica: Life, link: LinkId, target: usize) {
-        if target == replica.server || self.bad_luck(15) {
+        if target == replica.server || self.fault_chance(15) {
             return self.soon(STEP, Event::NoConnection(replica, link));
         }
         let at = self.connections.len();
@@ -260,7 +260,7 @@ impl World {
 
     /// A loader has succeeded or failed. It reports this even if the load was abandoned.
     pub fn loaded(&mut self, life: Life, link: LinkId) {
-        let fails = self.bad_luck(15);
+        let fails = self.fault_chance(15);
         let one = &mut self.servers[life.server];
         let ours = one.loading.as_ref().is_some_and(|loading| loading.link == link);
         let image = one.loading.as_ref().and_then(|loading| Server::read_image(&loading.bytes));
@@ -268,7 +268,7 @@ impl World {
             Some((data, db)) if ours && !fails => {
                 let loading = one.loading.take().expect("it is ours");
                 match loading.load {
-                    Load::Beside { .. } => one.beside = Some(data),
+                    Load::Staged { .. } => one.beside = Some(data),
                     Load::Direct | Load::File => one.data = data,
                 }
                 db
@@ -300,7 +300,7 @@ impl World {
                 Ok(Some(unit)) => unit,
                 Ok(None) => {
                     let now = self.now + one.skew;
-                    return one.node.listens(now, link);
+                    return one.node.mark_reading(now, link);
                 }
                 Err(broken) => return self.fault(format!("invalid stream: {broken}")),
             };
@@ -429,13 +429,13 @@ impl World {
         self.tally.full += u64::from(!continues && !errs);
         self.tally.failovers += u64::from(takes_over && continues);
         self.act(server, out, &[]);
-        self.look_at(server);
+        self.check_invariants(server);
     }
 
     pub fn snapshot_began(&mut self, life: Life, snapshot: SnapshotId) {
         let server = life.server;
         self.collect(server);
-        let fails = self.bad_luck(10) || !self.servers[server].is_whole();
+        let fails = self.fault_chance(10) || !self.servers[server].is_whole();
         let padding = self.rng.below(1500) as usize;
         let Some(at) = self.servers[server].snapshots.iter().position(|known| known.id == snapshot)
         else {
@@ -453,14 +453,14 @@ impl World {
         one.snapshots[at].bytes = Some(one.image(padding));
         let target = one.snapshots[at].target;
         self.act(server, out, &[]);
-        self.look_at(server);
+        self.check_invariants(server);
         if target == Target::Disk {
             self.soon(300, Event::SnapshotReady(life, snapshot));
         }
     }
 
     pub fn snapshot_ready(&mut self, life: Life, snapshot: SnapshotId) {
-        let fails = self.bad_luck(10);
+        let fails = self.fault_chance(10);
         let known = self.servers[life.server].snapshots.iter().find(|known| known.id == snapshot);
         let length = known.and_then(|known| known.bytes.as_ref()).map_or(0, Vec::len) as u64;
         self.call(life.server, |node, now, out| match fails {

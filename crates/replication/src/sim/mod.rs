@@ -5,7 +5,7 @@
 //! longer expected. Copies fail. Servers restart with current, old or no data. Roles change at any
 //! time, clocks jump, backlogs and limits are too small. Then the faults stop: one server is
 //! primary, the others follow it in a chain or directly. All must reach the same offset with the
-//! same data. `truth` and `world::look_at` check the invariants at all times.
+//! same data. `truth` and `world::check_invariants` check the invariants at all times.
 //!
 //! `REPL_RUNS` is the number of runs; `REPL_SEED` repeats one with all output.
 
@@ -26,9 +26,9 @@ const WRITES: u64 = 1500;
 const REST: u64 = 60_000;
 
 /// Runs a seed. Returns its totals, or the violation.
-fn run(seed: u64, loud: bool) -> Result<Tally, String> {
+fn run(seed: u64, verbose: bool) -> Result<Tally, String> {
     let mut world = World::new(seed);
-    world.loud = loud;
+    world.verbose = verbose;
     world.later(FAULTS, Event::Calm);
     world.later(FAULTS + WRITES, Event::Quiet);
     world.soon(300, Event::Chaos);
@@ -217,14 +217,14 @@ fn calm(world: &mut World) {
         world.collect(server);
         let _ = world.call(server, |node, now, out| node.fail_over(now, &[b"abort"], out));
         let above = (at > 0).then(|| order[world.rng.below(at as u64) as usize]);
-        world.wished.push((server, above));
+        world.final_roles.push((server, above));
     }
     arrange(world);
 }
 
 /// Sets every server's role, as an operator would.
 fn arrange(world: &mut World) {
-    for (server, above) in world.wished.clone() {
+    for (server, above) in world.final_roles.clone() {
         world.collect(server);
         let result = match above {
             None => world.call(server, |node, now, out| node.replica_of_none(now, out)),
@@ -291,7 +291,7 @@ fn planted_faults_are_found() {
         Fault::SecondIdForever,
         Fault::BacklogShort,
         Fault::IdNotShifted,
-        Fault::AcksWhatCame,
+        Fault::AcksReceived,
         Fault::TornTransactions,
         Fault::DroppedDataClaimed,
         Fault::ChainNotCut,

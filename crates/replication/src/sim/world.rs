@@ -59,11 +59,11 @@ pub(super) struct World {
     /// Faults have stopped.
     pub calm: bool,
     /// The final primary of each server.
-    pub wished: Vec<(usize, Option<usize>)>,
+    pub final_roles: Vec<(usize, Option<usize>)>,
     pub wrong: Option<String>,
     pub tally: Tally,
     /// Prints everything.
-    pub loud: bool,
+    pub verbose: bool,
 }
 
 impl World {
@@ -80,10 +80,10 @@ impl World {
             numbers: 0,
             pause: 150,
             calm: false,
-            wished: Vec::new(),
+            final_roles: Vec::new(),
             wrong: None,
             tally: Tally::default(),
-            loud: false,
+            verbose: false,
         };
         world.pause = [60, 150, 1500][world.rng.below(3) as usize];
         for server in 0..2 + world.rng.below(3) as usize {
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// The chance of a fault: zero once faults have stopped.
-    pub fn bad_luck(&mut self, percent: u64) -> bool {
+    pub fn fault_chance(&mut self, percent: u64) -> bool {
         !self.calm && self.chance(percent)
     }
 
@@ -125,7 +125,7 @@ impl World {
     }
 
     pub fn say(&self, text: impl FnOnce() -> String) {
-        if self.loud {
+        if self.verbose {
             println!("{:>7} {}", self.now, text());
         }
     }
@@ -181,7 +181,7 @@ impl World {
             self.servers[server] = fresh;
         }
         self.act(server, out, &[]);
-        self.look_at(server);
+        self.check_invariants(server);
         self.soon(100, Event::Tick(Life { server, life }));
     }
 
@@ -204,7 +204,7 @@ impl World {
         let now = self.now + self.servers[server].skew;
         let result = what(&mut self.servers[server].node, now, &mut out);
         self.act(server, out, received);
-        self.look_at(server);
+        self.check_invariants(server);
         result
     }
 
@@ -218,7 +218,7 @@ impl World {
     }
 
     /// Checks the invariants of a server.
-    pub fn look_at(&mut self, server: usize) {
+    pub fn check_invariants(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let stream = one.node.stream();
         let (history, end) = (*stream.history(), stream.offset());

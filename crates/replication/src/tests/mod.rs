@@ -46,7 +46,7 @@ impl Bench {
     }
 
     /// The actions since the last call, without the log.
-    pub fn wants(&mut self) -> Vec<String> {
+    pub fn take_actions(&mut self) -> Vec<String> {
         self.out.drain(..).filter_map(describe).collect()
     }
 
@@ -71,13 +71,13 @@ impl Bench {
     pub fn replconf(&mut self, conn: u64, args: &str) -> Vec<String> {
         let args: Vec<&[u8]> = args.split(' ').map(str::as_bytes).collect();
         self.node.replconf(self.now, ConnId(conn), PEER, &args, &mut self.out);
-        self.wants()
+        self.take_actions()
     }
 
     pub fn sync(&mut self, conn: u64, args: &str) -> Vec<String> {
         let args: Vec<&[u8]> = args.split_whitespace().map(str::as_bytes).collect();
         self.node.sync(self.now, ConnId(conn), PEER, &args, &mut self.out);
-        self.wants()
+        self.take_actions()
     }
 
     /// Writes this many PINGs of 14 bytes, after a SELECT.
@@ -93,12 +93,12 @@ impl Bench {
     }
 
     /// The primary sends these bytes, all of which are consumed.
-    pub fn hear(&mut self, text: &str) -> Vec<String> {
+    pub fn receive(&mut self, text: &str) -> Vec<String> {
         let link = self.link();
         let bytes = text.as_bytes();
         let taken = self.node.received(self.now, link, bytes, &|| false, &mut self.out);
         assert_eq!(taken, bytes.len());
-        self.wants()
+        self.take_actions()
     }
 
     pub fn link(&self) -> LinkId {
@@ -141,7 +141,7 @@ fn describe(action: Action) -> Option<String> {
         Action::BeginStream { at, .. } => format!("stream from {} in {}", at.offset, at.db),
         Action::Stream { bytes, .. } => format!("stream {bytes:?}"),
         Action::Log { .. } => return None,
-        other @ (Action::Confirmed
+        other @ (Action::Acknowledged
         | Action::KeepWrites
         | Action::DropWrites
         | Action::PauseWrites

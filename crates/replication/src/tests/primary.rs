@@ -5,7 +5,7 @@ use crate::action::{ConnId, SnapshotId};
 use crate::primary::{Done, Goal, Waits};
 use crate::settings::{OutputLimit, Settings};
 
-const TELL: &str = "listening-port 1 capa eof capa psync2 version 9.1.0";
+const OPTIONS: &str = "listening-port 1 capa eof capa psync2 version 9.1.0";
 
 fn eager() -> Settings {
     Settings { diskless_delay: 0, ..Settings::default() }
@@ -18,22 +18,22 @@ fn disk() -> Settings {
 impl Bench {
     fn began(&mut self, snapshot: u64) -> Vec<String> {
         self.run(|node, now, out| node.snapshot_began(now, SnapshotId(snapshot), out));
-        self.wants()
+        self.take_actions()
     }
 
     fn ready(&mut self, snapshot: u64, bytes: u64) -> Vec<String> {
         self.run(|node, now, out| node.snapshot_ready(now, SnapshotId(snapshot), bytes, out));
-        self.wants()
+        self.take_actions()
     }
 
     fn sent(&mut self, conn: u64) -> Vec<String> {
         self.run(|node, now, out| node.bulk_sent(now, ConnId(conn), out));
-        self.wants()
+        self.take_actions()
     }
 
     fn closed(&mut self, conn: u64) -> Vec<String> {
         self.run(|node, now, out| node.closed(now, ConnId(conn), out));
-        self.wants()
+        self.take_actions()
     }
 
     fn states(&self) -> Vec<&'static str> {
@@ -72,15 +72,15 @@ fn streamed_copy_begins_after_the_delay_and_stream_after_the_first_ack() {
     let mut bench = Bench::primary(Settings::default());
     bench.write(3);
     assert_eq!(bench.node.stream().offset(), 0, "without a backlog the offset stays");
-    bench.replconf(1, TELL);
+    bench.replconf(1, OPTIONS);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites"]);
     assert_eq!(bench.node.stream().history().id, id(2), "unkept writes end the history");
     bench.pass(2000);
-    assert_eq!(bench.wants(), ["1: \n", "1: \n"], "signs of life");
-    bench.replconf(2, TELL);
+    assert_eq!(bench.take_actions(), ["1: \n", "1: \n"], "signs of life");
+    bench.replconf(2, OPTIONS);
     assert!(bench.sync(2, "? -1").is_empty());
     bench.pass(3000);
-    let wants = bench.wants();
+    let wants = bench.take_actions();
     assert_eq!(wants.last().map(String::as_str), Some("snapshot 1 Stream 80 all"));
     bench.write(1);
     let mark = id(3);
@@ -93,22 +93,22 @@ fn streamed_copy_begins_after_the_delay_and_stream_after_the_first_ack() {
             format!("2: snapshot 1 after $EOF:{mark} marked"),
         ]
     );
-    bench.replconf(3, TELL);
+    bench.replconf(3, OPTIONS);
     assert!(bench.sync(3, "? -1").is_empty(), "too late for this snapshot");
     bench.write(1);
     assert_eq!(bench.states(), ["wait_bgsave", "wait_bgsave", "wait_bgsave"]);
     assert!(bench.sent(1).is_empty());
     assert_eq!(bench.states()[0], "online");
-    assert_eq!(bench.replconf(1, "ack 37"), ["1: stream from 37", "Confirmed"]);
+    assert_eq!(bench.replconf(1, "ack 37"), ["1: stream from 37", "Acknowledged"]);
     assert_eq!(
         bench.replconf(2, "ack 37"),
-        ["Confirmed"],
+        ["Acknowledged"],
         "before the end of its copy is reported"
     );
     assert_eq!(bench.sent(2), ["2: stream from 37"]);
     bench.pass(5000);
     assert!(
-        bench.wants().contains(&"snapshot 2 Stream 80 all".to_string()),
+        bench.take_actions().contains(&"snapshot 2 Stream 80 all".to_string()),
         "the third replica gets the next snapshot"
     );
 }
@@ -116,14 +116,14 @@ fn streamed_copy_begins_after_the_delay_and_stream_after_the_first_ack() {
 #[test]
 fn replica_joins_a_disk_snapshot_in_progress() {
     let mut bench = Bench::primary(disk());
-    bench.replconf(1, TELL);
+    bench.replconf(1, OPTIONS);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites", "snapshot 1 Disk 80 all"]);
-    bench.replconf(2, TELL);
+    bench.replconf(2, OPTIONS);
     assert!(bench.sync(2, "? -1").is_empty());
     let full = format!("+FULLRESYNC {} 0", id(2));
     assert_eq!(bench.began(1), [format!("1: {full}"), format!("2: {full}")]);
     bench.write(2);
-    bench.replconf(3, TELL);
+    bench.replconf(3, OPTIONS);
     assert_eq!(bench.sync(3, "? -1"), [format!("3: {full}")]);
     bench.replconf(4, "listening-port 4");
     assert!(bench.sync(4, "").is_empty(), "it needs an older form");
@@ -149,9 +149,9 @@ fn replica_joins_a_disk_snapshot_in_progress() {
 #[test]
 fn enough_replicas_end_the_delay() {
     let mut bench = Bench::primary(Settings { diskless_max_replicas: 2, ..Settings::default() });
-    bench.replconf(1, TELL);
+    bench.replconf(1, OPTIONS);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites"]);
-    bench.replconf(2, TELL);
+    bench.replconf(2, OPTIONS);
     assert_eq!(bench.sync(2, "? -1"), ["snapshot 1 Stream 80 all"]);
 }
 
@@ -164,7 +164,7 @@ fn rdb_only_and_filtered_copies() {
     let wants = bench.sync(1, "");
     assert_eq!(wants, ["KeepWrites"], "it goes over the socket, after the delay");
     bench.pass(5000);
-    assert!(bench.wants().contains(&"snapshot 1 Stream 11 functions".to_string()));
+    assert!(bench.take_actions().contains(&"snapshot 1 Stream 11 functions".to_string()));
     assert_eq!(bench.began(1), [format!("1: snapshot 1 after $EOF:{} marked", id(3))]);
     bench.write(1000);
     assert_eq!(bench.node.primary().views(0, 14_037)[0].pending, 0, "no stream is kept for it");
@@ -174,33 +174,33 @@ fn rdb_only_and_filtered_copies() {
 #[test]
 fn unneeded_and_failed_snapshots_are_abandoned() {
     let mut bench = Bench::primary(eager());
-    bench.replconf(1, TELL);
+    bench.replconf(1, OPTIONS);
     assert_eq!(bench.sync(1, "? -1"), ["KeepWrites", "snapshot 1 Stream 80 all"]);
     assert_eq!(bench.closed(1), ["abandon 1"]);
     assert!(bench.began(1).is_empty(), "too late");
-    bench.replconf(2, TELL);
+    bench.replconf(2, OPTIONS);
     assert_eq!(bench.sync(2, "? -1"), ["snapshot 2 Stream 80 all"]);
     bench.run(|node, now, out| node.snapshot_failed(now, SnapshotId(2), "no memory", out));
     assert_eq!(
-        bench.wants(),
+        bench.take_actions(),
         ["2: -ERR BGSAVE failed, replication can't continue", "2: close later"]
     );
-    bench.replconf(3, TELL);
+    bench.replconf(3, OPTIONS);
     bench.sync(3, "? -1");
     bench.began(3);
     bench.run(|node, now, out| node.snapshot_failed(now, SnapshotId(3), "no memory", out));
-    assert_eq!(bench.wants(), ["3: close"]);
-    bench.replconf(4, TELL);
+    assert_eq!(bench.take_actions(), ["3: close"]);
+    bench.replconf(4, OPTIONS);
     bench.sync(4, "? -1");
     bench.began(4);
     bench.run(|node, now, out| node.bulk_stuck(now, ConnId(4), out));
-    assert_eq!(bench.wants(), ["4: close", "abandon 4"]);
+    assert_eq!(bench.take_actions(), ["4: close", "abandon 4"]);
 }
 
 #[test]
 fn psync_continues_within_the_backlog() {
     let mut bench = Bench::primary(eager());
-    bench.replconf(1, TELL);
+    bench.replconf(1, OPTIONS);
     bench.sync(1, "? -1");
     bench.write(2);
     let now = id(2);
@@ -231,7 +231,7 @@ fn psync_continues_within_the_backlog() {
 fn pings_timeouts_and_backlog_ttl() {
     let mut bench = Bench::primary(Settings { timeout: 20_000, ..Settings::default() });
     assert!(bench.node.stream().kept().is_none(), "nothing is kept yet");
-    bench.replconf(9, TELL);
+    bench.replconf(9, OPTIONS);
     bench.sync(9, "? -1");
     bench.attach(1);
     bench.closed(9);
@@ -241,14 +241,14 @@ fn pings_timeouts_and_backlog_ttl() {
     bench.run(|node, now, out| node.newline(now, ConnId(1), out));
     bench.pass(15_000);
     assert!(bench.node.primary().is_replica(ConnId(1)), "a line end is a sign of life");
-    bench.wants();
+    bench.take_actions();
     bench.pass(6000);
-    assert_eq!(bench.wants(), ["1: close"]);
+    assert_eq!(bench.take_actions(), ["1: close"]);
     let (id, offset) = (bench.node.stream().history().id, bench.node.stream().offset());
     bench.pass(3_598_000);
     assert!(bench.node.stream().kept().is_some());
     bench.pass(3000);
-    assert_eq!(bench.wants(), ["DropWrites"]);
+    assert_eq!(bench.take_actions(), ["DropWrites"]);
     assert!(bench.node.stream().kept().is_none() && bench.node.position().is_none());
     assert!(bench.node.stream().history().id != id, "the next writes are not kept");
     assert_eq!(bench.node.stream().offset(), offset);
@@ -258,7 +258,7 @@ fn pings_timeouts_and_backlog_ttl() {
 fn slow_replica_is_dropped_at_its_output_limit() {
     let output = OutputLimit { hard: 5000, soft: 2000, soft_time: 1000 };
     let mut bench = Bench::primary(Settings { output, backlog_size: 1000, ..eager() });
-    bench.replconf(9, TELL);
+    bench.replconf(9, OPTIONS);
     bench.sync(9, "? -1");
     for conn in 1..=3 {
         bench.attach(conn);
@@ -276,11 +276,14 @@ fn slow_replica_is_dropped_at_its_output_limit() {
         }
         assert!(kept(&bench) <= 5000 + 256 + 23, "{}", kept(&bench));
     }
-    assert_eq!(bench.wants(), ["3: close"]);
+    assert_eq!(bench.take_actions(), ["3: close"]);
     bench.pass(500);
     assert!(bench.node.primary().is_replica(ConnId(2)));
     bench.pass(600);
-    assert!(bench.wants().contains(&"2: close".to_string()), "over the soft limit for too long");
+    assert!(
+        bench.take_actions().contains(&"2: close".to_string()),
+        "over the soft limit for too long"
+    );
     assert!(kept(&bench) <= 1000 + 256, "{}", kept(&bench));
     assert!(bench.node.primary().is_replica(ConnId(1)));
 }
@@ -288,7 +291,7 @@ fn slow_replica_is_dropped_at_its_output_limit() {
 #[test]
 fn waits_end_by_acknowledgements_and_timeouts() {
     let mut bench = Bench::primary(Settings { min_replicas: 2, ..eager() });
-    bench.replconf(9, TELL);
+    bench.replconf(9, OPTIONS);
     bench.sync(9, "? -1");
     bench.attach(1);
     assert!(!bench.node.may_write(bench.now), "one is online");
@@ -308,9 +311,9 @@ fn waits_end_by_acknowledgements_and_timeouts() {
     bench.run(|node, now, out| node.request_acks(now, out));
     assert_eq!(bench.node.stream().offset(), end + 37, "asked once");
     let mut settle =
-        |bench: &Bench, durable| waits.settle(bench.now, bench.node.primary(), durable);
+        |bench: &Bench, durable| waits.take_finished(bench.now, bench.node.primary(), durable);
     assert!(settle(&bench, 70).is_empty());
-    assert!(bench.replconf(1, "ack 36").contains(&"Confirmed".to_string()));
+    assert!(bench.replconf(1, "ack 36").contains(&"Acknowledged".to_string()));
     assert!(settle(&bench, 70).is_empty());
     bench.replconf(1, "ack 37 fack 36");
     assert_eq!(settle(&bench, 70), [('a', Done::Replicas(1))]);

@@ -22,7 +22,7 @@ impl Bench {
         bench.attach(2);
         bench.run(|node, now, out| node.closed(now, ConnId(9), out));
         bench.write(1);
-        bench.wants();
+        bench.take_actions();
         bench
     }
 }
@@ -35,7 +35,7 @@ fn place() -> Position {
 fn restarted_primary_continues_under_a_new_id() {
     let mut bench =
         Bench::new(Settings::default(), Start { position: Some(place()), primary: None });
-    assert_eq!(bench.wants(), ["KeepWrites"]);
+    assert_eq!(bench.take_actions(), ["KeepWrites"]);
     let wants = bench.sync(1, &format!("{} 101", id(0xaa)));
     assert_eq!(wants, ["1: +CONTINUE", "1: stream from 100"]);
     let wants = bench.sync(2, &format!("{} 102", id(0xaa)));
@@ -50,12 +50,12 @@ fn promotion_and_demotion() {
     bench.pass(100);
     let link = bench.link();
     bench.run(|node, now, out| node.connected(now, link, out));
-    bench.hear("+PONG\r\n");
-    bench.hear("+OK\r\n+OK\r\n+OK\r\n+CONTINUE\r\n");
+    bench.receive("+PONG\r\n");
+    bench.receive("+OK\r\n+OK\r\n+OK\r\n+CONTINUE\r\n");
     bench.replconf(5, "capa psync2");
     bench.attach(5);
     assert_eq!(bench.run(|node, now, out| node.replica_of_none(now, out)), Ok(()));
-    assert_eq!(bench.wants(), ["disconnect 1", "KeepWrites", "Promoted", "5: close"]);
+    assert_eq!(bench.take_actions(), ["disconnect 1", "KeepWrites", "Promoted", "5: close"]);
     let history = *bench.node.stream().history();
     assert_eq!(history.second.map(|second| (second.id, second.valid_to)), Some((id(0xaa), 101)));
     assert!(!bench.node.may_apply(link), "late units are not applied");
@@ -64,13 +64,13 @@ fn promotion_and_demotion() {
     assert_eq!(bench.node.stream().offset(), 137, "its database is selected first");
     assert_eq!(bench.run(|node, now, out| node.replica_of(now, "Other", 1, out)), Ok(true));
     assert_eq!(
-        bench.wants(),
+        bench.take_actions(),
         ["Demoted", "DropWrites", "connect 2 to Other:1"],
         "its replicas stay"
     );
     assert_eq!(bench.run(|node, now, out| node.replica_of(now, "other", 1, out)), Ok(false));
     assert_eq!(bench.run(|node, now, out| node.replica_of(now, "third", 1, out)), Ok(true));
-    assert_eq!(bench.wants(), ["disconnect 2", "connect 3 to third:1"]);
+    assert_eq!(bench.take_actions(), ["disconnect 2", "connect 3 to third:1"]);
     assert_eq!(bench.node.position().map(|place| place.offset), Some(137));
 }
 
@@ -96,7 +96,7 @@ fn failover_errors_match_valkey() {
     assert_eq!(bench.fail_over(""), Err("ERR FAILOVER already in progress.".into()));
     let refused = bench.run(|node, now, out| node.replica_of(now, "x", 1, out));
     assert_eq!(refused, Err("ERR REPLICAOF not allowed while failing over.".into()));
-    bench.wants();
+    bench.take_actions();
     assert_eq!(bench.sync(4, "? -1"), ["4: -NOMASTERLINK Can't SYNC while failing over"]);
     let mut bench = Bench::replica(Settings::default(), None);
     let refused = bench.fail_over("");
@@ -107,23 +107,23 @@ fn failover_errors_match_valkey() {
 fn first_caught_up_replica_takes_over() {
     let mut bench = Bench::with_two();
     assert_eq!(bench.fail_over(""), Ok(()));
-    assert_eq!(bench.wants(), ["PauseWrites"]);
+    assert_eq!(bench.take_actions(), ["PauseWrites"]);
     let end = bench.node.stream().offset();
     bench.pass(12_000);
     assert_eq!(bench.node.stream().offset(), end, "no ping goes in between");
     bench.replconf(1, "ack 10");
-    bench.wants();
+    bench.take_actions();
     let wants = bench.replconf(2, &format!("ack {end}"));
-    assert_eq!(wants, ["Confirmed", "Demoted", "DropWrites", "connect 1 to 10.0.0.9:2"]);
+    assert_eq!(wants, ["Acknowledged", "Demoted", "DropWrites", "connect 1 to 10.0.0.9:2"]);
     assert_eq!(bench.node.failover().name(), "failover-in-progress");
     let link = bench.link();
     bench.run(|node, now, out| node.connected(now, link, out));
-    bench.hear("+PONG\r\n");
+    bench.receive("+PONG\r\n");
     let id = bench.node.stream().history().id;
     let ask =
         format!("1> *4 $5 PSYNC $40 {id} ${} {} $8 FAILOVER", (end + 1).to_string().len(), end + 1);
-    assert_eq!(bench.hear("+OK\r\n+OK\r\n+OK\r\n"), [ask]);
-    let wants = bench.hear(&format!("+CONTINUE {}\r\n", super::id(0xee)));
+    assert_eq!(bench.receive("+OK\r\n+OK\r\n+OK\r\n"), [ask]);
+    let wants = bench.receive(&format!("+CONTINUE {}\r\n", super::id(0xee)));
     assert!(wants.contains(&"ResumeWrites".to_string()) && wants.contains(&"1: close".to_string()));
     assert_eq!(bench.node.failover().name(), "no-failover");
 }
@@ -136,20 +136,20 @@ fn failover_timeout_aborts_or_forces() {
     bench.replconf(2, &format!("ack {end}"));
     bench.pass(400);
     assert_eq!(bench.node.failover().name(), "waiting-for-sync", "another replica is the target");
-    bench.wants();
+    bench.take_actions();
     bench.pass(200);
-    assert_eq!(bench.wants(), ["ResumeWrites"]);
+    assert_eq!(bench.take_actions(), ["ResumeWrites"]);
     assert!(bench.node.is_primary());
     assert_eq!(bench.fail_over("to 10.0.0.9 1 timeout 500 force"), Ok(()));
-    bench.wants();
+    bench.take_actions();
     bench.pass(600);
-    assert_eq!(bench.wants(), ["Demoted", "DropWrites", "connect 1 to 10.0.0.9:1"]);
+    assert_eq!(bench.take_actions(), ["Demoted", "DropWrites", "connect 1 to 10.0.0.9:1"]);
     let link = bench.link();
     bench.run(|node, now, out| node.connected(now, link, out));
-    bench.hear("+PONG\r\n");
-    bench.hear("+OK\r\n+OK\r\n+OK\r\n");
+    bench.receive("+PONG\r\n");
+    bench.receive("+OK\r\n+OK\r\n+OK\r\n");
     let before = bench.node.stream().history().id;
-    let wants = bench.hear("-ERR PSYNC FAILOVER replid must match my replid.\r\n");
+    let wants = bench.receive("-ERR PSYNC FAILOVER replid must match my replid.\r\n");
     assert!(wants.contains(&"Promoted".to_string()) && wants.contains(&"ResumeWrites".to_string()));
     let history = bench.node.stream().history();
     assert_eq!(history.second.map(|second| second.id), Some(before));

@@ -193,7 +193,7 @@ impl Rig {
                 | Action::Payload { .. }
                 | Action::Swap { .. }
                 | Action::AbandonLoad { .. }
-                | Action::Confirmed
+                | Action::Acknowledged
                 | Action::KeepWrites
                 | Action::DropWrites
                 | Action::ResumeWrites
@@ -223,7 +223,7 @@ impl Rig {
             }
             self.act(out, &[]);
         }
-        self.node.listens(self.now(), link);
+        self.node.mark_reading(self.now(), link);
     }
 
     fn step(&mut self) {

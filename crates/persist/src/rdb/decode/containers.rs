@@ -6,7 +6,7 @@ use weft_types::packed::Value;
 use weft_types::string::Digits;
 use weft_types::{Record, hash, zset};
 
-const ODD: Fault = Fault::Corrupt("an unpaired element");
+const UNPAIRED: Fault = Fault::Corrupt("an unpaired element");
 
 impl<S: Source> Decoder<'_, S> {
     pub(super) fn hash_of(mut self, each: Each) -> Result<Record, Fault> {
@@ -45,7 +45,7 @@ impl<S: Source> Decoder<'_, S> {
             Ok(())
         })?;
         match waiting {
-            (Some(_), _) => Err(ODD),
+            (Some(_), _) => Err(UNPAIRED),
             (None, _) if !some => Err(EMPTY),
             (None, _) => self.finish_hash(hash),
         }
@@ -91,7 +91,7 @@ fn pairs<'a>(
         }
     })?;
     match first {
-        Some(_) => Err(ODD),
+        Some(_) => Err(UNPAIRED),
         None if !some => Err(EMPTY),
         None => Ok(()),
     }

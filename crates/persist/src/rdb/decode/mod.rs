@@ -24,7 +24,7 @@ use weft_types::string::{self, Blob, INLINE_MAX, New};
 use weft_types::{Limits, Record, TEXT_MAX, hash, list, set, zset};
 
 const EMPTY: Fault = Fault::Empty;
-const TWINS: Fault = Fault::Corrupt("a duplicate element");
+const DUPLICATE: Fault = Fault::Corrupt("a duplicate element");
 const NOT_A_NUMBER: Fault = Fault::Corrupt("a score that is not a number");
 const EXPIRY: Fault = Fault::Corrupt("an invalid expiry");
 
@@ -215,7 +215,7 @@ impl<S: Source> Decoder<'_, S> {
 
     fn finish_set(&self, set: set::Load<'_>) -> Result<Record, Fault> {
         let Target { key, expiry, clock, .. } = *self.target;
-        set.finish(key, expiry, clock).ok_or(TWINS)
+        set.finish(key, expiry, clock).ok_or(DUPLICATE)
     }
 
     fn zset(mut self, score: impl Fn(&mut S) -> Result<f64, Fault>) -> Result<Record, Fault> {
@@ -233,7 +233,7 @@ impl<S: Source> Decoder<'_, S> {
 
     fn finish_zset(&self, zset: zset::Load) -> Result<Record, Fault> {
         let Target { key, expiry, clock, .. } = *self.target;
-        zset.finish(key, expiry, clock).ok_or(TWINS)
+        zset.finish(key, expiry, clock).ok_or(DUPLICATE)
     }
 
     fn hash(mut self) -> Result<Record, Fault> {
@@ -275,7 +275,7 @@ impl<S: Source> Decoder<'_, S> {
         for _ in 0..self.count()? {
             let expiry = match read::len(self.from)? {
                 0 => None,
-                more => Some(moment(least, more - 1)?),
+                more => Some(expiry_after(least, more - 1)?),
             };
             self.next()?;
             std::mem::swap(&mut field, &mut self.text);
@@ -286,12 +286,12 @@ impl<S: Source> Decoder<'_, S> {
 
     fn finish_hash(&self, hash: hash::Load<'_>) -> Result<Record, Fault> {
         let Target { key, expiry, clock, .. } = *self.target;
-        hash.finish(key, expiry, clock).ok_or(TWINS)
+        hash.finish(key, expiry, clock).ok_or(DUPLICATE)
     }
 }
 
 /// The time `more` milliseconds after the earliest expiry of a hash.
-fn moment(least: i64, more: u64) -> Result<i64, Fault> {
+fn expiry_after(least: i64, more: u64) -> Result<i64, Fault> {
     let at = if least >= 0 { least.checked_add_unsigned(more) } else { None };
     at.ok_or(EXPIRY)
 }

@@ -14,7 +14,7 @@
 //!
 //! Entries marked as deleted in a node are dropped. Nodes stay separate.
 
-use super::{Decoder, TWINS, Target, listpack};
+use super::{DUPLICATE, Decoder, Target, listpack};
 use crate::rdb::{Code, Fault, Source, read};
 use std::collections::BTreeMap;
 use weft_types::packed::Value;
@@ -57,7 +57,7 @@ impl<S: Source> Decoder<'_, S> {
             let name = self.element()?.to_vec();
             let group = self.group(code, &log)?;
             if !groups.create(&name, group) {
-                return Err(TWINS);
+                return Err(DUPLICATE);
             }
         }
         let Target { key, expiry, clock, .. } = *self.target;
@@ -83,7 +83,7 @@ impl<S: Source> Decoder<'_, S> {
             let delivered_ms = read::signed(self.from)?;
             let deliveries = read::len(self.from)? as i64;
             if pending.insert(id, (delivered_ms, deliveries)).is_some() {
-                return Err(TWINS);
+                return Err(DUPLICATE);
             }
         }
         for _ in 0..read::count(self.from)? {
@@ -93,7 +93,9 @@ impl<S: Source> Decoder<'_, S> {
                 Code::Stream3 => Some(read::signed(self.from)?).filter(|ms| *ms != -1),
                 _ => Some(seen_ms),
             };
-            let (owner, true) = group.create_consumer(&name, seen_ms) else { return Err(TWINS) };
+            let (owner, true) = group.create_consumer(&name, seen_ms) else {
+                return Err(DUPLICATE);
+            };
             group.consumer_mut(owner).active_ms = active_ms;
             for _ in 0..read::count(self.from)? {
                 let id = id_of(self.from.array()?);

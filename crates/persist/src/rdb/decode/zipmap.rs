@@ -19,9 +19,9 @@ pub fn each<'a>(
     let [claimed, rest @ .., 0xff] = bytes else { return Err(BROKEN) };
     let (mut rest, mut count) = (rest, 0usize);
     while !rest.is_empty() {
-        let (field, behind) = field(rest).ok_or(BROKEN)?;
-        let (value, behind) = value(behind).ok_or(BROKEN)?;
-        rest = behind;
+        let (field, tail) = field(rest).ok_or(BROKEN)?;
+        let (value, tail) = value(tail).ok_or(BROKEN)?;
+        rest = tail;
         count += 1;
         seen(Value::Bytes(field))?;
         seen(Value::Bytes(value))?;

@@ -121,7 +121,7 @@ struct State<'l, R> {
     profile: Option<Profile>,
 }
 
-/// Number of databases with separate counts; higher numbers are counted in the last one.
+/// Number of databases with separate counts; higher numbers share one entry.
 const MOST_DATABASES: u64 = 1 << 16;
 
 impl<R: Read> State<'_, R> {
@@ -151,7 +151,7 @@ impl<R: Read> State<'_, R> {
         self.items = Items::new(dialect);
         loop {
             match self.items.next(&mut self.input).map_err(Wrong::Value)? {
-                Item::Told { name, value } => {
+                Item::Aux { name, value } => {
                     let (name, value) = (name.escape_ascii(), value.escape_ascii());
                     self.say(report, format!("AUX FIELD {name} = '{value}'"));
                 }

@@ -10,7 +10,7 @@ use crate::rdb::{Code, Dialect, Fault, Source, read};
 #[derive(Debug)]
 pub enum Item {
     /// An auxiliary field: a property of the writer or of the file.
-    Told { name: Vec<u8>, value: Vec<u8> },
+    Aux { name: Vec<u8>, value: Vec<u8> },
     /// A library of functions, as source text.
     Function(Vec<u8>),
     /// The database of the following keys.
@@ -48,7 +48,7 @@ pub enum Stage {
     Value,
     Sum,
     Len,
-    Told,
+    Aux,
     Module,
     Functions,
 }
@@ -65,7 +65,7 @@ impl Stage {
             Stage::Value => "read-object-value",
             Stage::Sum => "check-sum",
             Stage::Len => "read-len",
-            Stage::Told => "read-aux",
+            Stage::Aux => "read-aux",
             Stage::Module => "read-module-aux",
             Stage::Functions => "read-functions",
         }
@@ -110,7 +110,7 @@ impl Items {
                     frequency = Some(count);
                 }
                 opcode::IDLE => idle = Some(read::len(from)?),
-                opcode::TOLD
+                opcode::AUX
                 | opcode::SIZES
                 | opcode::DATABASE
                 | opcode::END
@@ -134,9 +134,9 @@ impl Items {
     #[cold]
     fn other<S: Source>(&mut self, byte: u8, from: &mut S) -> Result<Item, Fault> {
         match byte {
-            opcode::TOLD => {
-                self.stage = Stage::Told;
-                Ok(Item::Told { name: string(from)?, value: string(from)? })
+            opcode::AUX => {
+                self.stage = Stage::Aux;
+                Ok(Item::Aux { name: string(from)?, value: string(from)? })
             }
             opcode::FUNCTION => {
                 self.stage = Stage::Functions;

@@ -154,9 +154,9 @@ pub struct Loader<R> {
 pub enum Piece {
     Block(Block),
     /// A large value.
-    Made {
+    Decoded {
         db: usize,
-        made: Box<Made>,
+        made: Box<Decoded>,
     },
 }
 
@@ -170,18 +170,23 @@ pub struct Block {
 }
 
 /// The result of an entry.
-pub enum Made {
+pub enum Decoded {
     Record(Record),
     Expired,
     Empty,
 }
 
 /// Decodes an entry whose body is next, or skips it.
-fn make<S: Source>(head: Head, key: &[u8], from: &mut S, terms: &Terms<'_>) -> Result<Made, Fault> {
+fn decode_entry<S: Source>(
+    head: Head,
+    key: &[u8],
+    from: &mut S,
+    terms: &Terms<'_>,
+) -> Result<Decoded, Fault> {
     if let (Some(at), Some(over)) = (head.expiry, terms.over)
         && at <= over
     {
-        return skip::body(head.code, from).map(|()| Made::Expired);
+        return skip::body(head.code, from).map(|()| Decoded::Expired);
     }
     let target = Target {
         key,
@@ -191,8 +196,8 @@ fn make<S: Source>(head: Head, key: &[u8], from: &mut S, terms: &Terms<'_>) -> R
         plain_most: usize::MAX,
     };
     match decode_body(head.code, from, &target) {
-        Ok(record) => Ok(Made::Record(record)),
-        Err(Fault::Empty) => Ok(Made::Empty),
+        Ok(record) => Ok(Decoded::Record(record)),
+        Err(Fault::Empty) => Ok(Decoded::Empty),
         Err(fault) => Err(fault),
     }
 }
@@ -212,17 +217,17 @@ impl Piece {
     ) -> Result<(), Trouble> {
         let mut put = |db, made| {
             match made {
-                Made::Record(record) => {
+                Decoded::Record(record) => {
                     counts.loaded += 1;
                     return seen(db, record);
                 }
-                Made::Expired => counts.expired += 1,
-                Made::Empty => counts.empty += 1,
+                Decoded::Expired => counts.expired += 1,
+                Decoded::Empty => counts.empty += 1,
             }
             true
         };
         match self {
-            Piece::Made { db, made } => match put(db, *made) {
+            Piece::Decoded { db, made } => match put(db, *made) {
                 true => Ok(()),
                 false => Err(Trouble {
                     wrong: Wrong::Twice,
@@ -240,13 +245,13 @@ impl Block {
     fn each(
         &self,
         terms: &Terms<'_>,
-        put: &mut impl FnMut(usize, Made) -> bool,
+        put: &mut impl FnMut(usize, Decoded) -> bool,
     ) -> Result<(), Trouble> {
         let mut items = Items::new(self.dialect);
         let mut from = Slice(&self.bytes);
         while !from.0.is_empty() {
             let made = match items.next(&mut from) {
-                Ok(Item::Key(head)) => make(head, &items.key, &mut from, terms),
+                Ok(Item::Key(head)) => decode_entry(head, &items.key, &mut from, terms),
                 Ok(_) => unreachable!("a block has keys and nothing else"),
                 Err(fault) => Err(fault),
             };
@@ -385,11 +390,11 @@ impl<R: Read> Loader<R> {
     fn item(&mut self, terms: &Terms<'_>) -> Result<Option<Piece>, Wrong> {
         match self.items.next(&mut self.input).map_err(Wrong::Value)? {
             Item::Key(head) => {
-                let made = make(head, &self.items.key, &mut self.input, terms);
+                let made = decode_entry(head, &self.items.key, &mut self.input, terms);
                 let made = Box::new(made.map_err(Wrong::Value)?);
-                return Ok(Some(Piece::Made { db: self.db, made }));
+                return Ok(Some(Piece::Decoded { db: self.db, made }));
             }
-            Item::Told { name, value } => self.origin.hear(&name, &value),
+            Item::Aux { name, value } => self.origin.take_aux(&name, &value),
             Item::Function(text) => self.functions.push(text),
             Item::Database(db) => {
                 let known = usize::try_from(db).ok().filter(|db| *db < self.databases);
@@ -425,7 +430,7 @@ fn whole_entries(items: &mut Items, bytes: &[u8]) -> (usize, bool) {
     let mut whole = 0;
     while let Some(byte) = from.0.first() {
         let is_key = !(opcode::SLOT_IMPORT..=opcode::MODULE).contains(byte)
-            && !matches!(*byte, opcode::TOLD | opcode::SIZES | opcode::DATABASE | opcode::END);
+            && !matches!(*byte, opcode::AUX | opcode::SIZES | opcode::DATABASE | opcode::END);
         let item = if is_key { items.next(&mut from) } else { return (whole, false) };
         let body = match item {
             Ok(Item::Key(head)) => skip::body(head.code, &mut from),
@@ -445,7 +450,7 @@ fn whole_entries(items: &mut Items, bytes: &[u8]) -> (usize, bool) {
 
 impl Origin {
     /// Takes an auxiliary field. Unknown fields are ignored.
-    fn hear(&mut self, name: &[u8], value: &[u8]) {
+    fn take_aux(&mut self, name: &[u8], value: &[u8]) {
         let number = || weft_base::num::parse_i64(value);
         let mut program = |name| {
             self.program = Some((name, String::from_utf8_lossy(value).into_owned()));

@@ -64,7 +64,7 @@ mod opcode {
     pub const MODULE: u8 = 247;
     pub const IDLE: u8 = 248;
     pub const FREQUENCY: u8 = 249;
-    pub const TOLD: u8 = 250;
+    pub const AUX: u8 = 250;
     pub const SIZES: u8 = 251;
     pub const EXPIRY_MS: u8 = 252;
     pub const EXPIRY: u8 = 253;

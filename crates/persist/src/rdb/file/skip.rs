@@ -4,7 +4,7 @@ use crate::rdb::{Code, Fault, Source, read};
 
 /// Size of a stream ID and of a timestamp in bytes.
 const ID: usize = 16;
-const MOMENT: usize = 8;
+const TIMESTAMP: usize = 8;
 
 /// Skips the body of a value with this code. O(elements), where a packed value counts as one.
 ///
@@ -28,7 +28,7 @@ pub fn body<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
         }),
         Code::Zset => each(from, |from| {
             string(from)?;
-            from.skip(MOMENT)
+            from.skip(TIMESTAMP)
         }),
         Code::Hash => each(from, |from| {
             string(from)?;
@@ -37,10 +37,10 @@ pub fn body<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
         Code::HashExpiring => each(from, |from| {
             string(from)?;
             string(from)?;
-            from.skip(MOMENT)
+            from.skip(TIMESTAMP)
         }),
         Code::HashMetadata => {
-            from.skip(MOMENT)?;
+            from.skip(TIMESTAMP)?;
             each(from, |from| {
                 read::len(from)?;
                 string(from)?;
@@ -48,7 +48,7 @@ pub fn body<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
             })
         }
         Code::HashListpackEx => {
-            from.skip(MOMENT)?;
+            from.skip(TIMESTAMP)?;
             string(from)
         }
         Code::Stream | Code::Stream2 | Code::Stream3 => stream(code, from),
@@ -87,12 +87,12 @@ fn stream<S: Source>(code: Code, from: &mut S) -> Result<(), Fault> {
         string(from)?;
         lengths(if counts { 3 } else { 2 }, from)?;
         each(from, |from| {
-            from.skip(ID + MOMENT)?;
+            from.skip(ID + TIMESTAMP)?;
             lengths(1, from)
         })?;
         each(from, |from| {
             string(from)?;
-            from.skip(if code == Code::Stream3 { 2 * MOMENT } else { MOMENT })?;
+            from.skip(if code == Code::Stream3 { 2 * TIMESTAMP } else { TIMESTAMP })?;
             each(from, |from| from.skip(ID))
         })
     })

@@ -36,7 +36,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Describes a value; sets and hashes are sorted.
-fn told(record: &Record) -> String {
+fn describe(record: &Record) -> String {
     let mut parts: Vec<String> = Vec::new();
     let kind = Kind::of(record.kind()).type_of();
     match kind {
@@ -111,7 +111,7 @@ fn files_of_other_servers_are_loaded() {
         let records = load(file, VersionCheck::Strict).unwrap_or_else(|| panic!("{name}"));
         let find = |db: usize, key: &str| {
             let mut of = records.iter().filter(|(at, r)| *at == db && r.key() == key.as_bytes());
-            let found = of.next().map(|(_, record)| told(record));
+            let found = of.next().map(|(_, record)| describe(record));
             assert!(of.next().is_none());
             found
         };
@@ -257,19 +257,19 @@ fn several_threads_write_and_read() {
     assert_eq!(counts, Counts { loaded: all - 1, expired: 1, empty: 0 });
     assert_eq!(loader.functions(), [b"#!lua name=mylib"]);
     assert_eq!((loader.announced(), loader.ended()), (5000, Some(Ended::Right)));
-    let told =
+    let expected =
         Origin { program: Some(("Weft", "1.2.3".into())), made_s: Some(1234), ..Origin::default() };
-    assert_eq!((loader.origin(), loader.offset()), (&told, bytes));
+    assert_eq!((loader.origin(), loader.offset()), (&expected, bytes));
 }
 
 #[test]
 fn access_data_of_keys_is_loaded_and_saved() {
     let (idle, counted) = (FILES[5].1, FILES[6].1);
-    let heard = |file: &[u8]| {
+    let access_data = |file: &[u8]| {
         let limits = Limits::default();
-        let heard = Mutex::new(Vec::new());
+        let access_data = Mutex::new(Vec::new());
         let clock = |idle, count| {
-            heard.lock().unwrap().push((idle, count));
+            access_data.lock().unwrap().push((idle, count));
             0
         };
         let terms = Terms { limits: &limits, clock: &clock, over: None };
@@ -278,11 +278,11 @@ fn access_data_of_keys_is_loaded_and_saved() {
             piece.each(&terms, &mut Counts::default(), |_, _| true).unwrap();
         }
         assert_eq!(loader.origin().program, Some(("Valkey", "9.1.2".into())));
-        heard.into_inner().unwrap()
+        access_data.into_inner().unwrap()
     };
-    assert!(heard(idle).iter().all(|(idle, count)| idle.is_some() && count.is_none()));
-    assert!(heard(counted).iter().all(|(idle, count)| idle.is_none() && count.is_some()));
-    assert_eq!(heard(idle).len(), 22);
+    assert!(access_data(idle).iter().all(|(idle, count)| idle.is_some() && count.is_none()));
+    assert!(access_data(counted).iter().all(|(idle, count)| idle.is_none() && count.is_some()));
+    assert_eq!(access_data(idle).len(), 22);
     let saver = Saver::begin(Vec::new(), NEWEST, true).unwrap();
     let mut lane = saver.lane();
     lane.add(0, &string("a", vec![1]), Some(Used::Idle(77))).unwrap();

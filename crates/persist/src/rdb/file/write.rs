@@ -172,7 +172,7 @@ impl<W: Write> Saver<W> {
     pub fn tell(&self, name: &str, value: Told<'_>) -> io::Result<()> {
         let mut out = self.out();
         let mut out = Writer::new(&mut *out, false);
-        out.raw(&[opcode::TOLD])?;
+        out.raw(&[opcode::AUX])?;
         out.plain(name.as_bytes())?;
         match value {
             Told::Text(text) => out.plain(text.as_bytes()),
