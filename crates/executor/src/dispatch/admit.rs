@@ -49,7 +49,7 @@ pub fn execute(
     }
     let flow = match request.cmd {
         Some(cmd) => {
-            // A retry is the turn of a blocked client: the command must end now.
+            // A retry serves a blocked client.
             let lane = if request.attempt.retry.is_some() { Lane::Served } else { Lane::Fast };
             let reply = &mut *reply;
             let mut task =

@@ -189,12 +189,12 @@ impl Core {
     #[inline]
     pub fn free_trash(&mut self) {
         if self.context.has_deferred_frees() {
-            self.free_deferred();
+            self.drain_deferred_frees();
         }
     }
 
     #[inline(never)]
-    fn free_deferred(&mut self) {
+    fn drain_deferred_frees(&mut self) {
         let lost = self.context.take_lost();
         if !lost.is_empty() {
             crate::blocking::rouse(self.srv, &lost);
