@@ -1,11 +1,11 @@
-//! The requests of one turn: read from many connections, planned, then executed together.
+//! The requests of one iteration: read from many connections, planned, then executed together.
 //!
-//! A turn reads every ready connection before it executes anything. Most requests are small and
-//! arrive whole, so the reads share one *arena*: the bytes of the next connection follow those
-//! of the last, and requests are executed from there without a copy. Only the tail of an
-//! incomplete request is moved to its connection's own buffer. The requests of all connections
-//! form one flat list, over which buckets and records are prefetched some places ahead of the
-//! execution, so that the cache misses of many clients overlap (design: "Prefetch before use").
+//! An iteration reads every ready connection before it executes a request. Most requests are small
+//! and arrive complete, so the reads share one *arena*: each connection's bytes follow those of the
+//! previous one, and requests are executed from there without a copy. Only the tail of an
+//! incomplete request is moved to a buffer of its connection. The requests of all connections form
+//! one flat list. Buckets and records are prefetched some requests ahead of the execution, so that
+//! the cache misses of many clients overlap (design: "Prefetch before use").
 
 use weft_resp::{ProtocolError, Span};
 use weft_state::args::ArgBuf;
@@ -13,38 +13,38 @@ use weft_state::attempt::Attempt;
 use weft_state::command_table::Cmd;
 
 /// Bytes that one read may take from a socket. More means fewer system calls for a deep
-/// pipeline, and longer turns for everybody else.
+/// pipeline, and longer iterations for the other clients.
 pub const READ_SIZE: usize = 64 * 1024;
-/// Room for the reads of one batch: one full read, and many small ones before it.
+/// Bytes for the reads of one batch: one full read, and many small ones before it.
 const ARENA: usize = 4 * READ_SIZE;
 /// A batch is executed when it holds this many requests.
 const FULL: usize = 512;
 
-/// Jobs for which there is room from the beginning.
+/// Initial capacity in jobs.
 const JOBS: usize = 64;
 
-/// Where a request's arguments are.
+/// The location of a request's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Spans of the job's buffer.
     Spans,
-    /// Arguments of their own: an index into [`Batch::owned`].
+    /// Copied arguments: an index into [`Batch::owned`].
     Owned(u32),
 }
 
 /// One complete request.
 #[derive(Clone, Copy, Debug)]
 pub struct Req {
-    /// `None` when no command has that name.
+    /// `None` if no command has that name.
     pub cmd: Option<&'static Cmd>,
     pub source: Source,
-    /// Its spans in [`Batch::spans`].
+    /// The range of its spans in [`Batch::spans`].
     pub first_span: u32,
     pub spans: u32,
-    /// Of its first key, when there is one.
+    /// Hash and shard of its first key, if it has one.
     pub hash: u64,
     pub shard: u16,
-    /// Cache lines of that key's record that are prefetched; 0 when there is no such key.
+    /// Cache lines to prefetch of that key's record; 0 without a key.
     pub lines: u8,
     pub db: u16,
 }
@@ -53,18 +53,18 @@ pub struct Req {
 #[derive(Debug)]
 pub struct Job {
     pub conn: usize,
-    /// Whether the bytes are in the connection's own buffer, or in the arena.
+    /// Whether the bytes are in the connection's buffer, not in the arena.
     pub in_conn: bool,
-    /// Where the job's bytes start in the arena (0 in the connection's own buffer) and end.
+    /// The range of the job's bytes in the arena. In a connection's buffer, `base` is 0.
     pub base: usize,
     pub end: usize,
     pub first_req: usize,
     pub reqs: usize,
     /// The history of its first request. The others have none.
     pub attempt: Attempt,
-    /// What the connection sent after its last request makes no sense.
+    /// The bytes after the last request are no valid request.
     pub error: Option<ProtocolError>,
-    /// Planning stopped early: what is left in the connection's buffer wants another turn.
+    /// Planning stopped early: the rest of the connection's buffer needs another iteration.
     pub more: bool,
 }
 
@@ -77,13 +77,13 @@ pub struct Batch {
     pub owned: Vec<Vec<ArgBuf>>,
     pub reqs: Vec<Req>,
     pub jobs: Vec<Job>,
-    /// Requests with a key, which is prefetched.
+    /// Number of requests with a key, which is prefetched.
     pub keyed: usize,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        // As much as most batches need, so that an empty server takes what a busy one does.
+        // Enough for most batches, so that memory use doesn't grow with the first clients.
         Batch {
             arena: vec![0; ARENA].into(),
             spans: Vec::with_capacity(4 * FULL),
@@ -95,7 +95,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// A batch without room, to stand in for one that is being executed.
+    /// A batch without allocations: a placeholder for one that is being executed.
     pub fn hollow() -> Self {
         Batch {
             arena: Box::default(),

@@ -1,15 +1,15 @@
-//! `activedefrag`: memory that is held only for holes in it is won back, in bounded steps.
+//! `activedefrag`: moves records out of sparse slabs to reclaim fragmented memory, in bounded steps.
 //!
 //! ```text
-//!  first thread, once a second    waste over the thresholds? ─► effort in percent, for all
-//!  each active thread             a piece of at most active-defrag-cycle-us ─► sleeps its share
-//!    for each of its records      jemalloc: is its slab emptier than most of its kind?
-//!                                 ─► move it
+//!  first thread, once a second    waste over the thresholds? ─► effort in percent, for all threads
+//!  each active thread             a step of at most active-defrag-cycle-us ─► sleeps its share
+//!    for each of its records      jemalloc: is its slab sparser than the average of its size class?
+//!                                 ─► moves it
 //! ```
 //!
-//! While a thread moves, it does without its cache of freed places, which would hand out the very
-//! holes it tries to leave. After a walk that has moved next to nothing it rests: what is left lies
-//! in values that do not move (see [`weft_keyspace::defrag`]), and no effort would change that.
+//! While a thread moves records, it turns off its allocator cache (tcache), which would return the places that were
+//! just freed in sparse slabs. After a walk that has moved hardly any record, the thread pauses: the remaining waste is in
+//! values that don't move (see [`weft_keyspace::defrag`]).
 
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
@@ -21,22 +21,22 @@ use weft_memory::mallctl;
 use weft_state::defrag_state::Limits;
 use weft_state::server::Server;
 
-/// Steps between two looks at the clock.
+/// Steps between two reads of the clock.
 const STEPS_PER_LOOK: usize = 4;
-/// How long a thread rests after a walk that was not worth it (milliseconds).
+/// Pause after a walk that moved too few records (milliseconds).
 const REST_MS: i64 = 10_000;
-/// A walk that moves fewer than one record in so many was not worth it.
+/// A walk must move at least one in this number of records.
 const WORTH_ONE_IN: u64 = 100;
-/// A piece is not repeated sooner (milliseconds).
+/// Minimum pause between two steps (milliseconds).
 const LEAST_PAUSE_MS: i64 = 1;
-/// How often the waste is measured (milliseconds).
+/// Interval between measurements of the waste (milliseconds).
 const MEASURE_MS: i64 = 1000;
 
-/// One thread's part.
+/// One thread's state.
 #[derive(Debug, Default)]
 pub struct Mover {
     walk: Walk,
-    /// Of this walk.
+    /// Records examined and moved in this walk.
     examined: u64,
     moved: u64,
     /// Monotonic milliseconds.
@@ -45,13 +45,13 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// Milliseconds until there is something to do, if there is.
+    /// Milliseconds until the next step. `None`: there is none.
     pub fn until_due(&self, core: &Core, now_ms: i64) -> Option<i64> {
         let works = core.settings.upkeep.defrag.is_on && core.srv.background.defrag.effort() > 0;
         works.then(|| (self.next_ms - now_ms).max(0))
     }
 
-    /// On the first thread, at each tick: measures the waste now and then.
+    /// Measures the waste every [`MEASURE_MS`]. The first thread calls it at each tick.
     pub fn measure(&mut self, srv: &Server, limits: &Limits, now_ms: i64) {
         if !limits.is_on {
             srv.background.defrag.set_effort(0);
@@ -63,7 +63,7 @@ impl Mover {
         }
     }
 
-    /// One piece of the work, of about `active-defrag-cycle-us`.
+    /// Runs one step, of about `active-defrag-cycle-us`.
     pub fn run(&mut self, core: &mut Core, inside: &mut Inside<'_>, shards: &[u16], now_ms: i64) {
         let limits = core.settings.upkeep.defrag;
         let effort = core.srv.background.defrag.effort().clamp(1, 100);
@@ -75,7 +75,8 @@ impl Mover {
         let mut rests = false;
         while !all.is_last && begin.elapsed() < piece {
             for _ in 0..STEPS_PER_LOOK {
-                let step = self.walk.step(inside, &mut core.context, shards, &mut lies_badly);
+                let step =
+                    self.walk.step(inside, &mut core.context, shards, &mut is_in_sparse_slab);
                 all.examined += step.examined;
                 all.moved += step.moved;
                 all.is_last |= step.is_last;
@@ -102,15 +103,15 @@ impl Mover {
     }
 }
 
-/// Whether moving an allocation would help to empty its slab: it is not the one that is being
-/// filled, and is about as empty as the average of its kind, or more.
-fn lies_badly(at: *const u8, _size: usize) -> bool {
+/// Whether an allocation should move to empty its slab. That slab is not the one that is being
+/// filled, and is about as sparse as the average of its size class, or sparser.
+fn is_in_sparse_slab(at: *const u8, _size: usize) -> bool {
     let Some(slab) = mallctl::slab_of(at) else { return false };
     let worth_it = slab.kind_free >= slab.places;
     let (used, kind_used) = (slab.places - slab.free, slab.kind_places - slab.kind_free);
     worth_it
         && !slab.is_filled_next
         && slab.free > 0
-        // Nine eighths of the average: else half of what is scattered evenly would never move.
+        // Nine eighths of the average: otherwise, half of the evenly scattered records would never move.
         && used * slab.kind_places * 8 <= kind_used * slab.places * 9
 }

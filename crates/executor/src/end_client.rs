@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use weft_state::clients::ClientShared;
 use weft_state::server::Server;
 
-/// Marks a client whose connection is to be closed by its thread: nothing more of it is
-/// executed, and if it waits for a key it waits no more; if it was its turn, that is the next one's. Whether it
+/// Marks a client as killed, so that its thread closes the connection. Executes none of its commands any more. If it
+/// is blocked on keys, its wait ends, and the next client in the wait queues takes its turn. Returns whether it
 /// was not marked before.
 pub fn end_client(srv: &'static Server, client: &ClientShared) -> bool {
-    // First: who comes to stand in line behind this look sees it.
+    // First: a thread that queues the client after the search below sees the mark.
     let was_marked = client.killed.swap(true, Ordering::SeqCst);
     if let Some(waiting) = srv.clients.blocked.of_client(client.id) {
         blocking::abandon(srv, &waiting);
     }
-    // It is no receiver any more, though its thread has yet to close it.
+    // At once, although its thread has not closed it yet.
     if client.is_subscriber() {
         let _route = client.route();
         pubsub::leave_for_good(srv, client);

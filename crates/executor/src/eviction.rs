@@ -1,11 +1,11 @@
-//! Keeping below `maxmemory`: before each command, on whichever thread runs it.
+//! `maxmemory`: each thread evicts keys before it runs a command.
 //!
-//! The limit is compared with this thread's own latest figure, so that writers on all threads
-//! together overshoot by no more than the threads' unpublished steps. Evicting happens before
-//! the command takes its shards, some keys at a time; other threads do the same meanwhile.
+//! The limit is compared with the memory use that this thread knows, so all threads together exceed
+//! it by no more than their unpublished changes. A thread evicts keys one at a time before it takes
+//! the shards of the command. Other threads do the same at the same time.
 //!
-//! Large values are freed in the background (`lazyfree-lazy-eviction` decides only in what word that is
-//! logged), and count as free at once: else all keys would go while the first is freed.
+//! Large values are freed in the background (`lazyfree-lazy-eviction` only decides which command is
+//! logged), and count as free at once: otherwise, all keys would be evicted while the first is freed.
 
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
@@ -14,22 +14,22 @@ use weft_keyspace::evict::Step;
 use weft_state::attention;
 use weft_state::server::Server;
 
-/// Keys evicted for one command before it is let through: a limit that was just lowered by
-/// gigabytes is reached over many commands, not in one.
+/// Keys evicted for one command at most: a limit that was just lowered by gigabytes is reached over
+/// many commands.
 const KEYS_PER_COMMAND: usize = 16 * 1024;
 
-/// Steps of one command that find all keys to evict in busy shards (some ten microseconds each).
+/// Steps of one command that may find all candidates in busy shards (some ten microseconds each).
 const BUSY_STEPS: usize = 16;
 
-/// Evicted memory that may wait to be freed, as a part of the limit: by so much the memory in use
-/// may exceed it meanwhile.
+/// Evicted memory that may wait to be freed: one part in this number of the limit. The memory in use
+/// may exceed the limit by as much.
 const WAITING_PART: usize = 8;
 
-/// Evicts until the memory in use is within the limit; whether it is.
+/// Evicts keys until the memory in use is within the limit. Returns whether the command may use more memory.
 pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
     let limit = core.settings.eviction.maxmemory;
     let attention = core.srv.attention.load(Ordering::Relaxed);
-    // While writes are paused nothing is evicted either.
+    // A pause of writes also stops eviction.
     if limit == 0 || attention & attention::PAUSED != 0 {
         return true;
     }
@@ -38,7 +38,7 @@ pub fn make_room(core: &mut Core, inside: &mut Inside<'_>) -> bool {
         return true;
     }
     if attention & attention::IMPORT != 0 {
-        // What goes is decided by the server that brings the data.
+        // The server that sends the data decides about evictions.
         return false;
     }
     core.srv.statistics.totals.evict_cycles.fetch_add(1, Ordering::Relaxed);
@@ -60,8 +60,8 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
                 srv.background.bio.free_evicted(record, limit / WAITING_PART);
                 srv.sample_latency("eviction-del", began);
             }
-            // Those who hold the shards on I/O threads let go of them at once; a command of the
-            // slow lane does not, and nobody can be kept waiting for it here.
+            // I/O threads release their shards at once. A command of the slow lane may hold them for
+            // long, and an I/O thread must not wait for it.
             Step::Busy if srv.slow.jobs() > 0 => return false,
             Step::Busy if busy < BUSY_STEPS => busy += 1,
             Step::Busy => return true,
@@ -73,16 +73,21 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
             return true;
         }
     }
-    // Much remains to be done, but there is something to evict: go on with the next command.
+    // There is more to evict: the next command continues.
     true
 }
 
-/// Bytes in use that `maxmemory` is not about: what is about to be free, statistics, what a snapshot holds
-/// beside the data (evicting keys would make it hold more), what is kept of the stream for replicas that are behind, and what of the log nobody has read yet for them or for the
-/// append-only file: evicting keys would only make that more.
+/// Bytes in use that don't count for `maxmemory`:
+///
+/// * objects that are about to be freed, and statistics
+/// * copies of a snapshot in addition to the data
+/// * the replication stream that is kept for slow replicas
+/// * the part of the effect log that is not sent to replicas or written to the append-only file yet
+///
+/// Evictions would make the last three grow.
 pub fn not_counted(srv: &Server) -> usize {
-    let logged = srv.replication.behind() + srv.links.answers.unread();
-    srv.background.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + logged
+    let unread = srv.replication.behind() + srv.links.answers.unread();
+    srv.background.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + unread
 }
 
 /// Whether the memory in use, without what does not count, is within `limit`.

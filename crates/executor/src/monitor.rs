@@ -1,7 +1,7 @@
-//! MONITOR: every command, as text, to those who asked.
+//! MONITOR: shows every command to the monitoring clients, as a line of text.
 //!
-//! The line is put into the watchers' mailboxes while the command's shards are held, so two
-//! commands on one key are seen in the order of their execution.
+//! The line is put into their threads' mailboxes while the command's shards are held, so monitors see
+//! two commands on one key in the order of execution.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,13 +19,13 @@ pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
     spread(srv, session.shared.id, line_of(&srv.table, session, args));
 }
 
-/// Shows one command that our primary has sent, in database `db`.
+/// Shows one command of the primary, in database `db`.
 #[cold]
 pub fn feed_of_primary(srv: &Server, primary: &str, db: usize, args: &[&[u8]]) {
     spread(srv, 0, line(&srv.table, primary, db, args));
 }
 
-/// Gives a line to all monitors but one.
+/// Sends a line to all monitors except `but`.
 fn spread(srv: &Server, but: u64, line: Vec<u8>) {
     let line = Arc::new(line);
     let monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
@@ -34,21 +34,21 @@ fn spread(srv: &Server, but: u64, line: Vec<u8>) {
     }
 }
 
-/// Shows a monitor a command of its own. The line follows the command's reply, so that the
-/// client can tell which is which.
+/// Shows a monitor a command that it has sent itself. The line follows the command's reply, so that the
+/// client can distinguish the two.
 #[cold]
 pub fn own(srv: &Server, session: &Session, args: &[&[u8]], reply: &mut Reply) {
     reply.raw(&line_of(&srv.table, session, args));
 }
 
-/// Adds a client to those who see every command.
+/// Adds a client to the monitors.
 pub fn join(srv: &Server, client: u64, thread: usize) {
     let mut monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     monitors.push((client, thread));
     srv.set_attention(attention::MONITOR, true);
 }
 
-/// Takes a client out of those who see every command.
+/// Removes a client from the monitors.
 pub fn leave(srv: &Server, client: u64) {
     let mut monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     monitors.retain(|(id, _)| *id != client);
@@ -83,7 +83,7 @@ fn line(table: &CommandTable, peer: &str, db: usize, args: &[&[u8]]) -> Vec<u8> 
     out
 }
 
-/// Appends `bytes` in double quotes with escapes, as a client could type them back.
+/// Appends `bytes` in double quotes, with the escapes that `valkey-cli` accepts as input.
 pub fn quote(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for b in bytes {

@@ -1,4 +1,4 @@
-//! Keyspace notifications: what happens to keys, published for those who subscribe to it.
+//! Keyspace notifications: publishes the events of keys.
 //!
 //! ```text
 //!  SET k v EX 9   in database 0      __keyspace@0__:k         set        on a channel of the key
@@ -7,16 +7,15 @@
 //!                                    __keyevent@0__:expire    k
 //! ```
 //!
-//! What there is to say comes from [`weft_keyspace::notice`], a group of it at a time, while the
-//! shards of those keys are held: so all subscribers hear of one key in the order in which things
-//! have happened to it, and of what a transaction has done without anything in between.
+//! The notices come from [`weft_keyspace::notice`], one group at a time, while the shards of their keys are held. So
+//! all subscribers get the events of one key in order, and those of a transaction without other events in between.
 
 use crate::pubsub::publish;
 use weft_keyspace::Classes;
 use weft_keyspace::notice::Notice;
 use weft_state::server::Server;
 
-/// Publishes what `notices` tell, on the channels that are `wanted`.
+/// Publishes `notices` on the kinds of channels that are in `wanted`.
 pub fn tell(srv: &Server, wanted: Classes, notices: &[Notice]) {
     let mut channel = Vec::new();
     for Notice { db, event, key, .. } in notices {
@@ -32,7 +31,7 @@ pub fn tell(srv: &Server, wanted: Classes, notices: &[Notice]) {
     }
 }
 
-/// Makes `channel` the one of this kind for `what` in database `db`.
+/// Sets `channel` to the name of the channel of this kind for `what` in database `db`.
 fn name(channel: &mut Vec<u8>, kind: &str, db: usize, what: &[u8]) {
     channel.clear();
     channel.extend_from_slice(b"__");
@@ -48,8 +47,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_have_the_names_that_clients_know() {
-        let mut channel = b"of before".to_vec();
+    fn channel_names_match_valkey() {
+        let mut channel = b"previous".to_vec();
         name(&mut channel, "keyspace", 0, b"a\xffb");
         assert_eq!(channel, b"__keyspace@0__:a\xffb");
         name(&mut channel, "keyevent", 15, b"set");

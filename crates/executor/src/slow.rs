@@ -1,17 +1,17 @@
-//! The slow lane: threads that run long commands while the I/O threads serve everybody else.
+//! The slow lane: threads that run long commands, so that they don't block other clients.
 //!
-//! A command that finds out that it has much to do (see [`Ctx::weigh`](weft_commands::Ctx::weigh))
-//! returns without having done anything, and is run again here, with its arguments copied. Its
-//! connection is suspended meanwhile, so the order of replies is kept. It holds its shards for as
-//! long as it takes, as any command does: who needs one of them waits, parked, and nobody else.
+//! A command that finds that it has too much work (see [`Ctx::weigh`](weft_commands::Ctx::weigh))
+//! returns before it has any effect. It runs again here, with copied arguments. Its connection is
+//! suspended meanwhile, so the order of replies is kept. It holds its shards until it ends, as any
+//! command does: only clients that need one of them wait.
 //!
-//! These threads have no gate, and may sleep for a shard; what they hold is the business of
-//! [`weft_keyspace::hold::SlowLaneThread`]. Commands that need the world while another is at work here
-//! come here, too: an I/O thread never waits for a long command.
+//! These threads have no safepoint, and may sleep until a shard is free: see
+//! [`weft_keyspace::hold::SlowLaneThread`]. A command that must stop the world while a long command
+//! runs comes here, too: an I/O thread never waits for a long command.
 //!
-//! Commands that wait for another server (MIGRATE) have threads of their own, which are started with
-//! the first of them: whoever they wait for may never answer, and a long command has nothing to do
-//! with that. From then on what stops the world has a thread of its own, too: it may have to wait for them.
+//! Commands that wait for another server (MIGRATE) have separate threads, started with the first such
+//! command: the other server may never reply, and must not delay long commands. From then on,
+//! commands that stop the world have a separate thread, too: they may have to wait for MIGRATE.
 
 use crate::blocking;
 use crate::dispatch::core::Core;
@@ -54,19 +54,21 @@ fn start_one(srv: &'static Server, n: usize, name: &str) -> std::io::Result<()> 
     Ok(())
 }
 
-/// Whether there are threads for what waits outside, which are started if need be.
+/// Starts the threads for commands that wait for another server, if they don't run yet. Returns whether they run.
 fn has_outside(srv: &'static Server) -> bool {
     let start = |n: usize| start_one(srv, n, &format!("weft-far-{}", n - LONG));
     *srv.slow.has_outside.get_or_init(|| match (LONG..THREADS).try_for_each(start) {
         Ok(()) => true,
         Err(e) => {
-            log_warning!("Can't start threads for MIGRATE, which goes to the others: {e}");
+            log_warning!(
+                "Can't start threads for MIGRATE, which runs on those for long commands: {e}"
+            );
             false
         }
     })
 }
 
-/// Queues a job. Its outcome reaches the client's thread as a message.
+/// Queues a job. The client's thread gets its result as a message.
 pub fn send(srv: &'static Server, job: Job) {
     srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
     let queue = if waits_outside(&job) && has_outside(srv) {
@@ -79,8 +81,8 @@ pub fn send(srv: &'static Server, job: Job) {
     queue.put(job);
 }
 
-/// Whether a job is to stop the world, and may have to wait for a job that waits outside: where many wait for
-/// that, long commands must have their threads still.
+/// Whether a job must stop the world, and may have to wait for a job that waits for another server. Many such jobs
+/// must not occupy the threads for long commands.
 fn waits_for_outside(srv: &Server, job: &Job) -> bool {
     let args = || job.args.iter().map(ArgBuf::bytes).collect::<Vec<_>>();
     srv.slow.has_outside.get() == Some(&true)
@@ -93,7 +95,7 @@ fn run(srv: &'static Server, n: usize) {
     let mut core = Core::slow(n, srv);
     let waiter = Waiter { thread: core.waiter(), token: 0 };
     let clock: &'static _ = Box::leak(Box::new(move || srv.now_ms()));
-    let mut hand = SlowLaneThread::new(&srv.ks, waiter, &std::thread::park, clock);
+    let mut holder = SlowLaneThread::new(&srv.ks, waiter, &std::thread::park, clock);
     let queue = match n {
         _ if n < LONG => &srv.slow.long,
         _ if n < LONG + OUTSIDE => &srv.slow.outside,
@@ -103,8 +105,8 @@ fn run(srv: &'static Server, n: usize) {
         if n < LONG {
             srv.slow.pause.wait();
         }
-        if !job.cancel.load(Ordering::Relaxed) || is_wanted_by_more(srv, &job) {
-            run_job(&mut core, &mut hand, job);
+        if !job.cancel.load(Ordering::Relaxed) || runs_without_client(srv, &job) {
+            run_job(&mut core, &mut holder, job);
         } else if let Some(waiting) = &job.attempt.retry {
             blocking::abandon(srv, waiting);
         }
@@ -114,14 +116,14 @@ fn run(srv: &'static Server, n: usize) {
     }
 }
 
-/// Whether a job is done though its client has gone: it was sent for what it does, not for its answer,
-/// as a script does that says BGSAVE and hangs up.
-fn is_wanted_by_more(srv: &Server, job: &Job) -> bool {
+/// Whether a job runs although its client has disconnected: its effect matters, not its reply. Example: a script
+/// that sends BGSAVE and disconnects.
+fn runs_without_client(srv: &Server, job: &Job) -> bool {
     let args: Vec<&[u8]> = job.args.iter().map(ArgBuf::bytes).collect();
     matches!(job.cmd.run, Run::Server(_)) && matches!(job.cmd.need(&srv.ks, &args), Need::Aside)
 }
 
-fn run_job(core: &mut Core, hand: &mut SlowLaneThread<'static>, job: Job) {
+fn run_job(core: &mut Core, holder: &mut SlowLaneThread<'static>, job: Job) {
     let Job { cmd, args, mut session, attempt, cancel, charge } = job;
     core.begin();
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
@@ -136,10 +138,10 @@ fn run_job(core: &mut Core, hand: &mut SlowLaneThread<'static>, job: Job) {
     let request = Request { attempt: &attempt, ..Request::new(Some(cmd), &slices, &blobs) };
     let mut reply = Reply::new(session.proto);
     let mark = reply.mark();
-    // What has looked at its keys has touched them, too.
+    // The first run has already updated the access times of its keys.
     let no_touch = session.options.no_touch;
     session.options.no_touch |= attempt.has_run;
-    // A transaction, once begun, runs to its end, whether its client is there or not.
+    // A transaction that has begun runs to its end, even if its client disconnects.
     core.context.cancel = (!cmd.takes_session()).then_some(cancel);
     let task = Task {
         core: &mut *core,
@@ -151,13 +153,13 @@ fn run_job(core: &mut Core, hand: &mut SlowLaneThread<'static>, job: Job) {
         lane: Lane::Slow,
     };
     let before = task.core.context.last_unit();
-    let flow = hold_slow(task, hand);
+    let flow = hold_slow(task, holder);
     let unit = Some(core.context.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.context.cancel = None;
     if attempt.has_run {
         session.options.no_touch = no_touch;
     }
-    // Before the reply: a client that has it finds the command, and its hits and misses, in INFO.
+    // Before the reply: afterwards, the client finds the command and its hits and misses in INFO.
     core.stats().load.requests.add(1);
     core.publish();
     let (client, thread) = (session.shared.id, session.shared.thread());
@@ -175,7 +177,7 @@ fn run_job(core: &mut Core, hand: &mut SlowLaneThread<'static>, job: Job) {
             unreachable!("a thread of the slow lane waits for shards, and completes its commands")
         }
     };
-    // Before the client is answered: what it asks next finds nothing of this.
+    // Before the reply: the client's next command must not find this memory counted.
     charge.release();
     core.srv.threads[thread].mailbox.send(message);
 }

@@ -25,7 +25,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// A snapshot that has just begun.
+    /// Makes writes wait for a snapshot that has just begun.
     pub fn new(srv: &'static Server, snapshot: Snapshot<'static>) -> Taken {
         let mut state = srv.persistence.waits.state();
         *state = State { is_taken: true, ..State::default() };
@@ -38,7 +38,7 @@ impl Deref for Taken {
     type Target = Snapshot<'static>;
 
     fn deref(&self) -> &Snapshot<'static> {
-        self.snapshot.as_ref().expect("it is there until this is dropped")
+        self.snapshot.as_ref().expect("the snapshot is kept until the drop")
     }
 }
 
@@ -77,10 +77,10 @@ pub fn look(srv: &Server) {
     }
 }
 
-/// Blocks while DEBUG PAUSE-SNAPSHOT is on and `goes_on` returns true.
-pub fn pause(srv: &Server, goes_on: impl Fn() -> bool) {
-    const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
-    while srv.persistence.waits.is_paused.load(Ordering::Relaxed) && goes_on() {
-        std::thread::sleep(LOOK);
+/// Blocks while DEBUG PAUSE-SNAPSHOT is on and `continues` returns true.
+pub fn pause(srv: &Server, continues: impl Fn() -> bool) {
+    const POLL: std::time::Duration = std::time::Duration::from_millis(1);
+    while srv.persistence.waits.is_paused.load(Ordering::Relaxed) && continues() {
+        std::thread::sleep(POLL);
     }
 }

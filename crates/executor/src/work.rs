@@ -1,10 +1,12 @@
-//! Whether a request has so much to do that it leaves its I/O thread, where the command itself is not
-//! asked: see docs/design/slow-lane.md.
+//! Estimates the work of a request before it runs, to decide whether it moves to the slow lane: see
+//! docs/design/slow-lane.md.
 //!
-//! Arguments of megabytes are work for every command that does not keep them as they are, before it has
-//! looked at anything. And a queued command can't be asked, since it would run on what those in front
-//! of it have made. So the work of EXEC is guessed, rather too large than too small, from the arguments
-//! of its commands and from the values that their keys hold before the first one runs.
+//! Most commands weigh their work themselves. Two cases are estimated here:
+//!
+//! * Arguments of megabytes are work for every command that doesn't store them unchanged.
+//! * A queued command can't weigh its work before EXEC, since its data depend on the commands before it. So
+//!   the work of EXEC is estimated from the arguments of its commands and from the values that their keys have
+//!   before the first one runs. The estimate is rather too high than too low.
 
 use crate::dispatch::core::Core;
 use crate::transaction;
@@ -18,13 +20,13 @@ use weft_state::session::Session;
 use weft_transfer as transfer;
 use weft_types::value;
 
-/// Arguments that are part of what any command takes.
+/// Arguments of a command that count as no work.
 const PLAIN: usize = 4;
 
-/// Commands that look at one element, unless a number behind the key says at how many.
+/// Commands that access one element, or a count of them that follows the key.
 const COUNTING: [&str; 5] = ["lpop", "rpop", "spop", "zpopmax", "zpopmin"];
 
-/// What looking at a value may cost, in elements: see [`weft_commands::Ctx::weigh`].
+/// The cost of accessing a value, in elements: see [`weft_commands::Ctx::weigh`].
 type Measure = fn(&Record) -> usize;
 
 /// Whether the long arguments of a request, each with its position and its length in bytes, are too
@@ -33,16 +35,16 @@ pub fn is_bulky(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> bool
     of_bytes(spec, long) > FAST_WORK
 }
 
-/// What it takes to copy, hash or compare long arguments.
+/// The work of copying, hashing or comparing long arguments.
 fn of_bytes(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> usize {
     let bytes = long.filter(|(at, _)| !spec.takes_any_length(*at)).map(|(_, len)| len);
     bytes.sum::<usize>() / BYTES_PER_ELEMENT
 }
 
-/// Whether the queue is too much for an I/O thread. `guard` holds all of its shards. O(commands and
-/// their keys).
+/// Whether the queue is too much work for an I/O thread. `guard` holds all its shards. O(commands +
+/// keys).
 pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
-    // Each of them is looked at.
+    // EXEC checks each watched key.
     let mut work = session.watched.as_ref().map_or(0, |watched| watched.watched());
     let mut db = Db::new(guard, &mut core.context, session.db);
     for command in transaction::queue(session) {
@@ -71,7 +73,7 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
         };
         let _ = spec.key_positions(&args, |at| {
             let key = db.key(args[at]);
-            // After a SELECT, the keys of another database: a guess, which is all this is.
+            // After a queued SELECT, this is a key of the wrong database. The result is only an estimate.
             if db.holds(key.shard) {
                 work = work.saturating_add(db.peek(&key).map_or(0, |record| of_key(&record)));
             }
@@ -80,16 +82,16 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
     work > FAST_WORK
 }
 
-/// What a command costs that has so many arguments, whatever its keys hold.
+/// The work of a command with this number of arguments, without that of its values.
 fn of_arguments(spec: &Spec, arguments: usize) -> usize {
-    // For tests of HyperLogLogs: over all registers, or a million elements.
+    // PFDEBUG and PFSELFTEST visit all registers, or a million elements.
     if spec.group == Group::HyperLogLog && spec.flags.has(Flags::ADMIN) {
         return 2 * FAST_WORK;
     }
     1 + arguments.saturating_sub(PLAIN)
 }
 
-/// What a command may do about the value of each of its keys; `None`: next to nothing.
+/// Measures the work of a command on the value of each key; `None`: hardly any.
 fn of_value(spec: &Spec, arguments: usize) -> Option<Measure> {
     let measure: Measure = match spec.group {
         Group::List | Group::Set | Group::SortedSet | Group::Geo | Group::Hash | Group::Generic => {
@@ -105,10 +107,10 @@ fn of_value(spec: &Spec, arguments: usize) -> Option<Measure> {
             "bitcount" | "bitop" | "bitpos" | "getrange" | "substr" => bitmap::work,
             "append" | "bitfield" | "setbit" | "setrange" => string::range::change_work,
             "lcs" => string::lcs::work,
-            // The others go to their bits, or share what is long.
+            // The others access single bits, or share long values without a copy.
             _ => return None,
         },
-        // They are asked one by one.
+        // See `stream::work`.
         Group::Stream => return None,
         Group::PubSub
         | Group::Transactions

@@ -1,22 +1,22 @@
-//! Clients that wait for a key: BLPOP and its kin.
+//! Clients that are blocked on keys: BLPOP and similar commands.
 //!
 //! ```text
 //!  client's thread                       any thread
-//!  BLPOP k finds nothing
-//!  ─► stands in k's line (k's shard held)
-//!  ─► the connection is suspended        RPUSH k  (k's shard held)
-//!                                        ─► k came to be: who stands in its line?
-//!                                        ─► runs the client's BLPOP in its place   serve.rs
-//!  reply is sent  ◄────── Served ────────
-//!  connection goes on
+//!  BLPOP k finds no data
+//!  ─► enters k's wait queue (k's shard held)
+//!  ─► suspends the connection            RPUSH k  (k's shard held)
+//!                                        ─► k was created: takes the next client in k's wait queue
+//!                                        ─► runs BLPOP for that client   serve.rs
+//!  sends the reply  ◄──── Served ────────
+//!  resumes the connection
 //! ```
 //!
-//! The client is served before the shard is released, so nobody can take the element away, and
-//! those who wait are served in the order in which they came. A command that needs a shard that
-//! the maker of the key can't get (BLMOVE into another shard) is handed to the client's own thread
-//! (*retry*), as is one of which two keys came to be at once; see [`weft_keyspace::wait`].
+//! The client is served before the shard is released, so no other command can take the element. Clients are served
+//! in the order in which they blocked. The client's own thread runs the command (*retry*) if it needs a shard that
+//! the serving thread can't take (BLMOVE into another shard), or if two of its keys were created at the same time:
+//! see [`weft_keyspace::wait`].
 //!
-//! How lines are entered and left: [`weft_keyspace::lines`].
+//! For entering and leaving wait queues, see [`weft_keyspace::wait_queue`].
 
 pub mod serve;
 
@@ -27,8 +27,8 @@ use weft_state::mailbox::Message;
 use weft_state::server::Server;
 use weft_state::waiting::Waiting;
 
-/// Takes a client out of all its lines: its wait is over. Where those are very many another thread does it, and
-/// until then everybody passes over it.
+/// Removes a client, whose wait is over, from all its wait queues. Very many are left in the background; until then,
+/// other threads skip the client.
 pub fn leave(srv: &'static Server, waiting: &Arc<Waiting>) {
     waiting.charge.release();
     srv.clients.blocked.forget_client(waiting);
@@ -38,8 +38,8 @@ pub fn leave(srv: &'static Server, waiting: &Arc<Waiting>) {
         .release(waiting.awaited.keys.len(), move || srv.clients.blocked.leave(&srv.ks, &waiting));
 }
 
-/// A client that stands in line will not be served any more. If it was its turn, it is that of those
-/// behind it.
+/// Ends the wait of a client without a reply. If the client was about to retry, the next clients in its wait queues
+/// retry instead.
 pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
     let had_turn = waiting.state.quit();
     leave(srv, waiting);
@@ -48,8 +48,8 @@ pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
     }
 }
 
-/// Keys have gone by themselves: those who wait for them as consumers of a group are told to try
-/// again, and find that it has gone. Needs no shard. O(clients in the lines).
+/// After keys have expired or were evicted: makes the clients retry that are blocked on them as consumers of a group,
+/// so that they find that the group is gone. Needs no shard. O(clients in the wait queues).
 pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
     for (db, key) in keys {
         let shard = srv.ks.key(key).shard;
@@ -59,7 +59,7 @@ pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
         while let Some((number, waiting)) = srv.clients.blocked.first_after(passed, name, minds) {
             passed = number;
             match waiting.state.claim() {
-                // Whoever is at it has been told.
+                // The thread that serves the client checks all its keys again.
                 Claim::Over | Claim::Theirs | Claim::Owners => {}
                 Claim::Ours => hand_over(srv, &waiting, true),
             }
@@ -67,14 +67,14 @@ pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
     }
 }
 
-/// A client that is claimed and out of all lines, and what it is to be told.
+/// A claimed client that has left all its wait queues, and its reply.
 pub struct Served {
     pub waiting: Arc<Waiting>,
     pub reply: Reply,
 }
 
 impl Served {
-    /// Tells the client, and that what it got is in the log in `unit`.
+    /// Sends the reply to the client. `unit`: the unit of the log that has the effects of its command.
     pub fn tell(self, srv: &'static Server, unit: u64) {
         let Served { waiting, reply } = self;
         waiting.state.finish();
@@ -83,7 +83,7 @@ impl Served {
     }
 }
 
-/// Answers a client that has given up waiting, for whatever it waited.
+/// Ends the wait of a client with a reply, such as that of a timeout.
 pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&mut Reply)) {
     leave(srv, waiting);
     let mut reply = Reply::new(waiting.context.proto);
@@ -92,14 +92,15 @@ pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&
     srv.threads[waiting.thread].mailbox.send(message);
 }
 
-/// Gives a claimed client up again.
-pub fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, hand_over: bool) {
-    match waiting.state.unclaim(hand_over) {
+/// Releases the claim on a client that was not served. `must_retry`: its own thread must run the command.
+pub fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, must_retry: bool) {
+    match waiting.state.unclaim(must_retry) {
         Unclaim::Waits => srv.clients.blocked.remove_if_over(&srv.ks, waiting),
         Unclaim::Retry => tell_to_try(srv, waiting),
     }
 }
 
+/// Makes the client's own thread run its command again.
 pub fn tell_to_try(srv: &'static Server, waiting: &Arc<Waiting>) {
     let message = Message::Retry { waiting: waiting.clone() };
     srv.threads[waiting.thread].mailbox.send(message);

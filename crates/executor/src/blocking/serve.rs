@@ -1,11 +1,10 @@
-//! Serving those who wait for keys that have come to be.
+//! Serves the clients that are blocked on created keys.
 //!
 //! Called after a command or a transaction, while its shards are still held.
 //!
-//! A client is claimed for as long as the whole of it takes, and gets its reply at the end, as if
-//! it were one more key that the command holds. Were it told at once, it could act on what the
-//! command has done while the command still looks for others to serve: a push that comes after the
-//! client's reply could serve one of those first, and no order of the two would explain that.
+//! A client stays claimed until all clients are served, and gets its reply at the end. With an earlier reply, it
+//! could send its next command while this thread still serves other clients. A push that follows the reply could
+//! then serve one of those clients first, and no serial order of the two commands would explain that.
 
 use crate::blocking::{Served, hand_over, leave};
 use crate::dispatch::call::{Caller, call, log_words};
@@ -26,9 +25,8 @@ use weft_state::command_table::Run;
 use weft_state::waiting::Waiting;
 use weft_types::{Kind, Type};
 
-/// Settles the effects of the turn, and serves the lines of keys that came to be, of databases that
-/// were exchanged, of `names`, and of keys that come to be by that. O(effects and clients that are
-/// served or looked at).
+/// Settles the pending effects. Serves the clients that are blocked on created keys, on keys of databases that
+/// SWAPDB exchanged, on `names`, and on keys that the served commands create. O(effects + clients served or skipped).
 #[cold]
 #[must_use]
 pub fn serve(
@@ -64,13 +62,13 @@ fn serve_key(
 ) {
     let srv = core.srv;
     let key = srv.ks.key(name);
-    // Up to whom the line has been looked at. Who could not be served keeps the place.
+    // The position of the last client checked. Clients that could not be served keep their positions.
     let mut passed = 0;
     loop {
         let found = Db::new(guard, &mut core.context, db).peek(&key).map(|record| record.kind());
         let found: Option<Type> = found.map(|kind| Kind::of(kind).type_of());
         let name = (key.shard, db, name);
-        // Who waited to write when this server became a replica is told so, and is not served before.
+        // After this server became a replica, clients that are blocked on a write get an error instead.
         let may = |w: &Arc<Waiting>| !refusals::is_refused_write(core, w.cmd.spec.flags);
         let is_next = |w: &Arc<Waiting>| {
             if let Some(found) = found {
@@ -90,44 +88,44 @@ fn serve_key(
             }
             Claim::Ours => match serve_one(core, guard, &waiting) {
                 Serving::Done(reply) => served.push(Served { waiting, reply }),
-                Serving::WaitsOn => {}
+                Serving::StaysBlocked => {}
                 Serving::HandedOver => return,
             },
         }
     }
 }
 
-/// What came of running the command of a client that waits.
+/// The result of running the command of a blocked client.
 enum Serving {
     Done(Reply),
-    WaitsOn,
-    /// It is much to do: its own thread sees to it, and to those who stand behind it.
+    StaysBlocked,
+    /// The command is too much work: the client's own thread runs it, and serves the clients after it.
     HandedOver,
 }
 
 /// Runs the command of a claimed client.
 fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serving {
     let Run::Data { run, .. } = waiting.cmd.run else {
-        unreachable!("only commands on keys wait");
+        unreachable!("only commands on keys block");
     };
     let args: Vec<&[u8]> = waiting.args.iter().map(|a| a.bytes()).collect();
     let request = Request::new(Some(waiting.cmd), &args, &[]);
-    let mut answer = Reply::new(waiting.context.proto);
-    let who =
+    let mut reply = Reply::new(waiting.context.proto);
+    let caller =
         Caller { db: waiting.context.db, no_touch: waiting.context.no_touch, is_source: false };
     let from = core.srv.time.clock.raw();
     let own_changes = std::mem::replace(&mut core.context.client, waiting.context.own_changes);
     let seen = (core.context.tally.hits, core.context.tally.misses);
     let (result, pause) =
-        call(core, who, waiting.cmd, run, &request, &mut answer, guard, Lane::Served);
+        call(core, caller, waiting.cmd, run, &request, &mut reply, guard, Lane::Served);
     core.context.client = own_changes;
     if !core.context.effects.is_empty() {
-        log_words(core, guard, who.db, &request);
+        log_words(core, guard, caller.db, &request);
     }
     match pause {
         Some(Pause::Block(_)) => {
             hand_over(core.srv, waiting, false);
-            return Serving::WaitsOn;
+            return Serving::StaysBlocked;
         }
         Some(Pause::Slow) => {
             (core.context.tally.hits, core.context.tally.misses) = seen;
@@ -142,13 +140,13 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
         tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
     }
     if let Err(e) = &result {
-        answer.clear();
-        reply::refuse(core, &mut answer, e);
+        reply.clear();
+        reply::refuse(core, &mut reply, e);
     }
     let to = core.srv.time.clock.raw();
-    // It is no work of the command that serves.
+    // This time does not count as time of the command that created the key.
     core.last_tick += to.saturating_sub(from);
     let ns = waiting.spent_ns + core.srv.time.clock.delta_as_nanos(from, to);
-    reply::count_waited(core, waiting, ns, &answer, result.is_err());
-    Serving::Done(answer)
+    reply::count_waited(core, waiting, ns, &reply, result.is_err());
+    Serving::Done(reply)
 }

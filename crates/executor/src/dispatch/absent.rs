@@ -1,16 +1,14 @@
 //! Commands of the reference that this version does not have.
 //!
-//! Who sends one should learn that it is known and missing, and not look for a typing error. What
-//! is here is in no other table: a command that arrives is taken off this list, and tests see to it
-//! that nothing is on it that is there, nor anything missing that the reference has.
+//! A client that sends one gets an error that says so, instead of "unknown command". No command is both here and in
+//! the command table: tests check this, and that the two together have all commands of the reference.
 
 use weft_commands::Error;
 
-/// Of CLUSTER, whatever the subcommand.
+/// The reply to every subcommand of CLUSTER.
 pub const DISABLED: Error = Error::new("ERR This instance has cluster support disabled");
 
-/// What is missing, and the commands that belong to it. A subcommand is listed, as
-/// `client|tracking`, where its container is there.
+/// Missing features, with their commands. A subcommand is listed, as `client|tracking`, if its container exists.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
     ("modules", &["module|load", "module|loadex", "module|unload"]),
@@ -20,7 +18,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that, here as in the reference without cluster mode, have nothing to say.
+/// Commands that return [`DISABLED`], as in the reference without cluster mode.
 const CLUSTER: &[&str] = &[
     "clusterscan",
     "cluster|addslots",
@@ -57,10 +55,10 @@ const CLUSTER: &[&str] = &[
     "cluster|syncslots",
 ];
 
-/// Commands whose keys stand behind their count.
+/// Commands with a count of keys before the keys.
 const SCRIPTS: &[&str] = &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"];
 
-/// Of containers that are missing as a whole: their subcommands.
+/// The subcommands of containers that are missing completely.
 const SUBCOMMANDS: &[(&str, &[&str])] = &[
     (
         "acl",
@@ -73,16 +71,17 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("script", &["debug", "exists", "flush", "help", "kill", "load", "show"]),
 ];
 
-/// What is known of the arguments of a missing command.
+/// The keys among the arguments of a missing command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// None of them is a key.
+    /// No argument is a key.
     Keyless,
-    /// The script or its name, a count of keys, the keys, and others.
+    /// Arguments: the script or its name, a count of keys, the keys, other arguments.
     Script { writes: bool },
 }
 
-/// What is known of the command that a request with these arguments would run, if the reference has it.
+/// Describes the missing command that a request with these arguments would run. `None`: the reference doesn't have it
+/// either.
 #[cold]
 pub fn find(args: &[&[u8]]) -> Option<Absent> {
     let name = *args.first()?;
@@ -90,7 +89,7 @@ pub fn find(args: &[&[u8]]) -> Option<Absent> {
     if let Some(script) = SCRIPTS.iter().find(|known| is(known, name)) {
         return Some(Absent::Script { writes: !script.ends_with("_ro") });
     }
-    let is_there = match (SUBCOMMANDS.iter().find(|(known, _)| is(known, name)), args.get(1)) {
+    let is_known = match (SUBCOMMANDS.iter().find(|(known, _)| is(known, name)), args.get(1)) {
         (Some((_, subs)), Some(sub)) => subs.iter().any(|known| is(known, sub)),
         (Some(_), None) => true,
         (None, sub) => {
@@ -98,18 +97,18 @@ pub fn find(args: &[&[u8]]) -> Option<Absent> {
             command(name).is_some() || sub.is_some_and(|sub| refusal(&sub).is_some())
         }
     };
-    is_there.then_some(Absent::Keyless)
+    is_known.then_some(Absent::Keyless)
 }
 
-/// What to answer to a command, if it is one of the reference's. O(number of names), for a request
-/// that is refused anyway.
+/// The error for a missing command. `None`: the reference doesn't have it either. O(number of names), which is only
+/// spent on requests that fail.
 #[cold]
 pub fn command(name: &[u8]) -> Option<Error> {
-    // Subcommands have names with that in this list, and nowhere else.
+    // Only names of subcommands contain a `|`.
     if name.contains(&b'|') { None } else { refusal(name) }
 }
 
-/// The same for a subcommand.
+/// As [`command`], for a subcommand.
 #[cold]
 pub fn subcommand(container: &str, name: &[u8]) -> Option<Error> {
     refusal(&[container.as_bytes(), b"|", name].concat())
@@ -128,7 +127,7 @@ fn refusal(name: &[u8]) -> Option<Error> {
     )))
 }
 
-/// All commands that are listed as missing; a subcommand after its container and a `|`.
+/// The names of all missing commands; those of subcommands follow their container and a `|`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ABSENT.iter().flat_map(|(_, names)| names.iter()).chain(CLUSTER).copied()
 }
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_commands_tell_whether_they_have_keys() {
+    fn missing_commands_are_found_with_their_keys() {
         let found = |line: &str| find(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         assert_eq!(found("Eval s 0"), Some(Absent::Script { writes: true }));
         assert_eq!(found("FCALL_RO f 0"), Some(Absent::Script { writes: false }));
@@ -157,7 +156,7 @@ mod tests {
         for line in ["acl nope", "cluster nope", "acl|list", "eval|x", "nosuch"] {
             assert_eq!(found(line), None, "{line}");
         }
-        // Containers of which nothing is there, and no others.
+        // Only completely missing containers are in the list.
         for (container, _) in SUBCOMMANDS {
             assert!(names().any(|name| name == *container), "{container}");
         }
@@ -165,20 +164,20 @@ mod tests {
     }
 
     #[test]
-    fn names_in_any_case() {
-        let told = |name: &str| {
+    fn names_match_in_any_case() {
+        let error = |name: &str| {
             refusal(name.as_bytes()).map(|e| String::from_utf8_lossy(&e.0).into_owned())
         };
         let expected =
             "ERR 'psync' is not supported by this version, which does not have replication";
         if names().any(|name| name == "psync") {
-            assert_eq!(told("PSync").as_deref(), Some(expected));
+            assert_eq!(error("PSync").as_deref(), Some(expected));
         }
-        assert_eq!(told("nosuch"), None);
+        assert_eq!(error("nosuch"), None);
     }
 
     #[test]
-    fn a_subcommand_is_no_command() {
+    fn command_finds_no_subcommand() {
         for name in names() {
             let (found, is_sub) = (command(name.as_bytes()).is_some(), name.contains('|'));
             assert_ne!(found, is_sub, "{name}");

@@ -1,8 +1,7 @@
 //! First stage: may this request run, and may it run now?
 //!
-//! Who has not authenticated, a wrong number of arguments, a pause, memory that is full: all that
-//! can be said of a request before anything is held is said here, and a request that is queued
-//! between MULTI and EXEC goes no further. Next: [`crate::dispatch::hold`].
+//! Checks that need no shards: authentication, arity, pauses, `maxmemory`, the server's role. A request between
+//! MULTI and EXEC is queued here. Next: [`crate::dispatch::hold`].
 
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
@@ -50,7 +49,7 @@ pub fn execute(
     }
     let flow = match request.cmd {
         Some(cmd) => {
-            // Who has waited before is being served, and must end now.
+            // A retry serves a blocked client.
             let lane = if request.attempt.retry.is_some() { Lane::Served } else { Lane::Fast };
             let reply = &mut *reply;
             let mut task =
@@ -64,7 +63,7 @@ pub fn execute(
                 Err(e) => reject(task, e),
             }
         }
-        // A browser that was led here by a malicious page speaks HTTP: hang up without a word.
+        // HTTP, possibly a browser that a malicious page directs here: close without a reply.
         None if is_http(request.args[0]) => {
             core.srv.warn_of_http(&session.shared.origin.peer);
             session.close = true;
@@ -96,7 +95,7 @@ pub fn execute(
     flow
 }
 
-/// Commands that are executed at once even between MULTI and EXEC.
+/// Whether the command runs at once even between MULTI and EXEC.
 fn runs_in_multi(cmd: &Cmd) -> bool {
     match cmd.run {
         Run::Exec | Run::Watch => true,
@@ -116,7 +115,7 @@ fn queue(task: &mut Task<'_>) -> Flow {
     Ok(())
 }
 
-/// A command was refused before it was run: EXEC will be, too.
+/// Makes EXEC fail, because a command was refused before it could be queued.
 fn fail_transaction(session: &mut Session) {
     if let Some(transaction) = &mut session.transaction {
         transaction.failed = true;
@@ -126,9 +125,9 @@ fn fail_transaction(session: &mut Session) {
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
     run::catch_up(&mut task);
-    // It may have waited for a snapshot before.
+    // The command may have waited for a snapshot before.
     task.session.snapshot_wait = None;
-    // A container with a subcommand that it does not have is no command.
+    // Unknown subcommands are not counted.
     if task.cmd.subcommands.is_empty() || task.request.args.len() < 2 {
         task.core.stats().commands[task.cmd.number].rejected.add(1);
     }
@@ -146,7 +145,7 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
     Ok(())
 }
 
-/// CLIENT REPLY OFF and SKIP: drops what the command answered, but no pushes.
+/// Applies CLIENT REPLY OFF and SKIP: drops the command's reply, and keeps pushes.
 #[cold]
 fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Reply, mark: Mark) {
     let mark = session.replies.keep.take().unwrap_or(mark);
@@ -155,7 +154,7 @@ fn suppress(session: &mut Session, mode: ReplyMode, flow: &Flow, reply: &mut Rep
         return;
     }
     match session.replies.mode {
-        // CLIENT REPLY ON and RESET answer, whatever was in force before them.
+        // CLIENT REPLY ON and RESET reply in any mode.
         ReplyMode::On => {}
         ReplyMode::Skipping => {
             session.replies.mode = ReplyMode::On;
@@ -189,23 +188,23 @@ fn unknown_command(args: &[&[u8]]) -> Error {
     Error::owned(text)
 }
 
-/// Bytes of a name, and of all arguments together, that an error message shows.
+/// Bytes of a name, and of all arguments together, that an error message shows at most.
 const SHOWN: usize = 128;
 
-/// The first `room` bytes of `arg`, as far as the first NUL: the reference prints C strings.
+/// The first `room` bytes of `arg`, up to the first NUL: the reference prints C strings.
 fn head(arg: &[u8], room: usize) -> &[u8] {
     let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
     &arg[..end]
 }
 
-/// What must hold before a command may run. `Ok(Some(_))`: not now.
+/// Checks whether a command may run. `Ok(Some(_))`: it must wait.
 #[inline]
 fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Suspend>, Error> {
     let Task { core, session, request, cmd, .. } = task;
-    // Before all else: a stranger learns nothing of the commands.
+    // First: the other errors would give an unauthenticated client information about commands.
     if !session.authenticated
         && !cmd.spec.flags.has(Flags::NO_AUTH)
-        // The password may have been taken away since the client came.
+        // The password may have been removed since the client connected.
         && !core.settings.auth.password.is_empty()
     {
         return Err(NO_AUTH);
@@ -213,7 +212,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     if !cmd.spec.fits(request.args.len()) {
         return Err(error::wrong_arity(cmd.full_name));
     }
-    // COMMAND alone is a command too; other containers have an arity that forbids it.
+    // COMMAND also runs without a subcommand; the arity of other containers requires one.
     if !cmd.subcommands.is_empty() && request.args.len() > 1 {
         return Err(unknown_subcommand(session, cmd, request.args[1]));
     }
@@ -236,7 +235,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
             {
                 return Ok(Some(Suspend::MailboxFull(thread)));
             }
-            let held_back = admit_with_care(core, inside, session, cmd, bits)?;
+            let held_back = check_server_state(core, inside, session, cmd, bits)?;
             if bits & attention::SNAPSHOT != 0
                 && held_back.is_none()
                 && snapshot::holds_back(core, session, request, cmd)
@@ -248,7 +247,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     }
 }
 
-/// Commands of a client that listens in RESP2.
+/// Whether a RESP2 client with subscriptions may run the command.
 #[cold]
 fn serves_listeners(cmd: &Cmd) -> bool {
     let listens = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
@@ -281,23 +280,24 @@ fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
     Error::owned(text)
 }
 
-/// Whether the command may publish something without being able to wait with it: PUBLISH in a
-/// transaction, and whatever tells of keys, be it those who keep what they read. That a read finds
-/// something expired is seldom.
+/// Whether the command may publish messages, and can't wait for a mailbox once it runs: PUBLISH in a transaction,
+/// and commands that cause keyspace notifications or invalidations. Ignores reads that remove an expired key,
+/// which are rare.
 fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
     let wanted = core.context.effects.wanted();
-    let tells_of_writes = !wanted.is_none() || core.srv.clients.tracking.clients() > 0;
-    let tells =
-        |flags: Flags| tells_of_writes && flags.has(Flags::WRITE) || wanted.has(Classes::MISS);
+    let writes_notify = !wanted.is_none() || core.srv.clients.tracking.clients() > 0;
+    let notifies =
+        |flags: Flags| writes_notify && flags.has(Flags::WRITE) || wanted.has(Classes::MISS);
     let flags = transaction::flags_of(session, cmd);
     match cmd.run {
-        Run::Data { .. } => tells(flags),
-        Run::Exec => tells(flags) || flags.has(Flags::PUBSUB),
+        Run::Data { .. } => notifies(flags),
+        Run::Exec => notifies(flags) || flags.has(Flags::PUBSUB),
         Run::Server(_) | Run::Watch => false,
     }
 }
 
-fn admit_with_care(
+/// The part of [`admit`] that depends on the server's state: pauses, its role, loading, memory, persistence.
+fn check_server_state(
     core: &mut Core,
     inside: &mut Inside<'static>,
     session: &Session,
@@ -325,7 +325,7 @@ fn admit_with_care(
         core.srv.statistics.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
     }
-    // A PING tells those who watch over a server that something is wrong.
+    // PING fails, too: health checks must see that writes fail.
     if bits & attention::AOF_FAILING != 0
         && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
         && let Some(refusal) = core.srv.links.journal.refusal()
@@ -341,10 +341,10 @@ fn admit_with_care(
     Ok(None)
 }
 
-/// What a replica answers to a client.
+/// Checks whether a replica may run a client's command.
 ///
 /// # Errors
-/// It is for the primary to write, or what is here may be old.
+/// The command is a write and the replica is read-only, the data may be stale, or a full sync is being loaded.
 fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result<(), Error> {
     if is_refused_write(core, transaction::flags_of(session, cmd)) {
         return Err(READ_ONLY);

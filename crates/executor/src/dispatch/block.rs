@@ -1,4 +1,4 @@
-//! A command that can't end now: it leaves for the slow lane, or its client is blocked on keys.
+//! Suspends a command: it moves to the slow lane, or its client is blocked on keys.
 
 use crate::dispatch::commit;
 use crate::dispatch::core::Core;

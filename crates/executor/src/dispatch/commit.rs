@@ -1,9 +1,9 @@
-//! Fourth stage: everybody who wants to know is told, then the shards are released.
+//! Fourth stage: commit the command's effects, then release the shards.
 //!
-//! What a command has changed is committed here as one group, with the commands of the clients that
-//! it served: watches break, journals of walks are written, clients that wait for keys are served,
-//! clients that keep what they read are told, the group gets its place in the log of effects, keyspace
-//! notifications go out. What the client itself has read is remembered last. Next: [`crate::dispatch::reply`].
+//! The effects of a command are committed as one group, with those of the blocked clients that it serves: watches
+//! break, the journals of walks are written, blocked clients are served, clients that track keys get invalidations,
+//! the group gets its position in the effect log, and keyspace notifications are published. Last, the client is
+//! recorded as a reader of its keys. Next: [`crate::dispatch::reply`].
 
 use crate::blocking;
 use crate::blocking::serve;
@@ -22,18 +22,18 @@ use weft_state::session::Session;
 /// A key of a database.
 pub type Name = (usize, Box<[u8]>);
 
-/// Commits what the task has changed and releases what it holds.
+/// Commits the effects of the task and releases its shards.
 #[inline(always)]
 pub fn commit(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    tell_all(task.core, task.session, task.request, &mut guard, &outcome);
+    commit_effects(task.core, task.session, task.request, &mut guard, &outcome);
     guard.release();
     reply::finish(task, outcome)
 }
 
-/// As [`commit`], for a client that keeps what it reads: that it has read its keys is remembered.
+/// As [`commit`]. Records the client as a reader of its keys, if it tracks them.
 #[cold]
 pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Flow {
-    tell_all(task.core, task.session, task.request, &mut guard, &outcome);
+    commit_effects(task.core, task.session, task.request, &mut guard, &outcome);
     let has_read = match &outcome {
         // A blocked client has read that its key is missing.
         Outcome::Ended(_) | Outcome::Suspended(Suspend::Blocked(_)) => true,
@@ -51,7 +51,7 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
     reply::finish(task, outcome)
 }
 
-/// Remembers that the client has read the keys of `cmd`, if it keeps what it reads; whether there are any.
+/// Records the client as a reader of the keys of `cmd`, if it tracks them. Returns whether there are any.
 #[cold]
 pub fn remember(
     core: &mut Core,
@@ -64,13 +64,13 @@ pub fn remember(
     else {
         return false;
     };
-    // What was done before that has been read over.
+    // Sends the earlier invalidations first: the client has read the result of those changes.
     invalidate(guard, &mut core.context);
     tracking::remember(core.srv, Some(guard), reader, cmd, args)
 }
 
-/// As [`remember`], with a fault: others come in between. Compiled into a server that nobody uses but the
-/// test that the checker of histories finds such faults.
+/// As [`remember`], with a fault: another command can run before it. Only compiled into a server that tests the
+/// checker of histories.
 #[cold]
 fn remember_late(task: &Task<'_>) {
     std::thread::yield_now();
@@ -81,9 +81,9 @@ fn remember_late(task: &Task<'_>) {
     }
 }
 
-/// Tells everybody who wants to know.
+/// Commits the effects of a request, if there are any, and ends the retry of a blocked client.
 #[inline(always)]
-fn tell_all(
+fn commit_effects(
     core: &mut Core,
     session: &mut Session,
     request: &Request<'_>,
@@ -91,17 +91,16 @@ fn tell_all(
     outcome: &Outcome,
 ) {
     if request.attempt.retry.is_some() {
-        let behind = after_retry(core, request, outcome);
-        log_and_tell(core, guard, session, request, behind);
+        let keys = end_retry(core, request, outcome);
+        log_and_commit(core, guard, session, request, keys);
     } else if !core.context.effects.is_empty() {
-        log_and_tell(core, guard, session, request, Vec::new());
+        log_and_commit(core, guard, session, request, Vec::new());
     }
 }
 
-/// Logs the command in its own words, if that is to be (those that are several things in one have seen
-/// to it, each by itself), and [`tell`]s.
+/// Logs the command's arguments, unless the command has logged others, and commits its effects: see [`tell`].
 #[cold]
-fn log_and_tell(
+fn log_and_commit(
     core: &mut Core,
     guard: &mut Guard<'_>,
     session: &mut Session,
@@ -117,13 +116,12 @@ fn log_and_tell(
     }
 }
 
-/// Settles the effects of the turn and serves those who wait: for keys that came to be, and for
-/// those of `names`.
+/// Commits the pending effects, and serves the clients that are blocked on created keys and on `names`.
 #[cold]
 pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
     if names.is_empty() && core.context.effects.is_only_logged() {
-        // Nobody waits, watches, keeps what was read or listens: most writes of a server with a log.
+        // No client is blocked, watches, tracks or gets notifications: most writes of a server with a log.
         seal(guard, &mut core.context);
         if let Some(act) = core.at_commit.take() {
             act();
@@ -136,17 +134,17 @@ pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     if let Some(act) = core.at_commit.take() {
         act();
     }
-    // Who is told may look at all keys next: what was done is no longer in the middle of it.
+    // Before clients are notified: they may read all keys next, and must find the commit complete.
     guard.publish();
     end_group(guard, &mut core.context);
     let unit = core.context.last_unit();
     served.into_iter().for_each(|served| served.tell(core.srv, unit));
 }
 
-/// A client that waited has tried again, with all its keys in hand: it is done, or waits on. The
-/// answer is keys for which others stand behind it: it is their turn.
+/// Ends the retry of a blocked client, while its keys are held: the client has its reply, or stays blocked. Returns
+/// the keys whose wait queues have other clients, which are served next.
 #[cold]
-fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Name> {
+fn end_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Name> {
     let Some(waiting) = &request.attempt.retry else { return Vec::new() };
     match outcome {
         Outcome::Ended(_) | Outcome::EndedInParts { .. } => {
@@ -166,11 +164,11 @@ fn after_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Nam
             Suspend::Slow { .. } | Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Paused,
         ) => return Vec::new(),
     }
-    let lines = &core.srv.clients.blocked;
-    let behind = waiting
+    let queues = &core.srv.clients.blocked;
+    let others = waiting
         .awaited
         .keys
         .iter()
-        .filter(|(shard, key)| lines.has(*shard, waiting.context.db, key));
-    behind.map(|(_, key)| (waiting.context.db, key[..].into())).collect()
+        .filter(|(shard, key)| queues.has(*shard, waiting.context.db, key));
+    others.map(|(_, key)| (waiting.context.db, key[..].into())).collect()
 }

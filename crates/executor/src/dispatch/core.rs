@@ -1,4 +1,4 @@
-//! What one thread brings along to execute commands, and what a server command gets.
+//! The state with which a thread executes commands, and the context of a server command.
 
 use crate::dispatch::outcome::Suspend;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use weft_state::threads::pool::MAX_IO_THREADS;
 /// A command on the connection or the server.
 pub type ServerFn = fn(&mut ConnCx<'_>) -> CmdResult;
 
-/// The functions of the commands on the server, by their numbers in the command table.
+/// The functions of server commands, indexed by their numbers in the command table.
 #[derive(Debug)]
 pub struct Functions(pub Vec<ServerFn>);
 
-/// The executing half of an I/O thread.
+/// The state with which one thread executes commands.
 pub struct Core {
     pub id: usize,
     pub srv: &'static Server,
@@ -33,19 +33,19 @@ pub struct Core {
     pub settings: Arc<Settings>,
     pub evictor: Evictor,
     pub memory: ThreadMemory,
-    /// Raw clock at the end of the last command: the next one is measured from here.
+    /// Raw clock at the end of the last command, from which the duration of the next one is measured.
     pub last_tick: u64,
-    /// What runs now removes nothing, not even what has expired. So it is with what only reads in
-    /// the slow lane: a pause of writes does not wait for it, and may begin at any time.
+    /// The running command removes no keys, not even expired ones. Set for reads in the slow lane: a pause of writes
+    /// doesn't wait for them, and may begin while they run.
     pub only_reads: bool,
-    /// What has come for this thread, as far as somebody had to look ahead.
+    /// Messages taken from this thread's mailbox early, because some must precede a reply.
     pub mail: Mail<Message>,
-    /// What is to be done when the next effects have got their place in the order of all, and before anybody
-    /// may look at all keys: a snapshot that has them must know of it.
+    /// Called once, after the next effects have their position in the effect log and before another thread may
+    /// stop the world: a snapshot that includes the effects must see what this call changes.
     pub at_commit: Option<Box<dyn FnOnce() + Send>>,
     /// Monotonic milliseconds at the beginning of the batch.
     pub mono_ms: i64,
-    /// Bytes that this thread had logged when it looked last whether those who read the log can follow.
+    /// Bytes that this thread had logged when it last checked whether the readers of the log keep up.
     logged: u64,
     stats: &'static ThreadStats,
     functions: &'static Functions,
@@ -61,12 +61,12 @@ impl Core {
         Core::with_stats(MAX_IO_THREADS + n, srv, &srv.statistics.slow_threads[n])
     }
 
-    /// For who executes what was logged, at the start.
+    /// For the thread that loads the append-only file at startup.
     pub fn loading(srv: &'static Server) -> Self {
         Core::slow(weft_state::slow_lane::THREADS, srv)
     }
 
-    /// For who applies what our primary sends.
+    /// For the thread that applies the primary's replication stream.
     pub fn replica(srv: &'static Server) -> Self {
         Core::slow(weft_state::slow_lane::THREADS + 1, srv)
     }
@@ -105,12 +105,12 @@ impl Core {
         self.stats
     }
 
-    /// The number of this thread among those that can wait for a shard.
+    /// This thread's number among the threads that can wait for a shard.
     pub fn waiter(&self) -> u32 {
         self.id as u32
     }
 
-    /// Takes the settings that are in force now.
+    /// Takes the current settings, if they have changed.
     #[inline]
     pub fn renew_settings(&mut self) {
         if self.srv.configuration.version() != self.settings.version {
@@ -121,8 +121,8 @@ impl Core {
         }
     }
 
-    /// Reads clock and settings for the commands to come; to be called inside the gate, so that no
-    /// command that has stopped the world meanwhile was later.
+    /// Reads the clock and the settings for the next commands. Call it inside the safepoint, so that the time is not
+    /// before that of a command that has stopped the world.
     pub fn begin(&mut self) {
         self.renew_settings();
         self.last_tick = self.srv.time.clock.raw();
@@ -131,11 +131,11 @@ impl Core {
         self.begin_command();
     }
 
-    /// What may have been changed by the command before.
+    /// Reads the server state that the previous command may have changed.
     #[inline]
     pub fn begin_command(&mut self) {
         let attention = self.srv.attention.load(Ordering::SeqCst);
-        // On a replica it is the primary that removes.
+        // A replica leaves removal to its primary.
         let by_others = attention::PAUSED | attention::IMPORT | attention::REPLICA;
         let keeps = self.only_reads || attention & by_others != 0;
         self.context.expired = if keeps { Expired::Keep } else { Expired::Remove };
@@ -144,12 +144,11 @@ impl Core {
         }
     }
 
-    /// In import mode: what a command of these flags does about keys that have expired. The server
-    /// that brings the data sees them as if they had not; for others they are not there, and only
-    /// who writes removes what is in the way.
+    /// Sets how a command with these flags treats expired keys in import mode. The client that imports data sees
+    /// them as if they had not expired. For other clients they are missing, and only a write removes those that it
+    /// accesses.
     ///
-    /// On a replica that clients may write to, it is in the same way that what has expired is in the way of
-    /// a write.
+    /// On a writable replica, a write also removes the expired keys that it accesses.
     #[inline]
     pub fn begin_import(&mut self, is_source: bool, flags: Flags) {
         let attention = self.srv.attention.load(Ordering::Relaxed);
@@ -163,8 +162,8 @@ impl Core {
         self.context.expired = if writes { Expired::KeepFromReads } else { Expired::Keep };
     }
 
-    /// Makes this thread's tallies visible to others, and wakes who reads the log of effects, if that
-    /// is to be: the end of a batch, with nothing held.
+    /// Publishes this thread's counters, and wakes sleeping readers of the effect log. Call it at the end of a
+    /// batch, without holding shards.
     pub fn publish(&mut self) {
         let tally = std::mem::take(&mut self.context.tally);
         let stats = self.stats;
@@ -186,16 +185,16 @@ impl Core {
         stats.memory.set(self.memory.publish(&self.srv.memory) as u64);
     }
 
-    /// Frees what died under the locks: large things in the background.
+    /// Frees the objects that were removed under the shard locks, large ones in the background.
     #[inline]
     pub fn free_trash(&mut self) {
         if self.context.has_deferred_frees() {
-            self.free_dead();
+            self.drain_deferred_frees();
         }
     }
 
     #[inline(never)]
-    fn free_dead(&mut self) {
+    fn drain_deferred_frees(&mut self) {
         let lost = self.context.take_lost();
         if !lost.is_empty() {
             crate::blocking::rouse(self.srv, &lost);
@@ -213,18 +212,18 @@ impl Core {
     }
 }
 
-/// What is held while a command of this crate runs.
+/// The locks that are held while a server command runs.
 pub enum Held<'a> {
-    /// Nothing: it may look at single keys by itself.
+    /// No shards. The command may access single keys with the safepoint.
     Nothing(&'a mut Inside<'static>),
     Stop(#[allow(dead_code, reason = "held, not read")] Stop<'a>),
-    /// Nothing, on a thread of the slow lane.
+    /// No shards, on a thread of the slow lane.
     Aside,
-    /// What it needs, and possibly more: that of a whole transaction.
+    /// At least the shards that the command needs; in a transaction, those of all its commands.
     Guard(&'a Guard<'a>),
 }
 
-/// What a command that works on the connection or the server gets.
+/// The context of a command on the connection or the server.
 pub struct ConnCx<'a> {
     pub core: &'a mut Core,
     pub session: &'a mut Session,
@@ -240,7 +239,7 @@ pub struct ConnCx<'a> {
     pub suspend: Option<Suspend>,
     /// Where the command runs.
     pub lane: Lane,
-    /// What its [`Needs`](weft_state::command_table::Needs) have asked for.
+    /// As its [`Needs`](weft_state::command_table::Needs) have requested.
     pub held: Held<'a>,
 }
 
@@ -282,10 +281,10 @@ impl<'a> ConnCx<'a> {
         self.args[i].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// The shards that the command's needs have named.
+    /// The shards that the command's needs have requested.
     ///
     /// # Panics
-    /// If they have named none.
+    /// If they requested no shards.
     pub fn guard(&self) -> &'a Guard<'a> {
         match self.held {
             Held::Guard(guard) => guard,

@@ -22,7 +22,7 @@ use weft_state::mailbox::Message;
 use weft_state::session::Session;
 use weft_transfer as transfer;
 
-/// Takes what the command needs, on an I/O thread, and runs it.
+/// Takes the shards that the command needs, on an I/O thread, and runs it.
 #[inline]
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     let ks = inside.keyspace();
@@ -65,7 +65,7 @@ fn hold_many(mut task: Task<'_>, inside: &mut Inside<'static>, need: Need) -> Fl
     }
 }
 
-/// Runs the command under all that it needs, on any thread.
+/// Runs the command with the shards that it needs, on any thread.
 #[inline]
 fn run_held(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     match task.cmd.run {
@@ -124,7 +124,7 @@ fn is_bulky(cmd: &Cmd, request: &Request<'_>, lane: Lane) -> bool {
         && work::is_bulky(cmd.spec, blobs.iter().map(|(at, blob)| (*at, blob.len())))
 }
 
-/// Shards, and the way to them.
+/// A guard, and how the thread took it.
 type Taken<'g> = (Guard<'g>, Way);
 
 /// Whether the thread has left its safepoint to take shards. Then other threads may have stopped the world meanwhile.
@@ -161,7 +161,7 @@ fn guard<'g>(
     }
 }
 
-/// The right of a command to run, after the time that taking its shards took.
+/// Whether a command may still run after its shards were taken, which may have taken long.
 enum Standing {
     Runs,
     Paused,
@@ -173,7 +173,7 @@ enum Standing {
 
 /// Checks again whether a command may run: since it was admitted, the server may have become a replica or begun to load
 /// a full sync, writes may be paused, or the client killed.
-fn look_again(task: &Task<'_>) -> Standing {
+fn check_standing(task: &Task<'_>) -> Standing {
     let (core, session) = (&*task.core, &*task.session);
     let flags = transaction::flags_of(session, task.cmd);
     // A client that should retry and has hung up has passed its turn to the next client.
@@ -193,11 +193,11 @@ fn look_again(task: &Task<'_>) -> Standing {
     }
 }
 
-/// As [`look_again`], on an I/O thread that has been outside of its safepoint. A command that may run is begun again:
+/// As [`check_standing`], on an I/O thread that has been outside of its safepoint. A command that may run is begun again:
 /// the role that the server has now decides what it does about expired keys.
 #[cold]
 fn recheck(task: &mut Task<'_>) -> Standing {
-    let standing = look_again(task);
+    let standing = check_standing(task);
     if let Standing::Runs = standing {
         task.core.begin_command();
         let flags = transaction::flags_of(task.session, task.cmd);
@@ -210,7 +210,7 @@ fn recheck(task: &mut Task<'_>) -> Standing {
 #[cold]
 fn turn_away(mut task: Task<'_>, guard: Guard<'_>, standing: Standing) -> Flow {
     match standing {
-        Standing::Runs => unreachable!("it runs"),
+        Standing::Runs => unreachable!("the command may run"),
         Standing::Paused => Err(Suspend::Paused),
         Standing::Killed => {
             end_transaction(&mut task);
@@ -272,9 +272,9 @@ fn is_broken(task: &mut Task<'_>, guard: &Guard<'_>) -> bool {
     watched.is_some_and(|watched| watched.is_broken(&mut task.core.context, guard))
 }
 
-/// Takes what the command needs, on a thread of the slow lane, and runs it. Waits as long as that takes. A pause that
-/// has begun meanwhile delays the command.
-pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowLaneThread<'static>) -> Flow {
+/// Takes the shards that the command needs, on a thread of the slow lane, and runs it. Waits until they are free. A
+/// pause that has begun meanwhile delays the command.
+pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Flow {
     if is_exec(task.cmd)
         && let Err(e) = transaction::check(task.core.srv, task.session)
     {
@@ -293,10 +293,10 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowLaneThread<'static>) -> Flow
     }
     let outside = transfer::waits_outside(task.cmd.spec.name)
         || is_exec(task.cmd) && needs::waits_outside(task.session);
-    let guard = guard_slow(&mut task, hand, need, outside);
+    let guard = guard_slow(&mut task, holder, need, outside);
     let slow = &task.core.srv.slow;
     let writes = flags.has(Flags::WRITE);
-    // Both before the check: a pause or a kill that this check does not see, sees these.
+    // Both come before the check: a pause or a kill that the check misses finds these marks and waits.
     let _writing = writes.then(|| slow.writing());
     // CLIENT KILL does not wait for a command that waits for another server.
     let acts = task.cmd.takes_session() && !outside;
@@ -304,7 +304,7 @@ pub fn hold_slow(mut task: Task<'_>, hand: &mut SlowLaneThread<'static>) -> Flow
     // A command that has taken effect waits only for its reply.
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
     if !has_effect {
-        match look_again(&task) {
+        match check_standing(&task) {
             Standing::Runs => {}
             turned_away => return turn_away(task, guard, turned_away),
         }
@@ -335,25 +335,27 @@ fn need_of(ks: &Keyspace, task: &Task<'_>) -> Need {
 /// The guard of `need` on a thread of the slow lane. `outside`: the command waits for another server.
 fn guard_slow<'g>(
     task: &mut Task<'_>,
-    hand: &'g mut SlowLaneThread<'static>,
+    holder: &'g mut SlowLaneThread<'static>,
     need: Need,
     outside: bool,
 ) -> Guard<'g> {
     let context = &mut task.core.context;
     match need {
-        Need::One(shard) if outside => hand.hold_outside(context, &ShardSet::one(shard)),
-        Need::Shards(set) if outside => hand.hold_outside(context, &set),
-        Need::One(shard) => hand.hold(context, &ShardSet::one(shard)),
-        Need::Shards(set) => hand.hold(context, &set),
-        Need::Names => hand.cut(context),
+        Need::One(shard) if outside => holder.hold_outside(context, &ShardSet::one(shard)),
+        Need::Shards(set) if outside => holder.hold_outside(context, &set),
+        Need::One(shard) => holder.hold(context, &ShardSet::one(shard)),
+        Need::Shards(set) => holder.hold(context, &set),
+        Need::Names => holder.cut(context),
         // CLIENT KILL has taken effect, and waits for the commands of the killed clients.
         Need::Stop if task.session.replies.answer_behind.is_some() => {
             let behind = task.session.replies.answer_behind.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
-            hand.hold(context, &ShardSet::of([]))
+            holder.hold(context, &ShardSet::of([]))
         }
-        // With the world, a command that has taken effect replies when no other command runs here.
-        Need::Nothing if !task.request.attempt.has_run => hand.hold(context, &ShardSet::of([])),
-        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => hand.world(context),
+        // A command that has taken effect holds all shards, so that it replies when no other slow command runs.
+        Need::Nothing if !task.request.attempt.has_run => holder.hold(context, &ShardSet::of([])),
+        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => {
+            holder.world(context)
+        }
     }
 }

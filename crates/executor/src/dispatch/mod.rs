@@ -2,16 +2,15 @@
 //!
 //! ```text
 //!  admit ─► hold ─► run ─► commit ─► reply
-//!  may it?  shards  the    others    errors, accounts,
-//!  now?     world   call   are told  what died is freed
-//!                          release
+//!  checks   take    call   notify    error reply, statistics,
+//!           shards         release   deferred frees
 //! ```
 //!
 //! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
-//! * [`request`], [`outcome`] - what the stages pass on, and how an execution can end; [`block`]: suspension
+//! * [`request`], [`outcome`] - the state that the stages share, and how an execution can end; [`block`]: suspension
 //! * [`call`] - calls the function of a command; [`under`]: for callers that hold the shards of several commands
-//! * `absent` - commands that are known and missing; [`weft_state::command_table`] - all others by name;
-//!   [`core`]: what one thread brings along
+//! * `absent` - unimplemented commands; [`weft_state::command_table`] - all others by name;
+//!   [`core`]: the state of an executing thread
 //!
 //! See `docs/design/dispatch.md`.
 

@@ -1,4 +1,4 @@
-//! What a request must hold while it runs, by its arguments.
+//! The shards that a request needs while it runs, computed from its arguments.
 
 use crate::dispatch::request::Request;
 use crate::transaction;
@@ -11,7 +11,7 @@ use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::session::Session;
 use weft_transfer as transfer;
 
-/// Whether a command that comes to the slow lane is to hold the world there.
+/// Whether a command in the slow lane must stop the world.
 pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
     let need = match (cmd.run, &session.transaction) {
         (Run::Data { lock, .. }, _) => {
@@ -24,7 +24,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
     matches!(need, Need::World | Need::Stop | Need::Rest)
 }
 
-/// What a request on keys needs when it runs in database `db`.
+/// The shards that a request on keys needs in database `db`.
 #[inline(always)]
 pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
     match (lock, request.key) {
@@ -44,8 +44,8 @@ pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: 
     }
 }
 
-/// What WATCH needs: the shards of its keys. It is no work, and comes to the slow lane only when
-/// they are hardly ever free together.
+/// The shards of the keys of WATCH. WATCH is little work, and runs in the slow lane only if they are rarely free at
+/// the same time.
 pub fn of_watch(ks: &Keyspace, request: &Request<'_>) -> Need {
     Need::Shards(ShardSet::of(request.args[1..].iter().map(|key| ks.shard(key))))
 }
@@ -56,7 +56,7 @@ fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
     ShardSet::of(shards)
 }
 
-/// What EXEC needs for the session's queued commands and watched keys. O(commands + keys).
+/// The shards that EXEC needs for the session's queued commands and watched keys. O(commands + keys).
 pub fn of_transaction(ks: &Keyspace, session: &Session) -> Need {
     let mut shards = SmallVec::<[u16; 16]>::new();
     for queued in transaction::queue(session) {
@@ -70,7 +70,7 @@ pub fn of_transaction(ks: &Keyspace, session: &Session) -> Need {
             Run::Exec | Run::Watch => Need::Nothing,
         };
         match need {
-            // BGSAVE and its kind know that they are in a transaction.
+            // BGSAVE and similar commands behave differently in a transaction: they need no shards.
             Need::Nothing | Need::Aside => {}
             Need::One(shard) => shards.push(shard),
             Need::Shards(set) => shards.extend(set.iter()),

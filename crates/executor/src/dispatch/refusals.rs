@@ -1,4 +1,4 @@
-//! Why a command may not run, or not now, whatever stage finds that out.
+//! Reasons to refuse or delay a command that several stages check.
 
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ pub const LOADING: Error = Error::new("LOADING Weft is loading the dataset in me
 
 pub const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
 
-/// Whether a command of these flags is a write of a client that a replica refuses.
+/// Whether this server is a read-only replica, and the flags are those of a write.
 pub fn is_refused_write(core: &Core, flags: Flags) -> bool {
     let attention = core.srv.attention.load(Ordering::Relaxed);
     attention & attention::REPLICA != 0
@@ -18,13 +18,13 @@ pub fn is_refused_write(core: &Core, flags: Flags) -> bool {
         && flags.has(Flags::WRITE)
 }
 
-/// What a command that has waited in the slow lane finds, with its shards in hand: the server may have become
-/// a replica since, or have begun to load a copy.
+/// Checks a command again after it has waited for its shards: the server may have become a replica since, or have
+/// begun to load a full sync.
 ///
-/// `loads`: it may run while a copy is loaded.
+/// `loads`: the command may run while a full sync is loaded.
 ///
 /// # Errors
-/// It must not run.
+/// The command must not run.
 pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> {
     let attention = core.srv.attention.load(Ordering::Relaxed);
     if attention & attention::REPLICA == 0 {
@@ -39,10 +39,10 @@ pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> 
     Ok(())
 }
 
-/// What a pause of writes is about.
+/// The flags of commands that a pause of writes delays.
 const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
 
-/// Whether CLIENT PAUSE holds back a command of these flags.
+/// Whether CLIENT PAUSE delays a command with these flags.
 pub fn is_held_back(core: &Core, flags: Flags) -> bool {
     if !core.srv.is_paused() {
         return false;
@@ -54,7 +54,7 @@ pub fn is_held_back(core: &Core, flags: Flags) -> bool {
     }
 }
 
-/// What EXEC answers that was refused for `e`.
+/// The error of an EXEC that is refused because of `e`.
 pub fn aborted(e: &Error) -> Error {
     let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
     Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())

@@ -1,5 +1,5 @@
-//! Fifth stage, with nothing in hand any more: the reply is completed, the command counted and
-//! logged, and what has died under the shards is freed.
+//! Fifth stage, after the shards were released: complete the reply, count and log the command, and free the objects
+//! that it removed.
 
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Outcome};
@@ -40,8 +40,8 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
     Ok(())
 }
 
-/// Completes the reply of one command, whose part of `reply` begins at `mark`, and counts it. That of what the client
-/// has sent begins at `begin`: in a transaction there are others in front of it.
+/// Completes the reply of one command, which begins at `mark`, and counts the command. The reply of the whole request
+/// begins at `begin`: in a transaction, replies of other commands precede this one.
 #[inline(always)]
 pub fn finish_one(
     core: &mut Core,
@@ -59,7 +59,7 @@ pub fn finish_one(
     account(core, session, cmd, request, reply, begin, result.is_err());
 }
 
-/// Answers an error.
+/// Counts an error, and appends it as the reply.
 #[cold]
 pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
     core.stats().errors.replies.add(1);
@@ -67,15 +67,15 @@ pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
     reply.error(&e.0);
 }
 
-/// Counts a command that was executed in another's time.
+/// Counts a command without its duration, which was measured as part of another command.
 pub fn count(core: &Core, cmd: &'static Cmd, failed: bool) {
     let stats = &core.stats().commands[cmd.number];
     stats.calls.add(1);
     stats.failed.add(u64::from(failed));
 }
 
-/// Counts a command whose client has waited and has its reply now, or has failed, and logs it when it was slow or
-/// large. `ns`: of work that was done for it.
+/// Counts a command whose client was blocked and has its reply now, or has failed. Logs it if it was slow or large.
+/// `ns`: the time spent on it, without the wait.
 pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, failed: bool) {
     let cmd = waiting.cmd;
     count(core, cmd, failed);
@@ -85,7 +85,7 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     if settings.log.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
     }
-    // More than the length of each takes on the wire.
+    // At least as many bytes as an argument's header and line end take on the wire.
     const HEAD: usize = 32;
     let bytes: usize = waiting.args.iter().map(|arg| arg.bytes().len() + HEAD).sum();
     let is_notable = ns >= settings.log.slow_ns
@@ -96,7 +96,7 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     }
 }
 
-/// Logs a command whose client has waited where it was slow or large.
+/// Logs a command whose client was blocked in the logs whose thresholds it exceeds.
 #[cold]
 fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     let (settings, cmd) = (&core.settings, waiting.cmd);
@@ -114,14 +114,14 @@ fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     }
 }
 
-/// The histogram of a command that this thread has not executed before.
+/// The first histogram of a command on this thread.
 #[cold]
 fn new_histogram(core: &Core) -> Histogram {
     core.srv.memory.add_statistics(Histogram::BYTES);
     Histogram::default()
 }
 
-/// Counts the command and logs it when it was slow or large.
+/// Counts the command, and logs it if it was slow or large.
 #[inline(always)]
 fn account(
     core: &mut Core,
@@ -159,7 +159,7 @@ fn account(
     }
 }
 
-/// Whether the part of `replied` bytes that the client gets is a large reply: CLIENT REPLY drops all but pushes.
+/// Whether the client gets a large reply. Of the `replied` bytes, CLIENT REPLY may drop all but the pushes.
 #[cold]
 fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> bool {
     let dropped = match session.replies.keep {
@@ -170,7 +170,7 @@ fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> b
     replied - dropped.min(replied) >= limit
 }
 
-/// Of a command that may be large: logs it if it is.
+/// Logs a command that may be large if its exact size is.
 #[cold]
 fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
     let asked = request.bytes();
@@ -179,7 +179,7 @@ fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reque
     }
 }
 
-/// Of a command that took long: tells the latency monitor, and logs it if it was slow.
+/// Adds a long command to the latency monitor, and logs it if it was slow.
 #[cold]
 fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>, ns: u64) {
     let us = (ns / 1000) as i64;
@@ -190,7 +190,7 @@ fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reques
     }
 }
 
-/// Logs a request with the arguments that its client has sent: one that has waited may run with others.
+/// Logs a request with the arguments that its client sent: after a block, a command may run with other arguments.
 #[cold]
 fn log_asked(
     core: &Core,

@@ -1,4 +1,4 @@
-//! A request, and what the stages pass on.
+//! A request, and its state during execution.
 
 use crate::dispatch::core::Core;
 use weft_commands::Lane;
@@ -15,9 +15,9 @@ pub struct Request<'a> {
     pub cmd: Option<&'static Cmd>,
     pub args: &'a [&'a [u8]],
     pub blobs: &'a [(usize, Blob)],
-    /// Bytes of it on the wire at most: counting them costs as much as looking at the key.
+    /// Upper bound of its bytes on the wire. The exact count costs as much as a key lookup.
     pub bytes_at_most: usize,
-    /// The first key, when the plan has hashed one.
+    /// The first key, if the planner has hashed one.
     pub key: Option<Key<'a>>,
     pub attempt: &'a Attempt,
 }
@@ -33,7 +33,7 @@ impl<'a> Request<'a> {
         Request { cmd, args, blobs, bytes_at_most, key: None, attempt: &FIRST }
     }
 
-    /// Bytes of it on the wire, as an array of bulk strings: an inline request counts as one. O(arguments).
+    /// Its bytes on the wire, as an array of bulk strings, even if it came inline. O(arguments).
     pub fn bytes(&self) -> usize {
         let number = |n: usize| "*\r\n".len() + n.checked_ilog10().unwrap_or(0) as usize + 1;
         let arg = |arg: &&[u8]| number(arg.len()) + arg.len() + "\r\n".len();
@@ -42,14 +42,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request of a known command during its execution: what the stages pass on.
+/// A request of a known command during its execution, passed from stage to stage.
 pub struct Task<'a> {
     pub core: &'a mut Core,
     pub session: &'a mut Session,
     pub request: &'a Request<'a>,
     pub cmd: &'static Cmd,
     pub reply: &'a mut Reply,
-    /// Where its reply begins.
+    /// The beginning of its reply.
     pub mark: Mark,
     pub lane: Lane,
 }

@@ -21,7 +21,7 @@ use weft_state::args::ArgBuf;
 use weft_state::command_table::Run;
 use weft_state::queued::{Queued, Watched};
 
-/// Puts messages that were published for the client until now before the reply.
+/// Appends the messages published for the client so far, before its reply.
 #[inline]
 pub fn catch_up(task: &mut Task<'_>) {
     if task.session.pushes.listens {
@@ -55,7 +55,7 @@ fn catch_up_mail(task: &mut Task<'_>) {
 /// Runs a command on keys.
 #[inline]
 pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
-    // A function of its own, so that the task of other clients is never changed, and needs no copy.
+    // A separate function, so that the task of other clients is never changed, and needs no copy.
     if task.session.pushes.listens {
         return data_of_listener(task, run, guard);
     }
@@ -111,7 +111,7 @@ pub fn server(mut task: Task<'_>, number: usize, held: Held<'_>) -> Flow {
     reply::finish(task, outcome)
 }
 
-/// Runs a command on the connection or the server that holds shards, or the world.
+/// Runs a command on the connection or the server that holds shards.
 pub fn server_with(mut task: Task<'_>, number: usize, guard: Guard<'_>) -> Flow {
     catch_up(&mut task);
     let outcome = run_server(&mut task, number, Held::Guard(&guard));

@@ -18,7 +18,7 @@ fn begin(srv: &'static Server) -> Wait {
     if is_first {
         let progress = srv.ks.snapshot_progress().unwrap_or_default();
         log_notice!(
-            "The snapshot holds {} bytes of {}: writes of keys that are not saved yet wait for it",
+            "The snapshot holds {} of {} bytes: writes to keys that are not saved yet wait for it",
             progress.kept_bytes,
             progress.limit_bytes
         );
@@ -26,7 +26,8 @@ fn begin(srv: &'static Server) -> Wait {
     wait
 }
 
-/// Whether a command waits that `must`, if there is time left, for whom `wait` is kept.
+/// Whether a command waits for the snapshot. `must`: it has to, unless it has waited for
+/// `snapshot-max-write-delay` already. `wait` is its wait so far.
 pub fn waits_on(core: &Core, wait: &mut Option<Wait>, must: bool) -> bool {
     if !must {
         *wait = None;
@@ -48,8 +49,8 @@ fn raise(srv: &Server) {
     srv.ks.raise_snapshot_limit();
     if !std::mem::replace(&mut waits.state().told_raised, true) {
         log_warning!(
-            "A write has waited for the snapshot for as long as snapshot-max-write-delay says: it goes \
-             on, and the snapshot takes more memory than snapshot-memory-limit"
+            "A write has waited for the snapshot for snapshot-max-write-delay: it runs now, and the \
+             snapshot may use more memory than snapshot-memory-limit"
         );
     }
     wake(srv);
@@ -64,7 +65,7 @@ pub fn holds_back(
     cmd: &'static Cmd,
 ) -> bool {
     let is_exec = matches!(cmd.run, Run::Exec);
-    // Who is served has waited, and those behind it wait for it.
+    // A retry must not wait again: the clients after it in the wait queue would have to wait, too.
     if request.attempt.retry.is_some() || session.transaction.is_some() && !is_exec {
         return false;
     }

@@ -1,4 +1,4 @@
-//! The door for callers that hold the shards of several commands: EXEC, and later scripts.
+//! Runs a command for a caller that holds the shards of several commands: EXEC.
 
 use crate::dispatch::call::{Caller, call, call_server, feed_monitors, log_words};
 use crate::dispatch::commit;
@@ -12,7 +12,7 @@ use weft_resp::Reply;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::session::Session;
 
-/// Runs a request of `session` inside of a transaction: under shards that the caller holds for all of its requests.
+/// Runs a request of `session` in a transaction, under shards that the caller holds for all its requests.
 /// The command can't be suspended. The reply of a failed command may be partial.
 ///
 /// # Errors

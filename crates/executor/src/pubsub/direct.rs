@@ -1,18 +1,18 @@
-//! A push to one client, whatever it listens to.
+//! A push to one client, independent of its subscriptions.
 //!
-//! The client may move to another thread meanwhile. Who sends holds its *route*, and so does the
-//! thread that gives the client away: pushes of before are in the old thread's mailbox, which looks
-//! through it once more, those of after behind the client in the new one's.
+//! The client may move to another thread meanwhile. The sender holds the client's *route*, and so does the
+//! thread that moves the client. Earlier pushes are in the mailbox of the old thread, which checks it once more.
+//! Later ones are in the mailbox of the new thread, after the message with the client.
 
 use std::sync::Arc;
 use weft_state::clients::ClientShared;
 use weft_state::server::Server;
 use weft_tracking::message::Message;
 
-/// Appends `what`, in the protocol that the client speaks then, to the output of `client`: behind all
-/// that was pushed to it before, and in front of the replies of commands that it executes from now on,
-/// if its session [listens](weft_state::session::PushState::listens). Any thread may call it, also while it holds
-/// shards; it waits for nobody. Nothing happens when the client is gone.
+/// Appends `what` to the output of `client`, in the client's protocol at that time. It follows all earlier pushes,
+/// and precedes the replies of commands that the client executes later, if its session
+/// [listens](weft_state::session::PushState::listens). Any thread may call this, even while it holds shards: it
+/// doesn't block. Does nothing if the client has disconnected.
 pub fn push(srv: &Server, client: &Arc<ClientShared>, what: Message) {
     let mut route = client.route();
     route.was_pushed_to = true;

@@ -1,21 +1,21 @@
-//! Publish and subscribe: who listens to which channel, and how a message gets to them.
+//! Publish and subscribe: the subscriptions of clients, and the delivery of messages.
 //!
 //! ```text
 //!  publisher's thread                              threads that have subscribers
 //!  PUBLISH ─► registry: lock of the channel's part
 //!             encode once, match patterns once
 //!             one message for each thread ────────► mailbox ─► appended to the connections' output
-//!             unlock                                           ─► sent, some connections each context
+//!             unlock                                           ─► sent, some connections per iteration
 //! ```
 //!
-//! * [`registry`] - channels and patterns, and the clients of each thread that listen to them
+//! * [`registry`] - channels and patterns, with each thread's subscribers
 //! * [`message`] - a message on its way to one thread: bytes that all receivers share
-//! * [`run`] - messages that follow each other to the same receivers, as one
-//! * [`subscriber`] - what one client listens to; [`mail`]: what has come for a thread and in which order
-//! * [`weft_state::crowd`] - publishers that are faster than a thread's fan-out wait, without holding anybody up
-//! * [`direct`] - a push to one client, whatever it listens to
+//! * [`run`] - consecutive messages to the same receivers, as one
+//! * [`subscriber`] - the subscriptions of one client; [`mail`]: a thread's messages in order
+//! * [`weft_state::crowd`] - publishers wait for a thread whose fan-out is slower, and don't delay other clients
+//! * [`direct`] - a push to one client, independent of its subscriptions
 //!
-//! The order of messages, and why it holds, is told in `docs/design/publish-subscribe.md`.
+//! For the order of messages, and its proof, see `docs/design/publish-subscribe.md`.
 
 pub mod direct;
 
@@ -31,24 +31,24 @@ use weft_state::server::Server;
 use weft_state::session::Session;
 use weft_state::threads::pool::MAX_IO_THREADS;
 
-/// Gives `message` to all who listen to `channel`, by name or by pattern; how many that are. Any
-/// thread may call it, also while it holds shards: it waits for nobody, and takes O(threads that
-/// have subscribers + patterns). Without subscribers it is a look at two numbers.
+/// Publishes `message` to the subscribers of `channel`, by name or by pattern, and returns their number. Any thread
+/// may call this, even while it holds shards: it doesn't block. O(threads with subscribers + patterns); without
+/// subscribers, two loads.
 ///
-/// Whoever calls it while it holds the shard of a key has the message come before the reply of any
-/// later command on that key, for every client that gets both.
+/// If the caller holds the shard of a key, the message precedes the reply of any later command on that key, for each
+/// client that gets both.
 pub fn publish(srv: &Server, channel: &[u8], message: &[u8]) -> usize {
     let (kind, patience) = (Kind::Channel, CanWait::None);
-    let told = srv.clients.pubsub.publish(kind, channel, message, patience, srv, &mut || {});
-    told.unwrap_or_default()
+    let receivers = srv.clients.pubsub.publish(kind, channel, message, patience, srv, &mut || {});
+    receivers.unwrap_or_default()
 }
 
-/// As [`publish`], by a client that can wait until a thread with subscribers has caught up.
-/// `accepted` is called when it is certain that the message is published, and before any other on that
-/// channel, if there are clients that could tell.
+/// As [`publish`], for a client that can wait until a thread with subscribers has delivered its messages.
+/// `accepted` is called when the message will certainly be published. If the channel has subscribers, it is called
+/// before any other message is published on it.
 ///
 /// # Errors
-/// Nothing has happened: that thread is behind.
+/// That thread's mailbox is full. Nothing was published.
 pub fn publish_patiently(
     srv: &Server,
     kind: Kind,
@@ -60,18 +60,17 @@ pub fn publish_patiently(
     srv.clients.pubsub.publish(kind, channel, message, patience, srv, accepted)
 }
 
-/// Appends what was published for the client until now, so that what it is answered next comes
-/// behind it. To be called by the client's own thread, and for a command on keys while their shards
-/// are held: then what comes before the reply, and what after it, is what has happened before and
-/// after.
+/// Appends the messages that were published for the client so far, so that they precede its next reply. Call it on
+/// the client's thread, for a command on keys while their shards are held: then exactly the messages of earlier
+/// commands on these keys precede the reply.
 #[cold]
 pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
-    // A thread of the slow lane gets no mail for its clients; there is a mark instead.
+    // Mailboxes belong to I/O threads. For the slow lane, `Message::SlowBegun` marks the position of the reply.
     if core.id >= MAX_IO_THREADS {
         return;
     }
     let mailbox = &core.srv.threads[core.id].mailbox;
-    // What comes from here on is published later, and may come without end.
+    // Messages that arrive from here on are later ones, and may arrive endlessly.
     let mut left = mailbox.count();
     core.mail.stage(|| {
         left = left.checked_sub(1)?;
@@ -90,15 +89,15 @@ pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
     keep(session, reply);
 }
 
-/// What stands in `reply` by now is no reply, and is not dropped by CLIENT REPLY.
+/// Marks the present content of `reply` as pushes, which CLIENT REPLY doesn't drop.
 pub fn keep(session: &mut Session, reply: &Reply) {
     if session.replies.mode.drops() {
         session.replies.keep = Some(reply.mark());
     }
 }
 
-/// The client listens to nothing any more: it is gone, or RESET. To be called by who owns it, or
-/// holds its route. O(what it has listened to).
+/// Removes all subscriptions of a client that has disconnected or sent RESET. The caller owns the client or holds
+/// its route. O(subscriptions).
 pub fn leave(srv: &Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         srv.clients.pubsub.leave(client.id, client.thread(), &subscriber);
@@ -106,8 +105,8 @@ pub fn leave(srv: &Server, client: &ClientShared) {
     }
 }
 
-/// As [`leave`], of a client that is gone or killed, and will listen to nothing again. Where it has listened to very
-/// much, what is left of it in the registry is taken out in the background, and counted until then.
+/// As [`leave`], for a client that has disconnected or was killed. Very many subscriptions are removed in the
+/// background, and counted until then.
 pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         client.show_subscriptions(None);
@@ -118,10 +117,10 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     }
 }
 
-/// A thread that is full, if there is one; if not, nobody is asked to look for one any more. O(threads).
+/// A thread whose mailbox is full. If there is none, clears the flag that makes commands check for it. O(threads).
 #[cold]
 pub fn crowded_thread(srv: &Server) -> Option<usize> {
-    // First, since a thread may become full while the others are looked at.
+    // First, since a thread may become full while the others are checked.
     srv.set_attention(attention::CROWDED, false);
     let full = srv.threads.iter().position(|thread| thread.crowd.is_full());
     if full.is_some() {

@@ -1,8 +1,8 @@
-//! `tracking-table-max-keys`: when too many keys are remembered, some are declared invalid early.
+//! `tracking-table-max-keys`: if too many keys are tracked, some are invalidated early.
 //!
-//! A key is forgotten by who holds its shard, as it is when it changes: else its readers could be told
-//! before they have their replies. Who has just read something holds one shard or a few, and takes
-//! another one that is free, drawn at random.
+//! The thread that removes a key holds its shard, as when the key changes. Otherwise its readers could get the
+//! invalidation before the reply of their read. A thread that has just run a read holds few shards. It takes another
+//! free one at random.
 
 use crate::dispatch::core::Core;
 use crate::tracking::pusher;
@@ -10,13 +10,13 @@ use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Guard, Inside, SHARDS, ShardSet};
 use weft_tracking::message::News;
 
-/// Keys that are forgotten behind one command at most, and shards that are looked at for each.
-const AT_ONCE: usize = 100;
+/// Keys removed after one command at most.
+const KEYS_PER_COMMAND: usize = 100;
 
-/// Keys that are forgotten by a thread in one tick at most.
-const IN_A_TICK: usize = 10_000;
+/// Keys removed by one thread in one tick at most.
+const KEYS_PER_TICK: usize = 10_000;
 
-/// How many keys too many are remembered.
+/// The number of tracked keys above the limit.
 fn excess(core: &Core) -> usize {
     match core.settings.clients.tracked_keys {
         0 => 0,
@@ -24,23 +24,23 @@ fn excess(core: &Core) -> usize {
     }
 }
 
-/// Brings the number of remembered keys down to what is allowed, if a little is enough for that. O(1)
-/// while they are not too many. May add shards to what is held, which must be those of some keys.
+/// Removes tracked keys above the limit, a bounded number per call. O(1) below the limit. May extend the guard, which
+/// must hold the shards of some keys.
 #[inline]
 pub fn enforce(core: &mut Core, guard: &mut Guard<'_>) {
     let excess = excess(core);
     if excess > 0 {
-        forget_some(core, guard, excess.min(AT_ONCE));
+        forget_keys(core, guard, excess.min(KEYS_PER_COMMAND));
     }
 }
 
 #[cold]
-fn forget_some(core: &mut Core, guard: &mut Guard<'_>, keys: usize) {
+fn forget_keys(core: &mut Core, guard: &mut Guard<'_>, keys: usize) {
     for _ in 0..keys {
         let first = core.context.random() as usize;
         let mut shards = (0..SHARDS).map(|n| ((first + n) % SHARDS) as u16);
         let forgot = shards.any(|shard| {
-            // Only who holds the shard may lock its table.
+            // The table of a shard may only be locked while the shard is held.
             let held = guard.holds(shard)
                 || core.srv.ks.is_read(shard)
                     && guard.try_extend(&mut core.context, &ShardSet::one(shard)).is_ok();
@@ -52,7 +52,7 @@ fn forget_some(core: &mut Core, guard: &mut Guard<'_>, keys: usize) {
     }
 }
 
-/// Declares a key of `shard`, which is held, invalid; whether there was one.
+/// Invalidates one tracked key of `shard`, which the caller holds. Returns whether there was one.
 fn forget_one(core: &mut Core, shard: u16) -> bool {
     let (srv, random) = (core.srv, core.context.random());
     let mut table = srv.clients.tracking.table(shard);
@@ -68,9 +68,9 @@ fn forget_one(core: &mut Core, shard: u16) -> bool {
     true
 }
 
-/// As [`enforce`], between commands, for the case that the limit was lowered: in these shards.
+/// As [`enforce`], between commands, in these shards: the limit may have been lowered.
 pub fn shrink(core: &mut Core, inside: &mut Inside<'_>, shards: &[u16]) {
-    let mut left = IN_A_TICK;
+    let mut left = KEYS_PER_TICK;
     for shard in shards {
         if excess(core) == 0 || left == 0 {
             return;
@@ -86,7 +86,7 @@ pub fn shrink(core: &mut Core, inside: &mut Inside<'_>, shards: &[u16]) {
     }
 }
 
-/// Whether [`shrink`] has something to do.
+/// Whether more keys are tracked than the limit allows.
 #[inline]
 pub fn is_over(core: &Core) -> bool {
     excess(core) > 0

@@ -1,17 +1,16 @@
-//! Client-side caching: clients that keep what they read are told when it is no longer so.
+//! Client-side caching: clients that cache values get an invalidation when a value changes.
 //!
 //! ```text
-//!  GET k by a client that tracks        SET k by anybody
+//!  GET k by a client that tracks        SET k by any client
 //!  run                                  run
-//!  commit: the client is noted as       commit: k is looked up in the table,
-//!          a reader of k, in the                its readers are told and forgotten
-//!          table of k's shard
+//!  commit: records the client as a      commit: removes the readers of k from
+//!          reader of k, in the table            the table, and sends them
+//!          of k's shard                         invalidations
 //!  release                              release
 //! ```
 //!
-//! Both are done while the shard of the key is held, so a reader that saw the old value is in the table
-//! when the value changes. What it is told goes through the mailbox of its thread, and so comes behind
-//! the reply of that read.
+//! Both hold the shard of the key, so a reader of the old value is in the table when the value changes. The
+//! invalidation goes through the mailbox of the reader's thread, and so follows the reply of that read.
 //!
 //! * crate `weft-tracking` - tables, prefixes, trackers and messages
 //! * [`limit`](self::limit) - `tracking-table-max-keys`
@@ -39,7 +38,7 @@ fn pusher(srv: &Server) -> impl Fn(&Arc<ClientShared>, weft_tracking::message::M
     |client, message| pubsub::push(srv, client, message)
 }
 
-/// What the keyspace tells of, told to clients.
+/// Sends invalidations to clients for the keyspace.
 pub struct Told(pub &'static Server);
 
 impl Caches for Told {
@@ -80,9 +79,10 @@ impl Caches for Told {
     }
 }
 
-/// Remembers that `reader` has read the keys of a command, as far as `guard` holds their shards
-/// (without a guard that would be too late: a fault for tests);
-/// whether there were any. What was changed before must have been told of. Expected O(keys).
+/// Records `reader` as a reader of the keys of a command in the shards that `guard` holds. Returns whether the command
+/// has keys. The invalidations of earlier changes must have been sent. Expected O(keys).
+///
+/// `guard` is `None` only in a fault for tests, which records the reader too late.
 #[cold]
 pub fn remember(
     srv: &Server,
@@ -114,7 +114,7 @@ pub fn remember(
     !at.is_empty()
 }
 
-/// What CLIENT TRACKING ON asks for.
+/// The options of CLIENT TRACKING ON.
 pub struct Wishes<'a> {
     /// With [`Mode::ON`].
     pub mode: Mode,
@@ -122,7 +122,7 @@ pub struct Wishes<'a> {
     pub prefixes: Vec<&'a [u8]>,
 }
 
-/// Has the session's client be told from now on.
+/// Turns tracking on for the session's client.
 pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
     let tracker = session.shared.make_tracker();
     if !tracker.set(wishes.mode, wishes.redirect.as_ref()).has(Mode::ON) {
@@ -143,7 +143,7 @@ pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
     }
 }
 
-/// Has the thread of a client know that there will be pushes for it.
+/// Notifies a client's thread that the client will get pushes.
 fn announce(srv: &Server, client: &Arc<ClientShared>) {
     client.pushes.is_redirected_to.store(true, Ordering::Relaxed);
     let mut route = client.route();
@@ -154,15 +154,15 @@ fn announce(srv: &Server, client: &Arc<ClientShared>) {
     mailbox.ring();
 }
 
-/// The session's client is told no more.
+/// Turns tracking off for the session's client.
 pub fn disable(srv: &Server, session: &mut Session) {
     leave(srv, &session.shared);
     session.pushes.tracks = None;
-    // What was put into the mailbox before is for it all the same.
+    // The client still gets the invalidations that are in the mailbox already.
     session.pushes.is_pushed_to = session.shared.pushes.is_redirected_to.load(Ordering::Relaxed);
 }
 
-/// The client is told no more. What it has read is forgotten when it changes.
+/// Turns tracking off for a client. Its entries in the tables stay until their keys change.
 fn leave(srv: &Server, client: &ClientShared) {
     if let Some(tracker) = client.tracker() {
         switch_off(srv, &tracker);
@@ -176,12 +176,12 @@ fn switch_off(srv: &Server, tracker: &Tracker) {
     }
 }
 
-/// Takes the client out of the list of all prefixes. O(its prefixes).
+/// Removes the client from the lists of its prefixes. O(its prefixes).
 pub fn leave_prefixes(srv: &Server, tracker: &Tracker) {
     srv.clients.tracking.prefixes.leave(tracker, |any| srv.ks.set_followed_by_prefix(any));
 }
 
-/// As [`leave`], of a client that is gone. Where it has followed very many prefixes, they are left in the background.
+/// As [`leave`], for a client that has disconnected. Very many prefixes are left in the background.
 pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(tracker) = client.tracker() {
         switch_off(srv, &tracker);
