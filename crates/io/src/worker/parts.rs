@@ -59,8 +59,8 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Returns the next generation, which tells apart tokens of connections that used the same
-    /// slot.
+    /// Returns the next generation, which distinguishes tokens of connections that used the
+    /// same slot.
     pub fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
         self.generation
