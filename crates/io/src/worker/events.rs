@@ -57,8 +57,8 @@ impl Worker {
         if conn.state.reads() {
             return self.on_readable(index);
         }
-        // A command of the client is in progress. If the connection is broken, the reply
-        // can't be sent. A client in a wait queue waits for a key, even while its command is being retried.
+        // A command of the client is in progress. If the connection is broken, the reply can't be
+        // sent. A client in a wait queue waits for a key, even while its command is being retried.
         let stands = || self.core.srv.clients.blocked.of_client(conn.session.shared.id).is_some();
         let gone = event.ended && (conn.state.peer_ended() == Ended::Close || stands());
         if event.broken {

@@ -154,7 +154,7 @@ impl Worker {
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
                 Err(Suspend::Paused) => return over(done, Executed::Paused),
-                // A request that blocks is consumed: it is not kept for a later retry.
+                // Requests that block or go to the slow lane are done here: they are not kept.
                 Err(Suspend::Blocked(waiting)) => {
                     return over(done + 1, Executed::Blocked(waiting));
                 }
