@@ -1,5 +1,5 @@
-//! The first thread's part in the balance: once a tick it reads what all threads have noted of
-//! their loads, and tells them what follows.
+//! The periodic task of the first thread that decides, from the loads that all threads have
+//! recorded, how many threads are active, and notifies them.
 
 use weft_process::log_verbose;
 use weft_scheduler::balance::{Balance, Decision, Sample};
@@ -8,7 +8,7 @@ use weft_state::mailbox::Message;
 use weft_state::server::Server;
 use weft_state::settings::Settings;
 
-/// Reads the loads and acts on them. To be called on the first thread.
+/// Reads the loads and applies the decision. Must be called on the first thread.
 pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Settings) {
     let (configured, active) = (srv.threads.configured(), srv.threads.active());
     let fixed = if (configured == 1 && active == 1) || !settings.threads.all_read {
@@ -40,7 +40,7 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     carry_out(srv, active, &decision);
 }
 
-/// DEBUG ACTIVE-THREADS: has that many threads be active now, and until this is called with `None`. May
+/// DEBUG ACTIVE-THREADS: fixes the number of active threads until this is called with `None`. May
 /// be called on any thread.
 pub fn force(srv: &Server, count: Option<usize>) {
     srv.threads.set_forced(count);
@@ -54,8 +54,8 @@ fn carry_out(srv: &Server, before: usize, decision: &Decision) {
     if after != before {
         log_verbose!("{after} of {} I/O threads are active", srv.threads.configured());
         srv.threads.set_active(after);
-        // Those that have become active start their crons, those that are not any more pass on
-        // their connections.
+        // Newly active threads start their crons. Threads that have become inactive pass on their
+        // connections.
         (before.min(after)..before.max(after))
             .for_each(|thread| srv.threads[thread].mailbox.send(Message::Wake));
     }

@@ -1,5 +1,5 @@
-//! How the server shows itself from outside: its first lines in the log, its title in `ps`, and
-//! the lines on listeners in INFO.
+//! How the server presents itself: the first lines of the log, the title in `ps`, and the listener
+//! lines of INFO.
 
 use std::io::IsTerminal;
 use weft_config::{Config, Id, Status};
@@ -9,7 +9,7 @@ use weft_process::{log_notice, log_warning};
 use weft_state::server::Server;
 use weft_state::version::VERSION;
 
-/// Warp and weft, for people who start the server by hand.
+/// A picture of warp and weft, shown to users who start the server by hand.
 const LOGO: &str = r"
       |   |   |   |   |   |
     --|-------|-------|------      Weft VERSION, BITS bit
@@ -20,7 +20,7 @@ const LOGO: &str = r"
       |   |   |   |   |   |        I/O threads: THREADS
 ";
 
-/// Says who is starting, on what, and what the operator should know.
+/// Logs the version, the process, and warnings for the operator.
 pub fn banner(srv: &Server, config: &Config) {
     let pid = std::process::id();
     log_notice!("oO0OoO0OoO0Oo Weft is starting oO0OoO0OoO0Oo");
@@ -52,7 +52,7 @@ pub fn banner(srv: &Server, config: &Config) {
     warnings(config);
 }
 
-/// The logo is for terminals; where a log is kept it must be asked for.
+/// The logo is for terminals; a log file or syslog gets it only on request.
 fn shows_logo(config: &Config) -> bool {
     let plain_log = config.bytes(Id::LOGFILE).is_empty() && !config.bool(Id::SYSLOG_ENABLED);
     let by_hand = plain_log && !config.bool(Id::DAEMONIZE) && std::io::stdout().is_terminal();
@@ -61,14 +61,14 @@ fn shows_logo(config: &Config) -> bool {
 
 fn warnings(config: &Config) {
     tell_no_log(config);
-    // One line is enough about it.
+    // Skip directives with the same reason as `appendonly`: one warning about it is enough.
     let told = |id: Id| id.directive().status == Id::APPENDONLY.directive().status;
     for (id, reason) in config.ineffective().into_iter().filter(|(id, _)| !told(*id)) {
         log_warning!("The directive '{}' has no effect in this version ({reason}).", id.name());
     }
     let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
-    // 2 is the mode in which an allocation may fail although there is memory; nothing is forked
-    // here, so that mode 0 does no harm.
+    // In mode 2, an allocation may fail although memory is free. The server never forks, so mode 0
+    // does no harm.
     if overcommit.is_ok_and(|mode| mode.trim() == "2") {
         log_warning!(
             "WARNING The kernel is set to refuse memory beyond a fixed limit \
@@ -96,18 +96,19 @@ fn warnings(config: &Config) {
     }
 }
 
-/// Says that there is no append-only file where the configuration asks for one.
+/// Warns that there is no append-only file although the configuration asks for one.
 pub fn tell_no_log(config: &Config) {
     let works = Id::APPENDONLY.directive().status == Status::Effective;
     if config.bool(Id::APPENDONLY) && !works {
         log_warning!(
-            "No append-only file: 'appendonly' has no effect in this version; what was written since \
-             the last snapshot is lost when the server crashes."
+            "No append-only file: 'appendonly' has no effect in this version; writes since the \
+             last snapshot are lost if the server crashes."
         );
     }
 }
 
-/// What waits for connections, as the log names it: `tcp`, `unix`.
+/// The transports on which the server accepts connections, by their names in the log: `tcp`,
+/// `unix`.
 pub fn transports(config: &Config) -> Vec<&'static str> {
     let tcp = config.int(Id::PORT) != 0 && !config.list(Id::BIND).is_empty();
     let unix = !config.bytes(Id::UNIXSOCKET).is_empty();
@@ -128,7 +129,7 @@ pub fn listener_lines(config: &Config) -> Vec<String> {
     transports(config).iter().map(line).collect()
 }
 
-/// Shows the title that the configuration describes, if it may be set at all.
+/// Sets the process title from the configuration, if the title may be set.
 pub fn apply_title(srv: &Server, config: &Config) {
     let mut title = srv.statistics.info.title();
     let Some(title) = title.as_mut() else { return };

@@ -1,14 +1,15 @@
-//! `maxmemory-clients`: the clients that hold most are closed when all together hold too much.
+//! `maxmemory-clients`: closes the clients that use most memory when all clients together use too
+//! much.
 //!
 //! ```text
-//!  each thread, after what changes a connection    what it holds ─► its thread's account
-//!  each thread, at the end of a turn               all accounts over the limit?
-//!                                                  ─► mark the largest, tell their threads
+//!  each thread, after each change of a connection  its memory ─► the thread's account
+//!  each thread, at the end of an iteration         sum of the accounts over the limit?
+//!                                                  ─► mark the largest, notify their threads
 //! ```
 //!
-//! Nobody counts anything while there is no limit. What was marked is taken off at once, so that a
-//! thread that looks before the connections are closed does not close others for it. Clients with
-//! CLIENT NO-EVICT count and are left alone, as in the reference.
+//! Without a limit there is no accounting. A marked client's memory is subtracted at once, so that
+//! a thread that checks before the client is closed doesn't close others instead. As in Valkey,
+//! CLIENT NO-EVICT clients count but are not closed.
 
 use crate::commands::logged_line;
 use std::cmp::Reverse;
@@ -20,7 +21,7 @@ use weft_state::clients::ClientShared;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
 
-/// Bytes that all clients hold, as far as they are not about to go. O(threads).
+/// Bytes used by all clients, except those marked for closing. O(threads).
 fn clients_memory(srv: &Server) -> u64 {
     let all: u64 =
         srv.threads.iter().fold(0, |sum, t| t.stats.client_memory.get().wrapping_add(sum));
@@ -37,7 +38,7 @@ pub fn evict_clients(srv: &'static Server, limit: u64) {
 /// O(clients * log(clients)).
 #[cold]
 fn choose_clients(srv: &'static Server, limit: u64) {
-    // Somebody else is at it, or was and has died of it.
+    // Another thread is choosing clients, or has panicked while it did.
     let Ok(_choosing) = srv.clients.eviction.choosing.try_lock() else { return };
     let mut left = clients_memory(srv);
     let mut all: Vec<(u64, Arc<ClientShared>)> = srv
@@ -59,8 +60,8 @@ fn choose_clients(srv: &'static Server, limit: u64) {
         log_notice!("Evicting client: {}", logged_line(srv, &client));
         if end_client(srv, &client) {
             srv.statistics.totals.evicted_clients.fetch_add(1, Ordering::Relaxed);
-            // In this order: what has not been added is not taken off. If the client is gone by
-            // now, the message takes it off.
+            // Add first, so that nothing is subtracted that was not added. If the client is already
+            // closed, the Kill message subtracts it.
             srv.clients.eviction.leaving.fetch_add(memory, Ordering::Relaxed);
             client.memory.evicted.store(memory, Ordering::Release);
             srv.clients.registry.remove(client.id);

@@ -1,12 +1,13 @@
-//! Commands on the server and on connections, INFO, and the rare events that operators cause.
+//! Commands for the server and for connections, INFO, and rare operations such as shutdown.
 //!
-//! * [`commands`] - CONFIG, CLIENT, DEBUG, COMMAND and all others that are not about keys; the command table
+//! * [`commands`] - CONFIG, CLIENT, DEBUG, COMMAND and all others that don't access keys; the
+//!   command table
 //! * [`info`] - INFO
 //! * [`announce`] - banner, process title, listeners
 //! * [`client_eviction`] - `maxmemory-clients`
 //! * [`stopping`], [`stop`], [`restart`] - SHUTDOWN, signals, DEBUG RESTART
-//! * [`threads`] - starting I/O threads, and changing their number; [`active_threads`]: how many of them are
-//!   active; [`watchdog`]: threads that do not respond
+//! * [`threads`] - starting I/O threads, and changing their number; [`active_threads`]: the number
+//!   of active threads; [`watchdog`]: detecting threads that stall
 
 pub mod active_threads;
 pub mod announce;

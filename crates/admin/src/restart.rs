@@ -1,8 +1,8 @@
-//! The program takes its own place: DEBUG RESTART and DEBUG CRASH-AND-RECOVER.
+//! Restarting the program in the same process: DEBUG RESTART and DEBUG CRASH-AND-RECOVER.
 //!
-//! A process that executes its own program keeps its number, so whoever looks after it sees no end of
-//! it. What it was called with is noted at the start, since the memory of its arguments becomes its
-//! title, and the directory changes. Sockets and files close by themselves.
+//! A process that executes its own program again keeps its process id, so its supervisor notices no
+//! exit. The arguments and the directory are recorded at the start, because the title overwrites
+//! the memory of the arguments, and the directory changes. Sockets and files are closed on exec.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -12,51 +12,51 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use weft_process::log_warning;
 
-/// How the program was called.
+/// The command line and directory of the start.
 #[derive(Debug)]
 struct Call {
     program: PathBuf,
-    /// Its name for itself, and what came behind that.
+    /// The program's name (argument 0) and its arguments.
     words: Vec<OsString>,
     folder: PathBuf,
 }
 
 static CALL: OnceLock<Call> = OnceLock::new();
 
-/// When the threads have ended, the program is to be executed again, so much later.
+/// The delay before the restart, if one is requested. It happens after all threads have ended.
 static WANTED: OnceLock<Duration> = OnceLock::new();
 
-/// To be called first of all.
+/// Records the command line. Must be called before anything else.
 pub fn note_call() {
     let (Ok(program), Ok(folder)) = (std::env::current_exe(), std::env::current_dir()) else {
-        // It can't be restarted; DEBUG says so.
+        // Then a restart is impossible, which DEBUG reports.
         return;
     };
     let words = std::env::args_os().collect();
     let _ = CALL.set(Call { program, words, folder });
 }
 
-/// Whether [`again`] may succeed; if not, the log says why.
+/// Whether [`again`] can work. Logs the reason if not.
 pub fn is_possible() -> bool {
     let found = CALL.get().is_some_and(|call| call.program.is_file());
     if !found {
-        log_warning!("Can't restart: the program is not where it was");
+        log_warning!("Can't restart: the program file was not found");
     }
     found
 }
 
-/// Has [`again`] be called at the end of the server.
+/// Requests [`again`] after the server has stopped.
 pub fn want(delay: Duration) {
     let _ = WANTED.set(delay);
 }
 
-/// How long to wait before [`again`], if that is wanted.
+/// The requested delay before [`again`], if a restart is requested.
 pub fn wanted() -> Option<Duration> {
     WANTED.get().copied()
 }
 
-/// Executes the program in the place of this process after `delay`, as it was called at first. Does
-/// not return, unless that fails; the reason is in the log.
+/// Executes the program in this process after `delay`, with the original command line. Returns only
+/// on failure, after logging the reason.
 pub fn again(delay: Duration) {
     std::thread::sleep(delay);
     let Some(call) = CALL.get() else { return };

@@ -1,17 +1,18 @@
-//! Who has asked the server to end, and how far that is.
+//! Requests to stop the server, and the progress of the attempt.
 //!
 //! ```text
 //!  SIGTERM ─► requested ─► the first thread's tick ─┐          ┌─► may end: shut_down
-//!  SHUTDOWN ────────────────────────────────────────┴► weft-stop ─► may not, or is told to stop: all who
-//!                                                     (prepare)     asked are told, and writes go on
+//!  SHUTDOWN ────────────────────────────────────────┴► weft-stop ─► fails or is aborted: waiting
+//!                                                     (prepare)     clients get an error, writes resume
 //! ```
 //!
-//! There is one attempt at a time. Who asks during it waits for the same end, whatever words were used, as in
-//! the reference. Clients that ask wait as others wait for a key, so that neither an I/O thread nor the slow
-//! lane is occupied, and long commands there hold nothing up that does not need their shards.
+//! There is one attempt at a time. As in Valkey, requests during an attempt wait for the same end,
+//! whatever their options. Their clients block like clients that wait for a key. So they occupy
+//! neither an I/O thread nor the slow lane, and a long command in the slow lane delays only
+//! commands on the same shards.
 //!
-//! SHUTDOWN ABORT takes the attempt away from its thread: from then on nothing that the thread still does
-//! has an effect, and it ends by itself.
+//! SHUTDOWN ABORT detaches the attempt from its thread: the thread's further steps have no effect,
+//! and it ends by itself.
 
 use crate::stop::{has_to_wait, prepare};
 use std::sync::Arc;
@@ -23,17 +24,17 @@ use weft_state::stop_state::Attempt;
 use weft_state::stop_state::{Phase, Stop};
 use weft_state::waiting::Waiting;
 
-/// What a client is told whose SHUTDOWN does not end the server.
+/// The error for a client whose SHUTDOWN fails.
 pub const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
-/// Asks the first thread to end the server at its next tick, which is now unless DEBUG PAUSE-CRON
-/// has stopped them. Until then, and while the end is prepared, SHUTDOWN ABORT can take it back.
+/// Asks the first thread to stop the server at its next tick. That is now, unless DEBUG PAUSE-CRON
+/// has stopped the ticks. SHUTDOWN ABORT can cancel the request until preparation has ended.
 pub fn request_stop(srv: &Server, stop: Stop) {
     srv.process.ending.attempts.state().requested = Some(stop);
     srv.threads[0].mailbox.send(weft_state::mailbox::Message::Wake);
 }
 
-/// Ends the server if a signal has asked for that.
+/// Stops the server if a signal has requested it.
 pub fn stop_if_requested(srv: &'static Server) {
     let Some(stop) = srv.process.ending.attempts.state().requested.take() else { return };
     if srv.process.ending.attempts.state().attempt.is_some() {
@@ -49,10 +50,11 @@ pub fn stop_if_requested(srv: &'static Server) {
     }
 }
 
-/// Ends the server for a client, which waits for that; `says` is said if it is the first to ask.
+/// Stops the server for a client, which blocks meanwhile. Calls `says` if no attempt is running
+/// yet.
 ///
 /// # Errors
-/// Those of starting a thread. The client does not wait.
+/// The thread can't be started. The client does not block.
 pub fn stop_for(
     srv: &'static Server,
     stop: Stop,
@@ -67,7 +69,7 @@ pub fn stop_for(
     begin_attempt(srv, stop, Some(waiting))
 }
 
-/// Has a thread prepare the end and make it, unless one is at it already.
+/// Starts a thread that prepares and performs the stop, unless an attempt is running.
 fn begin_attempt(
     srv: &'static Server,
     stop: Stop,
@@ -94,24 +96,24 @@ fn begin_attempt(
     spawned.map(drop)
 }
 
-/// The thread of an attempt says how far it is, and is told whether to go on.
+/// Records the phase of an attempt. Returns whether the attempt may continue.
 fn goes_on(srv: &Server, number: u64, phase: Phase) -> bool {
     let mut state = srv.process.ending.attempts.state();
     let Some(attempt) = state.attempt.as_mut().filter(|own| own.number == number) else {
         return false;
     };
     attempt.phase = phase;
-    // Under the mutex: who takes the attempt away ends the pause.
+    // Under the mutex, because a cancellation of the attempt ends the pause.
     srv.pause_for_end(phase != Phase::Log);
     true
 }
 
-/// An attempt has come to its end, unless it was taken away.
+/// Ends an attempt, unless it was cancelled.
 fn conclude(srv: &'static Server, number: u64, may_end: bool) {
     let mut state = srv.process.ending.attempts.state();
     let Some(attempt) = state.attempt.take_if(|own| own.number == number) else { return };
     if may_end {
-        // From here on it can't be taken back.
+        // From here on the stop can't be cancelled.
         return srv.shut_down(0);
     }
     srv.pause_for_end(false);
@@ -121,7 +123,7 @@ fn conclude(srv: &'static Server, number: u64, may_end: bool) {
     refuse_stop(srv, &attempt.waiting);
 }
 
-/// Takes back what a signal or SHUTDOWN has asked for; whether there was anything.
+/// Cancels the stop that a signal or SHUTDOWN has requested. Returns whether there was one.
 pub fn abort_stop(srv: &'static Server) -> bool {
     let mut state = srv.process.ending.attempts.state();
     let (requested, attempt) = (state.requested.take(), state.attempt.take());

@@ -9,8 +9,8 @@ use weft_process::log_notice;
 use weft_scheduler::placement::Placement;
 use weft_state::server::Server;
 
-/// How many threads `io-threads` asks for. `auto` counts the CPUs that the process may use, also
-/// when the calling thread is bound to one of them.
+/// The number of threads that `io-threads` asks for. `auto` counts the CPUs that the process may
+/// use, even if the calling thread is bound to one of them.
 pub fn wanted(srv: &Server, config: &Config) -> usize {
     match config.int_or_auto(Id::IO_THREADS) {
         Some(n) => n.max(1) as usize,
@@ -21,8 +21,8 @@ pub fn wanted(srv: &Server, config: &Config) -> usize {
     }
 }
 
-/// Descriptors that the I/O threads but the first take for themselves: each an epoll instance, an
-/// eventfd and its statistics in /proc.
+/// File descriptors of the I/O threads except the first: each has an epoll instance, an eventfd and
+/// its statistics file in /proc.
 pub fn descriptors(config: &Config) -> u64 {
     const EACH: u64 = 3;
     let threads = match config.int_or_auto(Id::IO_THREADS) {
@@ -35,10 +35,10 @@ pub fn descriptors(config: &Config) -> u64 {
     (threads - 1) * EACH
 }
 
-/// Makes everything for `count` threads but the threads.
+/// Prepares everything that `count` threads need, without starting them.
 ///
 /// # Errors
-/// CPU lists that can't be (see [`Placement::of`]), and the kernel's, for want of descriptors.
+/// Invalid CPU lists (see [`Placement::of`]), or kernel errors such as a lack of file descriptors.
 pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String> {
     let placement = Placement::of(
         config,
@@ -58,20 +58,19 @@ pub fn prepare(srv: &Server, config: &Config, count: usize) -> Result<(), String
     Ok(())
 }
 
-/// Starts all prepared threads; the first takes the listeners.
+/// Starts all prepared threads. The first thread gets the listeners.
 ///
 /// # Errors
-/// The kernel's, when it has no room for another thread.
+/// The kernel can't create another thread.
 pub fn start_prepared(srv: &'static Server, listeners: Vec<Listener>) -> io::Result<()> {
     (1..srv.threads.started()).try_for_each(|id| spawn(srv, id, Vec::new()))?;
     spawn(srv, 0, listeners)
 }
 
-/// Changes the number of threads while they run. Fewer: the others pass on their connections and
-/// sleep.
+/// Changes the number of threads at run time. Surplus threads pass on their connections and sleep.
 ///
 /// # Errors
-/// The kernel's; the number is then what it was.
+/// Kernel errors; the number of threads is then unchanged.
 pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(), String> {
     let before = srv.threads.configured();
     let failed = |e: io::Error| format!("Can't start a thread: {e}");
@@ -94,18 +93,18 @@ pub fn resize(srv: &'static Server, config: &Config, count: usize) -> Result<(),
     Ok(())
 }
 
-/// Starts a thread, which has all the descriptors that it needs when this returns.
+/// Starts a thread. When this returns, the thread has all file descriptors that it needs.
 fn spawn(srv: &'static Server, id: usize, listeners: Vec<Listener>) -> io::Result<()> {
     let (is_up, up) = sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("weft-io-{id}"));
     let handle = thread.spawn(move || (srv.links.run_thread)(id, srv, listeners, &is_up))?;
-    // It says so before it ends.
+    // The thread reports success or failure before it can end.
     up.recv().map_err(io::Error::other)??;
     srv.threads[id].set_handle(handle);
     Ok(())
 }
 
-/// Waits for all threads to end, also those that are started meanwhile.
+/// Waits until all threads have ended, including threads that start meanwhile.
 pub fn join(srv: &Server) {
     let mut id = 0;
     while id < srv.threads.started() {

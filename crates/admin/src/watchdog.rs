@@ -1,8 +1,9 @@
-//! `watchdog-period`: when an event loop does not turn for so long, the log says where all threads
-//! are. For finding out, on a server in use, what it is that takes so long.
+//! `watchdog-period`: if an event loop makes no progress for this time, the stacks of all threads
+//! are logged. This finds the cause of stalls on a production server.
 //!
-//! An active I/O thread has a tick `hz` times a second, which it counts. A thread of its own looks
-//! whether all have ticked; it exists only once the directive was set, and sleeps while it is 0.
+//! Each active I/O thread counts its ticks, `hz` a second. The watchdog thread checks that all
+//! counters advance. It is created when the directive is first set, and sleeps while the period is
+//! 0.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -11,10 +12,10 @@ use weft_config::Config;
 use weft_process::{crash, log_warning};
 use weft_state::server::Server;
 
-/// Ticks that must fit into a period, at least.
+/// The minimum number of ticks in a period.
 const LEAST_TICKS: i64 = 2;
 
-/// The period that is possible for one that is wished for, both in milliseconds.
+/// Raises the configured period to the minimum that the ticks allow. Both are in milliseconds.
 pub fn possible_period(wished: i64, config: &Config) -> i64 {
     match wished {
         0 => 0,
@@ -25,7 +26,7 @@ pub fn possible_period(wished: i64, config: &Config) -> i64 {
 /// Sets the period of the watchdog in milliseconds; 0 stops it.
 ///
 /// # Errors
-/// The kernel's, when it has no room for a thread.
+/// The thread can't be created.
 pub fn set_watchdog(srv: &'static Server, period_ms: i64) -> std::io::Result<()> {
     let dog = &srv.background.watchdog;
     if period_ms > 0 && !dog.exists.swap(true, Ordering::SeqCst) {
@@ -66,15 +67,15 @@ fn watch(srv: &'static Server) {
             }
         }
         if !stuck.is_empty() {
-            log_warning!("--- WATCHDOG TIMER EXPIRED --- (I/O threads {stuck:?} do not turn)");
+            log_warning!("--- WATCHDOG TIMER EXPIRED --- (I/O threads {stuck:?} make no progress)");
             if let Err(e) = crash::log_stacks() {
-                log_warning!("The stacks can't be told: {e}");
+                log_warning!("Can't log the stacks: {e}");
             }
         }
     }
 }
 
-/// Sleeps for `time`, or without one until there is something to watch.
+/// Sleeps for `time`. If that is zero, sleeps until the watchdog is switched on.
 fn sleep(srv: &Server, time: Duration) {
     let (lock, changed) = &srv.background.watchdog.changed;
     let guard = lock.lock().unwrap_or_else(|p| p.into_inner());

@@ -1,5 +1,5 @@
-//! What each active I/O thread does `hz` times a second: its share of the active expiry, a sample
-//! of its load, and on the first thread the house-keeping of the server.
+//! Work that each active I/O thread does `hz` times a second: its share of active expiry, a sample
+//! of its load, and on the first thread the periodic work of the server.
 
 use crate::look::Looks;
 use std::sync::atomic::Ordering;
@@ -13,27 +13,27 @@ use weft_scheduler::balance::Balance;
 use weft_scheduler::load::Load;
 use weft_state::attention;
 
-/// Share of its time that a thread may spend on active expiry, at effort 1.
+/// Percentage of its time that a thread may spend on active expiry, at effort 1.
 const EXPIRE_PERCENT: u64 = 25;
 
-/// How long a period of the load is at least, in milliseconds.
+/// Minimum length of a load period, in milliseconds.
 const PERIOD_MS: i64 = 90;
 
 pub struct Cron {
     sweep: SweepState,
-    /// The shards that this thread looks after, while so many threads are active.
+    /// The shards of this thread's share while `active` threads are active.
     shards: Vec<u16>,
     active: usize,
     load: Load,
     sampled_ms: i64,
-    /// The last tick was one of rest.
+    /// The thread was at rest at its last tick.
     resting: bool,
     balance: Balance,
-    /// This thread also keeps the server's house.
+    /// This thread also does the periodic work of the server.
     first: bool,
 }
 
-/// How long a tick may remove what has expired.
+/// Time that active expiry may take in one tick.
 fn expire_budget(core: &Core) -> Duration {
     let effort = core.settings.upkeep.expire_effort.clamp(1, 10);
     let hz = core.settings.upkeep.hz.max(1) as u64;
@@ -42,7 +42,7 @@ fn expire_budget(core: &Core) -> Duration {
 }
 
 impl Cron {
-    /// The cron of a thread. Must be made on it.
+    /// Must be called on the thread itself.
     pub fn new(thread: usize) -> Self {
         Cron {
             sweep: SweepState::default(),
@@ -56,8 +56,9 @@ impl Cron {
         }
     }
 
-    /// One tick of an active thread, or of one that still has connections. `busy_connections`: how
-    /// many had requests in this period of the load; whether it has ended.
+    /// One tick of an active thread, or of one that still has connections. `busy_connections`
+    /// counts the connections with requests in this load period. Returns whether the period has
+    /// ended.
     pub fn tick(
         &mut self,
         core: &mut Core,
@@ -84,14 +85,14 @@ impl Cron {
         ended
     }
 
-    /// Whether this thread has a share of the active expiry.
+    /// Whether this thread should run active expiry now.
     pub fn expires(&mut self, core: &Core) -> bool {
         self.renew_shards(core);
         let paused = core.srv.statistics.info.cron_paused.load(Ordering::Relaxed);
         core.srv.active_expire() && !paused && !self.shards.is_empty()
     }
 
-    /// The last thing that a thread does before it sleeps for long.
+    /// Called before the thread sleeps for long: resets its load.
     pub fn rest(&mut self, core: &mut Core) {
         if std::mem::replace(&mut self.resting, true) {
             return;
@@ -105,7 +106,8 @@ impl Cron {
         weft_admin::info::tick(core, false);
     }
 
-    /// Notes the thread's load; on the first thread, acts on everybody's.
+    /// Records the thread's load. On the first thread, adjusts the number of active threads to the
+    /// load of all.
     fn sample(
         &mut self,
         core: &mut Core,
@@ -133,7 +135,7 @@ impl Cron {
         true
     }
 
-    /// The shards are divided among the active threads.
+    /// Recomputes this thread's shards when the number of active threads has changed.
     fn renew_shards(&mut self, core: &Core) {
         let active = core.srv.threads.active();
         if self.active != active {
@@ -143,13 +145,14 @@ impl Cron {
         }
     }
 
-    /// The shards that this thread looks after now.
+    /// The shards of this thread's share.
     pub fn shards(&mut self, core: &Core) -> &[u16] {
         self.renew_shards(core);
         &self.shards
     }
 
-    /// On a replica: removes the expired keys of its own clients, whose expiry the primary does not know of.
+    /// On a replica: removes expired keys written by its own clients, of which the primary does not
+    /// know.
     fn expire_noted(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         let srv = core.srv;
         let may_expire = || {
@@ -168,14 +171,14 @@ impl Cron {
         srv.sample_latency("expire-cycle", Some(started));
     }
 
-    /// This thread's share of the active expiry.
+    /// Runs this thread's share of active expiry.
     pub fn expire(&mut self, core: &mut Core, inside: &mut Inside<'_>) {
         core.begin();
         if core.context.expired == Expired::Keep {
             self.expire_noted(core, inside);
             return;
         }
-        // What expires is told.
+        // Expiry sends notifications, so it waits while a mailbox is full.
         let attention = core.srv.attention.load(Ordering::Relaxed);
         if attention & attention::CROWDED != 0
             && !core.context.effects.wanted().is_none()
@@ -190,7 +193,7 @@ impl Cron {
         let mut capped = false;
         let mut keep_going = || {
             capped = started.elapsed() >= budget;
-            // A pause may have begun between two steps, or this server have become a replica.
+            // Between two steps, a pause may have begun or this server may have become a replica.
             let others = attention::PAUSED | attention::REPLICA;
             !capped && srv.attention.load(Ordering::SeqCst) & others == 0
         };

@@ -1,9 +1,9 @@
-//! From a readable socket to a written reply: the I/O threads.
+//! The I/O threads: from a readable socket to a written reply.
 //!
 //! * [`worker`] - the event loop of one thread
 //! * [`read`] - bytes to planned requests; [`write`]: replies to the socket
-//! * [`look`] - whether a thread polls once more before it sleeps; [`cron`]: regular work of a thread
-//! * [`threads`] - the life of a thread
+//! * [`look`] - polling once more before sleeping; [`cron`]: periodic work of a thread
+//! * [`threads`] - running a thread
 
 pub mod cron;
 pub mod look;

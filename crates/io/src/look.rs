@@ -1,37 +1,37 @@
-//! Looking again before sleeping.
+//! Polling before sleeping.
 //!
-//! A server that is faster than its clients has answered all of them before the next request comes,
-//! and sleeps: to be put to sleep and woken costs several times what the request does. So after a
-//! turn that has served somebody a thread asks the kernel a few more times whether something has
-//! come, and sleeps only then.
+//! A server that is faster than its clients has answered all of them before the next request
+//! arrives, and goes to sleep. Sleeping and waking cost several times as much as the request. So
+//! after an iteration that executed requests, a thread polls a few more times, without blocking,
+//! before it sleeps.
 //!
-//! Where the gaps between requests are longer than those looks, they are in vain. That is learnt:
-//! each look that pays earns a little credit, one in vain costs more, and without credit a thread
-//! sleeps at once for some turns before it tries again. A thread that has served nobody never looks.
+//! If the gaps between requests are longer than these polls, polling is wasted. A credit adapts to
+//! that: a poll that finds events earns some, a wasted one costs more. Without credit, a thread
+//! sleeps at once for some iterations before it polls again. A thread that executed no request
+//! never polls.
 //!
-//! The time of looks in vain is measured, and is no work: the number of active threads must not
-//! depend on it.
+//! The time of wasted polls is measured and doesn't count as load, because the number of active
+//! threads must not depend on it.
 
 use quanta::Clock;
 use std::io;
 use weft_net::poll::{Poll, Ready};
 
-/// Looks after one turn: together about what falling asleep and being woken takes.
+/// Polls after one iteration: together they take about as long as sleeping and waking.
 const LOOKS: u32 = 6;
-/// Credit that can be saved up, and what is lost and gained.
+/// The maximum credit, the gain of a successful round of polls, and the cost of a wasted one.
 const MOST: i32 = 16;
 const PAID: i32 = 1;
 const IN_VAIN: i32 = 2;
-/// What the looks of one turn can take, in nanoseconds: whatever is longer was spent without a CPU.
+/// Upper bound of one iteration's polling time, in nanoseconds: any excess was spent without a CPU.
 const LONGEST: u64 = LOOKS as u64 * 2_000;
-/// Turns without a look after the credit is used up.
+/// Iterations without polls after the credit is used up.
 const PATIENCE: i32 = 64;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Looks {
     credit: i32,
-    /// Nanoseconds that were spent in vain.
+    /// Nanoseconds of wasted polls since the last [`Looks::take_seconds`].
     in_vain: u64,
 }
 
@@ -42,10 +42,10 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Looks a few times for events, without sleeping, if that has paid of late.
+    /// Polls a few times for events, without blocking, if polling has recently paid.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of the poll.
     pub fn look(
         &mut self,
         clock: &Clock,
@@ -85,7 +85,7 @@ impl Looks {
         };
     }
 
-    /// Seconds spent in vain since the last call.
+    /// Seconds of wasted polls since the last call.
     pub fn take_seconds(&mut self) -> f64 {
         std::mem::take(&mut self.in_vain) as f64 / 1e9
     }
@@ -95,7 +95,8 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// Of `turns`, those in which a thread looks whose looks pay if `pays` says so.
+    /// The number of `turns` in which a thread polls, if its polls find events when `pays` returns
+    /// true.
     fn looks(turns: usize, mut pays: impl FnMut(usize) -> bool) -> usize {
         let mut looks = Looks::default();
         let looked = |turn: &usize| {
@@ -109,22 +110,22 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_in_vain_soon_sleeps_at_once() {
+    fn wasted_polls_stop_polling() {
         let turns = 10_000;
         assert!(looks(turns, |_| false) < turns / 50);
         assert_eq!(looks(turns, |_| true), turns);
-        // One in two pays for itself and one that does not, and is about where it is not worth it.
+        // Three successful polls in four keep the credit up; one in two would use it up.
         assert!(looks(turns, |turn| turn % 4 != 0) > turns * 9 / 10);
     }
 
     #[test]
-    fn what_begins_to_pay_is_found() {
+    fn polling_resumes_when_it_pays() {
         let half = 5_000;
         assert!(looks(2 * half, |turn| turn >= half) > half - 100);
     }
 
     #[test]
-    fn time_in_vain_is_counted_once_and_time_without_a_cpu_is_not() {
+    fn wasted_poll_time_is_counted_once_and_capped() {
         let mut looks = Looks::default();
         looks.note(false, 3_000);
         looks.note(true, 1_000);

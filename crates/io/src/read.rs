@@ -1,10 +1,10 @@
-//! Reading: from the socket into the arena, and from bytes to planned requests.
+//! Reading: from the socket into the arena, then parsing the bytes into planned requests.
 //!
-//! A value of [`BIG_BULK`] bytes or more that has not arrived whole gets memory of its own, where
-//! it will stay. What was read of it before its length was known is copied there, so a connection
-//! that sends such values is first read a little ([`PEEK`]), then straight into the value's
-//! memory and, by the same system call, a little beyond: the line break that ends the value, and
-//! what a pipeline has behind it.
+//! A value of [`BIG_BULK`] bytes or more that has not arrived completely gets its own buffer, in
+//! which it stays. The bytes read before its length was known are copied there. A connection that
+//! sends such values is therefore first read a little ([`PEEK`]). The next read goes straight into
+//! the value's buffer and, in the same system call, a little beyond: the line break that ends the
+//! value, and pipelined requests after it.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use weft_state::command_table::CommandTable;
 use weft_state::conn::{BigRead, Conn};
 use weft_types::TEXT_MAX;
 
-/// How much is read from a connection that is expected to send a large value (bytes): its name and
-/// its length, and little of the value. Also what is read beyond such a value.
+/// Bytes to read from a connection that is expected to send a large value: the command, the length
+/// and little of the value. Also the number of bytes read past the end of such a value.
 const PEEK: usize = 2048;
 
-/// Requests that were kept are planned so many at a time: each command that leaves the thread sends those behind it
+/// Kept requests to plan at a time: each command that leaves the thread puts the requests after it
 /// back.
 const UNPACKED: usize = 32;
 
-/// The same of their bytes, but for the first.
+/// Limit of the bytes of these requests; the first is planned whatever its size.
 const UNPACKED_BYTES: usize = 64 << 10;
 
-/// The line break behind a bulk string.
+/// The line break after a bulk string.
 const LINE_BREAK: &[u8] = b"\r\n";
 
-/// The most bytes of requests, complete or not, that wait in a connection's buffer, whatever
-/// `client-query-buffer-limit` says: the places of arguments have 32 bits.
+/// The most bytes of requests, complete or not, in a connection's buffer, whatever
+/// `client-query-buffer-limit` says: argument offsets have 32 bits.
 const INBUF_MAX: usize = u32::MAX as usize;
 
-/// What reading a connection came to.
+/// Result of reading a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
     Data(usize),
@@ -45,7 +45,7 @@ pub enum Got {
     Closed,
 }
 
-/// What planning needs to know of the server.
+/// The server state that planning needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Planner<'a> {
     pub ks: &'a Keyspace,
@@ -62,7 +62,8 @@ fn outcome(result: rustix::io::Result<usize>) -> Got {
     }
 }
 
-/// Reads once what a client sends that can't go on, and leaves it unparsed. The batch must have room for a read.
+/// Reads once from a client that can't proceed, without parsing. The batch must have room for a
+/// read.
 pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
     let room = &mut batch.arena[batch.used..][..READ_SIZE];
     let got = outcome(rustix::io::read(&conn.fd, &mut *room));
@@ -72,8 +73,9 @@ pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
     got
 }
 
-/// Reads what was read ahead, or else what is in the socket, once: into the arena when the connection has
-/// nothing unparsed, else behind what it has; a large value straight into its place. Plans the complete requests.
+/// Reads once, from the data read ahead or else from the socket, and plans the complete requests.
+/// Data goes into the arena if the connection has nothing unparsed, otherwise after its unparsed
+/// bytes. Bytes of a large value go straight into the value's buffer.
 pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
     if conn.input.big.is_some() {
         return read_big(conn, index, batch, planner);
@@ -95,7 +97,7 @@ pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     } else {
         read_inbuf(conn, index, batch, planner, most)
     };
-    // A large value has begun, and probably more of it is there.
+    // A large value has begun, and more of it is probably available.
     match got {
         Got::Data(n)
             if n == most
@@ -120,7 +122,7 @@ fn has_nothing_to_do(jobs: &[Job]) -> bool {
     jobs.iter().all(|j| j.reqs == 0 && j.error.is_none() && !j.more && bytes(j) == 0)
 }
 
-/// Reads up to `most` bytes behind what the connection has.
+/// Reads up to `most` bytes and appends them to the connection's buffer.
 fn read_inbuf(
     conn: &mut Conn,
     index: usize,
@@ -156,8 +158,8 @@ fn read_inbuf(
     got
 }
 
-/// Reads on in a large value and a little beyond. When that completes the value, it becomes an
-/// argument, and its request possibly complete; what follows it is planned like any other input.
+/// Continues to read a large value, and a little beyond it. A complete value becomes an argument,
+/// which may complete its request. The bytes after it are planned like any other input.
 fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) -> Got {
     let Some(big) = conn.input.big.as_mut() else { return Got::Nothing };
     let need = big.len - big.buf.len();
@@ -169,7 +171,7 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     };
     let Got::Data(n) = got else { return got };
     let beyond = n.saturating_sub(need);
-    // Of the line break the first byte may have come alone, and then waits in the buffer.
+    // The first byte of the line break may have come alone; it then waits in the buffer.
     let left = LINE_BREAK.len() - conn.input.buf.len();
     if beyond < left {
         conn.input.buf.extend_from_slice(&batch.arena[base..base + beyond]);
@@ -190,19 +192,19 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
         let args = std::mem::take(&mut conn.input.args);
         push_owned(conn, batch, planner, &mut job, args);
     }
-    // Before authentication the limits may change with every request; but then no value is large.
+    // Before authentication the limits may change with each request, but no value is large then.
     plan_arena(conn, job, batch, planner, beyond - left);
     got
 }
 
-/// As [`read_parts`], of what was read ahead.
+/// Like [`read_parts`], from the data read ahead.
 fn take_parts(ahead: &mut ReadAhead, value: &mut Vec<u8>, need: usize, beyond: &mut [u8]) -> usize {
     let n = ahead.take(need, |part| value.extend_from_slice(part));
     if n < need { n } else { n + ahead.read(beyond) }
 }
 
-/// Reads up to `need` bytes behind `value`, which has room for them, and then into `beyond`, by one
-/// call; how many bytes came.
+/// Reads up to `need` bytes to the end of `value`, which has spare capacity for them, and then into
+/// `beyond`, in one system call. Returns the number of bytes read.
 fn read_parts(
     fd: &impl AsRawFd,
     value: &mut Vec<u8>,
@@ -214,15 +216,15 @@ fn read_parts(
         libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: need },
         libc::iovec { iov_base: beyond.as_mut_ptr().cast(), iov_len: beyond.len() },
     ];
-    // SAFETY: both parts are memory of these lengths that is borrowed exclusively; the kernel
-    // writes there and reads nothing, so that the first need not be initialised.
+    // SAFETY: both parts have these lengths and are borrowed exclusively. The kernel only writes to
+    // them, so the first may be uninitialised.
     let n = unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) };
     let Ok(n) = usize::try_from(n) else {
         let error = std::io::Error::last_os_error();
         return Err(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO));
     };
-    // SAFETY: the kernel fills the first part before the second, so that of the spare capacity
-    // `n` bytes are initialised, or all of what was asked for.
+    // SAFETY: the kernel fills the first part before the second, so `min(n, need)` bytes of the
+    // spare capacity are initialised.
     unsafe { value.set_len(value.len() + n.min(need)) };
     Ok(n)
 }
@@ -241,7 +243,7 @@ fn new_job(conn: &Conn, index: usize, batch: &Batch, in_conn: bool) -> Job {
     }
 }
 
-/// Plans the `n` bytes that were read behind `batch.used`, for `job`, which it completes.
+/// Plans the `n` bytes read at `batch.used` as `job`, and adds the job to the batch.
 fn plan_arena(conn: &mut Conn, mut job: Job, batch: &mut Batch, planner: Planner<'_>, n: usize) {
     job.end = job.base + n;
     let arena = std::mem::take(&mut batch.arena);
@@ -258,7 +260,7 @@ fn plan_arena(conn: &mut Conn, mut job: Job, batch: &mut Batch, planner: Planner
     batch.jobs.push(job);
 }
 
-/// The first of the complete requests that wait.
+/// Takes the first of the connection's complete waiting requests.
 fn next_waiting(conn: &mut Conn) -> Option<Vec<ArgBuf>> {
     match conn.input.kept.pop_front() {
         Some(mut kept) => kept.request.pop(),
@@ -266,7 +268,7 @@ fn next_waiting(conn: &mut Conn) -> Option<Vec<ArgBuf>> {
     }
 }
 
-/// Plans what waits, and what the connection's own buffer holds.
+/// Plans the waiting requests, then the bytes in the connection's own buffer.
 pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'_>) {
     let mut job = new_job(conn, index, batch, true);
     if let Some(first) = conn.input.kept.front_mut() {
@@ -288,13 +290,13 @@ pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Pla
         return batch.jobs.push(job);
     }
     if conn.input.big.is_some() {
-        // Nothing is parsed before the large value is there.
+        // Nothing is parsed until the large value is complete.
         job.end = 0;
         batch.jobs.push(job);
         return;
     }
     let mut inbuf = std::mem::take(&mut conn.input.buf);
-    // The bytes of complete requests stay until these are executed: see `Worker::finish_job`.
+    // The bytes of complete requests stay until they are executed: see `Worker::finish_job`.
     match plan(conn, &inbuf, batch, planner, &mut job) {
         Rest::Incomplete { start } => job.end = start,
         Rest::Big { start, len, at } => {
@@ -308,18 +310,18 @@ pub fn plan_inbuf(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Pla
     batch.jobs.push(job);
 }
 
-/// What was left when no more requests were complete.
+/// The state in which parsing stopped, when no more requests were complete.
 #[derive(Debug)]
 enum Rest {
-    /// From `start` on the bytes belong to no complete request.
+    /// The bytes from `start` on belong to no complete request.
     Incomplete { start: usize },
-    /// The request from `start` on has a large value at `at` of which not all has arrived.
+    /// The request at `start` has a large value at `at` that has not arrived completely.
     Big { start: usize, len: usize, at: usize },
 }
 
-/// Plans complete requests of `buf` until it is used up. The spans of an incomplete one are left
-/// in `conn.input.spans`, where it goes on: they move once, when it is complete, however many pieces it
-/// comes in.
+/// Plans the complete requests of `buf`. The spans of an incomplete request stay in
+/// `conn.input.spans`, and parsing resumes there. They are moved once, when the request is
+/// complete, however many pieces it arrives in.
 fn plan(
     conn: &mut Conn,
     buf: &[u8],
@@ -338,7 +340,7 @@ fn plan(
             Ok(end) => start = end,
             Err(rest) => return rest,
         }
-        // Before authentication the limits may change with every request.
+        // Before authentication the limits may change with each request.
         if !conn.session.authenticated {
             job.more = start < buf.len();
             return Rest::Incomplete { start };
@@ -377,7 +379,8 @@ fn plan(
     }
 }
 
-/// Plans the request that was begun in an earlier turn and starts the buffer; where it ends.
+/// Plans the request that an earlier iteration began, which is at the start of the buffer. Returns
+/// its end.
 fn plan_begun(
     conn: &mut Conn,
     buf: &[u8],
@@ -412,11 +415,11 @@ fn plan_begun(
             job.error = Some(e);
             Err(Rest::Incomplete { start: 0 })
         }
-        Step::Inline(_) => unreachable!("an inline request comes in one line"),
+        Step::Inline(_) => unreachable!("an inline request is a single line"),
     }
 }
 
-/// The buffer now starts where `start` was.
+/// Adjusts offsets after the first `start` bytes of the buffer were removed.
 pub fn rebase(conn: &mut Conn, start: usize) {
     if start > 0 {
         conn.input.parser.pos -= start;
@@ -424,9 +427,9 @@ pub fn rebase(conn: &mut Conn, start: usize) {
     }
 }
 
-/// Gives a value of `len` bytes that starts at `at` of `bytes` memory of its own, and the arguments
-/// before it as well. A value that the command could not use for its length, and one for which
-/// there is no memory, is refused like one beyond `proto-max-bulk-len`: before it is read.
+/// Starts a value of `len` bytes at `at` of `bytes`: gives it its own buffer, and makes the
+/// arguments before it owned. If the command can't accept such a length, or memory is short, the
+/// value is refused before it is read, like one above `proto-max-bulk-len`.
 fn begin_big(
     conn: &mut Conn,
     bytes: &[u8],
@@ -438,7 +441,7 @@ fn begin_big(
     debug_assert!(len >= BIG_BULK);
     let spans = std::mem::take(&mut conn.input.spans);
     conn.input.own_partial(bytes, &spans);
-    // The whole value's room at once: untouched pages cost nothing until they are filled.
+    // Reserve the whole length at once: untouched pages cost nothing until they are filled.
     let mut buf = Vec::new();
     if !may_be_that_long(&conn.input.args, len, planner.table)
         || buf.try_reserve_exact(len).is_err()
@@ -446,7 +449,7 @@ fn begin_big(
         job.error = Some(ProtocolError::InvalidBulkLength);
         return;
     }
-    // Of the line break behind the value a byte may be here already.
+    // The first byte of the line break may already be here.
     let here = &bytes[at..];
     let (value, beyond) = here.split_at(here.len().min(len));
     buf.extend_from_slice(value);
@@ -454,7 +457,7 @@ fn begin_big(
     conn.input.big = Some(BigRead { buf, len });
 }
 
-/// Whether the argument behind `args` may have `len` bytes.
+/// Whether the argument after `args` may be `len` bytes long.
 fn may_be_that_long(args: &[ArgBuf], len: usize, table: &CommandTable) -> bool {
     len <= TEXT_MAX
         || args
@@ -524,7 +527,7 @@ fn push_owned(
     job.reqs += 1;
 }
 
-/// Finds the subcommand and hashes the first key.
+/// Looks up the subcommand and hashes the first key.
 #[inline]
 fn resolve<'a>(req: &mut Req, planner: Planner<'_>, argc: usize, arg: impl Fn(usize) -> &'a [u8]) {
     let Some(mut cmd) = req.cmd else { return };

@@ -1,4 +1,4 @@
-//! The life of an I/O thread.
+//! Running an I/O thread.
 
 use crate::worker::Worker;
 use std::io;
@@ -23,7 +23,7 @@ pub fn run(
         }
     };
     if id == 0 {
-        // The last to start.
+        // Thread 0 starts last.
         srv.memory.begin();
     }
     let _ = is_up.send(Ok(()));

@@ -1,4 +1,4 @@
-//! Writing: one system call per connection and turn, and what slow readers cause.
+//! Writing: one system call per connection and iteration, and handling of slow readers.
 
 use rustix::net::{SendFlags, send};
 use std::io::IoSlice;
@@ -6,25 +6,25 @@ use weft_process::log_warning;
 use weft_resp::Reply;
 use weft_state::conn::Conn;
 
-/// Pieces given to one `writev`.
+/// Maximum number of slices in one `writev`.
 const PIECES: usize = 64;
-/// Bytes sent to one connection in one turn, so that a client that takes a huge reply quickly
-/// does not keep the thread from others.
+/// Maximum bytes sent to one connection per iteration, so that a client that quickly reads a huge
+/// reply doesn't starve others.
 const BYTES_PER_TURN: usize = 1 << 20;
 
-/// How sending went.
+/// Result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Everything is gone.
+    /// All output was sent.
     All,
     /// The socket is full: wait until it is writable.
     Some,
-    /// The peer is gone.
+    /// The connection is broken.
     Broken,
 }
 
-/// Sends `reply`, whole in the usual case; what the socket does not take is moved to the
-/// connection. Answers the bytes sent.
+/// Sends `reply`, usually in one call; the part that the socket doesn't take moves to the
+/// connection's backlog. Returns the bytes sent.
 pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
     if conn.output.pending() > 0 || !conn.output.sends() {
         return keep(conn, reply);
@@ -47,14 +47,15 @@ pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
             (Sent::Some, 0)
         }
         Err(_) => {
-            // The buffer serves another connection next: nothing may be left in it.
+            // The buffer is reused for another connection, so it must be empty.
             reply.clear();
             (Sent::Broken, 0)
         }
     }
 }
 
-/// A reply that can't be sent now waits; the peer that must not get one is gone.
+/// Queues a reply that can't be sent now. A replica must not get replies, so its connection counts
+/// as broken.
 #[cold]
 fn keep(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
     if conn.replica.is_some() {
@@ -66,12 +67,12 @@ fn keep(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
     (Sent::Some, 0)
 }
 
-/// Sends what waits on the connection, up to a turn's share.
+/// Sends the connection's queued output, up to the limit per iteration.
 pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
     if conn.output.sends() { send_waiting(conn) } else { (Sent::Some, 0) }
 }
 
-/// The same, by who knows that it may be sent.
+/// Like [`send_pending`], for callers that know that the connection may send.
 pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
     let mut total = 0;
     while conn.output.pending() > 0 {
@@ -96,14 +97,14 @@ pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
     (Sent::All, total)
 }
 
-/// Sends up to `room` bytes of what lies in several places.
+/// Sends up to `room` bytes of output that isn't contiguous.
 fn send_pieces(conn: &Conn, room: usize) -> rustix::io::Result<usize> {
     let pieces = conn.output.backlog.front(PIECES, room);
     let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
     rustix::io::writev(&conn.fd, &slices)
 }
 
-/// A command of a replica has answered something, which ends its connection.
+/// Logs that a replica's command has a reply, which ends the connection.
 #[cold]
 pub fn refuse_answer(conn: &Conn) {
     log_warning!(

@@ -1,6 +1,6 @@
-//! The least that a server on this machine can spend on a request: one epoll loop that reads,
-//! counts the requests by their `*` and answers each with the same bytes. It parses nothing and
-//! stores nothing. Benchmarks compare with it. Usage: `floor PORT`.
+//! A lower bound for the cost of a request on this machine: one epoll loop that reads, counts the
+//! requests by their `*`, and replies to each with the same bytes. It parses nothing and stores
+//! nothing. Benchmarks compare with it. Usage: `floor PORT`.
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ fn main() -> std::io::Result<()> {
     }
 }
 
-/// Answers what one client sent; whether it is still there.
+/// Replies to one client's input. Returns whether the client is still connected.
 fn serve(client: &mut TcpStream, input: &mut [u8]) -> bool {
     let Ok(n @ 1..) = client.read(input) else { return false };
     let requests = input[..n].iter().filter(|b| **b == b'*').count();

@@ -1,7 +1,7 @@
-//! Telling why the server does not start, where somebody will look for it.
+//! Reporting why the server does not start.
 //!
-//! An operator looks into the log file, somebody at a terminal at the terminal. Both are told, each
-//! once: where there is no log file, the log is the terminal already.
+//! An operator reads the log file, a user at a terminal reads stderr. The reason goes to both, once
+//! each: without a log file, the log goes to the terminal already.
 
 use std::path::Path;
 use weft_config::{Config, Id, LoadArgs, LoadError};
@@ -9,7 +9,7 @@ use weft_process::errors::Failure;
 use weft_process::log::{self, Level};
 use weft_process::log_warning;
 
-/// Says why the server does not start, once the log is there.
+/// Logs and prints why the server does not start. Call it after the log is set up.
 pub fn tell(failure: &str, log_file: Option<&Path>) {
     for line in failure.lines() {
         log_warning!("{line}");
@@ -19,12 +19,12 @@ pub fn tell(failure: &str, log_file: Option<&Path>) {
     }
 }
 
-/// Says why the configuration can't be loaded; the log is wherever the parts of it that are right
-/// put it.
+/// Prints why the configuration can't be loaded. Also logs it, if the valid part of the
+/// configuration names a log file.
 pub fn tell_of_configuration(args: &LoadArgs, error: &LoadError) {
     eprintln!("{error}");
     let Some(file) = Config::log_file_of(args) else { return };
-    // One that can't be written is what the error says, or the next thing that it will say.
+    // If the log file can't be written, `error` says so already, or the next start will.
     if log::set_file(Some(&file)).is_ok() {
         log_warning!("{}", error.to_string().trim());
     }
@@ -33,16 +33,17 @@ pub fn tell_of_configuration(args: &LoadArgs, error: &LoadError) {
 /// Refuses to serve without a protection that the configuration asks for.
 ///
 /// # Errors
-/// Names the directives, why they have no effect, and what allows to start all the same.
+/// The directives, why they have no effect, and the directive that allows an unprotected start.
 pub fn refuse_unprotected(config: &Config) -> Result<(), Failure> {
     let guards = config.unsupported_guards();
     if guards.is_empty() {
         return Ok(());
     }
     let lines = guards.iter().map(|(id, reason)| {
-        format!("The directive '{}' protects, but this version does not have {reason}.", id.name())
+        format!("Directive '{}' can't protect: this version does not have {reason}.", id.name())
     });
     let allow = Id::ALLOW_UNSUPPORTED_PROTECTION.name();
-    let advice = format!("The server does not start unprotected; '{allow} yes' lets it.");
+    let advice =
+        format!("The server refuses to start unprotected. Set '{allow} yes' to start anyway.");
     Err(lines.chain([advice]).collect::<Vec<_>>().join("\n"))
 }

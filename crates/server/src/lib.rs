@@ -1,4 +1,4 @@
-//! The server as a program: its parts put together, its command line, its start and its end.
+//! The server program: wiring of the parts, command line, start and end.
 //!
 //! * [`wiring`] - a server made of the crates below
 //! * [`start`] - from the command line to running threads; `failure`: how a failed start is reported

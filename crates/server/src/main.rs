@@ -1,7 +1,7 @@
-//! The program: see `weft_server::start`.
+//! The server program: see `weft_server::start`.
 
-/// jemalloc, as in the servers that this one replaces: steady under fragmentation, and it counts
-/// what each thread allocates, on which the account of memory rests.
+/// jemalloc, as in Redis and Valkey: it fragments little, and counts each thread's allocations, on
+/// which the memory accounting relies.
 #[cfg(not(weft_sanitizer))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -11,9 +11,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static ALLOCATOR: weft_memory::counted::Counted = weft_memory::counted::Counted;
 
-/// Read by jemalloc at its start. Huge pages for what it maps, since random access to many
-/// small records misses the TLB more than any cache (docs/design/huge-pages.md). No thread of its
-/// own yet: the server could not become a daemon any more.
+/// Read by jemalloc when it starts. Huge pages, because random access to many small records misses
+/// the TLB more than any cache (docs/design/huge-pages.md). No background thread yet, because the
+/// server may still fork to become a daemon.
 #[unsafe(export_name = "malloc_conf")]
 pub static MALLOC_CONF: &[u8; 30] = b"thp:always,dirty_decay_ms:500\0";
 

@@ -1,4 +1,4 @@
-//! From the command line to running threads, and from a request to stop to the exit code.
+//! From the command line to running threads, and from a stop request to the exit code.
 
 use crate::failure;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -31,13 +31,13 @@ use weft_state::server::Server;
 use weft_state::stop_state::Stop;
 use weft_state::version::VERSION;
 
-/// The program; answers the process's exit code.
+/// Runs the program. Returns the exit code of the process.
 pub fn main() -> i32 {
     restart::note_call();
     let program = std::env::args_os().next().unwrap_or_default();
     let arguments = || std::env::args_os().skip(1);
     let linked = cli::by_name(&program, arguments());
-    // As it was called, for the usage.
+    // The usage text shows the command line as it was given.
     let by = |option: &str| match &linked {
         Some(_) => program.to_string_lossy().into_owned(),
         None => format!("{} {option}", program.to_string_lossy()),
@@ -137,38 +137,39 @@ fn run(config: Config) -> Result<i32, Failure> {
     Ok(code)
 }
 
-/// Has the allocator give freed pages back from a thread of its own. Not before the server has
-/// become a daemon: threads do not survive a fork.
+/// Makes the allocator return freed pages on a background thread. Must come after the fork of a
+/// daemon, which threads don't survive.
 fn free_pages_in_the_background() {
     #[cfg(not(weft_sanitizer))]
     if let Err(e) = weft_memory::mallctl::number(b"background_thread", Some(1)) {
-        log_warning!("Freed memory goes back to the system with delay: {e}");
+        log_warning!("Freed memory returns to the system with a delay: {e}");
     }
 }
 
-/// Keeps large values in the arenas where they are, whichever thread changes them.
+/// Allocates changed copies of large values in the arena of the original, whichever thread makes
+/// them.
 fn copy_beside() {
     #[cfg(not(weft_sanitizer))]
-    // SAFETY: the global allocator is jemalloc, whose arenas these are, or is what takes jemalloc's place
-    // together with all of its functions.
+    // SAFETY: the global allocator is jemalloc, which owns these arenas, or a library that replaces
+    // jemalloc with all of its functions.
     unsafe {
         weft_types::allocate_copies_by(weft_memory::mallctl::allocate_in_arena_of);
     }
 }
 
-/// Takes over the memory of the title, if it is to be set.
+/// Takes over the memory of the process title, if the configuration asks for a title.
 fn take_title(config: &Config) -> Option<Title> {
     if !config.bool(Id::SET_PROC_TITLE) {
         return None;
     }
     // SAFETY: called once, from `run`, before the program has started a thread (the allocator's
-    // own never look at the environment). The arguments have been read and are not looked at
-    // again, and nobody holds a pointer that getenv returned.
+    // background threads never read the environment). The arguments have been read and are not read
+    // again, and no pointer returned by getenv is held.
     let title = unsafe { Title::take_over() };
     title.map_err(|e| log_warning!("The process title can't be set: {e}")).ok()
 }
 
-/// Tells the server what it is, and the world.
+/// Applies settings that need the server, starts replication, and logs the banner.
 fn introduce(srv: &'static Server, title: Option<Title>, supervisor: &Supervisor) {
     let config = srv.config();
     apply_derived(srv, &config);
@@ -177,13 +178,13 @@ fn introduce(srv: &'static Server, title: Option<Title>, supervisor: &Supervisor
     drop(config);
     hub(srv).begin(srv);
     let config = srv.config();
-    // What the kernel refuses has been logged, and is no reason not to serve.
+    // A refusal by the kernel has been logged, and the server can run without it.
     let _ = apply_oom_score(srv, &config);
     announce::banner(srv, &config);
     announce::apply_title(srv, &config);
 }
 
-/// Runs all threads until the server is told to stop.
+/// Runs all threads until the server stops.
 fn serve(
     srv: &'static Server,
     listeners: Vec<Listener>,
@@ -197,7 +198,7 @@ fn serve(
     log_notice!("Server initialized");
     let appends = srv.config().bool(Id::APPENDONLY);
     let log = if appends { weft_durability::aof::start::at_start(srv)? } else { None };
-    // Who comes before the files are loaded must not write.
+    // Clients that connect before the files are loaded must not write.
     srv.set_loading(log.is_some());
     let file = if appends { None } else { load::open(srv)? };
     let loads = log.is_some() || file.is_some();
@@ -211,14 +212,13 @@ fn serve(
     }
     if let Some(file) = file {
         let origin = load::at_start(srv, file)?;
-        // Where keys were left out since they have expired, replicas still have them, and nobody would tell
-        // them: the data are no longer those of the history.
+        // Replicas still have the keys that were skipped as expired, and get no DEL for them. So
+        // the data no longer matches that replication history.
         let is_whole = srv.persistence.loading.keys_expired.load(Ordering::Relaxed) == 0;
         let found = positions::of_snapshot(&origin).filter(|_| is_whole);
         hub(srv).go_on(srv, found);
     }
-    // Nobody has written before it was known whether this is a replica, nor before there was somebody to
-    // write it down.
+    // No client could write until now: the role was unknown, and the log was not running.
     if loads {
         srv.set_loading(false);
     }
@@ -232,18 +232,18 @@ fn serve(
     supervisor.ready();
     threads::join(srv);
     weft_admin::stop::finish(srv);
-    // The rest of the log: the files say where it ends.
+    // Writes the rest of the log: the files record its end.
     hub(srv).end(srv);
     aof(srv).finish();
     Ok(srv.process.ending.exit_code.load(Ordering::SeqCst) as i32)
 }
 
-/// Sleeps until a signal asks to stop, on a thread of its own.
+/// Starts the thread that waits for stop signals.
 fn watch_signals(srv: &'static Server, signals: StopSignals) -> std::io::Result<()> {
     std::thread::Builder::new().name("weft-signals".into()).spawn(move || {
         loop {
             let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
-            // The handler has said in the log which signal it was.
+            // The signal handler has logged the signal.
             let words = match signals.pending() {
                 Some(StopSignal::Interrupt) => Id::SHUTDOWN_ON_SIGINT,
                 Some(StopSignal::Terminate) => Id::SHUTDOWN_ON_SIGTERM,
@@ -292,10 +292,10 @@ fn supervision(config: &Config) -> Mode {
     }
 }
 
-/// Raises the limit of open files for `maxclients`, or lowers `maxclients` to what it allows.
+/// Raises the limit of open files for `maxclients`, or lowers `maxclients` to that limit.
 ///
 /// # Errors
-/// When the limit leaves room for no client at all.
+/// The limit leaves no file descriptor for a client.
 fn limit_clients(config: &mut Config) -> Result<(), Failure> {
     let wanted = config.int(Id::MAXCLIENTS) as u32;
     let possible = limits::raise_open_files(wanted, threads::descriptors(config))
@@ -311,7 +311,7 @@ fn limit_clients(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens every listening socket that the configuration names.
+/// Opens all listening sockets of the configuration.
 fn listen(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failure> {
     let backlog = config.int(Id::TCP_BACKLOG) as i32;
     let mut listeners = listening::begin(&srv.process.listening, config).map_err(|failed| {
@@ -343,7 +343,7 @@ fn set_group(path: &Path, group: &str) -> Result<(), Failure> {
     })
 }
 
-/// The number of a group, from its name in /etc/group or as it is.
+/// Resolves a group: a number, or a name in /etc/group.
 fn group_id(group: &str) -> Option<u32> {
     if let Ok(id) = group.parse() {
         return Some(id);
@@ -355,10 +355,10 @@ fn group_id(group: &str) -> Option<u32> {
     })
 }
 
-/// Writes a pid file when one is configured, or when this is a daemon. It goes with the process.
+/// Writes a pid file if one is configured, or for a daemon. It is removed when the process ends.
 fn write_pidfile(config: &Config) {
     let default = || config.bool(Id::DAEMONIZE).then(|| "/var/run/weft.pid".into());
-    // That it could not be written is in the log then.
+    // A failure to write has been logged.
     if let Some(path) = config.path(Id::PIDFILE).or_else(default)
         && let Ok(file) = PidFile::create(&path)
     {

@@ -9,8 +9,9 @@ use weft_replication_driver::Hub;
 use weft_state::replication_status::ReplicationStatus;
 use weft_state::server::{Parts, Server};
 
-/// A server without threads, whose keyspace reports changes to subscribers and to clients that cache. It lives as
-/// long as the process. `called`: how the program was started.
+/// Creates a server without threads. Its keyspace reports changes to subscribers and to clients
+/// with client-side caching. The server lives as long as the process. `called`: the program's name
+/// as it was started.
 pub fn server(config: Config, called: String) -> &'static Server {
     let (table, functions) = commands::table();
     let replication = Arc::<ReplicationStatus>::default();

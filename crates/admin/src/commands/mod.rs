@@ -60,7 +60,7 @@ mod tests {
                     container.subcommand(sub.as_bytes())
                 }
             };
-            assert!(there.is_none(), "{name} has come: take it off the list");
+            assert!(there.is_none(), "{name} is implemented: remove it from the list");
         }
     }
 

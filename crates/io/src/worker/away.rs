@@ -1,7 +1,8 @@
-//! Connections whose command is elsewhere: waiting for a key, or in the slow lane.
+//! Connections whose command is not on this thread: blocked on a key, or running in the slow lane.
 //!
-//! Their requests are not executed until it is back. What a waiting client sends is read meanwhile, and its hang-up
-//! noticed: [`weft_state::ahead`]. See [`weft_executor::blocking`] and [`weft_executor::slow`].
+//! Their later requests wait until it finishes. Meanwhile a blocked client's input is read ahead,
+//! so that its hang-up is noticed: [`weft_state::ahead`]. See [`weft_executor::blocking`] and
+//! [`weft_executor::slow`].
 
 use crate::worker::Worker;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use weft_state::session::{ReplyMode, Session};
 use weft_state::slow_lane::Job;
 use weft_state::waiting::Waiting;
 
-/// How soon to look again at a client whose time is over while another thread is at it.
+/// Delay before checking a timed-out client again while another thread retries its command.
 const LOOK_AGAIN_MS: i64 = 1;
 
 const DEMOTED: Error = Error::new(
@@ -35,15 +36,16 @@ const DEMOTED: Error = Error::new(
 const UNBLOCKED: Error = Error::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 impl Worker {
-    /// Remembers when the time of a client that waits is over.
+    /// Records when a blocked client times out.
     pub(super) fn note_deadline(&mut self, waiting: &Waiting) {
         if let Some(at) = waiting.deadline_ms {
             self.deadlines.push(at, waiting.client);
         }
     }
 
-    /// Forgets those of waits that ended early, once there are many. Amortized O(1) for each wait. Not
-    /// while there is a batch: who comes to wait in it is not in that state yet.
+    /// Removes deadlines of waits that ended early, once there are many. Amortized O(1) for each
+    /// wait. Not allowed while a batch is being executed: a client that blocks in it is not in the
+    /// blocked state yet.
     #[inline]
     pub(super) fn forget_deadlines(&mut self) {
         if self.deadlines.is_crowded() {
@@ -61,8 +63,9 @@ impl Worker {
         });
     }
 
-    /// Passes a request to the slow lane; answers what cancels it. A session with a transaction
-    /// goes along, as its commands may change it: its connection does nothing until it is back.
+    /// Passes a request to the slow lane. Returns the flag that cancels it. A session in a
+    /// transaction goes along, because the transaction's commands may change it: its connection
+    /// does nothing until the session returns.
     pub(super) fn pass_on(
         &mut self,
         index: usize,
@@ -76,7 +79,7 @@ impl Worker {
             }
             _ => cmd,
         }) else {
-            unreachable!("it was found before");
+            unreachable!("the command was looked up before");
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let own = &mut self.conns[index].session;
@@ -94,7 +97,7 @@ impl Worker {
         cancel
     }
 
-    /// Takes a session back that went along.
+    /// Takes back a session that went along with its command.
     fn take_back(&mut self, index: usize, session: Option<Box<Session>>) {
         if let Some(session) = session {
             session.shared.activity.db.store(session.db as u32, Ordering::Relaxed);
@@ -102,10 +105,10 @@ impl Worker {
         }
     }
 
-    /// The session of a client that has gone meanwhile is back.
+    /// Releases the resources of a returned session whose client has closed meanwhile.
     fn drop_session(&self, session: Option<Box<Session>>) {
         if let Some(mut session) = session {
-            // It may have told of itself as a replica meanwhile.
+            // It may have registered as a replica meanwhile.
             hub(self.core.srv).left(self.core.srv, &session.shared);
             pubsub::leave_for_good(self.core.srv, &session.shared);
             transaction::discard(self.core.srv, &mut session);
@@ -142,7 +145,7 @@ impl Worker {
         conn.input.kept.push_front(kept);
         conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
-        // It may have ended before this was here.
+        // The pause may have ended before this arrived.
         if self.core.srv.clients.pause.in_force(self.core.srv.mono_ms()).is_none() {
             self.resume(index, Awaited::Pause);
         }
@@ -155,11 +158,12 @@ impl Worker {
         self.waits_after_all(index, &waiting);
     }
 
-    /// The client's command has left the slow lane and waits.
+    /// The client's command has left the slow lane and blocks.
     fn waits_after_all(&mut self, index: usize, waiting: &Arc<Waiting>) {
         let conn = &mut self.conns[index];
         if !conn.state.waits_after_all(waiting.clone()) {
-            // It is being closed: what it had elsewhere was told so before there was somebody in line.
+            // The connection is closing. Its command was cancelled before the client was in a wait
+            // queue.
             return self.abandon(waiting);
         }
         conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
@@ -169,15 +173,15 @@ impl Worker {
         self.widen_interest(index);
     }
 
-    /// The connection of a client that stands in line, if that is so. Its thread was told that before anybody
-    /// could find it there.
+    /// The connection of a client if it is still blocked by `waiting`. Its thread is notified of
+    /// the wait before another thread can find it in the wait queue.
     fn waiting(&self, waiting: &Arc<Waiting>) -> Option<usize> {
         let index = self.conns.index_of(waiting.client)?;
         let state = &self.conns[index].state;
         state.waiting().is_some_and(|own| Arc::ptr_eq(own, waiting)).then_some(index)
     }
 
-    /// Another thread has served the client.
+    /// Another thread has served the blocked client.
     pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
         if let Some(index) = self.waiting(waiting) {
             self.withhold(index, unit);
@@ -186,7 +190,7 @@ impl Worker {
         }
     }
 
-    /// Runs the command of a waiting client again, with all its keys in hand.
+    /// Retries the command of a blocked client, with all its keys locked.
     pub(super) fn retry(&mut self, waiting: Arc<Waiting>) {
         let Some(index) = self.waiting(&waiting) else { return self.abandon(&waiting) };
         if waiting.state.is_retry() && waiting.args.len() > FAST_WORK {
@@ -202,8 +206,8 @@ impl Worker {
         }
     }
 
-    /// As [`Worker::retry`], of a command that would be sent to the slow lane anyway: its arguments stay where they
-    /// are.
+    /// Like [`Worker::retry`], for a command that would be sent to the slow lane anyway: its
+    /// arguments aren't copied.
     #[cold]
     fn retry_in_slow_lane(&mut self, index: usize, waiting: Arc<Waiting>) {
         let args = waiting.args.clone();
@@ -213,8 +217,8 @@ impl Worker {
         conn.state.tries_elsewhere(cancel);
     }
 
-    /// A client that has come back to try again has ended with that, or waits on. One that was
-    /// refused before it could try passes its turn on.
+    /// Ends a retry that neither succeeded nor blocked again, such as one that was refused before
+    /// it ran: the next client in the wait queue gets its chance.
     pub(super) fn end_retry(&self, waiting: &Arc<Waiting>) {
         if waiting.state.is_retry() {
             self.abandon(waiting);
@@ -228,13 +232,13 @@ impl Worker {
         }
     }
 
-    /// Answers a client that has given up waiting.
+    /// Ends a client's wait on timeout or CLIENT UNBLOCK, and replies.
     fn end_wait(&mut self, index: usize, waiting: &Arc<Waiting>, error: bool) {
         let srv = self.core.srv;
         blocking::leave(srv, waiting);
         let mut reply = Reply::new(waiting.context.proto);
         if error {
-            // As the reference counts it.
+            // Counted as rejected, as in Valkey.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             refuse(&self.core, &mut reply, &UNBLOCKED);
         } else if let Some(done) = hub(srv).end_of_wait(srv, waiting) {
@@ -246,16 +250,16 @@ impl Worker {
         self.answer(index, &mut reply, Awaited::Key);
     }
 
-    /// This server is a replica from now on: who waits for a key, or for replicas, waits for what will
-    /// not come, and is told so. As in the reference its connection ends with that, unless it has said that
-    /// it can go elsewhere.
+    /// This server has become a replica: clients blocked on keys or on replicas would wait forever,
+    /// so they get an error. As in Valkey their connections are then closed, except those that
+    /// declared the `redirect` capability.
     pub(super) fn demoted(&mut self) {
         let srv = self.core.srv;
         let waits = |conn: &Conn| conn.state.waiting().cloned();
         let all: Vec<_> =
             self.conns.iter().filter_map(|(index, conn)| Some((index, waits(conn)?))).collect();
         for (index, waiting) in all {
-            // One that is being served has its reply on the way.
+            // Another thread is serving this client, and its reply is on the way.
             if !waiting.state.give_up() {
                 continue;
             }
@@ -277,7 +281,7 @@ impl Worker {
         }
     }
 
-    /// Sends the reply of a command that was elsewhere, and goes on with the connection.
+    /// Sends the reply of a command that did not run on this thread, and resumes the connection.
     fn answer(&mut self, index: usize, reply: &mut Reply, by: Awaited) {
         let conn = &mut self.conns[index];
         let session = &mut conn.session;
@@ -299,12 +303,12 @@ impl Worker {
         self.release_pushes(index);
     }
 
-    /// Milliseconds until the time of the next waiting client is over.
+    /// Milliseconds until the next blocked client times out.
     pub(super) fn until_deadline(&self, now_ms: i64) -> Option<i64> {
         self.deadlines.first().map(|(at, _)| (at - now_ms).max(0))
     }
 
-    /// Answers the clients whose time is over.
+    /// Ends the waits that have timed out.
     pub(super) fn end_waits(&mut self) {
         if self.deadlines.is_empty() {
             return;
@@ -314,24 +318,25 @@ impl Worker {
             let Some(index) = self.conns.index_of(client) else { continue };
             let Some(waiting) = self.conns[index].state.waiting().cloned() else { continue };
             if waiting.deadline_ms.is_none_or(|deadline| deadline > now) {
-                // An old entry of a client that waits for something else by now.
+                // A stale entry of a client that now waits for something else.
                 continue;
             }
             if waiting.state.give_up() {
                 self.end_wait(index, &waiting, false);
             } else if !waiting.state.is_over() {
-                // It is being tried; that may come to nothing.
+                // Another thread retries the command, which may fail.
                 self.deadlines.push(now + LOOK_AGAIN_MS, client);
             }
         }
     }
 
-    /// The connection of a client is about to end: what it has elsewhere ends with it.
+    /// Cancels the pending command of a connection that is about to close.
     pub(super) fn forget(&self, client: u64, state: &State, kept: Option<&Kept>) {
         match state {
             State::Slow(cancel) => {
                 cancel.store(true, Ordering::Relaxed);
-                // It may be its turn in a line, and be long until the lane comes to it.
+                // The client may be next in a wait queue, and the slow lane may take long to see
+                // the cancellation.
                 if let Some(waiting) = self.core.srv.clients.blocked.of_client(client) {
                     self.abandon(&waiting);
                 }
@@ -356,13 +361,13 @@ impl Worker {
     }
 }
 
-/// Whether the client whose time is over at `deadline` may need an entry for `at`. One whose time is over needs
-/// any: it is being tried, and is looked at again a little later than at its deadline.
+/// Whether the client with deadline `deadline` may need an entry for `at`. After its deadline it
+/// needs any entry: its command is being retried, and the entry is for the check after the retry.
 fn is_of(deadline: i64, at: i64, now: i64) -> bool {
     deadline == at || deadline <= now
 }
 
-/// CLIENT REPLY drops what a command has answered, but no pushes.
+/// Drops the command's reply, as CLIENT REPLY asks, but keeps pushes.
 fn drop_reply(session: &mut Session, reply: &mut Reply) {
     match session.replies.keep.take() {
         Some(mark) => reply.truncate(mark),
@@ -375,9 +380,9 @@ mod tests {
     use super::is_of;
 
     #[test]
-    fn who_is_being_tried_when_its_time_is_over_is_looked_at_again() {
-        assert!(is_of(100, 100, 50), "it waits");
+    fn client_retried_at_its_deadline_keeps_its_entry() {
+        assert!(is_of(100, 100, 50), "it is waiting");
         assert!(!is_of(100, 70, 50) && !is_of(100, 130, 50), "an earlier wait");
-        assert!(is_of(100, 103, 102), "it is looked at again");
+        assert!(is_of(100, 103, 102), "it is checked again");
     }
 }

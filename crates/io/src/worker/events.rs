@@ -1,4 +1,4 @@
-//! What has happened, and what is done about it.
+//! Handling kernel events and messages from other threads.
 
 use crate::worker::{LISTENERS, MAILBOX, Worker, token};
 use std::sync::atomic::Ordering;
@@ -7,25 +7,26 @@ use weft_net::poll::Ready;
 use weft_pubsub::run::Run;
 use weft_state::mailbox::Message;
 
-/// What is worked off of the mail before connections have a turn: in pushes that are appended to outputs,
-/// some milliseconds. Others may send faster than this thread works it off, and for ever.
+/// Amount of mailbox work per iteration, in pushes appended to outputs: some milliseconds. Other
+/// threads may send faster than this thread processes, without end.
 const AT_ONCE: usize = 16 << 10;
 
-/// What a message costs that makes a call of the kernel, in the same.
+/// Cost of a message that needs a system call, in the same unit.
 const CALL: usize = 16;
 
 impl Worker {
     pub(super) fn on_event(&mut self, event: Ready) {
         if self.execution.batch.is_full() {
             self.flush();
-            // What clients of that batch had to look at ahead is not looked at again by those of the next.
+            // Messages that clients of this batch had to read ahead are handled now, so that
+            // clients of the next batch don't read them again.
             if self.core.mail.has_read_ahead() {
                 self.work_off();
             }
         }
         if event.token >= LISTENERS {
-            // Both may end or begin connections: a batch must not find another one in the slot
-            // of one that it has read from.
+            // Both may close or add connections: a connection that the batch has read from must not
+            // be replaced by another in the same slot.
             self.flush();
             if event.token == MAILBOX {
                 return self.on_mail();
@@ -41,13 +42,13 @@ impl Worker {
         }
     }
 
-    /// The connection of that token, if it is still there.
+    /// The index of the connection with this token, if it still exists.
     pub(super) fn find(&self, token_of: u64) -> Option<usize> {
         let index = token_of as u32 as usize;
         self.conns.get(index).filter(|c| token(index, c.generation) == token_of).map(|_| index)
     }
 
-    /// There is something to read, or never will be again.
+    /// Handles input, or the end of it.
     fn on_input(&mut self, index: usize, event: Ready) {
         if self.conns[index].state.is_in_batch() {
             self.flush();
@@ -56,8 +57,8 @@ impl Worker {
         if conn.state.reads() {
             return self.on_readable(index);
         }
-        // What it asked for is under way. Nobody would take the answer of a broken one.
-        // Who stands in line waits for a key, also while its command tries by itself.
+        // A command of the client is in progress. If the connection is broken, the reply can't be
+        // sent. A client in a wait queue waits for a key, even while its command is being retried.
         let stands = || self.core.srv.clients.blocked.of_client(conn.session.shared.id).is_some();
         let gone = event.ended && (conn.state.peer_ended() == Ended::Close || stands());
         if event.broken {
@@ -69,11 +70,12 @@ impl Worker {
         if conn.state.reads_ahead() {
             return self.read_ahead(index);
         }
-        // It is watched for what it does not read now: only who sends meanwhile costs a system call.
+        // The socket was watched, but its state doesn't read now. Stop watching only here, so that
+        // only clients that send meanwhile cost a system call.
         self.set_interest(index);
     }
 
-    /// Watches the socket for what the state says, and for nothing else.
+    /// Watches the socket for exactly the events that the state needs.
     fn set_interest(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         let want = conn.wanted();
@@ -83,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Watches the socket for all that the state says, and possibly more.
+    /// Watches the socket for at least the events that the state needs.
     pub(super) fn widen_interest(&mut self, index: usize) {
         let conn = &self.conns[index];
         if !conn.interest.covers(conn.wanted()) {
@@ -96,7 +98,7 @@ impl Worker {
         self.work_off();
     }
 
-    /// Works off what has come, or so much of it that others have to have a turn.
+    /// Handles the messages in the mailbox, up to a limit that gives connections a chance.
     fn work_off(&mut self) {
         let mailbox = &self.core.srv.threads[self.core.id].mailbox;
         self.has_mail = false;
@@ -141,7 +143,7 @@ impl Worker {
                     self.slow_paused(client, kept, session);
                 }
                 Message::Listen { listeners } => self.listen(listeners),
-                // Whether this thread is active may have changed: its cron sees to that.
+                // This thread may have become active or inactive: its cron handles that.
                 Message::Wake => {
                     self.upkeep.next_cron_ms = 0;
                     self.bind_again();
@@ -156,7 +158,7 @@ impl Worker {
         self.end_run(&mut run);
     }
 
-    /// What it takes to work a message off, about: see [`AT_ONCE`].
+    /// Approximate cost of handling a message, in the unit of [`AT_ONCE`].
     #[inline]
     fn cost(&self, message: &Message) -> usize {
         match message {
@@ -188,7 +190,7 @@ impl Worker {
         }
     }
 
-    /// What the connection may have waited for is there.
+    /// Resumes the connection if it waits for `by`.
     pub(super) fn resume(&mut self, index: usize, by: Awaited) {
         if self.conns[index].state.resumed(by) {
             if by == Awaited::Pause {
@@ -229,7 +231,7 @@ mod tests {
         Server::new(Config::default(), String::new(), table, parts)
     }
 
-    /// The first I/O thread of a server of its own.
+    /// The first I/O thread of a new server.
     fn worker() -> Worker {
         let srv = server();
         srv.threads.fill(1).expect("descriptors");
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn mail_without_end_leaves_turns_to_connections() {
+    fn full_mailbox_does_not_starve_connections() {
         let mut worker = worker();
         let mailbox = &worker.core.srv.threads[0].mailbox;
         let bytes = Arc::new(b"+a line of MONITOR\r\n".to_vec());
@@ -247,7 +249,7 @@ mod tests {
             mailbox.send(Message::Feed { client: 1, bytes: bytes.clone() });
         }
         worker.on_mail();
-        assert!(worker.has_mail && worker.is_busy(), "all of it was worked off at once");
+        assert!(worker.has_mail && worker.is_busy(), "all messages were handled at once");
         worker.on_mail();
         assert!(!worker.has_mail && !worker.is_busy());
     }

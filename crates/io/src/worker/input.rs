@@ -1,4 +1,4 @@
-//! Reading, and planning what was kept.
+//! Reading from clients, and planning requests that were kept.
 
 use crate::read;
 use crate::read::{Got, Planner};
@@ -13,7 +13,7 @@ impl Worker {
         Planner { ks: &srv.ks, table: &srv.table, max_bulk: self.core.settings.commands.max_string }
     }
 
-    /// Reads once. The connection is in a state that reads.
+    /// Reads once from a connection in a reading state.
     pub(super) fn on_readable(&mut self, index: usize) {
         if self.execution.batch.is_full() {
             self.flush();
@@ -39,7 +39,7 @@ impl Worker {
         }
     }
 
-    /// Reads once what a client sends that is blocked or paused.
+    /// Reads once from a client that is blocked or paused.
     pub(super) fn read_ahead(&mut self, index: usize) {
         if self.execution.batch.is_full() {
             self.flush();
@@ -66,8 +66,8 @@ impl Worker {
         add(&self.conns[index].session.shared.activity.net_in, n as u64);
     }
 
-    /// Closes a client that has sent too much that is not executed: `parsed` bytes, and what it holds unparsed. As in
-    /// the reference, before anything more of it is executed.
+    /// Closes a client whose unexecuted input exceeds the limit: `parsed` bytes plus its unparsed
+    /// bytes. As in Valkey, this comes before any more of it is executed.
     fn weigh_input(&mut self, index: usize, parsed: usize) {
         let conn = &mut self.conns[index];
         let is_planned = conn.state.is_in_batch();
@@ -81,15 +81,16 @@ impl Worker {
         }
     }
 
-    /// The client has closed its side and waits for nothing that it could still take.
+    /// Closes a client that has closed its side and does not wait for a reply that it could still
+    /// read.
     pub(super) fn hung_up(&mut self, index: usize) {
         let shared = &self.conns[index].session.shared;
         log_verbose!("Client closed connection {}", logged_line(self.core.srv, shared));
         self.close(index);
     }
 
-    /// The client sends no more, and everything that it has sent is answered: it is closed when it
-    /// has taken the answers.
+    /// The client has closed its sending side, and all its requests are answered. Closes the
+    /// connection once the replies are sent.
     fn ended(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         log_verbose!(
@@ -103,7 +104,7 @@ impl Worker {
         self.widen_interest(index);
     }
 
-    /// What is planned of it is not executed: its place in the batch finds nobody.
+    /// Closes the client. Its jobs in the batch are skipped.
     #[cold]
     fn query_buffer_overflow(&mut self, index: usize) {
         let conn = &self.conns[index];
@@ -115,7 +116,7 @@ impl Worker {
         self.close(index);
     }
 
-    /// Plans what connections have that no event announces.
+    /// Plans requests that connections already hold and that no event announces.
     pub(super) fn run_queued(&mut self) {
         for index in std::mem::take(&mut self.conns.queued) {
             if self.execution.batch.is_full() {
@@ -135,7 +136,7 @@ impl Worker {
         }
     }
 
-    /// Plans some of what was read ahead, as if it came from the socket now.
+    /// Plans some of the input that was read ahead, as if it had just come from the socket.
     fn plan_ahead(&mut self, index: usize) {
         let (planner, jobs) = (self.planner(), self.execution.batch.jobs.len());
         let conn = &mut self.conns[index];
@@ -146,7 +147,7 @@ impl Worker {
         if planned {
             conn.state.batched();
         } else {
-            // Of a large value some is missing.
+            // Part of a large value is still missing.
             self.conns.queued.push(index);
         }
         self.weigh_input(index, if planned { n } else { 0 });

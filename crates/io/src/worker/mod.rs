@@ -3,24 +3,25 @@
 //! ```text
 //! wait ─► for each ready connection: read, parse, plan ─┐   until the batch is full
 //!         ┌─────────────────────────────────────────────┘
-//!         └► enter the gate ─► execute all requests, prefetching ahead ─► leave the gate
+//!         └► enter the safepoint ─► execute all requests, prefetching ahead ─► leave the safepoint
 //!            ─► write each connection's replies
 //! ```
 //!
-//! Nothing is locked or gated while the thread reads, writes or sleeps.
+//! The thread holds no lock and is outside the safepoint while it reads, writes or sleeps.
 //!
-//! * this file: the loop, and what is done at times
-//! * [`events`] - from the kernel's events and other threads' messages to what follows
+//! * this file: the event loop and its periodic work
+//! * [`events`] - handling kernel events and messages from other threads
 //! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
-//! * [`pushes`] - what was published
-//! * [`replicas`] - replicas: the stream of writes
-//! * [`look`] - whether to look again before sleeping
-//! * [`withheld`] - answers that wait for the disk
-//! * [`away`] - connections whose command is elsewhere; [`moving`], [`owning`]: they come and go
+//! * [`pushes`] - delivering published messages
+//! * [`replicas`] - sending the replication stream
+//! * [`look`] - whether to poll again before sleeping
+//! * [`withheld`] - replies that wait for the disk
+//! * [`away`] - connections whose command runs elsewhere; [`moving`]: moving connections;
+//!   [`owning`]: accepting and closing them
 //! * [`offload`] - `io-threads-do-reads no`
 //! * [`parts`] - the fields of a worker
 //!
-//! What a connection may do next is decided by its state alone: [`weft_net::lifecycle`].
+//! A connection's state alone decides what it may do next: [`weft_net::lifecycle`].
 
 use crate::look::Looks;
 use crate::worker::parts::{
@@ -54,13 +55,13 @@ pub mod replicas;
 mod turn;
 mod withheld;
 
-/// The token of the mailbox.
+/// The poll token of the mailbox.
 const MAILBOX: u64 = u64::MAX;
 
-/// See the module's description.
+/// An I/O thread: see the module documentation.
 pub struct Worker {
     pub core: Core,
-    /// There between batches.
+    /// `Some` between batches.
     outside: Option<Outside<'static>>,
     poll: Poll,
     listening: Listening,
@@ -69,10 +70,10 @@ pub struct Worker {
     looks: Looks,
     offload: Offload,
     pushes: Pushes,
-    /// Some of what has come was left for the next turn.
+    /// Messages remain in the mailbox for the next iteration.
     has_mail: bool,
-    /// Units of the log of effects, and connections whose answers wait for them, the first first. An
-    /// entry may outlive its connection.
+    /// Units of the effect log and tokens of the connections whose replies wait for them, lowest
+    /// unit first. An entry may outlive its connection.
     withheld: BinaryHeap<Reverse<(u64, u64)>>,
     deadlines: Deadlines,
     upkeep: Upkeep,
@@ -83,7 +84,7 @@ fn token(index: usize, generation: u32) -> u64 {
 }
 
 impl Worker {
-    /// Worker `id`; must be called on the thread that will run it.
+    /// Creates worker `id`. Must be called on the thread that will run it.
     pub fn new(id: usize, srv: &'static Server, listeners: Vec<Listener>) -> std::io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(srv.threads[id].mailbox.fd(), MAILBOX, Interest::READ)?;
@@ -105,12 +106,13 @@ impl Worker {
             deadlines: Deadlines::default(),
             upkeep: Upkeep::new(id),
         };
-        // What a worker is made of is part of what an empty server takes.
+        // Memory of the worker itself counts as overhead of an empty server, so the thread's
+        // account starts at zero.
         worker.core.memory = ThreadMemory::new_from_zero();
         Ok(worker)
     }
 
-    /// Runs until the server is told to stop.
+    /// Runs until the server stops.
     pub fn run(&mut self) -> std::io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
         self.upkeep.bound = self.core.srv.placement();
@@ -125,7 +127,7 @@ impl Worker {
                 self.poll.wait(timeout, &mut ready)?;
             }
             self.core.stats().event_loop.turns.add(1);
-            // Before a connection is accepted: whether it needs a password, for one.
+            // Accepting a connection reads settings, such as whether a password is required.
             self.core.renew_settings();
             for event in &ready {
                 self.on_event(*event);
@@ -148,7 +150,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether there is something to do that no event announces.
+    /// Whether work is pending that no event announces.
     fn is_busy(&self) -> bool {
         !self.conns.queued.is_empty()
             || !self.pushes.pushed.is_empty()
@@ -156,18 +158,18 @@ impl Worker {
             || self.pushes.streams_wait
     }
 
-    /// Goes inside the gate.
+    /// Enters the safepoint.
     fn enter(&mut self) -> Inside<'static> {
         self.outside.take().expect("outside between batches").enter()
     }
 
-    /// Goes outside of it again.
+    /// Leaves the safepoint.
     fn leave(&mut self, inside: Inside<'static>) {
         self.outside = Some(inside.leave());
         self.core.publish();
     }
 
-    /// Milliseconds until something has to be done unasked; negative for never.
+    /// Milliseconds until the next scheduled work; negative for none.
     fn until_due(&self) -> i64 {
         if self.has_no_part() {
             return -1;
@@ -182,8 +184,8 @@ impl Worker {
         defrag.map_or(due, |defrag| defrag.min(due))
     }
 
-    /// What is done in each turn only where the configuration asks for it: keeps clients within
-    /// `maxmemory-clients`, and moves records for a moment if that is wanted now.
+    /// Work of each iteration that only some configurations need: evicts clients above
+    /// `maxmemory-clients`, and runs a step of active defragmentation if one is due.
     #[cold]
     fn do_chores(&mut self) {
         if self.core.settings.clients.memory > 0 {
@@ -201,7 +203,7 @@ impl Worker {
         }
     }
 
-    /// Whether this thread is not wanted now, and has nothing left to do.
+    /// Whether this thread is inactive and has no work left.
     fn has_no_part(&self) -> bool {
         let helps = || self.is_divided() && self.core.id < self.core.srv.threads.configured();
         !self.is_active() && self.conns.is_empty() && !helps()
@@ -211,7 +213,7 @@ impl Worker {
         self.core.id < self.core.srv.threads.active()
     }
 
-    /// Goes where the thread is to run now, if that has changed.
+    /// Rebinds the thread to its CPUs if the placement has changed.
     fn bind_again(&mut self) {
         let placement = self.core.srv.placement();
         if !Arc::ptr_eq(&placement, &self.upkeep.bound) {
@@ -257,8 +259,8 @@ impl Worker {
         }
     }
 
-    /// Closes idle clients and those whose output has been over the soft limit for too long; renews
-    /// the account of what the others hold.
+    /// Closes idle clients and those above the soft output limit for too long, and updates the
+    /// memory accounting of the others.
     fn check_clients(&mut self, now_ms: i64) {
         let timeout = self.core.settings.clients.timeout_s;
         for index in self.conns.indices() {
@@ -279,7 +281,8 @@ impl Worker {
     }
 }
 
-/// Lets the calling I/O thread `id` run where `placement` says, and notes where it may.
+/// Binds the calling I/O thread `id` to the CPUs that `placement` lists, and records the CPUs it is
+/// allowed.
 fn bind(srv: &Server, id: usize, placement: &Placement) {
     if let Some(cpus) = placement.io.get(id) {
         weft_scheduler::placement::bind_to(cpus);

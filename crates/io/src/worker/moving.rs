@@ -1,23 +1,25 @@
-//! Connections move between threads: whole, in order, and only between commands.
+//! Moving connections between threads: completely, in order, and only between commands.
 //!
 //! ```text
 //!  owner                                         new owner
-//!  takes the connection out of its loop
-//!  writes the new owner's number
-//!  Moved(connection) ────────────────────────►   puts it into its own
+//!  removes the connection from its loop
+//!  stores the new owner's number
+//!  Moved(connection) ────────────────────────►   adds it to its loop
 //! ```
 //!
-//! Others find a client's thread by that number while it changes. What may be said to a client that
-//! moves is Kill, and it is not lost: where it comes after the connection, it follows the number;
-//! where it comes before, the connection that arrives is marked as killed already.
+//! Other threads find a client's thread by that number, which changes during the move. The only
+//! message sent to a moving client is Kill, and it isn't lost. If it arrives after the connection
+//! left, it is forwarded by the number. If it arrives before the connection, the connection is
+//! already marked as killed.
 //!
-//! What was published for a client, or pushed to it, goes along: who gives it away holds what
-//! publishers hold, puts into its output what is in the old thread's mailbox, and the connection into
-//! the new one's. So messages of after come behind it there, and no message is lost, doubled or early.
+//! Messages published or pushed to the client move with it. The old owner takes the publishers'
+//! locks, appends the messages in its own mailbox to the client's output, and puts the connection
+//! into the new owner's mailbox. Later messages queue after the connection there, so no message is
+//! lost, duplicated or early.
 //!
-//! A connection whose command is elsewhere (waiting for a key or a shard, in the slow lane), one with
-//! untaken replies, and a monitor stay: others know where those are. So does one that listens to very
-//! much, since that takes long.
+//! Some connections don't move, because other threads know where they are: those whose command runs
+//! elsewhere (blocked on a key or shard, or in the slow lane), those with unread replies, and
+//! monitors. A client with very many subscriptions doesn't move either, since that takes long.
 
 use crate::worker::{Worker, token};
 use std::sync::atomic::Ordering;
@@ -28,13 +30,13 @@ use weft_resp::Reply;
 use weft_state::conn::Conn;
 use weft_state::mailbox::Message;
 
-/// A client that listens to more stays where it is.
+/// Clients with more subscriptions don't move.
 const SUBSCRIPTIONS: usize = 1000;
 
 impl Worker {
     /// Moves connections worth `share` of this thread's work to thread `to`, the heaviest first.
     pub(super) fn shed(&mut self, to: usize, share: f64) {
-        // What was decided may be out of date.
+        // The decision may be out of date.
         if to == self.core.id || to >= self.core.srv.threads.active() {
             return;
         }
@@ -44,7 +46,7 @@ impl Worker {
         let total: u64 = all.iter().map(|(work, _)| work).sum();
         let mut left = total as f64 * share;
         for (work, index) in all {
-            // Half a connection too much is better than half a connection too little.
+            // Rounded to the nearest connection: moving half a connection's work too much is fine.
             if work == 0 || left <= 0.0 {
                 return;
             }
@@ -55,7 +57,7 @@ impl Worker {
         }
     }
 
-    /// Gives all connections that may move to the active threads.
+    /// Moves all movable connections to active threads.
     pub(super) fn hand_over(&mut self) {
         for index in self.conns.indices() {
             if self.may_move(&self.conns[index]) {
@@ -64,7 +66,7 @@ impl Worker {
         }
     }
 
-    /// Moves all connections that may move to threads drawn at random, active or not.
+    /// Moves all movable connections to random threads, active or not.
     pub(super) fn scatter(&mut self) {
         let all: Vec<usize> = self.conns.indices();
         let threads = self.core.srv.threads.configured() as u64;
@@ -76,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// What a connection has done in the last two periods of the load.
+    /// Work of a connection in the last two load periods.
     fn recent_work(&self, conn: &Conn) -> u64 {
         if self.upkeep.period.wrapping_sub(conn.usage.work_period) <= 1 {
             conn.usage.work
@@ -88,10 +90,10 @@ impl Worker {
     fn may_move(&self, conn: &Conn) -> bool {
         let session = &conn.session;
         !session.pushes.monitor
-            // Orders for replicas find them where they were.
+            // Commands for replicas are sent to the connection's thread.
             && !session.shared.replica.is_known.load(Ordering::SeqCst)
             && conn.state.may_move(conn.pending())
-            // All publishers wait while its subscriptions are told of the new thread.
+            // All publishers wait while the subscriptions are changed to the new thread.
             && session.shared.pushes.subscriptions.all() <= SUBSCRIPTIONS
     }
 
@@ -110,8 +112,7 @@ impl Worker {
         let from = self.core.id;
         let shared = conn.session.shared.clone();
         let route = shared.route();
-        // It is seldom that something was pushed, or may be; and most of it is looked at before
-        // anybody has to wait for that.
+        // Pushes are rare, and most are taken before the publishers are locked out.
         let listens = conn.session.pushes.listens || route.was_pushed_to;
         if listens {
             self.take_along(&mut conn);
@@ -128,7 +129,8 @@ impl Worker {
         srv.threads[to].mailbox.ring();
     }
 
-    /// Appends what is in this thread's mailbox for a connection that is about to leave.
+    /// Appends the messages in this thread's mailbox to the output of a connection that is about to
+    /// move.
     fn take_along(&mut self, conn: &mut Conn) {
         let mut pushes = Reply::new(conn.session.proto);
         pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
@@ -136,13 +138,13 @@ impl Worker {
         conn.output.backlog.push(&mut pushes, 0);
     }
 
-    /// Takes over a connection from another thread.
+    /// Adds a connection that another thread has moved here.
     pub(super) fn move_in(&mut self, mut conn: Conn) {
         conn.generation = self.conns.next_generation();
         conn.interest = Interest::READ;
         conn.usage.work_period = self.upkeep.period;
         conn.usage.work = 0;
-        // What had come for it before is in its output.
+        // Earlier pushes are already in its output.
         conn.session.pushes.seen = 0;
         let arrival = conn.state.on_arrival(conn.pending());
         conn.output.pushed = arrival.send;

@@ -1,17 +1,17 @@
 //! `io-threads-do-reads no`: the first thread reads and executes everything, as in Redis 6, and the
-//! other I/O threads only write replies. Kept for those who want to compare the two.
+//! other I/O threads only write replies. Kept so that the two can be compared.
 //!
 //! ```text
 //!  first thread                                   another one
 //!  executes a batch
 //!  Write(socket, reply), ...  ───────────────►    sends
 //!  keeps a share for itself                       Written(reply, bytes sent), ...
-//!  goes on with other connections   ◄──────────
+//!  continues with other connections   ◄──────────
 //! ```
 //!
-//! Redis waits for its threads, spinning; here the first thread goes on. While the reply of a
-//! connection is away, later ones of the same connection wait in its backlog, so that the order is
-//! kept. As in Redis, few replies are not worth the way.
+//! Redis spins until its threads are done; here the first thread continues. While another thread
+//! sends a connection's reply, later replies of that connection wait in its backlog, which keeps
+//! their order. As in Redis, a small number of replies is not offloaded.
 
 use crate::worker::{Worker, token};
 use crate::write::Sent;
@@ -20,16 +20,16 @@ use weft_resp::Reply;
 use weft_state::mailbox::Message;
 use weft_state::offload::{WriteJob, Written};
 
-/// Replies for each thread, from which on others are asked to help.
+/// Replies per thread from which on other threads are used.
 const WORTH_IT: usize = 2;
 
 impl Worker {
-    /// Whether the first thread does all but writing.
+    /// Whether the first thread does everything but writing.
     pub(super) fn is_divided(&self) -> bool {
         !self.core.settings.threads.all_read
     }
 
-    /// Decides, before the replies of a batch are sent, whether others are to help.
+    /// Decides, before a batch's replies are sent, whether to offload them.
     pub(super) fn plan_offload(&mut self, replies: usize) {
         self.offload.is_open = self.is_divided() && {
             let threads = self.core.srv.threads.configured();
@@ -37,7 +37,7 @@ impl Worker {
         };
     }
 
-    /// Takes the reply of a connection to be sent with others; whether that is possible.
+    /// Queues a connection's reply to be sent by another thread. Returns whether that was possible.
     pub(super) fn offload(&mut self, index: usize, reply: &mut Reply) -> bool {
         let conn = &mut self.conns[index];
         let fits = self.offload.is_open
@@ -54,8 +54,8 @@ impl Worker {
         fits
     }
 
-    /// Divides what was taken among the threads; this one's share comes last, so that the others
-    /// start at once.
+    /// Divides the queued replies among the threads. This thread sends its share last, so that the
+    /// others start at once.
     pub(super) fn send_offloaded(&mut self) {
         self.offload.is_open = false;
         if self.offload.jobs.is_empty() {
@@ -77,14 +77,15 @@ impl Worker {
         own.into_iter().for_each(|written| self.written(written));
     }
 
-    /// Sends what another thread has executed.
+    /// Sends replies for the thread that executed the requests.
     pub(super) fn write_for(&mut self, from: usize, jobs: Vec<WriteJob>) {
         self.core.stats().network.writes.add(jobs.len() as u64);
         let done: Vec<Written> = jobs.into_iter().map(WriteJob::run).collect();
         self.core.srv.threads[from].mailbox.send(Message::Written { done });
     }
 
-    /// A reply is back: sends what is left of it, and what came behind it.
+    /// Another thread has sent a reply: sends its remainder, then the output that was queued after
+    /// it.
     pub(super) fn written(&mut self, written: Written) {
         let Written { token, mut reply, sent } = written;
         let index = token as u32 as usize;
@@ -93,7 +94,7 @@ impl Worker {
             return;
         }
         let conn = &mut self.conns[index];
-        // It may have become a replica's.
+        // The connection may have become a replica's.
         conn.output.writing = conn.replica.is_some();
         let Some(sent) = sent else { return self.close(index) };
         let behind: Backlog = std::mem::take(&mut conn.output.backlog);

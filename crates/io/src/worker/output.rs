@@ -1,4 +1,4 @@
-//! Sending replies, and what becomes of clients that don't take them.
+//! Sending replies, and handling clients that don't read them.
 
 use crate::worker::Worker;
 use crate::write::{Sent, send_pending, send_reply};
@@ -9,16 +9,17 @@ use weft_process::log_warning;
 use weft_resp::Reply;
 use weft_state::conn::Conn;
 
-/// Replies that a client may leave untaken before its requests wait (bytes). Far more than any
-/// client needs that sends a pipeline first and reads later.
+/// Unread replies (bytes) at which a client's further requests wait. Far more than a client needs
+/// that sends a pipeline first and reads later.
 const BACK_PRESSURE: usize = 256 << 20;
 
-/// Bytes of untaken replies at which a client that has not authenticated is closed: it is told
-/// nothing that is longer, and whoever leaves that much lying only wants to take memory.
+/// Unread replies (bytes) at which an unauthenticated client is closed. It gets no reply of this
+/// length, so a client that accumulates that much only wants to use up memory.
 const STRANGERS_OUTPUT: usize = 1024;
 
 impl Worker {
-    /// Sends `reply` behind whatever waits on the connection; closes it when that was asked.
+    /// Sends `reply` after the output that is already queued. Closes the connection if that was
+    /// requested.
     pub(super) fn deliver(&mut self, index: usize, reply: &mut Reply) {
         if !reply.is_empty() && !self.offload(index, reply) {
             let conn = &mut self.conns[index];
@@ -41,11 +42,12 @@ impl Worker {
         if conn.output.pending() > BACK_PRESSURE {
             self.conns[index].state.filled();
         }
-        // Also where nothing was sent: while the command was elsewhere it may have been narrowed.
+        // Needed even if nothing was sent: the interest may have been narrowed while the command
+        // ran elsewhere.
         self.widen_interest(index);
     }
 
-    /// Closes a client that leaves too many replies untaken.
+    /// Closes a client that leaves too many replies unread.
     #[cold]
     pub(super) fn close_overfull(&mut self, index: usize) {
         let (srv, client) = (self.core.srv, &self.conns[index].session.shared);
@@ -57,7 +59,7 @@ impl Worker {
         self.close(index);
     }
 
-    /// Renews the account of clients' memory by what the connection holds, if somebody asks.
+    /// Updates the memory accounting of the connection if `maxmemory-clients` is set.
     #[inline]
     pub(super) fn account_memory(&mut self, index: usize) {
         if self.core.settings.clients.memory > 0 {
@@ -69,14 +71,14 @@ impl Worker {
     fn account_memory_now(&mut self, index: usize) {
         let stats = self.core.stats();
         let conn = &mut self.conns[index];
-        // Replicas have limits of their own.
+        // Replicas have separate limits.
         let memory = if conn.replica.is_some() { 0 } else { conn.memory() as u64 };
         stats.client_memory.add(memory.wrapping_sub(conn.usage.accounted));
         conn.usage.accounted = memory;
         conn.session.shared.memory.total.store(memory, Ordering::Relaxed);
     }
 
-    /// Whether the connection is to be closed, and has nothing more to send.
+    /// Whether the connection is closing and has sent all its output.
     fn is_at_end(&self, index: usize) -> bool {
         let conn = &self.conns[index];
         conn.state.is_closing() && conn.output.pending() == 0 && !conn.output.writing
@@ -127,14 +129,14 @@ impl Worker {
         self.widen_interest(index);
     }
 
-    /// Whether the connection's untaken replies are over the `client-output-buffer-limit` of its
-    /// class, or over what a stranger may have.
+    /// Whether the connection's unread replies exceed the `client-output-buffer-limit` of its
+    /// class, or the limit of an unauthenticated client.
     pub(super) fn over_output_limit(&self, conn: &Conn) -> bool {
         let pending = conn.output.untaken();
         if pending == 0 {
             return false;
         }
-        // Those of a replica are the machine's to keep.
+        // The replication state machine limits the output of replicas.
         if conn.replica.is_some() {
             return false;
         }

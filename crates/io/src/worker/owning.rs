@@ -1,4 +1,4 @@
-//! Connections come, move and go: see also [`crate::worker::moving`].
+//! Accepting, registering and closing connections. See [`crate::worker::moving`] for moving them.
 
 use crate::worker::parts::LISTENERS;
 use crate::worker::{Worker, token};
@@ -16,13 +16,13 @@ use weft_state::conn::Conn;
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
 
-/// How long a failure to accept is not logged again.
+/// Minimum time between two log lines about a failure to accept.
 const QUIET_MS: i64 = 1000;
 
 impl Worker {
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..MAX_ACCEPTS_PER_ITERATION {
-            // An event of a socket that is gone may have come before it went.
+            // The event may be of a socket that was removed since.
             let Some(listener) = self.listening.listeners.get(listener) else { return };
             match listener.accept(self.core.settings.clients.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
@@ -32,9 +32,9 @@ impl Worker {
         }
     }
 
-    /// The system has no room for another connection, as a rule no descriptor. Who comes waits in
-    /// the kernel's queue until this thread looks again, at its next tick: to be told again and
-    /// again that somebody is there would take all its time.
+    /// Stops accepting when the system has no room for another connection, usually no file
+    /// descriptor. New clients wait in the kernel's queue until this thread retries at its next
+    /// tick. Watching the socket meanwhile would wake the thread continuously.
     #[cold]
     fn stop_accepting(&mut self, e: &std::io::Error) {
         let now_ms = self.core.srv.mono_ms();
@@ -46,7 +46,7 @@ impl Worker {
         self.listening.watch(&self.poll, Interest::NONE);
     }
 
-    /// Looks for clients again, if it had stopped.
+    /// Resumes accepting, if it was stopped.
     pub(super) fn accept_again(&mut self) {
         if !self.listening.accepts {
             self.listening.accepts = true;
@@ -54,7 +54,7 @@ impl Worker {
         }
     }
 
-    /// Accepts from these TCP sockets in the place of the present ones; unix sockets stay.
+    /// Replaces the TCP listening sockets; unix sockets stay.
     pub(super) fn listen(&mut self, tcp: Vec<Listener>) {
         for listener in &self.listening.listeners {
             self.poll.remove(listener.fd());
@@ -70,7 +70,7 @@ impl Worker {
         }
     }
 
-    /// Gives a new connection to the active thread that has the fewest.
+    /// Gives a new connection to the active thread with the fewest connections.
     fn place(&mut self, accepted: Accepted) {
         let srv = &self.core.srv;
         let connections = srv.threads.iter().map(|t| t.stats.network.connections.get());
@@ -81,7 +81,7 @@ impl Worker {
         }
         srv.statistics.totals.connections.fetch_add(1, Ordering::Relaxed);
         let thread = srv.threads.emptiest();
-        // Counted here, so that a burst is spread before its connections arrive.
+        // Counted before the connection arrives there, so that a burst is spread.
         srv.threads[thread].stats.network.connections.shared_add(1);
         if thread == self.core.id {
             self.adopt(accepted);
@@ -120,7 +120,7 @@ impl Worker {
         srv.clients.registry.insert(shared);
     }
 
-    /// Ends a connection at once. Its jobs in the present batch, if any, are skipped.
+    /// Closes a connection at once. Its jobs in the current batch, if any, are skipped.
     pub(super) fn close(&mut self, index: usize) {
         let Some(mut conn) = self.conns.remove(index) else { return };
         self.poll.remove(&conn.fd);
@@ -149,10 +149,10 @@ impl Worker {
             return self.close(index);
         }
         if client.closing.load(Ordering::Acquire) {
-            // It has left by itself, perhaps before what it held was noted as leaving.
+            // The client closed by itself, perhaps before its memory was recorded as leaving.
             return self.core.srv.clients.eviction.client_left(&client);
         }
-        // It has moved, or is about to arrive here.
+        // The connection has moved, or is about to arrive here.
         let thread = client.thread();
         if thread != self.core.id {
             self.core.srv.threads[thread].mailbox.send(Message::Kill { client });

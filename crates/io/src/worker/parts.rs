@@ -16,16 +16,16 @@ use weft_scheduler::placement::Placement;
 use weft_state::conn::Conn;
 use weft_state::offload::WriteJob;
 
-/// Tokens from here on are not connections but listeners, and the mailbox.
+/// Poll tokens from here on denote listeners and the mailbox, not connections.
 pub(super) const LISTENERS: u64 = u64::MAX - 1024;
 
-/// Reply buffers that are kept beside those of the present batch.
+/// Maximum number of spare reply buffers, in addition to those of the current batch.
 const POOLED: usize = 256;
 
-/// Deadlines that are kept at least before old ones are looked for.
+/// Minimum number of deadlines at which stale ones are removed.
 const FEW_DEADLINES: usize = 64;
 
-/// The sockets that the thread accepts from.
+/// The listening sockets of the thread.
 pub(super) struct Listening {
     pub listeners: Vec<Listener>,
     /// Whether the listeners are watched.
@@ -39,7 +39,7 @@ impl Listening {
         Listening { listeners, accepts: true, quiet_until_ms: 0 }
     }
 
-    /// Watches all listeners, which are registered, for `interest`.
+    /// Sets the events to watch on all (registered) listeners to `interest`.
     pub fn watch(&self, poll: &Poll, interest: Interest) {
         for (n, listener) in self.listeners.iter().enumerate() {
             let _ = poll.change(listener.fd(), LISTENERS + n as u64, interest);
@@ -54,12 +54,13 @@ pub(super) struct Connections {
     by_client: HashMap<u64, usize, foldhash::fast::RandomState>,
     /// The generation of the newest connection: see [`Conn::generation`].
     generation: u32,
-    /// Connections with something to execute that no event will announce.
+    /// Connections with requests to execute that no event announces.
     pub queued: Vec<usize>,
 }
 
 impl Connections {
-    /// Draws the next generation, which distinguishes tokens of connections in the same slot.
+    /// Returns the next generation, which distinguishes tokens of connections that used the
+    /// same slot.
     pub fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
         self.generation
@@ -73,7 +74,7 @@ impl Connections {
         index
     }
 
-    /// Takes a connection out, if it is there.
+    /// Removes a connection. Returns `None` if there is none at `index`.
     pub fn remove(&mut self, index: usize) -> Option<Conn> {
         let conn = self.slots.try_remove(index)?;
         self.by_client.remove(&conn.session.shared.id);
@@ -81,13 +82,12 @@ impl Connections {
         Some(conn)
     }
 
-    /// The index of the connection of a client.
+    /// The index of a client's connection.
     #[inline]
     pub fn index_of(&self, client: u64) -> Option<usize> {
         self.by_client.get(&client).copied()
     }
 
-    /// The connection of a client.
     pub fn of_client(&self, client: u64) -> Option<&Conn> {
         self.index_of(client).and_then(|index| self.slots.get(index))
     }
@@ -110,7 +110,7 @@ impl Connections {
         self.slots.iter()
     }
 
-    /// The indices of all connections, for a walk that may change them.
+    /// The indices of all connections, for loops that add or remove connections.
     pub fn indices(&self) -> Vec<usize> {
         self.slots.iter().map(|(index, _)| index).collect()
     }
@@ -140,18 +140,18 @@ impl IndexMut<usize> for Connections {
     }
 }
 
-/// The requests that are executed next, and buffers for their replies.
+/// The next batch of requests, and buffers for its replies.
 #[derive(Default)]
 pub(super) struct Execution {
     pub batch: Batch,
-    /// Reply buffers of the jobs of a batch, kept for the next one.
+    /// Spare reply buffers, reused by the next batch.
     pub replies: Vec<Reply>,
-    /// Requests were executed in this turn.
+    /// Requests were executed in this iteration.
     pub has_served: bool,
 }
 
 impl Execution {
-    /// Keeps the buffer of a reply for others.
+    /// Returns a reply's buffer to the pool.
     pub fn recycle(&mut self, mut reply: Reply) {
         if self.replies.len() < POOLED {
             reply.trim();
@@ -160,22 +160,22 @@ impl Execution {
     }
 }
 
-/// Replies for other threads to send: see [`crate::worker::offload`].
+/// Replies for other threads to write: see [`crate::worker::offload`].
 #[derive(Default)]
 pub(super) struct Offload {
     pub jobs: Vec<WriteJob>,
-    /// Whether more are taken.
+    /// Whether further replies may be added.
     pub is_open: bool,
 }
 
-/// Output that no request of its connection asked for.
+/// Output that is not a reply to a request.
 #[derive(Default)]
 pub(super) struct Pushes {
-    /// Connections with pushes to be sent.
+    /// Connections with unsent pushes.
     pub pushed: VecDeque<usize>,
-    /// Clients that are sent the stream of writes. One of them may be gone.
+    /// Clients that receive the replication stream. Some may be gone.
     pub streams: Vec<u64>,
-    /// There is more for one of them, whose share of a turn was used up.
+    /// Some stream has more data to send, because it used up its share of the iteration.
     pub streams_wait: bool,
 }
 
@@ -183,7 +183,7 @@ pub(super) struct Pushes {
 /// may outlive its wait.
 pub(super) struct Deadlines {
     heap: BinaryHeap<Reverse<(i64, u64)>>,
-    /// When there are more of them, those that have outlived their wait are forgotten.
+    /// Number of entries above which stale ones are removed.
     at_most: usize,
 }
 
@@ -198,12 +198,12 @@ impl Deadlines {
         self.heap.push(Reverse((at_ms, client)));
     }
 
-    /// The earliest.
+    /// The earliest deadline.
     pub fn first(&self) -> Option<(i64, u64)> {
         self.heap.peek().map(|Reverse(first)| *first)
     }
 
-    /// Takes the earliest if its time has come.
+    /// Removes and returns the earliest deadline if it is due.
     pub fn pop_due(&mut self, now_ms: i64) -> Option<(i64, u64)> {
         let due = self.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
         self.heap.pop();
@@ -214,13 +214,13 @@ impl Deadlines {
         self.heap.is_empty()
     }
 
-    /// Whether there are so many that old ones should be forgotten.
+    /// Whether there are enough entries that stale ones should be removed.
     #[inline]
     pub fn is_crowded(&self) -> bool {
         self.heap.len() > self.at_most
     }
 
-    /// Keeps those that `is_current`, once each.
+    /// Keeps the entries for which `is_current` holds, and removes duplicates.
     pub fn retain(&mut self, is_current: impl Fn(i64, u64) -> bool) {
         let mut left = std::mem::take(&mut self.heap).into_vec();
         left.sort_unstable();
@@ -231,21 +231,20 @@ impl Deadlines {
     }
 }
 
-/// Regular work of the thread, and the load that it measures.
+/// Periodic work of the thread, and its load figures.
 pub(super) struct Upkeep {
     pub cron: Cron,
     pub next_cron_ms: i64,
     pub mover: Mover,
     /// The CPUs that the thread was bound to.
     pub bound: Arc<Placement>,
-    /// Number of the present period of the load.
+    /// Number of the current load period.
     pub period: u32,
-    /// Connections that had requests in this period.
+    /// Connections that sent requests in this period.
     pub busy_connections: u64,
 }
 
 impl Upkeep {
-    /// The upkeep of worker `id`.
     pub fn new(id: usize) -> Self {
         Upkeep {
             cron: Cron::new(id),
@@ -257,7 +256,7 @@ impl Upkeep {
         }
     }
 
-    /// Counts `work` that a connection has done in this period.
+    /// Adds `work` to a connection's count for this period.
     #[inline]
     pub fn note_work(&mut self, conn: &mut Conn, work: u64) {
         self.busy_connections += u64::from(conn.usage.note_work(self.period, work));

@@ -1,15 +1,16 @@
-//! Handing on what was published, and sending it.
+//! Delivering published messages: appending them to clients' output, then sending.
 //!
 //! ```text
-//!  mailbox ─► appended to each receiver's output     at once, in the order of the mailbox
-//!             the connection stands in a row
-//!  row     ─► sent                                   some connections in each turn
+//!  mailbox ─► appended to each receiver's output     at once, in mailbox order
+//!             the connection joins the send queue
+//!  queue   ─► sent                                   some connections in each iteration
 //! ```
 //!
-//! A message for a thousand clients costs a thousand system calls. They are not all done in one turn:
-//! other clients would wait, and the publisher, too. While the row is worked off, more is published,
-//! and who stands in the row gets all of it by one call. So the more there is to be sent, the less
-//! each message costs, and a client gets every message at latest when the row has passed once.
+//! A message for a thousand clients costs a thousand system calls. Doing them all in one iteration
+//! would delay the other clients and the publisher. While the send queue is processed, more
+//! messages are published, and a queued client gets all of its messages in one system call. So the
+//! more there is to send, the less each message costs. A client gets each message after at most one
+//! pass over the queue.
 
 use crate::worker::Worker;
 use crate::write::refuse_answer;
@@ -26,8 +27,8 @@ use weft_state::held_back::Push;
 use weft_state::session::Session;
 use weft_tracking::message::Message;
 
-/// Of the row, the share that is sent to in one turn, and bounds on it. The share does not depend on
-/// the length of the row, so neither does what a message costs.
+/// Each iteration sends to this fraction of the queue, within the bounds below. The fraction does
+/// not depend on the queue's length, so the cost of a message doesn't either.
 const SHARE: usize = 16;
 const AT_LEAST: usize = 16;
 const AT_MOST: usize = 256;
@@ -40,7 +41,7 @@ fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
 }
 
 impl Worker {
-    /// A message has come: it is handed on with those in front of it, or begins another run.
+    /// Adds a message to the run of consecutive messages, or delivers that run and begins another.
     pub(super) fn add_to_run(
         &mut self,
         run: &mut Option<Run>,
@@ -59,14 +60,14 @@ impl Worker {
         }
     }
 
-    /// What comes now is no message, or nothing.
+    /// Delivers the current run: the next item in the mailbox is not a message, or there is none.
     pub(super) fn end_run(&mut self, run: &mut Option<Run>) {
         if let Some(run) = run.take() {
             self.hand_on(&run);
         }
     }
 
-    /// Appends messages that follow each other to the outputs of their receivers.
+    /// Appends a run of consecutive messages to the outputs of their receivers.
     fn hand_on(&mut self, run: &Run) {
         let Some(ids) = run.together() else {
             return run.each().for_each(|(number, message)| self.hand_on_one(message, number));
@@ -90,7 +91,8 @@ impl Worker {
         self.handed_on(weight);
     }
 
-    /// Appends what a client has not seen yet of a run, one by one: it may be closed at each.
+    /// Appends the messages of a run that a client has not received yet, one by one: any of them
+    /// may close it.
     #[cold]
     fn append_some(&mut self, id: u64, run: &Run) {
         for (number, message) in run.each() {
@@ -112,7 +114,7 @@ impl Worker {
         self.handed_on(published.weight());
     }
 
-    /// Something of that weight is not in the mailbox any more.
+    /// Accounts for messages of this weight that left the mailbox.
     fn handed_on(&self, weight: usize) {
         let srv = self.core.srv;
         let crowd = &srv.threads[self.core.id].crowd;
@@ -131,14 +133,13 @@ impl Worker {
         self.handed_on(what.weight());
     }
 
-    /// Others push to a client: it looks for that in front of its replies.
+    /// Another client pushes to this one: check for pushes before its next reply.
     pub(super) fn pushed_to(&mut self, client: u64) {
         let Some(index) = self.conns.index_of(client) else { return };
         self.conns[index].session.note_redirection();
     }
 
-    /// Appends a push, which came with this number, unless the client has got it already in front of
-    /// a reply.
+    /// Appends push `number`, unless the client already received it before a reply.
     #[inline]
     fn append_push(&mut self, index: usize, number: u64, push: Push<'_>) {
         let conn = &mut self.conns[index];
@@ -162,7 +163,8 @@ impl Worker {
         self.appended(index, is_held_back);
     }
 
-    /// Appends a line of MONITOR. RESET may have ended that since: then the client expects replies only.
+    /// Appends MONITOR output. A RESET may have ended MONITOR since: then the client expects
+    /// replies only.
     pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
         let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
@@ -177,13 +179,13 @@ impl Worker {
         self.appended(index, false);
     }
 
-    /// There is more for a client than there was; `is_held_back`: and it comes behind a reply.
+    /// Records that output was appended. With `is_held_back` it is sent only after a reply.
     #[inline]
     fn appended(&mut self, index: usize, is_held_back: bool) {
         let conn = &mut self.conns[index];
         let pending = conn.output.untaken() as u64;
         if is_held_back || conn.interest.write {
-            // One that takes nothing now is sent to when it does.
+            // A client whose socket is full is sent to when it becomes writable.
             conn.session.shared.output.bytes.store(conn.output.memory() as u64, Ordering::Relaxed);
         } else if !conn.output.pushed {
             conn.output.pushed = true;
@@ -196,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// A client's output is over its limit: it is closed, unless it takes what is there.
+    /// Closes a client above its output limit, unless sending brings it below.
     #[cold]
     fn send_or_close(&mut self, index: usize) {
         self.send_pushed(index, self.core.srv.mono_ms());
@@ -205,7 +207,7 @@ impl Worker {
         }
     }
 
-    /// Sends to those whose turn it is.
+    /// Sends to the next connections of the queue.
     pub(super) fn send_pushes(&mut self) {
         if self.pushes.pushed.is_empty() {
             return;
@@ -214,7 +216,8 @@ impl Worker {
         let count = (self.pushes.pushed.len() / SHARE).clamp(AT_LEAST, AT_MOST);
         for _ in 0..count {
             let Some(index) = self.pushes.pushed.pop_front() else { return };
-            // It may be gone, or another one, or a reply has taken the pushes along.
+            // The slot may be empty or reused, or a reply may have been sent together with the
+            // pushes.
             if self.conns.get(index).is_some_and(|conn| conn.output.pushed) {
                 self.send_pushed(index, now_ms);
             }
@@ -226,7 +229,7 @@ impl Worker {
         conn.output.pushed = false;
         let (sent, bytes) = send_pending(conn);
         conn.session.shared.touch(now_ms);
-        // As much work as a request, so that subscribers are divided among threads, too.
+        // Counted like a request, so that subscribers are balanced across threads, too.
         let work = 1 + (bytes / KILOBYTE) as u64;
         self.upkeep.note_work(conn, work);
         self.wrote(index, sent, bytes);
@@ -237,7 +240,7 @@ impl Worker {
         self.account_memory(index);
     }
 
-    /// A command of the client runs in the slow lane now.
+    /// A command of the client has started to run in the slow lane.
     pub(super) fn slow_begun(&mut self, client: u64) {
         let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
@@ -246,7 +249,7 @@ impl Worker {
         }
     }
 
-    /// What was held back during a command comes behind its reply.
+    /// Queues the pushes that were held back during a command, after its reply.
     pub(super) fn release_pushes(&mut self, index: usize) {
         let Some(conn) = self.conns.get_mut(index) else { return };
         if let Some(held_back) = conn.output.held_back.take() {

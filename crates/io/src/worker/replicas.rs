@@ -1,17 +1,18 @@
-//! Connections of replicas: what they are sent, and when.
+//! Connections of replicas: sending the replication stream.
 //!
 //! ```text
-//!  order ─► lines of the handshake ─► socket lent to a snapshot ─► the stream, from the backlog
+//!  command ─► handshake lines ─► socket lent to a snapshot ─► the stream, from the backlog
 //! ```
 //!
-//! A replica is a reader of the backlog that all replicas share. Its thread takes some of it, under the
-//! machine's mutex for a moment, and sends it with nothing held and nothing copied but what is small.
-//! One whose socket is full waits for the kernel, as any other connection, and takes no more meanwhile:
-//! what it has still to get lies in the backlog and nowhere else.
+//! All replicas read from one shared backlog. A replica's thread takes pieces of it, holding the
+//! replication mutex only briefly. It sends them without a lock, and copies only small ones. A
+//! replica whose socket is full waits until it is writable, like any other connection, and takes no
+//! more meanwhile: its unsent data stays in the backlog only.
 //!
-//! For all others the connection of a replica is one whose replies are written by somebody else
-//! ([`Output::writing`](weft_state::conn::Output)): nothing they answer reaches its socket. A command of a replica that
-//! answers anything ends the connection, as in the reference: its answer would be taken for the stream.
+//! To the rest of the server, a replica's connection looks like one whose replies another thread
+//! writes ([`Output::writing`](weft_state::conn::Output)): no reply reaches its socket. As in
+//! Valkey, a replica's command that replies ends the connection, because the reply would corrupt
+//! the stream.
 
 use crate::worker::Worker;
 use crate::write::{Sent, send_waiting};
@@ -23,13 +24,13 @@ use weft_replication_driver::hub;
 use weft_state::conn::Conn;
 use weft_state::feed::{Feed, Order};
 
-/// Bytes that are taken from the backlog at once.
+/// Bytes to take from the backlog at a time.
 const AT_ONCE: usize = 256 << 10;
-/// Bytes that one replica is sent before other connections have a turn.
+/// Bytes to send to one replica before other connections are served.
 const TURN: usize = 1 << 20;
 
 impl Worker {
-    /// Does what the machine wants of a replica's connection.
+    /// Executes a command of the replication state machine for a replica's connection.
     pub(super) fn for_replica(&mut self, client: u64, order: Order) {
         let Some(index) = self.conns.index_of(client) else { return };
         self.become_replica(index);
@@ -54,7 +55,7 @@ impl Worker {
         self.send_on(index);
     }
 
-    /// From here on the connection is that of a replica.
+    /// Turns the connection into a replica's.
     fn become_replica(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         if conn.replica.is_some() {
@@ -69,14 +70,14 @@ impl Worker {
         }
     }
 
-    /// The stream has grown.
+    /// Sends the new part of the stream to all replicas of this thread.
     pub(super) fn feed_all(&mut self) {
-        // What grows from here on is told again.
+        // Cleared first: later growth causes another notification.
         let thread = &self.core.srv.threads[self.core.id];
         thread.stream_has_grown.store(false, Ordering::SeqCst);
         self.pushes.streams.retain(|client| self.conns.index_of(*client).is_some());
         for client in self.pushes.streams.clone() {
-            // One whose socket is full goes on when it is not.
+            // A replica whose socket is full continues when it is writable.
             if let Some(index) = self.conns.index_of(client)
                 && self.conns[index].output.pending() == 0
             {
@@ -85,14 +86,15 @@ impl Worker {
         }
     }
 
-    /// Sends on to replicas for which there was more than one turn's share.
+    /// Continues with replicas that had more data than one iteration's share.
     pub(super) fn feed_again(&mut self) {
         if std::mem::take(&mut self.pushes.streams_wait) {
             self.feed_all();
         }
     }
 
-    /// Sends what there is for a replica, as far as its socket takes it and others need not wait.
+    /// Sends output and stream data to a replica until its socket is full or its share of the
+    /// iteration is used.
     pub(super) fn send_on(&mut self, index: usize) {
         let srv = self.core.srv;
         let mut total = 0;
@@ -117,7 +119,7 @@ impl Worker {
                 break;
             }
             let conn = ConnId(self.conns[index].session.shared.id);
-            // Of one that is to be closed the order comes soon.
+            // `None` for a replica that is about to be closed: the command to do so follows.
             let Some(pieces) = hub(srv).next_of_stream(srv, conn, taken, AT_ONCE) else {
                 break;
             };
@@ -148,21 +150,22 @@ impl Worker {
         self.core.srv.replication.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A connection that the machine knows of is gone.
+    /// Removes a closed connection from the replication state machine.
     #[cold]
     pub(super) fn known_left(&self, conn: &Conn) {
         if conn.replica == Some(Feed::Lent) {
-            // Who has the socket still notices it so, and so does the replica.
+            // The snapshot that still has the socket notices the end by this, and so does the
+            // replica.
             let _ = shutdown(&conn.fd, Shutdown::Both);
         }
         hub(self.core.srv).left(self.core.srv, &conn.session.shared);
     }
 }
 
-/// Blocks of the stream from this size on are shared and not copied (bytes).
+/// Minimum size of stream blocks that are shared instead of copied (bytes).
 const COPIED: usize = 1 << 10;
 
-/// Takes what was not sent yet.
+/// Takes the unsent output.
 fn take_output(conn: &mut Conn) -> Vec<u8> {
     const SLICES: usize = 64;
     let mut all = Vec::new();

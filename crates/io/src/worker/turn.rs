@@ -1,4 +1,4 @@
-//! Executing a batch: every request in turn, prefetching ahead, then the replies.
+//! Executing a batch: each request in order, prefetching for later ones, then sending the replies.
 
 use crate::read;
 use crate::worker::input::add;
@@ -27,23 +27,24 @@ use weft_table::epoch;
 
 const KILOBYTE: usize = 1024;
 
-/// Requests between the prefetch of a bucket, that of its record, and the execution.
+/// Distance in requests from the prefetch of a bucket to that of its record, and from there to the
+/// execution.
 const AHEAD: usize = 8;
 
-/// Bytes of replies after which the other requests of a connection wait for the next turn.
+/// Bytes of replies after which a connection's remaining requests wait for the next iteration.
 const MUCH: usize = 4 << 20;
 
-/// Arguments of most requests at most: their slices need no memory of their own.
+/// Most requests have no more arguments than this: their slices are kept on the stack.
 const FEW: usize = 16;
 
-/// How the requests of one connection went.
+/// Result of executing one connection's requests.
 #[derive(Debug)]
 struct Outcome {
-    /// How many of them are over.
+    /// Number of requests that are finished.
     executed: usize,
     how: Executed,
-    /// The last unit of the log of effects that they have made, or others behind whose answers
-    /// theirs come; 0: none.
+    /// The last unit of the effect log that the replies depend on: written by these requests, or by
+    /// others whose effects they may have read. 0 if there is none.
     unit: u64,
 }
 
@@ -89,7 +90,7 @@ impl Worker {
         self.execution.batch = batch;
     }
 
-    /// Executes the requests of one connection; `None` when it is gone.
+    /// Executes the requests of one connection. Returns `None` if the connection was closed.
     fn execute_job(
         &mut self,
         inside: &mut Inside<'static>,
@@ -100,7 +101,7 @@ impl Worker {
     ) -> Option<Outcome> {
         let index = batch.jobs[job].conn;
         let conn = self.conns.get_mut(index)?;
-        // CLIENT KILL on another thread: nothing is executed after its reply.
+        // CLIENT KILL from another thread: nothing is executed after its reply.
         if conn.session.shared.killed.load(Ordering::Relaxed) {
             return Some(Outcome { executed: 0, how: Executed::Close, unit: 0 });
         }
@@ -111,7 +112,8 @@ impl Worker {
         Some(Outcome { executed, how, unit: if after == before { 0 } else { after } })
     }
 
-    /// The same, of one that is there: how many were executed, and how that ended.
+    /// Executes a job's requests. Returns the number executed and the state that the connection
+    /// enters.
     #[inline]
     fn execute_requests(
         &mut self,
@@ -132,8 +134,8 @@ impl Worker {
             let done = n - first;
             match flow {
                 Ok(()) if conn.session.close => return over(done + 1, Executed::Close),
-                // What the client does not take is weighed against its limits when it is handed over, and
-                // others have waited for this.
+                // Replies count against the client's output limits only once they are delivered,
+                // and other connections have waited meanwhile.
                 Ok(()) if reply.len() >= MUCH && done + 1 < count => {
                     return over(done + 1, Executed::Again);
                 }
@@ -152,7 +154,7 @@ impl Worker {
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
                 Err(Suspend::Paused) => return over(done, Executed::Paused),
-                // These are not among those that are kept to be executed later.
+                // Requests that block or go to the slow lane are done here: they are not kept.
                 Err(Suspend::Blocked(waiting)) => {
                     return over(done + 1, Executed::Blocked(waiting));
                 }
@@ -170,7 +172,7 @@ impl Worker {
         over(count, if more { Executed::More } else { Executed::All })
     }
 
-    /// Sends the replies of one connection and puts away what is left of its input.
+    /// Sends the replies of one connection and stores its remaining input.
     fn finish_job(
         &mut self,
         batch: &mut Batch,
@@ -182,8 +184,8 @@ impl Worker {
         let (Some(Outcome { executed, mut how, unit }), Some(conn)) =
             (outcome, self.conns.get_mut(index))
         else {
-            // It was closed when this was planned already. If it had come back to try again, that is the turn
-            // of those who stand behind it.
+            // The connection was already closed when the batch was planned. If it was retrying a
+            // blocked command, the next client in the wait queue gets its chance.
             if let Some(waiting) = batch.jobs[job].attempt.retry.take() {
                 self.abandon(&waiting);
             }
@@ -213,7 +215,7 @@ impl Worker {
             );
             how = Executed::Close;
         }
-        // A command that is held back shows as the client's command, though it has not run.
+        // A command postponed by CLIENT PAUSE shows as the client's command, though it has not run.
         let shown = executed + usize::from(matches!(how, Executed::Paused));
         let last = last_command(batch, batch.jobs[job].first_req, shown);
         renew_shared(self.core.srv, conn, self.core.mono_ms, executed, last);
@@ -228,7 +230,7 @@ impl Worker {
         }
         if unit > 0 && self.withhold(index, unit) {
             how = match how {
-                // It is not read from until it is answered.
+                // The connection is not read until its replies are sent.
                 Executed::All | Executed::More => Executed::Withheld(unit),
                 how @ (Executed::Parked
                 | Executed::Again
@@ -240,11 +242,11 @@ impl Worker {
             };
         }
         let conn = &mut self.conns[index];
-        // No event announces what was read ahead.
+        // Input that was read ahead causes no further event.
         if matches!(how, Executed::All) && !conn.input.ahead.is_empty() {
             how = Executed::More;
         }
-        // Who waits on may have been told to try again by now, by somebody who has another element.
+        // A client that stays blocked may by now have been woken again for another element.
         let waits_on = matches!(how, Executed::Blocked(_));
         let queue = conn.state.executed(how);
         if let Some(waiting) = retry.filter(|_| !waits_on) {
@@ -257,7 +259,7 @@ impl Worker {
     }
 }
 
-/// Keeps what was not executed: whole requests with their own arguments, and the bytes behind them.
+/// Keeps the unexecuted requests with owned arguments, and the unparsed bytes after them.
 fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
     let keeps = match how {
         Executed::Close | Executed::All | Executed::More => false,
@@ -277,7 +279,7 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
         read::rebase(conn, j.end);
     }
     if conn.input.protocol_error.is_some() {
-        // What follows may be the middle of a value: nobody looks at it again.
+        // The remaining bytes may be the middle of a value: they are never parsed.
         conn.input.buf.clear();
     }
     if conn.input.buf.is_empty() {
@@ -285,11 +287,13 @@ fn keep_rest(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, ho
     }
 }
 
-/// Keeps the requests behind the first `executed`, and what made no sense behind them.
+/// Keeps the requests after the first `executed`, and the protocol error that followed them, if
+/// any.
 #[cold]
 fn keep_requests(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize, how: &Executed) {
     let (first, reqs) = (batch.jobs[job].first_req, batch.jobs[job].reqs);
-    // Behind others that wait there are few.
+    // If no requests are waiting, only the first is kept unpacked. Otherwise all are: they are few,
+    // and go before the waiting ones.
     let few =
         if conn.input.kept.is_empty() && conn.input.later.is_empty() { 1 } else { usize::MAX };
     for (at, n) in (first + executed..first + reqs).enumerate() {
@@ -327,7 +331,7 @@ fn last_command(batch: &Batch, first: usize, executed: usize) -> Option<usize> {
     batch.reqs[first + last].cmd.map(|c| c.number)
 }
 
-/// Copies what others may see of a connection.
+/// Updates the connection's state that other threads can read.
 fn renew_shared(
     srv: &'static Server,
     conn: &mut Conn,
@@ -347,7 +351,7 @@ fn renew_shared(
     conn.show_input();
 }
 
-/// Something has come of which nothing was executed: of a replica, line ends are a sign of life.
+/// Input arrived, but nothing was executed. From a replica, bare newlines are a heartbeat.
 #[cold]
 fn said_nothing(srv: &'static Server, conn: &Conn) {
     if conn.replica.is_some() && conn.input.buf.is_empty() {
@@ -362,7 +366,7 @@ fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
     if j.in_conn { &conn.input.buf } else { &batch.arena[j.base..j.end] }
 }
 
-/// Packs a request behind those of `later`.
+/// Packs a request after those in `later`.
 fn put_off(batch: &mut Batch, job: usize, conn: &Conn, n: usize, later: &mut Later) {
     let req = batch.reqs[n];
     match req.source {
@@ -380,7 +384,7 @@ fn put_off(batch: &mut Batch, job: usize, conn: &Conn, n: usize, later: &mut Lat
     }
 }
 
-/// A request's arguments as ones of their own, for the slow lane.
+/// Returns a request's arguments as owned buffers, for the slow lane.
 fn take_args(batch: &mut Batch, job: usize, conn: &Conn, n: usize) -> Vec<ArgBuf> {
     let req = batch.reqs[n];
     match req.source {
@@ -393,7 +397,7 @@ fn take_args(batch: &mut Batch, job: usize, conn: &Conn, n: usize) -> Vec<ArgBuf
     }
 }
 
-/// Gives the arguments of request `n` their slices and executes it.
+/// Builds the argument slices of request `n` and executes it.
 #[inline]
 fn run_request(
     core: &mut Core,
@@ -438,7 +442,7 @@ fn run_request(
     let first_key = req.cmd.map_or(0, |c| c.first_key);
     let has_key = req.lines > 0;
     let key = has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
-    // Only the first of a job's requests can have a history.
+    // Only the first request of a job can be a retry.
     let attempt = if n == j.first_req { &j.attempt } else { &FIRST };
     let blobs = &blobs[..];
     let request = Request { cmd: req.cmd, args, blobs, bytes_at_most, key, attempt };
@@ -456,7 +460,7 @@ fn prefetch_first(core: &Core, batch: &Batch, pin: &epoch::Guard) {
     }
 }
 
-/// Before request `n` is executed: prefetches for those that come after it.
+/// Called before request `n` is executed: prefetches for later requests.
 #[inline]
 fn prefetch(core: &Core, batch: &Batch, n: usize, pin: &epoch::Guard) {
     if let Some(req) = batch.reqs.get(n + 2 * AHEAD) {

@@ -1,17 +1,18 @@
-//! Answers that wait until what they tell of is safe on disk (`appendfsync always`), or until those who read the
-//! log of effects have caught up ([`weft_state::answers`]).
+//! Replies held back until their writes are safe on disk (`appendfsync always`), or until the
+//! readers of the effect log have caught up ([`weft_state::answers`]).
 //!
-//! The thread goes on meanwhile, with all other connections. One whose answers wait is suspended like
-//! one whose command is elsewhere, and what is answered to it until then waits behind them. Who has them go
-//! tells the threads that have said that they wait.
+//! Meanwhile the thread serves its other connections. A connection with withheld replies is
+//! suspended like one whose command runs on another thread, and later output to it queues after
+//! those replies. The thread that releases replies notifies the threads that have registered as
+//! withholding some.
 
 use crate::worker::{Worker, token};
 use std::cmp::Reverse;
 use weft_net::lifecycle::Awaited;
 
 impl Worker {
-    /// What has been answered to a connection tells of the unit of that number in the log of effects: it
-    /// is sent when that may be known. Whether it must wait.
+    /// Withholds a connection's replies, which depend on effect log unit `unit`, until that unit
+    /// may be acknowledged. Returns whether they must wait.
     pub(super) fn withhold(&mut self, index: usize, unit: u64) -> bool {
         let session = &mut self.conns[index].session;
         session.last_unit = session.last_unit.max(unit);
@@ -24,19 +25,20 @@ impl Worker {
         true
     }
 
-    /// Says that answers are withheld, if that is so, and lets those go that need not be any more. To be
-    /// called when all that was withheld was noted.
+    /// Registers this thread as withholding replies, if it does, and sends those that need not wait
+    /// any longer. Call it after all withheld replies are recorded.
     pub(super) fn see_to_withheld(&mut self) {
         if self.withheld.is_empty() {
             return;
         }
         let answers = &self.core.srv.links.answers;
         answers.withholds(self.core.id, true);
-        // Behind that: what may go since before it was said is seen here.
+        // Read after the registration: units released before it are seen here, later ones cause a
+        // notification.
         self.let_go(answers.upto());
     }
 
-    /// More may be answered.
+    /// Sends the replies that may go after further units became durable.
     pub(super) fn durable(&mut self) {
         self.let_go(self.core.srv.links.answers.upto());
         self.see_to_withheld();
@@ -47,7 +49,7 @@ impl Worker {
             && unit <= upto
         {
             self.withheld.pop();
-            // It may have gone, or wait for more by now.
+            // The connection may be closed, or wait for a later unit.
             let Some(index) = self.find(token) else { continue };
             if self.conns[index].output.withheld > upto {
                 continue;

@@ -9,16 +9,16 @@ use weft_state::server::Server;
 pub fn doctor(srv: &Server) -> String {
     let threshold = srv.statistics.latency.threshold_ms();
     if threshold == 0 {
-        return "Latency is not being watched, so there is nothing to examine. CONFIG SET \
-                latency-monitor-threshold <milliseconds> starts it: choose the longest delay \
-                that your clients can live with.\n"
+        return "Latency monitoring is off, so there are no data. CONFIG SET \
+                latency-monitor-threshold <milliseconds> switches it on: choose the longest \
+                delay that your clients can accept.\n"
             .into();
     }
     let events = srv.statistics.latency.events();
     if events.values().all(|series| series.samples.is_empty()) {
-        return format!("Nothing has taken {threshold} ms or more so far.\n");
+        return format!("No event has taken {threshold} ms or more so far.\n");
     }
-    let mut text = format!("These took {threshold} ms or more:\n\n");
+    let mut text = format!("Events of {threshold} ms or more:\n\n");
     for (n, (name, series)) in events.iter().enumerate() {
         let _ = writeln!(text, "{}. {name}: {}", n + 1, describe(series));
     }
@@ -59,25 +59,25 @@ fn advice<'a>(
         let threshold_us = threshold.saturating_mul(1000);
         if logged < 0 || logged > threshold_us {
             advice.push(format!(
-                "The slow log leaves out commands that count as spikes: CONFIG SET \
+                "The slow log omits commands that count as spikes. To include them: CONFIG SET \
                  slowlog-log-slower-than {threshold_us}."
             ));
         }
         advice.push("SLOWLOG GET lists the slow commands with their arguments.".into());
         advice.push(
-            "Commands over many elements (KEYS, SMEMBERS, LRANGE over everything ...) have \
-             cousins that go in steps (SCAN, SSCAN ...)."
+            "Replace commands that process many elements at once (KEYS, SMEMBERS, a full LRANGE \
+             ...) with commands that iterate (SCAN, SSCAN ...)."
                 .into(),
         );
         advice.push(
-            "Very large values are slow to write, to read and to send: several smaller keys \
-             are faster."
+            "Split very large values into smaller keys: large values are slow to write, to read \
+             and to send."
                 .into(),
         );
     }
     advice.push(
-        "Look at the machine: swapping (vmstat), a CPU shared with others (steal time), power \
-         saving, more I/O threads than processors."
+        "Check the machine for swapping (vmstat), CPU time used by other guests (steal time), \
+         power saving, and more I/O threads than processors."
             .into(),
     );
     advice

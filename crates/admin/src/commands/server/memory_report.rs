@@ -18,16 +18,13 @@ const LARGE_BUFFERS: u64 = 200 << 10;
 /// Reports the findings about `usage`, or that there are none.
 pub fn doctor(usage: &Usage) -> String {
     if usage.used.saturating_sub(usage.startup) < LITTLE {
-        return format!(
-            "There is too little data ({}) for a judgement. Ask again when there is more.\n",
-            human(usage.dataset())
-        );
+        return format!("There is too little data ({}) for a diagnosis.\n", human(usage.dataset()));
     }
     let findings = findings(usage);
     if findings.is_empty() {
-        return "Nothing is odd about the use of memory.\n".into();
+        return "No problem of memory use was found.\n".into();
     }
-    let mut text = String::from("The use of memory shows this:\n\n");
+    let mut text = String::from("Findings about memory use:\n\n");
     findings.iter().for_each(|finding| text.push_str(&format!("- {finding}\n")));
     text
 }
@@ -36,9 +33,9 @@ fn findings(usage: &Usage) -> Vec<String> {
     let mut found = Vec::new();
     if usage.peak as f64 > usage.used as f64 * PEAK {
         found.push(format!(
-            "Peak: {} were in use once, {} are now. The allocator may keep pages of that time, \
-             so that the ratios to resident memory look worse than they are. They recover as \
-             data grows; MEMORY PURGE gives whole free pages back.",
+            "Peak: {} were in use, {} are in use now. The allocator may keep pages from \
+             the peak, which raises the ratios to resident memory. The ratios recover when the \
+             data grows. MEMORY PURGE returns pages that are entirely free.",
             human(usage.peak),
             human(usage.used)
         ));
@@ -46,30 +43,30 @@ fn findings(usage: &Usage) -> Vec<String> {
     let inside = usage.fragmentation_in_allocator();
     if inside.ratio > HIGH && inside.bytes > MUCH {
         found.push(format!(
-            "Fragmentation: {} lie unused in pages that also hold data. That comes from many \
-             deletions or from values that change their size. A restart packs the data anew.",
+            "Fragmentation: {} are free in pages that also hold data. The cause is many deletions, \
+             or values that change their size. A restart removes it.",
             human(inside.bytes as u64)
         ));
     }
     let kept = usage.resident_in_allocator();
     if kept.ratio > HIGH && kept.bytes > MUCH {
         found.push(format!(
-            "Unused pages: the allocator keeps {} that hold no data. It gives them back by and \
-             by; MEMORY PURGE does at once.",
+            "Unused pages: the allocator keeps {} that hold no data. It returns them gradually. \
+             MEMORY PURGE returns them at once.",
             human(kept.bytes as u64)
         ));
     }
     let beside = usage.resident_beside_allocator();
     if beside.ratio > HIGH && beside.bytes > MUCH {
         found.push(format!(
-            "Memory outside of the allocator: {} are resident.",
+            "Memory outside the allocator: {} are resident.",
             human(beside.bytes as u64)
         ));
     }
     if usage.clients > LARGE_BUFFERS && usage.clients > usage.used / 10 {
         found.push(format!(
-            "Buffers: clients' buffers hold {}. CLIENT LIST shows whose (qbuf-free, omem): often \
-             clients that read slowly or send very large requests.",
+            "Buffers: clients' buffers hold {}. CLIENT LIST shows the buffers of each client \
+             (qbuf-free, omem). Slow readers and very large requests are common causes.",
             human(usage.clients)
         ));
     }
@@ -91,7 +88,7 @@ mod tests {
             resident: 112 << 20,
             ..Usage::default()
         };
-        assert!(doctor(&healthy).starts_with("Nothing is odd"));
+        assert!(doctor(&healthy).starts_with("No problem"));
         assert!(doctor(&Usage { used: 2 << 20, ..healthy.clone() }).contains("too little data"));
         let fragmented = Usage {
             allocator: Allocator { active: 200 << 20, resident: 210 << 20, ..healthy.allocator },

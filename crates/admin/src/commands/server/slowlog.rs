@@ -134,7 +134,7 @@ fn slow_get(cx: &mut ConnCx<'_>) -> CmdResult {
     let count = match cx.args.len() {
         2 => DEFAULT_COUNT,
         3 => count(cx)?,
-        // The reference checks this arity itself, with an error text of its own.
+        // The reference checks this arity itself, and has a separate error text.
         _ => return Err(unknown(cx, "SLOWLOG")),
     };
     answer(cx, LogKind::Slow, count)
