@@ -1,4 +1,4 @@
-//! Time as the server tells it: monotonic, and Unix time that never goes back.
+//! The server's clocks: monotonic time, and Unix time that never goes back.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ impl Time {
         self.timeline.at(self.mono_us_at(tick))
     }
 
-    /// Compares with the wall clock; the first thread calls it at every tick.
+    /// Adjusts to the wall clock; the first thread calls it in every cron run.
     pub fn follow_wall(&self) {
         let behind = self.timeline.follow(self.mono_us_at(self.clock.raw()), unix_us());
         if behind > 1000 && !self.is_wall_behind.swap(behind > 1000, Ordering::Relaxed) {
