@@ -105,7 +105,7 @@ impl Bio {
         }
     }
 
-    /// Frees a copy that was loaded beside the data.
+    /// Frees a separately loaded copy of a primary's data.
     pub fn free_copy(&self, copy: StagedData) {
         self.send(Garbage::Copy(copy));
     }

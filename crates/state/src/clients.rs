@@ -1,7 +1,7 @@
-//! The facts about each client that any thread may read: the registry behind CLIENT LIST and KILL.
+//! The facts about each client that any thread may read: the registry for CLIENT LIST and KILL.
 //!
 //! A connection's state belongs to its owner thread. This module holds a copy for other threads: facts that
-//! never change, a few counters that the owner stores once per iteration, and strings behind a mutex that only
+//! never change, a few counters that the owner stores once per iteration, and strings under a mutex that only
 //! CLIENT SETNAME and similar commands write. No thread waits for the owner, so CLIENT LIST is one pass over
 //! the map.
 

@@ -1,6 +1,6 @@
 //! The command log: the latest commands that were slow, or had large requests or replies.
 //!
-//! Three ring buffers behind mutexes. Only commands that cross a threshold lock them. Long arguments and long
+//! Three ring buffers, each under a mutex. Only commands that cross a threshold lock them. Long arguments and long
 //! argument lists are truncated when stored, in the notation that clients know from SLOWLOG.
 
 use std::collections::VecDeque;

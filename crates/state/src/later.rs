@@ -111,13 +111,13 @@ impl Later {
         }
         let number = self.packed[self.at..].first_chunk().copied().map(u32::from_le_bytes);
         self.at += size_of::<u32>();
-        number.expect("a number was packed whole") as usize
+        number.expect("a number is packed completely") as usize
     }
 
     fn take_arg(&mut self) -> ArgBuf {
         if self.packed[self.at] == LARGE {
             self.at += 1;
-            let blob = self.large.pop_front().expect("a mark for each large value");
+            let blob = self.large.pop_front().expect("each mark has a large value");
             self.large_bytes -= blob.len();
             return ArgBuf::Blob(blob);
         }
@@ -163,7 +163,7 @@ mod tests {
             assert!(later.memory() >= later.bytes());
             for n in 0..300_usize {
                 assert!(!later.is_empty(), "{round} {n}");
-                let args = later.pop().expect("as many as were packed");
+                let args = later.pop().expect("every packed request");
                 assert_eq!(args.len(), n);
                 for (i, got) in args.iter().enumerate() {
                     let sent = arg(n, i);

@@ -40,7 +40,7 @@ pub struct Pauses {
     pub failover: bool,
 }
 
-/// The pauses, behind a mutex.
+/// The pauses, under a mutex.
 #[derive(Debug, Default)]
 pub struct ClientPause(Mutex<Pauses>);
 

@@ -8,7 +8,7 @@ pub struct ReplicationStatus {
     pub is_replica: AtomicBool,
     /// The replication stream of our primary is arriving.
     pub is_linked: AtomicBool,
-    /// A copy is being loaded beside the data that is served (`async_loading`).
+    /// A copy is being loaded while the old data is served (`async_loading`).
     pub loads_beside: AtomicBool,
     /// The end of the replication stream, in bytes.
     pub offset: AtomicU64,

@@ -44,7 +44,7 @@ pub struct Saves {
     pub tried_ms: i64,
     /// Saves that were started; as in Valkey, including failed and cancelled ones.
     pub count: u64,
-    /// The peak memory of the last snapshot beside the data (bytes).
+    /// The peak memory of the last snapshot, without the data itself (bytes).
     pub last_kept: usize,
 }
 

@@ -15,9 +15,9 @@ use weft_resp::reply::Mark;
 pub enum ReplyMode {
     On,
     Off,
-    /// The reply of the next command is dropped.
-    SkipNext,
     /// The next command's reply is dropped.
+    SkipNext,
+    /// The running command's reply is dropped.
     Skipping,
 }
 

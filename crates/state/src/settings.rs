@@ -229,7 +229,7 @@ impl Settings {
     /// The settings of `config`, with version number `version`.
     pub fn of(config: &Config, version: u64) -> Settings {
         let policy = MaxmemoryPolicy::by_name(config.word(Id::MAXMEMORY_POLICY))
-            .expect("the configuration knows the same policies");
+            .expect("the configuration accepts only known policies");
         let commands = CommandSettings {
             max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
             lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-/// The counters of waits that INFO shows, and the state behind them.
+/// The counters of waits that INFO shows, and their shared state.
 #[derive(Debug, Default)]
 pub struct Waits {
     state: Mutex<State>,

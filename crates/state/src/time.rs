@@ -53,8 +53,8 @@ impl Time {
         let behind = self.timeline.follow(self.mono_us_at(self.clock.raw()), unix_us());
         if behind > 1000 && !self.is_wall_behind.swap(behind > 1000, Ordering::Relaxed) {
             log_warning!(
-                "The system's clock was set back by {behind} ms: keys go on expiring as if it had \
-                 not been, and time is slowed until the two agree."
+                "The system's clock was set back by {behind} ms. Keys expire as if it had not been, and \
+                 the server's time is slowed until the two agree."
             );
         } else if behind == 0 {
             self.is_wall_behind.store(false, Ordering::Relaxed);

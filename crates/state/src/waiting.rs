@@ -36,7 +36,7 @@ pub struct Context {
 /// The keys of the command.
 #[derive(Debug)]
 pub struct AwaitedKeys {
-    /// The keys that it waits for, each with its shard.
+    /// The keys that the client waits for, each with its shard.
     pub keys: Vec<(u16, Name)>,
     /// Shards of the command's other keys.
     pub others: ShardSet,
@@ -66,7 +66,7 @@ pub struct Waiting {
     pub spent_ns: u64,
     /// Monotonic time in milliseconds; `None`: no timeout.
     pub deadline_ms: Option<i64>,
-    /// For a client that waits for replicas: its last unit of the effect log, and who must acknowledge it.
+    /// For a client that waits for replicas: its last unit of the effect log, and the goal.
     pub replicas: Option<(u64, Goal)>,
 }
 

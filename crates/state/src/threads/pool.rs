@@ -169,6 +169,6 @@ impl Index<usize> for Pool {
     /// # Panics
     /// If this thread was never started.
     fn index(&self, thread: usize) -> &IoThread {
-        self.get(thread).expect("a thread that was started")
+        self.get(thread).expect("the thread was started")
     }
 }
