@@ -1,5 +1,5 @@
-//! Records the commit that the program is built from, for INFO and `--version`: `WEFT_COMMIT`, or what git says in a
-//! checkout, or zeros. A packager without git sets the variable.
+//! Records the commit of the build for INFO and `--version`: `WEFT_COMMIT`, else the commit of the git checkout, else
+//! zeros. A packager without git sets the variable.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ fn main() {
     println!("cargo::rustc-env=WEFT_COMMIT={}", &commit[..commit.len().min(8)]);
 }
 
-/// Runs again after each commit and checkout.
+/// Also makes cargo run this script again after each commit and checkout.
 fn from_git() -> Option<String> {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).output().ok()?;

@@ -1,19 +1,20 @@
-//! Input that was read from the socket while the client could not go on: it is blocked, or paused.
+//! Input that was read from the socket while the client was blocked or paused.
 //!
-//! Such a client is read from, as in the reference, since its hang-up comes behind all that it has sent. The bytes wait
-//! here unparsed. When the client goes on they are read from here as if from its socket, in the same portions, so a
-//! pipeline of any length is planned a little at a time. `client-query-buffer-limit` bounds them.
+//! The server keeps reading from such a client, as Valkey does, because a hang-up arrives after all that the
+//! client has sent. The bytes wait here unparsed. When the client continues, they are read from here as if from
+//! its socket, in the same portions, so a pipeline of any length is planned in small parts.
+//! `client-query-buffer-limit` bounds them.
 
 use std::collections::VecDeque;
 
-/// Bytes of a piece that is joined by what follows.
+/// Up to this many bytes, new input is appended to the last piece.
 const PIECE: usize = 64 << 10;
 
-/// See the module.
+/// Unparsed bytes in pieces, in order.
 #[derive(Debug, Default)]
 pub struct ReadAhead {
     pieces: VecDeque<Vec<u8>>,
-    /// Bytes of the first piece that are taken.
+    /// Bytes of the first piece that have been taken.
     at: usize,
     len: usize,
     memory: usize,
@@ -24,17 +25,17 @@ impl ReadAhead {
         self.len == 0
     }
 
-    /// Bytes that are not taken.
+    /// Bytes that have not been taken.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes of memory. O(1).
+    /// Memory in bytes. O(1).
     pub fn memory(&self) -> usize {
         self.memory
     }
 
-    /// Appends what was read.
+    /// Appends bytes from the socket.
     pub fn push(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         match self.pieces.back_mut() {
@@ -50,7 +51,7 @@ impl ReadAhead {
         }
     }
 
-    /// Takes the first bytes, at most `most`, and hands them to `put` in order; how many.
+    /// Takes the first bytes, at most `most`, and passes them to `put` in order. Returns their number.
     pub fn take(&mut self, most: usize, mut put: impl FnMut(&[u8])) -> usize {
         let mut taken = 0;
         while taken < most
@@ -70,7 +71,7 @@ impl ReadAhead {
         taken
     }
 
-    /// Takes as many bytes as `into` has room for; how many.
+    /// Takes as many bytes as `into` has space for. Returns their number.
     pub fn read(&mut self, into: &mut [u8]) -> usize {
         let mut at = 0;
         self.take(into.len(), |part| {

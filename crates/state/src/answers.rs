@@ -1,44 +1,44 @@
-//! Which answers may be sent, where they tell of units of the log of effects.
+//! Which replies may be sent, by the unit of the effect log that they depend on.
 //!
-//! An answer waits while its unit is above the number up to which all of them may go. Two may set a bound to
-//! it, each by itself ([`Bound`]): the append-only file, which says what is safe or, where the disk can't
-//! follow, what is written; and the stream to replicas, where nobody has come to read the log for too long.
-//! So what waits to be read is bounded by what clients may send without being answered, and neither
-//! readers nor those whose commands change nothing notice.
+//! A reply waits while its unit is above the largest unit whose reply may be sent. Two parties each set a bound
+//! on that unit ([`Bound`]). The append-only file sets it to the last unit that is synced or, if the disk can't
+//! keep up, written. The replication stream sets it if the log has not been read for too long. So the unread
+//! part of the log is bounded by what clients send before they get a reply. Readers, and commands that change
+//! nothing, are not delayed.
 //!
-//! An I/O thread withholds what must wait, says that it does, and looks again. Whoever raises the bound stores
-//! it and then looks for threads that have said so. One of the two sees the other.
+//! An I/O thread withholds the replies that must wait, sets its flag, and checks the bound again. A party that
+//! raises the bound stores it and then checks the flags. So one of the two sees the other.
 
 use crate::mailbox::Message;
 use crate::threads::pool::{MAX_IO_THREADS, Pool};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Whom an answer may have to wait for.
+/// The party that a reply may have to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// The append-only file.
     Disk,
-    /// The stream to replicas.
+    /// The replication stream.
     Stream,
 }
 
-/// Bytes that a thread logs between two looks, and reads for weft-repl if it must.
+/// Bytes that a thread logs between two checks of the log, and reads for weft-repl if it must.
 pub const STEP: u64 = 1 << 20;
 
-/// What a bound is that keeps nobody waiting.
+/// A bound that delays no reply.
 pub const NONE: u64 = u64::MAX;
 
-/// See the module.
+/// The bounds, and the threads that withhold replies.
 #[derive(Debug)]
 pub struct Answers {
-    /// The least of the bounds: units above this number are not told of.
+    /// The lower of the two bounds: replies to units above it wait.
     upto: AtomicU64,
     /// By [`Bound`].
     bounds: Mutex<[u64; 2]>,
-    /// I/O threads that withhold answers.
+    /// I/O threads that withhold replies.
     withholding: Box<[AtomicBool]>,
-    /// Bytes of memory that the log takes until somebody has read it, when it was looked at last.
+    /// Memory of the unread part of the log at the last check (bytes).
     unread: AtomicU64,
 }
 
@@ -58,29 +58,29 @@ impl Answers {
         self.bounds.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Whether what belongs to this unit may be told.
+    /// Whether replies that depend on this unit may be sent.
     #[inline]
     pub fn may_go(&self, unit: u64) -> bool {
         unit <= self.upto.load(Ordering::Acquire)
     }
 
-    /// What may be told, when it matters that it is the latest.
+    /// The largest unit whose reply may be sent, with sequentially consistent ordering.
     pub fn upto(&self) -> u64 {
         self.upto.load(Ordering::SeqCst)
     }
 
-    /// I/O thread `id` withholds something, or nothing any more. After it has said that it does, it looks
-    /// again whether it must: either it sees what may be told since, or is told.
+    /// Records whether I/O thread `id` withholds replies. After a call with `true` the thread checks the bound
+    /// again: either it sees the new bound, or the thread that raises the bound notifies it.
     pub fn withholds(&self, id: usize, any: bool) {
         self.withholding[id].store(any, Ordering::SeqCst);
     }
 
-    /// The bound of one of them.
+    /// The bound that `of` has set.
     pub fn bound(&self, of: Bound) -> u64 {
         self.bounds()[of as usize]
     }
 
-    /// Has answers to units above `upto` wait, if `of` has set no bound.
+    /// Delays replies to units above `upto`, if `of` has set no bound.
     pub fn restrict(&self, of: Bound, upto: u64) {
         let mut bounds = self.bounds();
         if bounds[of as usize] == NONE {
@@ -89,7 +89,7 @@ impl Answers {
         }
     }
 
-    /// Sets a bound, and has those sent that may go now.
+    /// Sets the bound of `of`, and notifies threads if more replies may be sent.
     pub fn set(&self, threads: &Pool, of: Bound, upto: u64) {
         let mut bounds = self.bounds();
         bounds[of as usize] = upto;
@@ -106,12 +106,12 @@ impl Answers {
         }
     }
 
-    /// Notes how many bytes of the log have still to be read.
+    /// Records how many bytes of the log are unread.
     pub fn note_unread(&self, bytes: u64) {
         self.unread.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of memory that the log took a moment ago, as somebody had still to read it.
+    /// Memory of the unread part of the log at the last check (bytes).
     pub fn unread(&self) -> usize {
         usize::try_from(self.unread.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
@@ -129,7 +129,7 @@ mod tests {
         assert!(answers.may_go(10) && !answers.may_go(11));
         answers.restrict(Bound::Disk, 5);
         assert!(answers.may_go(5) && !answers.may_go(6));
-        // Who has set one raises it by itself.
+        // Only `set` raises a bound that is already set.
         answers.restrict(Bound::Disk, 20);
         assert_eq!((answers.bound(Bound::Disk), answers.bound(Bound::Stream)), (5, 10));
         assert_eq!(answers.upto(), 5);

@@ -1,4 +1,4 @@
-//! The configuration of the append-only file, in the form that the writing thread uses.
+//! The configuration of the append-only file, in the form that the writer thread uses.
 
 use weft_config::{Config, Id};
 use weft_persist::aof::{Ahead, Annotations};
@@ -13,25 +13,25 @@ pub enum Sync {
     Never,
 }
 
-/// See the module.
+/// The policy of the append-only file.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     pub sync: Sync,
     /// Skips syncs while a snapshot is written.
     pub pauses: bool,
-    /// The growth in percent that starts a rewrite; 0: rewrites don't start automatically.
+    /// The least growth in percent that starts a rewrite; 0: rewrites don't start automatically.
     pub growth: u64,
-    /// The size in bytes below which they don't.
+    /// The size in bytes up to which rewrites don't start automatically.
     pub least: u64,
     pub annotations: Annotations,
-    /// Writes zeros ahead where that makes syncs cheaper.
+    /// Writes zeros ahead of the data where that makes syncs cheaper.
     pub zeros: bool,
-    /// A rewritten file begins with a snapshot.
+    /// A rewritten file begins with a snapshot in RDB format.
     pub snapshot: bool,
-    /// The file is synced while it is written.
+    /// A rewrite syncs its file at intervals while it writes.
     pub incremental: bool,
     pub compress: bool,
-    /// Superfluous files are kept.
+    /// Obsolete files are kept.
     pub keeps_files: bool,
 }
 

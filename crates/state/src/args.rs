@@ -1,4 +1,4 @@
-//! Arguments of a request that outlive the buffer that it was read into.
+//! Arguments of a request that outlive the buffer that the request was read into.
 
 use weft_resp::Blob;
 
@@ -6,7 +6,7 @@ use weft_resp::Blob;
 #[derive(Clone, Debug)]
 pub enum ArgBuf {
     Bytes(Vec<u8>),
-    /// A large value, where it will stay.
+    /// A large value in a buffer that the database takes over.
     Blob(Blob),
 }
 
@@ -18,11 +18,11 @@ impl ArgBuf {
         }
     }
 
-    /// Bytes of memory, with the argument itself.
+    /// The memory of the argument, with the `ArgBuf` itself (bytes).
     #[inline]
     pub fn memory(&self) -> usize {
         let len = self.bytes().len();
-        // As the allocator hands out small ones; of large ones the difference does not matter.
+        // Rounded as the allocator rounds small blocks; for large ones the difference does not matter.
         size_of::<ArgBuf>() + if len <= 8 { 8 } else { (len + 15) & !15 }
     }
 }

@@ -3,15 +3,15 @@
 use crate::waiting::Waiting;
 use std::sync::Arc;
 
-/// The history of a request before its next execution. It follows the request from the batch to the queue of deferred
-/// requests, to the slow lane and back.
+/// The history of a request before its next execution. It accompanies the request from the batch to the queue
+/// of deferred requests, to the slow lane and back.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// The client is blocked with this request, and retries it under all of its keys.
+    /// The client is blocked with this request. The retry locks all of its keys.
     pub retry: Option<Arc<Waiting>>,
-    /// How often a shard of the request was busy.
+    /// How often the request found a shard busy.
     pub tries: u32,
-    /// The command has run before, and was suspended; MONITOR has shown it.
+    /// The command has been executed before and was suspended; MONITOR has shown it.
     pub has_run: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Reasons for which a command may have to leave the fast path: one word, loaded once per command.
+//! Reasons for which a command may have to leave the fast path: one word that each command loads once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Somebody runs MONITOR.
+/// A client runs MONITOR.
 pub const MONITOR: u32 = 1;
 /// CLIENT PAUSE is in force.
 pub const PAUSED: u32 = 2;
@@ -14,15 +14,15 @@ pub const AOF_FAILING: u32 = 64;
 pub const IMPORT: u32 = 8;
 /// A file is being loaded.
 pub const LOADING: u32 = 16;
-/// The last save in the background has failed, and writes are refused for that.
+/// The last background save failed, and writes are refused for that reason.
 pub const UNSAVED: u32 = 32;
-/// A thread may be behind with what was published.
+/// A thread may have too many published messages to deliver.
 pub const CROWDED: u32 = 128;
 /// This server is a replica.
 pub const REPLICA: u32 = 256;
-/// Too few replicas keep up for writes of clients.
+/// Too few replicas keep up: clients' writes are refused.
 pub const FEW_REPLICAS: u32 = 512;
-/// A snapshot is being taken, or a client waits for one.
+/// A snapshot is being taken, or a command waits for a snapshot at its memory limit.
 pub const SNAPSHOT: u32 = 1024;
 
 /// The reasons in force, as bits.

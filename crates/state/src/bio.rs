@@ -1,14 +1,14 @@
-//! Background freeing: large values and whole tables die on a thread of their own.
+//! Background freeing: a thread frees large values and whole tables.
 //!
-//! Freeing a 5-million-key table takes seconds, a 500 MB string an `munmap` that stalls; an I/O
-//! thread only hands them over. All else is freed by the thread that removed it, which is cheaper
-//! than any hand-over: a string of a megabyte is one call of the allocator, and the memory is
-//! where the next value of that thread wants it. What takes long is for the types to say
-//! ([`is_long_to_free`]). This holds whoever removes a value: DEL, SET over it, expiry, eviction.
+//! Freeing a table of 5 million keys takes seconds; freeing a 500 MB string is an `munmap` that stalls. An I/O
+//! thread only sends them here. The thread that removed a value frees all others, which is cheaper than to send
+//! them: a string of a megabyte is one call of the allocator, and the memory is where that thread's next value
+//! needs it. The types decide which values take long ([`is_long_to_free`]). The rule is the same for DEL, SET
+//! over a value, expiry and eviction.
 //!
-//! Records go over in batches, so that a command which removes many wakes this thread once.
-//! How much memory they hold is known while they wait ([`Bio::pending_bytes`]) where eviction
-//! asks for it: memory that is about to be free must not have more keys evicted for it.
+//! Records are sent in batches, so a command that removes many wakes this thread once. [`Bio::pending_bytes`]
+//! counts the memory of evicted records that wait. Eviction subtracts it: memory that is about to be free must
+//! not cause more evictions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,15 +19,15 @@ use weft_keyspace::{Record, StagedData, db::Detached};
 use weft_memory::{Memory, ThreadMemory};
 use weft_types::value::{is_long_to_free, memory_about};
 
-/// What is to be freed.
+/// Objects to be freed.
 enum Garbage {
     Records(Vec<Record>),
-    /// An evicted record, and about how many bytes it has.
+    /// An evicted record and its approximate memory in bytes.
     Evicted(Record, usize),
     Tables(Vec<Detached>),
-    /// A copy of a primary's data that nobody wants any longer.
+    /// A copy of a primary's data that is not needed any longer.
     Copy(StagedData),
-    /// State that a client has given up, or that was kept for clients.
+    /// State that a client has released, or that was kept for clients.
     State(Box<dyn FnOnce() + Send>),
 }
 
@@ -44,7 +44,7 @@ impl Garbage {
     }
 }
 
-/// The way to the freeing thread.
+/// The queue to the freeing thread, and its counters.
 pub struct Bio {
     to: Sender<Garbage>,
     from: Mutex<Option<Receiver<Garbage>>>,
@@ -67,10 +67,11 @@ impl Default for Bio {
 }
 
 impl Bio {
-    /// Starts the thread on `cpus` (none: any). It ends with the server, and publishes its net in `memory`.
+    /// Starts the thread on `cpus` (an empty set: any CPU). The thread runs until the process ends, and
+    /// publishes its allocation balance in `memory`.
     ///
     /// # Errors
-    /// The kernel's, when it has no room for a thread.
+    /// The kernel's error if it can't create a thread.
     pub fn start(&'static self, memory: &'static Memory, cpus: CpuSet) -> std::io::Result<()> {
         let from = self.from.lock().unwrap_or_else(|p| p.into_inner()).take();
         let Some(from) = from else { return Ok(()) };
@@ -80,13 +81,14 @@ impl Bio {
         Ok(())
     }
 
-    /// Frees `records`, which take long, in the background.
+    /// Frees `records`, which take long to free, in the background.
     pub fn free_long(&self, records: Vec<Record>) {
         self.send(Garbage::Records(records));
     }
 
-    /// Frees an evicted record: in the background if that takes long, but now if more than `most` bytes of evicted records wait already: whoever evicts faster than this
-    /// thread frees has to help. Bytes in the background count in [`Bio::pending_bytes`].
+    /// Frees an evicted record: in the background if that takes long, else on the calling thread. If more than
+    /// `most` bytes of evicted records already wait, the calling thread frees the record too, so that eviction
+    /// can't outpace the freeing thread. Bytes in the background count in [`Bio::pending_bytes`].
     pub fn free_evicted(&self, record: Record, most: usize) {
         if !is_long_to_free(&record) || self.pending_bytes() > most {
             return drop(record);
@@ -103,7 +105,7 @@ impl Bio {
         }
     }
 
-    /// Frees a copy that was loaded beside the data.
+    /// Frees a separately loaded copy of a primary's data.
     pub fn free_copy(&self, copy: StagedData) {
         self.send(Garbage::Copy(copy));
     }
@@ -113,9 +115,9 @@ impl Bio {
         self.send(Garbage::State(Box::new(free)));
     }
 
-    /// Frees state of `elements` elements that a client has given up: with few of them at once, with many in the
-    /// background. `free` takes shared state (wait queues, channels, prefixes) apart in small steps, each under
-    /// a lock of its own, so the two differ in memory and counters only.
+    /// Frees state of `elements` elements that a client has released: small state at once, large state in the
+    /// background. `free` removes entries from shared state (wait queues, channels, prefixes) in small steps,
+    /// each under its own lock. So the two ways differ in memory and counters only.
     #[inline]
     pub fn release(&self, elements: usize, free: impl FnOnce() + Send + 'static) {
         if elements > FAST_WORK {
@@ -126,7 +128,7 @@ impl Bio {
 
     fn send(&self, garbage: Garbage) {
         self.pending.fetch_add(garbage.objects(), Ordering::Relaxed);
-        // Without the thread (it ends last) the garbage is freed right here.
+        // Once the thread has stopped (it stops last), the garbage is freed here.
         let _ = self.to.send(garbage);
     }
 
@@ -135,12 +137,12 @@ impl Bio {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// About how many bytes the evicted records have that wait to be freed.
+    /// The approximate memory of evicted records that wait to be freed (bytes).
     pub fn pending_bytes(&self) -> usize {
         self.pending_bytes.load(Ordering::Relaxed)
     }
 
-    /// Objects that were freed since the start or the last reset.
+    /// Objects freed since the start or the last reset.
     pub fn freed(&self) -> u64 {
         self.freed.load(Ordering::Relaxed)
     }
@@ -168,7 +170,7 @@ fn run(bio: &Bio, from: &Receiver<Garbage>, used: &Memory, cpus: &CpuSet) {
             Garbage::Evicted(record, bytes) => {
                 drop(record);
                 done(1);
-                // Not before the memory is seen to be free: else it would look used in between.
+                // Only after `publish`: else the memory would count as used and no longer as pending.
                 bio.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Garbage::State(free) => {

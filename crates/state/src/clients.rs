@@ -1,9 +1,9 @@
-//! What every thread may know of every client: the registry behind CLIENT LIST and KILL.
+//! The facts about each client that any thread may read: the registry for CLIENT LIST and KILL.
 //!
-//! A connection's state belongs to its owner thread. What others may see is copied here: facts
-//! that never change, a few counters that the owner renews once per turn with plain stores, and
-//! strings behind a mutex that only CLIENT SETNAME and its like write. Nobody waits for the
-//! owner to answer, so CLIENT LIST is one pass over the map.
+//! A connection's state belongs to its owner thread. This module holds a copy for other threads: facts that
+//! never change, a few counters that the owner stores once per iteration, and strings under a mutex that only
+//! CLIENT SETNAME and similar commands write. No thread waits for the owner, so CLIENT LIST is one pass over
+//! the map.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -15,24 +15,24 @@ use weft_net::listen::Accepted;
 use weft_pubsub::subscriber::{Shown, Subscriber};
 use weft_tracking::tracker::Receiver;
 
-/// A client that caches what it reads.
+/// A client with tracking on, as the tables of readers refer to it.
 pub type Tracker = weft_tracking::tracker::Tracker<ClientShared>;
 
-/// What the session of a client that tracks knows.
+/// The tracking state of a session.
 pub type Own = weft_tracking::own::Own<ClientShared>;
-/// All clients that track.
+/// All clients with tracking on.
 pub type Tracking = weft_tracking::Tracking<ClientShared>;
 /// The readers of the keys of one shard.
 pub type Table = weft_tracking::table::Table<ClientShared>;
 
-/// Where the client comes from. Never changes.
+/// The client's addresses and its socket. Never changes.
 #[derive(Debug)]
 pub struct Origin {
     pub fd: i32,
     pub peer: String,
     pub local: String,
     pub unix: bool,
-    /// The link to our primary: no thread of those that serve clients has it.
+    /// The link to our primary. No I/O thread owns it.
     pub is_primary: bool,
     /// When it was accepted, in monotonic milliseconds.
     pub created_ms: i64,
@@ -41,7 +41,7 @@ pub struct Origin {
 /// Last command and traffic of the client.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// When its last request came, in monotonic milliseconds.
+    /// When its last request arrived, in monotonic milliseconds.
     pub last_ms: AtomicI64,
     pub db: AtomicU32,
     /// Number of the last command in the command table, plus one; 0: none yet.
@@ -54,35 +54,35 @@ pub struct Activity {
     pub net_out: AtomicU64,
 }
 
-/// Input that is not executed yet (bytes).
+/// Input that has not been executed yet (bytes).
 #[derive(Debug, Default)]
 pub struct ShownInput {
-    /// Bytes of unparsed input, free room behind it, and all the memory of input.
+    /// Unparsed input, the free space after it, and the memory of all input.
     pub len: AtomicU64,
     pub free: AtomicU64,
     pub room: AtomicU64,
-    /// Bytes of arguments of a request that is not complete.
+    /// Arguments of an incomplete request.
     pub argv: AtomicU64,
 }
 
-/// Replies that the client has not taken yet.
+/// Replies that have not been sent to the client yet.
 #[derive(Debug, Default)]
 pub struct ShownOutput {
     /// Their memory (bytes).
     pub bytes: AtomicU64,
-    /// Pieces that those are in.
+    /// The number of buffers that hold them.
     pub pieces: AtomicU64,
 }
 
-/// Memory that the client makes the server hold.
+/// Memory that the server holds for the client.
 #[derive(Debug, Default)]
 pub struct ClientMemory {
-    /// All that the connection holds (bytes): kept up to date while `maxmemory-clients` is set.
+    /// All memory of the connection (bytes), kept up to date while `maxmemory-clients` is set.
     pub total: AtomicU64,
-    /// Bytes that are on their way out because the client was chosen to make room; see
+    /// Bytes that are being freed because client eviction chose the client; see
     /// [`weft_admin::client_eviction`].
     pub evicted: AtomicU64,
-    /// What it makes the server hold beside its buffers.
+    /// Memory held for the client outside its buffers.
     pub holdings: Arc<Holdings>,
 }
 
@@ -93,9 +93,9 @@ pub struct ShownTransaction {
     pub is_open: AtomicBool,
     /// Commands queued since MULTI; -1 before the client's first MULTI or WATCH.
     pub queued: AtomicI64,
-    /// Keys that are watched.
+    /// The number of watched keys.
     pub watched: AtomicU64,
-    /// Tells whether one of them has changed.
+    /// Records whether a watched key has changed.
     pub watch: Mutex<Option<Arc<Watch>>>,
 }
 
@@ -110,17 +110,18 @@ impl Default for ShownTransaction {
     }
 }
 
-/// What others push to the client, and how.
+/// Pushes that other threads send to the client: subscriptions, tracking, MONITOR.
 #[derive(Debug, Default)]
 pub struct PushTarget {
     pub monitor: AtomicBool,
     pub subscriptions: Shown,
-    /// What it listens to, if anything. Changed by its owner, and taken away when it is killed.
+    /// The client's subscriptions, if it has any. Changed by the owner thread, and removed when the client is
+    /// killed.
     subscriber: Mutex<Option<Box<Subscriber>>>,
     route: Mutex<Route>,
-    /// There once it has had tracking on.
+    /// Set when the client turns tracking on for the first time.
     tracker: OnceLock<Arc<Tracker>>,
-    /// Others have what is for them be told to it.
+    /// Another client redirects its invalidation messages to this one.
     pub is_redirected_to: AtomicBool,
 }
 
@@ -128,7 +129,7 @@ pub struct PushTarget {
 #[derive(Debug, Default)]
 pub struct ShownOptions {
     pub no_evict: AtomicBool,
-    /// READONLY was sent: to be shown, since there is no cluster in which it would matter.
+    /// READONLY was sent. Only shown: without cluster mode it has no effect.
     pub readonly: AtomicBool,
     pub no_touch: AtomicBool,
     pub import_source: AtomicBool,
@@ -138,16 +139,16 @@ pub struct ShownOptions {
     pub redirect_capable: AtomicBool,
 }
 
-/// How replication sees the client.
+/// The client's part in replication.
 #[derive(Debug, Default)]
 pub struct ReplicaRole {
-    /// The machine of replication knows of it.
+    /// The replication state machine knows the client.
     pub is_known: AtomicBool,
     /// It is a replica.
     pub is_replica: AtomicBool,
 }
 
-/// The public face of one client.
+/// The facts about one client that any thread may read.
 #[derive(Debug)]
 pub struct ClientShared {
     pub id: u64,
@@ -181,14 +182,14 @@ impl Receiver for ClientShared {
     }
 }
 
-/// How pushes find the client; held by who sends one, and while the client moves.
+/// A thread locks it while it sends the client a push, and while the client moves to another thread.
 #[derive(Debug, Default)]
 pub struct Route {
-    /// There may be some in the mailbox of its thread.
+    /// The mailbox of the client's thread may hold pushes for it.
     pub was_pushed_to: bool,
 }
 
-/// What the client said of itself.
+/// The strings that the client set with CLIENT SETNAME and SETINFO.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     pub name: Vec<u8>,
@@ -208,7 +209,7 @@ impl ClientShared {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// What the client listens to.
+    /// The client's subscriptions.
     pub fn subscriber(&self) -> MutexGuard<'_, Option<Box<Subscriber>>> {
         self.pushes.subscriber.lock().unwrap_or_else(|p| p.into_inner())
     }
@@ -221,27 +222,27 @@ impl ClientShared {
             .set(ClientMemoryKind::Subscriptions, subscriber.map_or(0, Subscriber::memory));
     }
 
-    /// Keeps the client where it is.
+    /// Keeps the client on its thread while the guard lives.
     pub fn route(&self) -> MutexGuard<'_, Route> {
         self.pushes.route.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Who is told of the values that the client keeps, if it has ever had tracking on.
+    /// The client as the tables of readers refer to it, if it has ever turned tracking on.
     pub fn tracker(&self) -> Option<Arc<Tracker>> {
         self.pushes.tracker.get().cloned()
     }
 
-    /// The same, made if there is none.
+    /// The same, created on the first call.
     pub fn make_tracker(self: &Arc<Self>) -> Arc<Tracker> {
         self.pushes.tracker.get_or_init(|| Arc::new(Tracker::new(self))).clone()
     }
 
-    /// Whether the client listens to a channel or a pattern.
+    /// Whether the client subscribes to a channel or a pattern.
     pub fn is_subscriber(&self) -> bool {
         self.pushes.subscriptions.any()
     }
 
-    /// Called by the owner when it passes the connection on.
+    /// Called by the owner when it moves the connection to another thread.
     pub fn set_thread(&self, thread: usize) {
         self.thread.store(thread, Ordering::Relaxed);
     }
@@ -283,7 +284,7 @@ impl ClientShared {
         }
     }
 
-    /// Shows the strings that the client set to `look`.
+    /// Calls `look` with the strings that the client set.
     pub fn with_names<T>(&self, look: impl FnOnce(&Names) -> T) -> T {
         look(&self.names.lock().unwrap_or_else(|p| p.into_inner()))
     }
@@ -298,7 +299,7 @@ impl ClientShared {
             .set(ClientMemoryKind::Names, all.iter().map(|name| heap(name.capacity())).sum());
     }
 
-    /// The client has said something, or taken something, at this monotonic time (milliseconds).
+    /// Records that the client sent a request or took a reply at this monotonic time (milliseconds).
     pub fn touch(&self, mono_ms: i64) {
         self.activity.last_ms.store(mono_ms, Ordering::Relaxed);
     }
@@ -317,7 +318,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A number that no client had before.
+    /// A number that no client has had before.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -346,12 +347,13 @@ impl Clients {
         self.len() == 0
     }
 
-    /// Every client, oldest first. O(clients).
-    /// Shows every client to `seen`, which is quick: nobody connects meanwhile.
+    /// Calls `seen` for each client, oldest first, under the lock. `seen` must be quick, since no client can
+    /// connect meanwhile. O(clients).
     pub fn each(&self, seen: impl FnMut(&ClientShared)) {
         self.map().values().map(|client| &**client).for_each(seen);
     }
 
+    /// Every client, oldest first. O(clients).
     pub fn all(&self) -> Vec<Arc<ClientShared>> {
         self.map().values().cloned().collect()
     }

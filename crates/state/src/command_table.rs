@@ -1,9 +1,9 @@
-//! The command table: every command of every crate, found by name. Facts only: functions that work on the server
-//! are known by number.
+//! The command table finds every command of every crate by its name. It holds facts only: functions that work
+//! on the server are referred to by number.
 //!
-//! It is built once at start and never changes, so commands are `&'static` and carry a small
-//! number of their own by which threads index their statistics. Names of up to eight bytes (all
-//! that are executed often) are looked up as one integer, without hashing a string.
+//! The table is built once at start and never changes, so commands are `&'static`. Each has a small number by
+//! which threads index their statistics. Names of up to eight bytes (all frequent commands) are looked up as
+//! one integer, without a string hash.
 
 use std::collections::HashMap;
 use weft_commands::spec::{Group, Lock, NOT_A_KEY};
@@ -16,16 +16,16 @@ use weft_table::LINES;
 pub enum Run {
     /// On keys: under a guard, with a [`Ctx`].
     Data { lock: Lock, run: fn(&mut Ctx<'_>) -> CmdResult },
-    /// On the connection or the server, by the function of this number among those that [`CommandTable::new`]
-    /// returns: they take what this crate does not know.
+    /// On the connection or the server, by the function with this number among those that [`CommandTable::new`]
+    /// returns. Their arguments have types that this crate does not know.
     Server(usize),
-    /// EXEC: the shards of the queue are held.
+    /// EXEC: runs with the shards of the queued commands locked.
     Exec,
-    /// WATCH: the shards of the keys are held.
+    /// WATCH: runs with the shards of the keys locked.
     Watch,
 }
 
-/// What a command on the server needs to hold.
+/// The locks that a command on the server needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     Nothing,
@@ -33,38 +33,38 @@ pub enum Needs {
     Key(usize),
     /// The shards of the keys from this argument on.
     KeysFrom(usize),
-    /// That the other I/O threads are between two commands.
+    /// The other I/O threads must be between two commands.
     Stop,
     World,
-    /// Nothing, on a thread that may take its time: it takes what it needs by itself.
+    /// No locks, but a slow-lane thread: the command takes its locks itself.
     Aside,
 }
 
-/// Says what a request needs, by its arguments.
+/// Returns the locks that a request needs, by its arguments.
 pub type NeedsFn = fn(&[&[u8]]) -> Needs;
 
-/// What most commands on the server need.
+/// For commands that need no locks.
 pub const NOTHING: NeedsFn = |_| Needs::Nothing;
 
-/// What must be held while a request runs.
+/// The locks that are held while a request runs.
 #[derive(Clone, Debug)]
 pub enum Need {
     Nothing,
     One(u16),
     Shards(ShardSet),
-    /// The other I/O threads are to be between two commands.
+    /// The other I/O threads must be between two commands.
     Stop,
     World,
     /// All shards that the slow lane does not hold.
     Rest,
     /// The names of all keys at one moment.
     Names,
-    /// Nothing, but to be in the slow lane.
+    /// No locks, but a slow-lane thread.
     Aside,
 }
 
 impl Needs {
-    /// As shards.
+    /// Resolves the keys to shards.
     pub fn of(self, ks: &Keyspace, args: &[&[u8]]) -> Need {
         let shards = |from, to| {
             let keys = args.get(from..to).unwrap_or_default();
@@ -87,7 +87,7 @@ pub struct ServerCommand<F: 'static> {
     pub spec: Spec,
     pub needs: NeedsFn,
     pub run: F,
-    /// For a container (CLIENT, CONFIG ...): its subcommands, and `run` is not called.
+    /// The subcommands of a container (CLIENT, CONFIG ...). `run` is not called if there are any.
     pub subcommands: &'static [ServerCommand<F>],
 }
 
@@ -101,11 +101,11 @@ pub struct Cmd {
     pub full_name: &'static str,
     pub run: Run,
     pub subcommands: Vec<&'static Cmd>,
-    /// Where the first key stands when that does not depend on the arguments; else 0.
+    /// The position of the first key if it does not depend on the arguments; else 0.
     pub first_key: usize,
-    /// With so many arguments at most (the name included) that key is the only one.
+    /// With at most this many arguments (including the name) that key is the only one.
     one_key_of: usize,
-    /// Cache lines of a record with that key that are worth to be fetched before.
+    /// The number of cache lines of the key's record to prefetch.
     pub lines: u8,
     needs: NeedsFn,
 }
@@ -119,11 +119,11 @@ pub struct CommandTable {
     long: HashMap<Vec<u8>, &'static Cmd>,
 }
 
-/// Slots of the table of short names; a power of two several times their number.
+/// Slots of the table of short names: a power of two several times their number.
 const SHORT_SLOTS: usize = 2048;
 
-/// The bytes of a name of one to eight bytes in lower case, as one integer. Names of one length are
-/// equal exactly if these are.
+/// The bytes of a name of one to eight bytes in lower case, as one integer. Names of the same length are equal
+/// if and only if their integers are.
 #[inline]
 fn packed(name: &[u8]) -> Option<u64> {
     let word = match *name {
@@ -141,13 +141,13 @@ fn packed(name: &[u8]) -> Option<u64> {
     Some(lower(word))
 }
 
-/// Eight ASCII letters in lower case at once; other bytes stay as they are.
+/// Converts ASCII letters to lower case, eight bytes at once. Other bytes don't change.
 #[inline]
 fn lower(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let seven = word & !HIGH;
-    // The high bit of each byte: from 'A' on, from behind 'Z' on.
+    // The high bit of each byte: set from 'A' on; set after 'Z'.
     let from_a = seven + ONES * (0x80 - b'A' as u64);
     let behind_z = seven + ONES * (0x7f - b'Z' as u64);
     word | (((from_a ^ behind_z) & !word & HIGH) >> 2)
@@ -158,8 +158,8 @@ fn slot_of(packed: u64) -> usize {
     (packed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (SHORT_SLOTS - 1)
 }
 
-/// What is looked at of a record by commands of `group`, as a rule, in cache lines: of those whose
-/// values are often longer than others, and are changed somewhere in the middle, twice as much.
+/// The number of cache lines of a record that commands of `group` usually read. Bitmaps and HyperLogLogs are
+/// often longer and are changed in the middle: twice as many.
 fn lines_of(group: Group) -> u8 {
     let lines = match group {
         Group::Bitmap | Group::HyperLogLog => 2 * LINES,
@@ -180,19 +180,19 @@ fn lines_of(group: Group) -> u8 {
     lines as u8
 }
 
-/// Up to how many arguments the key at `first` is the only one of a range of keys.
+/// The number of arguments up to which the key at `first` is the only one of a range of keys.
 fn one_key_of(first: u16, last: i16, step: u16, limit: u16) -> usize {
     match usize::try_from(-i32::from(last)) {
         Ok(0) => usize::MAX,
-        // From the end of the arguments: the next key would stand at `first + step`.
+        // `last` counts from the end of the arguments: the next key would be at `first + step`.
         Ok(from_end) if limit < 2 => usize::from(first) + usize::from(step) + from_end - 1,
         Ok(_) | Err(_) => 0,
     }
 }
 
 impl CommandTable {
-    /// Builds the table, and lists the functions of the commands on the server by their numbers in
-    /// [`Run::Server`]. Called once per server.
+    /// Builds the table. Returns it with the functions of the commands on the server, in the order of their
+    /// numbers in [`Run::Server`]. Called once per server.
     pub fn new<F: Copy + 'static>(
         on_keys: impl Iterator<Item = &'static Command>,
         on_server: impl Iterator<Item = &'static ServerCommand<F>>,
@@ -257,7 +257,7 @@ impl CommandTable {
         };
         let (first_key, one_key_of) = match spec.keys {
             [] => (0, 0),
-            // A channel, by which a cluster finds its node.
+            // A channel: cluster clients use its position to choose a node.
             [first, ..] if first.flags.contains(&NOT_A_KEY) => (0, 0),
             [first, rest @ ..] => match (first.begin, first.find) {
                 (Begin::Index(at), Find::Range { last, step, limit }) if rest.is_empty() => {
@@ -297,7 +297,7 @@ impl CommandTable {
         self.short[at] = (packed, Some(cmd));
     }
 
-    /// The command of that name in any case. Expected O(1).
+    /// The command with that name, in any case. Expected O(1).
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static Cmd> {
         let Some(packed) = packed(name) else {
@@ -326,13 +326,13 @@ impl CommandTable {
 }
 
 impl Cmd {
-    /// Whether the first key is the only one of a request of so many arguments.
+    /// Whether the first key is the only one of a request with this many arguments.
     #[inline]
     pub fn has_one_key(&self, args: usize) -> bool {
         args <= self.one_key_of
     }
 
-    /// Whether the command may change the session, which therefore goes along to the slow lane.
+    /// Whether the command may change the session, which then moves to the slow lane with it.
     pub fn takes_session(&self) -> bool {
         match self.run {
             Run::Data { .. } => false,
@@ -340,12 +340,12 @@ impl Cmd {
         }
     }
 
-    /// What a request of this command of the server needs to hold.
+    /// The locks that a request of this server command needs.
     pub fn need(&self, ks: &Keyspace, args: &[&[u8]]) -> Need {
         (self.needs)(args).of(ks, args)
     }
 
-    /// The subcommand of that name in any case.
+    /// The subcommand with that name, in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Cmd> {
         self.subcommands.iter().copied().find(|s| s.spec.name.as_bytes().eq_ignore_ascii_case(name))
     }
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_become_small_and_nothing_else_changes() {
+    fn only_ascii_letters_become_lower_case() {
         for byte in 0..=255u8 {
             for len in 1..=8 {
                 let mut name = [b'Q'; 8];

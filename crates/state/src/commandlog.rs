@@ -1,18 +1,17 @@
 //! The command log: the latest commands that were slow, or had large requests or replies.
 //!
-//! Three ring buffers behind mutexes; they are only touched by commands that cross a threshold.
-//! Long arguments and long argument lists are cut as they are stored, in the notation that
-//! clients know from SLOWLOG.
+//! Three ring buffers, each under a mutex. Only commands that cross a threshold lock them. Long arguments and long
+//! argument lists are truncated when stored, in the notation that clients know from SLOWLOG.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-/// Arguments of one entry that are kept, the note about the rest included.
+/// The most arguments stored in an entry, including the note about the rest.
 const MAX_ARGS: usize = 32;
-/// Bytes of one argument that are kept.
+/// The most bytes stored of an argument.
 const MAX_ARG: usize = 128;
 
-/// Which log.
+/// The criterion of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     Slow,
@@ -23,7 +22,7 @@ pub enum LogKind {
 impl LogKind {
     pub const ALL: [LogKind; 3] = [LogKind::Slow, LogKind::LargeRequest, LogKind::LargeReply];
 
-    /// The word that COMMANDLOG takes.
+    /// The name of the log in COMMANDLOG.
     pub fn name(self) -> &'static str {
         match self {
             LogKind::Slow => "slow",
@@ -77,7 +76,7 @@ impl CommandLog {
         ring.entries.truncate(max);
     }
 
-    /// Logs a command; its id is given here.
+    /// Logs a command, and assigns its id.
     pub fn push(&self, kind: LogKind, mut entry: LogEntry) {
         let mut ring = self.ring(kind);
         entry.id = ring.next_id;
@@ -100,7 +99,7 @@ impl CommandLog {
         self.ring(kind).entries.clear();
     }
 
-    /// Bytes held by a log, about.
+    /// The approximate memory of a log (bytes).
     pub fn memory(&self, kind: LogKind) -> usize {
         let ring = self.ring(kind);
         let arg = |a: &Vec<u8>| a.capacity() + size_of::<Vec<u8>>();
@@ -114,7 +113,7 @@ impl CommandLog {
     }
 }
 
-/// The arguments as they are logged.
+/// The arguments, truncated for the log.
 pub fn cut_args(args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept = if args.len() > MAX_ARGS { MAX_ARGS - 1 } else { args.len() };
     let mut out: Vec<Vec<u8>> = args[..kept].iter().map(|a| cut_arg(a)).collect();
@@ -124,7 +123,7 @@ pub fn cut_args(args: &[&[u8]]) -> Vec<Vec<u8>> {
     out
 }
 
-/// A client's name as it is logged: a name of megabytes would stay for as long as its entry.
+/// A client's name, truncated: else a name of megabytes would take memory for as long as its entry exists.
 pub fn cut_name(name: &[u8]) -> Vec<u8> {
     cut_arg(name)
 }

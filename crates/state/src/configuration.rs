@@ -1,14 +1,14 @@
-//! The configuration, and the settings that follow from it.
+//! The configuration, and the settings derived from it.
 
 use crate::settings::Settings;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use weft_config::Config;
 
-/// The configuration, and the settings that follow from it.
+/// The configuration, and the settings derived from it.
 pub struct Configuration {
     config: Mutex<Config>,
-    /// Held while the configuration is written into its file.
+    /// Locked while the configuration is written to its file.
     pub(crate) rewriting: Mutex<()>,
     settings: RwLock<Arc<Settings>>,
     version: AtomicU64,
@@ -33,14 +33,14 @@ impl Configuration {
         self.settings.read().unwrap_or_else(|p| p.into_inner()).clone()
     }
 
-    /// The number of the settings in force.
+    /// The version of the settings in force.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Publishes the settings that follow from `config`, after `before` has seen them; threads see them at their
-    /// next batch.
+    /// Publishes the settings derived from `config`, after it has called `before` with them. Threads read them
+    /// at their next batch.
     pub fn publish(&self, config: &Config, before: impl FnOnce(&Settings)) {
         let mut slot = self.settings.write().unwrap_or_else(|p| p.into_inner());
         let version = slot.version + 1;

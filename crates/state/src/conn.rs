@@ -1,4 +1,4 @@
-//! One connection: its socket, what was read and not executed, what was answered and not sent.
+//! One connection: its socket, input that has not been executed, and replies that have not been sent.
 
 use crate::ahead::ReadAhead;
 use crate::args::ArgBuf;
@@ -19,18 +19,18 @@ use weft_net::lifecycle as state;
 use weft_net::lifecycle::Pending;
 use weft_resp::{Parser, ProtocolError, Span};
 
-/// A large bulk string that is being read straight into its place.
+/// A large bulk string that is being read directly into the value's buffer.
 #[derive(Debug)]
 pub struct BigRead {
     pub buf: Vec<u8>,
-    /// Bytes of the value; two more end it on the wire.
+    /// Bytes of the value, without the two that end it on the wire.
     pub len: usize,
 }
 
 /// A complete request whose execution is deferred.
 #[derive(Debug)]
 pub struct Kept {
-    /// This one request.
+    /// Exactly one request.
     pub request: Later,
     pub attempt: Attempt,
 }
@@ -41,63 +41,63 @@ impl Kept {
     }
 }
 
-/// What a connection is doing. A job in the slow lane is known by what cancels it.
+/// The state of a connection. A job in the slow lane is identified by its cancel flag.
 pub type State = state::State<Arc<Waiting>, Arc<AtomicBool>>;
 /// How the requests of a batch ended.
 pub type Executed = state::Executed<Arc<Waiting>, Arc<AtomicBool>>;
 
-/// Input that was read and not executed.
+/// Input that was read and has not been executed.
 #[derive(Debug, Default)]
 pub struct Input {
     pub parser: Parser,
-    /// Bytes that were read and not executed: usually none.
+    /// Bytes that were read and have not been executed; usually empty.
     pub buf: Vec<u8>,
-    /// Bytes that follow those, read while the client was blocked.
+    /// Bytes that follow `buf`, read while the client was blocked.
     pub ahead: ReadAhead,
     /// Arguments of the incomplete request at the start of `buf`.
     pub spans: Vec<Span>,
-    /// Arguments of an incomplete request that had to be taken out of the buffer.
+    /// Arguments of an incomplete request that were copied out of the buffer.
     pub args: Vec<ArgBuf>,
-    /// Bytes of those, while there are any.
+    /// Bytes of `args`; valid while `args` is not empty.
     pub args_bytes: usize,
     pub big: Option<BigRead>,
-    /// Complete requests that come before what is in `later`: few.
+    /// The few complete requests that come before those in `later`.
     pub kept: VecDeque<Kept>,
-    /// Those that come before what is in `buf`.
+    /// Complete requests that come before the bytes in `buf`.
     pub later: Later,
-    /// What follows the kept requests makes no sense. Nothing more of it is parsed.
+    /// A protocol error after the deferred requests. No input after it is parsed.
     pub protocol_error: Option<ProtocolError>,
-    /// Others are shown that there is input.
+    /// The published sizes of the input are not zero.
     pub is_shown: bool,
 }
 
 impl Input {
-    /// Whether there is something to execute, or to answer, before the socket is read.
+    /// Whether there are requests to execute, or an error to report, before the socket is read.
     pub fn has_requests(&self) -> bool {
         !self.buf.is_empty() || !self.ahead.is_empty() || self.has_parsed()
     }
 
-    /// Whether some of that is parsed already.
+    /// Whether some of these are parsed already.
     fn has_parsed(&self) -> bool {
         !self.kept.is_empty() || !self.later.is_empty() || self.protocol_error.is_some()
     }
 
-    /// Whether the next requests are, at least in part, in what was read ahead.
+    /// Whether the next requests are, at least in part, in the bytes that were read ahead.
     pub fn goes_on_ahead(&self) -> bool {
         !self.ahead.is_empty() && !self.has_parsed()
     }
 
-    /// Input that is not planned, in bytes.
+    /// Input that has not been planned, in bytes.
     pub fn unplanned(&self) -> usize {
         self.buf.len() + self.big.as_ref().map_or(0, |b| b.buf.len())
     }
 
-    /// The complete requests that wait for a later turn, in bytes. There are few in `kept`.
+    /// The complete requests that wait for a later iteration, in bytes. O(length of `kept`), which is short.
     pub fn waiting(&self) -> usize {
         self.kept.iter().map(|kept| kept.request.bytes()).sum::<usize>() + self.later.bytes()
     }
 
-    /// Turns the arguments of the incomplete request into ones of their own.
+    /// Copies the arguments of the incomplete request out of `buf`.
     pub fn own_partial(&mut self, buf: &[u8], spans: &[Span]) {
         for span in spans {
             self.push_arg(ArgBuf::Bytes(span.of(buf).to_vec()));
@@ -114,61 +114,61 @@ impl Input {
     }
 }
 
-/// Replies and pushes that were not sent.
+/// Replies and pushes that have not been sent.
 #[derive(Debug, Default)]
 pub struct Output {
     pub backlog: Backlog,
-    /// Another thread writes a reply; those that follow wait in `backlog`. Always set for a replica.
+    /// Another thread writes a reply; later replies wait in `backlog`. Always set for a replica.
     pub writing: bool,
-    /// Nothing of that is sent before this unit of the log of effects is safe; 0: there is none.
+    /// The backlog is sent only after this unit of the effect log is safe; 0: no wait.
     pub withheld: u64,
-    /// `backlog` holds pushes that were not tried yet: the connection is in its thread's row of such.
+    /// `backlog` holds new pushes: the connection is in its thread's list of connections to flush.
     pub pushed: bool,
-    /// While a command of it runs in the slow lane: pushes that come behind its reply.
+    /// While a command of the client runs in the slow lane: pushes to be sent after its reply.
     pub held_back: Option<Box<HeldBack>>,
-    /// Since when the soft output limit is exceeded (monotonic ms).
+    /// When the soft output limit was exceeded (monotonic ms), while it is.
     pub soft_since: Cell<Option<i64>>,
 }
 
 impl Output {
-    /// Whether what waits in `backlog` may be sent now.
+    /// Whether this thread may send `backlog` now.
     pub fn sends(&self) -> bool {
         !self.writing && self.withheld == 0
     }
 
-    /// Replies not taken by the client, in bytes.
+    /// Replies that the client has not taken, in bytes.
     pub fn pending(&self) -> usize {
         self.backlog.len()
     }
 
-    /// The same with what is held back for now.
+    /// The same, including held-back pushes.
     pub fn untaken(&self) -> usize {
         self.backlog.len() + self.held_back.as_ref().map_or(0, |held_back| held_back.bytes())
     }
 
-    /// Memory of all of that (bytes).
+    /// Memory of all of these (bytes).
     pub fn memory(&self) -> usize {
         self.backlog.memory() + self.held_back.as_ref().map_or(0, |held_back| held_back.memory())
     }
 }
 
-/// Memory and work that count for the thread of the connection.
+/// Memory and work that are charged to the connection's thread.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// What this connection has added to its thread's account of clients' memory (bytes).
+    /// The connection's share of its thread's count of client memory (bytes).
     pub accounted: u64,
-    /// What it did in the period of the load `work_period` and, less and less, before: requests,
-    /// and kilobytes in both directions.
+    /// Work in the load period `work_period`: requests, and kilobytes in both directions. Work of earlier
+    /// periods counts less with each period.
     pub work: u64,
     pub work_period: u32,
 }
 
 impl Usage {
-    /// Counts `work` done in `period`; whether it is the first of that period.
+    /// Adds `work` done in `period`. Returns whether it is the first work of that period.
     pub fn note_work(&mut self, period: u32, work: u64) -> bool {
         let ago = period.wrapping_sub(self.work_period);
         if ago > 0 {
-            // What was is worth half as much with each period.
+            // Earlier work loses half of its weight with each period.
             self.work = self.work.checked_shr(ago).unwrap_or(0);
             self.work_period = period;
         }
@@ -179,12 +179,12 @@ impl Usage {
 
 #[derive(Debug)]
 pub struct Conn {
-    /// Shared only while another thread writes for this one.
+    /// Shared only while another thread writes to the socket for this connection.
     pub fd: Arc<OwnedFd>,
     pub state: State,
-    /// It is a replica's, and sends that.
+    /// Set if the client is a replica: the data that its connection sends.
     pub replica: Option<Feed>,
-    /// Tells the tokens of this connection from those of earlier ones in the same slot.
+    /// Distinguishes this connection's tokens from those of earlier connections in the same slot.
     pub generation: u32,
     pub interest: Interest,
     pub session: Session,
@@ -194,7 +194,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// A connection of which nothing has been read.
+    /// A connection from which nothing has been read.
     pub fn new(fd: OwnedFd, generation: u32, session: Session) -> Self {
         Conn {
             fd: Arc::new(fd),
@@ -209,14 +209,14 @@ impl Conn {
         }
     }
 
-    /// What the socket is to be watched for.
+    /// The events to poll the socket for.
     pub fn wanted(&self) -> Interest {
         let writes = self.output.pending() > 0
             && (self.output.sends() || self.replica.is_some_and(Feed::sends));
         Interest::of(self.state.watches_input(), writes)
     }
 
-    /// What of it would have to be known where it goes.
+    /// The pending output and requests, as [`state`] needs to know them.
     pub fn pending(&self) -> Pending {
         Pending {
             output: self.output.pending() > 0,
@@ -226,11 +226,11 @@ impl Conn {
         }
     }
 
-    /// What the client has sent and `client-query-buffer-limit` is about, in bytes: unparsed input
-    /// and queued commands. To be asked when something is read: then no requests wait, unless the client is blocked.
+    /// The input that `client-query-buffer-limit` bounds, in bytes: unparsed input and queued commands. Called
+    /// after a read: at that time no request is deferred, unless the client is blocked.
     pub fn held_input(&self) -> usize {
         let queued = self.session.transaction.as_ref().map_or(0, |t| t.memory());
-        // Of a large value, all that is to come. What was read ahead begins with that.
+        // A large value counts with its whole length. The bytes read ahead begin with the rest of that value.
         let coming = self.input.big.as_ref().map_or(0, |big| big.len + 2 - big.buf.len());
         self.input.unplanned() + coming.max(self.input.ahead.len()) + queued
     }

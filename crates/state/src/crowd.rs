@@ -1,24 +1,24 @@
-//! Messages that a thread has not handed to its clients yet, and publishers that wait for it.
+//! Published messages that a thread has not delivered to its clients yet, and publishers that wait for it.
 //!
-//! Publishing costs the publisher's thread one message, and each thread with subscribers as much as
-//! there are: a publisher of another thread could fill a mailbox without end. So what lies there is
-//! weighed. PUBLISH by a client finds a full thread and is parked, as behind a busy shard: its
-//! thread goes on with other clients, and the full one wakes it.
+//! PUBLISH costs the publisher's thread one message, and each thread with subscribers one delivery per
+//! subscriber. So a publisher on another thread could fill a mailbox without bound. Therefore the messages in a
+//! mailbox are weighed. If a thread is full, a client's PUBLISH is parked as if a shard were busy: its thread
+//! serves other clients, and the full thread wakes it.
 //!
-//! What is published in a transaction or by a change of a key can't wait. But the command that does it
-//! can, before it begins: while a thread is full, who might publish in that way is not admitted
-//! ([`weft_executor::pubsub::crowded_thread`]). So a mailbox holds no more than what is full, and what commands that were under way
-//! have added. What lies there is also what a new connection or a served client waits behind.
+//! Messages that a transaction or a change of a key publishes can't wait. But the command can wait before it
+//! begins: while a thread is full, commands that may publish are not admitted
+//! ([`weft_executor::pubsub::crowded_thread`]). So a mailbox holds at most the limit, plus the messages of
+//! commands that were already running. New connections and served clients wait in the mailbox after these
+//! messages.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use weft_keyspace::Waiter;
 
-/// The weight from which on a thread is full: some milliseconds of its work, and a bound on memory
-/// (bytes).
+/// The weight above which a thread is full (bytes): some milliseconds of its work, and a bound on memory.
 const FULL: usize = 4 << 20;
 
-/// See the module.
+/// The undelivered weight of one thread, and the publishers that wait for it.
 #[derive(Debug, Default)]
 pub struct Crowd {
     weight: AtomicUsize,
@@ -27,12 +27,12 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Whether the thread is full by that.
+    /// Adds `weight`. Returns whether the thread is full now.
     pub fn add(&self, weight: usize) -> bool {
         self.weight.fetch_add(weight, Ordering::SeqCst) + weight > FULL
     }
 
-    /// Whether publishers are to wait.
+    /// Whether publishers must wait.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.weight.load(Ordering::Relaxed) > FULL
@@ -42,7 +42,7 @@ impl Crowd {
         self.waiters.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// A message was handed on: wakes those who wait, once half of the weight is gone.
+    /// Subtracts a delivered message. Wakes the waiters once the weight is below half of the limit.
     pub fn sub(&self, weight: usize, wake: impl Fn(Waiter)) {
         let left = self.weight.fetch_sub(weight, Ordering::SeqCst) - weight;
         if left < FULL / 2 && self.has_waiters.load(Ordering::SeqCst) {
@@ -56,13 +56,14 @@ impl Crowd {
         std::mem::take(&mut waiters)
     }
 
-    /// Has `waiter` be woken; not if there is room by now.
+    /// Queues `waiter` to be woken. Returns false, and queues nothing, if the weight is below half of the
+    /// limit.
     pub fn park(&self, waiter: Waiter) -> bool {
         let mut waiters = self.waiters();
         waiters.push(waiter);
         self.has_waiters.store(true, Ordering::SeqCst);
-        // Who takes weight off from here on sees that somebody waits; if all was taken off before,
-        // nobody will.
+        // A later `sub` sees `has_waiters`. If the weight fell below half before this store, no `sub` may
+        // follow, so check it here.
         let waits = self.weight.load(Ordering::SeqCst) >= FULL / 2;
         if !waits {
             waiters.pop();

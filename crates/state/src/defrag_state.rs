@@ -1,20 +1,20 @@
-//! `activedefrag`: its directives, and what all threads have done for it.
+//! The directives of `activedefrag`, and counters of its work on all threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_config::{Config, Id};
 
-/// The directives.
+/// The directives of `activedefrag`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     pub is_on: bool,
     ignore_bytes: u64,
-    /// Percent of waste.
+    /// Fragmentation in percent of the allocated bytes.
     lower: u64,
     upper: u64,
-    /// Percent of a processor.
+    /// CPU time in percent of one CPU.
     least: u64,
     most: u64,
-    /// Microseconds of one piece of work.
+    /// Microseconds of one slice of work.
     pub piece_us: u64,
 }
 
@@ -32,8 +32,7 @@ impl Limits {
         }
     }
 
-    /// The effort, in percent of a processor, for an allocator that has handed out `allocated` bytes
-    /// of `active` ones.
+    /// The effort, in percent of one CPU, while the allocator has `active` bytes in use for `allocated` bytes.
     pub fn effort(&self, allocated: u64, active: u64) -> u64 {
         let waste = active.saturating_sub(allocated);
         let percent = (waste * 100).checked_div(allocated).unwrap_or(0);
@@ -47,10 +46,10 @@ impl Limits {
     }
 }
 
-/// What all threads have done, and how hard they are to try.
+/// The present effort, and counters over all threads.
 #[derive(Debug, Default)]
 pub struct Defrag {
-    /// Percent of a processor; 0: nothing is to be moved.
+    /// Percent of one CPU; 0: off.
     effort: AtomicU64,
     pub moved: AtomicU64,
     pub left: AtomicU64,
@@ -64,7 +63,7 @@ impl Defrag {
         self.effort.load(Ordering::Relaxed)
     }
 
-    /// Sets the effort, in percent of a processor.
+    /// Sets the effort, in percent of one CPU.
     pub fn set_effort(&self, percent: u64) {
         self.effort.store(percent, Ordering::Relaxed);
     }

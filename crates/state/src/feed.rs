@@ -1,36 +1,36 @@
-//! What the thread of a replica's connection is told to do.
+//! Commands to the thread that owns a replica's connection.
 
 use crate::replica_socket::Ticket;
 
-/// In this order. A connection that gets the first of these is a replica's from then on, and stays on its
-/// thread.
+/// A command for a replica's connection; executed in order. From the first one on, the connection is a
+/// replica's and stays on its thread.
 #[derive(Debug)]
 pub enum Order {
-    /// Send this.
+    /// Send these bytes.
     Send(Vec<u8>),
-    /// Give the socket to the thread of a snapshot.
+    /// Pass the socket to the snapshot thread.
     Lend(Ticket),
-    /// From now on send the stream, from behind this many bytes on.
+    /// Send the replication stream from this byte on.
     Stream { from: u64 },
-    /// Close it; `flush`: when what was to be sent is.
+    /// Close the connection; `flush`: after its output is sent.
     Close { flush: bool },
 }
 
-/// What the connection of a replica sends.
+/// The source of the data that a replica's connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// What it is told to, line by line.
+    /// The bytes of [`Order::Send`].
     Lines,
-    /// Nothing: the thread of a snapshot writes to its socket.
+    /// None: the snapshot thread writes to the socket.
     Lent,
-    /// The stream, of which it has taken this many bytes so far.
+    /// The replication stream. `taken`: the bytes of it taken so far.
     Stream { taken: u64 },
-    /// What is left, and then it is closed.
+    /// The remaining output. Then the connection is closed.
     Last,
 }
 
 impl Feed {
-    /// Whether its own thread writes to the socket.
+    /// Whether the connection's own thread writes to the socket.
     pub fn sends(self) -> bool {
         match self {
             Feed::Lines | Feed::Stream { .. } | Feed::Last => true,

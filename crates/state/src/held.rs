@@ -1,6 +1,6 @@
-//! What a connection holds in memory: shown by CLIENT LIST, and added up for `maxmemory-clients`.
+//! The memory of a connection, as CLIENT LIST shows it and `maxmemory-clients` adds it up.
 //!
-//! All of it is known without walking over buffers, so that it can be renewed in every turn.
+//! Each size is known without a walk over buffers, so it is updated in every iteration.
 
 use crate::clients::ClientShared;
 use crate::conn::{Conn, Input, Kept};
@@ -8,23 +8,23 @@ use std::sync::atomic::Ordering::Relaxed;
 use weft_memory::holdings::Holdings;
 use weft_resp::Span;
 
-/// Addresses, and places in what leads to a client by its number or its socket (bytes, measured).
+/// Addresses, and entries in the maps that find a client by its id or its socket (bytes, measured).
 const ELSEWHERE: usize = 240;
 
-/// What a connection takes beside its buffers (bytes).
+/// Memory of a connection without its buffers (bytes).
 pub const FIXED: usize =
     size_of::<Conn>() + size_of::<ClientShared>() + size_of::<Holdings>() + ELSEWHERE;
 
-/// The input of a connection that is not executed yet, in bytes.
+/// The input of a connection that has not been executed yet, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputSizes {
-    /// Not yet parsed.
+    /// Input that has not been parsed.
     pub unparsed: usize,
-    /// Arguments of a request that is not complete.
+    /// Arguments of an incomplete request.
     pub args: usize,
-    /// Room behind what was read.
+    /// Free space after the unparsed input.
     pub free: usize,
-    /// All the memory of it.
+    /// The memory of all of it.
     pub room: usize,
 }
 
@@ -42,7 +42,7 @@ impl Input {
         };
         let own = if self.args.is_empty() { 0 } else { self.args_bytes };
         let room = self.buf.capacity() + value_room;
-        // For whoever looks from outside it is all the same whether requests were looked at.
+        // Deferred requests count as unparsed: observers don't distinguish whether a request has been parsed.
         let later = self.waiting();
         let kept = |kept: &Kept| size_of::<Kept>() + kept.request.memory();
         let later_room = self.kept.iter().map(kept).sum::<usize>() + self.later.memory();
@@ -60,14 +60,14 @@ impl Input {
 }
 
 impl Conn {
-    /// All that the connection holds, in bytes. O(1).
+    /// The memory of the connection, in bytes. O(1).
     pub fn memory(&self) -> usize {
         let holdings = self.session.shared.memory.holdings.total() as usize;
         FIXED + self.input.sizes().room + holdings + self.output.memory()
     }
 
-    /// Shows others what input is there. A connection that has none, as is usual, has nothing to
-    /// show but once that it is gone.
+    /// Publishes the sizes of the input for other threads. An idle connection has no input and stores nothing,
+    /// except once after its input is gone.
     #[inline]
     pub fn show_input(&mut self) {
         let has = self.input.buf.capacity() > 0

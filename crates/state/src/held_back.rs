@@ -1,23 +1,24 @@
-//! Pushes that come behind the reply of a command which runs in the slow lane.
+//! Pushes that must follow the reply of a command in the slow lane.
 //!
-//! They are kept as they came, not as bytes: the command may be a transaction that changes the protocol,
-//! or what the client listens to, and who gets them is known when it is back.
+//! They are stored as messages, not as bytes. The command may be a transaction that changes the protocol or the
+//! client's subscriptions, so their form and recipients are known only when it is done.
 
 use weft_pubsub::message::{OwnedPart, Part};
 use weft_resp::{Proto, Reply};
 use weft_tracking::message::Message;
 
-/// Something for one client that is no reply.
+/// A message for one client that is not a reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Push<'a> {
-    /// It listens to the channel.
+    /// The client subscribes to the channel.
     Published(Part<'a>),
-    /// Of values that it, or another one, keeps.
+    /// An invalidation message for this client, or redirected to it.
     Told(&'a Message),
 }
 
 impl Push<'_> {
-    /// Appends it to the output of a client that speaks `proto` and possibly listens to something.
+    /// Appends it to the output of a client that uses `proto`. `subscribes`: whether the client has
+    /// subscriptions.
     #[inline]
     pub fn write(self, proto: Proto, subscribes: bool, reply: &mut Reply) {
         match self {
@@ -33,7 +34,7 @@ enum Held {
     Told(Message),
 }
 
-/// See the module.
+/// Pushes in the order of their arrival.
 #[derive(Debug, Default)]
 pub struct HeldBack {
     pushes: Vec<Held>,
@@ -41,17 +42,17 @@ pub struct HeldBack {
 }
 
 impl HeldBack {
-    /// Bytes that will be sent, about.
+    /// The approximate number of bytes to be sent.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of memory, what others share included. O(1).
+    /// Memory in bytes, including data shared with other clients. O(1).
     pub fn memory(&self) -> usize {
         self.bytes + self.pushes.capacity() * size_of::<Held>()
     }
 
-    /// Keeps one more.
+    /// Appends a push.
     pub fn keep(&mut self, push: Push<'_>) {
         let (held, bytes) = match push {
             Push::Published(part) => (Held::Published(part.to_own()), part.bytes()),
@@ -61,7 +62,7 @@ impl HeldBack {
         self.pushes.push(held);
     }
 
-    /// All of them, in order.
+    /// All pushes, in order.
     pub fn pushes(&self) -> impl Iterator<Item = Push<'_>> {
         self.pushes.iter().map(|held| match held {
             Held::Published(part) => Push::Published(part.part()),

@@ -1,7 +1,7 @@
 //! The latency monitor: for each kind of event, the latest spikes above the threshold.
 //!
-//! As in the reference, an event keeps its last 160 samples, at most one for each second (the
-//! largest), and its all-time maximum. Nothing is stored while `latency-monitor-threshold` is 0.
+//! As in Valkey, an event keeps its last 160 samples, at most one per second (the largest), and its all-time
+//! maximum. Nothing is stored while `latency-monitor-threshold` is 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,7 +17,7 @@ pub struct Series {
     /// Unix seconds and milliseconds of latency, oldest first.
     pub samples: VecDeque<(i64, i64)>,
     pub max_ms: i64,
-    /// Of all samples ever, those that are no longer kept included.
+    /// The sum of all samples, including those no longer kept.
     pub sum_ms: i64,
     pub count: i64,
 }
@@ -34,7 +34,7 @@ impl LatencyMonitor {
         self.threshold_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// 0: nothing is monitored.
+    /// 0: monitoring is off.
     #[inline]
     pub fn threshold_ms(&self) -> i64 {
         self.threshold_ms.load(Ordering::Relaxed)
@@ -65,13 +65,14 @@ impl LatencyMonitor {
         }
     }
 
-    /// The present time, if a duration that ends later may have to be noted.
+    /// The present time if the monitor is on.
     #[inline]
     pub fn begin(&self) -> Option<Instant> {
         (self.threshold_ms() > 0).then(Instant::now)
     }
 
-    /// Notes how long `event` has taken since [`LatencyMonitor::begin`], if it was watched.
+    /// Records the time since [`LatencyMonitor::begin`] as a latency of `event`; does nothing if `began` is
+    /// `None`.
     pub fn sample_since(&self, event: &str, began: Option<Instant>, now_s: i64) {
         if let Some(began) = began {
             self.sample(event, began.elapsed().as_millis() as i64, now_s);

@@ -1,13 +1,13 @@
-//! Requests that wait for a later turn: as few bytes as they came in.
+//! Requests that wait for a later iteration, packed into about as many bytes as the client sent.
 //!
-//! A client may send thousands of requests, or one of thousands of arguments, behind one that waits for a key, or goes
-//! to the slow lane. As arguments of their own they would take many times what the client has sent, and whoever plans them again after each command
-//! that leaves the thread does work that grows with their square. So they are packed, and only some are unpacked for
-//! a turn.
+//! A client may pipeline thousands of requests, or one with thousands of arguments, after a request that blocks
+//! or goes to the slow lane. As separate arguments they would take many times the bytes that the client sent.
+//! Planning all of them again after each command that leaves the thread would take quadratic time. So they are
+//! packed, and each iteration unpacks only some.
 //!
 //! ```text
-//!  request   arguments, then each of them
-//!  argument  length, bytes       a large value: its mark; the value is in the row of those
+//!  request   the number of arguments, then each argument
+//!  argument  length, bytes; for a large value only its mark: the value is in `large`
 //!  number    one byte below 254, or 254 and four bytes
 //! ```
 
@@ -18,7 +18,7 @@ use weft_resp::Blob;
 const LARGE: u8 = 255;
 const LONG: u8 = 254;
 
-/// Requests in their order. What is unpacked leaves its place only with the last of them.
+/// Requests in order. The packed bytes of unpacked requests are freed together with those of the last request.
 #[derive(Debug, Default)]
 pub struct Later {
     packed: Vec<u8>,
@@ -32,7 +32,7 @@ impl Later {
         self.at == self.packed.len()
     }
 
-    /// One request.
+    /// A queue with one request.
     pub fn of(args: Vec<ArgBuf>) -> Self {
         let mut later = Later::default();
         later.begin(args.len());
@@ -41,28 +41,28 @@ impl Later {
         later
     }
 
-    /// Bytes that are not unpacked.
+    /// Bytes that have not been unpacked.
     pub fn bytes(&self) -> usize {
         self.packed.len() - self.at + self.large_bytes
     }
 
-    /// Bytes of memory. O(1).
+    /// Memory in bytes. O(1).
     pub fn memory(&self) -> usize {
         self.packed.capacity() + self.large.capacity() * size_of::<Blob>() + self.large_bytes
     }
 
-    /// Appends a request of so many arguments, which follow by [`Later::bytes_of`] or [`Later::arg`].
+    /// Begins a request of `args` arguments. The caller appends them with [`Later::slice`] or [`Later::arg`].
     pub fn begin(&mut self, args: usize) {
         self.number(args);
     }
 
-    /// Appends an argument.
+    /// Appends an argument, copied.
     pub fn slice(&mut self, arg: &[u8]) {
         self.number(arg.len());
         self.packed.extend_from_slice(arg);
     }
 
-    /// Appends an argument; a large value stays where it is.
+    /// Appends an argument. A large value is not copied.
     pub fn arg(&mut self, arg: ArgBuf) {
         match arg {
             ArgBuf::Bytes(bytes) => self.slice(&bytes),
@@ -74,12 +74,12 @@ impl Later {
         }
     }
 
-    /// No more follow for now: gives back the room ahead.
+    /// Frees unused capacity, when no request follows for now.
     pub fn end(&mut self) {
         self.packed.shrink_to_fit();
     }
 
-    /// The first request.
+    /// Removes and returns the first request.
     pub fn pop(&mut self) -> Option<Vec<ArgBuf>> {
         if self.is_empty() {
             return None;
@@ -97,7 +97,7 @@ impl Later {
             Ok(n) if n < LONG => self.packed.push(n),
             _ => {
                 self.packed.push(LONG);
-                // What came from a buffer is below 4 GB: see `INBUF_MAX`.
+                // Arguments that were read into a buffer are shorter than 4 GB: see `INBUF_MAX`.
                 self.packed.extend_from_slice(&(n as u32).to_le_bytes());
             }
         }
@@ -111,13 +111,13 @@ impl Later {
         }
         let number = self.packed[self.at..].first_chunk().copied().map(u32::from_le_bytes);
         self.at += size_of::<u32>();
-        number.expect("a number was packed whole") as usize
+        number.expect("a number is packed completely") as usize
     }
 
     fn take_arg(&mut self) -> ArgBuf {
         if self.packed[self.at] == LARGE {
             self.at += 1;
-            let blob = self.large.pop_front().expect("a mark for each large value");
+            let blob = self.large.pop_front().expect("each mark has a large value");
             self.large_bytes -= blob.len();
             return ArgBuf::Blob(blob);
         }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Argument `i` of a request of `n`: all lengths about those where the form of a number changes.
+    /// Argument `i` of request `n`, with lengths around the limits between the forms of a number.
     fn arg(n: usize, i: usize) -> ArgBuf {
         let len = match [0, 1, 253, 254, 255, 256, 70_000].get(n) {
             Some(len) => *len,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn packed_requests_are_unpacked_unchanged() {
         let mut later = Later::default();
         assert!(later.pop().is_none());
         for round in 0..3 {
@@ -163,7 +163,7 @@ mod tests {
             assert!(later.memory() >= later.bytes());
             for n in 0..300_usize {
                 assert!(!later.is_empty(), "{round} {n}");
-                let args = later.pop().expect("as many as were packed");
+                let args = later.pop().expect("every packed request");
                 assert_eq!(args.len(), n);
                 for (i, got) in args.iter().enumerate() {
                     let sent = arg(n, i);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn little_requests_take_little() {
+    fn small_requests_take_little_memory() {
         let mut later = Later::default();
         for _ in 0..32_000 {
             later.begin(1);

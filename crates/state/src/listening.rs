@@ -1,10 +1,9 @@
-//! Where clients come in: the TCP sockets that `bind` and `port` name, at the start and when
-//! CONFIG SET changes them.
+//! The TCP sockets that `bind` and `port` name, at the start and when CONFIG SET changes them.
 //!
-//! Sockets that stay are kept as they are, so that nobody who is about to be accepted is lost. If a
-//! new one can't be opened, the configuration keeps its old value, and the old sockets go on
-//! listening: those that were in the way of a new one (`*` in that of `127.0.0.1`) only *pause*,
-//! which leaves their address to them. The first I/O thread, which accepts, is told afterwards.
+//! Sockets that stay are not reopened, so no client in their accept queue is lost. If a new socket can't be
+//! opened, the configuration keeps its old value, and the old sockets continue to listen. Old sockets that
+//! conflict with a new one (`*` with `127.0.0.1`) only *pause*, which keeps their address for them. The first
+//! I/O thread accepts connections; it is notified after the change.
 
 use crate::mailbox::Message;
 use crate::threads::pool::Pool;
@@ -20,7 +19,7 @@ use weft_process::log_warning;
 struct Wish {
     address: String,
     port: u16,
-    /// It may be missing on this machine.
+    /// The address may be missing on this machine.
     optional: bool,
 }
 
@@ -39,7 +38,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// The sockets in use, each with the wish that it fulfils.
+/// The sockets in use, each with its configured address.
 #[derive(Debug, Default)]
 pub struct Listening(Mutex<Vec<(Wish, Listener)>>);
 
@@ -63,7 +62,7 @@ fn wishes(config: &Config) -> Vec<Wish> {
     addresses.map(wish).collect()
 }
 
-/// Opens what `wished` names, taking what `kept` has.
+/// Opens the addresses `wished`; reuses sockets of `kept`.
 fn open(
     wished: Vec<Wish>,
     kept: &[(Wish, Listener)],
@@ -93,10 +92,10 @@ fn is_unavailable(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::AddrNotAvailable | ErrorKind::Unsupported)
 }
 
-/// Opens the sockets with which the server starts.
+/// Opens the sockets at the start of the server.
 ///
 /// # Errors
-/// The first that can't be opened.
+/// The first socket that can't be opened.
 pub fn begin(listening: &Listening, config: &Config) -> Result<Vec<Listener>, Failed> {
     let open = open(wishes(config), &[], config.int(Id::TCP_BACKLOG) as i32)?;
     let listeners = open.iter().map(|(_, listener)| listener.clone()).collect();
@@ -104,7 +103,7 @@ pub fn begin(listening: &Listening, config: &Config) -> Result<Vec<Listener>, Fa
     Ok(listeners)
 }
 
-/// Listens where `config` says now. With an error, which is also logged, nothing has changed.
+/// Changes the sockets to match `config`. On an error, which is also logged, nothing has changed.
 ///
 /// # Errors
 /// The first socket that can't be opened.
@@ -116,7 +115,7 @@ pub fn change(listening: &Listening, threads: &Pool, config: &Config) -> Result<
     });
     let opened = match open(wished.clone(), &kept, backlog) {
         Err(Failed { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
-            // Perhaps it is in use by one that is to go.
+            // An old socket may hold the address.
             old.iter().for_each(|(_, listener)| listener.pause());
             let again = open(wished, &kept, backlog);
             if again.is_err() {
@@ -127,7 +126,7 @@ pub fn change(listening: &Listening, threads: &Pool, config: &Config) -> Result<
         opened => opened,
     };
     let opened = opened.inspect_err(|failed| log_warning!("Warning: {failed}"))?;
-    // From now on nobody comes in there, even if the first thread is busy for a while.
+    // From now on the old sockets accept no client, even if the first thread is busy for a while.
     old.iter().for_each(|(_, listener)| listener.pause());
     let listeners = opened.iter().map(|(_, listener)| listener.clone()).collect();
     *now = opened;

@@ -1,8 +1,7 @@
-//! How threads reach each other: a lock-free queue and an eventfd that wakes its reader.
+//! Messages between threads: a lock-free queue, and an eventfd that wakes its reader.
 //!
-//! A connection has one owner thread; everybody else sends that thread a [`Message`]. The
-//! eventfd is written only by the sender that the mailbox's [`WakeFlag`] tells to, so a burst of
-//! messages costs one system call.
+//! A connection has one owner thread; other threads send that thread a [`Message`]. Only the sender that sets
+//! the mailbox's [`WakeFlag`] writes to the eventfd, so a burst of messages costs one system call.
 
 use crate::clients::ClientShared;
 use crate::conn::Kept;
@@ -18,66 +17,65 @@ use weft_pubsub::mail::{Addressed, To};
 use weft_pubsub::message::Published;
 use weft_resp::Reply;
 
-/// What can be said to an I/O thread.
+/// A message to an I/O thread.
 #[derive(Debug)]
 pub enum Message {
     /// A new connection to own.
     Accepted(weft_net::listen::Accepted),
     /// The shard on which this connection was parked has been released.
     Unpark { token: u64 },
-    /// A connection of another thread's, to own from now on.
+    /// A connection of another thread, to own from now on.
     Moved(Box<crate::conn::Conn>),
-    /// Move connections worth this share of the work to that thread.
+    /// Move connections worth this share of the work to thread `to`.
     Shed { to: usize, share: f64 },
-    /// Send these replies, and tell that thread what became of them.
+    /// Send these replies, and report the results to thread `from`.
     Write { from: usize, jobs: Vec<crate::offload::WriteJob> },
     /// Another thread has sent replies.
     Written { done: Vec<crate::offload::Written> },
-    /// Move every connection to a thread drawn at random: for tests.
+    /// Move every connection to a random thread: for tests.
     Scatter,
     /// Close this client's connection.
     Kill { client: Arc<ClientShared> },
-    /// Bytes to append to this monitor's output, by its id; dropped when it is none any more.
+    /// Bytes to append to the output of this client if it is still in MONITOR.
     Feed { client: u64, bytes: Arc<Vec<u8>> },
-    /// A message for clients of this thread that listen to its channel.
+    /// A message for the clients of this thread that subscribe to its channel.
     Published(Box<Published>),
-    /// What this client is told of the values that it, or another one, keeps.
+    /// An invalidation message for this client.
     Push { client: Arc<ClientShared>, what: weft_tracking::message::Message },
-    /// There will be such for this client.
+    /// More pushes for this client will follow.
     PushedTo { client: u64 },
-    /// A command of this client runs in the slow lane now: what comes for it from here on comes
-    /// behind its reply.
+    /// A command of this client runs in the slow lane now: pushes that arrive from here on must follow its
+    /// reply.
     SlowBegun { client: u64 },
-    /// CLIENT UNPAUSE, or the end of a pause: run what was held back.
+    /// CLIENT UNPAUSE, or the end of a pause: execute the requests that were held back.
     Unpause,
-    /// A waiting client was served, with this reply, by the unit of that number in the log of effects;
-    /// 0 or an old one where nothing is logged.
+    /// A blocked client was served with this reply. `unit` is the unit of the effect log with its effects; 0,
+    /// or an older unit, if nothing is logged.
     Served { waiting: Arc<Waiting>, reply: Reply, unit: u64 },
-    /// A waiting client is to try again by itself.
+    /// A blocked client's command must be retried on the thread of its connection.
     Retry { waiting: Arc<Waiting> },
-    /// CLIENT UNBLOCK: the client waits no more, and gets the reply for the end of its time, or an
-    /// error.
+    /// CLIENT UNBLOCK: the wait ends with the reply for a timeout, or with an error.
     Unblocked { waiting: Arc<Waiting>, error: bool },
-    /// A command has left the slow lane, with this reply; and the session, if it went along. What it
-    /// did is in the log of effects in `unit`; 0: it did nothing that is logged.
+    /// A command has left the slow lane, with this reply, and with the session if the command took it. Its
+    /// effects are in `unit` of the effect log; 0: nothing is logged.
     SlowDone { client: u64, reply: Reply, session: Option<Box<Session>>, unit: u64 },
     /// A command in the slow lane waits for a key.
     SlowBlocked { waiting: Arc<Waiting> },
-    /// A command in the slow lane is held back by a pause, and was not run.
+    /// A pause holds back a command in the slow lane; it was not executed.
     SlowPaused { client: u64, kept: Kept, session: Option<Box<Session>> },
-    /// Accept connections from these TCP sockets, and from no others.
+    /// Accept connections from exactly these TCP sockets.
     Listen { listeners: Vec<weft_net::listen::Listener> },
-    /// What the connection of a replica is to do.
+    /// A command for the connection of a replica.
     Replica { client: u64, order: Order },
-    /// There is more to be sent to replicas.
+    /// The replication stream has more bytes to send to replicas.
     StreamGrown,
-    /// This server is a replica from now on: nobody waits any longer.
+    /// This server has become a replica: blocked clients are unblocked.
     Demoted,
-    /// More of what was withheld may be answered.
+    /// Some of the withheld replies may be sent now.
     Durable,
-    /// Something changed that this thread must look at: the configuration, or whether it is active.
+    /// The configuration, or the thread's active state, has changed.
     Wake,
-    /// End the loop.
+    /// Stop the event loop.
     Stop,
 }
 
@@ -134,18 +132,18 @@ impl Mailbox {
         self.event.as_fd()
     }
 
-    /// Queues `message` and wakes the owner if nobody has yet.
+    /// Queues `message`, and wakes the owner unless it has been woken already.
     pub fn send(&self, message: Message) {
         self.put(message);
         self.ring();
     }
 
-    /// Queues `message`; [`Mailbox::ring`] is to follow.
+    /// Queues `message`. The caller then calls [`Mailbox::ring`].
     pub fn put(&self, message: Message) {
         self.queue.push(message);
     }
 
-    /// Wakes the owner if nobody has yet.
+    /// Wakes the owner unless it has been woken already.
     pub fn ring(&self) {
         if self.wake_flag.set() {
             // An eventfd write fails only when the counter is full, and then it is readable.
@@ -159,7 +157,7 @@ impl Mailbox {
         self.wake_flag.clear();
     }
 
-    /// How many messages there are. O(1).
+    /// The number of messages. O(1).
     pub fn count(&self) -> usize {
         self.queue.len()
     }

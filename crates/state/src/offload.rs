@@ -6,26 +6,26 @@ use rustix::net::{SendFlags, send};
 use std::sync::Arc;
 use weft_resp::Reply;
 
-/// A reply to be sent by another thread.
+/// A reply that another thread sends.
 #[derive(Debug)]
 pub struct WriteJob {
-    /// Of the connection, on the thread that owns it.
+    /// The connection's token on the thread that owns it.
     pub token: u64,
     pub socket: Arc<OwnedFd>,
     pub reply: Reply,
 }
 
-/// What became of a [`WriteJob`].
+/// The result of a [`WriteJob`].
 #[derive(Debug)]
 pub struct Written {
     pub token: u64,
     pub reply: Reply,
-    /// Bytes that were sent; nothing when the peer is gone.
+    /// Bytes sent; `None` if the connection is broken.
     pub sent: Option<usize>,
 }
 
 impl WriteJob {
-    /// Sends as much as the socket takes.
+    /// Sends as much as the socket accepts.
     pub fn run(self) -> Written {
         let WriteJob { token, socket, reply } = self;
         let bytes = reply.contiguous().unwrap_or_default();

@@ -1,18 +1,17 @@
-//! Commands are held back for a while: CLIENT PAUSE, and writes while FAILOVER hands over or the server prepares
-//! its end.
+//! Pauses hold commands back: CLIENT PAUSE, and a pause of writes during FAILOVER or before a shutdown.
 //!
-//! Who wants a pause for one of these reasons ends that and no other. What is in force is both together.
+//! Each reason begins and ends its own pause. The pause in force is the union of all.
 
 use std::sync::{Mutex, MutexGuard};
 
-/// Which commands are held back.
+/// The commands that a pause holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PauseMode {
     Write,
     All,
 }
 
-/// Why, in the words of INFO.
+/// The reason of a pause, as INFO names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Client,
@@ -30,33 +29,33 @@ impl Reason {
     }
 }
 
-/// The pauses that are wanted, by reason.
+/// The pauses by reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pauses {
-    /// CLIENT PAUSE: what is held back, and until when (monotonic milliseconds).
+    /// CLIENT PAUSE: the commands held back, and the end (monotonic milliseconds).
     pub client: Option<(PauseMode, i64)>,
-    /// The server prepares its end.
+    /// The server prepares to shut down.
     pub end: bool,
-    /// FAILOVER hands over.
+    /// A FAILOVER is in progress.
     pub failover: bool,
 }
 
-/// The pauses in force, if any.
+/// The pauses, under a mutex.
 #[derive(Debug, Default)]
 pub struct ClientPause(Mutex<Pauses>);
 
 impl ClientPause {
-    /// Held while pauses and the attention for them change.
+    /// Locked while the pauses and their attention bit change.
     pub fn state(&self) -> MutexGuard<'_, Pauses> {
         self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// What is paused at the monotonic time `now_ms`, and until when.
+    /// The pause in force at the monotonic time `now_ms`, and its end.
     pub fn in_force(&self, now_ms: i64) -> Option<(PauseMode, i64)> {
         self.reason(now_ms).map(|(mode, until, _)| (mode, until))
     }
 
-    /// The same, and why: of two reasons the one that lasts longer.
+    /// The same with the reason; of two reasons, the one that lasts longer.
     pub fn reason(&self, now_ms: i64) -> Option<(PauseMode, i64, Reason)> {
         let Pauses { client, end, failover } = *self.state();
         let client = client.filter(|(_, until)| *until > now_ms);
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_ends_by_itself() {
+    fn pauses_end_independently() {
         let pause = ClientPause::default();
         assert_eq!(pause.reason(0), None);
         pause.state().client = Some((PauseMode::All, 10));

@@ -1,4 +1,4 @@
-//! Messages to an I/O thread's subscribers, which count against its mailbox.
+//! Messages to the subscribers of an I/O thread. Their weight counts against the thread's mailbox.
 
 use crate::attention;
 use crate::mailbox::Message;
@@ -6,7 +6,7 @@ use crate::server::Server;
 use weft_pubsub::message::Published;
 use weft_pubsub::registry::Post;
 
-/// Puts `message` into the mailbox of `thread`, which passes it on to clients; `weight` counts until then.
+/// Puts `message` into the mailbox of `thread`, which passes it on to clients. `weight` counts until then.
 pub fn put(srv: &Server, thread: usize, weight: usize, message: Message) {
     let place = &srv.threads[thread];
     if place.crowd.add(weight) {

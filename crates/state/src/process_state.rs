@@ -1,4 +1,4 @@
-//! Facts of this process, its machine and its end.
+//! Facts about this process, its machine and its shutdown.
 
 use crate::listening::Listening;
 use crate::stop_state::Stopping;
@@ -8,7 +8,7 @@ use weft_base::cpulist::CpuSet;
 use weft_base::machine::Machine;
 use weft_scheduler::placement::Placement;
 
-/// Facts of this process.
+/// Facts about this process.
 pub struct ProcessState {
     /// Unix milliseconds.
     pub started_ms: i64,
@@ -16,10 +16,10 @@ pub struct ProcessState {
     /// 40 hexadecimal digits.
     pub run_id: String,
     pub port: AtomicU32,
-    /// Empty if there is none.
+    /// Empty without a configuration file.
     pub config_file: String,
     pub executable: String,
-    /// How the program was called, for the title.
+    /// The program name (`argv[0]`), for the process title.
     pub called: String,
     pub(crate) seed: u64,
     pub listening: Listening,
@@ -27,7 +27,7 @@ pub struct ProcessState {
     pub ending: Ending,
 }
 
-/// The machine, and the threads' places on it.
+/// The machine, and the placement of threads on it.
 pub struct Hardware {
     /// The machine at the start, before any thread was bound to CPUs.
     pub machine: Machine,
@@ -36,7 +36,7 @@ pub struct Hardware {
     pub(crate) placement: RwLock<Arc<Placement>>,
 }
 
-/// The end of the server.
+/// The shutdown of the server.
 #[derive(Default)]
 pub struct Ending {
     pub(crate) stop: AtomicBool,

@@ -9,15 +9,15 @@ use weft_memory::holdings::{Charge, ClientMemoryKind, Holdings};
 use weft_memory::size_class::{heap, map_entry};
 use weft_resp::Blob;
 
-/// A transaction that is being put together.
+/// A transaction between MULTI and EXEC.
 #[derive(Debug, Default)]
 pub struct Transaction {
     pub queue: Vec<Queued>,
-    /// Bytes of the queued arguments, and of the queue.
+    /// Memory of the queued arguments and of the queue (bytes).
     memory: usize,
-    /// All flags of the queued commands.
+    /// The union of the queued commands' flags.
     pub flags: u32,
-    /// A command was refused: EXEC will be.
+    /// A command was refused, so EXEC will be.
     pub failed: bool,
 }
 
@@ -29,12 +29,12 @@ pub struct Queued {
 }
 
 impl Transaction {
-    /// How many commands are queued.
+    /// The number of queued commands.
     pub fn commands(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes of the queue with its arguments. O(1).
+    /// Memory of the queue with its arguments (bytes). O(1).
     pub fn memory(&self) -> usize {
         self.memory
     }
@@ -53,35 +53,35 @@ impl Transaction {
     }
 }
 
-/// What a client watches. Its watches end when it is dropped.
+/// The keys that a client watches. Dropping it ends the watches.
 pub struct Watched {
     ks: &'static Keyspace,
     bio: &'static Bio,
     watch: Arc<Watch>,
-    /// Each of them once.
+    /// The watched keys, without duplicates.
     keys: Vec<WatchedKey>,
-    /// Bytes of the names, and of what there is for each beside the clients.
+    /// Memory of the names, and of the keyspace's entries for them (bytes).
     bytes: usize,
     charge: Charge,
 }
 
 #[derive(Debug)]
 struct WatchedKey {
-    /// Shared with the keyspace, and with others who watch it.
+    /// Shared with the keyspace, and with other clients that watch the key.
     name: Arc<[u8]>,
     db: u32,
     shard: u16,
-    /// It had expired when the watch began, and was only not removed: that it is gone is no news.
+    /// The key had expired when the watch began, but had not been removed: its removal is not a change.
     was_expired: bool,
 }
 
-/// What the keyspace holds for a watched key beside its name: name, watch and whether it had expired.
+/// Memory of the keyspace's entry for a watched key: name, watch and whether it had expired.
 const WATCHER: usize = map_entry(size_of::<Arc<[u8]>>() + size_of::<(Arc<Watch>, bool)>());
-/// Counts and length in front of a shared name.
+/// The counts and the length before the bytes of a shared name.
 const SHARED: usize = 2 * size_of::<usize>();
 
 impl Watched {
-    /// No watch yet. `account`: of the client.
+    /// Watches no key yet. The memory is charged to the client's `account`.
     pub fn new(ks: &'static Keyspace, bio: &'static Bio, account: &Arc<Holdings>) -> Watched {
         Watched {
             ks,
@@ -98,20 +98,21 @@ impl Watched {
         self.keys.iter().map(|watched| watched.shard)
     }
 
-    /// What the keyspace marks when a key changes.
+    /// The mark that the keyspace sets when a key changes.
     pub fn watch(&self) -> &Arc<Watch> {
         &self.watch
     }
 
-    /// How many keys are watched.
+    /// The number of watched keys.
     pub fn watched(&self) -> usize {
         self.keys.len()
     }
 
-    /// Watches keys of the database of `db`, whose shards are held, unless they are watched.
+    /// Watches `keys` in the database of `db`, except those that it watches already. The keys' shards are
+    /// locked.
     pub fn add(&mut self, db: &mut Db<'_>, keys: &[&[u8]]) {
         for key in keys {
-            // What has changed stays changed, whatever else is watched.
+            // Once a key has changed, EXEC fails, whatever else is watched.
             if self.watch.is_broken() {
                 break;
             }
@@ -125,8 +126,7 @@ impl Watched {
         self.charge.set(size_of::<Self>() + keys + self.bytes);
     }
 
-    /// Whether a watched key has changed, or has expired and nobody has noticed. The shards of
-    /// all of them are held.
+    /// Whether a watched key has changed, or has expired unnoticed. The shards of all watched keys are locked.
     pub fn is_broken(&self, context: &mut ExecContext, guard: &Guard<'_>) -> bool {
         self.watch.is_broken()
             || self.keys.iter().filter(|watched| !watched.was_expired).any(|watched| {
@@ -153,7 +153,7 @@ impl Drop for Watched {
     }
 }
 
-/// Watches that their client has given up, and that are still in the keyspace.
+/// Watches that their client has ended, and that are still in the keyspace.
 #[derive(Debug)]
 pub struct EndedWatch {
     watch: Arc<Watch>,
@@ -165,7 +165,7 @@ impl EndedWatch {
         self.keys.len()
     }
 
-    /// Takes them out of the keyspace. Needs no shard. O(keys).
+    /// Removes them from the keyspace. Needs no shard lock. O(keys).
     pub fn take_apart(self, ks: &Keyspace) {
         for WatchedKey { name, db, shard, .. } in &self.keys {
             ks.unwatch((*shard, *db as usize, name), &self.watch);

@@ -1,15 +1,15 @@
-//! Arguments that must not be shown: passwords in MONITOR, SLOWLOG and the log.
+//! Hides secret arguments: passwords in MONITOR, SLOWLOG and the log.
 
 use crate::command_table::Cmd;
 
-/// What stands in the place of a secret.
+/// The text shown instead of a secret.
 const HIDDEN: &[u8] = b"(redacted)";
 
 fn is_sensitive(id: weft_config::Id) -> bool {
     id.directive().flags.contains(weft_config::Flags::SENSITIVE)
 }
 
-/// The arguments with those that are secrets replaced.
+/// The arguments, with secrets replaced.
 pub fn hide_secrets<'a>(cmd: &Cmd, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut shown = args.to_vec();
     match cmd.full_name {
@@ -29,7 +29,7 @@ pub fn hide_secrets<'a>(cmd: &Cmd, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     shown
 }
 
-/// Hides name and password behind each AUTH. A word that follows SETNAME is a name, whatever it says.
+/// Hides name and password after each AUTH. The word after SETNAME is always a name.
 fn hide_in_hello(words: &mut [&[u8]]) {
     let mut at = 2;
     while let Some(word) = words.get(at) {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_of_hello_are_hidden_wherever_they_stand() {
+    fn passwords_of_hello_are_hidden_at_any_position() {
         for (line, hidden) in [
             ("hello 3 AUTH u p", "hello 3 AUTH - -"),
             ("hello 3 setname auth auth u p", "hello 3 setname auth auth - -"),

@@ -1,13 +1,13 @@
-//! How a socket comes from the thread that owns its connection to the one that sends a snapshot.
+//! Moves a replica's socket from the thread that owns its connection to the thread that sends a snapshot.
 //!
 //! ```text
-//!  the machine: SendBulk ─► a Ticket, to the connection's thread
-//!  that thread: no longer writes; Ticket::hand_over with the socket ─► Job: the thread of the snapshot
-//!  all sent, bulk_sent ─► the machine: SendStream ─► the connection's thread writes again
+//!  state machine: SendBulk ─► a Ticket, to the connection's thread
+//!  that thread: stops writing; Ticket::hand_over with the socket ─► Job: the snapshot thread
+//!  all sent, bulk_sent ─► state machine: SendStream ─► the connection's thread writes again
 //! ```
 //!
-//! A ticket that comes to nothing, as the connection has gone, says so when it is dropped. So whoever sends
-//! the snapshot knows when all have come that will.
+//! A ticket that is not used, because the connection has closed, reports that when it is dropped. So the thread
+//! that sends the snapshot knows when every socket has arrived that will.
 
 use crate::saves::Running;
 use rustix::fd::OwnedFd;
@@ -16,17 +16,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use weft_replication::action::{ConnId, Form, SnapshotId, Target};
 
-/// Between two looks at whether it was abandoned.
+/// The interval between two checks for cancellation.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A snapshot for replicas that was asked for.
+/// A requested snapshot for replicas.
 #[derive(Debug)]
 pub struct Job {
     pub id: SnapshotId,
     pub target: Target,
     pub form: Form,
     is_abandoned: AtomicBool,
-    /// What ends it, once it runs.
+    /// The running save, which can be cancelled.
     running: Mutex<Option<Running>>,
     sockets: Mutex<Sockets>,
     changed: Condvar,
@@ -34,12 +34,12 @@ pub struct Job {
 
 #[derive(Debug, Default)]
 struct Sockets {
-    /// Tickets that are on their way.
+    /// Tickets that have not been handed over or dropped.
     awaited: usize,
     lent: Vec<Lent>,
 }
 
-/// A replica's socket, and what it gets in front of the snapshot and behind it.
+/// A replica's socket, and the bytes that it gets before and after the snapshot.
 #[derive(Debug)]
 pub struct Lent {
     pub conn: ConnId,
@@ -48,7 +48,7 @@ pub struct Lent {
     pub mark: Option<[u8; 40]>,
 }
 
-/// That a connection's socket is wanted.
+/// A request for a connection's socket.
 #[derive(Debug)]
 pub struct Ticket {
     job: Arc<Job>,
@@ -78,7 +78,7 @@ impl Job {
         self.sockets.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Nobody wants it any longer.
+    /// Cancels the snapshot: no replica needs it any longer.
     pub fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::SeqCst);
         if let Some(running) = &*self.running() {
@@ -86,7 +86,7 @@ impl Job {
         }
     }
 
-    /// It runs as this; `None`: it has come to its end.
+    /// Sets the running save; `None`: it has ended.
     pub fn runs(&self, running: Option<&Running>) {
         let mut own = self.running();
         *own = running.cloned();
@@ -95,20 +95,20 @@ impl Job {
         }
     }
 
-    /// Whether it is to end without a result.
+    /// Whether it must end without a result.
     pub fn is_over(&self) -> bool {
         self.is_abandoned.load(Ordering::SeqCst)
             || self.running().as_ref().is_some_and(Running::is_over)
     }
 
-    /// A ticket for a connection.
+    /// Creates the ticket for a connection.
     pub fn ticket(self: &Arc<Job>, conn: ConnId, head: Vec<u8>, mark: Option<[u8; 40]>) -> Ticket {
         self.sockets().awaited += 1;
         Ticket { job: self.clone(), conn, head, mark }
     }
 
-    /// The sockets of all for whom there is a ticket, or was. Waits for the threads of their
-    /// connections.
+    /// The sockets of all connections that have a ticket. Blocks until each ticket is handed over or dropped,
+    /// or the snapshot is cancelled.
     pub fn gather(&self) -> Vec<Lent> {
         let mut sockets = self.sockets();
         while sockets.awaited > 0 && !self.is_over() {
@@ -120,12 +120,12 @@ impl Job {
 }
 
 impl Ticket {
-    /// Passes the socket on. `unsent`: bytes that come before all others.
+    /// Passes the socket on. `unsent`: bytes to send before all others.
     pub fn hand_over(mut self, socket: Arc<OwnedFd>, mut unsent: Vec<u8>) {
         unsent.append(&mut self.head);
         let lent = Lent { conn: self.conn, socket, first: unsent, mark: self.mark };
         self.job.sockets().lent.push(lent);
-        // Dropping this says that it has come.
+        // Dropping the ticket counts it as arrived.
     }
 }
 

@@ -1,37 +1,37 @@
-//! What other threads may read of replication without its mutex; renewed after each of its events.
+//! The state of replication that other threads read without its mutex, updated after each replication event.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// See the module.
+/// The state of replication that other threads read.
 #[derive(Debug, Default)]
 pub struct ReplicationStatus {
     pub is_replica: AtomicBool,
-    /// The stream of our primary comes in.
+    /// The replication stream of our primary is arriving.
     pub is_linked: AtomicBool,
-    /// A copy is loaded beside the data that are served (`async_loading`).
+    /// A copy is being loaded while the old data is served (`async_loading`).
     pub loads_beside: AtomicBool,
-    /// Where the stream ends, in bytes.
+    /// The end of the replication stream, in bytes.
     pub offset: AtomicU64,
-    /// The last unit of the log of effects that is in the stream.
+    /// The last unit of the effect log that is in the replication stream.
     pub unit: AtomicU64,
-    /// The last unit behind which the place in the history is known; 0: none.
+    /// The last unit for which the position after it is known; 0: none.
     pub placed: AtomicU64,
-    /// Bytes that replicas were sent.
+    /// Bytes sent to replicas.
     pub sent: AtomicU64,
-    /// Streamed copies of which a file took the rest, as writes waited for them.
+    /// Streamed copies whose rest was written to a file because writes were waiting for them.
     pub spilled: AtomicU64,
-    /// Answers wait until more of the log is in the stream, or are about to.
+    /// Replies wait, or will wait soon, until more of the log is in the replication stream.
     pub is_crowded: AtomicBool,
-    /// Bytes of the stream that are kept for replicas only: beyond the backlog's size.
+    /// Bytes of the stream kept only for replicas, beyond the backlog's size.
     pub behind: AtomicU64,
-    /// Somebody waits for replicas.
+    /// A client waits for replicas.
     pub has_waits: AtomicBool,
-    /// Too few replicas keep up for clients to write.
+    /// Too few replicas keep up: clients' writes are refused.
     pub has_few: AtomicBool,
 }
 
 impl ReplicationStatus {
-    /// Bytes of the stream that are kept for replicas that are behind, and would not be otherwise.
+    /// Bytes of the stream that are kept only for replicas that lag.
     pub fn behind(&self) -> usize {
         usize::try_from(self.behind.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }

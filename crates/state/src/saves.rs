@@ -1,4 +1,5 @@
-//! What all threads know of saves and of loading: which save is under way, how the last one ended, how far loading is.
+//! The state of saves and of loading that all threads share: the running save, the result of the last one, the
+//! progress of loading.
 
 use crate::snapshot_waits::Waits;
 use std::fs::{File, OpenOptions};
@@ -9,40 +10,41 @@ use std::time::Instant;
 use weft_base::rng::seed_from_os;
 use weft_persist::storage::Disk;
 
-/// What all threads may know of saving and loading.
+/// The shared state of saves and of loading.
 #[derive(Debug, Default)]
 pub struct Persistence {
     pub storage: Disk,
     saves: Mutex<Saves>,
     pub loading: Loading,
     pub waits: Waits,
-    /// Libraries of functions that came with a file. Nobody here runs them; they go into the next
-    /// file as they came.
+    /// Function libraries from a loaded file. This server does not run them; it writes them unchanged into the
+    /// next file.
     functions: Mutex<Vec<Vec<u8>>>,
-    /// Numbers files on their way to their place.
+    /// Numbers temporary files.
     files: AtomicU64,
     first_file: OnceLock<u64>,
-    /// The last save is being prepared or made: no other begins, and nobody else ends the server.
+    /// The last save before the shutdown is being prepared or is running: no other save begins, and no other
+    /// thread shuts the server down.
     pub is_ending: AtomicBool,
-    /// The data were dropped for a copy of a primary's, and none has come whole since.
+    /// The data was dropped for a full sync, and no copy has been received completely since.
     is_hollow: AtomicBool,
 }
 
-/// The saves that were, the one that is and the one that will be.
+/// The running save, the scheduled one, and results of earlier ones.
 #[derive(Debug)]
 pub struct Saves {
     running: Option<Running>,
-    /// One is to begin as soon as none is under way.
+    /// A save begins as soon as none is running.
     pub is_scheduled: bool,
-    /// How the last one in the background has ended.
+    /// Whether the last background save succeeded.
     pub is_last_ok: bool,
-    /// Seconds that it took; -1: there was none.
+    /// Its duration in seconds; -1: there was none.
     pub last_seconds: i64,
-    /// When the last one in the background began, in monotonic milliseconds.
+    /// When the last background save began, in monotonic milliseconds.
     pub tried_ms: i64,
-    /// Saves that were begun: as in the reference those that fail or are cancelled, too.
+    /// Saves that were started; as in Valkey, including failed and cancelled ones.
     pub count: u64,
-    /// The most bytes that a snapshot has kept beside the data, of the last one.
+    /// The peak memory of the last snapshot, without the data itself (bytes).
     pub last_kept: usize,
 }
 
@@ -60,30 +62,30 @@ impl Default for Saves {
     }
 }
 
-/// A save that is under way.
+/// A running save.
 #[derive(Clone, Debug)]
 pub struct Running {
     pub in_background: bool,
     pub since: Instant,
-    /// Set to have it end without a result.
+    /// Set to cancel the save.
     pub cancel: Arc<AtomicBool>,
-    /// Set by a thread that can't go on: those that walk with it need not, either.
+    /// Set by a thread that failed; the other threads of the save then stop too.
     pub failed: Arc<AtomicBool>,
 }
 
 impl Running {
-    /// One that begins now, and goes on until `cancel` says otherwise.
+    /// A save that begins now, and can be cancelled with `cancel`.
     pub fn new(in_background: bool, cancel: Arc<AtomicBool>) -> Running {
         Running { in_background, since: Instant::now(), cancel, failed: Arc::default() }
     }
 
-    /// Whether who works for it is to stop.
+    /// Whether the threads of the save must stop.
     pub fn is_over(&self) -> bool {
         self.cancel.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 }
 
-/// That this save is the one that is under way, until it is dropped.
+/// The running save. Dropping it ends the save.
 #[derive(Debug)]
 pub struct Own<'p> {
     of: &'p Persistence,
@@ -96,7 +98,7 @@ impl Drop for Own<'_> {
     }
 }
 
-/// How far loading has come.
+/// The progress of loading.
 #[derive(Debug, Default)]
 pub struct Loading {
     is_on: AtomicBool,
@@ -104,9 +106,9 @@ pub struct Loading {
     pub since_s: AtomicI64,
     pub total_bytes: AtomicU64,
     pub loaded_bytes: AtomicU64,
-    /// Bytes of memory that the data took where the file was made.
+    /// Memory of the data on the server that wrote the file (bytes).
     pub memory: AtomicU64,
-    /// Of the last time.
+    /// Of the last load.
     pub keys_loaded: AtomicU64,
     pub keys_expired: AtomicU64,
 }
@@ -116,7 +118,7 @@ impl Loading {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Says whether a file is being loaded.
+    /// Sets whether a file is being loaded.
     pub fn set(&self, on: bool) {
         self.is_on.store(on, Ordering::SeqCst);
     }
@@ -135,7 +137,7 @@ impl Persistence {
         lock(&self.functions)
     }
 
-    /// Makes the calling save the one that is under way; `None` if there is one.
+    /// Registers the caller's save as the running one; `None` if there is one already.
     pub fn begin(&self, in_background: bool) -> Option<Own<'_>> {
         let mut saves = self.saves();
         let must_not = in_background && self.is_ending.load(Ordering::SeqCst);
@@ -148,25 +150,25 @@ impl Persistence {
         Some(Own { of: self, running })
     }
 
-    /// Whether the last save is being prepared or made.
+    /// Whether the last save before the shutdown is being prepared or is running.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
     }
 
-    /// The data go for a copy of a primary's, or one has come.
+    /// Set when the data is dropped for a full sync; cleared when a copy has arrived.
     pub fn set_hollow(&self, is_so: bool) {
         self.is_hollow.store(is_so, Ordering::SeqCst);
     }
 
-    /// Whether the data were dropped for a copy that has not come.
+    /// Whether the data was dropped for a copy that has not arrived.
     pub fn is_hollow(&self) -> bool {
         self.is_hollow.load(Ordering::SeqCst)
     }
 
-    /// A file in the folder of the data, of which nobody knows but who holds it: it goes with him.
+    /// A file without a name in the data directory. The kernel removes it when its descriptor is closed.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// The disk's error.
     pub fn nameless_file(&self) -> io::Result<File> {
         let name = format!("temp-repl-{}-{}.rdb", std::process::id(), self.next_file());
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&name)?;
@@ -174,8 +176,8 @@ impl Persistence {
         Ok(file)
     }
 
-    /// A number that no other file on its way has had. It begins anywhere: servers in containers that share a
-    /// folder may have the same process id.
+    /// A number that no other temporary file has. The numbers begin at a random value, because servers in
+    /// containers that share a directory may have the same process id.
     pub fn next_file(&self) -> u64 {
         let begin = *self.first_file.get_or_init(|| u64::from(seed_from_os() as u32));
         begin + self.files.fetch_add(1, Ordering::Relaxed)
@@ -183,7 +185,7 @@ impl Persistence {
 }
 
 impl Saves {
-    /// The save that is under way.
+    /// The running save.
     pub fn running(&self) -> Option<&Running> {
         self.running.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What the parts of the server ask about saves and loads, and what they report.
+//! Queries and reports about saves and loads for other parts of the server.
 
 use crate::attention;
 use crate::mailbox::Message;
@@ -14,7 +14,7 @@ impl Server {
         weft_process::signals::set_loading(on);
     }
 
-    /// Refuses writes after the last save in the background has failed, if configured.
+    /// Refuses writes after the last background save has failed, if configured.
     pub fn renew_unsaved(&self) {
         let refuses =
             self.settings().persistence.refuses_unsaved && !self.persistence.saves().is_last_ok;

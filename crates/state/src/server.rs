@@ -1,4 +1,4 @@
-//! What all threads share.
+//! The state that all threads of the server share.
 
 use crate::answers::Answers;
 use crate::attention::{self, Attention};
@@ -34,30 +34,31 @@ use weft_process::log_warning;
 use weft_replication::Position;
 use weft_scheduler::placement::Placement;
 
-/// What is below the append-only file asks of it.
+/// The functions that this crate and the crates above call on the append-only file.
 pub trait Journal: Any + Send + Sync {
-    /// Why writes must be refused now: the error of the last one to disk.
+    /// Why writes must be refused now: the error of the last write to disk.
     fn refusal(&self) -> Option<String>;
 
-    /// Delays answers while too much waits to be written. O(threads).
+    /// Delays replies while too much of the log waits to be written. O(threads).
     fn watch_pressure(&self, srv: &Server);
 }
 
-/// What is below replication asks of it.
+/// The functions that this crate and the crates above call on replication.
 pub trait Replicator: Any + Send + Sync {
-    /// Delays answers while too much of the log waits for the stream, and reads a part of it. Nothing is held.
+    /// Delays replies while too much of the log waits for the replication stream, and reads a part of it. The
+    /// caller holds no shard lock.
     fn watch_pressure(&'static self, srv: &'static Server);
 
     /// Sets the directive `replicaof` to the present primary.
     fn tell_config(&self, config: &mut Config);
 
-    /// The position that a file of the data at a cut carries. To be called at the cut.
+    /// The position stored in a file of the data at a cut. The caller is at the cut.
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position>;
 
-    /// Forgets the positions of units: the data have been replaced.
+    /// Forgets the positions of units, since the data has been replaced.
     fn forget_places(&self, srv: &'static Server);
 
-    /// Nothing is on this server's disk any more.
+    /// Records that nothing is stored on this server's disk any more.
     fn forget_durable(&self);
 
     /// The last unit whose position is known, if it is above `unit`.
@@ -66,23 +67,24 @@ pub trait Replicator: Any + Send + Sync {
     /// The position after `unit`, as an append-only file stores it.
     fn place_behind(&self, unit: u64) -> Option<weft_persist::aof::Position>;
 
-    /// Whether the position after `unit`, which is the last one, is known.
+    /// Whether the position after `unit`, which is the last unit, is known.
     fn has_place_at(&self, unit: u64) -> bool;
 
-    /// More has become safe on this server's disk.
+    /// Called when more units have been synced to this server's disk.
     fn is_durable(&self, srv: &'static Server);
 
-    /// How many replicas have all up to `unit` on disk, as far as they have said.
+    /// How many replicas have acknowledged that all units up to `unit` are on their disk.
     fn replicas_on_disk(&self, srv: &Server, unit: u64) -> i64;
 
     /// Answers clients that wait for this server's disk with the error `text`.
     fn refuse_local(&self, srv: &'static Server, text: &str);
 }
 
-/// Runs an I/O thread on the calling thread until the server stops. Reports whether it could begin.
+/// Runs an I/O thread on the calling thread until the server stops. Sends `Ok` once the thread has started, or
+/// the error.
 pub type RunThread = fn(usize, &'static Server, Vec<Listener>, &SyncSender<io::Result<()>>);
 
-/// The parts of a server that are made above this module, and known here by what is asked of them.
+/// The parts of a server that are built by crates above this one, as [`Server::new`] takes them.
 pub struct Parts {
     /// The functions of commands on the server, by number.
     pub functions: Box<dyn Any + Send + Sync>,
@@ -92,9 +94,10 @@ pub struct Parts {
     pub run_thread: RunThread,
 }
 
-/// Parts above this crate, known here by what this crate asks of them.
+/// The parts of a server that are built by crates above this one. This crate knows only their traits.
 pub struct Links {
-    /// What [`Run::Server`](crate::command_table::Run::Server) numbers; only the executor knows its type.
+    /// The functions that [`Run::Server`](crate::command_table::Run::Server) numbers; only the executor knows
+    /// their type.
     pub functions: Box<dyn Any + Send + Sync>,
     /// The append-only file.
     pub journal: Box<dyn Journal>,
@@ -126,8 +129,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without I/O threads. It lives as long as the process, so that every thread may
-    /// refer to it without counting references.
+    /// A server without I/O threads. It is leaked: it lives as long as the process, so threads refer to it
+    /// without counting references.
     pub fn new(
         config: Config,
         called: String,
@@ -166,7 +169,8 @@ impl Server {
             },
             ending: Ending::default(),
         };
-        // The last ones are those of who loads, and of who applies what a primary sends.
+        // One for each slow-lane thread, then one for the loading thread and one for the thread that applies
+        // the primary's commands.
         let slow_stats = (0..slow_lane::THREADS + 2).map(|_| ThreadStats::new(commands)).collect();
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
@@ -202,19 +206,19 @@ impl Server {
         srv
     }
 
-    /// Unix time in milliseconds; it never goes back, whatever thread asks.
+    /// Unix time in milliseconds. It never goes back, across threads too.
     pub fn now_ms(&self) -> i64 {
         self.unix_ms_at(self.time.clock.raw())
     }
 
-    /// A hand for the calling thread, which is none of those that execute commands, by which it may
-    /// take hold of shards as the slow lane does.
+    /// A context for the calling thread, which executes no commands. With it the thread locks shards as a
+    /// slow-lane thread does.
     pub fn hand(&'static self) -> SlowLaneThread<'static> {
         let clock = self.time.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
         SlowLaneThread::background(&self.ks, clock)
     }
 
-    /// Milliseconds since the start, however the wall clock is set: for timeouts and idle times.
+    /// Milliseconds since the start, independent of changes to the wall clock: for timeouts and idle times.
     pub fn mono_ms(&self) -> i64 {
         self.mono_ms_at(self.time.clock.raw())
     }
@@ -240,8 +244,8 @@ impl Server {
         self.configuration.config()
     }
 
-    /// Has `write` write the configuration into its file, as it is now; one after the other, and nobody waits
-    /// for the disk who wants to know what is configured. Waits for the disk.
+    /// Calls `write` with a copy of the present configuration, to write it into its file. Rewrites run one at a
+    /// time. Readers of the configuration don't wait for the disk; the caller does.
     pub fn rewrite_config<T>(&self, write: impl FnOnce(&Config) -> T) -> T {
         let _alone = self.configuration.rewriting.lock().unwrap_or_else(|p| p.into_inner());
         let config = {
@@ -257,7 +261,7 @@ impl Server {
         self.configuration.settings()
     }
 
-    /// Where threads run, as it was configured last.
+    /// The placement of threads, as configured last.
     pub fn placement(&self) -> Arc<Placement> {
         self.process.hardware.placement.read().unwrap_or_else(|p| p.into_inner()).clone()
     }
@@ -287,13 +291,13 @@ impl Server {
         self.threads.iter().map(|thread| &thread.stats).chain(&self.statistics.slow_threads)
     }
 
-    /// Says `message` to every thread.
+    /// Sends `message` to every thread.
     pub fn broadcast(&self, message: impl Fn() -> Message) {
         self.threads.iter().for_each(|thread| thread.mailbox.send(message()));
     }
 
-    /// Asks all threads to end; the process then exits with `code`. While data is loaded it does so here
-    /// and now: nothing has changed, and who loads would go on to the end.
+    /// Asks all threads to stop; the process then exits with `code`. During loading the process exits at once:
+    /// nothing has changed, and the loading thread would not stop before the end of the file.
     pub fn shut_down(&self, code: u32) {
         if self.persistence.loading.is_on() {
             log_warning!("Shutdown during loading, exiting now.");
@@ -305,7 +309,7 @@ impl Server {
         self.broadcast(|| Message::Stop);
     }
 
-    /// Whether expired keys are looked for, and not only met.
+    /// Whether sweeps for expired keys run. Without them a key expires only on access.
     pub fn active_expire(&self) -> bool {
         self.background.active_expire.load(Ordering::Relaxed) && !self.persistence.loading.is_on()
     }
@@ -314,8 +318,8 @@ impl Server {
         self.process.ending.stop.load(Ordering::SeqCst)
     }
 
-    /// Somebody speaks HTTP, as a browser does that a malicious page has led here. Logged once a
-    /// minute at most.
+    /// Warns that a client speaks HTTP, as a browser does when a malicious page sends it here. Logs at most
+    /// once a minute.
     #[cold]
     pub fn warn_of_http(&self, peer: &str) {
         const QUIET_MS: i64 = 60_000;
@@ -323,14 +327,14 @@ impl Server {
         if last == 0 || now - last > QUIET_MS {
             self.background.http_seen_ms.store(now.max(1), Ordering::Relaxed);
             log_warning!(
-                "Possible SECURITY ATTACK detected. Somebody sends POST or Host: as commands, as a \
-                 browser does that a malicious page uses to reach this server. Connection from \
+                "Possible SECURITY ATTACK detected. A client sends POST or Host: as commands, as a \
+                 browser does when a malicious page uses it to reach this server. Connection from \
                  {peer} aborted."
             );
         }
     }
 
-    /// Notes how long `event` has taken since `began`, if it was watched.
+    /// Records the time since `began` as a latency of `event`; does nothing if `began` is `None`.
     pub fn sample_latency(&self, event: &str, began: Option<std::time::Instant>) {
         self.statistics.latency.sample_since(event, began, self.now_ms() / 1000);
     }
@@ -353,28 +357,28 @@ impl Server {
         self.set_attention(attention::PAUSED, true);
     }
 
-    /// Pauses writes for a handover, or lets them go.
+    /// Pauses writes for a failover, or resumes them.
     pub fn pause_for_failover(&self, on: bool) {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.failover, on) != on);
     }
 
-    /// Pauses writes while the server prepares its end, or lets them go.
+    /// Pauses writes while the server prepares to shut down, or resumes them.
     pub fn pause_for_end(&self, on: bool) {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
     }
 
-    /// Whether anything is paused, so that nothing may be removed that no command asks for.
+    /// Whether a pause is on. Expiry and eviction must then not remove keys.
     #[inline]
     pub fn is_paused(&self) -> bool {
         self.attention.load(Ordering::SeqCst) & attention::PAUSED != 0
     }
 
-    /// Ends CLIENT PAUSE and lets every thread run what it held back.
+    /// Ends CLIENT PAUSE; every thread executes the requests that it held back.
     pub fn unpause(&self) {
         self.renew_pauses(|pauses| pauses.client.take().is_some());
     }
 
-    /// Called regularly: ends a pause whose time has come.
+    /// Called regularly: ends a pause whose time is over.
     pub fn end_pause_in_time(&self) {
         let now = self.mono_ms();
         self.renew_pauses(|pauses| {
@@ -386,8 +390,8 @@ impl Server {
         });
     }
 
-    /// State and attention change as one: another pause may begin at any time. `change` says whether
-    /// it has changed anything.
+    /// Changes the pauses and the attention bit under one lock, since another pause may begin at any time.
+    /// `change` returns whether it changed anything.
     fn renew_pauses(&self, change: impl FnOnce(&mut Pauses) -> bool) {
         let mut state = self.clients.pause.state();
         if !change(&mut state) {
@@ -396,20 +400,21 @@ impl Server {
         let is_paused = state.client.is_some() || state.end || state.failover;
         self.set_attention(attention::PAUSED, is_paused);
         drop(state);
-        // Of two pauses one may have been stricter: who is held back looks again.
+        // The pause that ended may have been the stricter of two: each thread checks its held-back requests
+        // again.
         self.broadcast(|| Message::Unpause);
     }
 }
 
 impl Server {
-    /// Notes how much of the log has still to be read, by anybody. O(threads).
+    /// Records how much of the log is still unread by any reader. O(threads).
     pub fn note_unread(&self) {
         self.links.answers.note_unread(self.ks.log().pending_memory());
     }
 
-    /// To be called with nothing held now and then, and by each thread that has logged much since it has
-    /// called this: has those who write wait where those who read can't follow. O(threads), and where
-    /// nobody has come for too long this thread reads a part for replicas.
+    /// Delays replies to writers while a reader of the log falls behind. Each thread calls it regularly, and
+    /// after it has logged [`STEP`](crate::answers::STEP) bytes, while it holds no shard lock. O(threads). If
+    /// the reader for replicas has not run for too long, the calling thread reads a part of the log for it.
     pub fn watch_log(&'static self) {
         self.links.journal.watch_pressure(self);
         self.links.replicator.watch_pressure(self);
@@ -417,7 +422,7 @@ impl Server {
     }
 }
 
-/// Bytes that nobody can guess, as far as the system has them.
+/// Fills `bytes` with unpredictable data from /dev/urandom, or from the clock and the process id if that fails.
 pub fn fill_random(bytes: &mut [u8]) {
     use std::io::Read;
     let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes));

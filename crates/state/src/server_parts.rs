@@ -9,7 +9,7 @@ use crate::waiting::WaitQueues;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
-/// Clients, and what they wait for and listen to.
+/// Clients, and the queues and registries that they are in.
 #[derive(Default)]
 pub struct ClientState {
     pub registry: Clients,
@@ -23,13 +23,13 @@ pub struct ClientState {
     pub pause: ClientPause,
 }
 
-/// State of regular work beside commands.
+/// State of background work.
 pub struct Background {
     pub bio: Bio,
     pub defrag: Defrag,
     pub watchdog: Watchdog,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: AtomicBool,
-    /// Monotonic milliseconds of the last warning of HTTP; 0 for none.
+    /// Monotonic milliseconds of the last warning about HTTP; 0: none yet.
     pub(crate) http_seen_ms: AtomicI64,
 }

@@ -1,4 +1,4 @@
-//! What the commands of one connection work with.
+//! The state of one connection that its commands work with.
 
 use crate::clients::ClientShared;
 use crate::clients::Own;
@@ -15,14 +15,14 @@ use weft_resp::reply::Mark;
 pub enum ReplyMode {
     On,
     Off,
-    /// The reply of the next command is dropped.
+    /// The next command's reply is dropped.
     SkipNext,
-    /// The reply of the command that runs now is dropped.
+    /// The running command's reply is dropped.
     Skipping,
 }
 
 impl ReplyMode {
-    /// Whether the reply of what runs now is dropped.
+    /// Whether the running command's reply is dropped.
     pub fn drops(self) -> bool {
         match self {
             ReplyMode::Off | ReplyMode::Skipping => true,
@@ -31,22 +31,22 @@ impl ReplyMode {
     }
 }
 
-/// What CLIENT KILL has done, and still waits for.
+/// The result of a CLIENT KILL, and the commands that it still waits for.
 #[derive(Debug)]
 pub struct AnswerBehind {
-    /// How many clients it has killed.
+    /// The number of killed clients.
     pub killed: usize,
-    /// Those whose command acts in the slow lane.
+    /// Killed clients whose command is still running in the slow lane.
     pub clients: Vec<u64>,
 }
 
-/// Options that the client has set.
+/// Options set by the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientOptions {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE: expired keys are neither shown as missing nor removed.
     pub import_source: bool,
-    /// CLIENT CAPA: what the client said it understands.
+    /// CLIENT CAPA: the client understands redirects.
     pub redirect_capable: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct ClientOptions {
 #[derive(Debug)]
 pub struct Replies {
     pub mode: ReplyMode,
-    /// While CLIENT REPLY drops a reply: what is in front of this mark is no reply.
+    /// While CLIENT REPLY drops a reply: the output before this mark is no reply, so it is kept.
     pub keep: Option<Mark>,
-    /// CLIENT KILL is answered when these have ended.
+    /// The reply of CLIENT KILL is sent when these commands have ended.
     pub answer_behind: Option<Box<AnswerBehind>>,
-    /// CLIENT LIST or INFO has noted the request that asked as input: to be taken back.
+    /// CLIENT LIST or INFO counted its own request as input; the count must be corrected.
     pub asked_of_itself: bool,
 }
 
@@ -68,32 +68,32 @@ impl Replies {
     }
 }
 
-/// Sources of pushes, and how far they were read. A client can be a monitor, a subscriber and a
-/// tracker at once.
+/// Sources of pushes, and the position up to which they were read. A client can be a monitor, a subscriber and
+/// a tracker at once.
 #[derive(Clone, Debug, Default)]
 pub struct PushState {
     /// MONITOR: sees every command.
     pub monitor: bool,
-    /// It listens to something: [`ClientShared::subscriber`].
+    /// It has subscriptions: [`ClientShared::subscriber`].
     pub subscribes: bool,
-    /// Others push to it, whatever it listens to.
+    /// Invalidation messages of this or another client are sent to it, whatever its subscriptions.
     pub is_pushed_to: bool,
-    /// CLIENT TRACKING is on: it is told of what it has read. Then others push to it.
+    /// CLIENT TRACKING is on: it is notified when keys that it has read change. Implies `is_pushed_to`.
     pub tracks: Option<Own>,
-    /// There may be something for it in its thread's mail, to come in front of its next reply.
+    /// Its thread's inbox may hold messages for it, which must be sent before its next reply.
     pub listens: bool,
-    /// The number of the first message of its thread's mail that was not looked at for it.
+    /// The number of the first message of its thread's inbox that has not been checked for it.
     pub seen: u64,
 }
 
-/// What a connection is, for the commands that run on it.
+/// A connection as its commands see it.
 #[derive(Debug)]
 pub struct Session {
     pub shared: Arc<ClientShared>,
     pub db: usize,
     pub proto: Proto,
     pub authenticated: bool,
-    /// Close once the replies are sent.
+    /// Close the connection once the replies are sent.
     pub close: bool,
     pub options: ClientOptions,
     pub replies: Replies,
@@ -101,9 +101,9 @@ pub struct Session {
     /// Between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
-    /// The last unit of the log of effects that it has made: what WAIT is about.
+    /// The last unit of the effect log that its commands made: WAIT waits for it.
     pub last_unit: u64,
-    /// Its command waits for a snapshot that is full.
+    /// Its command waits for a snapshot at its memory limit.
     pub snapshot_wait: Option<Wait>,
 }
 
@@ -126,15 +126,15 @@ impl Session {
         }
     }
 
-    /// Whether the client may do nothing but listen: it does, and in RESP2 a reply could not be
-    /// told from a message.
+    /// Whether the client may only use subscription commands: it has subscriptions, and in RESP2 a reply can't
+    /// be distinguished from a message.
     #[inline]
     pub fn is_restricted(&self) -> bool {
         self.pushes.subscribes && self.proto == Proto::Resp2
     }
 
-    /// Others may have come to push to its client: their pushes are looked for from now on. The message
-    /// that says so may still be in the mailbox, in front of the first of them.
+    /// Checks for pushes from now on if other clients redirect messages to this one. The message that announces
+    /// them may still be in the mailbox, before the first push.
     #[inline]
     pub fn note_redirection(&mut self) {
         if self.shared.pushes.is_redirected_to.load(Ordering::Relaxed) {
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Whose the changes are that it makes, if its client may not want to be told of them.
+    /// The client to be recorded as the author of its changes, if it may not want to be notified of them.
     #[inline]
     pub fn own_changes(&self) -> u64 {
         if self.pushes.tracks.is_some() { self.shared.id } else { NO_CLIENT }

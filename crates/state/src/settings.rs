@@ -1,7 +1,7 @@
-//! The configuration as the fast path wants it: plain fields, derived once per change.
+//! The configuration in the form that the fast path reads: plain fields, derived once per change.
 //!
-//! CONFIG SET changes the [`Config`] and publishes a new `Settings`; each thread picks it up at
-//! the start of its next batch by comparing a version number.
+//! CONFIG SET changes the [`Config`] and publishes a new `Settings`. Each thread compares a version number at
+//! the start of its next batch, and then takes the new settings.
 
 use weft_commands::CommandSettings;
 use weft_config::{Config, Id, OutputBufferLimits, SavePoint};
@@ -10,7 +10,7 @@ use weft_keyspace::evict::MaxmemoryPolicy;
 use weft_keyspace::{Classes, Deletion, Deletions};
 use weft_types::Limits;
 
-/// The memory limit, and the order of eviction.
+/// The memory limit, and the eviction policy.
 #[derive(Clone, Debug)]
 pub struct EvictionSettings {
     /// Bytes; 0: no limit.
@@ -42,9 +42,9 @@ pub struct ClientSettings {
     pub timeout_s: i64,
     pub keepalive_s: u32,
     pub maxclients: usize,
-    /// Bytes that all clients together may hold before some are closed; 0: no limit.
+    /// The memory limit of all clients together, above which some are closed (bytes); 0: no limit.
     pub memory: u64,
-    /// Keys that are remembered for clients that keep what they read; 0: no limit.
+    /// The most keys in the tracking table; 0: no limit.
     pub tracked_keys: usize,
 }
 
@@ -82,7 +82,7 @@ pub struct ThreadSettings {
 pub struct LogSettings {
     /// Nanoseconds from which a command is logged as slow.
     pub slow_ns: u64,
-    /// Nanoseconds from which a command is looked at: it is slow, or a spike of latency.
+    /// Nanoseconds from which a command is examined: it is slow, or a latency spike.
     pub notable_ns: u64,
     /// Bytes beyond which a request or a reply is logged as large.
     pub large_request: usize,
@@ -112,13 +112,13 @@ impl LogSettings {
     }
 }
 
-/// Regular work of I/O threads.
+/// Background work of I/O threads.
 #[derive(Clone, Debug)]
 pub struct UpkeepSettings {
     pub hz: i64,
     pub expire_effort: u32,
     pub defrag: crate::defrag_state::Limits,
-    /// There is something to do in each turn: for `maxmemory-clients`, for `defrag`.
+    /// Each iteration has work to do: for `maxmemory-clients` or for `defrag`.
     pub has_chores: bool,
 }
 
@@ -133,14 +133,14 @@ impl UpkeepSettings {
     }
 }
 
-/// How changes of keys are made and announced.
+/// How changes of keys are made, logged and published.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeSettings {
-    /// Another server decides on what has expired.
+    /// Another server decides which keys have expired.
     pub import_mode: bool,
-    /// What is told of keys in keyspace notifications.
+    /// The classes of keyspace notifications.
     pub notices: Classes,
-    /// In what words deletions are logged.
+    /// The commands (DEL or UNLINK) by which deletions are logged.
     pub deletions: Deletions,
 }
 
@@ -162,9 +162,9 @@ impl ChangeSettings {
 #[derive(Clone, Debug)]
 pub struct PersistenceSettings {
     pub save_points: Vec<SavePoint>,
-    /// Writes are refused after a save in the background has failed.
+    /// Writes are refused after a background save has failed.
     pub refuses_unsaved: bool,
-    /// How long a write waits for a snapshot that is full.
+    /// How long a write waits for a snapshot at its memory limit.
     pub snapshot_write_delay_ms: i64,
     pub aof: crate::aof_policy::Policy,
 }
@@ -181,14 +181,14 @@ impl PersistenceSettings {
     }
 }
 
-/// What clients of a replica may do, and what it leaves to its primary.
+/// The rules for clients of a replica, and the decisions left to its primary.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaRules {
     pub is_read_only: bool,
     pub serves_stale: bool,
-    /// It is for the primary to evict.
+    /// Only the primary evicts.
     pub ignores_maxmemory: bool,
-    /// A command of the primary that fails ends the process.
+    /// The process exits if a command of the primary fails.
     pub panics: bool,
 }
 
@@ -211,7 +211,7 @@ pub struct Settings {
     pub version: u64,
     pub commands: CommandSettings,
     /// The same for commands that were accepted before, by our primary or by the server that wrote a log:
-    /// limits for clients are not for them.
+    /// limits for clients don't apply to them.
     pub decided: CommandSettings,
     pub eviction: EvictionSettings,
     pub clients: ClientSettings,
@@ -221,15 +221,15 @@ pub struct Settings {
     pub upkeep: UpkeepSettings,
     pub changes: ChangeSettings,
     pub persistence: PersistenceSettings,
-    /// What clients of a replica may do.
+    /// The rules for clients of a replica.
     pub replica: ReplicaRules,
 }
 
 impl Settings {
-    /// What `config` says, as version `version`.
+    /// The settings of `config`, with version number `version`.
     pub fn of(config: &Config, version: u64) -> Settings {
         let policy = MaxmemoryPolicy::by_name(config.word(Id::MAXMEMORY_POLICY))
-            .expect("the configuration knows the same policies");
+            .expect("the configuration accepts only known policies");
         let commands = CommandSettings {
             max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
             lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
@@ -258,7 +258,7 @@ impl Settings {
         }
     }
 
-    /// The access clock that these settings ask for.
+    /// The access clock of these settings.
     pub fn access(&self, now_ms: i64) -> Access {
         let eviction = &self.eviction;
         let policy = eviction.policy.clock();
@@ -266,7 +266,7 @@ impl Settings {
     }
 }
 
-/// The least that `maxmemory-clients` can be: with less, nobody could even say so.
+/// The minimum of `maxmemory-clients`: with less, no client could change it back.
 const LEAST_CLIENTS_MEMORY: u64 = 128 << 10;
 
 fn clients_memory(config: &Config) -> u64 {
@@ -276,7 +276,7 @@ fn clients_memory(config: &Config) -> u64 {
     }
 }
 
-/// Up to where collections stay packed. Negative sizes mean none at all.
+/// The limits up to which collections stay packed. Negative sizes mean that none does.
 fn limits(config: &Config) -> Limits {
     let size = |id| usize::try_from(config.int(id)).unwrap_or(0);
     Limits {

@@ -1,4 +1,5 @@
-//! The queues of the slow lane, and what other threads may know of its jobs. Its threads: [`weft_executor::slow`].
+//! The queues of the slow lane, and the state of its jobs that other threads read. Its threads:
+//! [`weft_executor::slow`].
 
 use crate::args::ArgBuf;
 use crate::attempt::Attempt;
@@ -11,32 +12,32 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use weft_memory::holdings::Charge;
 
-/// How many threads. Most wait: for a shard, or to stop the world.
+/// Threads for long commands. Most of the time they wait: for a shard, or to stop the world.
 pub const LONG: usize = 4;
-/// How many more there are for what waits for another server.
+/// More threads, for commands that wait for another server.
 pub const OUTSIDE: usize = 4;
-/// And one, started with those, for what stops the world and may have to wait for them.
+/// One more thread, started with those, for commands that stop the world: they may have to wait for the others.
 pub const WORLD: usize = 1;
-/// All of them.
+/// All threads.
 pub const THREADS: usize = LONG + OUTSIDE + WORLD;
 
-/// One command to be run.
+/// A command to be executed.
 #[derive(Debug)]
 pub struct Job {
     pub cmd: &'static Cmd,
-    /// Shared with the wait of a client that tries again.
+    /// Shared with the wait of a client that retries.
     pub args: Arc<Vec<ArgBuf>>,
-    /// A copy of the connection's, or itself: see [`Cmd::takes_session`].
+    /// The connection's session or a copy: see [`Cmd::takes_session`].
     pub session: Session,
-    /// A client that retries keeps its position and its timeout meanwhile.
+    /// A client that retries keeps its position in the wait queues and its timeout meanwhile.
     pub attempt: Attempt,
-    /// Set when the client is gone.
+    /// Set when the client has disconnected.
     pub cancel: Arc<AtomicBool>,
-    /// Of the arguments, to the client.
+    /// The charge of the arguments' memory to the client.
     pub charge: Charge,
 }
 
-/// Jobs that no thread has begun.
+/// Jobs that no thread has started.
 #[derive(Debug)]
 pub struct Queue {
     to: Sender<Job>,
@@ -57,13 +58,13 @@ impl Queue {
         let _ = self.to.send(job);
     }
 
-    /// The next job; `None` at the end of the process.
+    /// The next job. Blocks until there is one; `None` at the end of the process.
     pub fn next(&self) -> Option<Job> {
         self.from.lock().unwrap_or_else(|p| p.into_inner()).recv().ok()
     }
 }
 
-/// DEBUG PAUSE-SLOW-LANE: long commands are not begun, so that a test can set what they meet.
+/// DEBUG PAUSE-SLOW-LANE: no long command starts, so that a test can prepare the state that it will find.
 #[derive(Debug, Default)]
 pub struct Pause {
     is_on: Mutex<bool>,
@@ -76,15 +77,15 @@ impl Pause {
         self.changed.notify_all();
     }
 
-    /// Returns when there is none.
+    /// Blocks while the pause is on.
     pub fn wait(&self) {
         let is_on = self.is_on.lock().unwrap_or_else(|p| p.into_inner());
         drop(self.changed.wait_while(is_on, |is_on| *is_on));
     }
 }
 
-/// Clients of which a command is running that takes the session along and may do more than change keys: whoever kills
-/// one of them waits for the end of that.
+/// Clients with a running command that took the session along and may do more than change keys. A thread that
+/// kills such a client waits for the end of the command.
 #[derive(Debug, Default)]
 struct Acting {
     clients: Mutex<Vec<Arc<ClientShared>>>,
@@ -97,7 +98,7 @@ impl Acting {
     }
 }
 
-/// A client's command acts until this is dropped.
+/// The client's command counts as running until this is dropped.
 pub struct Acts<'a>(&'a Acting, u64);
 
 impl Drop for Acts<'_> {
@@ -107,7 +108,7 @@ impl Drop for Acts<'_> {
     }
 }
 
-/// The way to the slow lane.
+/// The slow lane, as other threads see it.
 #[derive(Debug)]
 pub struct SlowLane {
     acting: Acting,
@@ -115,16 +116,16 @@ pub struct SlowLane {
     pub long: Queue,
     pub outside: Queue,
     pub world: Queue,
-    /// Whether there are threads for what waits outside, once somebody has wanted them.
+    /// Whether the threads for commands that wait for another server exist; set by the first such command.
     pub has_outside: OnceLock<bool>,
-    /// The threads, to be woken when a shard is free.
+    /// The threads, woken when a shard is released.
     pub threads: [OnceLock<Thread>; THREADS],
     pub jobs: AtomicUsize,
-    /// Of the running ones, those that write.
+    /// The number of running jobs that write.
     writes: AtomicUsize,
 }
 
-/// A command that writes is running in the slow lane.
+/// A command that writes is running in the slow lane, until this is dropped.
 pub struct Writing<'a>(&'a AtomicUsize);
 
 impl Drop for Writing<'_> {
@@ -156,23 +157,24 @@ impl SlowLane {
         self.jobs.load(Ordering::Relaxed)
     }
 
-    /// Has the threads for long commands begin none, or go on. Those for MIGRATE and the world do not care.
+    /// Pauses or resumes the threads for long commands. The other threads are not affected.
     pub fn pause(&self, is_on: bool) {
         self.pause.set(is_on);
     }
 
-    /// Says that a command of the client acts, until the answer is dropped.
+    /// Registers a running command of the client, until the result is dropped.
     pub fn acts(&self, client: &Arc<ClientShared>) -> Acts<'_> {
         self.acting.clients().push(client.clone());
         Acts(&self.acting, client.id)
     }
 
-    /// The clients whose command acts and that satisfy `is`.
+    /// The clients with a registered command that satisfy `is`.
     pub fn acting(&self, is: impl Fn(&ClientShared) -> bool) -> Vec<u64> {
         self.acting.clients().iter().filter(|client| is(client)).map(|client| client.id).collect()
     }
 
-    /// Sleeps until no command of these clients acts. They are to be killed, or gone, so that there is no other one.
+    /// Blocks until none of these clients has a registered command. They are killed or gone, so no further
+    /// command follows.
     pub fn wait_for(&self, clients: &[u64]) {
         let acting = self.acting.clients();
         let one_acts =
@@ -180,18 +182,18 @@ impl SlowLane {
         drop(self.acting.ended.wait_while(acting, one_acts));
     }
 
-    /// Says that a command that writes is running, until the answer is dropped.
+    /// Registers a running command that writes, until the result is dropped.
     pub fn writing(&self) -> Writing<'_> {
         self.writes.fetch_add(1, Ordering::SeqCst);
         Writing(&self.writes)
     }
 
-    /// Commands that write and are running now, or about to.
+    /// The number of commands that write and are running or about to run.
     pub fn writes(&self) -> usize {
         self.writes.load(Ordering::SeqCst)
     }
 
-    /// A shard that thread `n` waits for is free.
+    /// Wakes thread `n`: a shard that it waits for is free.
     pub fn wake(&self, n: usize) {
         if let Some(thread) = self.threads.get(n).and_then(OnceLock::get) {
             thread.unpark();

@@ -1,4 +1,4 @@
-//! Which commands wait for a snapshot at its memory limit: counts, and the mark of one that waits.
+//! Commands that wait for a snapshot at its memory limit: their counts, and a guard for each wait.
 
 use crate::attention::{Attention, SNAPSHOT};
 use std::fmt;
@@ -6,34 +6,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What INFO tells of waits, and who takes part.
+/// The counters of waits that INFO shows, and their shared state.
 #[derive(Debug, Default)]
 pub struct Waits {
     state: Mutex<State>,
-    /// Clients that wait now; changed with the state in hand.
+    /// Clients that wait now; changed with `state` locked.
     waiting: AtomicUsize,
     /// Commands that have waited.
     pub delayed: AtomicU64,
-    /// Of these, how many went on since their time was over.
+    /// Commands that continued because their time was over.
     pub expired: AtomicU64,
-    /// Milliseconds of the longest wait.
+    /// The longest wait in milliseconds.
     pub longest_ms: AtomicU64,
-    /// DEBUG PAUSE-SNAPSHOT: the walkers stand still.
+    /// DEBUG PAUSE-SNAPSHOT: the threads that walk the keyspace stop.
     pub is_paused: AtomicBool,
 }
 
-/// What the waits for one snapshot share.
+/// The state that the waits for one snapshot share.
 #[derive(Debug, Default)]
 pub struct State {
     /// A snapshot is being taken.
     pub is_taken: bool,
-    /// What was said in the log of the present snapshot.
+    /// The messages already logged for this snapshot.
     pub told_full: bool,
     pub told_raised: bool,
 }
 
 impl Waits {
-    /// Held while the state and the attention for it change.
+    /// Locked while the state and its attention bit change.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|p| p.into_inner())
     }
@@ -44,7 +44,7 @@ impl Waits {
     }
 }
 
-/// That a command waits; it does so no longer when this is dropped.
+/// A command waits until this is dropped.
 pub struct Wait {
     waits: &'static Waits,
     attention: &'static Attention,
@@ -58,7 +58,7 @@ impl fmt::Debug for Wait {
 }
 
 impl Wait {
-    /// A command begins to wait. Whether it is the first that waits for this snapshot.
+    /// Begins the wait of a command. Also returns whether it is the first that waits for this snapshot.
     pub fn begin(waits: &'static Waits, attention: &'static Attention) -> (Wait, bool) {
         let mut state = waits.state();
         waits.waiting.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Wait {
         (Wait { waits, attention, since: Instant::now() }, is_first)
     }
 
-    /// Milliseconds since it began.
+    /// Milliseconds since the wait began.
     pub fn elapsed_ms(&self) -> i64 {
         self.since.elapsed().as_millis() as i64
     }

@@ -1,4 +1,4 @@
-//! Counters and their history, beside those of single threads.
+//! Server-wide counters and their history.
 
 use crate::commandlog::CommandLog;
 use crate::info_state::State;
@@ -20,7 +20,7 @@ pub struct Statistics {
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
-/// Distinct codes of errors that are counted. A script could make up any number; the reference stops here too.
+/// The most distinct error codes that are counted, as in Valkey: a script could create any number.
 const MOST_CODES: usize = 128;
 
 impl Statistics {
@@ -64,7 +64,7 @@ pub struct Totals {
     pub expire_cycles_capped: AtomicU64,
     /// Microseconds spent on active expiry.
     pub expire_us: AtomicU64,
-    /// Keys and fields that have expired and are still there, as the sweeps find them.
+    /// The share of expired keys and fields that have not been removed, as the sweeps find it.
     pub stale_keys: StaleShare,
     pub stale_fields: StaleShare,
     pub oom_errors: AtomicU64,

@@ -1,14 +1,13 @@
-//! Counters: each thread writes its own with plain stores, readers add them up.
+//! Counters. Each thread writes its counters with plain stores; readers add them up.
 //!
-//! A counter that several threads increment would be a shared cache line on the fast path. Here
-//! every I/O thread has a [`ThreadStats`] that only it writes; INFO, LATENCY and CONFIG
-//! RESETSTAT read (or mark) all of them. Resetting remembers the values to subtract, since only
-//! the owner may write.
+//! A counter that several threads increment would be a shared cache line on the fast path. Instead every I/O
+//! thread has a [`ThreadStats`] that only it writes. INFO, LATENCY and CONFIG RESETSTAT read all of them. A
+//! reset remembers the values to subtract, since only the owner may write.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter with one writer and any readers.
+/// A counter with one writer and any number of readers.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -74,7 +73,7 @@ fn bucket_top(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Bytes that one takes.
+    /// The memory of one histogram (bytes).
     pub const BYTES: usize = BUCKETS * size_of::<Counter>();
 
     #[inline]
@@ -98,24 +97,24 @@ impl Distribution {
         self.0.iter().sum()
     }
 
-    /// Takes away what was there at the last reset.
+    /// Subtracts the counts at the last reset.
     pub fn subtract(&mut self, base: &Distribution) {
         self.0.iter_mut().zip(&base.0).for_each(|(s, b)| *s = s.saturating_sub(*b));
     }
 
-    /// Whether nothing was added up, not even an empty histogram.
+    /// Whether no histogram was added, not even an empty one.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// For each of `percents` the value in nanoseconds below which so many of the recorded ones lie.
-    /// One walk over the buckets if the percents ascend.
+    /// For each of `percents`, the value in nanoseconds below which that share of the recorded values lies. One
+    /// walk over the buckets if `percents` ascends.
     pub fn percentiles(&self, percents: &[f64]) -> Vec<u64> {
         let count = self.count();
         let (mut bucket, mut seen) = (0, 0);
         let value = |percent: &f64| {
             let wanted = (count as f64 * percent / 100.0).ceil().max(1.0) as u64;
-            // A smaller one than the one before: the walk starts anew.
+            // This percentile is below the one before: the walk starts over.
             if bucket > 0 && seen - self.0[bucket - 1] >= wanted {
                 (bucket, seen) = (0, 0);
             }
@@ -134,7 +133,7 @@ impl Distribution {
     }
 }
 
-/// What is counted for each command.
+/// Counters of one command.
 #[derive(Debug, Default)]
 pub struct CommandStats {
     pub calls: Counter,
@@ -147,7 +146,7 @@ pub struct CommandStats {
     pub latency: OnceLock<Histogram>,
 }
 
-/// Keys that a thread has found, removed and changed.
+/// Lookups, expirations, evictions and changes of keys on one thread.
 #[derive(Debug, Default)]
 pub struct KeyStats {
     pub hits: Counter,
@@ -158,7 +157,7 @@ pub struct KeyStats {
     pub dirty: Counter,
 }
 
-/// Sockets of a thread.
+/// Traffic and connections of one thread.
 #[derive(Debug, Default)]
 pub struct NetworkStats {
     pub bytes_in: Counter,
@@ -170,44 +169,44 @@ pub struct NetworkStats {
     pub moved: Counter,
 }
 
-/// The event loop of a thread.
+/// The event loop of one thread.
 #[derive(Debug, Default)]
 pub struct LoopStats {
     pub turns: Counter,
-    /// Ticks of the thread's cron.
+    /// Runs of the thread's cron.
     pub ticks: Counter,
-    /// Batches with a request whose key was prefetched, and such requests.
+    /// Batches with at least one request whose key was prefetched, and the number of such requests.
     pub prefetch_batches: Counter,
     pub prefetched: Counter,
     /// Requests that found a shard busy.
     pub parked: Counter,
 }
 
-/// Error replies of a thread.
+/// Error replies of one thread.
 #[derive(Debug, Default)]
 pub struct ErrorStats {
     pub replies: Counter,
     pub unexpected: Counter,
 }
 
-/// The load of a thread: see [`weft_scheduler::load`].
+/// The load of one thread: see [`weft_scheduler::load`].
 #[derive(Debug, Default)]
 pub struct LoadStats {
-    /// In thousandths of one CPU, renewed by the thread's cron.
+    /// In thousandths of one CPU, updated by the thread's cron.
     pub busy: Counter,
     pub pressure: Counter,
-    /// Connections that had requests in the last period of the load.
+    /// Connections that sent requests in the last period of the load measurement.
     pub busy_connections: Counter,
-    /// Requests that were executed, and nanoseconds on a CPU without looks in vain; the second
-    /// renewed by the thread's cron.
+    /// Executed requests, and nanoseconds on a CPU without fruitless polling. The thread's cron updates
+    /// the latter.
     pub requests: Counter,
     pub running_ns: Counter,
-    /// Microseconds of CPU time, renewed by the thread's cron.
+    /// Microseconds of CPU time, updated by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
 }
 
-/// What one I/O thread counts.
+/// All counters of one thread.
 #[derive(Debug)]
 pub struct ThreadStats {
     pub commands: Box<[CommandStats]>,
@@ -216,7 +215,7 @@ pub struct ThreadStats {
     pub event_loop: LoopStats,
     pub errors: ErrorStats,
     pub load: LoadStats,
-    /// Bytes that this thread's connections hold, while `maxmemory-clients` is set.
+    /// Memory of this thread's connections (bytes), while `maxmemory-clients` is set.
     pub client_memory: Counter,
     /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
     pub memory: Counter,
@@ -237,17 +236,17 @@ impl ThreadStats {
     }
 }
 
-/// The share of stale ones among those that expire, as the sweeps of active expiry meet it: an
-/// average in which each sweep counts for a twentieth, as in the reference.
+/// The share of expired keys among the keys with an expiry that active expiry samples: a moving average in
+/// which each sweep has weight 1/20, as in Valkey.
 #[derive(Debug, Default)]
 pub struct StaleShare(AtomicU64);
 
 impl StaleShare {
-    /// A sweep has looked at `examined` and found `expired` of them over.
+    /// Adds a sweep that sampled `examined` keys and found `expired` of them expired.
     pub fn note(&self, examined: u64, expired: u64) {
         let before = f64::from_bits(self.0.load(Ordering::Relaxed));
         let met = if examined > 0 { expired as f64 / examined as f64 } else { 0.0 };
-        // Of two threads at the same time one goes unnoticed: it is an estimate.
+        // Two concurrent calls may lose one sample; this is an estimate.
         self.0.store((before * 0.95 + met * 0.05).to_bits(), Ordering::Relaxed);
     }
 

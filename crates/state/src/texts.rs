@@ -1,6 +1,6 @@
 //! Longer texts that clients see.
 
-/// For a client from another machine, while the server is neither bound nor secured.
+/// The reply to a client from another machine while protected mode is on and no password is set.
 pub const PROTECTED: &str = "-DENIED Running in protected mode because protected mode is enabled \
 and no password is set for the default user. In this mode connections are only accepted from the \
 loopback interface. To connect from other machines: set a password with 'requirepass' or CONFIG \

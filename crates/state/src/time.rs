@@ -1,4 +1,4 @@
-//! Time as the server tells it: monotonic, and Unix time that never goes back.
+//! The server's clocks: monotonic time, and Unix time that never goes back.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,13 +48,13 @@ impl Time {
         self.timeline.at(self.mono_us_at(tick))
     }
 
-    /// Compares with the wall clock; the first thread calls it at every tick.
+    /// Adjusts to the wall clock; the first thread calls it in every cron run.
     pub fn follow_wall(&self) {
         let behind = self.timeline.follow(self.mono_us_at(self.clock.raw()), unix_us());
         if behind > 1000 && !self.is_wall_behind.swap(behind > 1000, Ordering::Relaxed) {
             log_warning!(
-                "The system's clock was set back by {behind} ms: keys go on expiring as if it had \
-                 not been, and time is slowed until the two agree."
+                "The system's clock was set back by {behind} ms. Keys expire as if it had not been, and \
+                 the server's time is slowed until the two agree."
             );
         } else if behind == 0 {
             self.is_wall_behind.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One client that waits, with everything that is needed to run its command in its place.
+//! A blocked client, with everything that another thread needs to execute its command.
 
 use crate::args::ArgBuf;
 use crate::clients::ClientShared;
@@ -19,32 +19,32 @@ use weft_replication::primary::Goal;
 use weft_resp::Proto;
 use weft_types::Type;
 
-/// The session's state that the command runs with, as it was when the client began to wait.
+/// The session's state when the client was blocked, with which the command runs.
 #[derive(Debug)]
 pub struct Context {
     pub db: usize,
     pub proto: Proto,
     pub no_touch: bool,
-    /// CLIENT REPLY drops what it gets.
+    /// CLIENT REPLY drops its reply.
     pub drops_reply: bool,
-    /// Who is to be remembered as a reader of the command's keys.
+    /// The client to record as a reader of the command's keys.
     pub reader: Option<Arc<Tracker>>,
-    /// Whose the changes are that it makes.
+    /// The client to record as the author of its changes.
     pub own_changes: u64,
 }
 
 /// The keys of the command.
 #[derive(Debug)]
 pub struct AwaitedKeys {
-    /// The keys that it waits for, each with its shard.
+    /// The keys that the client waits for, each with its shard.
     pub keys: Vec<(u16, Name)>,
     /// Shards of the command's other keys.
     pub others: ShardSet,
-    /// One of its keys holds, or has held, a value of another type: see [`Waiting::must_hold`].
+    /// One of the keys holds, or has held, a value of another type: see [`Waiting::must_hold`].
     pub saw_other_type: AtomicBool,
 }
 
-/// See the module's description.
+/// A blocked client and its command.
 #[derive(Debug)]
 pub struct Waiting {
     pub state: WaitState,
@@ -55,29 +55,29 @@ pub struct Waiting {
     pub context: Context,
     pub cmd: &'static Cmd,
     pub args: Arc<Vec<ArgBuf>>,
-    /// What its client has sent in the place of some of those: see [`Waiting::asked_args`].
+    /// Arguments as the client sent them, where `args` has replacements: see [`Waiting::asked_args`].
     pub asked: Vec<(usize, ArgBuf)>,
-    /// What it makes the server hold. Released when the wait is over, though lines may be left later.
+    /// The memory of the wait. Released when the wait is over, although its queue entries may be removed later.
     pub charge: Charge,
     pub awaited: AwaitedKeys,
-    /// What the client gets when its time is over.
+    /// The reply on a timeout.
     pub timeout_reply: Vec<u8>,
-    /// Nanoseconds that running it took before it had to wait.
+    /// Nanoseconds that the command ran before it blocked.
     pub spent_ns: u64,
-    /// Monotonic time in milliseconds; `None`: it waits forever.
+    /// Monotonic time in milliseconds; `None`: no timeout.
     pub deadline_ms: Option<i64>,
-    /// Of one that waits for replicas: its last unit of the log of effects, and who is to have that.
+    /// For a client that waits for replicas: its last unit of the effect log, and the goal.
     pub replicas: Option<(u64, Goal)>,
 }
 
-/// The clients that wait, by key.
+/// The blocked clients, by key.
 pub type WaitQueues = weft_keyspace::wait_queue::WaitQueues<Waiting>;
 
-/// Bytes of a wait: arguments, names, and a place in the line of each.
+/// Memory of a wait: arguments, names, and the entries in the wait queues (bytes).
 fn memory(args: &[ArgBuf], keys: &[(u16, Name)]) -> usize {
-    /// Counts in front of a shared name.
+    /// The counts before the bytes of a shared name.
     const SHARED: usize = 2 * size_of::<usize>();
-    /// A line for one client: its key, and a place with the client.
+    /// A wait queue of one client: its key, and the client's entry.
     const LINE: usize = map_entry(size_of::<Name>() + 4 * size_of::<usize>());
     let args: usize = args.iter().map(ArgBuf::memory).sum();
     let key = |(_, name): &(u16, Name)| heap(SHARED + name.len()) + size_of::<(u16, Name)>() + LINE;
@@ -103,8 +103,9 @@ impl Context {
 }
 
 impl Waiting {
-    /// The client of `session`, whose command with `args` waits for the keys at the arguments `keys`, which ascend.
-    /// `replacement_args`: what takes the place of which arguments. O(arguments * log(keys)).
+    /// The client of `session`, whose command with `args` waits for the keys at the argument positions `keys`,
+    /// in ascending order. `replacement_args`: positions, and the arguments to use there instead. O(arguments *
+    /// log(keys)).
     #[allow(clippy::too_many_arguments, reason = "the parts of one execution")]
     pub fn new(
         ks: &Keyspace,
@@ -124,7 +125,7 @@ impl Waiting {
                 others.push(ks.key(args[i]).shard);
             }
         });
-        // A key that is named twice has one place in its line.
+        // A key that is named twice has one entry in its wait queue.
         let mut named: Vec<(u16, &[u8])> = keys.iter().map(|i| (shard(i), args[*i])).collect();
         named.sort_unstable();
         named.dedup();
@@ -158,26 +159,27 @@ impl Waiting {
         }
     }
 
-    /// The arguments as its client has sent them.
+    /// The arguments as the client sent them.
     pub fn asked_args(&self) -> Vec<&[u8]> {
         let mut args: Vec<&[u8]> = self.args.iter().map(ArgBuf::bytes).collect();
         self.asked.iter().for_each(|(at, arg)| args[*at] = arg.bytes());
         args
     }
 
-    /// Notes that one of the keys holds a value of type `found`. The caller holds the key's shard.
+    /// Records that one of the keys holds a value of type `found`. The caller holds the lock of the key's
+    /// shard.
     pub fn note_type(&self, found: Type) {
         if self.wants() != Some(found) {
             self.awaited.saw_other_type.store(true, Ordering::Release);
         }
     }
 
-    /// The shards that a thread must hold to run the command in the client's place, beside that of the
-    /// key that has come.
+    /// The shards that a thread must lock to execute the command, in addition to that of the key that was
+    /// created.
     ///
-    /// A key whose shard is not held counts as absent. That is right until a key gets a value of another
-    /// type: nobody serves the client for it, but its command answers WRONGTYPE. From then on all keys
-    /// are looked at, whatever shards the thread holds by chance.
+    /// A key whose shard is not locked counts as absent. That is right until a key gets a value of another
+    /// type: the client is not served for it, but its command would return WRONGTYPE. From then on all keys are
+    /// checked, so that the result does not depend on which shards the thread happens to hold.
     pub fn must_hold(&self) -> Cow<'_, ShardSet> {
         if !self.awaited.saw_other_type.load(Ordering::Acquire) {
             return Cow::Borrowed(&self.awaited.others);
@@ -187,8 +189,8 @@ impl Waiting {
         ))
     }
 
-    /// Whether the client's command is to be run again, now that one of its keys holds this type,
-    /// or nothing.
+    /// Whether the client's command must be retried, now that one of its keys holds a value of this type, or
+    /// none.
     pub fn minds(&self, found: Option<Type>) -> bool {
         match found {
             Some(found) => self.wants() == Some(found) || self.wants_its_group(),
@@ -196,13 +198,13 @@ impl Waiting {
         }
     }
 
-    /// Whether the client must be told when a key goes, or becomes something else: its consumer
-    /// group goes with it.
+    /// Whether the client must be notified when a key is removed or replaced: its consumer group is removed
+    /// with it.
     pub fn wants_its_group(&self) -> bool {
         self.cmd.spec.name == "xreadgroup"
     }
 
-    /// The type of key that the client waits for; others that come to be are none of its business.
+    /// The type of value that the client waits for. Keys with other types don't unblock it.
     fn wants(&self) -> Option<Type> {
         match self.cmd.spec.group {
             Group::List => Some(Type::List),
@@ -238,7 +240,8 @@ impl QueuedClient for Waiting {
         &self.awaited.keys
     }
 
-    /// Streams grow, while whoever waits for an element of a list waits for a key.
+    /// A stream keeps its entries, so clients blocked on it are served by growth; clients of a list wait for a
+    /// key to be created.
     fn follows(&self) -> bool {
         self.wants() == Some(Type::Stream)
     }

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_come_with_their_bytes_and_pushes_are_set_aside() {
+    fn replies_include_their_bytes_and_pushes_are_stored() {
         for step in [1, 3, 1000] {
             let mut client = scripted(b"+a\r\n>1\r\n:1\r\n$2\r\nbc\r\n:7".to_vec(), step);
             assert_eq!(client.read_reply().unwrap().raw, b"+a\r\n");
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_be_a_push() {
+    fn frame_may_be_a_push() {
         let mut client = scripted(b">1\r\n:1\r\n".to_vec(), 100);
         assert_eq!(client.read_frame().unwrap().raw, b">1\r\n:1\r\n");
     }
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_quote_what_a_shell_would_not_take() {
+    fn descriptions_quote_special_characters() {
         assert_eq!(describe(&["SET", "", "a b", "\r"]), r#"SET "" "a b" "\r""#);
     }
 }

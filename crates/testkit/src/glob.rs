@@ -32,7 +32,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn stars_match_any_text_and_nothing_else_is_special() {
+    fn star_is_the_only_special_character() {
         assert!(
             matches("", "") && matches("*", "") && matches("*", "abc") && matches("a*c", "abbc")
         );

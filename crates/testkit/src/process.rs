@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_process_has_sensible_figures() {
+    fn own_process_has_plausible_figures() {
         let me = Process(std::process::id());
         let before = me.cpu().total();
         let mut sum = 0u64;

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_that_of_the_published_generator() {
+    fn sequence_matches_the_published_generator() {
         // The first outputs of the reference implementation for seed 1234567.
         let mut rng = Rng::new(1234567);
         assert_eq!(rng.next_u64(), 6457827717110365317);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_reach_both_ends_and_stay_inside() {
+    fn ranges_include_both_ends_and_nothing_outside() {
         let mut rng = Rng::new(1);
         let mut seen = [false; 5];
         for _ in 0..1000 {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_keeps_every_element() {
+    fn shuffle_keeps_every_element() {
         let mut items: Vec<u32> = (0..100).collect();
         Rng::new(2).shuffle(&mut items);
         assert_ne!(items, (0..100).collect::<Vec<_>>());

@@ -30,7 +30,7 @@ pub fn note(test: &str, why: &str) {
     if let (Some(list), Ok(program)) = (env::var_os(PROGRAMS), env::current_exe()) {
         append(Path::new(&list), &format!("{}\n", program.display()));
     }
-    // Without a target folder that can be written nobody counts, which is no reason to fail.
+    // Without a writable target folder nothing is counted, but the test must not fail.
     let Some(ledger) = target_folder().and_then(|folder| ledger(&folder, parent_id())) else {
         return;
     };

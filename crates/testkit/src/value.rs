@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_parsed_only_when_complete() {
+    fn incomplete_values_are_not_parsed() {
         for (wire, value) in specimens() {
             assert_eq!(parse(wire), Ok(Some((value, wire.len()))), "{}", quote(wire));
             for cut in 0..wire.len() {

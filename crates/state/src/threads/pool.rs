@@ -1,8 +1,8 @@
-//! The places of I/O threads: what others need to reach one and to read its counters.
+//! The slots of I/O threads: the mailbox and the counters of each.
 //!
-//! A place is filled when its thread is started and stays so: a thread that is not wanted any more
-//! sleeps until it is, and still answers its mail. So a message to a thread is never lost, whatever
-//! `io-threads` becomes between looking up a client's thread and writing to it.
+//! A slot is filled when its thread is started, and stays filled: a thread that is no longer needed sleeps, but
+//! still handles its messages. So a message is never lost, even if `io-threads` changes between the lookup of a
+//! client's thread and the send.
 
 use crate::crowd::Crowd;
 use crate::mailbox::{Mailbox, Message};
@@ -17,14 +17,14 @@ use weft_keyspace::Waiter;
 /// The most I/O threads that can be configured.
 pub const MAX_IO_THREADS: usize = 1024;
 
-/// What all threads may know of one of them.
+/// The state of one I/O thread that all threads may access.
 #[derive(Debug)]
 pub struct IoThread {
     pub stats: ThreadStats,
     pub mailbox: Mailbox,
-    /// What was published and lies there.
+    /// The published messages in the mailbox.
     pub crowd: Crowd,
-    /// It was told that there is more to be sent to replicas, and has not looked yet.
+    /// The thread was notified that the replication stream has grown, and has not handled that yet.
     pub stream_has_grown: AtomicBool,
     handle: Mutex<Option<JoinHandle<()>>>,
     cpus: Mutex<CpuSet>,
@@ -43,7 +43,7 @@ impl IoThread {
         self.handle.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// The CPUs that the thread may run on, as the kernel told it.
+    /// The CPUs that the thread may run on, as the kernel reported them.
     pub fn cpus(&self) -> CpuSet {
         self.cpus.lock().unwrap_or_else(|p| p.into_inner()).clone()
     }
@@ -56,7 +56,7 @@ impl IoThread {
         *self.handle() = Some(handle);
     }
 
-    /// What to join; once.
+    /// The handle to join the thread; `None` after the first call.
     pub fn take_handle(&self) -> Option<JoinHandle<()>> {
         self.handle().take()
     }
@@ -69,14 +69,14 @@ pub struct Pool {
     started: AtomicUsize,
     configured: AtomicUsize,
     active: AtomicUsize,
-    /// How many are to be active whatever the load is; 0: the load decides.
+    /// The number of active threads that DEBUG ACTIVE-THREADS has set; 0: the load decides.
     forced: AtomicUsize,
-    /// How many commands a thread counts.
+    /// The number of commands that a thread counts.
     commands: usize,
 }
 
 impl Pool {
-    /// Places for all threads that there may be, with nobody in them.
+    /// A pool with empty slots for the most threads that can be configured.
     pub fn new(commands: usize) -> Self {
         Pool {
             places: (0..MAX_IO_THREADS).map(|_| OnceLock::new()).collect(),
@@ -88,11 +88,11 @@ impl Pool {
         }
     }
 
-    /// Fills the places below `count`. The threads are for the caller to start. Callers take turns
-    /// (the configuration's mutex sees to that).
+    /// Fills the slots below `count`. The caller then starts the threads. Calls are serialized by the
+    /// configuration's mutex.
     ///
     /// # Errors
-    /// The kernel's, for want of descriptors; the places filled before it stay.
+    /// The kernel's error, if it has no descriptor left; the slots filled before it stay filled.
     pub fn fill(&self, count: usize) -> std::io::Result<()> {
         for place in &self.places[self.started()..count.max(self.started())] {
             if place.get().is_none() {
@@ -102,17 +102,17 @@ impl Pool {
         Ok(())
     }
 
-    /// The threads below `count` have been started.
+    /// Records that the threads below `count` have been started.
     pub fn note_started(&self, count: usize) {
         self.started.fetch_max(count, Ordering::Release);
     }
 
-    /// How many threads exist.
+    /// The number of threads that exist.
     pub fn started(&self) -> usize {
         self.started.load(Ordering::Acquire)
     }
 
-    /// How many may be used.
+    /// The number of threads that may be used.
     pub fn configured(&self) -> usize {
         self.configured.load(Ordering::Relaxed)
     }
@@ -121,7 +121,7 @@ impl Pool {
         self.configured.store(count, Ordering::Relaxed);
     }
 
-    /// How many own connections: those with the lowest numbers.
+    /// The number of threads that own connections: those with the lowest numbers.
     #[inline]
     pub fn active(&self) -> usize {
         self.active.load(Ordering::Relaxed)
@@ -131,7 +131,7 @@ impl Pool {
         self.active.store(count, Ordering::Relaxed);
     }
 
-    /// How many threads DEBUG ACTIVE-THREADS has asked for, if it has.
+    /// The number of threads that DEBUG ACTIVE-THREADS has set, if any.
     pub fn forced(&self) -> Option<usize> {
         Some(self.forced.load(Ordering::Relaxed)).filter(|count| *count > 0)
     }
@@ -147,7 +147,7 @@ impl Pool {
         active.min_by_key(|(_, t)| t.stats.network.connections.get()).map_or(0, |(n, _)| n)
     }
 
-    /// Tells the thread of `waiter` that what it was parked on is free.
+    /// Notifies the thread of `waiter` that the shard or thread that it waits for is free.
     pub fn unpark(&self, waiter: Waiter) {
         self[waiter.thread as usize].mailbox.send(Message::Unpark { token: waiter.token });
     }
@@ -167,8 +167,8 @@ impl Index<usize> for Pool {
     type Output = IoThread;
 
     /// # Panics
-    /// If there has never been such a thread.
+    /// If this thread was never started.
     fn index(&self, thread: usize) -> &IoThread {
-        self.get(thread).expect("a thread that was started")
+        self.get(thread).expect("the thread was started")
     }
 }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_shown() {
+    fn first_difference_is_shown() {
         let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
         assert_eq!(difference(&words("a b"), &words("a b")), None);
         let shown = difference(&words("a b c"), &words("a c")).expect("they differ");

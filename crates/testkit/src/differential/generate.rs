@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_the_same_argument_throughout_a_script() {
+    fn named_argument_is_constant_within_a_script() {
         for seed in 0..50 {
             let sent = commands("SET <key=a> <value> ; @sleep ; GET <a>", seed);
             assert_eq!(sent[0][1], sent[1][1]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn numkeys_counts_the_repetitions_nearly_always() {
+    fn numkeys_mostly_equals_the_repetitions() {
         let right = (0..400).filter(|&seed| {
             let args = &commands("MSETEX <numkeys> (<key> <value>)...", seed)[0];
             args[1] == ((args.len() - 2) / 2).to_string().into_bytes()
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_alternative_comes_up() {
+    fn every_alternative_is_generated() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..400 {
             let args = commands("X [A|B] (C|D) {E [F]}", seed).remove(0);

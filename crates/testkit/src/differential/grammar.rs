@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_notation_is_understood() {
+    fn all_notation_is_parsed() {
         let parts =
             parse("SET <key=a> \"x;y\" {[NX|XX] (<value>)...} ; @sleep ; ~GET <a> ; @closes");
         assert_eq!(parts.len(), 4);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_table_do_not_pass() {
+    fn errors_in_a_table_panic() {
         for wrong in [
             "GET <nokind>",
             "GET [a",

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn most_are_valid_and_none_ends_in_half_a_run() {
+    fn most_hyperloglogs_are_valid_and_none_ends_in_a_truncated_run() {
         let mut rng = Rng::new(5);
         let (mut whole, mut long) = (0, 0);
         for _ in 0..1000 {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_explains_what_it_matches_and_nothing_else() {
+    fn row_explains_only_matching_differences() {
         let known = KnownDifferences::from_markdown(
             "# Text\n\n| command | weft | reference | why |\n|---|---|---|---|\n| `OBJECT REFCOUNT *` | `:1\\r\\n` | `:*` | not shared |\n",
         );

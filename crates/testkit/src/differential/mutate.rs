@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_is_set_far_away() {
+    fn mutations_set_no_bit_at_large_offsets() {
         let mut rng = Rng::new(4);
         for _ in 0..20_000 {
             for words in ["SETBIT k 20 1", "BITFIELD k SET u8 #20 7"] {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn mutations_differ_from_what_they_break() {
+    fn mutations_change_the_request() {
         let mut rng = Rng::new(5);
         let changed = (0..1000).filter(|_| {
             let mut args = command("GETRANGE k 0 -1");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_can_be_broken() {
+    fn command_without_arguments_can_be_mutated() {
         let mut rng = Rng::new(6);
         for _ in 0..1000 {
             let mut args = command("PING");

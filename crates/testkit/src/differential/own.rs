@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_and_kept_true() {
+    fn list_of_own_commands_is_parsed_and_checked() {
         let list = from_markdown("| command | why |\n|---|---|\n| `mine` | for fun | `a.rs` |\n");
         let mine =
             OwnCommand { name: "mine".into(), why: "for fun".into(), tested_in: "a.rs".into() };

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_decide_outside_of_them() {
+    fn result_is_certain_outside_the_bounds() {
         let at = |ms: u64| Moment { earliest: ms * MS, latest: ms * MS + MS };
         let deadline = Deadline::after(at(100), 50);
         assert_eq!(deadline.at(at(120)), Life::Lives);

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_look_like_the_kernels() {
+    fn lists_have_the_kernels_form() {
         assert_eq!(list(vec![3, 0, 1, 8, 2]), "0-3,8");
         assert_eq!(list(vec![]), "");
     }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn coverage_knows_subcommands() {
+    fn coverage_includes_subcommands() {
         assert!(covers("get") && covers("client") && covers("client|info") && covers("monitor"));
         assert!(!covers("client|nonsense") && !covers("nonsense"));
     }

@@ -54,14 +54,14 @@ fn fails(history: History) {
 }
 
 #[test]
-fn a_read_may_see_a_write_that_overlaps_or_not() {
+fn read_may_see_or_miss_an_overlapping_write() {
     for seen in [Answer::Nil, text("1")] {
         fits(vec![vec![event("SET a1 1", 0, 10, text("OK"))], vec![event("GET a1", 5, 6, seen)]]);
     }
 }
 
 #[test]
-fn a_stale_read_is_found() {
+fn stale_read_is_found() {
     fails(vec![
         vec![event("SET a1 1", 0, 10, text("OK"))],
         vec![event("GET a1", 11, 12, Answer::Nil)],
@@ -83,7 +83,7 @@ fn two_readers_must_agree_on_the_order() {
 }
 
 #[test]
-fn half_a_transaction_must_not_be_seen() {
+fn partial_transaction_must_not_be_visible() {
     let commands = vec![words("SET a1 1"), words("SET b1 1")];
     let answer = Answer::List(vec![text("OK"), text("OK")]);
     let exec = op(Op::Exec(commands), 0, 100, answer);
@@ -95,7 +95,7 @@ fn half_a_transaction_must_not_be_seen() {
 }
 
 #[test]
-fn a_watch_breaks_when_its_key_changes_and_not_otherwise() {
+fn watch_breaks_only_when_its_key_changes() {
     let history = |other: &str, answer: Answer| {
         vec![
             vec![
@@ -113,7 +113,7 @@ fn a_watch_breaks_when_its_key_changes_and_not_otherwise() {
 }
 
 #[test]
-fn one_element_goes_to_one_waiter() {
+fn element_goes_to_one_blocked_client() {
     let got = |who: bool| match who {
         true => Answer::List(vec![text("l1"), text("x")]),
         false => Answer::Nil,
@@ -193,7 +193,7 @@ fn killed_connection_gets_no_reply() {
 }
 
 #[test]
-fn a_watch_ends_with_its_connection() {
+fn watch_ends_with_its_connection() {
     let history = |answer| {
         vec![
             vec![
@@ -321,7 +321,7 @@ fn unpause_ends_a_pause() {
 }
 
 #[test]
-fn a_key_is_there_before_its_deadline_and_not_after() {
+fn key_exists_until_its_deadline() {
     let history =
         |ms, seen| vec![vec![at("SET x1 v PX 100", 0, text("OK")), at("GET x1", ms, seen)]];
     fits(history(50, text("v")));
@@ -368,7 +368,7 @@ fn deadlines_are_set_moved_removed_and_reported() {
 }
 
 #[test]
-fn an_expired_key_breaks_its_watch() {
+fn expired_key_breaks_its_watch() {
     let history = |ms, answer| {
         vec![vec![
             at("SET x1 v PX 50", 0, text("OK")),
@@ -402,7 +402,7 @@ fn fields_expire_one_by_one() {
 }
 
 #[test]
-fn a_hash_whose_last_live_field_is_deleted_may_be_there_with_expired_ones() {
+fn hash_may_remain_with_expired_fields_only() {
     let named = |name: &str| Answer::texts([name.to_string()]);
     let history = |second: &str, seen: Answer| {
         vec![vec![
@@ -425,7 +425,7 @@ fn a_hash_whose_last_live_field_is_deleted_may_be_there_with_expired_ones() {
 }
 
 #[test]
-fn streams_number_their_entries_and_groups_get_each_once() {
+fn stream_ids_ascend_and_groups_get_each_entry_once() {
     let entry = |id: &str, value: &str| {
         Answer::List(vec![text(id), Answer::List(vec![text("f"), text(value)])])
     };
@@ -454,7 +454,7 @@ fn streams_number_their_entries_and_groups_get_each_once() {
 }
 
 #[test]
-fn keys_shows_one_moment() {
+fn keys_shows_one_point_in_time() {
     let keys = |names: &[&str]| Answer::texts(names.iter().map(|n| n.to_string()));
     let history = |seen: Answer| {
         vec![
@@ -507,7 +507,7 @@ fn key_that_expires_in_a_pause_is_hidden_and_may_be_counted() {
 }
 
 #[test]
-fn a_hash_whose_fields_have_expired_may_be_counted_and_named() {
+fn hash_with_expired_fields_may_be_counted_and_listed() {
     let history = |then: Event| {
         vec![vec![
             at("HSET e1 f1 1", 0, int(1)),
@@ -524,7 +524,7 @@ fn a_hash_whose_fields_have_expired_may_be_counted_and_named() {
 }
 
 #[test]
-fn a_hash_that_is_filled_again_may_have_its_expired_fields() {
+fn refilled_hash_may_keep_its_expired_fields() {
     let history = |then: Event| {
         vec![vec![
             at("HSET e1 f1 1", 0, int(1)),
@@ -568,7 +568,7 @@ fn flushall_and_swapdb_are_atomic() {
 }
 
 #[test]
-fn long_answers_are_compared_whole() {
+fn long_replies_are_compared_completely() {
     let sorted =
         |except: i64| Answer::texts((0..200).filter(|n| *n != except).map(|n| n.to_string()));
     let history = |seen| {
