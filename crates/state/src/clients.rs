@@ -15,7 +15,7 @@ use weft_net::listen::Accepted;
 use weft_pubsub::subscriber::{Shown, Subscriber};
 use weft_tracking::tracker::Receiver;
 
-/// A client with tracking on, as the tables of readers refer to it.
+/// The tracking state of a client, to which the tables of readers refer.
 pub type Tracker = weft_tracking::tracker::Tracker<ClientShared>;
 
 /// The tracking state of a session.
@@ -79,7 +79,7 @@ pub struct ShownOutput {
 pub struct ClientMemory {
     /// All memory of the connection (bytes), kept up to date while `maxmemory-clients` is set.
     pub total: AtomicU64,
-    /// Bytes that are being freed because client eviction chose the client; see
+    /// The client's memory (bytes) if client eviction chose it and its connection is not closed yet; see
     /// [`weft_admin::client_eviction`].
     pub evicted: AtomicU64,
     /// Memory held for the client outside its buffers.
@@ -227,7 +227,7 @@ impl ClientShared {
         self.pushes.route.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// The client as the tables of readers refer to it, if it has ever turned tracking on.
+    /// The client's tracking state, if it has ever turned tracking on.
     pub fn tracker(&self) -> Option<Arc<Tracker>> {
         self.pushes.tracker.get().cloned()
     }

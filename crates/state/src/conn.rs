@@ -216,7 +216,7 @@ impl Conn {
         Interest::of(self.state.watches_input(), writes)
     }
 
-    /// The pending output and requests, as [`state`] needs to know them.
+    /// The pending output and requests, by which the state machine decides.
     pub fn pending(&self) -> Pending {
         Pending {
             output: self.output.pending() > 0,

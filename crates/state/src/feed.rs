@@ -10,7 +10,7 @@ pub enum Order {
     Send(Vec<u8>),
     /// Pass the socket to the snapshot thread.
     Lend(Ticket),
-    /// Send the replication stream from this byte on.
+    /// Send the replication stream, beginning after this many bytes.
     Stream { from: u64 },
     /// Close the connection; `flush`: after its output is sent.
     Close { flush: bool },

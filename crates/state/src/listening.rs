@@ -2,7 +2,7 @@
 //!
 //! Sockets that stay are not reopened, so no client in their accept queue is lost. If a new socket can't be
 //! opened, the configuration keeps its old value, and the old sockets continue to listen. Old sockets that
-//! conflict with a new one (`*` with `127.0.0.1`) only *pause*, which keeps their address for them. The first
+//! conflict with a new one (`*` with `127.0.0.1`) only *pause*, which releases their address. The first
 //! I/O thread accepts connections; it is notified after the change.
 
 use crate::mailbox::Message;

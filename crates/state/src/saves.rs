@@ -23,8 +23,8 @@ pub struct Persistence {
     /// Numbers temporary files.
     files: AtomicU64,
     first_file: OnceLock<u64>,
-    /// The last save before the shutdown is being prepared or is running: no other save begins, and no other
-    /// thread shuts the server down.
+    /// The last save before the shutdown is being prepared or is running: no background save begins, and no
+    /// other thread shuts the server down.
     pub is_ending: AtomicBool,
     /// The data was dropped for a full sync, and no copy has been received completely since.
     is_hollow: AtomicBool,

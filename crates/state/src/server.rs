@@ -58,7 +58,7 @@ pub trait Replicator: Any + Send + Sync {
     /// Forgets the positions of units, since the data has been replaced.
     fn forget_places(&self, srv: &'static Server);
 
-    /// Records that nothing is stored on this server's disk any more.
+    /// Records that no unit is durable on this server's disk any more.
     fn forget_durable(&self);
 
     /// The last unit whose position is known, if it is above `unit`.
@@ -206,7 +206,7 @@ impl Server {
         srv
     }
 
-    /// Unix time in milliseconds. It never goes back, across threads too.
+    /// Unix time in milliseconds. It never goes back, whichever thread calls.
     pub fn now_ms(&self) -> i64 {
         self.unix_ms_at(self.time.clock.raw())
     }
@@ -407,7 +407,7 @@ impl Server {
 }
 
 impl Server {
-    /// Records how much of the log is still unread by any reader. O(threads).
+    /// Records how much of the log readers have not read yet. O(threads).
     pub fn note_unread(&self) {
         self.links.answers.note_unread(self.ks.log().pending_memory());
     }

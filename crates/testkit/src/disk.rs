@@ -1,4 +1,4 @@
-//! A simulated disk that shows every behaviour of real disks, by a seed.
+//! A simulated disk with the failure modes of real disks; a seed determines them.
 //!
 //! Like a page cache, it separates written bytes from safe ones. After a power loss
 //! ([`SimDisk::after_power_loss`]):
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Bytes of a page. Small, so that a short file has many.
 const PAGE: usize = 64;
 
-/// See the module. Clones share the disk.
+/// A simulated disk. Clones share its content.
 #[derive(Clone, Debug)]
 pub struct SimDisk(Arc<Mutex<State>>);
 

@@ -12,7 +12,7 @@
 //! | [`server`] | starts a server on a free loopback port and ends it with the test |
 //! | [`locate`] | finds the server under test and the peers it is compared with |
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
-//! | [`disk`] | a disk that fails, tears and forgets by a seed |
+//! | [`disk`] | a simulated disk whose faults a seed determines |
 //! | [`faulty`] | a real server on a disk that fails on demand |
 //! | [`machines`] | the `/proc` and `/sys` files of simulated machines: sockets, nodes, interfaces,
 //! limits |

@@ -1,7 +1,7 @@
 //! A session's view of its own client's tracking: whether the keys that it reads now are tracked.
 //!
-//! CLIENT CACHING applies to the next command, or to the transaction that it begins. The reference
-//! resets it at the end of a command. Here it is reset at the beginning of the next one, so the end
+//! CLIENT CACHING applies to the next command, or to the transaction that it begins. Valkey resets
+//! it at the end of a command. Here it is reset at the beginning of the next one, so the end
 //! of a command needs no check.
 
 use crate::tracker::{Mode, Receiver, Tracker};

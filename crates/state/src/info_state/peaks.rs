@@ -1,8 +1,8 @@
 //! The largest client buffers of the last seconds, for `client_recent_max_input_buffer` and
 //! `client_recent_max_output_buffer`.
 //!
-//! The first thread's cron measures all clients once a second, and so does each INFO, as in the
-//! reference. A buffer that grows and shrinks between two measurements goes unnoticed.
+//! The first thread's cron measures all clients once a second, and so does each INFO, as in
+//! Valkey. A buffer that grows and shrinks between two measurements goes unnoticed.
 
 use crate::clients::ClientShared;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The `instantaneous_` fields: rates of the last moments.
+//! The `instantaneous_` fields: rates over the last 1.6 seconds.
 //!
 //! The first thread's cron samples a few sums every 100 ms and keeps the last 17 samples. A rate is
 //! the growth over the last 1.6 seconds.

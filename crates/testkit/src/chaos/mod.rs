@@ -2,8 +2,8 @@
 //! restored.
 //!
 //! Many connections send every command, valid and invalid. They leave in every way: in the middle of a request, with
-//! their writing side closed, without ever reading. Others kill, pause and unblock them, change directives, take the
-//! server's memory and descriptors away, and make it a replica or a primary. The content of replies is not checked (the
+//! their writing side closed, without ever reading. Other clients kill, pause and unblock them, change directives,
+//! restrict the server's memory and descriptors, and make it a replica or a primary. The content of replies is not checked (the
 //! differential tests do that). These statements must hold:
 //!
 //! * every complete request is answered, or its connection is closed;

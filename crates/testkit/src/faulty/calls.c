@@ -89,7 +89,7 @@ static void tell(const char *name, const char *call, int fate, const char *path)
     }
 }
 
-/* The result of this call: 0 (it is made), an error, or HALF. */
+/* The result of this call: 0 (the call runs), an error, or HALF. */
 static int fate_of(const char *call, const char *path) {
     const char *name = getenv("FAULTS");
     int saved = errno, fate = 0, told = 0;

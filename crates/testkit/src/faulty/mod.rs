@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::{Server, locate};
 
-/// See the module. For one server at a time.
+/// A disk that fails on demand, for one server at a time.
 #[derive(Debug)]
 pub struct FaultyDisk {
     folder: TempDir,

@@ -1,7 +1,7 @@
 //! Sessions of several clients on two servers; pushes are compared as well as replies.
 //!
-//! This module is to several clients what [`crate::differential`] is to one. Clients subscribe and
-//! publish ([`draw`]), or cache values and change them ([`caching`]), and change their own state, in a
+//! Like [`crate::differential`], for several clients at once. Clients subscribe and publish
+//! ([`draw`]), or cache values and change them ([`caching`]), and change their own state, in a
 //! random order. Both servers get the same steps one after the other, and each client must receive the
 //! same bytes in the same order.
 //!
