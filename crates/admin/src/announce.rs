@@ -60,7 +60,7 @@ fn shows_logo(config: &Config) -> bool {
 }
 
 fn warnings(config: &Config) {
-    tell_no_log(config);
+    warn_no_log(config);
     // Skip directives with the same reason as `appendonly`: one warning about it is enough.
     let told = |id: Id| id.directive().status == Id::APPENDONLY.directive().status;
     for (id, reason) in config.ineffective().into_iter().filter(|(id, _)| !told(*id)) {
@@ -97,7 +97,7 @@ fn warnings(config: &Config) {
 }
 
 /// Warns that there is no append-only file although the configuration asks for one.
-pub fn tell_no_log(config: &Config) {
+pub fn warn_no_log(config: &Config) {
     let works = Id::APPENDONLY.directive().status == Status::Effective;
     if config.bool(Id::APPENDONLY) && !works {
         log_warning!(

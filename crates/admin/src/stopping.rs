@@ -55,7 +55,7 @@ pub fn stop_if_requested(srv: &'static Server) {
 ///
 /// # Errors
 /// The thread can't be started. The client does not block.
-pub fn stop_for(
+pub fn stop_for_client(
     srv: &'static Server,
     stop: Stop,
     waiting: Arc<Waiting>,
@@ -104,7 +104,7 @@ fn goes_on(srv: &Server, number: u64, phase: Phase) -> bool {
     };
     attempt.phase = phase;
     // Under the mutex, because a cancellation of the attempt ends the pause.
-    srv.pause_for_end(phase != Phase::Log);
+    srv.pause_for_shutdown(phase != Phase::Log);
     true
 }
 
@@ -116,7 +116,7 @@ fn conclude(srv: &'static Server, number: u64, may_end: bool) {
         // From here on the stop can't be cancelled.
         return srv.shut_down(0);
     }
-    srv.pause_for_end(false);
+    srv.pause_for_shutdown(false);
     weft_process::signals::forget();
     drop(state);
     log_warning!("Errors trying to shut down the server. Check the logs for more information.");
@@ -130,7 +130,7 @@ pub fn abort_stop(srv: &'static Server) -> bool {
     if requested.is_none() && attempt.is_none() {
         return false;
     }
-    srv.pause_for_end(false);
+    srv.pause_for_shutdown(false);
     weft_process::signals::forget();
     drop(state);
     if let Some(attempt) = attempt {

@@ -75,8 +75,8 @@ impl Cron {
             weft_admin::stopping::stop_if_requested(core.srv);
             weft_durability::persistence::points::tick(core.srv);
             core.srv.watch_log();
-            core.srv.time.follow_wall();
-            core.srv.end_pause_in_time();
+            core.srv.time.adjust_to_wall_clock();
+            core.srv.end_expired_pause();
             weft_executor::snapshot_waits::wake(core.srv);
             core.srv.memory.peak(core.srv.now_ms() / 1000);
         }

@@ -398,7 +398,7 @@ fn plan_begun(
             Ok(conn.input.parser.pos)
         }
         Step::Complete => {
-            conn.input.own_partial(buf, &spans);
+            conn.input.copy_partial_args(buf, &spans);
             let args = std::mem::take(&mut conn.input.args);
             push_owned(conn, batch, planner, job, args);
             Ok(conn.input.parser.pos)
@@ -440,7 +440,7 @@ fn begin_big(
 ) {
     debug_assert!(len >= BIG_BULK);
     let spans = std::mem::take(&mut conn.input.spans);
-    conn.input.own_partial(bytes, &spans);
+    conn.input.copy_partial_args(bytes, &spans);
     // Reserve the whole length at once: untouched pages cost nothing until they are filled.
     let mut buf = Vec::new();
     if !may_be_that_long(&conn.input.args, len, planner.table)

@@ -129,7 +129,7 @@ enum Message {
 struct Thread {
     queue: Mutex<VecDeque<Message>>,
     wake_flag: WakeFlag,
-    withholds: AtomicBool,
+    set_withholding: AtomicBool,
 }
 
 struct World {
@@ -249,7 +249,7 @@ impl World {
     fn make_durable(&self) {
         self.durable.store(true, SeqCst);
         for (n, thread) in self.threads.iter().enumerate() {
-            if thread.withholds.swap(false, SeqCst) {
+            if thread.set_withholding.swap(false, SeqCst) {
                 self.send(n, Message::Durable);
             }
         }
@@ -424,7 +424,7 @@ impl Worker {
 
     fn register_withheld(&mut self) {
         if self.withheld.is_some() {
-            self.world.threads[self.id].withholds.store(true, SeqCst);
+            self.world.threads[self.id].set_withholding.store(true, SeqCst);
             self.release_withheld();
         }
     }

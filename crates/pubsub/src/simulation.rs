@@ -246,7 +246,7 @@ impl Model {
         self.mailboxes.0.borrow_mut()[to].push_back(InboxMessage::Moved(Box::new(client)));
     }
 
-    /// Like `Worker::work_off`, for one or several messages.
+    /// Like `Worker::handle_messages`, for one or several messages.
     fn process_mailbox(&mut self, thread: usize) -> bool {
         let most = 1 + self.draw(6);
         let mut run: Option<Run> = None;
@@ -289,7 +289,7 @@ impl Model {
     }
 }
 
-/// Like `Worker::hand_on`.
+/// Like `Worker::deliver_run`.
 fn deliver(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut RunCounts) {
     if let Some(ids) = run.together() {
         for id in ids.iter() {

@@ -21,7 +21,7 @@ pub fn tell(failure: &str, log_file: Option<&Path>) {
 
 /// Prints why the configuration can't be loaded. Also logs it, if the valid part of the
 /// configuration names a log file.
-pub fn tell_of_configuration(args: &LoadArgs, error: &LoadError) {
+pub fn report_configuration_error(args: &LoadArgs, error: &LoadError) {
     eprintln!("{error}");
     let Some(file) = Config::log_file_of(args) else { return };
     // If the log file can't be written, `error` says so already, or the next start will.

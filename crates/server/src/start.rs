@@ -81,7 +81,7 @@ fn start(args: &LoadArgs) -> i32 {
     let config = match Config::load(args) {
         Ok(config) => config,
         Err(e) => {
-            failure::tell_of_configuration(args, &e);
+            failure::report_configuration_error(args, &e);
             return 1;
         }
     };
@@ -110,7 +110,7 @@ fn run(config: Config) -> Result<i32, Failure> {
         daemon::daemonize().map_err(|e| format!("Can't become a daemon: {}", words(&e)))?;
     }
     free_pages_in_the_background();
-    copy_beside();
+    copy_in_original_arena();
     let supervisor = Supervisor::start(supervision(&config));
     crash::install("weft-server").map_err(|e| format!("Can't handle signals: {e}"))?;
     crash::install_panic_hook(crash::AfterPanic::Abort);
@@ -148,7 +148,7 @@ fn free_pages_in_the_background() {
 
 /// Allocates changed copies of large values in the arena of the original, whichever thread makes
 /// them.
-fn copy_beside() {
+fn copy_in_original_arena() {
     #[cfg(not(weft_sanitizer))]
     // SAFETY: the global allocator is jemalloc, which owns these arenas, or a library that replaces
     // jemalloc with all of its functions.

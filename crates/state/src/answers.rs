@@ -31,7 +31,7 @@ pub const NONE: u64 = u64::MAX;
 
 /// The bounds, and the threads that withhold replies.
 #[derive(Debug)]
-pub struct Answers {
+pub struct ReplyBounds {
     /// The lower of the two bounds: replies to units above it wait.
     upto: AtomicU64,
     /// By [`Bound`].
@@ -42,9 +42,9 @@ pub struct Answers {
     unread: AtomicU64,
 }
 
-impl Default for Answers {
+impl Default for ReplyBounds {
     fn default() -> Self {
-        Answers {
+        ReplyBounds {
             upto: AtomicU64::new(NONE),
             bounds: Mutex::new([NONE; 2]),
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
@@ -53,14 +53,14 @@ impl Default for Answers {
     }
 }
 
-impl Answers {
+impl ReplyBounds {
     fn bounds(&self) -> MutexGuard<'_, [u64; 2]> {
         self.bounds.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Whether replies that depend on this unit may be sent.
     #[inline]
-    pub fn may_go(&self, unit: u64) -> bool {
+    pub fn may_send(&self, unit: u64) -> bool {
         unit <= self.upto.load(Ordering::Acquire)
     }
 
@@ -71,7 +71,7 @@ impl Answers {
 
     /// Records whether I/O thread `id` withholds replies. After a call with `true` the thread checks the bound
     /// again: either it sees the new bound, or the thread that raises the bound notifies it.
-    pub fn withholds(&self, id: usize, any: bool) {
+    pub fn set_withholding(&self, id: usize, any: bool) {
         self.withholding[id].store(any, Ordering::SeqCst);
     }
 
@@ -99,8 +99,8 @@ impl Answers {
         if least <= before {
             return;
         }
-        for (thread, withholds) in threads.iter().zip(&self.withholding) {
-            if withholds.swap(false, Ordering::SeqCst) {
+        for (thread, set_withholding) in threads.iter().zip(&self.withholding) {
+            if set_withholding.swap(false, Ordering::SeqCst) {
                 thread.mailbox.send(Message::Durable);
             }
         }
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn the_lower_bound_counts() {
-        let answers = Answers::default();
-        assert!(answers.may_go(u64::MAX));
+        let answers = ReplyBounds::default();
+        assert!(answers.may_send(u64::MAX));
         answers.restrict(Bound::Stream, 10);
-        assert!(answers.may_go(10) && !answers.may_go(11));
+        assert!(answers.may_send(10) && !answers.may_send(11));
         answers.restrict(Bound::Disk, 5);
-        assert!(answers.may_go(5) && !answers.may_go(6));
+        assert!(answers.may_send(5) && !answers.may_send(6));
         // Only `set` raises a bound that is already set.
         answers.restrict(Bound::Disk, 20);
         assert_eq!((answers.bound(Bound::Disk), answers.bound(Bound::Stream)), (5, 10));

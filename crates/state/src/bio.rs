@@ -20,7 +20,7 @@ use weft_memory::{Memory, ThreadMemory};
 use weft_types::value::{is_long_to_free, memory_about};
 
 /// Objects to be freed.
-enum Garbage {
+enum DeferredFree {
     Records(Vec<Record>),
     /// An evicted record and its approximate memory in bytes.
     Evicted(Record, usize),
@@ -31,23 +31,23 @@ enum Garbage {
     State(Box<dyn FnOnce() + Send>),
 }
 
-impl Garbage {
+impl DeferredFree {
     fn objects(&self) -> u64 {
         match self {
-            Garbage::Records(records) => records.len() as u64,
-            Garbage::Evicted(..) => 1,
+            DeferredFree::Records(records) => records.len() as u64,
+            DeferredFree::Evicted(..) => 1,
             // INFO counts values only.
-            Garbage::State(_) => 0,
-            Garbage::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
-            Garbage::Copy(copy) => copy.keys(),
+            DeferredFree::State(_) => 0,
+            DeferredFree::Tables(tables) => tables.iter().map(|t| t.len() as u64).sum(),
+            DeferredFree::Copy(copy) => copy.keys(),
         }
     }
 }
 
 /// The queue to the freeing thread, and its counters.
 pub struct Bio {
-    to: Sender<Garbage>,
-    from: Mutex<Option<Receiver<Garbage>>>,
+    to: Sender<DeferredFree>,
+    from: Mutex<Option<Receiver<DeferredFree>>>,
     pending: AtomicU64,
     pending_bytes: AtomicUsize,
     freed: AtomicU64,
@@ -83,7 +83,7 @@ impl Bio {
 
     /// Frees `records`, which take long to free, in the background.
     pub fn free_long(&self, records: Vec<Record>) {
-        self.send(Garbage::Records(records));
+        self.send(DeferredFree::Records(records));
     }
 
     /// Frees an evicted record: in the background if that takes long, else on the calling thread. If more than
@@ -95,24 +95,24 @@ impl Bio {
         }
         let bytes = memory_about(&record);
         self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.send(Garbage::Evicted(record, bytes));
+        self.send(DeferredFree::Evicted(record, bytes));
     }
 
     /// Frees whole tables in the background.
     pub fn free_tables(&self, tables: Vec<Detached>) {
         if !tables.is_empty() {
-            self.send(Garbage::Tables(tables));
+            self.send(DeferredFree::Tables(tables));
         }
     }
 
     /// Frees a separately loaded copy of a primary's data.
     pub fn free_copy(&self, copy: StagedData) {
-        self.send(Garbage::Copy(copy));
+        self.send(DeferredFree::Copy(copy));
     }
 
     /// Runs `free` in the background.
-    pub fn free_later(&self, free: impl FnOnce() + Send + 'static) {
-        self.send(Garbage::State(Box::new(free)));
+    pub fn free_in_background(&self, free: impl FnOnce() + Send + 'static) {
+        self.send(DeferredFree::State(Box::new(free)));
     }
 
     /// Frees state of `elements` elements that a client has released: small state at once, large state in the
@@ -121,12 +121,12 @@ impl Bio {
     #[inline]
     pub fn release(&self, elements: usize, free: impl FnOnce() + Send + 'static) {
         if elements > FAST_WORK {
-            return self.free_later(free);
+            return self.free_in_background(free);
         }
         free();
     }
 
-    fn send(&self, garbage: Garbage) {
+    fn send(&self, garbage: DeferredFree) {
         self.pending.fetch_add(garbage.objects(), Ordering::Relaxed);
         // Once the thread has stopped (it stops last), the garbage is freed here.
         let _ = self.to.send(garbage);
@@ -152,7 +152,7 @@ impl Bio {
     }
 }
 
-fn run(bio: &Bio, from: &Receiver<Garbage>, used: &Memory, cpus: &CpuSet) {
+fn run(bio: &Bio, from: &Receiver<DeferredFree>, used: &Memory, cpus: &CpuSet) {
     let _stack = weft_process::crash::second_stack();
     weft_scheduler::placement::bind_to(cpus);
     let mut memory = ThreadMemory::new();
@@ -163,26 +163,26 @@ fn run(bio: &Bio, from: &Receiver<Garbage>, used: &Memory, cpus: &CpuSet) {
     };
     while let Ok(garbage) = from.recv() {
         match garbage {
-            Garbage::Records(records) => records.into_iter().for_each(|record| {
+            DeferredFree::Records(records) => records.into_iter().for_each(|record| {
                 drop(record);
                 done(1);
             }),
-            Garbage::Evicted(record, bytes) => {
+            DeferredFree::Evicted(record, bytes) => {
                 drop(record);
                 done(1);
                 // Only after `publish`: else the memory would count as used and no longer as pending.
                 bio.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
-            Garbage::State(free) => {
+            DeferredFree::State(free) => {
                 free();
                 done(0);
             }
-            Garbage::Copy(copy) => {
+            DeferredFree::Copy(copy) => {
                 let objects = copy.keys();
                 drop(copy);
                 done(objects);
             }
-            Garbage::Tables(tables) => tables.into_iter().for_each(|table| {
+            DeferredFree::Tables(tables) => tables.into_iter().for_each(|table| {
                 let objects = table.len() as u64;
                 drop(table);
                 done(objects);

@@ -83,7 +83,7 @@ impl Input {
     }
 
     /// Whether the next requests are, at least in part, in the bytes that were read ahead.
-    pub fn goes_on_ahead(&self) -> bool {
+    pub fn continues_in_read_ahead(&self) -> bool {
         !self.ahead.is_empty() && !self.has_parsed()
     }
 
@@ -98,7 +98,7 @@ impl Input {
     }
 
     /// Copies the arguments of the incomplete request out of `buf`.
-    pub fn own_partial(&mut self, buf: &[u8], spans: &[Span]) {
+    pub fn copy_partial_args(&mut self, buf: &[u8], spans: &[Span]) {
         for span in spans {
             self.push_arg(ArgBuf::Bytes(span.of(buf).to_vec()));
         }

@@ -9,7 +9,7 @@ pub struct ReplicationStatus {
     /// The replication stream of our primary is arriving.
     pub is_linked: AtomicBool,
     /// A copy is being loaded while the old data is served (`async_loading`).
-    pub loads_beside: AtomicBool,
+    pub loads_async: AtomicBool,
     /// The end of the replication stream, in bytes.
     pub offset: AtomicU64,
     /// The last unit of the effect log that is in the replication stream.

@@ -27,7 +27,7 @@ pub struct Persistence {
     /// other thread shuts the server down.
     pub is_ending: AtomicBool,
     /// The data was dropped for a full sync, and no copy has been received completely since.
-    is_hollow: AtomicBool,
+    has_dropped_data: AtomicBool,
 }
 
 /// The running save, the scheduled one, and results of earlier ones.
@@ -157,19 +157,19 @@ impl Persistence {
 
     /// Set when the data is dropped for a full sync; cleared when a copy has arrived.
     pub fn set_hollow(&self, is_so: bool) {
-        self.is_hollow.store(is_so, Ordering::SeqCst);
+        self.has_dropped_data.store(is_so, Ordering::SeqCst);
     }
 
     /// Whether the data was dropped for a copy that has not arrived.
-    pub fn is_hollow(&self) -> bool {
-        self.is_hollow.load(Ordering::SeqCst)
+    pub fn has_dropped_data(&self) -> bool {
+        self.has_dropped_data.load(Ordering::SeqCst)
     }
 
     /// A file without a name in the data directory. The kernel removes it when its descriptor is closed.
     ///
     /// # Errors
     /// The disk's error.
-    pub fn nameless_file(&self) -> io::Result<File> {
+    pub fn unnamed_file(&self) -> io::Result<File> {
         let name = format!("temp-repl-{}-{}.rdb", std::process::id(), self.next_file());
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&name)?;
         std::fs::remove_file(&name)?;

@@ -37,7 +37,7 @@ impl Server {
     /// saved only on request.
     pub fn is_file_better(&self) -> bool {
         let is_own = || !self.replication.is_replica() && self.unsaved_changes() > 0;
-        self.persistence.is_hollow() && !is_own()
+        self.persistence.has_dropped_data() && !is_own()
     }
 
     /// Drops all changes up to now from the count: their data is gone and need not be saved.

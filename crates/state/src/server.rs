@@ -1,6 +1,6 @@
 //! The state that all threads of the server share.
 
-use crate::answers::Answers;
+use crate::answers::ReplyBounds;
 use crate::attention::{self, Attention};
 use crate::bio::Bio;
 use crate::command_table::CommandTable;
@@ -105,7 +105,7 @@ pub struct Links {
     /// The body of each I/O thread.
     pub run_thread: RunThread,
     /// Replies that wait for the disk or for replicas.
-    pub answers: Answers,
+    pub answers: ReplyBounds,
 }
 
 /// The server: one per process.
@@ -198,7 +198,7 @@ impl Server {
                 journal: parts.journal,
                 replicator: parts.replicator,
                 run_thread: parts.run_thread,
-                answers: Answers::default(),
+                answers: ReplyBounds::default(),
             },
         }));
         srv.statistics.totals.last_save_s.store(srv.process.started_ms / 1000, Ordering::Relaxed);
@@ -321,7 +321,7 @@ impl Server {
     /// Warns that a client speaks HTTP, as a browser does when a malicious page sends it here. Logs at most
     /// once a minute.
     #[cold]
-    pub fn warn_of_http(&self, peer: &str) {
+    pub fn warn_about_http(&self, peer: &str) {
         const QUIET_MS: i64 = 60_000;
         let (now, last) = (self.mono_ms(), self.background.http_seen_ms.load(Ordering::Relaxed));
         if last == 0 || now - last > QUIET_MS {
@@ -363,7 +363,7 @@ impl Server {
     }
 
     /// Pauses writes while the server prepares to shut down, or resumes them.
-    pub fn pause_for_end(&self, on: bool) {
+    pub fn pause_for_shutdown(&self, on: bool) {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
     }
 
@@ -379,7 +379,7 @@ impl Server {
     }
 
     /// Called regularly: ends a pause whose time is over.
-    pub fn end_pause_in_time(&self) {
+    pub fn end_expired_pause(&self) {
         let now = self.mono_ms();
         self.renew_pauses(|pauses| {
             let is_over = pauses.client.is_some_and(|(_, until)| until <= now);

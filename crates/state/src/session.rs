@@ -33,7 +33,7 @@ impl ReplyMode {
 
 /// The result of a CLIENT KILL, and the commands that it still waits for.
 #[derive(Debug)]
-pub struct AnswerBehind {
+pub struct PendingKillReply {
     /// The number of killed clients.
     pub killed: usize,
     /// Killed clients whose command is still running in the slow lane.
@@ -57,7 +57,7 @@ pub struct Replies {
     /// While CLIENT REPLY drops a reply: the output before this mark is no reply, so it is kept.
     pub keep: Option<Mark>,
     /// The reply of CLIENT KILL is sent when these commands have ended.
-    pub answer_behind: Option<Box<AnswerBehind>>,
+    pub answer_behind: Option<Box<PendingKillReply>>,
     /// CLIENT LIST or INFO counted its own request as input; the count must be corrected.
     pub asked_of_itself: bool,
 }

@@ -49,7 +49,7 @@ impl Time {
     }
 
     /// Adjusts to the wall clock; the first thread calls it in every cron run.
-    pub fn follow_wall(&self) {
+    pub fn adjust_to_wall_clock(&self) {
         let behind = self.timeline.follow(self.mono_us_at(self.clock.raw()), unix_us());
         if behind > 1000 && !self.is_wall_behind.swap(behind > 1000, Ordering::Relaxed) {
             log_warning!(

@@ -55,7 +55,7 @@ pub struct Waiting {
     pub context: Context,
     pub cmd: &'static Cmd,
     pub args: Arc<Vec<ArgBuf>>,
-    /// Arguments as the client sent them, where `args` has replacements: see [`Waiting::asked_args`].
+    /// Arguments as the client sent them, where `args` has replacements: see [`Waiting::client_args`].
     pub asked: Vec<(usize, ArgBuf)>,
     /// The memory of the wait. Released when the wait is over, although its queue entries may be removed later.
     pub charge: Charge,
@@ -160,7 +160,7 @@ impl Waiting {
     }
 
     /// The arguments as the client sent them.
-    pub fn asked_args(&self) -> Vec<&[u8]> {
+    pub fn client_args(&self) -> Vec<&[u8]> {
         let mut args: Vec<&[u8]> = self.args.iter().map(ArgBuf::bytes).collect();
         self.asked.iter().for_each(|(at, arg)| args[*at] = arg.bytes());
         args

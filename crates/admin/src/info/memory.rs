@@ -130,7 +130,7 @@ impl Usage {
 
     /// Pages that the kernel counts, compared with pages that the allocator keeps. Below 1 when the
     /// allocator's pages are swapped out or were never touched.
-    pub fn resident_beside_allocator(&self) -> Overhead {
+    pub fn resident_outside_allocator(&self) -> Overhead {
         Overhead::of(self.resident, self.allocator.resident)
     }
 
@@ -222,7 +222,7 @@ fn write_overheads(usage: &Usage, text: &mut Text) {
     };
     pair("allocator_frag", usage.fragmentation_in_allocator());
     pair("allocator_rss", usage.resident_in_allocator());
-    pair("rss_overhead", usage.resident_beside_allocator());
+    pair("rss_overhead", usage.resident_outside_allocator());
     pair("mem_fragmentation", usage.fragmentation());
 }
 

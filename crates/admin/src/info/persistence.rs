@@ -11,8 +11,8 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let loading = &srv.persistence.loading;
     text.field("loading", u8::from(loading.is_on()));
-    let loads_beside = &srv.replication.loads_beside;
-    text.field("async_loading", u8::from(loads_beside.load(Ordering::Relaxed)));
+    let loads_async = &srv.replication.loads_async;
+    text.field("async_loading", u8::from(loads_async.load(Ordering::Relaxed)));
     let progress = srv.ks.snapshot_progress();
     let now = progress.unwrap_or_default();
     text.field("current_cow_peak", now.peak_bytes);

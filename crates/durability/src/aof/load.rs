@@ -25,7 +25,7 @@ use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, context::Free};
 use weft_memory::ThreadMemory;
 use weft_persist::aof::{
-    self, Directory, Leniency, LoadFault, Manifest, Position, Rest, Role, Sink,
+    self, Directory, EndPolicy, LoadFault, Manifest, Position, Rest, Role, Sink,
 };
 use weft_process::{log_notice, log_warning};
 use weft_resp::Reply;
@@ -136,9 +136,9 @@ impl Sink for Parsed {
 }
 
 /// How to treat the end of the last file.
-fn leniency(srv: &Server) -> Leniency {
+fn leniency(srv: &Server) -> EndPolicy {
     let config = srv.config();
-    Leniency {
+    EndPolicy {
         truncated: config.bool(Id::AOF_LOAD_TRUNCATED),
         corrupt: config.memory(Id::AOF_LOAD_CORRUPT_TAIL_MAX_SIZE),
         checks: config.bool(Id::AOF_CHECKSUM),

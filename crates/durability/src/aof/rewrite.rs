@@ -169,7 +169,7 @@ fn put_alone(
         running.cancel.store(true, Ordering::Relaxed);
         return Err("the append-only file was turned on".into());
     }
-    Appender::only_base(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
+    Appender::put_base_alone(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
 }
 
 /// Takes the snapshot once no other is running. Returns it with its position.

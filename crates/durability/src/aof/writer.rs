@@ -252,7 +252,7 @@ impl Writer {
         }
         self.place_from = Instant::now();
         self.note_place();
-        if let Err(e) = self.appender.write_last() {
+        if let Err(e) = self.appender.write_and_trim() {
             log_warning!("The end of the AOF could not be written: {e}");
         }
         let job = self.appender.sync_job();
@@ -319,7 +319,7 @@ impl Writer {
             }
         }
         if !has_more {
-            self.appender.nothing_upto(self.log.position());
+            self.appender.skip_upto(self.log.position());
         }
         self.note_place();
         has_more
@@ -667,7 +667,7 @@ fn append(appender: &mut Appender, unit: &Unit<'_>) {
     let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
     let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
     match commands[..] {
-        [] => appender.nothing_upto(number),
+        [] => appender.skip_upto(number),
         [_, ..] => appender.unit(number, ms, &commands),
     }
 }

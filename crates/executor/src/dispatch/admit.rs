@@ -65,7 +65,7 @@ pub fn execute(
         }
         // HTTP, possibly a browser that a malicious page directs here: close without a reply.
         None if is_http(request.args[0]) => {
-            core.srv.warn_of_http(&session.shared.origin.peer);
+            core.srv.warn_about_http(&session.shared.origin.peer);
             session.close = true;
             Ok(())
         }
@@ -357,7 +357,7 @@ fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result
     {
         return Err(PRIMARY_DOWN);
     }
-    let loads = || published.loads_beside.load(Ordering::Relaxed);
+    let loads = || published.loads_async.load(Ordering::Relaxed);
     if transaction::flags_of(session, cmd).has(Flags::NO_ASYNC_LOADING) && loads() {
         return Err(LOADING);
     }

@@ -100,7 +100,7 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
 #[cold]
 fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     let (settings, cmd) = (&core.settings, waiting.cmd);
-    let args = waiting.asked_args();
+    let args = waiting.client_args();
     let asked = Request::new(Some(cmd), &args, &[]).bytes();
     let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
     if ns >= settings.log.slow_ns {
@@ -200,7 +200,7 @@ fn log_asked(
     kind: LogKind,
     value: i64,
 ) {
-    let asked = request.attempt.retry.as_ref().map(|waiting| waiting.asked_args());
+    let asked = request.attempt.retry.as_ref().map(|waiting| waiting.client_args());
     let args = asked.as_deref().unwrap_or(request.args);
     log(core, &session.shared, cmd, args, kind, value);
 }

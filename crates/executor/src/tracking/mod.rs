@@ -68,7 +68,7 @@ impl Caches for Told {
         if tracking.keys() > 0 {
             let all = (0..SHARDS as u16).map(|shard| std::mem::take(&mut *tracking.table(shard)));
             let tables: Vec<Table> = all.filter(|table| !table.is_empty()).collect();
-            self.0.background.bio.free_later(move || drop(tables));
+            self.0.background.bio.free_in_background(move || drop(tables));
             tracking.keys.store(0, Ordering::Relaxed);
             tracking.readers.store(0, Ordering::Relaxed);
         }

@@ -241,7 +241,7 @@ impl Worker {
             // Counted as rejected, as in Valkey.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             refuse(&self.core, &mut reply, &UNBLOCKED);
-        } else if let Some(done) = hub(srv).end_of_wait(srv, waiting) {
+        } else if let Some(done) = hub(srv).result_at_timeout(srv, waiting) {
             waits::answer(&mut reply, done);
         } else {
             reply.raw(&waiting.timeout_reply);

@@ -21,7 +21,7 @@ impl Worker {
             // Messages that clients of this batch had to read ahead are handled now, so that
             // clients of the next batch don't read them again.
             if self.core.mail.has_read_ahead() {
-                self.work_off();
+                self.handle_messages();
             }
         }
         if event.token >= LISTENERS {
@@ -95,11 +95,11 @@ impl Worker {
 
     pub(super) fn on_mail(&mut self) {
         self.core.srv.threads[self.core.id].mailbox.acknowledge();
-        self.work_off();
+        self.handle_messages();
     }
 
     /// Handles the messages in the mailbox, up to a limit that gives connections a chance.
-    fn work_off(&mut self) {
+    fn handle_messages(&mut self) {
         let mailbox = &self.core.srv.threads[self.core.id].mailbox;
         self.has_mail = false;
         let mut spent = 0;

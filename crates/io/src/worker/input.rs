@@ -127,7 +127,7 @@ impl Worker {
             let has_requests = conn.input.has_requests();
             if !conn.state.dequeue(has_requests) {
                 self.widen_interest(index);
-            } else if conn.input.goes_on_ahead() {
+            } else if conn.input.continues_in_read_ahead() {
                 self.plan_ahead(index);
             } else {
                 conn.state.batched();

@@ -141,7 +141,7 @@ impl Worker {
             self.flush();
             self.forget_deadlines();
             self.send_pushes();
-            self.feed_again();
+            self.continue_streams();
             self.cron_if_due();
             if self.core.settings.upkeep.has_chores {
                 self.do_chores();
@@ -171,7 +171,7 @@ impl Worker {
 
     /// Milliseconds until the next scheduled work; negative for none.
     fn until_due(&self) -> i64 {
-        if self.has_no_part() {
+        if self.is_idle_inactive() {
             return -1;
         }
         let now = self.core.srv.mono_ms();
@@ -204,7 +204,7 @@ impl Worker {
     }
 
     /// Whether this thread is inactive and has no work left.
-    fn has_no_part(&self) -> bool {
+    fn is_idle_inactive(&self) -> bool {
         let helps = || self.is_divided() && self.core.id < self.core.srv.threads.configured();
         !self.is_active() && self.conns.is_empty() && !helps()
     }
@@ -223,7 +223,7 @@ impl Worker {
     }
 
     fn cron_if_due(&mut self) {
-        if self.has_no_part() {
+        if self.is_idle_inactive() {
             return self.upkeep.cron.rest(&mut self.core);
         }
         let now = self.core.srv.mono_ms();

@@ -56,19 +56,19 @@ impl Worker {
             None => message,
         };
         if let Some(before) = run.replace(Run::new(number, message)) {
-            self.hand_on(&before);
+            self.deliver_run(&before);
         }
     }
 
     /// Delivers the current run: the next item in the mailbox is not a message, or there is none.
     pub(super) fn end_run(&mut self, run: &mut Option<Run>) {
         if let Some(run) = run.take() {
-            self.hand_on(&run);
+            self.deliver_run(&run);
         }
     }
 
     /// Appends a run of consecutive messages to the outputs of their receivers.
-    fn hand_on(&mut self, run: &Run) {
+    fn deliver_run(&mut self, run: &Run) {
         let Some(ids) = run.together() else {
             return run.each().for_each(|(number, message)| self.hand_on_one(message, number));
         };

@@ -87,7 +87,7 @@ impl Worker {
     }
 
     /// Continues with replicas that had more data than one iteration's share.
-    pub(super) fn feed_again(&mut self) {
+    pub(super) fn continue_streams(&mut self) {
         if std::mem::take(&mut self.pushes.streams_wait) {
             self.feed_all();
         }

@@ -16,7 +16,7 @@ impl Worker {
     pub(super) fn withhold(&mut self, index: usize, unit: u64) -> bool {
         let session = &mut self.conns[index].session;
         session.last_unit = session.last_unit.max(unit);
-        if self.core.srv.links.answers.may_go(unit) {
+        if self.core.srv.links.answers.may_send(unit) {
             return false;
         }
         let conn = &mut self.conns[index];
@@ -32,7 +32,7 @@ impl Worker {
             return;
         }
         let answers = &self.core.srv.links.answers;
-        answers.withholds(self.core.id, true);
+        answers.set_withholding(self.core.id, true);
         // Read after the registration: units released before it are seen here, later ones cause a
         // notification.
         self.let_go(answers.upto());

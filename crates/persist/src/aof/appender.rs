@@ -228,7 +228,7 @@ impl Appender {
     /// Storage errors. The old files are still in force then; if only the last calls failed,
     /// possibly
     /// failed, possibly the new one.
-    pub fn only_base(dir: &Directory, base: &str, snapshot: bool) -> io::Result<()> {
+    pub fn put_base_alone(dir: &Directory, base: &str, snapshot: bool) -> io::Result<()> {
         let manifest = dir.manifest().map_err(|fault| io::Error::other(fault.to_string()))?;
         let entry = manifest.next_base(dir.stem(), snapshot);
         dir.storage.rename(&dir.path(base), &dir.path(&entry.name))?;
@@ -319,7 +319,7 @@ impl Appender {
     }
 
     /// Units up to this number that [`Appender::unit`] didn't get contain nothing for the log.
-    pub fn nothing_upto(&mut self, number: u64) {
+    pub fn skip_upto(&mut self, number: u64) {
         self.fed = self.fed.max(number);
         if self.buffer.is_empty() {
             if self.synced == self.written && !self.unsynced && self.doubt.is_none() {
@@ -404,7 +404,7 @@ impl Appender {
     ///
     /// # Errors
     /// Storage errors; the caller retries.
-    pub fn write_last(&mut self) -> io::Result<()> {
+    pub fn write_and_trim(&mut self) -> io::Result<()> {
         let ahead = self.ahead.take();
         let came = self.write().and_then(|()| self.trim());
         self.ahead = ahead;
@@ -518,7 +518,7 @@ impl Appender {
     /// # Errors
     /// Storage errors; the log continues in the old file then.
     pub fn rotate(&mut self) -> io::Result<()> {
-        self.write_last()?;
+        self.write_and_trim()?;
         // The old file must be complete before the next one has any data.
         self.sync()?;
         // An operator may have removed the folder, or `dir` may have changed.

@@ -63,7 +63,7 @@ pub trait Sink {
 
 /// How to treat the end of the last file.
 #[derive(Clone, Copy, Debug)]
-pub struct Leniency {
+pub struct EndPolicy {
     /// `aof-load-truncated`
     pub truncated: bool,
     /// Up to this many damaged bytes at the end are accepted and truncated.
@@ -104,7 +104,7 @@ fn failed<T>(line: String) -> Result<T, LoadFault> {
 pub fn load(
     dir: &Directory,
     manifest: &Manifest,
-    lenient: Leniency,
+    lenient: EndPolicy,
     sink: &mut dyn Sink,
 ) -> Result<Option<Position>, LoadFault> {
     // Checks that all files exist before loading any.
@@ -128,7 +128,7 @@ const REPORT: u64 = 1 << 20;
 struct File<'a> {
     dir: &'a Directory,
     entry: &'a Entry,
-    lenient: Leniency,
+    lenient: EndPolicy,
     is_last: bool,
     /// Bytes of the files before it.
     before: u64,

@@ -42,7 +42,7 @@ pub use appender::{Ahead, Appender, Removal, SyncJob};
 pub use check::{Operator, Repair, Stopped, check};
 pub use directory::{Directory, LOCK, OpenFault};
 pub use encode::{Annotations, Command, Encoder, Position};
-pub use load::{Leniency, LoadFault, Rest, Sink, load};
+pub use load::{EndPolicy, LoadFault, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};
 pub use parse::{Item, ParseFault, Parser, Wrong};
 pub use retry::{Permission, Retry};

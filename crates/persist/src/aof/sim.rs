@@ -9,7 +9,7 @@
 //! length is durable, and the loader must distinguish the rest from damage, so a server starts
 //! without repair.
 
-use super::load::{Leniency, Rest, Sink, load};
+use super::load::{EndPolicy, Rest, Sink, load};
 use super::manifest::Role;
 use super::{Ahead, Annotations, Appender, Directory, Position, SyncJob};
 use crate::storage::{Output, Storage};
@@ -79,11 +79,12 @@ impl Storage for SimDisk {
 const ROOT: &str = "data";
 /// The file into which a base is written.
 const BASE: &str = "temp-base";
-const LENIENT: Leniency = Leniency { truncated: true, corrupt: u64::MAX, checks: true, cuts: true };
+const LENIENT: EndPolicy =
+    EndPolicy { truncated: true, corrupt: u64::MAX, checks: true, cuts: true };
 /// The default configuration.
-const USUAL: Leniency = Leniency { truncated: true, corrupt: 0, checks: true, cuts: true };
+const USUAL: EndPolicy = EndPolicy { truncated: true, corrupt: 0, checks: true, cuts: true };
 /// A configuration that refuses any torn end.
-const STRICT: Leniency = Leniency { truncated: false, corrupt: 0, checks: true, cuts: true };
+const STRICT: EndPolicy = EndPolicy { truncated: false, corrupt: 0, checks: true, cuts: true };
 /// Short chunks, because the pages of the simulated disk are short.
 const AHEAD: Ahead = Ahead { least: 512, most: 2048 };
 
@@ -305,7 +306,7 @@ impl Server {
                 self.ahead_after = self.fed;
                 self.over_zeros.clear();
             }
-            4 if self.rng.percent(10) => drop(self.log.write_last()),
+            4 if self.rng.percent(10) => drop(self.log.write_and_trim()),
             4 => drop(self.log.write()),
             5 if self.job.is_none() && self.log.wants_sync() => {
                 self.job = Some(self.log.sync_job())
@@ -543,7 +544,7 @@ fn load_during_writes_does_not_truncate() {
         server.sync_now();
     };
     feed(&mut server);
-    server.log.write_last().expect("no faults");
+    server.log.write_and_trim().expect("no faults");
     server.write_position();
     server.log.write().expect("no faults");
     let dir = directory(&disk);
@@ -552,14 +553,14 @@ fn load_during_writes_does_not_truncate() {
     let before = SimDisk::read(&disk, &path).expect("it is there");
     assert_eq!(before.last(), Some(&0), "zeros were written ahead");
     for lenient in [USUAL, STRICT] {
-        load(&dir, &manifest, Leniency { cuts: false, ..lenient }, &mut Loaded::default())
+        load(&dir, &manifest, EndPolicy { cuts: false, ..lenient }, &mut Loaded::default())
             .expect("whole");
     }
     // The load doesn't truncate a torn write either.
     let file = disk.open(&path, false).expect("it is there");
     file.write(b"#CRC:").expect("no faults");
     let torn = SimDisk::read(&disk, &path).expect("it is there");
-    load(&dir, &manifest, Leniency { cuts: false, ..LENIENT }, &mut Loaded::default())
+    load(&dir, &manifest, EndPolicy { cuts: false, ..LENIENT }, &mut Loaded::default())
         .expect("cut");
     assert_eq!(SimDisk::read(&disk, &path).expect("it is there"), torn);
     file.truncate(before.len() as u64).expect("no faults");

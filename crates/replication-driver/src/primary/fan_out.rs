@@ -248,7 +248,7 @@ impl FanOut {
             }
             *at = 0;
         }
-        let file = self.srv.persistence.nameless_file()?;
+        let file = self.srv.persistence.unnamed_file()?;
         self.spill = Some(Spill { file, length: 0 });
         self.srv.replication.spilled.fetch_add(1, Ordering::Relaxed);
         log_notice!(

@@ -172,7 +172,7 @@ fn by_disk(srv: &'static Server, job: &Arc<Job>) -> Result<(), Failed> {
 }
 
 fn write_file(srv: &'static Server, job: &Job, begun: &Begun) -> Result<(File, u64), Failed> {
-    let to = YieldingWriter(srv.persistence.nameless_file()?);
+    let to = YieldingWriter(srv.persistence.unnamed_file()?);
     let saver =
         Saver::begin(to, begun.plan.form, begun.plan.is_summed())?.pausing(yielding::yield_if_due);
     begun.write(srv, job, &saver)?;

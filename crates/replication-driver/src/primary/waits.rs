@@ -146,7 +146,7 @@ impl Hub {
 
     /// The reply for a client whose timeout has passed, if it waits for replicas. It may have been
     /// removed from the waiting clients already, because it has given up.
-    pub fn end_of_wait(&self, srv: &Server, waiting: &Arc<Waiting>) -> Option<Done> {
+    pub fn result_at_timeout(&self, srv: &Server, waiting: &Arc<Waiting>) -> Option<Done> {
         let (unit, goal) = waiting.replicas?;
         let mut state = self.lock();
         state.replicas.waiters.all.retain(|waiter| !Arc::ptr_eq(&waiter.waiting, waiting));

@@ -89,7 +89,7 @@ impl Copies {
             Load::Direct => Ok(Copy::Front { bytes: Vec::new(), total: bytes }),
             Load::Staged { serve } => {
                 match serve {
-                    true => srv.replication.loads_beside.store(true, Ordering::SeqCst),
+                    true => srv.replication.loads_async.store(true, Ordering::SeqCst),
                     false => self.begin_loading(bytes),
                 }
                 self.open_pipe(Some(Arc::new(StagedData::new(&srv.ks))))
@@ -112,7 +112,7 @@ impl Copies {
     }
 
     fn open_file(&self) -> Result<Copy, String> {
-        self.srv.persistence.nameless_file().map(Copy::File).map_err(|e| {
+        self.srv.persistence.unnamed_file().map(Copy::File).map_err(|e| {
             let why = weft_process::errors::words(&e);
             format!("Opening the temp file needed for PRIMARY <-> REPLICA synchronization: {why}")
         })
@@ -236,7 +236,7 @@ impl Copies {
     }
 
     fn end_loading(&mut self) {
-        self.srv.replication.loads_beside.store(false, Ordering::SeqCst);
+        self.srv.replication.loads_async.store(false, Ordering::SeqCst);
         self.is_dropped = false;
         if std::mem::take(&mut self.is_loading) {
             self.srv.set_loading(false);

@@ -90,7 +90,7 @@ pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Cli
     before.descriptors.restore();
     let mut client = connect(server, pending);
     client.ok(&["CLIENT", "UNPAUSE"]);
-    roles::set_free(&mut client);
+    roles::make_primary(&mut client);
     for (name, value) in &before.directives {
         client.ok(&["CONFIG", "SET", name, value]);
     }
@@ -101,7 +101,7 @@ pub fn lift(server: &Server, before: &Before, pending: &mut Vec<Pending>) -> Cli
 
 /// Checks that every request is answered now, or its connection closed, since all waits have ended.
 #[track_caller]
-pub fn all_are_answered(client: &mut Client, pending: Vec<Pending>) -> usize {
+pub fn check_all_answered(client: &mut Client, pending: Vec<Pending>) -> usize {
     let count = pending.len();
     for mut one in pending {
         one.client.set_timeout(STEP);
@@ -139,7 +139,7 @@ fn unblock_all(client: &mut Client) {
 /// Checks that `client` is the only client, and that none is blocked, watches keys or has unread
 /// output.
 #[track_caller]
-pub fn nobody_is_left(client: &mut Client) {
+pub fn no_client_is_left(client: &mut Client) {
     wait_until("connected_clients", || info(client, "connected_clients"), |n| n == 1);
     for field in [
         "blocked_clients",
@@ -156,7 +156,7 @@ pub fn nobody_is_left(client: &mut Client) {
 
 /// Checks that every I/O thread answers.
 #[track_caller]
-pub fn all_threads_serve(server: &Server, client: &mut Client) {
+pub fn check_all_threads_serve(server: &Server, client: &mut Client) {
     let threads = info(client, "io_threads_active");
     let mut others: Vec<Client> = (0..threads * 8).map(|_| server.client()).collect();
     for other in &mut others {
@@ -175,7 +175,7 @@ pub fn all_threads_serve(server: &Server, client: &mut Client) {
 
 /// Checks that the server has released its memory: at most `more` bytes above the start.
 #[track_caller]
-pub fn memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
+pub fn check_memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
     client.ok(&["FLUSHALL", "SYNC"]);
     client.ok(&["CONFIG", "RESETSTAT"]);
     client.ok(&["SLOWLOG", "RESET"]);
@@ -187,7 +187,7 @@ pub fn memory_is_free(client: &mut Client, before: &Before, more: i64) -> i64 {
 
 /// Checks that the log has neither a crash nor a panic.
 #[track_caller]
-pub fn log_is_clean(server: &Server) {
+pub fn check_log_is_clean(server: &Server) {
     let log = server.log();
     for word in ["BUG REPORT", "panicked", "STACK TRACE", "ERROR: ", "WARNING: ThreadSanitizer"] {
         assert!(!log.contains(word), "{word:?} is in the log:\n{}", server.log_tail());

@@ -126,7 +126,7 @@ pub(super) fn pretend_replica(server: &Server, other: &Server, rng: &mut Rng) ->
 
 /// Makes a server a primary, whatever its present state is.
 #[track_caller]
-pub fn set_free(client: &mut Client) {
+pub fn make_primary(client: &mut Client) {
     wait_until(
         "a primary, which",
         || {
@@ -141,7 +141,7 @@ pub fn set_free(client: &mut Client) {
 
 /// Checks that no replica is left, nor a thread that sends or receives a full sync.
 #[track_caller]
-pub fn no_replica_is_left(server: &Server, client: &mut Client) {
+pub fn check_no_replica_is_left(server: &Server, client: &mut Client) {
     wait_until("connected_slaves", || info(client, "connected_slaves"), |n| n == 0);
     let copying = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid()));
@@ -155,9 +155,9 @@ pub fn no_replica_is_left(server: &Server, client: &mut Client) {
 /// Makes the other server follow the one under test, and checks that it gets the same data and
 /// offset.
 #[track_caller]
-pub fn can_follow(server: &Server, other: &Server) {
+pub fn check_can_follow(server: &Server, other: &Server) {
     let (mut above, mut below) = (server.client(), other.client());
-    set_free(&mut below);
+    make_primary(&mut below);
     for n in 0..100 {
         above.ok(&["SET", &format!("after:{n}"), "everything"]);
     }

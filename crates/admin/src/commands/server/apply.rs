@@ -27,7 +27,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
         return Err((id, format!("not supported by this version, which does not have {feature}")));
     }
     if changed.contains(&Id::APPENDONLY) {
-        crate::announce::tell_no_log(config);
+        crate::announce::warn_no_log(config);
     }
     for id in changed {
         apply_to_process(srv, config, *id).map_err(|reason| {

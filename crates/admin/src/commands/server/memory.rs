@@ -212,7 +212,7 @@ fn lines(usage: &Usage) -> Vec<(String, Value)> {
         usage.fragmentation_in_allocator(),
     );
     pair("allocator-rss.ratio", "allocator-rss.bytes", usage.resident_in_allocator());
-    pair("rss-overhead.ratio", "rss-overhead.bytes", usage.resident_beside_allocator());
+    pair("rss-overhead.ratio", "rss-overhead.bytes", usage.resident_outside_allocator());
     pair("fragmentation", "fragmentation.bytes", usage.fragmentation());
     lines
 }

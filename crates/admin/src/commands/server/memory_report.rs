@@ -56,7 +56,7 @@ fn findings(usage: &Usage) -> Vec<String> {
             human(kept.bytes as u64)
         ));
     }
-    let beside = usage.resident_beside_allocator();
+    let beside = usage.resident_outside_allocator();
     if beside.ratio > HIGH && beside.bytes > MUCH {
         found.push(format!(
             "Memory outside the allocator: {} are resident.",

@@ -100,7 +100,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         return Ok(());
     }
     let waiting = waiting(cx, Vec::new(), 0, None)?;
-    crate::stopping::stop_for(srv, stop, waiting.clone(), says).map_err(|e| {
+    crate::stopping::stop_for_client(srv, stop, waiting.clone(), says).map_err(|e| {
         log_warning!("Can't prepare the exit, not shutting down: {e}");
         Error::new(FAILED)
     })?;

@@ -22,7 +22,7 @@ use weft_executor::end_client::end_client;
 use weft_replication_driver::hub;
 use weft_state::clients::ClientShared;
 use weft_state::mailbox::Message;
-use weft_state::session::AnswerBehind;
+use weft_state::session::PendingKillReply;
 
 const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
 
@@ -69,7 +69,8 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     };
     let clients = srv.slow.acting(|c| ends(c) && fits(c));
     if !clients.is_empty() && !cx.in_transaction() {
-        cx.session.replies.answer_behind = Some(Box::new(AnswerBehind { killed: found, clients }));
+        cx.session.replies.answer_behind =
+            Some(Box::new(PendingKillReply { killed: found, clients }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
     }
     for client in others {

@@ -35,11 +35,11 @@ pub fn in_order(cx: &mut ConnCx<'_>) -> CmdResult {
         return Err(FAILED);
     }
     let goes_on = |phase| {
-        srv.pause_for_end(phase != Phase::Log);
+        srv.pause_for_shutdown(phase != Phase::Log);
         true
     };
     if !stop::prepare(srv, Stop::default(), &goes_on) {
-        srv.pause_for_end(false);
+        srv.pause_for_shutdown(false);
         log_warning!("Can't restart: error preparing for shutdown");
         return Err(FAILED);
     }
