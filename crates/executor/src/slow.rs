@@ -55,7 +55,7 @@ fn start_one(srv: &'static Server, n: usize, name: &str) -> std::io::Result<()> 
 }
 
 /// Starts the threads for commands that wait for another server, if they don't run yet. Returns whether they run.
-fn has_outside(srv: &'static Server) -> bool {
+fn ensure_outside_threads(srv: &'static Server) -> bool {
     let start = |n: usize| start_one(srv, n, &format!("weft-far-{}", n - LONG));
     *srv.slow.has_outside.get_or_init(|| match (LONG..THREADS).try_for_each(start) {
         Ok(()) => true,
@@ -71,7 +71,7 @@ fn has_outside(srv: &'static Server) -> bool {
 /// Queues a job. The client's thread gets its result as a message.
 pub fn send(srv: &'static Server, job: Job) {
     srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
-    let queue = if waits_outside(&job) && has_outside(srv) {
+    let queue = if waits_outside(&job) && ensure_outside_threads(srv) {
         &srv.slow.outside
     } else if waits_for_outside(srv, &job) {
         &srv.slow.world

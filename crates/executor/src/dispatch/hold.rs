@@ -1,6 +1,6 @@
 //! Second stage: take the shards that the command needs.
 //!
-//! A command declares its keys, or that it needs the world; later stages can't take more. If a shard is busy, nothing
+//! A command declares its keys, or that it stops the world; later stages can't take more. If a shard is busy, nothing
 //! has happened, and the connection is parked. An I/O thread never waits for the slow lane: a command that would have
 //! to wait for it runs there itself. Next: [`crate::dispatch::run`].
 

@@ -49,8 +49,8 @@ fn raise(srv: &Server) {
     srv.ks.raise_snapshot_limit();
     if !std::mem::replace(&mut waits.state().told_raised, true) {
         log_warning!(
-            "A write has waited for the snapshot for snapshot-max-write-delay: it runs now, and the \
-             snapshot may use more memory than snapshot-memory-limit"
+            "A write has waited for the snapshot for snapshot-max-write-delay: it runs now, and \
+             the snapshot may use more memory than snapshot-memory-limit"
         );
     }
     wake(srv);
