@@ -51,7 +51,7 @@ impl Mover {
         works.then(|| (self.next_ms - now_ms).max(0))
     }
 
-    /// Measures the waste every [`MEASURE_MS`]. The first thread calls it at each tick.
+    /// Measures the waste once a second. The first thread calls it at each tick.
     pub fn measure(&mut self, srv: &Server, limits: &Limits, now_ms: i64) {
         if !limits.is_on {
             srv.background.defrag.set_effort(0);

@@ -67,7 +67,7 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
             Step::Busy => return true,
             Step::Nothing => return false,
         }
-        core.free_trash();
+        core.free_deferred();
         core.memory.publish(&srv.memory);
         if is_within(core, limit) {
             return true;

@@ -4,9 +4,9 @@
 //! * [`batch`] - the requests of one iteration of the event loop
 //! * [`transaction`] - EXEC; [`work`]: estimates of how long a command takes; [`slow`]: threads for long commands
 //! * [`blocking`] - clients that are blocked on keys; [`snapshot_waits`]: writes that wait for a snapshot
-//! * [`pubsub`], [`tracking`], [`notify`], [`monitor`] - what other clients learn of a command
+//! * [`pubsub`], [`tracking`], [`notify`], [`monitor`] - messages to other clients about a command
 //! * [`end_client`] - CLIENT KILL and `maxmemory-clients`
-//! * [`eviction`], [`defrag`] - memory within its limit, and compacted
+//! * [`eviction`], [`defrag`] - the memory limit, and defragmentation
 
 pub mod batch;
 pub mod blocking;

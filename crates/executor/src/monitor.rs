@@ -16,17 +16,17 @@ use weft_state::session::Session;
 /// Shows one command to all monitors but the client that sent it: see [`own`].
 #[cold]
 pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
-    spread(srv, session.shared.id, line_of(&srv.table, session, args));
+    send_to_monitors(srv, session.shared.id, session_line(&srv.table, session, args));
 }
 
 /// Shows one command of the primary, in database `db`.
 #[cold]
 pub fn feed_of_primary(srv: &Server, primary: &str, db: usize, args: &[&[u8]]) {
-    spread(srv, 0, line(&srv.table, primary, db, args));
+    send_to_monitors(srv, 0, line(&srv.table, primary, db, args));
 }
 
 /// Sends a line to all monitors except `but`.
-fn spread(srv: &Server, but: u64, line: Vec<u8>) {
+fn send_to_monitors(srv: &Server, but: u64, line: Vec<u8>) {
     let line = Arc::new(line);
     let monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     for (client, thread) in monitors.iter().filter(|(id, _)| *id != but) {
@@ -37,8 +37,8 @@ fn spread(srv: &Server, but: u64, line: Vec<u8>) {
 /// Shows a monitor a command that it has sent itself. The line follows the command's reply, so that the
 /// client can distinguish the two.
 #[cold]
-pub fn own(srv: &Server, session: &Session, args: &[&[u8]], reply: &mut Reply) {
-    reply.raw(&line_of(&srv.table, session, args));
+pub fn append_own_command(srv: &Server, session: &Session, args: &[&[u8]], reply: &mut Reply) {
+    reply.raw(&session_line(&srv.table, session, args));
 }
 
 /// Adds a client to the monitors.
@@ -55,7 +55,7 @@ pub fn leave(srv: &Server, client: u64) {
     srv.set_attention(attention::MONITOR, !monitors.is_empty());
 }
 
-fn line_of(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
+fn session_line(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
     let peer = match session.shared.origin.unix {
         true => format!("unix:{}", session.shared.origin.peer.trim_end_matches(":0")),
         false => session.shared.origin.peer.clone(),

@@ -16,7 +16,7 @@ use weft_keyspace::notice::Notice;
 use weft_state::server::Server;
 
 /// Publishes `notices` on the kinds of channels that are in `wanted`.
-pub fn tell(srv: &Server, wanted: Classes, notices: &[Notice]) {
+pub fn publish_notices(srv: &Server, wanted: Classes, notices: &[Notice]) {
     let mut channel = Vec::new();
     for Notice { db, event, key, .. } in notices {
         let event = event.as_bytes();

@@ -30,9 +30,9 @@ use weft_state::args::ArgBuf;
 use weft_state::attempt::Attempt;
 use weft_state::command_table::Need;
 use weft_state::command_table::Run;
-use weft_state::conn::Kept;
-use weft_state::later::Later;
+use weft_state::conn::DeferredRequest;
 use weft_state::mailbox::Message;
+use weft_state::packed_requests::PackedRequests;
 use weft_state::server::Server;
 use weft_state::slow_lane::{Job, LONG, OUTSIDE, THREADS};
 use weft_transfer as transfer;
@@ -55,7 +55,7 @@ fn start_one(srv: &'static Server, n: usize, name: &str) -> std::io::Result<()> 
 }
 
 /// Starts the threads for commands that wait for another server, if they don't run yet. Returns whether they run.
-fn has_outside(srv: &'static Server) -> bool {
+fn ensure_outside_threads(srv: &'static Server) -> bool {
     let start = |n: usize| start_one(srv, n, &format!("weft-far-{}", n - LONG));
     *srv.slow.has_outside.get_or_init(|| match (LONG..THREADS).try_for_each(start) {
         Ok(()) => true,
@@ -71,7 +71,7 @@ fn has_outside(srv: &'static Server) -> bool {
 /// Queues a job. The client's thread gets its result as a message.
 pub fn send(srv: &'static Server, job: Job) {
     srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
-    let queue = if waits_outside(&job) && has_outside(srv) {
+    let queue = if waits_outside(&job) && ensure_outside_threads(srv) {
         &srv.slow.outside
     } else if waits_for_outside(srv, &job) {
         &srv.slow.world
@@ -168,7 +168,10 @@ fn run_job(core: &mut Core, holder: &mut SlowLaneThread<'static>, job: Job) {
         Ok(()) => Message::SlowDone { client, reply, session, unit },
         Err(Suspend::Paused) => {
             let attempt = Attempt { tries: 0, ..attempt };
-            let kept = Kept { attempt, ..Kept::new(Later::of(Arc::unwrap_or_clone(args))) };
+            let kept = DeferredRequest {
+                attempt,
+                ..DeferredRequest::new(PackedRequests::of(Arc::unwrap_or_clone(args)))
+            };
             Message::SlowPaused { client, kept, session }
         }
         // The client's thread was notified under the shards.

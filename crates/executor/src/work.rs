@@ -21,7 +21,7 @@ use weft_transfer as transfer;
 use weft_types::value;
 
 /// Arguments of a command that count as no work.
-const PLAIN: usize = 4;
+const FREE_ARGUMENTS: usize = 4;
 
 /// Commands that access one element, or a count of them that follows the key.
 const COUNTING: [&str; 5] = ["lpop", "rpop", "spop", "zpopmax", "zpopmin"];
@@ -32,11 +32,11 @@ type Measure = fn(&Record) -> usize;
 /// Whether the long arguments of a request, each with its position and its length in bytes, are too
 /// much for an I/O thread. O(long arguments).
 pub fn is_bulky(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> bool {
-    of_bytes(spec, long) > FAST_WORK
+    bytes_work(spec, long) > FAST_WORK
 }
 
 /// The work of copying, hashing or comparing long arguments.
-fn of_bytes(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> usize {
+fn bytes_work(spec: &Spec, long: impl Iterator<Item = (usize, usize)>) -> usize {
     let bytes = long.filter(|(at, _)| !spec.takes_any_length(*at)).map(|(_, len)| len);
     bytes.sum::<usize>() / BYTES_PER_ELEMENT
 }
@@ -53,8 +53,9 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
             ArgBuf::Blob(blob) => Some((at, blob.len())),
             ArgBuf::Bytes(_) => None,
         });
-        work = work.saturating_add(of_arguments(spec, command.args.len()) + of_bytes(spec, long));
-        let measure = of_value(spec, command.args.len());
+        work =
+            work.saturating_add(arguments_work(spec, command.args.len()) + bytes_work(spec, long));
+        let measure = value_measure(spec, command.args.len());
         let transfers = transfer::is_one(spec.name);
         let is_of_stream = spec.group == Group::Stream;
         if measure.is_none() && !transfers && !is_of_stream {
@@ -64,7 +65,7 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
         if transfers {
             work = work.saturating_add(transfer::work(spec.name, &args));
         }
-        let of_key = |record: &Record| match measure {
+        let key_work = |record: &Record| match measure {
             Some(measure) => {
                 queued::work(spec.name, &args, record).unwrap_or_else(|| measure(record))
             }
@@ -75,7 +76,7 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
             let key = db.key(args[at]);
             // After a queued SELECT, this is a key of the wrong database. The result is only an estimate.
             if db.holds(key.shard) {
-                work = work.saturating_add(db.peek(&key).map_or(0, |record| of_key(&record)));
+                work = work.saturating_add(db.peek(&key).map_or(0, |record| key_work(&record)));
             }
         });
     }
@@ -83,16 +84,16 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
 }
 
 /// The work of a command with this number of arguments, without that of its values.
-fn of_arguments(spec: &Spec, arguments: usize) -> usize {
+fn arguments_work(spec: &Spec, arguments: usize) -> usize {
     // PFDEBUG and PFSELFTEST visit all registers, or a million elements.
     if spec.group == Group::HyperLogLog && spec.flags.has(Flags::ADMIN) {
         return 2 * FAST_WORK;
     }
-    1 + arguments.saturating_sub(PLAIN)
+    1 + arguments.saturating_sub(FREE_ARGUMENTS)
 }
 
 /// Measures the work of a command on the value of each key; `None`: hardly any.
-fn of_value(spec: &Spec, arguments: usize) -> Option<Measure> {
+fn value_measure(spec: &Spec, arguments: usize) -> Option<Measure> {
     let measure: Measure = match spec.group {
         Group::List | Group::Set | Group::SortedSet | Group::Geo | Group::Hash | Group::Generic => {
             if spec.name == "dump" {

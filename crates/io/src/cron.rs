@@ -1,7 +1,7 @@
 //! Work that each active I/O thread does `hz` times a second: its share of active expiry, a sample
 //! of its load, and on the first thread the periodic work of the server.
 
-use crate::look::Looks;
+use crate::look::Polling;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_admin::active_threads as control;
@@ -64,7 +64,7 @@ impl Cron {
         core: &mut Core,
         now_ms: i64,
         busy_connections: u64,
-        looks: &mut Looks,
+        looks: &mut Polling,
     ) -> bool {
         let ended = self.sample(core, now_ms, busy_connections, looks);
         if core.srv.statistics.info.cron_paused.load(Ordering::Relaxed) {
@@ -113,7 +113,7 @@ impl Cron {
         core: &mut Core,
         now_ms: i64,
         busy_connections: u64,
-        looks: &mut Looks,
+        looks: &mut Polling,
     ) -> bool {
         if std::mem::take(&mut self.resting) {
             self.load.forget();
@@ -167,7 +167,7 @@ impl Cron {
         let started = Instant::now();
         let mut keep_going = || may_expire() && started.elapsed() < budget;
         expiry::expire_noted(inside, &mut core.context, &self.shards, &mut keep_going);
-        core.free_trash();
+        core.free_deferred();
         srv.sample_latency("expire-cycle", Some(started));
     }
 
@@ -202,7 +202,7 @@ impl Cron {
             expiry::sweep(inside, &mut core.context, state, shards, effort, &mut keep_going);
         srv.statistics.totals.stale_keys.note(swept.keys.examined, swept.keys.expired);
         srv.statistics.totals.stale_fields.note(swept.fields.examined, swept.fields.expired);
-        core.free_trash();
+        core.free_deferred();
         srv.sample_latency("expire-cycle", Some(started));
         let totals = &srv.statistics.totals;
         totals.expire_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);

@@ -29,19 +29,19 @@ const LONGEST: u64 = LOOKS as u64 * 2_000;
 const PATIENCE: i32 = 64;
 
 #[derive(Debug)]
-pub struct Looks {
+pub struct Polling {
     credit: i32,
-    /// Nanoseconds of wasted polls since the last [`Looks::take_seconds`].
+    /// Nanoseconds of wasted polls since the last [`Polling::take_seconds`].
     in_vain: u64,
 }
 
-impl Default for Looks {
+impl Default for Polling {
     fn default() -> Self {
-        Looks { credit: MOST, in_vain: 0 }
+        Polling { credit: MOST, in_vain: 0 }
     }
 }
 
-impl Looks {
+impl Polling {
     /// Polls a few times for events, without blocking, if polling has recently paid.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ mod tests {
     /// The number of `turns` in which a thread polls, if its polls find events when `pays` returns
     /// true.
     fn looks(turns: usize, mut pays: impl FnMut(usize) -> bool) -> usize {
-        let mut looks = Looks::default();
+        let mut looks = Polling::default();
         let looked = |turn: &usize| {
             let may = looks.may();
             if may {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn wasted_poll_time_is_counted_once_and_capped() {
-        let mut looks = Looks::default();
+        let mut looks = Polling::default();
         looks.note(false, 3_000);
         looks.note(true, 1_000);
         assert_eq!(looks.take_seconds(), 4e-6);

@@ -134,7 +134,7 @@ impl Hub {
     }
 
     /// Sets the directive `replicaof` to the current primary. Callers do so before they read it.
-    pub fn tell_config(&self, config: &mut Config) {
+    pub fn set_replicaof(&self, config: &mut Config) {
         if !self.has_initial_role.load(Ordering::SeqCst) {
             return;
         }
@@ -301,32 +301,32 @@ impl Replicator for Hub {
         Hub::watch_pressure(self, srv);
     }
 
-    fn tell_config(&self, config: &mut Config) {
-        Hub::tell_config(self, config);
+    fn set_replicaof(&self, config: &mut Config) {
+        Hub::set_replicaof(self, config);
     }
 
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position> {
         Hub::position_at_cut(self, srv)
     }
 
-    fn forget_places(&self, srv: &'static Server) {
-        self.lock().forget_places(srv);
+    fn forget_positions(&self, srv: &'static Server) {
+        self.lock().forget_positions(srv);
     }
 
     fn forget_durable(&self) {
         self.lock().node.durable(None);
     }
 
-    fn placed_behind(&self, unit: u64) -> Option<u64> {
-        Hub::placed_behind(self, unit)
+    fn last_known_position_above(&self, unit: u64) -> Option<u64> {
+        Hub::last_known_position_above(self, unit)
     }
 
-    fn place_behind(&self, unit: u64) -> Option<weft_persist::aof::Position> {
-        Hub::place_behind(self, unit)
+    fn position_after(&self, unit: u64) -> Option<weft_persist::aof::Position> {
+        Hub::position_after(self, unit)
     }
 
-    fn has_place_at(&self, unit: u64) -> bool {
-        Hub::has_place_at(self, unit)
+    fn has_position_after(&self, unit: u64) -> bool {
+        Hub::has_position_after(self, unit)
     }
 
     fn is_durable(&self, srv: &'static Server) {

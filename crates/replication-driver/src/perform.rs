@@ -59,7 +59,7 @@ fn execute_one(
     action: Action,
 ) -> bool {
     if replaces_data(&action) {
-        state.forget_places(srv);
+        state.forget_positions(srv);
     }
     match action {
         Action::Reply { conn, bytes } => primary::reply(srv, state, conn, bytes),

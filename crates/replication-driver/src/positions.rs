@@ -82,7 +82,7 @@ impl Positions {
 
 impl State {
     /// Drops the recorded positions, because the data were replaced.
-    pub fn forget_places(&mut self, srv: &Server) {
+    pub fn forget_positions(&mut self, srv: &Server) {
         self.places = Positions::default();
         srv.replication.placed.store(0, Ordering::SeqCst);
     }
@@ -113,13 +113,13 @@ impl Hub {
 
     /// The last unit with a known position, if it is after `unit`. A write to the append-only file
     /// should end there.
-    pub fn placed_behind(&self, unit: u64) -> Option<u64> {
+    pub fn last_known_position_above(&self, unit: u64) -> Option<u64> {
         let placed = self.published.placed.load(Ordering::SeqCst);
         (placed > unit).then_some(placed)
     }
 
     /// Whether the position after `unit`, the last one, is known.
-    pub fn has_place_at(&self, unit: u64) -> bool {
+    pub fn has_position_after(&self, unit: u64) -> bool {
         unit > 0 && self.published.placed.load(Ordering::SeqCst) == unit
     }
 
@@ -136,7 +136,7 @@ impl Hub {
     }
 
     /// The position that an append-only file may record after this unit.
-    pub fn place_behind(&self, unit: u64) -> Option<aof::Position> {
+    pub fn position_after(&self, unit: u64) -> Option<aof::Position> {
         if self.published.placed.load(Ordering::SeqCst) < unit {
             return None;
         }

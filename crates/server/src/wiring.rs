@@ -23,7 +23,7 @@ pub fn server(config: Config, called: String) -> &'static Server {
         run_thread: weft_io::threads::run,
     };
     let srv = Server::new(config, called, table, parts);
-    srv.ks.listen(Box::new(move |wanted, notices| notify::tell(srv, wanted, notices)));
+    srv.ks.listen(Box::new(move |wanted, notices| notify::publish_notices(srv, wanted, notices)));
     srv.ks.set_caches(Box::new(tracking::Told(srv)));
     srv
 }

@@ -5,7 +5,7 @@ use crate::args::ArgBuf;
 use crate::attempt::Attempt;
 use crate::feed::Feed;
 use crate::held_back::HeldBack;
-use crate::later::Later;
+use crate::packed_requests::PackedRequests;
 use crate::session::Session;
 use crate::waiting::Waiting;
 use rustix::fd::OwnedFd;
@@ -29,15 +29,15 @@ pub struct BigRead {
 
 /// A complete request whose execution is deferred.
 #[derive(Debug)]
-pub struct Kept {
+pub struct DeferredRequest {
     /// Exactly one request.
-    pub request: Later,
+    pub request: PackedRequests,
     pub attempt: Attempt,
 }
 
-impl Kept {
-    pub fn new(request: Later) -> Self {
-        Kept { request, attempt: Attempt::FIRST }
+impl DeferredRequest {
+    pub fn new(request: PackedRequests) -> Self {
+        DeferredRequest { request, attempt: Attempt::FIRST }
     }
 }
 
@@ -62,9 +62,9 @@ pub struct Input {
     pub args_bytes: usize,
     pub big: Option<BigRead>,
     /// The few complete requests that come before those in `later`.
-    pub kept: VecDeque<Kept>,
+    pub kept: VecDeque<DeferredRequest>,
     /// Complete requests that come before the bytes in `buf`.
-    pub later: Later,
+    pub later: PackedRequests,
     /// A protocol error after the deferred requests. No input after it is parsed.
     pub protocol_error: Option<ProtocolError>,
     /// The published sizes of the input are not zero.

@@ -3,7 +3,7 @@
 //! Each size is known without a walk over buffers, so it is updated in every iteration.
 
 use crate::clients::ClientShared;
-use crate::conn::{Conn, Input, Kept};
+use crate::conn::{Conn, DeferredRequest, Input};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_memory::holdings::Holdings;
 use weft_resp::Span;
@@ -44,7 +44,7 @@ impl Input {
         let room = self.buf.capacity() + value_room;
         // Deferred requests count as unparsed: observers don't distinguish whether a request has been parsed.
         let later = self.waiting();
-        let kept = |kept: &Kept| size_of::<Kept>() + kept.request.memory();
+        let kept = |kept: &DeferredRequest| size_of::<DeferredRequest>() + kept.request.memory();
         let later_room = self.kept.iter().map(kept).sum::<usize>() + self.later.memory();
         InputSizes {
             unparsed: self.buf.len() + self.ahead.len() - parsed + value + later,
@@ -74,7 +74,7 @@ impl Conn {
             || self.input.big.is_some()
             || !self.input.args.is_empty()
             || !self.input.ahead.is_empty();
-        if has || self.input.is_shown || self.session.replies.asked_of_itself {
+        if has || self.input.is_shown || self.session.replies.counted_own_request {
             self.show_input_now(has || !self.input.kept.is_empty() || !self.input.later.is_empty());
         }
     }
@@ -87,6 +87,6 @@ impl Conn {
         shared.input.room.store(input.room as u64, Relaxed);
         shared.input.argv.store(input.args as u64, Relaxed);
         self.input.is_shown = has;
-        self.session.replies.asked_of_itself = false;
+        self.session.replies.counted_own_request = false;
     }
 }

@@ -6,7 +6,7 @@
 //! * [`server`] - [`Server`](server::Server), one per process, made of [`server_parts`] and the parts below
 //! * [`time`], [`configuration`], [`process_state`], [`statistics`] - the largest of them
 //! * [`settings`], [`aof_policy`] - the configuration in the form that the fast path reads
-//! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`later`], [`held`],
+//! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`packed_requests`], [`held`],
 //!   [`held_back`]: the parts of a connection
 //! * [`attempt`] - the history of a request that is executed more than once
 //! * [`mailbox`] - messages to an I/O thread; [`offload`]: jobs for threads that share the load
@@ -39,10 +39,10 @@ pub mod held;
 pub mod held_back;
 pub mod info_state;
 pub mod latency;
-pub mod later;
 pub mod listening;
 pub mod mailbox;
 pub mod offload;
+pub mod packed_requests;
 pub mod pause;
 pub mod post;
 pub mod process_state;

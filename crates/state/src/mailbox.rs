@@ -4,7 +4,7 @@
 //! the mailbox's [`WakeFlag`] writes to the eventfd, so a burst of messages costs one system call.
 
 use crate::clients::ClientShared;
-use crate::conn::Kept;
+use crate::conn::DeferredRequest;
 use crate::feed::Order;
 use crate::session::Session;
 use crate::waiting::Waiting;
@@ -62,7 +62,7 @@ pub enum Message {
     /// A command in the slow lane waits for a key.
     SlowBlocked { waiting: Arc<Waiting> },
     /// A pause holds back a command in the slow lane; it was not executed.
-    SlowPaused { client: u64, kept: Kept, session: Option<Box<Session>> },
+    SlowPaused { client: u64, kept: DeferredRequest, session: Option<Box<Session>> },
     /// Accept connections from exactly these TCP sockets.
     Listen { listeners: Vec<weft_net::listen::Listener> },
     /// A command for the connection of a replica.

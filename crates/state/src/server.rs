@@ -50,25 +50,25 @@ pub trait Replicator: Any + Send + Sync {
     fn watch_pressure(&'static self, srv: &'static Server);
 
     /// Sets the directive `replicaof` to the present primary.
-    fn tell_config(&self, config: &mut Config);
+    fn set_replicaof(&self, config: &mut Config);
 
     /// The position stored in a file of the data at a cut. The caller is at the cut.
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position>;
 
     /// Forgets the positions of units, since the data has been replaced.
-    fn forget_places(&self, srv: &'static Server);
+    fn forget_positions(&self, srv: &'static Server);
 
     /// Records that no unit is durable on this server's disk any more.
     fn forget_durable(&self);
 
     /// The last unit whose position is known, if it is above `unit`.
-    fn placed_behind(&self, unit: u64) -> Option<u64>;
+    fn last_known_position_above(&self, unit: u64) -> Option<u64>;
 
     /// The position after `unit`, as an append-only file stores it.
-    fn place_behind(&self, unit: u64) -> Option<weft_persist::aof::Position>;
+    fn position_after(&self, unit: u64) -> Option<weft_persist::aof::Position>;
 
     /// Whether the position after `unit`, which is the last unit, is known.
-    fn has_place_at(&self, unit: u64) -> bool;
+    fn has_position_after(&self, unit: u64) -> bool;
 
     /// Called when more units have been synced to this server's disk.
     fn is_durable(&self, srv: &'static Server);
@@ -250,7 +250,7 @@ impl Server {
         let _alone = self.configuration.rewriting.lock().unwrap_or_else(|p| p.into_inner());
         let config = {
             let mut present = self.config();
-            self.links.replicator.tell_config(&mut present);
+            self.links.replicator.set_replicaof(&mut present);
             present.clone()
         };
         write(&config)

@@ -57,14 +57,14 @@ pub struct Replies {
     /// While CLIENT REPLY drops a reply: the output before this mark is no reply, so it is kept.
     pub keep: Option<Mark>,
     /// The reply of CLIENT KILL is sent when these commands have ended.
-    pub answer_behind: Option<Box<PendingKillReply>>,
+    pub pending_kill: Option<Box<PendingKillReply>>,
     /// CLIENT LIST or INFO counted its own request as input; the count must be corrected.
-    pub asked_of_itself: bool,
+    pub counted_own_request: bool,
 }
 
 impl Replies {
     fn new(mode: ReplyMode) -> Self {
-        Replies { mode, keep: None, answer_behind: None, asked_of_itself: false }
+        Replies { mode, keep: None, pending_kill: None, counted_own_request: false }
     }
 }
 

@@ -28,8 +28,8 @@ pub struct State {
     /// A snapshot is being taken.
     pub is_taken: bool,
     /// The messages already logged for this snapshot.
-    pub told_full: bool,
-    pub told_raised: bool,
+    pub logged_full: bool,
+    pub logged_raised: bool,
 }
 
 impl Waits {
@@ -63,7 +63,7 @@ impl Wait {
         let mut state = waits.state();
         waits.waiting.fetch_add(1, Ordering::Relaxed);
         attention.set(SNAPSHOT, true);
-        let is_first = !std::mem::replace(&mut state.told_full, true);
+        let is_first = !std::mem::replace(&mut state.logged_full, true);
         drop(state);
         waits.delayed.fetch_add(1, Ordering::Relaxed);
         (Wait { waits, attention, since: Instant::now() }, is_first)

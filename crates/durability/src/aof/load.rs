@@ -170,7 +170,7 @@ pub fn at_start(
             let done = executor.execute(&mut core, &guard, &block);
             core.stats().load.requests.add(1);
             guard.release();
-            core.free_trash();
+            core.free_deferred();
             core.publish();
             done
         }
@@ -334,7 +334,7 @@ impl Executor {
             core.context.effects.clear_log();
         }
         if core.context.has_deferred_frees() {
-            core.free_trash();
+            core.free_deferred();
         }
         Ok(())
     }

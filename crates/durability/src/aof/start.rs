@@ -226,7 +226,7 @@ fn begin_log_by(srv: &'static Server, guard: &Guard<'_>, seat: &Seat) -> Option<
     let log = guard.begin_log(Target::AOF, waker(seat))?;
     aof(srv).begin_log(log.id());
     // While the log had no reader, the data has changed without a new unit.
-    srv.links.replicator.forget_places(srv);
+    srv.links.replicator.forget_positions(srv);
     Some(log)
 }
 

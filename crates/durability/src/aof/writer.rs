@@ -297,7 +297,9 @@ impl Writer {
         // At this position, the data's place in the replication history can be recorded.
         let position = self.log.position();
         let is_time = Instant::now() >= self.place_from;
-        let placed = is_time.then(|| self.srv.links.replicator.placed_behind(position)).flatten();
+        let placed = is_time
+            .then(|| self.srv.links.replicator.last_known_position_above(position))
+            .flatten();
         let mut has_more = false;
         // Units that can't be written stay in the log.
         while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
@@ -330,7 +332,7 @@ impl Writer {
         if Instant::now() < self.place_from {
             return;
         }
-        let place = self.srv.links.replicator.place_behind(self.log.position());
+        let place = self.srv.links.replicator.position_after(self.log.position());
         if place.is_some() && place != self.place {
             self.place = place;
             self.place_from = Instant::now() + BETWEEN_PLACES;
@@ -625,8 +627,8 @@ impl Writer {
         // A sync that takes long is checked every second.
         let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
         let place_from = self.place_from.checked_duration_since(Instant::now());
-        let place =
-            place_from.filter(|_| self.srv.links.replicator.has_place_at(self.log.position()));
+        let place = place_from
+            .filter(|_| self.srv.links.replicator.has_position_after(self.log.position()));
         sync.into_iter().chain(rewrite).chain(place).chain(removal).min()
     }
 }

@@ -44,13 +44,13 @@ pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
     let had_turn = waiting.state.quit();
     leave(srv, waiting);
     if had_turn {
-        srv.clients.blocked.pass_turn(waiting, |next| tell_to_try(srv, next));
+        srv.clients.blocked.pass_turn(waiting, |next| send_retry(srv, next));
     }
 }
 
-/// After keys have expired or were evicted: makes the clients retry that are blocked on them as consumers of a group,
-/// so that they find that the group is gone. Needs no shard. O(clients in the wait queues).
-pub fn rouse(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
+/// Makes clients retry after sweeps have removed their keys: consumers of a group then find that the group is gone.
+/// Needs no shard. O(clients in the wait queues).
+pub fn retry_after_removal(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
     for (db, key) in keys {
         let shard = srv.ks.key(key).shard;
         let name = (shard, *db, &key[..]);
@@ -75,7 +75,7 @@ pub struct Served {
 
 impl Served {
     /// Sends the reply to the client. `unit`: the unit of the log that has the effects of its command.
-    pub fn tell(self, srv: &'static Server, unit: u64) {
+    pub fn send_reply(self, srv: &'static Server, unit: u64) {
         let Served { waiting, reply } = self;
         waiting.state.finish();
         let thread = waiting.thread;
@@ -96,12 +96,12 @@ pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&
 pub fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, must_retry: bool) {
     match waiting.state.unclaim(must_retry) {
         Unclaim::Waits => srv.clients.blocked.remove_if_over(&srv.ks, waiting),
-        Unclaim::Retry => tell_to_try(srv, waiting),
+        Unclaim::Retry => send_retry(srv, waiting),
     }
 }
 
 /// Makes the client's own thread run its command again.
-pub fn tell_to_try(srv: &'static Server, waiting: &Arc<Waiting>) {
+pub fn send_retry(srv: &'static Server, waiting: &Arc<Waiting>) {
     let message = Message::Retry { waiting: waiting.clone() };
     srv.threads[waiting.thread].mailbox.send(message);
 }

@@ -137,7 +137,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     leave(core.srv, waiting);
     if let Some(reader) = &waiting.context.reader {
         invalidate(guard, &mut core.context);
-        tracking::remember(core.srv, Some(guard), reader, waiting.cmd, &args);
+        tracking::record_reader(core.srv, Some(guard), reader, waiting.cmd, &args);
     }
     if let Err(e) = &result {
         reply.clear();

@@ -5,7 +5,7 @@
 
 use weft_commands::Error;
 
-/// The reply to every subcommand of CLUSTER.
+/// The error of unimplemented CLUSTER subcommands.
 pub const DISABLED: Error = Error::new("ERR This instance has cluster support disabled");
 
 /// Missing features, with their commands. A subcommand is listed, as `client|tracking`, if its container exists.

@@ -5,7 +5,7 @@
 
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
-use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_held_back, is_refused_write};
+use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_paused, is_refused_write};
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::snapshot;
@@ -83,7 +83,7 @@ pub fn execute(
                 own.begin(false, session.transaction.is_some());
             }
             if session.pushes.listens {
-                pubsub::catch_up(core, session, reply);
+                pubsub::append_messages(core, session, reply);
             }
             refuse(core, reply, &error);
             Ok(())
@@ -106,7 +106,7 @@ fn runs_in_multi(cmd: &Cmd) -> bool {
 
 #[cold]
 fn queue(task: &mut Task<'_>) -> Flow {
-    run::catch_up(task);
+    run::append_messages(task);
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, task.request.args, task.request.blobs);
     }
@@ -124,7 +124,7 @@ fn fail_transaction(session: &mut Session) {
 
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
-    run::catch_up(&mut task);
+    run::append_messages(&mut task);
     // The command may have waited for a snapshot before.
     task.session.snapshot_wait = None;
     // Unknown subcommands are not counted.
@@ -305,7 +305,7 @@ fn check_server_state(
     bits: u32,
 ) -> Result<Option<Suspend>, Error> {
     let flags = transaction::flags_of(session, cmd);
-    if is_held_back(core, flags) {
+    if is_paused(core, flags) {
         return Ok(Some(Suspend::Paused));
     }
     if bits & attention::REPLICA != 0 {

@@ -96,8 +96,8 @@ pub fn call(
     (result, ctx.pause)
 }
 
-/// After [`call`], if there are effects: logs the words of a command that has changed data in database `db`, unless it has
-/// logged others.
+/// After [`call`], if there are effects: logs the arguments of a command that has changed data in database `db`,
+/// unless it has logged others.
 #[cold]
 pub fn log_words(core: &mut Core, guard: &Guard<'_>, db: usize, request: &Request<'_>) {
     let mut db = Db::new(guard, &mut core.context, db);

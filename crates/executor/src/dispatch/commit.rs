@@ -41,7 +41,10 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
         Outcome::EndedInParts { .. } | Outcome::Suspended(_) | Outcome::Killed => false,
     };
     let late = cfg!(feature = "planted-stale");
-    if has_read && !late && remember(task.core, task.session, task.cmd, task.request.args, &guard) {
+    if has_read
+        && !late
+        && record_reader(task.core, task.session, task.cmd, task.request.args, &guard)
+    {
         tracking::enforce(task.core, &mut guard);
     }
     guard.release();
@@ -53,7 +56,7 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
 
 /// Records the client as a reader of the keys of `cmd`, if it tracks them. Returns whether there are any.
 #[cold]
-pub fn remember(
+pub fn record_reader(
     core: &mut Core,
     session: &Session,
     cmd: &Cmd,
@@ -66,10 +69,10 @@ pub fn remember(
     };
     // Sends the earlier invalidations first: the client has read the result of those changes.
     invalidate(guard, &mut core.context);
-    tracking::remember(core.srv, Some(guard), reader, cmd, args)
+    tracking::record_reader(core.srv, Some(guard), reader, cmd, args)
 }
 
-/// As [`remember`], with a fault: another command can run before it. Only compiled into a server that tests the
+/// As [`record_reader`], with a fault: another command can run before it. Only compiled into a server that tests the
 /// checker of histories.
 #[cold]
 fn remember_late(task: &Task<'_>) {
@@ -77,7 +80,7 @@ fn remember_late(task: &Task<'_>) {
     if let Some(reader) =
         task.session.pushes.tracks.as_ref().and_then(|own| own.reader(task.cmd.spec.flags))
     {
-        tracking::remember(task.core.srv, None, reader, task.cmd, task.request.args);
+        tracking::record_reader(task.core.srv, None, reader, task.cmd, task.request.args);
     }
 }
 
@@ -98,7 +101,7 @@ fn commit_effects(
     }
 }
 
-/// Logs the command's arguments, unless the command has logged others, and commits its effects: see [`tell`].
+/// Logs the command's arguments, unless the command has logged others, and commits its effects: see [`commit_pending`].
 #[cold]
 fn log_and_commit(
     core: &mut Core,
@@ -109,7 +112,7 @@ fn log_and_commit(
 ) {
     let before = core.context.last_unit();
     call::log_words(core, guard, session.db, request);
-    tell(core, guard, names);
+    commit_pending(core, guard, names);
     let unit = core.context.last_unit();
     if unit != before {
         session.last_unit = unit;
@@ -118,7 +121,7 @@ fn log_and_commit(
 
 /// Commits the pending effects, and serves the clients that are blocked on created keys and on `names`.
 #[cold]
-pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
+pub fn commit_pending(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.begin_commit();
     if names.is_empty() && core.context.effects.is_only_logged() {
         // No client is blocked, watches, tracks or gets notifications: most writes of a server with a log.
@@ -138,7 +141,7 @@ pub fn tell(core: &mut Core, guard: &mut Guard<'_>, names: Vec<Name>) {
     guard.publish();
     end_group(guard, &mut core.context);
     let unit = core.context.last_unit();
-    served.into_iter().for_each(|served| served.tell(core.srv, unit));
+    served.into_iter().for_each(|served| served.send_reply(core.srv, unit));
 }
 
 /// Ends the retry of a blocked client, while its keys are held: the client has its reply, or stays blocked. Returns

@@ -187,7 +187,7 @@ impl Core {
 
     /// Frees the objects that were removed under the shard locks, large ones in the background.
     #[inline]
-    pub fn free_trash(&mut self) {
+    pub fn free_deferred(&mut self) {
         if self.context.has_deferred_frees() {
             self.drain_deferred_frees();
         }
@@ -197,7 +197,7 @@ impl Core {
     fn drain_deferred_frees(&mut self) {
         let lost = self.context.take_lost();
         if !lost.is_empty() {
-            crate::blocking::rouse(self.srv, &lost);
+            crate::blocking::retry_after_removal(self.srv, &lost);
         }
         self.context.free_removed();
         if let Some(records) = self.context.take_removed() {

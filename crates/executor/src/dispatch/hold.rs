@@ -1,12 +1,12 @@
 //! Second stage: take the shards that the command needs.
 //!
-//! A command declares its keys, or that it needs the world; later stages can't take more. If a shard is busy, nothing
+//! A command declares its keys, or that it stops the world; later stages can't take more. If a shard is busy, nothing
 //! has happened, and the connection is parked. An I/O thread never waits for the slow lane: a command that would have
 //! to wait for it runs there itself. Next: [`crate::dispatch::run`].
 
 use crate::dispatch::core::Held;
 use crate::dispatch::needs;
-use crate::dispatch::needs::{of_data, of_watch};
+use crate::dispatch::needs::{data_need, watch_need};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
@@ -28,14 +28,15 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     let ks = inside.keyspace();
     match task.cmd.run {
         Run::Data { .. } if is_bulky(task.cmd, task.request, task.lane) => Err(Suspend::SLOW),
-        Run::Data { lock, run } => match of_data(ks, task.cmd, lock, task.request, task.session.db)
-        {
-            Need::One(shard) => match inside.guard_one(&mut task.core.context, shard) {
-                Ok(guard) => run::data(task, run, guard),
-                Err(busy) => Err(Suspend::Busy(busy)),
-            },
-            need => hold_many(task, inside, need),
-        },
+        Run::Data { lock, run } => {
+            match data_need(ks, task.cmd, lock, task.request, task.session.db) {
+                Need::One(shard) => match inside.guard_one(&mut task.core.context, shard) {
+                    Ok(guard) => run::data(task, run, guard),
+                    Err(busy) => Err(Suspend::Busy(busy)),
+                },
+                need => hold_many(task, inside, need),
+            }
+        }
         Run::Server(number) => match task.cmd.need(ks, task.request.args) {
             Need::Nothing => run::server(task, number, Held::Nothing(inside)),
             Need::Stop => stop_and_run(task, inside, number),
@@ -47,7 +48,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
             Err(Suspend::SLOW)
         }
         Run::Watch => {
-            let need = of_watch(ks, task.request);
+            let need = watch_need(ks, task.request);
             hold_many(task, inside, need)
         }
     }
@@ -85,7 +86,7 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         run::begin(&mut task);
     }
     if let Err(e) = transaction::check(task.core.srv, task.session) {
-        run::catch_up(&mut task);
+        run::append_messages(&mut task);
         run::show_refused(&task);
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
@@ -96,7 +97,7 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     if cfg!(feature = "planted-race") {
         return run::exec_one_by_one(task, inside);
     }
-    let need = needs::of_transaction(inside.keyspace(), task.session);
+    let need = needs::transaction_need(inside.keyspace(), task.session);
     let (guard, way) = guard(&mut task.core.context, inside, need, task.request)?;
     if way == Way::Outside {
         match recheck(&mut task) {
@@ -182,7 +183,7 @@ fn check_standing(task: &Task<'_>) -> Standing {
     {
         return Standing::Killed;
     }
-    if refusals::is_held_back(core, flags) {
+    if refusals::is_paused(core, flags) {
         return Standing::Paused;
     }
     let loads = transaction::all_have(session, task.cmd, Flags::LOADING);
@@ -220,7 +221,7 @@ fn turn_away(mut task: Task<'_>, guard: Guard<'_>, standing: Standing) -> Flow {
         }
         Standing::Refused(e) => {
             end_transaction(&mut task);
-            run::catch_up(&mut task);
+            run::append_messages(&mut task);
             run::show_refused(&task);
             // The command may have waited for a snapshot before.
             task.session.snapshot_wait = None;
@@ -325,10 +326,10 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
 
 fn need_of(ks: &Keyspace, task: &Task<'_>) -> Need {
     match task.cmd.run {
-        Run::Data { lock, .. } => of_data(ks, task.cmd, lock, task.request, task.session.db),
+        Run::Data { lock, .. } => data_need(ks, task.cmd, lock, task.request, task.session.db),
         Run::Server(_) => task.cmd.need(ks, task.request.args),
-        Run::Exec => needs::of_transaction(ks, task.session),
-        Run::Watch => of_watch(ks, task.request),
+        Run::Exec => needs::transaction_need(ks, task.session),
+        Run::Watch => watch_need(ks, task.request),
     }
 }
 
@@ -347,8 +348,8 @@ fn guard_slow<'g>(
         Need::Shards(set) => holder.hold(context, &set),
         Need::Names => holder.cut(context),
         // CLIENT KILL has taken effect, and waits for the commands of the killed clients.
-        Need::Stop if task.session.replies.answer_behind.is_some() => {
-            let behind = task.session.replies.answer_behind.iter();
+        Need::Stop if task.session.replies.pending_kill.is_some() => {
+            let behind = task.session.replies.pending_kill.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
             holder.hold(context, &ShardSet::of([]))
         }

@@ -15,10 +15,10 @@ use weft_transfer as transfer;
 pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
     let need = match (cmd.run, &session.transaction) {
         (Run::Data { lock, .. }, _) => {
-            of_data(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
+            data_need(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
         }
         (Run::Server(_), _) => cmd.need(ks, args),
-        (Run::Exec, Some(_)) => of_transaction(ks, session),
+        (Run::Exec, Some(_)) => transaction_need(ks, session),
         (Run::Exec, None) | (Run::Watch, _) => return false,
     };
     matches!(need, Need::World | Need::Stop | Need::Rest)
@@ -26,7 +26,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
 
 /// The shards that a request on keys needs in database `db`.
 #[inline(always)]
-pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
+pub fn data_need(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
     match (lock, request.key) {
         (Lock::Keys, Some(key)) if cmd.has_one_key(request.args.len()) => Need::One(key.shard),
         (Lock::Keys, _) => Need::Shards(shards_of(ks, cmd, request.args)),
@@ -46,7 +46,7 @@ pub fn of_data(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: 
 
 /// The shards of the keys of WATCH. WATCH is little work, and runs in the slow lane only if they are rarely free at
 /// the same time.
-pub fn of_watch(ks: &Keyspace, request: &Request<'_>) -> Need {
+pub fn watch_need(ks: &Keyspace, request: &Request<'_>) -> Need {
     Need::Shards(ShardSet::of(request.args[1..].iter().map(|key| ks.shard(key))))
 }
 
@@ -57,14 +57,14 @@ fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
 }
 
 /// The shards that EXEC needs for the session's queued commands and watched keys. O(commands + keys).
-pub fn of_transaction(ks: &Keyspace, session: &Session) -> Need {
+pub fn transaction_need(ks: &Keyspace, session: &Session) -> Need {
     let mut shards = SmallVec::<[u16; 16]>::new();
     for queued in transaction::queue(session) {
         let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
         let need = match queued.cmd.run {
             Run::Data { lock, .. } => {
                 let request = Request::new(Some(queued.cmd), &args, &[]);
-                of_data(ks, queued.cmd, lock, &request, session.db)
+                data_need(ks, queued.cmd, lock, &request, session.db)
             }
             Run::Server(_) => queued.cmd.need(ks, &args),
             Run::Exec | Run::Watch => Need::Nothing,

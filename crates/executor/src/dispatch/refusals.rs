@@ -43,7 +43,7 @@ pub fn admit_again(core: &Core, flags: Flags, loads: bool) -> Result<(), Error> 
 const CHANGES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
 
 /// Whether CLIENT PAUSE delays a command with these flags.
-pub fn is_held_back(core: &Core, flags: Flags) -> bool {
+pub fn is_paused(core: &Core, flags: Flags) -> bool {
     if !core.srv.is_paused() {
         return false;
     }

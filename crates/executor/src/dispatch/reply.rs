@@ -19,14 +19,14 @@ use weft_state::waiting::Waiting;
 #[inline(always)]
 pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
     let Task { core, session, request, cmd, reply, mark, .. } = task;
-    core.free_trash();
+    core.free_deferred();
     match outcome {
         Outcome::Suspended(suspend) => return Err(suspend),
         Outcome::Killed => {}
         Outcome::Ended(result) => {
             finish_one(core, session, cmd, request, reply, (mark, mark), &result);
             if session.pushes.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
-                crate::monitor::own(core.srv, session, request.args, reply);
+                crate::monitor::append_own_command(core.srv, session, request.args, reply);
             }
         }
         Outcome::EndedInParts { from } => {
@@ -96,12 +96,12 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     }
 }
 
-/// Logs a command whose client was blocked in the logs whose thresholds it exceeds.
+/// Adds a command of a blocked client to each log whose threshold it exceeds.
 #[cold]
 fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     let (settings, cmd) = (&core.settings, waiting.cmd);
     let args = waiting.client_args();
-    let asked = Request::new(Some(cmd), &args, &[]).bytes();
+    let request_bytes = Request::new(Some(cmd), &args, &[]).bytes();
     let log = |kind, value| log(core, &waiting.shared, cmd, &args, kind, value);
     if ns >= settings.log.slow_ns {
         log(LogKind::Slow, (ns / 1000) as i64);
@@ -109,8 +109,8 @@ fn log_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply) {
     if reply.len() >= settings.log.large_reply && !waiting.context.drops_reply {
         log(LogKind::LargeReply, reply.len() as i64);
     }
-    if asked >= settings.log.large_request {
-        log(LogKind::LargeRequest, asked as i64);
+    if request_bytes >= settings.log.large_request {
+        log(LogKind::LargeRequest, request_bytes as i64);
     }
 }
 
@@ -152,7 +152,7 @@ fn account(
     if replied >= settings.log.large_reply
         && is_large(session, reply, replied, settings.log.large_reply)
     {
-        log_asked(core, session, cmd, request, LogKind::LargeReply, replied as i64);
+        log_request(core, session, cmd, request, LogKind::LargeReply, replied as i64);
     }
     if request.bytes_at_most >= settings.log.large_request {
         note_large(core, session, cmd, request);
@@ -170,12 +170,12 @@ fn is_large(session: &Session, reply: &Reply, replied: usize, limit: usize) -> b
     replied - dropped.min(replied) >= limit
 }
 
-/// Logs a command that may be large if its exact size is.
+/// Logs a request if its exact size exceeds the limit for large requests.
 #[cold]
 fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>) {
-    let asked = request.bytes();
-    if asked >= core.settings.log.large_request {
-        log_asked(core, session, cmd, request, LogKind::LargeRequest, asked as i64);
+    let bytes = request.bytes();
+    if bytes >= core.settings.log.large_request {
+        log_request(core, session, cmd, request, LogKind::LargeRequest, bytes as i64);
     }
 }
 
@@ -186,13 +186,13 @@ fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reques
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
     core.srv.statistics.latency.sample(event, us / 1000, core.context.now_ms / 1000);
     if ns >= core.settings.log.slow_ns {
-        log_asked(core, session, cmd, request, LogKind::Slow, us);
+        log_request(core, session, cmd, request, LogKind::Slow, us);
     }
 }
 
 /// Logs a request with the arguments that its client sent: after a block, a command may run with other arguments.
 #[cold]
-fn log_asked(
+fn log_request(
     core: &Core,
     session: &Session,
     cmd: &'static Cmd,

@@ -23,10 +23,10 @@ use weft_state::queued::{Queued, Watched};
 
 /// Appends the messages published for the client so far, before its reply.
 #[inline]
-pub fn catch_up(task: &mut Task<'_>) {
+pub fn append_messages(task: &mut Task<'_>) {
     if task.session.pushes.listens {
         begin(task);
-        catch_up_mail(task);
+        append_mail(task);
     }
 }
 
@@ -43,11 +43,11 @@ pub fn begin(task: &mut Task<'_>) {
     }
 }
 
-/// The second half of [`catch_up`].
+/// The second half of [`append_messages`].
 #[inline]
-fn catch_up_mail(task: &mut Task<'_>) {
+fn append_mail(task: &mut Task<'_>) {
     if task.session.pushes.listens {
-        pubsub::catch_up(task.core, task.session, task.reply);
+        pubsub::append_messages(task.core, task.session, task.reply);
         task.mark = task.reply.mark();
     }
 }
@@ -64,7 +64,7 @@ pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
 
 #[cold]
 fn data_of_listener(mut task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
-    catch_up(&mut task);
+    append_messages(&mut task);
     let Task { core, session, request, cmd, reply, mark, lane } = task;
     let tracks = session.pushes.tracks.is_some();
     core.context.client = session.own_changes();
@@ -103,7 +103,7 @@ fn data_after_mail(task: Task<'_>, run: DataFn, guard: Guard<'_>, tracks: bool) 
 
 /// Runs a command on the connection or the server that holds no shards.
 pub fn server(mut task: Task<'_>, number: usize, held: Held<'_>) -> Flow {
-    catch_up(&mut task);
+    append_messages(&mut task);
     let outcome = run_server(&mut task, number, held);
     if let Outcome::Suspended(Suspend::Slow { has_run: true }) = outcome {
         task.reply.truncate(task.mark);
@@ -113,7 +113,7 @@ pub fn server(mut task: Task<'_>, number: usize, held: Held<'_>) -> Flow {
 
 /// Runs a command on the connection or the server that holds shards.
 pub fn server_with(mut task: Task<'_>, number: usize, guard: Guard<'_>) -> Flow {
-    catch_up(&mut task);
+    append_messages(&mut task);
     let outcome = run_server(&mut task, number, Held::Guard(&guard));
     commit::commit_read(task, guard, outcome)
 }
@@ -141,7 +141,7 @@ pub fn show_refused(task: &Task<'_>) {
 
 /// WATCH: records the keys under their shards.
 pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
-    catch_up(&mut task);
+    append_messages(&mut task);
     if task.session.watched.is_none() {
         task.session.watched = Some(Box::new(Watched::new(
             &task.core.srv.ks,
@@ -162,7 +162,7 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
 /// EXEC: runs the queue under the guard, unless a watched key has changed (`is_broken`).
 pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
     let transaction = task.session.transaction.take().expect("checked before");
-    catch_up_mail(&mut task);
+    append_mail(&mut task);
     let from = task.core.last_tick;
     task.session.watched = None;
     if is_broken {
@@ -196,7 +196,7 @@ pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow
     for queued in &transaction.queue {
         if let Some(mut guard) = inside.world(&mut task.core.context) {
             run_queued(&mut task, queued, &guard);
-            commit::tell(task.core, &mut guard, Vec::new());
+            commit::commit_pending(task.core, &mut guard, Vec::new());
         }
         std::thread::yield_now();
     }

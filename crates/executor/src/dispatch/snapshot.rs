@@ -47,10 +47,10 @@ fn raise(srv: &Server) {
     let waits = &srv.persistence.waits;
     waits.expired.fetch_add(1, Ordering::Relaxed);
     srv.ks.raise_snapshot_limit();
-    if !std::mem::replace(&mut waits.state().told_raised, true) {
+    if !std::mem::replace(&mut waits.state().logged_raised, true) {
         log_warning!(
-            "A write has waited for the snapshot for snapshot-max-write-delay: it runs now, and the \
-             snapshot may use more memory than snapshot-memory-limit"
+            "A write has waited for the snapshot for snapshot-max-write-delay: it runs now, and \
+             the snapshot may use more memory than snapshot-memory-limit"
         );
     }
     wake(srv);

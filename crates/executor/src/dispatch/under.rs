@@ -50,7 +50,7 @@ pub fn execute_under(
         Run::Exec | Run::Watch => unreachable!("never queued"),
     };
     if session.pushes.tracks.is_some() {
-        commit::remember(core, session, cmd, request.args, guard);
+        commit::record_reader(core, session, cmd, request.args, guard);
     }
     result
 }

@@ -64,7 +64,7 @@ pub fn publish_patiently(
 /// the client's thread, for a command on keys while their shards are held: then exactly the messages of earlier
 /// commands on these keys precede the reply.
 #[cold]
-pub fn catch_up(core: &mut Core, session: &mut Session, reply: &mut Reply) {
+pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply) {
     // Mailboxes belong to I/O threads. For the slow lane, `Message::SlowBegun` marks the position of the reply.
     if core.id >= MAX_IO_THREADS {
         return;

@@ -84,7 +84,7 @@ impl Caches for Told {
 ///
 /// `guard` is `None` only in a fault for tests, which records the reader too late.
 #[cold]
-pub fn remember(
+pub fn record_reader(
     srv: &Server,
     guard: Option<&Guard<'_>>,
     reader: &Arc<Tracker>,
@@ -115,7 +115,7 @@ pub fn remember(
 }
 
 /// The options of CLIENT TRACKING ON.
-pub struct Wishes<'a> {
+pub struct TrackingOptions<'a> {
     /// With [`Mode::ON`].
     pub mode: Mode,
     pub redirect: Option<Arc<ClientShared>>,
@@ -123,7 +123,7 @@ pub struct Wishes<'a> {
 }
 
 /// Turns tracking on for the session's client.
-pub fn enable(srv: &Server, session: &mut Session, wishes: &Wishes<'_>) {
+pub fn enable(srv: &Server, session: &mut Session, wishes: &TrackingOptions<'_>) {
     let tracker = session.shared.make_tracker();
     if !tracker.set(wishes.mode, wishes.redirect.as_ref()).has(Mode::ON) {
         srv.clients.tracking.clients.fetch_add(1, Ordering::Relaxed);

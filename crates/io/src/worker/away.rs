@@ -21,8 +21,8 @@ use weft_replication_driver::primary::waits;
 use weft_resp::Reply;
 use weft_state::args::ArgBuf;
 use weft_state::attempt::Attempt;
-use weft_state::conn::{Conn, Kept, State};
-use weft_state::later::Later;
+use weft_state::conn::{Conn, DeferredRequest, State};
+use weft_state::packed_requests::PackedRequests;
 use weft_state::session::{ReplyMode, Session};
 use weft_state::slow_lane::Job;
 use weft_state::waiting::Waiting;
@@ -66,7 +66,7 @@ impl Worker {
     /// Passes a request to the slow lane. Returns the flag that cancels it. A session in a
     /// transaction goes along, because the transaction's commands may change it: its connection
     /// does nothing until the session returns.
-    pub(super) fn pass_on(
+    pub(super) fn send_to_slow_lane(
         &mut self,
         index: usize,
         args: Arc<Vec<ArgBuf>>,
@@ -127,10 +127,15 @@ impl Worker {
         self.take_back(index, session);
         self.withhold(index, unit);
         self.answer(index, &mut reply, Awaited::Slow);
-        self.see_to_withheld();
+        self.release_withheld();
     }
 
-    pub(super) fn slow_paused(&mut self, client: u64, kept: Kept, session: Option<Box<Session>>) {
+    pub(super) fn slow_paused(
+        &mut self,
+        client: u64,
+        kept: DeferredRequest,
+        session: Option<Box<Session>>,
+    ) {
         let Some(index) = self.conns.index_of(client) else {
             kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return self.drop_session(session);
@@ -186,7 +191,7 @@ impl Worker {
         if let Some(index) = self.waiting(waiting) {
             self.withhold(index, unit);
             self.answer(index, &mut reply, Awaited::Key);
-            self.see_to_withheld();
+            self.release_withheld();
         }
     }
 
@@ -198,7 +203,8 @@ impl Worker {
         } else if waiting.state.is_retry() {
             let args = waiting.args.to_vec();
             let attempt = Attempt { retry: Some(waiting), ..Attempt::FIRST };
-            let kept = Kept { attempt, ..Kept::new(Later::of(args)) };
+            let kept =
+                DeferredRequest { attempt, ..DeferredRequest::new(PackedRequests::of(args)) };
             let conn = &mut self.conns[index];
             conn.input.kept.push_front(kept);
             conn.session.shared.activity.blocked.store(false, Ordering::Relaxed);
@@ -211,7 +217,8 @@ impl Worker {
     #[cold]
     fn retry_in_slow_lane(&mut self, index: usize, waiting: Arc<Waiting>) {
         let args = waiting.args.clone();
-        let cancel = self.pass_on(index, args, Attempt { retry: Some(waiting), ..Attempt::FIRST });
+        let cancel =
+            self.send_to_slow_lane(index, args, Attempt { retry: Some(waiting), ..Attempt::FIRST });
         let conn = &mut self.conns[index];
         conn.session.shared.activity.blocked.store(false, Ordering::Relaxed);
         conn.state.tries_elsewhere(cancel);
@@ -331,7 +338,7 @@ impl Worker {
     }
 
     /// Cancels the pending command of a connection that is about to close.
-    pub(super) fn forget(&self, client: u64, state: &State, kept: Option<&Kept>) {
+    pub(super) fn forget(&self, client: u64, state: &State, kept: Option<&DeferredRequest>) {
         match state {
             State::Slow(cancel) => {
                 cancel.store(true, Ordering::Relaxed);

@@ -23,7 +23,7 @@
 //!
 //! A connection's state alone decides what it may do next: [`weft_net::lifecycle`].
 
-use crate::look::Looks;
+use crate::look::Polling;
 use crate::worker::parts::{
     Connections, Deadlines, Execution, LISTENERS, Listening, Offload, Pushes, Upkeep,
 };
@@ -67,7 +67,7 @@ pub struct Worker {
     listening: Listening,
     conns: Connections,
     execution: Execution,
-    looks: Looks,
+    looks: Polling,
     offload: Offload,
     pushes: Pushes,
     /// Messages remain in the mailbox for the next iteration.
@@ -98,7 +98,7 @@ impl Worker {
             listening: Listening::new(listeners),
             conns: Connections::default(),
             execution: Execution::default(),
-            looks: Looks::default(),
+            looks: Polling::default(),
             offload: Offload::default(),
             pushes: Pushes::default(),
             has_mail: false,

@@ -133,7 +133,7 @@ impl Worker {
     /// move.
     fn take_along(&mut self, conn: &mut Conn) {
         let mut pushes = Reply::new(conn.session.proto);
-        pubsub::catch_up(&mut self.core, &mut conn.session, &mut pushes);
+        pubsub::append_messages(&mut self.core, &mut conn.session, &mut pushes);
         conn.session.replies.keep = None;
         conn.output.backlog.push(&mut pushes, 0);
     }

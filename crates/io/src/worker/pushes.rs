@@ -150,7 +150,7 @@ impl Worker {
             refuse_answer(conn);
             return self.close(index);
         }
-        let is_held_back = match &mut conn.output.held_back {
+        let is_paused = match &mut conn.output.held_back {
             Some(held_back) => {
                 held_back.keep(push);
                 true
@@ -160,7 +160,7 @@ impl Worker {
                 false
             }
         };
-        self.appended(index, is_held_back);
+        self.appended(index, is_paused);
     }
 
     /// Appends MONITOR output. A RESET may have ended MONITOR since: then the client expects
@@ -179,12 +179,12 @@ impl Worker {
         self.appended(index, false);
     }
 
-    /// Records that output was appended. With `is_held_back` it is sent only after a reply.
+    /// Records that output was appended. With `is_paused` it is sent only after a reply.
     #[inline]
-    fn appended(&mut self, index: usize, is_held_back: bool) {
+    fn appended(&mut self, index: usize, is_paused: bool) {
         let conn = &mut self.conns[index];
         let pending = conn.output.untaken() as u64;
-        if is_held_back || conn.interest.write {
+        if is_paused || conn.interest.write {
             // A client whose socket is full is sent to when it becomes writable.
             conn.session.shared.output.bytes.store(conn.output.memory() as u64, Ordering::Relaxed);
         } else if !conn.output.pushed {

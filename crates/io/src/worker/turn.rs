@@ -19,8 +19,8 @@ use weft_replication_driver::hub;
 use weft_resp::{Blob, Reply};
 use weft_state::args::ArgBuf;
 use weft_state::attempt::{Attempt, FIRST};
-use weft_state::conn::{Conn, Executed, Kept};
-use weft_state::later::Later;
+use weft_state::conn::{Conn, DeferredRequest, Executed};
+use weft_state::packed_requests::PackedRequests;
 use weft_state::server::Server;
 use weft_state::session::ReplyMode;
 use weft_table::epoch;
@@ -79,7 +79,7 @@ impl Worker {
             self.finish_job(&mut batch, job, &mut replies[job], outcome);
         }
         self.send_offloaded();
-        self.see_to_withheld();
+        self.release_withheld();
         for reply in replies.iter_mut().take(batch.jobs.len()) {
             assert!(reply.is_empty(), "a reply was left behind for another client");
             reply.trim();
@@ -163,7 +163,7 @@ impl Worker {
                     let retry =
                         if n == first { batch.jobs[job].attempt.retry.take() } else { None };
                     let attempt = Attempt { retry, tries: 0, has_run };
-                    let cancel = self.pass_on(index, Arc::new(args), attempt);
+                    let cancel = self.send_to_slow_lane(index, Arc::new(args), attempt);
                     return over(done + 1, Executed::Slow(cancel));
                 }
             }
@@ -297,13 +297,16 @@ fn keep_requests(batch: &mut Batch, job: usize, conn: &mut Conn, executed: usize
     let few =
         if conn.input.kept.is_empty() && conn.input.later.is_empty() { 1 } else { usize::MAX };
     for (at, n) in (first + executed..first + reqs).enumerate() {
-        let mut request =
-            if at < few { Later::default() } else { std::mem::take(&mut conn.input.later) };
+        let mut request = if at < few {
+            PackedRequests::default()
+        } else {
+            std::mem::take(&mut conn.input.later)
+        };
         put_off(batch, job, conn, n, &mut request);
         match at < few {
             true => {
                 request.end();
-                conn.input.kept.insert(at, Kept::new(request));
+                conn.input.kept.insert(at, DeferredRequest::new(request));
             }
             false => conn.input.later = request,
         }
@@ -367,7 +370,7 @@ fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
 }
 
 /// Packs a request after those in `later`.
-fn put_off(batch: &mut Batch, job: usize, conn: &Conn, n: usize, later: &mut Later) {
+fn put_off(batch: &mut Batch, job: usize, conn: &Conn, n: usize, later: &mut PackedRequests) {
     let req = batch.reqs[n];
     match req.source {
         Source::Owned(i) => {

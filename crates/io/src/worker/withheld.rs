@@ -27,7 +27,7 @@ impl Worker {
 
     /// Registers this thread as withholding replies, if it does, and sends those that need not wait
     /// any longer. Call it after all withheld replies are recorded.
-    pub(super) fn see_to_withheld(&mut self) {
+    pub(super) fn release_withheld(&mut self) {
         if self.withheld.is_empty() {
             return;
         }
@@ -35,16 +35,16 @@ impl Worker {
         answers.set_withholding(self.core.id, true);
         // Read after the registration: units released before it are seen here, later ones cause a
         // notification.
-        self.let_go(answers.upto());
+        self.release_up_to(answers.upto());
     }
 
     /// Sends the replies that may go after further units became durable.
     pub(super) fn durable(&mut self) {
-        self.let_go(self.core.srv.links.answers.upto());
-        self.see_to_withheld();
+        self.release_up_to(self.core.srv.links.answers.upto());
+        self.release_withheld();
     }
 
-    fn let_go(&mut self, upto: u64) {
+    fn release_up_to(&mut self, upto: u64) {
         while let Some(Reverse((unit, token))) = self.withheld.peek().copied()
             && unit <= upto
         {

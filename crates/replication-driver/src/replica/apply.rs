@@ -29,8 +29,8 @@ use weft_durability::aof::CROWDED;
 use weft_durability::aof::aof;
 use weft_executor::dispatch::call::{Caller, DataFn, call, log_words};
 use weft_executor::dispatch::core::Core;
-use weft_executor::dispatch::needs::of_data;
-use weft_executor::dispatch::refusals::is_held_back;
+use weft_executor::dispatch::needs::data_need;
+use weft_executor::dispatch::refusals::is_paused;
 use weft_executor::dispatch::request::Request;
 use weft_executor::dispatch::snapshot::{must_wait, waits_on};
 use weft_executor::dispatch::{commit, reply};
@@ -204,7 +204,7 @@ impl Applier {
                     planned.record(core, &pin);
                 }
                 let outcome = match unit.kind() {
-                    Kind::Write if core.srv.is_paused() && is_held_back(core, Flags::WRITE) => {
+                    Kind::Write if core.srv.is_paused() && is_paused(core, Flags::WRITE) => {
                         left = Left::Paused;
                         break;
                     }
@@ -268,7 +268,7 @@ impl Applier {
         // Announced before the check: a pause that this check doesn't see will see the
         // announcement.
         let _writing = srv.slow.writing();
-        if is_held_back(core, Flags::WRITE) {
+        if is_paused(core, Flags::WRITE) {
             return Left::Paused;
         }
         core.begin_command();
@@ -287,7 +287,7 @@ impl Applier {
             machine.note_applied(srv, core.settings.replica.is_read_only);
         }
         drop(guard);
-        core.free_trash();
+        core.free_deferred();
         core.publish();
         if may_apply { Left::Nothing } else { Left::Gone }
     }
@@ -422,7 +422,7 @@ fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Option<ShardSet> {
 }
 
 fn need_of_data(ks: &Keyspace, cmd: &'static Cmd, lock: Lock, args: &[&[u8]], db: usize) -> Need {
-    of_data(ks, cmd, lock, &request_of(ks, cmd, args), db)
+    data_need(ks, cmd, lock, &request_of(ks, cmd, args), db)
 }
 
 fn request_of<'a>(ks: &Keyspace, cmd: &'static Cmd, args: &'a [&'a [u8]]) -> Request<'a> {
@@ -480,7 +480,7 @@ fn run_inside(
             let mut guard = guard;
             run_all(core, &mut guard, reply, &commands);
             guard.release();
-            core.free_trash();
+            core.free_deferred();
             Outcome::Done
         }
     }
@@ -533,7 +533,7 @@ fn run_one(
     if let Err(e) = result {
         log_error(core, &e.0, cmd.full_name);
     }
-    core.free_trash();
+    core.free_deferred();
     Outcome::Done
 }
 
@@ -592,7 +592,7 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
 /// exist.
 fn notify_changes(core: &mut Core, guard: &mut Guard<'_>) {
     core.context.set_import(Import::Bystander);
-    commit::tell(core, guard, Vec::new());
+    commit::commit_pending(core, guard, Vec::new());
 }
 
 fn account(core: &Core, cmd: &'static Cmd, failed: bool) {

@@ -315,7 +315,7 @@ impl Copies {
             begin_files_anew(self.srv, &guard);
         }
         drop(guard);
-        core.free_trash();
+        core.free_deferred();
         core.publish();
         true
     }
@@ -328,9 +328,9 @@ fn notify_replaced(core: &mut Core, mut guard: Guard<'_>) {
         Db::new(&guard, &mut core.context, db).notify_filled();
     }
     core.context.set_import(Import::Bystander);
-    commit::tell(core, &mut guard, Vec::new());
+    commit::commit_pending(core, &mut guard, Vec::new());
     drop(guard);
-    core.free_trash();
+    core.free_deferred();
     core.publish();
 }
 

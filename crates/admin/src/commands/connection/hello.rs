@@ -51,23 +51,23 @@ pub const HELLO: ServerCommand = ServerCommand {
 
 /// The parsed arguments.
 #[derive(Default)]
-struct Wishes<'a> {
+struct TrackingOptions<'a> {
     proto: Option<Proto>,
     auth: Option<(&'a [u8], &'a [u8])>,
     name: Option<&'a [u8]>,
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> TrackingOptions<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Self, Error> {
         let Some((version, mut rest)) = args.split_first() else {
-            return Ok(Wishes::default());
+            return Ok(TrackingOptions::default());
         };
         let proto = match parse_i64(version).ok_or(NOT_A_VERSION)? {
             2 => Proto::Resp2,
             3 => Proto::Resp3,
             _ => return Err(NO_PROTO),
         };
-        let mut wishes = Wishes { proto: Some(proto), ..Wishes::default() };
+        let mut wishes = TrackingOptions { proto: Some(proto), ..TrackingOptions::default() };
         while let Some((option, after)) = rest.split_first() {
             rest = match after {
                 [user, password, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
@@ -90,7 +90,7 @@ impl<'a> Wishes<'a> {
 }
 
 fn hello(cx: &mut ConnCx<'_>) -> CmdResult {
-    let wishes = Wishes::parse(&cx.args[1..])?;
+    let wishes = TrackingOptions::parse(&cx.args[1..])?;
     if let Some((user, password)) = wishes.auth {
         authenticate(cx, user, password)?;
     }

@@ -135,7 +135,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     session.pushes.subscribes = subscribes;
     // Messages published until now have counted this client as a receiver, so it must get them.
     if !in_transaction && session.pushes.listens {
-        pubsub::catch_up(cx.core, session, cx.reply);
+        pubsub::append_messages(cx.core, session, cx.reply);
     }
     let mut now = before;
     for (at, name) in names.iter().enumerate() {
@@ -154,6 +154,6 @@ pub fn forget_all(cx: &mut ConnCx<'_>) {
     pubsub::leave(cx.core.srv, &cx.session.shared);
     cx.session.pushes.subscribes = false;
     if cx.session.pushes.listens {
-        pubsub::catch_up(cx.core, cx.session, cx.reply);
+        pubsub::append_messages(cx.core, cx.session, cx.reply);
     }
 }

@@ -92,7 +92,7 @@ fn get(cx: &mut ConnCx<'_>) -> CmdResult {
     // Match before locking the configuration, so that no other thread waits for it meanwhile.
     let found = Config::find(&cx.args[2..]);
     let mut config = cx.srv().config();
-    hub(cx.srv()).tell_config(&mut config);
+    hub(cx.srv()).set_replicaof(&mut config);
     let ids: Vec<Id> = found.iter().map(|(_, id)| *id).collect();
     let mut found = config.answers(found);
     if config.int_or_auto(Id::IO_THREADS).is_none()

@@ -50,7 +50,7 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
     let srv = cx.srv();
     let me = cx.session.shared.id;
-    if let Some(behind) = cx.session.replies.answer_behind.take() {
+    if let Some(behind) = cx.session.replies.pending_kill.take() {
         // The first run has marked the clients.
         return behind.killed;
     }
@@ -69,7 +69,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     };
     let clients = srv.slow.acting(|c| ends(c) && fits(c));
     if !clients.is_empty() && !cx.in_transaction() {
-        cx.session.replies.answer_behind =
+        cx.session.replies.pending_kill =
             Some(Box::new(PendingKillReply { killed: found, clients }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
     }

@@ -53,7 +53,7 @@ fn renew_own(cx: &mut ConnCx<'_>) {
     let argv: usize = cx.args.iter().map(|a| a.len()).sum();
     shared.input.argv.store(argv as u64, Ordering::Relaxed);
     shared.input.len.store(on_the_wire(cx.args) as u64, Ordering::Relaxed);
-    cx.session.replies.asked_of_itself = true;
+    cx.session.replies.counted_own_request = true;
 }
 
 /// The bytes of a request on the wire.

@@ -5,7 +5,7 @@ use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::tracking;
-use weft_executor::tracking::{Mode, Wishes};
+use weft_executor::tracking::{Mode, TrackingOptions};
 use weft_state::clients::ClientShared;
 use weft_state::clients::Own;
 use weft_state::clients::Tracker;
@@ -58,8 +58,8 @@ pub fn tracking(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 /// Parses the options after ON or OFF.
-fn parse<'a>(srv: &Server, mut args: &[&'a [u8]]) -> Result<Wishes<'a>, Error> {
-    let mut wishes = Wishes { mode: Mode::ON, redirect: None, prefixes: Vec::new() };
+fn parse<'a>(srv: &Server, mut args: &[&'a [u8]]) -> Result<TrackingOptions<'a>, Error> {
+    let mut wishes = TrackingOptions { mode: Mode::ON, redirect: None, prefixes: Vec::new() };
     while let Some((word, rest)) = args.split_first() {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         args = match rest {
@@ -93,7 +93,7 @@ fn parse<'a>(srv: &Server, mut args: &[&'a [u8]]) -> Result<Wishes<'a>, Error> {
 }
 
 /// Checks the options against each other and against the present mode.
-fn check(wishes: &Wishes<'_>, present: Option<&Tracker>) -> CmdResult {
+fn check(wishes: &TrackingOptions<'_>, present: Option<&Tracker>) -> CmdResult {
     let mode = wishes.mode;
     let was = present.map_or(Mode::OFF, Tracker::mode);
     let opts = Mode::OPTIN.or(Mode::OPTOUT);

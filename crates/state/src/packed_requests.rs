@@ -20,21 +20,21 @@ const LONG: u8 = 254;
 
 /// Requests in order. The packed bytes of unpacked requests are freed together with those of the last request.
 #[derive(Debug, Default)]
-pub struct Later {
+pub struct PackedRequests {
     packed: Vec<u8>,
     at: usize,
     large: VecDeque<Blob>,
     large_bytes: usize,
 }
 
-impl Later {
+impl PackedRequests {
     pub fn is_empty(&self) -> bool {
         self.at == self.packed.len()
     }
 
     /// A queue with one request.
     pub fn of(args: Vec<ArgBuf>) -> Self {
-        let mut later = Later::default();
+        let mut later = PackedRequests::default();
         later.begin(args.len());
         args.into_iter().for_each(|arg| later.arg(arg));
         later.end();
@@ -51,7 +51,7 @@ impl Later {
         self.packed.capacity() + self.large.capacity() * size_of::<Blob>() + self.large_bytes
     }
 
-    /// Begins a request of `args` arguments. The caller appends them with [`Later::slice`] or [`Later::arg`].
+    /// Begins a request of `args` arguments. The caller appends them with [`PackedRequests::slice`] or [`PackedRequests::arg`].
     pub fn begin(&mut self, args: usize) {
         self.number(args);
     }
@@ -87,7 +87,7 @@ impl Later {
         let args = self.take_number();
         let args = (0..args).map(|_| self.take_arg()).collect();
         if self.is_empty() {
-            *self = Later::default();
+            *self = PackedRequests::default();
         }
         Some(args)
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn packed_requests_are_unpacked_unchanged() {
-        let mut later = Later::default();
+        let mut later = PackedRequests::default();
         assert!(later.pop().is_none());
         for round in 0..3 {
             for n in 0..300_usize {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn small_requests_take_little_memory() {
-        let mut later = Later::default();
+        let mut later = PackedRequests::default();
         for _ in 0..32_000 {
             later.begin(1);
             later.slice(b"a");
