@@ -50,7 +50,7 @@ impl<'a> Pattern<'a> {
         Pattern { whole, prefix, is_prefix: !prefix.is_empty() && rest == b"*" }
     }
 
-    /// Like [`matches`].
+    /// Like `matches`.
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {
         text.starts_with(self.prefix) && (self.is_prefix || matches(self.whole, text, false))

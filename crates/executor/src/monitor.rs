@@ -13,7 +13,7 @@ use weft_state::redact::hide_secrets;
 use weft_state::server::Server;
 use weft_state::session::Session;
 
-/// Shows one command to all monitors but the client that sent it: see [`own`].
+/// Shows one command to all monitors but the client that sent it: see `own`.
 #[cold]
 pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
     send_to_monitors(srv, session.shared.id, session_line(&srv.table, session, args));

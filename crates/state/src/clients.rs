@@ -80,7 +80,7 @@ pub struct ClientMemory {
     /// All memory of the connection (bytes), kept up to date while `maxmemory-clients` is set.
     pub total: AtomicU64,
     /// The client's memory (bytes) if client eviction chose it and its connection is not closed yet; see
-    /// [`weft_admin::client_eviction`].
+    /// `weft_admin::client_eviction`.
     pub evicted: AtomicU64,
     /// Memory held for the client outside its buffers.
     pub holdings: Arc<Holdings>,

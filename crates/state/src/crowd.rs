@@ -7,7 +7,7 @@
 //!
 //! Messages that a transaction or a change of a key publishes can't wait. But the command can wait before it
 //! begins: while a thread is full, commands that may publish are not admitted
-//! ([`weft_executor::pubsub::crowded_thread`]). So a mailbox holds at most the limit, plus the messages of
+//! (`weft_executor::pubsub::crowded_thread`). So a mailbox holds at most the limit, plus the messages of
 //! commands that were already running. New connections and served clients wait in the mailbox after these
 //! messages.
 

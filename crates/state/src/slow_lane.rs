@@ -1,5 +1,5 @@
 //! The queues of the slow lane, and the state of its jobs that other threads read. Its threads:
-//! [`weft_executor::slow`].
+//! `weft_executor::slow`.
 
 use crate::args::ArgBuf;
 use crate::attempt::Attempt;

@@ -25,7 +25,7 @@ pub enum Phase {
     Saving,
 }
 
-/// Requests to shut down, and the present attempt: see [`weft_admin::stopping`].
+/// Requests to shut down, and the present attempt: see `weft_admin::stopping`.
 #[derive(Debug, Default)]
 pub struct Stopping(Mutex<State>);
 

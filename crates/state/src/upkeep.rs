@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 /// The shared state of client eviction, which keeps clients within `maxmemory-clients`: see
-/// [`weft_admin::client_eviction`].
+/// `weft_admin::client_eviction`.
 #[derive(Debug, Default)]
 pub struct ClientEviction {
     /// Locked by the thread that chooses clients.
@@ -14,7 +14,7 @@ pub struct ClientEviction {
     pub leaving: AtomicU64,
 }
 
-/// The watchdog's period, and whether it has a thread: see [`weft_admin::watchdog`].
+/// The watchdog's period, and whether it has a thread: see `weft_admin::watchdog`.
 #[derive(Debug, Default)]
 pub struct Watchdog {
     /// Milliseconds; 0: the watchdog is off.

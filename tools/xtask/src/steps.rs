@@ -23,7 +23,7 @@ impl Step {
 pub fn check(root: &Path) -> bool {
     let doc = Step {
         env: vec![("RUSTDOCFLAGS", "-D warnings")],
-        ..Step::new("documentation", "doc --workspace --no-deps --quiet")
+        ..Step::new("documentation", "doc --workspace --no-deps --document-private-items --quiet")
     };
     run(
         root,

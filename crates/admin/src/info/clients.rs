@@ -6,7 +6,7 @@ use weft_executor::dispatch::core::Core;
 use weft_state::info_state::peaks::Peak;
 use weft_state::pause::PauseMode;
 
-/// The second of the server's start, for [`Peaks`](super::peaks::Peaks), where second 0 means
+/// The second of the server's start, for `Peaks`, where second 0 means
 /// "never".
 pub const FIRST_SECOND: u64 = 100;
 

@@ -6,7 +6,7 @@ use weft_base::num_format::fmt_f64;
 use weft_executor::dispatch::core::Core;
 use weft_state::command_table::Cmd;
 
-/// Every command with its index into [`Totals`].
+/// Every command with its index into `Totals`.
 fn commands(core: &Core) -> impl Iterator<Item = &'static Cmd> {
     core.srv.table.all().iter().copied()
 }

@@ -8,9 +8,8 @@
 //! * [`selection`] - parses the words after INFO into a list of sections
 //! * [`text`] - formats the lines
 //! * [`totals`] - sums each counter over the threads; resets them for CONFIG RESETSTAT
-//! * [`rates`] - the `instantaneous_` fields
-//! * [`peaks`] - the largest client buffers of the last seconds
-//! * [`state`] - the state that only INFO and similar commands use
+//! * `weft_state::info_state` - the state that only INFO and similar commands use: `rates`, the `instantaneous_`
+//!   fields; `peaks`, the largest client buffers of the last seconds
 //! * the other files: one section or a few small ones each
 //!
 //! INFO stops no thread. It reads the counters of a busy server while they change, so the fields of

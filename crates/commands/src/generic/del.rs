@@ -4,7 +4,7 @@
 //! the background, whatever `lazyfree-lazy-user-del` says. No thread that serves clients frees a
 //! large value.
 //!
-//! [`ExecContext::discard`]: weft_keyspace::Turn::discard
+//! [`ExecContext::discard`]: weft_keyspace::ExecContext::discard
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;

@@ -10,7 +10,7 @@
 //! | [`info`] | XINFO |
 //! | [`groups`] | XGROUP, XREADGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM |
 //! | [`options`] | the options of XADD and XTRIM |
-//! | [`work`] | the work of stream commands, for EXEC |
+//! | `work` | the work of stream commands, for EXEC |
 //!
 //! A stream stays when its last entry is removed: it keeps its last id.
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * this file: the state that all threads share, and the channel to the writing thread
-//! * [`writer`] - the thread that writes; [`policy`]: the configuration
+//! * [`writer`] - the thread that writes; `weft_state::aof_policy`: the configuration
 //! * [`gather`] - how long it lets units gather before it writes
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: the file that it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF

@@ -41,7 +41,7 @@ const BETWEEN_PLACES: Duration = Duration::from_millis(100);
 pub struct Writer {
     srv: &'static Server,
     log: LogReader,
-    /// The log's number, as in [`Cut`].
+    /// The log's number, as in `Cut`.
     number: u64,
     appender: Appender,
     orders: Receiver<Order>,

@@ -8,10 +8,10 @@
 //!             unlock                                           ─► sent, some connections per iteration
 //! ```
 //!
-//! * [`registry`] - channels and patterns, with each thread's subscribers
-//! * [`message`] - a message on its way to one thread: bytes that all receivers share
-//! * [`run`] - consecutive messages to the same receivers, as one
-//! * [`subscriber`] - the subscriptions of one client; [`mail`]: a thread's messages in order
+//! * `weft_pubsub::registry` - channels and patterns, with each thread's subscribers
+//! * `weft_pubsub::message` - a message on its way to one thread: bytes that all receivers share
+//! * `weft_pubsub::run` - consecutive messages to the same receivers, as one
+//! * `weft_pubsub::subscriber` - the subscriptions of one client; `weft_pubsub::mail`: a thread's messages in order
 //! * [`weft_state::crowd`] - publishers wait for a thread whose fan-out is slower, and don't delay other clients
 //! * [`direct`] - a push to one client, independent of its subscriptions
 //!

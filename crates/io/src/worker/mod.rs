@@ -14,7 +14,7 @@
 //! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
 //! * [`pushes`] - delivering published messages
 //! * [`replicas`] - sending the replication stream
-//! * [`look`] - whether to poll again before sleeping
+//! * `look` - whether to poll again before sleeping
 //! * [`withheld`] - replies that wait for the disk
 //! * [`away`] - connections whose command runs elsewhere; [`moving`]: moving connections;
 //!   [`owning`]: accepting and closing them

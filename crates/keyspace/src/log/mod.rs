@@ -9,7 +9,7 @@
 //!                             slow thread_log  . . . 6 . .  ┘            └─► LogReader: 3 4 ...
 //! ```
 //!
-//! * [`unit`] - the content: a [`Unit`] holds all effects of one commit group; its entries are
+//! * `unit` - the content: a [`Unit`] holds all effects of one commit group; its entries are
 //!   commands in the words that repeat the effects
 //! * [`draft`] - the entries that a group collects until it is committed
 //! * [`thread_log`] - one thread's log: its units on their way to the readers

@@ -39,7 +39,7 @@
 //! | `decode`, `read`, `source` | decode a record; read lengths and strings; input |
 //! | `lzf`, `crc64` | compression, checksum |
 //! | `payload` | value, version and checksum together |
-//! | [`file`] | whole files |
+//! | `file` | whole files |
 
 mod code;
 mod crc64;

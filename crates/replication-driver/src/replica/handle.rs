@@ -86,7 +86,7 @@ impl WakeFlag {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 
-    /// Sleeps until [`Bell::ring`].
+    /// Sleeps until `Bell::ring`.
     pub(super) fn wait(&self) {
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None);
         self.clear();

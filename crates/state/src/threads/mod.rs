@@ -7,15 +7,15 @@
 //! ```
 //!
 //! * [`pool`] - the slots of the threads: counters and mailboxes, filled when a thread is started
-//! * [`load`] - the load of the calling thread, as the kernel measures it
-//! * [`balance`] - computes the number of active threads and the moves between them from the loads; a state
-//!   machine without threads, clocks or sockets; [`trial`]: whether another number pays
-//! * [`control`] - runs on the first thread: reads the loads, asks [`balance`], sends the messages
-//! * [`placement`] - CPU lists to affinity masks
-//! * [`run`] - starts threads, and changes their number
-//! * [`way`] - how background threads share the CPUs with them
+//! * `weft_scheduler::load` - the load of the calling thread, as the kernel measures it
+//! * `weft_scheduler::balance` - computes the number of active threads and the moves between them from the loads; a
+//!   state machine without threads, clocks or sockets; `trial`: whether another number pays
+//! * `weft_admin::active_threads` - runs on the first thread: reads the loads, asks `balance`, sends the messages
+//! * `weft_scheduler::placement` - CPU lists to affinity masks
+//! * `weft_admin::threads` - starts threads, and changes their number
+//! * `weft_scheduler::yielding` - how background threads share the CPUs with them
 //!
-//! [`weft_io::worker`] moves connections. Reasons: `docs/design/active-threads.md`.
+//! `weft_io::worker` moves connections. Reasons: `docs/design/active-threads.md`.
 
 pub mod pool;
 

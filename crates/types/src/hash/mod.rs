@@ -11,7 +11,7 @@
 //! It never becomes packed again.
 //!
 //! **Fields that expire** stay in the table until they are removed. Until then they count in
-//! [`len`], as in Valkey, but reads don't return them: a [`Hash`] has a time and shows the fields
+//! [`len`], as in Valkey, but reads don't return them: a `Hash` has a time and shows the fields
 //! alive at that time.
 //!
 //! This file reads hashes; [`write`](self::write) makes and changes them, `pick` chooses fields at

@@ -23,7 +23,7 @@
 //! Each text has exactly one encoding, the shortest, so two entries are equal if their bytes are:
 //! [`Entries::find`] compares without decoding. Offsets are not checked by types: an offset that is
 //! not at the beginning of an entry gives wrong values or a panic, never undefined behaviour. Bytes
-//! from outside (RDB, RESTORE) go through [`check`] first.
+//! from outside (RDB, RESTORE) go through `check` first.
 
 mod check;
 mod collect;

@@ -9,7 +9,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`view`] | reading in either form: scores, ranks, ranges, scans |
+//! | `view` | reading in either form: scores, ranks, ranges, scans |
 //! | [`edit`] | changing, and the conversion from small to large |
 //! | [`range`] | ranges by score and by member |
 //! | [`pairs`], [`score`] | the packed form |
