@@ -206,7 +206,7 @@ fn unsupported_protection_refuses_the_start() {
         let port = free_port().to_string();
         let all = [&["--port", &port], guard].concat();
         let said = refused(dir.path(), &all);
-        assert!(said.contains(&format!("'{name}' protects")), "{guard:?}: {said}");
+        assert!(said.contains(&format!("'{name}' can't protect")), "{guard:?}: {said}");
         assert!(said.contains("'allow-unsupported-protection yes'"), "{said}");
         let allowed = [guard, &["--allow-unsupported-protection", "yes"]].concat();
         let server = Server::weft(&allowed);
@@ -237,7 +237,7 @@ fn start_failures_are_logged_once_with_the_path() {
         (&["--port", "0", "--unixsocket", "/nonexistent/socket"], "/nonexistent/socket"),
         (&["--dir", "/nonexistent"], "/nonexistent"),
         (&["--port", "0"], "not listen anywhere"),
-        (&["--user", "default", "off"], "protects"),
+        (&["--user", "default", "off"], "can't protect"),
         (&["--nosuchdirective", "1"], "nosuchdirective"),
     ];
     for (args, expected) in cases {

@@ -5,11 +5,11 @@
 //! * [`subscriber`] - the subscriptions of one client
 //! * [`message`] - a message to one thread, whose bytes all receivers share
 //! * [`run`] - consecutive messages to the same receivers, delivered as one
-//! * [`mail`] - the messages of a thread in order, indexed by client
+//! * [`inbox`] - the messages of a thread in order, indexed by client
 //!
 //! See `docs/design/publish-subscribe.md`.
 
-pub mod mail;
+pub mod inbox;
 pub mod message;
 pub mod registry;
 pub mod run;

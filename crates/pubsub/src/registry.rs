@@ -20,7 +20,6 @@
 
 use crate::message;
 use crate::message::{Ids, Published};
-use crate::subscriber::Subscriber;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash};
@@ -80,6 +79,12 @@ pub enum CanWait {
 /// The mailbox of this thread is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxFull(pub usize);
+
+/// The subscriptions of one client.
+pub trait Subscriptions {
+    /// All names of a kind, in no particular order.
+    fn each(&self, kind: Kind) -> impl Iterator<Item = &Name>;
+}
 
 /// The mailboxes of the threads.
 pub trait Post {
@@ -413,7 +418,7 @@ impl Registry {
 
     /// Removes all subscriptions of a client that leaves. Not atomic, since no client can see the
     /// difference.
-    pub fn leave(&self, client: u64, thread: usize, subscriber: &Subscriber) {
+    pub fn leave(&self, client: u64, thread: usize, subscriber: &impl Subscriptions) {
         for kind in Kind::ALL {
             let names: Vec<Name> = subscriber.each(kind).cloned().collect();
             names
@@ -431,7 +436,7 @@ impl Registry {
         client: u64,
         from: usize,
         to: usize,
-        subscriber: &Subscriber,
+        subscriber: &impl Subscriptions,
     ) -> Moment<'_> {
         let parts = self.slots.iter().enumerate().map(|(n, slot)| (n, slot.lock())).collect();
         let mut locked = LockedParts { registry: self, parts };

@@ -6,7 +6,7 @@
 //! of one message of a mailbox, or a client's command with the messages delivered before its reply.
 //! The registry, the inboxes and the messages are the real ones.
 
-use crate::mail::{Addressed, Mail, To};
+use crate::inbox::{Addressed, Inbox, To};
 use crate::message::Published;
 use crate::registry::{CanWait, Kind, Post, Registry};
 use crate::run::Run;
@@ -66,7 +66,7 @@ impl Mailboxes {
 
 #[derive(Default)]
 struct Thread {
-    mail: Mail<InboxMessage>,
+    inbox: Inbox<InboxMessage>,
     clients: BTreeMap<u64, Client>,
 }
 
@@ -179,10 +179,10 @@ impl Model {
 
     /// Like `pubsub::catch_up`.
     fn catch_up(&mut self, thread: usize, id: u64) {
-        let Thread { mail, clients } = &mut self.threads[thread];
-        mail.stage(|| self.mailboxes.take(thread));
+        let Thread { inbox, clients } = &mut self.threads[thread];
+        inbox.stage(|| self.mailboxes.take(thread));
         let Some(client) = clients.get_mut(&id) else { return };
-        catch_up(mail, client);
+        catch_up(inbox, client);
     }
 
     fn change(&mut self) {
@@ -238,9 +238,9 @@ impl Model {
         self.catch_up(from, id);
         let mut client = self.threads[from].clients.remove(&id).expect("drawn");
         let moment = self.registry.relocate(id, from, to, &client.subscriber);
-        let mail = &mut self.threads[from].mail;
-        mail.stage(|| self.mailboxes.take(from));
-        catch_up(mail, &mut client);
+        let inbox = &mut self.threads[from].inbox;
+        inbox.stage(|| self.mailboxes.take(from));
+        catch_up(inbox, &mut client);
         client.seen = 0;
         drop(moment);
         self.mailboxes.0.borrow_mut()[to].push_back(InboxMessage::Moved(Box::new(client)));
@@ -251,8 +251,8 @@ impl Model {
         let most = 1 + self.draw(6);
         let mut run: Option<Run> = None;
         for n in 0..most {
-            let Thread { mail, clients } = &mut self.threads[thread];
-            match mail.next(|| self.mailboxes.take(thread)) {
+            let Thread { inbox, clients } = &mut self.threads[thread];
+            match inbox.next(|| self.mailboxes.take(thread)) {
                 None if n == 0 => return false,
                 None => break,
                 Some((_, InboxMessage::Moved(client))) => {
@@ -317,14 +317,14 @@ fn deliver(clients: &mut BTreeMap<u64, Client>, run: &Run, seen: &mut RunCounts)
     }
 }
 
-fn catch_up(mail: &Mail<InboxMessage>, client: &mut Client) {
+fn catch_up(inbox: &Inbox<InboxMessage>, client: &mut Client) {
     let Client { id, seen, out, .. } = client;
-    mail.since(*seen, *id, |message| {
+    inbox.since(*seen, *id, |message| {
         if let InboxMessage::Published(published) = message {
             published.for_client(*id, |part| part.write(Proto::Resp3, out));
         }
     });
-    client.seen = mail.end();
+    client.seen = inbox.end();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The subscriptions of one client. They belong to the client's session; the registry is shared.
 
 use crate::registry;
-use crate::registry::{Kind, Name, Registry, at_once, give_back};
+use crate::registry::{Kind, Name, Registry, Subscriptions, at_once, give_back};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_memory::size_class::map_entry;
@@ -62,11 +62,6 @@ impl Subscriber {
         all.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// All names of a kind, in no particular order.
-    pub fn each(&self, kind: Kind) -> impl Iterator<Item = &Name> {
-        self.names[kind as usize].keys()
-    }
-
     /// Subscribes to all `names`, atomically unless they are very many, and calls `notify` for each
     /// of them in order. With very many names, it stops between chunks when `continues` returns
     /// `false`.
@@ -105,6 +100,12 @@ impl Subscriber {
             give_back(names);
         }
         was
+    }
+}
+
+impl Subscriptions for Subscriber {
+    fn each(&self, kind: Kind) -> impl Iterator<Item = &Name> {
+        self.names[kind as usize].keys()
     }
 }
 

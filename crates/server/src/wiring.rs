@@ -62,6 +62,9 @@ mod tests {
                     let next = Snapshot::begin(&mut hand, &mut context, 0, |_| ());
                     assert!(next.is_err(), "the next snapshot begins before the mark is cleared");
                 }
+                drop(state);
+                // Otherwise this thread may take the lock again and again before the other one.
+                thread::yield_now();
             }
         });
         assert!(!waits.state().is_taken);

@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_keyspace::wake_flag::WakeFlag;
-use weft_pubsub::mail::{Addressed, To};
+use weft_pubsub::inbox::{Addressed, To};
 use weft_pubsub::message::Published;
 use weft_resp::Reply;
 

@@ -297,7 +297,7 @@ fn zeros_do_not_count_as_damaged_bytes() {
     };
     damaged(end - 500);
     let printed = refusal(&server, &["--aof-load-corrupt-tail-max-size", "200"]);
-    let lost = printed.split_once("is lost then, ").and_then(|(_, rest)| rest.split_once(' '));
+    let lost = printed.split_once("This drops the ").and_then(|(_, rest)| rest.split_once(' '));
     let lost: usize = lost.and_then(|(bytes, _)| bytes.parse().ok()).expect("how much is lost");
     assert!(lost >= 500 && lost < end, "{printed}");
     damaged(end - 4);

@@ -7,7 +7,7 @@ use weft_commands::{CmdResult, Error, Flags, Lane};
 use weft_keyspace::context::Free;
 use weft_keyspace::{ExecContext, Expired, Guard, Import, Inside, Stop, evict::Evictor};
 use weft_memory::ThreadMemory;
-use weft_pubsub::mail::Mail;
+use weft_pubsub::inbox::Inbox;
 use weft_resp::Reply;
 use weft_state::answers;
 use weft_state::attention;
@@ -39,7 +39,7 @@ pub struct Core {
     /// doesn't wait for them, and may begin while they run.
     pub only_reads: bool,
     /// Messages taken from this thread's mailbox early, because some must precede a reply.
-    pub mail: Mail<Message>,
+    pub inbox: Inbox<Message>,
     /// Called once, after the next effects have their position in the effect log and before another thread may
     /// stop the world: a snapshot that includes the effects must see what this call changes.
     pub at_commit: Option<Box<dyn FnOnce() + Send>>,
@@ -86,7 +86,7 @@ impl Core {
             memory: ThreadMemory::new(),
             last_tick: 0,
             only_reads: false,
-            mail: Mail::default(),
+            inbox: Inbox::default(),
             at_commit: None,
             mono_ms: srv.mono_ms(),
             logged: 0,

@@ -11,7 +11,7 @@
 //! * `weft_pubsub::registry` - channels and patterns, with each thread's subscribers
 //! * `weft_pubsub::message` - a message on its way to one thread: bytes that all receivers share
 //! * `weft_pubsub::run` - consecutive messages to the same receivers, as one
-//! * `weft_pubsub::subscriber` - the subscriptions of one client; `weft_pubsub::mail`: a thread's messages in order
+//! * `weft_pubsub::subscriber` - the subscriptions of one client; `weft_pubsub::inbox`: a thread's messages in order
 //! * [`weft_state::crowd`] - publishers wait for a thread whose fan-out is slower, and don't delay other clients
 //! * [`direct`] - a push to one client, independent of its subscriptions
 //!
@@ -72,19 +72,19 @@ pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply
     let mailbox = &core.srv.threads[core.id].mailbox;
     // Messages that arrive from here on are later ones, and may arrive endlessly.
     let mut left = mailbox.count();
-    core.mail.stage(|| {
+    core.inbox.stage(|| {
         left = left.checked_sub(1)?;
         mailbox.take()
     });
     let (client, proto, subscribes) = (session.shared.id, session.proto, session.pushes.subscribes);
-    core.mail.since(session.pushes.seen, client, |message| {
+    core.inbox.since(session.pushes.seen, client, |message| {
         if let Message::Published(published) = message {
             published.for_client(client, |part| part.write(proto, reply));
         } else if let Message::Push { what, .. } = message {
             what.write(proto, subscribes, reply);
         }
     });
-    session.pushes.seen = core.mail.end();
+    session.pushes.seen = core.inbox.end();
     session.pushes.listens = session.pushes.subscribes || session.pushes.is_pushed_to;
     keep(session, reply);
 }
@@ -100,7 +100,7 @@ pub fn keep(session: &mut Session, reply: &Reply) {
 /// its route. O(subscriptions).
 pub fn leave(srv: &Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
-        srv.clients.pubsub.leave(client.id, client.thread(), &subscriber);
+        srv.clients.pubsub.leave(client.id, client.thread(), &*subscriber);
         client.show_subscriptions(None);
     }
 }
@@ -112,7 +112,7 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
         client.show_subscriptions(None);
         let (client, thread) = (client.id, client.thread());
         srv.background.bio.release(subscriber.all(), move || {
-            srv.clients.pubsub.leave(client, thread, &subscriber)
+            srv.clients.pubsub.leave(client, thread, &*subscriber)
         });
     }
 }

@@ -20,7 +20,7 @@ impl Worker {
             self.flush();
             // Messages that clients of this batch had to read ahead are handled now, so that
             // clients of the next batch don't read them again.
-            if self.core.mail.has_read_ahead() {
+            if self.core.inbox.has_read_ahead() {
                 self.handle_messages();
             }
         }
@@ -104,7 +104,7 @@ impl Worker {
         self.has_mail = false;
         let mut spent = 0;
         let mut run: Option<Run> = None;
-        while let Some((number, message)) = self.core.mail.next(|| mailbox.take()) {
+        while let Some((number, message)) = self.core.inbox.next(|| mailbox.take()) {
             spent += self.cost(&message);
             if !matches!(message, Message::Published(_)) {
                 self.end_run(&mut run);

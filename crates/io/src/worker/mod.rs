@@ -11,7 +11,7 @@
 //!
 //! * this file: the event loop and its periodic work
 //! * [`events`] - handling kernel events and messages from other threads
-//! * [`input`] - reading and planning; [`turn`]: executing a batch; [`output`]: sending replies
+//! * [`input`] - reading and planning; [`execute`]: executing a batch; [`output`]: sending replies
 //! * [`pushes`] - delivering published messages
 //! * [`replicas`] - sending the replication stream
 //! * `look` - whether to poll again before sleeping
@@ -44,6 +44,7 @@ use weft_state::server::Server;
 
 mod away;
 mod events;
+mod execute;
 mod input;
 mod moving;
 mod offload;
@@ -52,7 +53,6 @@ mod owning;
 mod parts;
 mod pushes;
 pub mod replicas;
-mod turn;
 mod withheld;
 
 /// The poll token of the mailbox.

@@ -119,7 +119,7 @@ impl Worker {
         }
         let subscriber = shared.subscriber();
         let moment =
-            subscriber.as_ref().map(|s| srv.clients.pubsub.relocate(shared.id, from, to, s));
+            subscriber.as_ref().map(|s| srv.clients.pubsub.relocate(shared.id, from, to, &**s));
         if moment.is_some() {
             self.take_along(&mut conn);
         }

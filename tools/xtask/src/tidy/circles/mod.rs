@@ -18,7 +18,6 @@ const ALLOWED: &[(&str, usize)] = &[
     ("crates/config", 4),
     ("crates/keyspace", 28),
     ("crates/persist", 2),
-    ("crates/pubsub", 2),
     ("crates/replication", 3),
     ("crates/table", 5),
     ("crates/testkit", 17),

@@ -30,7 +30,7 @@ pub trait Addressed {
 
 /// The queue of a thread's messages, with its index.
 #[derive(Debug)]
-pub struct Mail<M> {
+pub struct Inbox<M> {
     queue: VecDeque<M>,
     /// The number of the first message in the queue.
     first: u64,
@@ -39,9 +39,9 @@ pub struct Mail<M> {
     client_numbers: HashMap<u64, VecDeque<u64>, foldhash::fast::RandomState>,
 }
 
-impl<M> Default for Mail<M> {
+impl<M> Default for Inbox<M> {
     fn default() -> Self {
-        Mail {
+        Inbox {
             queue: VecDeque::new(),
             first: 0,
             subscriber_numbers: VecDeque::new(),
@@ -55,7 +55,7 @@ fn numbers_from(numbers: &VecDeque<u64>, least: u64) -> impl Iterator<Item = u64
     numbers.range(numbers.partition_point(|number| *number < least)..).copied()
 }
 
-impl<M: Addressed> Mail<M> {
+impl<M: Addressed> Inbox<M> {
     /// Moves all arrived messages into the queue: `take` returns the next one.
     pub fn stage(&mut self, mut take: impl FnMut() -> Option<M>) {
         while let Some(message) = take() {
@@ -145,49 +145,49 @@ mod tests {
         }
     }
 
-    fn shown(mail: &Mail<char>, number: u64, client: u64) -> String {
+    fn shown(inbox: &Inbox<char>, number: u64, client: u64) -> String {
         let mut shown = String::new();
-        mail.since(number, client, |letter| shown.push(*letter));
+        inbox.since(number, client, |letter| shown.push(*letter));
         shown
     }
 
     #[test]
     fn numbers_continue_after_staging() {
         let mut queue = VecDeque::from(['a', 'b', 'c']);
-        let mut mail = Mail::default();
-        assert_eq!(mail.next(|| queue.pop_front()), Some((0, 'a')));
-        mail.stage(|| queue.pop_front());
-        assert_eq!((mail.end(), shown(&mail, 0, 1)), (3, "bc".into()));
-        assert_eq!(shown(&mail, 2, 1), "c");
+        let mut inbox = Inbox::default();
+        assert_eq!(inbox.next(|| queue.pop_front()), Some((0, 'a')));
+        inbox.stage(|| queue.pop_front());
+        assert_eq!((inbox.end(), shown(&inbox, 0, 1)), (3, "bc".into()));
+        assert_eq!(shown(&inbox, 2, 1), "c");
         queue.push_back('d');
-        assert_eq!(mail.next(|| queue.pop_front()), Some((1, 'b')));
-        assert_eq!(shown(&mail, 1, 1), "c");
-        assert_eq!(mail.next(|| queue.pop_front()), Some((2, 'c')));
-        assert_eq!(shown(&mail, 7, 1), "");
-        assert_eq!(mail.next(|| queue.pop_front()), Some((3, 'd')));
-        assert_eq!(mail.next(|| queue.pop_front()), None);
-        assert_eq!(mail.end(), 4);
+        assert_eq!(inbox.next(|| queue.pop_front()), Some((1, 'b')));
+        assert_eq!(shown(&inbox, 1, 1), "c");
+        assert_eq!(inbox.next(|| queue.pop_front()), Some((2, 'c')));
+        assert_eq!(shown(&inbox, 7, 1), "");
+        assert_eq!(inbox.next(|| queue.pop_front()), Some((3, 'd')));
+        assert_eq!(inbox.next(|| queue.pop_front()), None);
+        assert_eq!(inbox.end(), 4);
     }
 
     #[test]
     fn clients_see_only_their_messages() {
         let mut queue: VecDeque<char> = "1aT2b11c2".chars().collect();
-        let mut mail = Mail::default();
-        mail.stage(|| queue.pop_front());
-        assert!(mail.has_read_ahead());
-        assert_eq!(shown(&mail, 0, 1), "1ab11c");
-        assert_eq!(shown(&mail, 5, 1), "11c");
-        assert_eq!(shown(&mail, 0, 2), "a2bc2");
-        assert_eq!(shown(&mail, 0, 3), "abc");
+        let mut inbox = Inbox::default();
+        inbox.stage(|| queue.pop_front());
+        assert!(inbox.has_read_ahead());
+        assert_eq!(shown(&inbox, 0, 1), "1ab11c");
+        assert_eq!(shown(&inbox, 5, 1), "11c");
+        assert_eq!(shown(&inbox, 0, 2), "a2bc2");
+        assert_eq!(shown(&inbox, 0, 3), "abc");
         for _ in 0..6 {
-            mail.next(|| None);
+            inbox.next(|| None);
         }
-        assert_eq!((shown(&mail, 0, 1), shown(&mail, 7, 2)), ("1c".into(), "c2".into()));
-        while mail.next(|| None).is_some() {}
+        assert_eq!((shown(&inbox, 0, 1), shown(&inbox, 7, 2)), ("1c".into(), "c2".into()));
+        while inbox.next(|| None).is_some() {}
         assert!(
-            !mail.has_read_ahead()
-                && mail.client_numbers.is_empty()
-                && mail.subscriber_numbers.is_empty()
+            !inbox.has_read_ahead()
+                && inbox.client_numbers.is_empty()
+                && inbox.subscriber_numbers.is_empty()
         );
     }
 }
