@@ -25,7 +25,6 @@ mod pushes;
 #[path = "moving_clients/values.rs"]
 mod values;
 
-use mover::Moves;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +36,9 @@ use weft_tests::env_or;
 /// Clients that move all others. More than one, because they also wait for their own replies.
 const MOVERS: u64 = 3;
 
+/// The test goes on until there were so many changes of active threads, if the machine is slow.
+const CHANGES: u64 = 50;
+
 /// State shared by all clients of a test.
 pub struct Run<'a> {
     pub server: &'a Server,
@@ -46,12 +48,17 @@ pub struct Run<'a> {
     until: Instant,
     failed: AtomicBool,
     answers: AtomicU64,
+    /// Changes of active threads so far.
+    changes: AtomicU64,
 }
 
 impl Run<'_> {
     /// Whether clients continue.
     pub fn should_continue(&self) -> bool {
-        Instant::now() < self.until && !self.failed.load(Ordering::Relaxed)
+        let now = Instant::now();
+        let wants_more = now < self.until
+            || self.changes.load(Ordering::Relaxed) < CHANGES && now < self.until + self.deadline;
+        wants_more && !self.failed.load(Ordering::Relaxed)
     }
 
     pub fn rng(&self, nth: u64) -> Rng {
@@ -120,9 +127,9 @@ fn run(name: &str, threads: usize, args: &[&str]) {
         until: Instant::now() + Duration::from_secs(env_or("MOVING_SECONDS", 3)),
         failed: AtomicBool::new(false),
         answers: AtomicU64::new(0),
+        changes: AtomicU64::new(0),
     };
     values::fill(&run);
-    let moves = Moves::default();
     // Most kinds use two or more connections per thread.
     let tenths = env_or::<u64>("MOVING_CONNECTIONS", 200).div_ceil(20);
     let without: String = env_or("MOVING_WITHOUT", String::new());
@@ -156,8 +163,8 @@ fn run(name: &str, threads: usize, args: &[&str]) {
             (0..count).for_each(|nth| guarded(client, 1000 * kind as u64 + nth));
         }
         for nth in 0..MOVERS {
-            let (run, moves) = (&run, &moves);
-            scope.spawn(move || mover::moves(run, nth, threads, moves));
+            let run = &run;
+            scope.spawn(move || mover::moves(run, nth, threads));
         }
         scope.spawn(|| mover::pauses(&run));
     });
@@ -166,7 +173,7 @@ fn run(name: &str, threads: usize, args: &[&str]) {
     println!(
         "{name}: {} answers, {moved} moves, {} changes of active threads",
         run.answers.into_inner(),
-        moves.changes.into_inner()
+        run.changes.into_inner()
     );
     assert!(moved > 100, "nothing was tested");
     let errors = client.cmd(&["INFO", "stats"]).text();

@@ -307,7 +307,8 @@ fn client_that_finds_no_elements_keeps_its_position() {
     maker.ok(&["RENAME", "{l}all", "{l}k"]);
     assert_eq!(maker.cmd(&["DEL", "{l}k"]).int(), 1);
     send(&mut second, &["BLPOP", "{l}k", "0"]);
-    until_blocked(&mut maker, 1);
+    // The first client is blocked again if its retry is over already.
+    until("the second client is blocked", || info(&mut maker, "blocked_clients") >= 1);
     drop(runners);
     until_blocked(&mut maker, 2);
     maker.cmd(&["RPUSH", "{l}k", "x"]);

@@ -1,28 +1,22 @@
 //! Disturbances of all connections while clients use them.
 
 use crate::Run;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_testkit::Client;
 
 /// The time between two changes: some hundreds a second.
 const PACE: Duration = Duration::from_millis(2);
 
-/// Counts of the changes.
-#[derive(Default)]
-pub struct Moves {
-    pub changes: AtomicU64,
-}
-
 /// Deactivates and activates threads, and scatters connections.
-pub fn moves(run: &Run<'_>, nth: u64, threads: usize, moves: &Moves) {
+pub fn moves(run: &Run<'_>, nth: u64, threads: usize) {
     let mut rng = run.rng(999_100 + nth);
     let mut client = run.client();
     while run.should_continue() {
         // Sometimes the load decides for a while.
         let active = if rng.below(64) == 0 { 0 } else { 1 + rng.below(threads) };
         run.cmd(&mut client, &["DEBUG", "ACTIVE-THREADS", &active.to_string()]);
-        moves.changes.fetch_add(1, Ordering::Relaxed);
+        run.changes.fetch_add(1, Ordering::Relaxed);
         if rng.below(4) == 0 {
             run.cmd(&mut client, &["DEBUG", "MOVE-CLIENTS"]);
         }

@@ -37,7 +37,7 @@ fn files(server: &Server) -> Vec<String> {
 /// The file has the state at the time of BGSAVE, whatever is written during the save.
 #[test]
 fn file_has_the_state_at_bgsave() {
-    let mut weft = Server::weft(&["--rdb-key-save-delay", "200"]);
+    let mut weft = Server::weft(&["--rdb-key-save-delay", "1000"]);
     let mut client = weft.client();
     for n in 0..2000 {
         client.ok(&["SET", &format!("k{n}"), "before"]);
