@@ -36,7 +36,7 @@ use weft_tests::env_or;
 /// Clients that move all others. More than one, because they also wait for their own replies.
 const MOVERS: u64 = 3;
 
-/// The test goes on until there were so many changes of active threads, if the machine is slow.
+/// The number of changes of active threads until which a slow machine continues the test.
 const CHANGES: u64 = 50;
 
 /// State shared by all clients of a test.

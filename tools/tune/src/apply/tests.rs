@@ -549,7 +549,7 @@ fn invalid_plans_are_refused() {
         (|plan| plan.instances[0].io.push(5), "2 threads and 3 CPUs"),
         (|plan| plan.instances[0].io[0] = 7, "on CPU 7"),
         (|plan| plan.instances[1].background = Cpus::default(), "no CPUs"),
-        (|plan| plan.interfaces[0].name = "../x".to_string(), "no name"),
+        (|plan| plan.interfaces[0].name = "../x".to_string(), "not a name"),
         (|plan| plan.interfaces[0].irqs[0].cpus = Cpus::default(), "no CPUs"),
     ];
     for (edit, why) in edits {

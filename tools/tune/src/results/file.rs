@@ -186,10 +186,10 @@ mod tests {
         let headless = some().1.split_off(some().1.iter().position(|&b| b == b'\n').unwrap() + 1);
         for (bytes, said) in [
             (&b""[..], "empty"),
-            (b"hello\n", "no results file"),
+            (b"hello\n", "not a results file"),
             (b"{\"header\":{\"for", "cut in half"),
             (&newer, "format 3"),
-            (&headless, "no results file"),
+            (&headless, "not a results file"),
         ] {
             let error = format!("{:#}", parse(bytes).unwrap_err());
             assert!(error.contains(said), "{error}");
