@@ -303,7 +303,7 @@ fn client_that_finds_no_elements_keeps_its_position() {
     let request = ["BLMPOP", "0", "1", "{l}k", "LEFT", "COUNT", "1000000"];
     send(&mut first, &request);
     until_blocked(&mut maker, 1);
-    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 1.0)).collect();
+    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 5.0)).collect();
     maker.ok(&["RENAME", "{l}all", "{l}k"]);
     assert_eq!(maker.cmd(&["DEL", "{l}k"]).int(), 1);
     send(&mut second, &["BLPOP", "{l}k", "0"]);
@@ -322,7 +322,7 @@ fn client_that_finds_no_elements_keeps_its_position() {
     until_blocked(&mut maker, 1);
     send(&mut second, &["BLPOP", "{l}k", "0"]);
     until_blocked(&mut maker, 2);
-    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 1.0)).collect();
+    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 5.0)).collect();
     maker.ok(&["RENAME", "{l}all", "{l}k"]);
     assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
     assert_eq!(maker.cmd(&["EXISTS", "{l}k"]).int(), 1, "the killed client was served before");
