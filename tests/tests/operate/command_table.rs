@@ -134,7 +134,7 @@ fn unimplemented_commands_return_an_explicit_error() {
         let text = error.error().unwrap_or_default();
         let known = text.contains("is not supported by this version")
             || text == "ERR This instance has cluster support disabled";
-        assert!(known, "{name}: {error}: add it to crates/server/src/dispatch/absent.rs");
+        assert!(known, "{name}: {error}: add it to crates/executor/src/dispatch/absent.rs");
     }
 }
 

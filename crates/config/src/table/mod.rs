@@ -11,9 +11,10 @@
 //! }
 //! ```
 //!
-//! `aka "old-name", "other-name"` after the name and a `flags:` line are optional. Nothing else has
-//! to be touched: the id, the lookup by name, the commands and `weft.conf` follow. (`weft.conf` is
-//! checked in; its test says how to write it again.)
+//! `aka "old-name", "other-name"` after the name and a `flags:` line are optional. The id, the lookup
+//! by name, the commands and `weft.conf` follow. (`weft.conf` is checked in; its test says how to
+//! write it again.) A directive that the reference doesn't have needs its name in
+//! `tests/peer.rs`. `status: EFFECTIVE` also stands for a value that is only stored and shown.
 //!
 //! Sections are numbered one after the other: each begins where the section named in its `after:`
 //! ends, which a constant assertion below checks.
