@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    LongCommand, SLOW_THREADS, client, id, info, on_both, reply, reply_within, send, send_all,
-    until, until_blocked,
+    LongCommand, SLOW_THREADS, client, id, info, on_both, pause_slow_lane, reply, reply_within,
+    send, send_all, until, until_blocked, until_in_slow_lane,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
@@ -294,22 +294,21 @@ fn client_served_by_the_slow_lane_keeps_its_position() {
 /// The client also keeps its position when no elements are left by then. CLIENT KILL still works.
 #[test]
 fn client_that_finds_no_elements_keeps_its_position() {
-    let server = Server::weft(&["--io-threads", "2"]);
+    let server = Server::weft(&["--io-threads", "2", "--enable-debug-command", "yes"]);
     let (mut maker, mut first, mut second) = (client(&server), client(&server), client(&server));
     let mut third = client(&server);
-    let longs: Vec<LongCommand> =
-        (0..SLOW_THREADS).map(|n| LongCommand::with_tag(&server, &format!("long{n}"))).collect();
     make_list(&mut maker, "{l}all");
     let request = ["BLMPOP", "0", "1", "{l}k", "LEFT", "COUNT", "1000000"];
     send(&mut first, &request);
     until_blocked(&mut maker, 1);
-    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 5.0)).collect();
+    pause_slow_lane(&mut maker, true);
     maker.ok(&["RENAME", "{l}all", "{l}k"]);
+    until_in_slow_lane(&mut maker, 1);
     assert_eq!(maker.cmd(&["DEL", "{l}k"]).int(), 1);
     send(&mut second, &["BLPOP", "{l}k", "0"]);
-    // The first client is blocked again if its retry is over already.
     until("the second client is blocked", || info(&mut maker, "blocked_clients") >= 1);
-    drop(runners);
+    pause_slow_lane(&mut maker, false);
+    until_in_slow_lane(&mut maker, 0);
     until_blocked(&mut maker, 2);
     maker.cmd(&["RPUSH", "{l}k", "x"]);
     assert_eq!(reply(&mut first).items()[1].items()[0].text(), "x");
@@ -322,11 +321,12 @@ fn client_that_finds_no_elements_keeps_its_position() {
     until_blocked(&mut maker, 1);
     send(&mut second, &["BLPOP", "{l}k", "0"]);
     until_blocked(&mut maker, 2);
-    let runners: Vec<Client> = longs.iter().map(|long| long.begin(&server, 5.0)).collect();
+    pause_slow_lane(&mut maker, true);
     maker.ok(&["RENAME", "{l}all", "{l}k"]);
+    until_in_slow_lane(&mut maker, 1);
     assert_eq!(maker.cmd(&["CLIENT", "KILL", "ID", &killed]).int(), 1);
     assert_eq!(maker.cmd(&["EXISTS", "{l}k"]).int(), 1, "the killed client was served before");
-    drop(runners);
+    pause_slow_lane(&mut maker, false);
     assert_eq!(reply(&mut second).items()[1].text(), "0");
 }
 
