@@ -1,0 +1,436 @@
+//! The values of one call from Lua to Rust.
+//!
+//! A function written in Rust is a [`Native`]: it reads its arguments through a [`Frame`], pushes its results and returns
+//! their number. It raises an error by pushing the error's value and returning [`Raised`]; the jump happens after the
+//! function has returned, so that destructors run.
+//!
+//! Positions are those of Lua: 1 is the first argument, -1 the last value. An absent position reads as nil. No method
+//! calls a metamethod, and no method fails for lack of memory ([`super::memory`]).
+
+use super::context::Context;
+use super::state::{Shared, shared_of};
+use mlua_sys::lua51::*;
+use std::ffi::{CStr, c_int};
+use std::marker::PhantomData;
+
+/// A function that Lua can call.
+pub type Native = fn(&mut Frame<'_>) -> Result<usize, Raised>;
+
+/// The last value of the frame is raised as an error.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Raised(());
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Absent,
+    Nil,
+    Boolean,
+    LightUserdata,
+    Number,
+    String,
+    Table,
+    Function,
+    Userdata,
+    Thread,
+}
+
+impl Kind {
+    /// As `type` returns it; "no value" for an absent argument.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Absent => "no value",
+            Kind::Nil => "nil",
+            Kind::Boolean => "boolean",
+            Kind::LightUserdata | Kind::Userdata => "userdata",
+            Kind::Number => "number",
+            Kind::String => "string",
+            Kind::Table => "table",
+            Kind::Function => "function",
+            Kind::Thread => "thread",
+        }
+    }
+}
+
+/// The values of one call.
+#[derive(Debug)]
+pub struct Frame<'f> {
+    raw: *mut lua_State,
+    lifetime: PhantomData<&'f ()>,
+}
+
+/// Values that fit on Lua's stack without a check, less a reserve for the methods' own use.
+const RESERVE: c_int = 4;
+
+impl<'f> Frame<'f> {
+    /// # Safety
+    /// `raw` is a live Lua thread for `'f`, whose limit on memory is suspended.
+    pub(super) unsafe fn new(raw: *mut lua_State) -> Self {
+        Frame { raw, lifetime: PhantomData }
+    }
+
+    fn shared(&self) -> &'f Shared {
+        // SAFETY: the state is live.
+        unsafe { shared_of(self.raw) }
+    }
+
+    /// The data of this Lua state.
+    pub fn context(&self) -> &'f Context {
+        &self.shared().context
+    }
+
+    /// The number of values: at the beginning, that of the arguments.
+    pub fn len(&self) -> usize {
+        // SAFETY: the state is live.
+        unsafe { lua_gettop(self.raw) as usize }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The absolute position of `at`, which must exist.
+    fn at(&self, at: i32) -> c_int {
+        let len = self.len() as c_int;
+        let absolute = if at < 0 { len + 1 + at } else { at };
+        assert!(absolute >= 1 && absolute <= len, "position {at} of {len}");
+        absolute
+    }
+
+    /// The position of `at`, which may be absent. No pseudo-index.
+    fn maybe(&self, at: i32) -> Option<c_int> {
+        let len = self.len() as c_int;
+        let absolute = if at < 0 { len + 1 + at } else { at };
+        (absolute >= 1 && absolute <= len).then_some(absolute)
+    }
+
+    /// Makes room for `n` more values. Returns false if the stack would exceed Lua's limit (8000 values).
+    pub fn reserve(&mut self, n: usize) -> bool {
+        let n = c_int::try_from(n).unwrap_or(c_int::MAX - RESERVE);
+        // SAFETY: the state is live. It returns 0 for too many, and can't fail for lack of memory.
+        n < c_int::MAX - RESERVE && unsafe { lua_checkstack(self.raw, n + RESERVE) != 0 }
+    }
+
+    /// Makes room for one value, and some for the methods' own use.
+    fn room(&mut self) {
+        assert!(
+            self.reserve(1),
+            "the Lua stack overflows: call `reserve` before pushing many values"
+        );
+    }
+
+    pub fn kind(&self, at: i32) -> Kind {
+        let Some(at) = self.maybe(at) else { return Kind::Absent };
+        // SAFETY: the position exists.
+        match unsafe { lua_type(self.raw, at) } {
+            LUA_TNIL => Kind::Nil,
+            LUA_TBOOLEAN => Kind::Boolean,
+            LUA_TLIGHTUSERDATA => Kind::LightUserdata,
+            LUA_TNUMBER => Kind::Number,
+            LUA_TSTRING => Kind::String,
+            LUA_TTABLE => Kind::Table,
+            LUA_TFUNCTION => Kind::Function,
+            LUA_TUSERDATA => Kind::Userdata,
+            LUA_TTHREAD => Kind::Thread,
+            kind => unreachable!("Lua has no type {kind}"),
+        }
+    }
+
+    /// A number, or a string that Lua converts to one.
+    pub fn number(&self, at: i32) -> Option<f64> {
+        let at = self.maybe(at)?;
+        // SAFETY: the position exists.
+        unsafe { (lua_isnumber(self.raw, at) != 0).then(|| lua_tonumber(self.raw, at)) }
+    }
+
+    /// A string, or a number, which becomes a string in place, as Lua writes it. Don't call it for a key during
+    /// [`Frame::next`]: check [`Frame::kind`] first.
+    pub fn bytes(&self, at: i32) -> Option<&[u8]> {
+        let at = self.maybe(at)?;
+        let mut len = 0;
+        // SAFETY: the position exists. The string stays there while `self` is borrowed: every method that removes or
+        // replaces values takes `&mut self`, and Lua doesn't move strings.
+        unsafe {
+            let start = lua_tolstring(self.raw, at, &raw mut len);
+            (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast(), len))
+        }
+    }
+
+    /// Whether the value is neither nil nor false. False if it is absent.
+    pub fn is_true(&self, at: i32) -> bool {
+        // SAFETY: the position exists.
+        self.maybe(at).is_some_and(|at| unsafe { lua_toboolean(self.raw, at) != 0 })
+    }
+
+    /// The address of a light userdata, table or function: equal for equal objects.
+    pub fn address(&self, at: i32) -> usize {
+        // SAFETY: the position exists.
+        self.maybe(at).map_or(0, |at| unsafe { lua_topointer(self.raw, at) as usize })
+    }
+
+    /// The length of a string or of a table's array part, as `#` returns it.
+    pub fn length(&self, at: i32) -> usize {
+        // SAFETY: the position exists.
+        unsafe { lua_objlen(self.raw, self.at(at)) }
+    }
+
+    /// Removes the last `n` values.
+    pub fn pop(&mut self, n: usize) {
+        let left = self.len().checked_sub(n).expect("there are so many values");
+        // SAFETY: `left` is at most the number of values.
+        unsafe { lua_settop(self.raw, left as c_int) };
+    }
+
+    /// Removes the value at `at`; those after it move down.
+    pub fn remove(&mut self, at: i32) {
+        // SAFETY: the position exists.
+        unsafe { lua_remove(self.raw, self.at(at)) };
+    }
+
+    /// Moves the last value to `at`; those from there on move up.
+    pub fn insert(&mut self, at: i32) {
+        // SAFETY: the position exists.
+        unsafe { lua_insert(self.raw, self.at(at)) };
+    }
+
+    pub fn push_nil(&mut self) {
+        self.room();
+        // SAFETY: there is room, as below.
+        unsafe { lua_pushnil(self.raw) };
+    }
+
+    pub fn push_bool(&mut self, value: bool) {
+        self.room();
+        // SAFETY: there is room.
+        unsafe { lua_pushboolean(self.raw, c_int::from(value)) };
+    }
+
+    pub fn push_number(&mut self, value: f64) {
+        self.room();
+        // SAFETY: there is room.
+        unsafe { lua_pushnumber(self.raw, value) };
+    }
+
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        self.room();
+        // SAFETY: there is room, and the slice is readable. Lua copies it. The pointer of an empty slice isn't null.
+        unsafe { lua_pushlstring_(self.raw, bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// The light userdata of the null pointer, as `cjson.null`.
+    pub fn push_null(&mut self) {
+        self.room();
+        // SAFETY: there is room.
+        unsafe { lua_pushlightuserdata(self.raw, std::ptr::null_mut()) };
+    }
+
+    /// Pushes the value at `at` again.
+    pub fn push_copy(&mut self, at: i32) {
+        self.room();
+        let at = self.at(at);
+        // SAFETY: there is room, and the position exists.
+        unsafe { lua_pushvalue(self.raw, at) };
+    }
+
+    /// Pushes a new table with room for `array` elements and `fields` others.
+    pub fn push_table(&mut self, array: usize, fields: usize) {
+        /// More than that is added as the table grows.
+        const MOST: usize = 1 << 20;
+        self.room();
+        // SAFETY: there is room.
+        unsafe { lua_createtable(self.raw, array.min(MOST) as c_int, fields.min(MOST) as c_int) };
+    }
+
+    /// Pushes a function.
+    pub fn push_native(&mut self, function: Native) {
+        self.room();
+        // SAFETY: the state is live and there is room.
+        unsafe { super::state::push_native(self.raw, function) };
+    }
+
+    /// Pushes the value that the registry keeps under `number`; nil if there is none.
+    pub(super) fn push_registry(&mut self, number: c_int) {
+        self.room();
+        // SAFETY: there is room, and the registry is a table.
+        unsafe { lua_rawgeti_(self.raw, LUA_REGISTRYINDEX, number) };
+    }
+
+    fn table(&self, at: i32) -> c_int {
+        assert_eq!(self.kind(at), Kind::Table, "position {at}");
+        self.at(at)
+    }
+
+    /// Pushes element `n` of the table at `at`.
+    pub fn get_index(&mut self, at: i32, n: usize) {
+        let table = self.table(at);
+        self.room();
+        // SAFETY: it is a table, and there is room.
+        unsafe { lua_rawgeti_(self.raw, table, n as c_int) };
+    }
+
+    /// Pushes the field `name` of the table at `at`.
+    pub fn get_field(&mut self, at: i32, name: &[u8]) {
+        let table = self.table(at);
+        self.push_bytes(name);
+        // SAFETY: it is a table, and the key is on the stack.
+        unsafe { lua_rawget_(self.raw, table) };
+    }
+
+    /// Replaces the last value, a key, by its value in the table at `at`.
+    pub fn get(&mut self, at: i32) {
+        let table = self.table(at);
+        // SAFETY: it is a table, and `table` found it, so there is at least one value.
+        unsafe { lua_rawget_(self.raw, table) };
+    }
+
+    /// Removes the last value and makes it element `n` of the table at `at`.
+    pub fn set_index(&mut self, at: i32, n: usize) {
+        let table = self.table(at);
+        assert_ne!(table as usize, self.len(), "the value follows the table");
+        // SAFETY: it is a table, and there is a value.
+        unsafe { lua_rawseti_(self.raw, table, n as c_int) };
+    }
+
+    /// Removes the last value and makes it the field `name` of the table at `at`.
+    pub fn set_field(&mut self, at: i32, name: &[u8]) {
+        let table = self.table(at);
+        assert_ne!(table as usize, self.len(), "the value follows the table");
+        self.push_bytes(name);
+        // SAFETY: it is a table; key and value are on the stack. A string is a valid key.
+        unsafe {
+            lua_insert(self.raw, -2);
+            lua_rawset(self.raw, table);
+        }
+    }
+
+    /// Removes the last two values, a key and its value, and adds them to the table at `at`. Returns false, and only
+    /// removes them, if the key is nil or not a number.
+    pub fn set(&mut self, at: i32) -> bool {
+        let table = self.table(at);
+        assert!(table as usize + 2 <= self.len(), "key and value follow the table");
+        let is_valid = match self.kind(-2) {
+            Kind::Nil => false,
+            Kind::Number => !self.number(-2).is_some_and(f64::is_nan),
+            _ => true,
+        };
+        if !is_valid {
+            self.pop(2);
+            return false;
+        }
+        // SAFETY: it is a table; key and value are on the stack, and the key is valid.
+        unsafe { lua_rawset(self.raw, table) };
+        true
+    }
+
+    /// Replaces the last value, a key of the table at `at` (nil: before the first), by the next key and its value.
+    /// Returns false, and only removes the key, at the end. The table's keys must not change meanwhile.
+    pub fn next(&mut self, at: i32) -> bool {
+        let table = self.table(at);
+        assert_ne!(table as usize, self.len(), "the key follows the table");
+        self.room();
+        // SAFETY: it is a table, and the key is one of its keys or nil, since it comes from this method and the table
+        // doesn't change.
+        unsafe { lua_next(self.raw, table) != 0 }
+    }
+
+    /// Pushes the metatable of the value at `at`, if it has one.
+    pub fn push_metatable(&mut self, at: i32) -> bool {
+        self.room();
+        let at = self.at(at);
+        // SAFETY: the position exists, and there is room.
+        unsafe { lua_getmetatable(self.raw, at) != 0 }
+    }
+
+    /// Removes the last value, a table or nil, and makes it the metatable of the table at `at`.
+    pub fn set_metatable(&mut self, at: i32) {
+        let table = self.table(at);
+        assert!(matches!(self.kind(-1), Kind::Table | Kind::Nil) && table as usize != self.len());
+        // SAFETY: both exist and have these types.
+        unsafe { lua_setmetatable(self.raw, table) };
+    }
+
+    /// Raises the last value as it is.
+    pub fn raise(&mut self) -> Raised {
+        assert!(!self.is_empty(), "an error has a value");
+        Raised(())
+    }
+
+    /// Raises a string after the position in the script (`user_script:1: `), as Lua's own functions do.
+    pub fn error(&mut self, message: impl AsRef<[u8]>) -> Raised {
+        self.error_at(1, message.as_ref())
+    }
+
+    /// As [`Frame::error`], with the position of the function at `level`: 0 is this one, 1 its caller.
+    pub fn error_at(&mut self, level: usize, message: &[u8]) -> Raised {
+        let mut text = self.position(level);
+        text.extend_from_slice(message);
+        self.push_bytes(&text);
+        Raised(())
+    }
+
+    /// `user_script:1: `, or nothing if the function at `level` isn't written in Lua.
+    pub fn position(&mut self, level: usize) -> Vec<u8> {
+        self.room();
+        // SAFETY: there is room; it pushes a string.
+        unsafe { luaL_where(self.raw, level as c_int) };
+        let text = self.bytes(-1).unwrap_or_default().to_vec();
+        self.pop(1);
+        text
+    }
+
+    /// The name of the file and the line at which the function at `level` is; `None` if it isn't written in Lua.
+    pub fn line(&self, level: usize) -> Option<(Vec<u8>, usize)> {
+        let mut info = std::mem::MaybeUninit::<lua_Debug>::zeroed();
+        // SAFETY: zeros are a valid `lua_Debug`. Lua fills in the fields that are read, if there is such a function.
+        let info = unsafe {
+            if lua_getstack(self.raw, level as c_int, info.as_mut_ptr()) == 0 {
+                return None;
+            }
+            lua_getinfo(self.raw, c"Sl".as_ptr(), info.as_mut_ptr());
+            info.assume_init()
+        };
+        if info.currentline <= 0 {
+            return None;
+        }
+        // SAFETY: `short_src` is an array with a string that ends with a zero.
+        let source = unsafe { CStr::from_ptr(info.short_src.as_ptr()) };
+        Some((source.to_bytes().to_vec(), info.currentline as usize))
+    }
+
+    /// Raises `bad argument #N to 'NAME' (PROBLEM)`, with the name by which the script has called this function.
+    pub fn bad_argument(&mut self, at: usize, problem: &str) -> Raised {
+        let (name, is_method) = self.own_name();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let message = match (is_method, at) {
+            (true, 1) => format!("calling '{name}' on bad self ({problem})"),
+            (true, at) => format!("bad argument #{} to '{name}' ({problem})", at - 1),
+            (false, at) => format!("bad argument #{at} to '{name}' ({problem})"),
+        };
+        self.error(message)
+    }
+
+    /// Raises that argument `at` is not a `wanted`.
+    pub fn bad_type(&mut self, at: usize, wanted: &str) -> Raised {
+        let got = self.kind(at as i32).name();
+        self.bad_argument(at, &format!("{wanted} expected, got {got}"))
+    }
+
+    /// The name of this function in the call, and whether it was called as a method.
+    fn own_name(&self) -> (Vec<u8>, bool) {
+        let mut info = std::mem::MaybeUninit::<lua_Debug>::zeroed();
+        // SAFETY: as in `line`. `name` and `namewhat` are null or strings that live as long as the function.
+        unsafe {
+            if lua_getstack(self.raw, 0, info.as_mut_ptr()) == 0 {
+                return (b"?".to_vec(), false);
+            }
+            lua_getinfo(self.raw, c"n".as_ptr(), info.as_mut_ptr());
+            let info = info.assume_init();
+            if info.name.is_null() {
+                return (b"?".to_vec(), false);
+            }
+            let is_method = !info.namewhat.is_null() && CStr::from_ptr(info.namewhat) == c"method";
+            (CStr::from_ptr(info.name).to_bytes().to_vec(), is_method)
+        }
+    }
+}

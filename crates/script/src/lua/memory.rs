@@ -1,0 +1,127 @@
+//! The memory of one Lua state: an allocator with a count and a limit.
+//!
+//! Lua reports a failed allocation by a jump (`longjmp`) to the innermost protected call. Such a jump over a Rust
+//! function would skip its destructors. So the limit applies only while Lua's own code runs. A function that is
+//! written in Rust suspends the limit while it runs ([`Memory::suspend`]), and none of its allocations fails.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::cell::Cell;
+use std::ffi::c_void;
+
+/// The counters of one state. Lua has a pointer to it and passes it to [`allocate`].
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// Bytes in use.
+    used: Cell<usize>,
+    /// Lua's own code may use at most this many bytes.
+    limit: Cell<usize>,
+    is_limited: Cell<bool>,
+}
+
+impl Memory {
+    pub(super) fn new(limit: usize) -> Self {
+        Memory { used: Cell::new(0), limit: Cell::new(limit), is_limited: Cell::new(false) }
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.limit.set(limit);
+    }
+
+    /// Suspends the limit. Returns whether it applied, for [`Memory::restore`].
+    pub(super) fn suspend(&self) -> bool {
+        self.is_limited.replace(false)
+    }
+
+    pub(super) fn restore(&self, is_limited: bool) {
+        self.is_limited.set(is_limited);
+    }
+
+    /// Whether a block may grow from `old` to `new` bytes.
+    fn allows(&self, old: usize, new: usize) -> bool {
+        new <= old
+            || !self.is_limited.get()
+            || self.used.get().saturating_add(new - old) <= self.limit.get()
+    }
+
+    fn count(&self, old: usize, new: usize) {
+        self.used.set(self.used.get() + new - old);
+    }
+}
+
+/// Lua aligns its objects as the strictest of `double`, a pointer and `long`.
+const ALIGN: usize = 16;
+
+fn layout(size: usize) -> Layout {
+    // Lua limits sizes to less than `isize::MAX`.
+    Layout::from_size_align(size, ALIGN).expect("a size of Lua")
+}
+
+/// The allocator that Lua calls (`lua_Alloc`): frees a block (`new == 0`), makes one (`block` is null), or resizes it.
+/// Returns null if the limit forbids it. A block never fails to shrink.
+///
+/// # Safety
+/// `memory` points to a live [`Memory`]. `block` is null, or was returned by this function for `old` bytes and not freed.
+pub(super) unsafe extern "C" fn allocate(
+    memory: *mut c_void,
+    block: *mut c_void,
+    old: usize,
+    new: usize,
+) -> *mut c_void {
+    // SAFETY: by the contract. Only shared references to it exist.
+    let memory = unsafe { &*memory.cast::<Memory>() };
+    let old = if block.is_null() { 0 } else { old };
+    if !memory.allows(old, new) {
+        return std::ptr::null_mut();
+    }
+    memory.count(old, new);
+    // SAFETY: `block` has the layout of `old` bytes by the contract, and no size passed below is zero.
+    let made = unsafe {
+        match (old, new) {
+            (0, 0) => return std::ptr::null_mut(),
+            (_, 0) => {
+                dealloc(block.cast(), layout(old));
+                return std::ptr::null_mut();
+            }
+            (0, _) => alloc(layout(new)),
+            _ => realloc(block.cast(), layout(old), new),
+        }
+    };
+    if made.is_null() {
+        handle_alloc_error(layout(new));
+    }
+    made.cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_applies_to_growth_only() {
+        let memory = Memory::new(100);
+        let at = (&raw const memory).cast_mut().cast::<c_void>();
+        let none = std::ptr::null_mut();
+        // SAFETY: the blocks are those that the calls have returned, with their sizes.
+        unsafe {
+            memory.restore(true);
+            let block = allocate(at, none, 0, 80);
+            assert!(!block.is_null());
+            assert!(allocate(at, none, 0, 21).is_null());
+            assert!(allocate(at, block, 80, 101).is_null());
+            assert_eq!(memory.used(), 80);
+            let was = memory.suspend();
+            let more = allocate(at, none, 0, 50);
+            memory.restore(was);
+            assert_eq!(memory.used(), 130);
+            let block = allocate(at, block, 80, 70);
+            assert_eq!(memory.used(), 120);
+            assert!(allocate(at, block, 70, 0).is_null());
+            allocate(at, more, 50, 0);
+            assert_eq!(memory.used(), 0);
+        }
+    }
+}

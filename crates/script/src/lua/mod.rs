@@ -1,0 +1,22 @@
+//! The engine for Lua 5.1.
+//!
+//! ```text
+//!  interpreter   compiles and runs scripts; one for each thread
+//!  sandbox       the globals of scripts, which they can't change
+//!  api           redis.call and the other functions of `redis` and `server`
+//!  convert       RESP to Lua values, and back
+//!  libs          cjson, cmsgpack, struct, bit
+//!  frame         the values of one call, for functions written in Rust
+//!  state         the interpreter's state: libraries, functions, protected calls
+//!  memory        its allocator
+//! ```
+//!
+//! `context`, `frame`, `state` and `memory` are the only files with `unsafe` code.
+
+mod context;
+mod frame;
+mod memory;
+mod state;
+
+pub use frame::{Frame, Kind, Native, Raised};
+pub use state::State;

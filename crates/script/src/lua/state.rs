@@ -1,0 +1,289 @@
+//! The state of an interpreter: made, filled with libraries, called, closed.
+//!
+//! Every call into Lua is protected: an error ends it and is returned. A function written in Rust ([`Native`]) runs between
+//! [`run_native`] and its return; no destructor is pending there when an error is raised.
+
+use super::context::Context;
+use super::frame::{Frame, Native};
+use super::memory::{Memory, allocate};
+use crate::engine::Host;
+use mlua_sys::lua51::*;
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+/// What Lua's allocator and the functions written in Rust share. `memory` is first: its address is that of the whole.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Shared {
+    memory: Memory,
+    pub(super) context: Context,
+}
+
+/// A value that Lua keeps until it is released: a compiled function, a table.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Kept(c_int);
+
+/// The libraries that Lua brings.
+#[derive(Clone, Copy, Debug)]
+pub enum Library {
+    /// With `coroutine`.
+    Base,
+    Table,
+    String,
+    Math,
+    Os,
+}
+
+/// A Lua state. It stays on one thread.
+#[derive(Debug)]
+pub struct State {
+    raw: NonNull<lua_State>,
+    shared: NonNull<Shared>,
+}
+
+/// # Safety
+/// `raw` is a live thread of a [`State`], which outlives `'a`.
+pub(super) unsafe fn shared_of<'a>(raw: *mut lua_State) -> &'a Shared {
+    let mut shared = std::ptr::null_mut();
+    // SAFETY: by the contract. `State::new` has set the pointer, and only shared references are made from it.
+    unsafe {
+        lua_getallocf(raw, &raw mut shared);
+        &*shared.cast::<Shared>()
+    }
+}
+
+/// Pushes `function`.
+///
+/// # Safety
+/// `raw` is live and has room for two values, and its limit on memory is suspended.
+pub(super) unsafe fn push_native(raw: *mut lua_State, function: Native) {
+    // SAFETY: by the contract.
+    unsafe {
+        lua_pushlightuserdata(raw, function as *mut c_void);
+        lua_pushcclosure(raw, run_native, 1);
+    }
+}
+
+/// Runs the function in the first upvalue.
+unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with a live thread. `push_native` has made the closure, so its upvalue is a `Native`.
+    let (shared, function) = unsafe {
+        let function = lua_touserdata(raw, lua_upvalueindex(1));
+        (shared_of(raw), std::mem::transmute::<*mut c_void, Native>(function))
+    };
+    let was_limited = shared.memory.suspend();
+    // SAFETY: the thread is live during the call.
+    let result = function(&mut unsafe { Frame::new(raw) });
+    shared.memory.restore(was_limited);
+    match result {
+        Ok(results) => results as c_int,
+        // SAFETY: the error's value is on the stack, and no value here has a destructor.
+        Err(_) => unsafe { lua_error(raw) },
+    }
+}
+
+/// Called every few instructions of a running script.
+unsafe extern "C-unwind" fn run_hook(raw: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: Lua calls this with a live thread.
+    let shared = unsafe { shared_of(raw) };
+    let was_limited = shared.memory.suspend();
+    let is_stopped = shared.context.stopped.get()
+        || shared.context.with_host(|host| host.interrupt().is_err()).unwrap_or(false);
+    if is_stopped {
+        shared.context.stopped.set(true);
+        // SAFETY: the thread is live; Lua leaves room for a hook. From now on each instruction raises an error, so that
+        // no `pcall` of the script continues.
+        unsafe {
+            lua_sethook(raw, Some(run_hook), LUA_MASKCOUNT, 1);
+            lua_pushlstring_(raw, c"stopped".as_ptr(), 7);
+        }
+    }
+    shared.memory.restore(was_limited);
+    if is_stopped {
+        // SAFETY: the error's value is on the stack, and no value here has a destructor.
+        unsafe { lua_error(raw) };
+    }
+}
+
+impl State {
+    /// An empty state. `limit`: bytes that scripts may use.
+    pub fn new(limit: usize) -> State {
+        let shared = Box::new(Shared { memory: Memory::new(limit), context: Context::default() });
+        let shared = NonNull::from(Box::leak(shared));
+        // SAFETY: `shared` is a `Shared`, which begins with a `Memory`, and lives until `drop`.
+        let raw = unsafe { lua_newstate(allocate, shared.as_ptr().cast()) };
+        // Without a limit, an allocation doesn't fail.
+        State { raw: NonNull::new(raw).expect("memory for a Lua state"), shared }
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: it lives until `drop`, and only shared references are made from it.
+        unsafe { self.shared.as_ref() }
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.shared().context
+    }
+
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        self.shared().memory.used()
+    }
+
+    pub fn set_limit(&mut self, limit: usize) {
+        self.shared().memory.set_limit(limit);
+    }
+
+    /// Runs `act` with an empty frame, outside of any script. Its values are removed afterwards, except those that
+    /// [`State::keep`] takes.
+    pub fn with<T>(&mut self, act: impl FnOnce(&mut Frame<'_>) -> T) -> T {
+        let raw = self.raw.as_ptr();
+        // SAFETY: the state is live, and its limit doesn't apply outside of scripts.
+        unsafe {
+            let from = lua_gettop(raw);
+            let result = act(&mut Frame::new(raw));
+            lua_settop(raw, from);
+            result
+        }
+    }
+
+    /// Adds a library of Lua to its globals.
+    pub fn open(&mut self, library: Library) {
+        let open = match library {
+            Library::Base => luaopen_base,
+            Library::Table => luaopen_table,
+            Library::String => luaopen_string,
+            Library::Math => luaopen_math,
+            Library::Os => luaopen_os,
+        };
+        // SAFETY: the state is live. The functions raise errors only for lack of memory, which has no limit here.
+        unsafe {
+            let from = lua_gettop(self.raw.as_ptr());
+            lua_pushcclosure(self.raw.as_ptr(), open, 0);
+            let status = lua_pcall(self.raw.as_ptr(), 0, 0, 0);
+            assert_eq!(status, LUA_OK, "a library of Lua");
+            lua_settop(self.raw.as_ptr(), from);
+        }
+    }
+
+    /// Passes Lua's table of globals to `act`, as the first value of a frame.
+    pub fn with_globals<T>(&mut self, act: impl FnOnce(&mut Frame<'_>) -> T) -> T {
+        // SAFETY: the state is live, and an empty stack has room.
+        unsafe { lua_pushvalue(self.raw.as_ptr(), LUA_GLOBALSINDEX) };
+        let result = self.with(act);
+        // SAFETY: it removes the table.
+        unsafe { lua_settop(self.raw.as_ptr(), 0) };
+        result
+    }
+
+    /// Keeps the value that `act` leaves as the last one.
+    pub fn keep(&mut self, act: impl FnOnce(&mut Frame<'_>)) -> Kept {
+        let raw = self.raw.as_ptr();
+        // SAFETY: the state is live. `luaL_ref` removes one value, which exists: without one, `Frame::push_nil` adds it.
+        unsafe {
+            let mut frame = Frame::new(raw);
+            act(&mut frame);
+            if frame.is_empty() {
+                frame.push_nil();
+            }
+            let kept = Kept(luaL_ref(raw, LUA_REGISTRYINDEX));
+            lua_settop(raw, 0);
+            kept
+        }
+    }
+
+    /// Pushes a kept value.
+    pub fn push_kept(frame: &mut Frame<'_>, kept: &Kept) {
+        frame.push_registry(kept.0);
+    }
+
+    /// Releases a kept value.
+    pub fn release(&mut self, kept: Kept) {
+        // SAFETY: the state is live. A number that isn't in use is ignored.
+        unsafe { luaL_unref(self.raw.as_ptr(), LUA_REGISTRYINDEX, kept.0) };
+    }
+
+    /// Compiles `source`. `name` appears in errors; it begins with `@`. Byte code is refused.
+    ///
+    /// # Errors
+    /// Lua's message.
+    pub fn compile(&mut self, source: &[u8], name: &std::ffi::CStr) -> Result<Kept, Vec<u8>> {
+        let raw = self.raw.as_ptr();
+        if source.first() == Some(&LUA_SIGNATURE[0]) {
+            return Err(b"attempt to load bytecode chunk".to_vec());
+        }
+        // SAFETY: the state is live; source and name are readable. The function is protected and pushes one value. The
+        // collector is off, since the parser of Lua 5.1 doesn't protect the chunk's name from it (CVE-2025-49844).
+        unsafe {
+            lua_gc(raw, LUA_GCSTOP, 0);
+            self.shared().memory.restore(true);
+            let status = luaL_loadbuffer(raw, source.as_ptr().cast(), source.len(), name.as_ptr());
+            self.shared().memory.restore(false);
+            lua_gc(raw, LUA_GCRESTART, 0);
+            if status == LUA_OK {
+                return Ok(Kept(luaL_ref(raw, LUA_REGISTRYINDEX)));
+            }
+            let message = Frame::new(raw).bytes(-1).unwrap_or_default().to_vec();
+            lua_settop(raw, 0);
+            Err(message)
+        }
+    }
+
+    /// Calls a function for a script. `push` pushes the function and then its arguments. Afterwards, `done` gets a
+    /// frame whose last value is the result, or the error's value (`Err`). `step`: instructions between two calls of
+    /// [`Host::interrupt`].
+    pub fn call<T>(
+        &mut self,
+        host: &mut dyn Host,
+        step: u32,
+        push: impl FnOnce(&mut Frame<'_>),
+        done: impl FnOnce(&mut Frame<'_>, Result<(), ()>) -> T,
+    ) -> T {
+        let raw = self.raw.as_ptr();
+        // SAFETY: the state is live. `push` leaves a function and its arguments on the stack, which was empty; without
+        // a function, Lua returns an error. No destructor is pending in Rust code below the protected call.
+        unsafe {
+            let mut frame = Frame::new(raw);
+            push(&mut frame);
+            let args = frame.len().checked_sub(1).expect("a function");
+            lua_sethook(raw, Some(run_hook), LUA_MASKCOUNT, step as c_int);
+            self.context().stopped.set(false);
+            let status = self.context().lend(host, || {
+                self.shared().memory.restore(true);
+                let status = lua_pcall(raw, args as c_int, 1, 0);
+                self.shared().memory.restore(false);
+                status
+            });
+            lua_sethook(raw, None, 0, 0);
+            let result = if status == LUA_OK { Ok(()) } else { Err(()) };
+            let answer = done(&mut Frame::new(raw), result);
+            lua_settop(raw, 0);
+            answer
+        }
+    }
+
+    /// One step of the collector. `size`: about how many kilobytes it handles; 0 is the smallest step.
+    pub fn collect_step(&mut self, size: usize) {
+        // SAFETY: the state is live. No object has a finalizer: scripts can't make any.
+        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSTEP, size as c_int) };
+    }
+
+    /// Collects all garbage. O(objects).
+    pub fn collect(&mut self) {
+        // SAFETY: as above.
+        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCCOLLECT, 0) };
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: the state isn't used after this. `shared` was leaked from a box by `new`, and Lua no longer has it.
+        unsafe {
+            lua_close(self.raw.as_ptr());
+            drop(Box::from_raw(self.shared.as_ptr()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
