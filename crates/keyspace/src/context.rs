@@ -4,6 +4,7 @@
 use crate::access::{Access, Policy};
 use crate::db::Detached;
 use crate::effect::Effects;
+use crate::undo::Undo;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,6 +149,8 @@ pub struct ExecContext {
     pub deletions: Deletions,
     /// Set when no client waits for the result of a long command any more.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Set while a script runs that may start over.
+    pub(crate) undo: Option<Box<Undo>>,
     rng: Rng,
     deferred: Vec<Record>,
     emptied: Vec<Emptied>,
@@ -168,6 +171,7 @@ impl ExecContext {
             expired: Expired::Remove,
             deletions: Deletions::default(),
             cancel: None,
+            undo: None,
             rng: Rng::new(seed),
             deferred: Vec::new(),
             emptied: Vec::new(),

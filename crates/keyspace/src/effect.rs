@@ -145,6 +145,15 @@ impl Effects {
         self.pending = true;
     }
 
+    /// Discards the whole group: its changes were undone.
+    pub(crate) fn abandon(&mut self) {
+        self.take();
+        self.unsent.changed.clear();
+        self.notices.clear();
+        self.clear_log();
+        debug_assert!(!self.pending, "nothing is left of an undone group");
+    }
+
     /// Takes the changes since the last call.
     pub(crate) fn take(&mut self) -> Changes {
         self.unsent.begin();

@@ -8,6 +8,7 @@
 use crate::context::ExecContext;
 use crate::cut::Cut;
 use crate::hold::Stop;
+use crate::interest::UNDO;
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::lock::{Park, Waiter};
 use crate::running::{self, LongCommand, Running};
@@ -187,6 +188,18 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// Calls `act` with each held shard. The guard must not be that of a walk.
+    pub(crate) fn each_shard(&self, act: impl FnMut(u16)) {
+        match &self.held {
+            Held::One(shard) => [*shard].into_iter().for_each(act),
+            Held::Many(set) => set.iter().for_each(act),
+            Held::AllShards(_) | Held::Rest(_) => {
+                (0..SHARDS as u16).filter(|shard| self.holds(*shard)).for_each(act);
+            }
+            Held::Cut(_) => unreachable!("a walk holds one shard after the other"),
+        }
+    }
+
     /// Releases the held shards, as dropping does. For one shard, the usual case, it skips the
     /// checks for other kinds of guards.
     #[inline]
@@ -219,6 +232,9 @@ impl<'k> Guard<'k> {
                 unreachable!("a world guard holds every shard")
             }
         };
+        if context.undo.is_some() {
+            missing.iter().for_each(|shard| ks.set_interest(shard, UNDO, true));
+        }
         self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing.iter())));
         self.raise_time(context);
         Ok(())

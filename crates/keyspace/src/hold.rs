@@ -327,6 +327,31 @@ impl<'k> SlowLaneThread<'k> {
         }
     }
 
+    /// Holds all shards of `set`, which may be all shards. While it takes them, the I/O threads are stopped, each
+    /// between two commands; afterwards they continue, unlike with [`SlowLaneThread::world`]. Waits for commands of the
+    /// slow lane that hold one of them.
+    pub fn hold_many(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
+        loop {
+            let lane = self.read_slow();
+            let closed = self.ks.safepoints.close();
+            let mut running = self.ks.slow_lane.running();
+            match self.ks.lock_all(context, set.clone()) {
+                Ok(guard) => {
+                    let long = LongCommand::new(self.ks, set, &mut running, lane);
+                    let mut guard = guard.for_long_command(long);
+                    context.raise_time((self.clock)());
+                    guard.raise_time(context);
+                    drop((running, closed));
+                    return guard;
+                }
+                Err(busy) => {
+                    drop((running, closed, lane));
+                    self.wait_for(busy);
+                }
+            }
+        }
+    }
+
     /// Sleeps until a busy shard may be free. The calling thread must hold nothing and be outside
     /// of its safepoint if it has one.
     pub fn wait_for(&mut self, busy: Busy) {

@@ -42,7 +42,11 @@ pub(crate) const SNAPSHOT: u32 = 64;
 /// none.
 pub(crate) const REPLICA_EXPIRY: u32 = 512;
 
-const ALL: [u32; 10] = [
+/// A script that may start over holds this shard: see [`crate::undo`]. Its writes keep old values, and need not make
+/// effects.
+pub(crate) const UNDO: u32 = 1024;
+
+const ALL: [u32; 11] = [
     WATCHED,
     WAITED,
     FOLLOWED,
@@ -53,6 +57,7 @@ const ALL: [u32; 10] = [
     RUNNING,
     SNAPSHOT,
     REPLICA_EXPIRY,
+    UNDO,
 ];
 
 /// Every constant has its own bit.

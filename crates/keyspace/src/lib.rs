@@ -20,6 +20,7 @@
 //! * [`expiry`], [`evict`]: removal of expired and least useful keys in bounded steps
 //! * [`snapshot`] - all keys of one moment, read while commands run
 //! * `staged_data` - a data set that is loaded while another is served, and then replaces it
+//! * `undo` - the changes of a script that must start over
 //! * [`defrag`] - moves records together, in bounded steps
 //! * [`context`] - the state that a thread executes commands with
 //!
@@ -52,6 +53,7 @@ pub mod snapshot;
 mod staged_data;
 mod sync;
 mod tables;
+mod undo;
 pub mod wait;
 pub mod wait_queue;
 pub mod wake_flag;
@@ -67,6 +69,7 @@ pub use lock::Waiter;
 pub use log::{Log, LogReader, ReaderId};
 pub use notice::Classes;
 pub use staged_data::StagedData;
+pub use undo::is_long_to_copy;
 pub use weft_types::{Record, RecordRef};
 
 /// The table of one shard and one logical database.

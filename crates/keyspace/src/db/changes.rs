@@ -9,7 +9,7 @@ use crate::commit::settle;
 use crate::context::{Deletion, Expired};
 use crate::effect::{Cause, Effect, KeyChange};
 use crate::interest::{
-    FOLLOWED, LOGGED, REPLICA_EXPIRY, RUNNING, SNAPSHOT, WAITED, WATCHED, Watch,
+    FOLLOWED, LOGGED, REPLICA_EXPIRY, RUNNING, SNAPSHOT, UNDO, WAITED, WATCHED, Watch,
 };
 use crate::keyspace::{Key, Keyspace, SHARDS};
 use crate::log::unit::Target;
@@ -24,7 +24,7 @@ impl Db<'_> {
     /// before the change.
     #[inline]
     fn interest(&self, shard: u16) -> u32 {
-        self.keyspace().interest(shard) & !SNAPSHOT
+        self.keyspace().interest(shard) & !(SNAPSHOT | UNDO)
     }
 
     /// `key` may be about to change and still has its old value. This is the only place where the
@@ -32,8 +32,8 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.context.effects.announce(self.index, key);
-        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING | REPLICA_EXPIRY) != 0 {
-            Db::keep(self.guard, self.index, key);
+        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING | REPLICA_EXPIRY | UNDO) != 0 {
+            Db::keep(self.guard, self.context, self.index, key);
         }
     }
 

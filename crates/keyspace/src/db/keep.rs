@@ -3,22 +3,31 @@
 //! See [`crate::snapshot`]. Callers check the shard's interest bits first.
 
 use super::{Db, Detached};
+use crate::context::ExecContext;
 use crate::guard::Guard;
-use crate::interest::{REPLICA_EXPIRY, SNAPSHOT};
+use crate::interest::{REPLICA_EXPIRY, SNAPSHOT, UNDO};
 use crate::keyspace::Key;
 use crate::snapshot::shards;
 use crate::snapshot::walk::Batch;
+use weft_types::Record;
 
 impl Db<'_> {
     /// Called before a write when a snapshot is being taken, when a slow-lane command holds the
-    /// shard (its first write must be noted), or on a writable replica.
+    /// shard (its first write must be noted), on a writable replica, or in a script that may start
+    /// over.
     ///
     /// Takes no `&mut Db`, so that a `Db` can stay in registers.
     #[cold]
     #[inline(never)]
-    pub(super) fn keep(guard: &Guard<'_>, index: usize, key: &Key<'_>) {
+    pub(super) fn keep(guard: &Guard<'_>, context: &mut ExecContext, index: usize, key: &Key<'_>) {
         guard.before_write();
         let ks = guard.keyspace();
+        if ks.interest(key.shard) & UNDO != 0
+            && let Some(undo) = &mut context.undo
+        {
+            let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
+            undo.keep(index, key, found.as_deref());
+        }
         if ks.interest(key.shard) & REPLICA_EXPIRY != 0 {
             let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
             ks.noted.before_write(key.shard, found.and_then(|record| record.expiry()));
@@ -29,6 +38,26 @@ impl Db<'_> {
         }
         let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
         shards::keep(ks, index, key, found.as_deref());
+    }
+
+    /// Makes `name` what it was: `old`, or absent. No listener is notified, since none was notified of the changes.
+    pub(crate) fn restore(&mut self, name: &[u8], old: Option<Record>) {
+        let key = self.key(name);
+        let mut table = self.table(key.shard);
+        let dead = match old {
+            None => table.remove(key.hash, key.bytes),
+            Some(old) => match table.find_mut(key.hash, key.bytes) {
+                Some(slot) => Some(slot.replace(old)),
+                None => {
+                    table.insert(key.hash, old);
+                    self.note_first(key.shard);
+                    None
+                }
+            },
+        };
+        if let Some(dead) = dead {
+            self.context.discard(dead);
+        }
     }
 
     /// Returns the contents removed from this database's table of `shard`, unless a snapshot

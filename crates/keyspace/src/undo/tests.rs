@@ -1,0 +1,107 @@
+use super::*;
+use crate::guard::ShardSet;
+use crate::hold::Outside;
+use crate::keyspace::Keyspace;
+use crate::notice::Classes;
+use weft_types::string::{Digits, New, Str, record};
+
+fn set(db: &mut Db<'_>, name: &[u8], value: &[u8], at: Option<i64>) {
+    let key = db.key(name);
+    db.set(&key, record(name, New::Bytes(value), at, 0));
+}
+
+fn get(db: &mut Db<'_>, name: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
+    let key = db.key(name);
+    let found = db.peek(&key)?;
+    Some((Str::of(&found)?.bytes(&mut Digits::new()).to_vec(), found.expiry()))
+}
+
+/// Changes keys in random ways, and undoes it, or not. A model of the keys tells what must be there.
+#[test]
+fn keys_are_as_before_or_as_changed() {
+    let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+    let mut context = ExecContext::new(1000, 1);
+    context.effects.want(Classes::wanted(|_| true));
+    let mut inside = Outside::new(&ks, 0).enter();
+    let names: Vec<Vec<u8>> = (0..8).map(|n| format!("k{n}").into_bytes()).collect();
+    let mut model: HashMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)> = HashMap::new();
+    let mut rng = crate::context::Rng::new(7);
+    for round in 0..2000_u32 {
+        let all = ShardSet::of(names.iter().map(|name| ks.shard(name)));
+        let guard = inside.guard(&mut context, all).expect("no other thread");
+        let tally = context.tally;
+        guard.begin_undo(&mut context);
+        let mut changed = model.clone();
+        for _ in 0..rng.next() % 6 {
+            let (db, name) = ((rng.next() % 2) as usize, &names[(rng.next() % 8) as usize]);
+            let mut through = Db::new(&guard, &mut context, db);
+            match rng.next() % 3 {
+                0 => {
+                    let value = format!("{round}").into_bytes();
+                    let at = (rng.next() % 2 == 0).then_some(5000);
+                    set(&mut through, name, &value, at);
+                    changed.insert((db, name.clone()), (value, at));
+                }
+                1 => {
+                    let key = through.key(name);
+                    through.delete(&key);
+                    changed.remove(&(db, name.clone()));
+                }
+                _ => {
+                    let key = through.key(name);
+                    through.set_expiry(&key, Some(9000));
+                    if let Some((_, at)) = changed.get_mut(&(db, name.clone())) {
+                        *at = Some(9000);
+                    }
+                }
+            }
+        }
+        if rng.next() % 2 == 0 {
+            guard.undo(&mut context);
+            assert!(context.effects.is_empty());
+            assert_eq!(context.tally, tally);
+        } else {
+            guard.end_undo(&mut context);
+            crate::commit::settle(&guard, &mut context);
+            crate::commit::end_group(&guard, &mut context);
+            model = changed;
+        }
+        for db in 0..2 {
+            for name in &names {
+                let found = get(&mut Db::new(&guard, &mut context, db), name);
+                assert_eq!(found.as_ref(), model.get(&(db, name.clone())), "round {round}");
+            }
+        }
+        assert!(names.iter().all(|name| ks.interest(ks.shard(name)) & UNDO == 0));
+        drop(guard);
+        context.free_removed();
+    }
+    let counts = (ks.counts(0).0, ks.counts(1).0);
+    assert_eq!(counts.0 + counts.1, model.len());
+}
+
+/// A shard that is added later is undone, too; and an expired key is there again.
+#[test]
+fn shards_added_later_are_undone() {
+    let ks = Keyspace::new(1, 1, Box::new(|_| {}));
+    let mut context = ExecContext::new(1000, 1);
+    let mut inside = Outside::new(&ks, 0).enter();
+    let (a, b) = (ks.shard(b"a"), ks.shard(b"b"));
+    assert_ne!(a, b);
+    let mut guard = inside.guard_one(&mut context, a).expect("no other thread");
+    set(&mut Db::new(&guard, &mut context, 0), b"a", b"old", Some(1500));
+    context.set_time(2000);
+    guard.begin_undo(&mut context);
+    assert_eq!(get(&mut Db::new(&guard, &mut context, 0), b"a"), None);
+    assert_eq!(context.tally.expired, 1);
+    guard.try_extend(&mut context, &ShardSet::one(b)).expect("no other thread");
+    set(&mut Db::new(&guard, &mut context, 0), b"b", b"new", None);
+    guard.undo(&mut context);
+    context.set_time(1200);
+    let mut db = Db::new(&guard, &mut context, 0);
+    assert_eq!(get(&mut db, b"a"), Some((b"old".to_vec(), Some(1500))));
+    assert_eq!(get(&mut db, b"b"), None);
+    assert_eq!(context.tally.expired, 0);
+    drop(guard);
+    context.free_removed();
+}
