@@ -48,8 +48,10 @@ pub enum Lane {
     Fast,
     /// A thread for long commands.
     Slow,
-    /// EXEC: the command must finish now, however long it takes.
+    /// EXEC, or a script in the slow lane: the command must finish now, however long it takes.
     Transaction,
+    /// A script on an I/O thread: nothing blocks, and a long command makes the script start over in the slow lane.
+    Script,
     /// The thread that serves a client blocked on one of the keys. The guard holds the shards that
     /// this thread happens to hold. Keys in other shards count as absent.
     Served,
@@ -60,7 +62,7 @@ impl Lane {
     #[inline]
     pub fn work_limit(self) -> usize {
         match self {
-            Lane::Fast | Lane::Slow | Lane::Transaction => FAST_WORK,
+            Lane::Fast | Lane::Slow | Lane::Transaction | Lane::Script => FAST_WORK,
             Lane::Served => SERVED_WORK,
         }
     }
@@ -69,7 +71,7 @@ impl Lane {
     #[inline]
     fn runs_long_commands(self) -> bool {
         match self {
-            Lane::Fast | Lane::Served => false,
+            Lane::Fast | Lane::Served | Lane::Script => false,
             Lane::Slow | Lane::Transaction => true,
         }
     }
@@ -241,7 +243,7 @@ impl<'a> Ctx<'a> {
         replacement_args: Vec<(usize, Vec<u8>)>,
     ) -> CmdResult {
         match self.lane {
-            Lane::Transaction => {}
+            Lane::Transaction | Lane::Script => {}
             Lane::Fast | Lane::Slow | Lane::Served => {
                 self.pause =
                     Some(Pause::Block(Box::new(Block { keys, timeout_ms, replacement_args })));

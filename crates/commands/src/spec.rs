@@ -33,6 +33,7 @@ flags! {
     FAST = 14 "fast";
     NO_AUTH = 15 "no_auth";
     MAY_REPLICATE = 16 "may_replicate";
+    NO_MANDATORY_KEYS = 18 "no_mandatory_keys";
     NO_ASYNC_LOADING = 22 "no_async_loading";
     NO_MULTI = 23 "no_multi";
     MOVABLE_KEYS = 24 "movablekeys";
@@ -71,6 +72,7 @@ pub enum Group {
     Stream,
     PubSub,
     Transactions,
+    Scripting,
     Connection,
     Server,
     Cluster,
@@ -91,6 +93,7 @@ impl Group {
             Group::Stream => "stream",
             Group::PubSub => "pubsub",
             Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Cluster => "cluster",

@@ -90,6 +90,12 @@ pub fn not_counted(srv: &Server) -> usize {
     srv.background.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + unread
 }
 
+/// Whether the memory in use is within `maxmemory`, as this thread knows it.
+pub fn has_room(core: &Core) -> bool {
+    let limit = core.settings.eviction.maxmemory;
+    limit == 0 || is_within(core, limit)
+}
+
 /// Whether the memory in use, without what does not count, is within `limit`.
 fn is_within(core: &Core, limit: usize) -> bool {
     let used = core.memory.used(&core.srv.memory);

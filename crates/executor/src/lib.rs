@@ -17,6 +17,7 @@ pub mod eviction;
 pub mod monitor;
 pub mod notify;
 pub mod pubsub;
+pub mod script;
 pub mod slow;
 pub mod snapshot_waits;
 pub mod tracking;

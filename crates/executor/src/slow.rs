@@ -143,17 +143,23 @@ fn run_job(core: &mut Core, holder: &mut SlowLaneThread<'static>, job: Job) {
     session.options.no_touch |= attempt.has_run;
     // A transaction that has begun runs to its end, even if its client disconnects.
     core.context.cancel = (!cmd.takes_session()).then_some(cancel);
-    let task = Task {
-        core: &mut *core,
-        session: &mut session,
-        request: &request,
-        cmd,
-        reply: &mut reply,
-        mark,
-        lane: Lane::Slow,
+    let before = core.context.last_unit();
+    let flow = loop {
+        let task = Task {
+            core: &mut *core,
+            session: &mut session,
+            request: &request,
+            cmd,
+            reply: &mut reply,
+            mark,
+            lane: Lane::Slow,
+        };
+        match hold_slow(task, holder) {
+            // A script starts over with what it has found that it needs.
+            Err(Suspend::Busy(_) | Suspend::Slow { .. }) if session.script.is_some() => {}
+            flow => break flow,
+        }
     };
-    let before = task.core.context.last_unit();
-    let flow = hold_slow(task, holder);
     let unit = Some(core.context.last_unit()).filter(|unit| *unit != before).unwrap_or(0);
     core.context.cancel = None;
     if attempt.has_run {

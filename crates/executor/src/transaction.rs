@@ -48,6 +48,11 @@ pub fn queue(session: &Session) -> &[Queued] {
     session.transaction.as_ref().map_or(&[], |transaction| &transaction.queue)
 }
 
+/// Whether one of the queued commands runs a script.
+pub fn has_script(session: &Session) -> bool {
+    queue(session).iter().any(|queued| matches!(queued.cmd.run, Run::Script(_)))
+}
+
 /// Queued commands and watched keys of the session.
 pub fn size(session: &Session) -> usize {
     let watched = session.watched.as_ref().map_or(0, |watched| watched.watched());
@@ -66,7 +71,7 @@ pub fn flags_of(session: &Session, cmd: &Cmd) -> Flags {
 pub fn all_have(session: &Session, cmd: &Cmd, flag: Flags) -> bool {
     let queued = match cmd.run {
         Run::Exec => queue(session),
-        Run::Data { .. } | Run::Server(_) | Run::Watch => &[],
+        Run::Data { .. } | Run::Server(_) | Run::Watch | Run::Script(_) => &[],
     };
     cmd.spec.flags.has(flag) && queued.iter().all(|queued| queued.cmd.spec.flags.has(flag))
 }

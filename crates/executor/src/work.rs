@@ -115,6 +115,7 @@ fn value_measure(spec: &Spec, arguments: usize) -> Option<Measure> {
         Group::Stream => return None,
         Group::PubSub
         | Group::Transactions
+        | Group::Scripting
         | Group::Connection
         | Group::Server
         | Group::Cluster => return None,

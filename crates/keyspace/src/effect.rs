@@ -239,6 +239,11 @@ impl Effects {
         self.pending = true;
     }
 
+    /// The receivers of the entries from here on, until the next call: `redis.set_repl`.
+    pub fn direct(&mut self, to_log: bool, to_replicas: bool) {
+        self.log.direct(to_log, to_replicas);
+    }
+
     /// Adds a command with these arguments to the log draft.
     pub(crate) fn push_log(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
         self.log.push(db, target, args);

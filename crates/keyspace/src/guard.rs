@@ -253,6 +253,13 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// For a slow-lane command that holds all shards: also stops the I/O threads, so that it holds the world from here on.
+    pub fn stop_io_threads(&mut self) {
+        if let Some(long) = &mut self.long {
+            long.stop_io_threads();
+        }
+    }
+
     /// Marks this as the guard of a slow-lane command.
     pub(crate) fn for_long_command(mut self, long: LongCommand<'k>) -> Self {
         self.long = Some(Box::new(long));

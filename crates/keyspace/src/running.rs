@@ -25,6 +25,7 @@
 use crate::guard::ShardSet;
 use crate::interest::RUNNING;
 use crate::keyspace::Keyspace;
+use crate::safepoint::Closed;
 use crate::snapshot::account::Account;
 use crate::snapshot::planted::{self, Fault};
 use crate::snapshot::shards as parts;
@@ -139,6 +140,8 @@ pub(crate) struct LongCommand<'k> {
     /// From the beginning of the commit to its end.
     committing: Option<Running<'k>>,
     write_state: RefCell<WriteState>,
+    /// Set while the command needs the I/O threads to be stopped.
+    stop: Option<Closed<'k>>,
     /// A thread that stops the world waits for this lock.
     _lane: RwLockReadGuard<'k, ()>,
 }
@@ -156,6 +159,7 @@ impl<'k> LongCommand<'k> {
             shards: ShardSet::default(),
             committing: None,
             write_state: RefCell::new(WriteState::Nothing),
+            stop: None,
             _lane: lane,
         };
         command.note(shards, running);
@@ -198,6 +202,14 @@ impl<'k> LongCommand<'k> {
             .iter()
             .filter(ours)
             .for_each(|entry| *entry.write_state.borrow_mut() = write_state.clone());
+    }
+
+    /// Stops the I/O threads, each between two commands, until the command has ended. They wait for no shard there, so
+    /// this can't deadlock.
+    pub(crate) fn stop_io_threads(&mut self) {
+        if self.stop.is_none() {
+            self.stop = Some(self.ks.safepoints.close());
+        }
     }
 
     /// Runs `take` under the mutex and records the taken shards.

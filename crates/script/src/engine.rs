@@ -2,7 +2,7 @@
 //!
 //! The executor runs a script through [`Interpreter`]. The script calls commands through [`Host`].
 
-use weft_resp::{Proto, Reply};
+use weft_resp::Reply;
 
 /// The script must end now. No error handler of the script runs any more, and the host knows the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +56,12 @@ pub enum Failure {
 pub struct Input<'a> {
     pub keys: &'a [&'a [u8]],
     pub args: &'a [&'a [u8]],
-    /// The protocol of the client, for the script's result. Replies of commands are RESP2 until the script calls
-    /// `redis.setresp(3)`.
-    pub proto: Proto,
 }
 
 /// An interpreter. Each thread that runs scripts has one; it is made at the first use.
 pub trait Interpreter {
     /// Instructions between two calls of [`Host::interrupt`].
-    const STEP: u32;
+    const STEP: u32 = 1000;
 
     /// Compiles a script and keeps it under its hash, for [`Interpreter::run`]. O(bytes).
     ///
@@ -78,7 +75,8 @@ pub trait Interpreter {
     /// Forgets a script.
     fn forget(&mut self, sha: &Sha);
 
-    /// Runs a compiled script and appends its result to `reply`. After a failure, `reply` may have a part of it.
+    /// Runs a compiled script and appends its result to `reply`, in its protocol. Replies of commands are RESP2 until the
+    /// script calls `redis.setresp(3)`. After a failure, `reply` may have a part of it.
     ///
     /// # Errors
     /// The script has failed or was stopped.

@@ -1,9 +1,23 @@
 //! Scripts and functions: EVAL, EVALSHA, FCALL.
 //!
+//! * [`Scripts`] - the scripts of a server
 //! * [`engine`] - what an engine offers to the executor, and what it needs from it
 //! * [`lua`] - the engine for Lua 5.1
 //!
 //! No keyspace, sockets or threads: a script calls commands through [`engine::Host`].
 
+pub mod cache;
 pub mod engine;
 pub mod lua;
+pub mod running;
+pub mod script;
+
+pub use cache::{Cache, sha_of};
+pub use script::{Scope, Script, ScriptFlags};
+
+/// The scripts of a server.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    pub cache: Cache,
+    pub running: running::Running,
+}

@@ -23,6 +23,31 @@ pub enum Run {
     Exec,
     /// WATCH: runs with the shards of the keys locked.
     Watch,
+    /// EVAL and the like: calls commands under the shards of the declared keys, and of others.
+    Script(ScriptCommand),
+}
+
+/// A command that runs a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptCommand {
+    /// The script is named by its hash.
+    pub by_hash: bool,
+    /// It must not write.
+    pub only_reads: bool,
+}
+
+impl ScriptCommand {
+    /// The command with this name.
+    fn named(name: &str) -> Option<ScriptCommand> {
+        let (by_hash, only_reads) = match name {
+            "eval" => (false, false),
+            "eval_ro" => (false, true),
+            "evalsha" => (true, false),
+            "evalsha_ro" => (true, true),
+            _ => return None,
+        };
+        Some(ScriptCommand { by_hash, only_reads })
+    }
 }
 
 /// The locks that a command on the server needs.
@@ -55,6 +80,8 @@ pub enum Need {
     /// The other I/O threads must be between two commands.
     Stop,
     World,
+    /// All shards, on a thread of the slow lane; the I/O threads continue.
+    AllShards,
     /// All shards that the slow lane does not hold.
     Rest,
     /// The names of all keys at one moment.
@@ -175,6 +202,7 @@ fn lines_of(group: Group) -> u8 {
         | Group::Transactions
         | Group::Connection
         | Group::Server
+        | Group::Scripting
         | Group::Cluster => LINES,
     };
     lines as u8
@@ -234,6 +262,7 @@ impl CommandTable {
         let run = match c.spec.name {
             "exec" => Run::Exec,
             "watch" => Run::Watch,
+            name if let Some(script) = ScriptCommand::named(name) => Run::Script(script),
             _ => {
                 functions.push(c.run);
                 Run::Server(functions.len() - 1)
@@ -336,7 +365,7 @@ impl Cmd {
     pub fn takes_session(&self) -> bool {
         match self.run {
             Run::Data { .. } => false,
-            Run::Server(_) | Run::Exec | Run::Watch => true,
+            Run::Server(_) | Run::Exec | Run::Watch | Run::Script(_) => true,
         }
     }
 

@@ -123,6 +123,7 @@ pub struct Server {
     pub time: Time,
     pub configuration: Configuration,
     pub statistics: Statistics,
+    pub scripts: weft_script::Scripts,
     pub background: Background,
     pub process: ProcessState,
     pub links: Links,
@@ -185,6 +186,7 @@ impl Server {
             time: Time::default(),
             configuration: Configuration::new(config),
             statistics: Statistics::new(slow_stats),
+            scripts: weft_script::Scripts::default(),
             background: Background {
                 bio: Bio::default(),
                 defrag: Defrag::default(),

@@ -6,9 +6,11 @@ use crate::queued::{Transaction, Watched};
 use crate::snapshot_waits::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use weft_keyspace::ShardSet;
 use weft_keyspace::invalidation::NO_CLIENT;
 use weft_resp::Proto;
 use weft_resp::reply::Mark;
+use weft_script::Scope;
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +107,19 @@ pub struct Session {
     pub last_unit: u64,
     /// Its command waits for a snapshot at its memory limit.
     pub snapshot_wait: Option<Wait>,
+    /// What its script needs that starts over.
+    pub script: Option<Box<ScriptNeeds>>,
+    /// A script calls its command.
+    pub in_script: bool,
+}
+
+/// What a script has found that it needs, before it starts over.
+#[derive(Debug, Default)]
+pub struct ScriptNeeds {
+    pub scope: Scope,
+    /// Shards of keys that it has not declared.
+    pub shards: ShardSet,
+    pub restarts: u32,
 }
 
 impl Session {
@@ -123,6 +138,8 @@ impl Session {
             watched: None,
             last_unit: 0,
             snapshot_wait: None,
+            script: None,
+            in_script: false,
         }
     }
 

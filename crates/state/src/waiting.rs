@@ -216,6 +216,7 @@ impl Waiting {
             Group::Generic
             | Group::PubSub
             | Group::Transactions
+            | Group::Scripting
             | Group::Connection
             | Group::Server
             | Group::Cluster => None,

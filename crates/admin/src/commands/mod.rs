@@ -8,6 +8,7 @@ mod connection;
 mod introspection;
 mod pubsub;
 mod replication;
+mod scripting;
 mod server;
 mod shape;
 mod transaction;
@@ -28,6 +29,7 @@ pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
     introspection::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,
+    scripting::COMMANDS,
     server::COMMANDS,
     transaction::COMMANDS,
 ];

@@ -155,7 +155,7 @@ fn move_or_block(ctx: &mut Ctx<'_>, from: End, to: End, wait: Option<u64>) -> Cm
     }
     // The reply when the source is empty or the timeout expires.
     match ctx.lane {
-        Lane::Transaction => ctx.reply.null(),
+        Lane::Transaction | Lane::Script => ctx.reply.null(),
         Lane::Fast | Lane::Slow | Lane::Served => ctx.reply.null_array(),
     }
     ctx.block(vec![1], wait)

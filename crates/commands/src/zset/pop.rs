@@ -320,7 +320,7 @@ fn pop_or_block(
 /// a sorted set.
 fn is_type_error(ctx: &mut Ctx<'_>, mut keys: std::ops::Range<usize>) -> bool {
     match ctx.lane {
-        Lane::Fast | Lane::Slow | Lane::Transaction => true,
+        Lane::Fast | Lane::Slow | Lane::Transaction | Lane::Script => true,
         Lane::Served => keys.any(|i| {
             let key = ctx.key(i);
             ctx.holds(&key) && ctx.db.peek(&key).is_some_and(|r| View::of(&r).is_some())

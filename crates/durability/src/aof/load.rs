@@ -359,6 +359,10 @@ impl Executor {
             Run::Data { run, .. } => Ok(Work::Data(cmd, run)),
             Run::Exec => Ok(Work::Exec),
             Run::Watch => Ok(Work::Nothing),
+            // Effects are logged, never scripts.
+            Run::Script(_) => {
+                Err(format!("The append only file calls '{name}', which is never logged"))
+            }
             Run::Server(_) if name == "multi" => Ok(Work::Multi),
             Run::Server(_) if name == "select" => Ok(Work::Select),
             // Commands that change the server are meant for connected clients.

@@ -11,11 +11,8 @@ pub const DISABLED: Error = Error::new("ERR This instance has cluster support di
 /// Missing features, with their commands. A subcommand is listed, as `client|tracking`, if its container exists.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
+    ("functions", &["fcall", "fcall_ro", "function"]),
     ("modules", &["module|load", "module|loadex", "module|unload"]),
-    (
-        "scripts and functions",
-        &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
-    ),
 ];
 
 /// Commands that return [`DISABLED`], as in the reference without cluster mode.
@@ -56,7 +53,7 @@ const CLUSTER: &[&str] = &[
 ];
 
 /// Commands with a count of keys before the keys.
-const SCRIPTS: &[&str] = &["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"];
+const SCRIPTS: &[&str] = &["fcall", "fcall_ro"];
 
 /// The subcommands of containers that are missing completely.
 const SUBCOMMANDS: &[(&str, &[&str])] = &[
@@ -68,7 +65,6 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
         ],
     ),
     ("function", &["delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats"]),
-    ("script", &["debug", "exists", "flush", "help", "kill", "load", "show"]),
 ];
 
 /// The keys among the arguments of a missing command.
@@ -148,12 +144,12 @@ mod tests {
     #[test]
     fn missing_commands_are_found_with_their_keys() {
         let found = |line: &str| find(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        assert_eq!(found("Eval s 0"), Some(Absent::Script { writes: true }));
+        assert_eq!(found("Fcall s 0"), Some(Absent::Script { writes: true }));
         assert_eq!(found("FCALL_RO f 0"), Some(Absent::Script { writes: false }));
-        for line in ["acl", "ACL List", "script load x", "cluster INFO", "module load"] {
+        for line in ["acl", "ACL List", "function load x", "cluster INFO", "module load"] {
             assert_eq!(found(line), Some(Absent::Keyless), "{line}");
         }
-        for line in ["acl nope", "cluster nope", "acl|list", "eval|x", "nosuch"] {
+        for line in ["acl nope", "cluster nope", "acl|list", "fcall|x", "nosuch"] {
             assert_eq!(found(line), None, "{line}");
         }
         // Only completely missing containers are in the list.

@@ -22,7 +22,7 @@ use weft_state::command_table::{Cmd, Run};
 use weft_state::session::{ReplyMode, Session};
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
-const UNSAVED: Error = Error::new(
+pub(crate) const UNSAVED: Error = Error::new(
     "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
      disk. Commands that may modify the data set are disabled, because this instance is configured \
      to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
@@ -99,7 +99,7 @@ pub fn execute(
 fn runs_in_multi(cmd: &Cmd) -> bool {
     match cmd.run {
         Run::Exec | Run::Watch => true,
-        Run::Data { .. } => false,
+        Run::Data { .. } | Run::Script(_) => false,
         Run::Server(_) => matches!(cmd.spec.name, "multi" | "discard" | "quit" | "reset"),
     }
 }
@@ -139,7 +139,7 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
             transaction::renew_shared(task.session);
             aborted(&e)
         }
-        Run::Data { .. } | Run::Server(_) | Run::Watch => e,
+        Run::Data { .. } | Run::Server(_) | Run::Watch | Run::Script(_) => e,
     };
     refuse(task.core, task.reply, &e);
     Ok(())
@@ -264,7 +264,7 @@ fn restricted(full_name: &[u8]) -> Error {
 }
 
 #[cold]
-fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
+pub(crate) fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
     if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
         if session.is_restricted() {
             let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
@@ -292,6 +292,8 @@ fn may_publish(core: &Core, session: &Session, cmd: &Cmd) -> bool {
     match cmd.run {
         Run::Data { .. } => notifies(flags),
         Run::Exec => notifies(flags) || flags.has(Flags::PUBSUB),
+        // It may call any command.
+        Run::Script(script) => !script.only_reads,
         Run::Server(_) | Run::Watch => false,
     }
 }

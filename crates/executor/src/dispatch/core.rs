@@ -1,6 +1,7 @@
 //! The state with which a thread executes commands, and the context of a server command.
 
 use crate::dispatch::outcome::Suspend;
+use crate::script::thread::ThreadScripts;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};
@@ -38,6 +39,8 @@ pub struct Core {
     /// The running command removes no keys, not even expired ones. Set for reads in the slow lane: a pause of writes
     /// doesn't wait for them, and may begin while they run.
     pub only_reads: bool,
+    /// The interpreter of this thread, once it has run a script.
+    pub scripts: Option<Box<ThreadScripts>>,
     /// Messages taken from this thread's mailbox early, because some must precede a reply.
     pub inbox: Inbox<Message>,
     /// Called once, after the next effects have their position in the effect log and before another thread may
@@ -86,6 +89,7 @@ impl Core {
             memory: ThreadMemory::new(),
             last_tick: 0,
             only_reads: false,
+            scripts: None,
             inbox: Inbox::default(),
             at_commit: None,
             mono_ms: srv.mono_ms(),

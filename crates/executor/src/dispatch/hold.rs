@@ -11,12 +11,13 @@ use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::{commit, reply, run};
+use crate::script;
 use crate::transaction;
 use crate::work;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, FAST_WORK, Flags, Lane};
 use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{ExecContext, Guard, Inside, Keyspace, ShardSet, SlowLaneThread};
+use weft_keyspace::{ExecContext, Guard, Inside, Keyspace, SHARDS, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
@@ -51,6 +52,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
             let need = watch_need(ks, task.request);
             hold_many(task, inside, need)
         }
+        Run::Script(command) => script::hold(task, inside, command),
     }
 }
 
@@ -77,6 +79,7 @@ fn run_held(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
             run::exec(task, is_broken, guard)
         }
         Run::Watch => run::watch(task, guard),
+        Run::Script(command) => script::run_slow(task, command, guard),
     }
 }
 
@@ -91,7 +94,9 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
     // Each command and each watched key is work, even if a watched key has changed.
-    if task.lane == Lane::Fast && transaction::size(task.session) > FAST_WORK {
+    if task.lane == Lane::Fast
+        && (transaction::size(task.session) > FAST_WORK || transaction::has_script(task.session))
+    {
         return Err(Suspend::SLOW);
     }
     if cfg!(feature = "planted-race") {
@@ -155,7 +160,13 @@ fn guard<'g>(
             None => inside.guard(context, set).map(within).map_err(Suspend::Busy),
         },
         Need::Rest => Ok((inside.rest(context), Way::Outside)),
-        Need::Nothing | Need::Shards(_) | Need::Stop | Need::World | Need::Names | Need::Aside => {
+        Need::Nothing
+        | Need::Shards(_)
+        | Need::Stop
+        | Need::World
+        | Need::AllShards
+        | Need::Names
+        | Need::Aside => {
             let world = inside.world(context).ok_or(Suspend::SLOW)?;
             Ok((world, Way::Outside))
         }
@@ -282,7 +293,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         run::show_refused(&task);
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
-    let need = need_of(&task.core.srv.ks, &task);
+    let need = need_of(&task.core.srv.ks, &mut task);
     let flags = transaction::flags_of(task.session, task.cmd);
     task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
@@ -324,12 +335,13 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     run_held(task, guard)
 }
 
-fn need_of(ks: &Keyspace, task: &Task<'_>) -> Need {
+fn need_of(ks: &Keyspace, task: &mut Task<'_>) -> Need {
     match task.cmd.run {
         Run::Data { lock, .. } => data_need(ks, task.cmd, lock, task.request, task.session.db),
         Run::Server(_) => task.cmd.need(ks, task.request.args),
         Run::Exec => needs::transaction_need(ks, task.session),
         Run::Watch => watch_need(ks, task.request),
+        Run::Script(command) => script::need_of(task, command),
     }
 }
 
@@ -347,6 +359,7 @@ fn guard_slow<'g>(
         Need::One(shard) => holder.hold(context, &ShardSet::one(shard)),
         Need::Shards(set) => holder.hold(context, &set),
         Need::Names => holder.cut(context),
+        Need::AllShards => holder.hold_many(context, &ShardSet::of(0..SHARDS as u16)),
         // CLIENT KILL has taken effect, and waits for the commands of the killed clients.
         Need::Stop if task.session.replies.pending_kill.is_some() => {
             let behind = task.session.replies.pending_kill.iter();

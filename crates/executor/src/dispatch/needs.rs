@@ -19,7 +19,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
         }
         (Run::Server(_), _) => cmd.need(ks, args),
         (Run::Exec, Some(_)) => transaction_need(ks, session),
-        (Run::Exec, None) | (Run::Watch, _) => return false,
+        (Run::Exec, None) | (Run::Watch | Run::Script(_), _) => return false,
     };
     matches!(need, Need::World | Need::Stop | Need::Rest)
 }
@@ -68,13 +68,17 @@ pub fn transaction_need(ks: &Keyspace, session: &Session) -> Need {
             }
             Run::Server(_) => queued.cmd.need(ks, &args),
             Run::Exec | Run::Watch => Need::Nothing,
+            // It may access undeclared keys.
+            Run::Script(_) => Need::World,
         };
         match need {
             // BGSAVE and similar commands behave differently in a transaction: they need no shards.
             Need::Nothing | Need::Aside => {}
             Need::One(shard) => shards.push(shard),
             Need::Shards(set) => shards.extend(set.iter()),
-            Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
+            Need::Stop | Need::World | Need::AllShards | Need::Rest | Need::Names => {
+                return Need::World;
+            }
         }
     }
     shards.extend(session.watched.iter().flat_map(|watched| watched.shards()));

@@ -1,4 +1,4 @@
-//! Runs a command for a caller that holds the shards of several commands: EXEC.
+//! Runs a command for a caller that holds the shards of several commands: EXEC, and scripts.
 
 use crate::dispatch::call::{Caller, call, call_server, feed_monitors, log_words};
 use crate::dispatch::commit;
@@ -25,32 +25,69 @@ pub fn execute_under(
     reply: &mut Reply,
     guard: &Guard<'_>,
 ) -> CmdResult {
-    let lane = Lane::Transaction;
+    match call_under(core, session, request, cmd, reply, guard, Lane::Transaction) {
+        Ran::Ended(result) => result,
+        Ran::IsLong => unreachable!("a transaction runs long commands"),
+    }
+}
+
+/// How a command under the shards of several commands has ended.
+#[derive(Debug)]
+pub enum Ran {
+    Ended(CmdResult),
+    /// Only in [`Lane::Script`]: it is too long for this thread, and has changed nothing.
+    IsLong,
+}
+
+/// As [`execute_under`], in `lane`.
+pub fn call_under(
+    core: &mut Core,
+    session: &mut Session,
+    request: &Request<'_>,
+    cmd: &'static Cmd,
+    reply: &mut Reply,
+    guard: &Guard<'_>,
+    lane: Lane,
+) -> Ran {
     core.begin_import(session.options.import_source, cmd.spec.flags);
     // A later request of the transaction may turn NOLOOP on, which applies to this one.
     core.context.client = session.shared.id;
     let result = match cmd.run {
         Run::Data { run, .. } => {
-            feed_monitors(core, session, cmd, request.args);
             let caller =
                 Caller { db: session.db, no_touch: session.options.no_touch, is_source: false };
-            let (result, _) = call(core, caller, cmd, run, request, reply, guard, lane);
+            feed_monitors(core, session, cmd, request.args);
+            let (result, pause) = call(core, caller, cmd, run, request, reply, guard, lane);
+            if pause.is_some() {
+                return Ran::IsLong;
+            }
             if !core.context.effects.is_empty() {
                 log_words(core, guard, caller.db, request);
             }
             result
         }
         Run::Server(number) => {
-            // The command may publish, or change which clients get invalidations: earlier effects go out first.
-            invalidate(guard, &mut core.context);
-            hand_over(guard, &mut core.context);
+            if lane != Lane::Script {
+                // The command may publish, or change which clients get invalidations: earlier effects go out first. Those
+                // of a script that may start over are kept back, and it calls no such command.
+                invalidate(guard, &mut core.context);
+                hand_over(guard, &mut core.context);
+            }
             let held = Held::Guard(guard);
-            call_server(core, session, request, cmd, number, reply, held, lane).0
+            let (result, suspend) =
+                call_server(core, session, request, cmd, number, reply, held, lane);
+            if suspend.is_some() {
+                return Ran::IsLong;
+            }
+            result
+        }
+        Run::Script(command) => {
+            crate::script::run_in_transaction(core, session, request, command, reply, guard)
         }
         Run::Exec | Run::Watch => unreachable!("never queued"),
     };
     if session.pushes.tracks.is_some() {
         commit::record_reader(core, session, cmd, request.args, guard);
     }
-    result
+    Ran::Ended(result)
 }

@@ -17,6 +17,8 @@ pub struct Draft {
     pub(crate) touched: bool,
     /// The current command has logged other words, so its own words are not logged.
     pub(crate) overridden: bool,
+    /// Receivers that get none of the current entries.
+    withheld: Target,
     /// A unit was published, and the readers have not been woken since.
     pub(super) wakes_readers: bool,
     /// The number of the last unit.
@@ -49,13 +51,22 @@ impl Draft {
 
     /// Appends a command.
     pub fn push(&mut self, db: usize, target: Target, args: &mut Args<'_, '_>) {
-        self.block.push(db, target, args);
+        if let Some(target) = target.without(self.withheld) {
+            self.block.push(db, target, args);
+        }
+    }
+
+    /// Chooses the receivers of the entries from here on.
+    pub(crate) fn direct(&mut self, to_log: bool, to_replicas: bool) {
+        self.withheld = Target::of(!to_log, !to_replicas);
     }
 
     /// Appends a command of words that are all copied.
     #[inline]
     pub(crate) fn push_words(&mut self, db: usize, target: Target, words: &[&[u8]]) {
-        self.block.push_words(db, target, words);
+        if let Some(target) = target.without(self.withheld) {
+            self.block.push_words(db, target, words);
+        }
     }
 
     /// The collected entries.

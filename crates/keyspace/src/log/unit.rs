@@ -15,7 +15,7 @@ use std::ops::Range;
 use weft_types::string::Blob;
 
 /// The receivers of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target(u8);
 
 impl Target {
@@ -25,6 +25,20 @@ impl Target {
     pub const REPLICAS: Target = Target(2);
     /// Both; the usual case.
     pub const ALL: Target = Target(3);
+
+    /// The chosen ones; maybe none.
+    pub(super) const fn of(aof: bool, replicas: bool) -> Target {
+        Target(aof as u8 | (replicas as u8) << 1)
+    }
+
+    /// Those that are not in `withheld`, unless none is left.
+    #[inline]
+    pub(super) const fn without(self, withheld: Target) -> Option<Target> {
+        match self.0 & !withheld.0 {
+            0 => None,
+            left => Some(Target(left)),
+        }
+    }
 
     /// The bits as a number.
     pub(super) fn bits(self) -> u64 {

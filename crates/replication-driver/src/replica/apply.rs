@@ -415,7 +415,9 @@ fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Option<ShardSet> {
             Need::Nothing => {}
             Need::One(shard) => shards.push(shard),
             Need::Shards(set) => shards.extend(set.iter()),
-            Need::Stop | Need::World | Need::Rest | Need::Names | Need::Aside => return None,
+            Need::Stop | Need::AllShards | Need::World | Need::Rest | Need::Names | Need::Aside => {
+                return None;
+            }
         }
     }
     Some(ShardSet::of(shards))

@@ -38,6 +38,9 @@ pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static s
         Run::Data { lock, run } => Ok(Work::Data(cmd, lock, run)),
         Run::Server(_) if name == "publish" => Ok(Work::Publish(cmd, Kind::Channel)),
         Run::Server(_) if name == "spublish" => Ok(Work::Publish(cmd, Kind::Shard)),
+        Run::Script(_) => {
+            Err((format!("ERR '{name}' is not supported in a replication stream"), name))
+        }
         Run::Server(_) | Run::Exec | Run::Watch => Ok(Work::Nothing),
     }
 }

@@ -1,8 +1,9 @@
 //! The data of one Lua state that functions written in Rust share.
 
 use crate::engine::Host;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use weft_resp::Reply;
 
 /// One for each state.
 #[derive(Debug, Default)]
@@ -12,6 +13,10 @@ pub struct Context {
     pub stopped: Cell<bool>,
     /// Replies of commands are RESP3.
     pub is_resp3: Cell<bool>,
+    /// The state of `math.random`.
+    pub random: Cell<u64>,
+    /// For replies of commands: empty between two calls.
+    pub reply: RefCell<Option<Reply>>,
 }
 
 impl Context {

@@ -256,13 +256,62 @@ impl<'f> Frame<'f> {
         unsafe { lua_rawgeti_(self.raw, LUA_REGISTRYINDEX, number) };
     }
 
+    /// Pushes the field `name` of the registry, which scripts can't see.
+    pub(super) fn get_registry(&mut self, name: &[u8]) {
+        self.push_bytes(name);
+        // SAFETY: the registry is a table, and the key is on the stack.
+        unsafe { lua_rawget_(self.raw, LUA_REGISTRYINDEX) };
+    }
+
+    /// Removes the last value and makes it the field `name` of the registry.
+    pub(super) fn set_registry(&mut self, name: &[u8]) {
+        assert!(!self.is_empty());
+        self.push_bytes(name);
+        // SAFETY: the registry is a table; key and value are on the stack.
+        unsafe {
+            lua_insert(self.raw, -2);
+            lua_rawset(self.raw, LUA_REGISTRYINDEX);
+        }
+    }
+
+    /// Removes the last value, a table, and makes it the environment of functions that are compiled from here on.
+    pub(super) fn set_globals(&mut self) {
+        assert_eq!(self.kind(-1), Kind::Table);
+        // SAFETY: the last value is a table.
+        unsafe { lua_replace(self.raw, LUA_GLOBALSINDEX) };
+    }
+
+    /// Compiles `source` and pushes the function, or the error's message and returns false. Byte code is refused. `name`
+    /// appears in errors.
+    pub(super) fn compile(&mut self, source: &[u8], name: &CStr) -> bool {
+        self.room();
+        // After a space, byte code is text with a syntax error.
+        let as_text;
+        let source = match source.first() {
+            Some(first) if *first == LUA_SIGNATURE[0] => {
+                as_text = [b" ", source].concat();
+                &as_text[..]
+            }
+            Some(_) | None => source,
+        };
+        // SAFETY: there is room; source and name are readable. The function is protected and pushes one value. The
+        // collector is off, since the parser of Lua 5.1 doesn't protect the chunk's name from it (CVE-2025-49844).
+        unsafe {
+            lua_gc(self.raw, LUA_GCSTOP, 0);
+            let status =
+                luaL_loadbuffer(self.raw, source.as_ptr().cast(), source.len(), name.as_ptr());
+            lua_gc(self.raw, LUA_GCRESTART, 0);
+            status == LUA_OK
+        }
+    }
+
     fn table(&self, at: i32) -> c_int {
         assert_eq!(self.kind(at), Kind::Table, "position {at}");
         self.at(at)
     }
 
     /// Pushes element `n` of the table at `at`.
-    pub fn get_index(&mut self, at: i32, n: usize) {
+    pub fn get_index(&mut self, at: i32, n: i64) {
         let table = self.table(at);
         self.room();
         // SAFETY: it is a table, and there is room.
@@ -285,7 +334,7 @@ impl<'f> Frame<'f> {
     }
 
     /// Removes the last value and makes it element `n` of the table at `at`.
-    pub fn set_index(&mut self, at: i32, n: usize) {
+    pub fn set_index(&mut self, at: i32, n: i64) {
         let table = self.table(at);
         assert_ne!(table as usize, self.len(), "the value follows the table");
         // SAFETY: it is a table, and there is a value.

@@ -13,10 +13,16 @@
 //!
 //! `context`, `frame`, `state` and `memory` are the only files with `unsafe` code.
 
+mod api;
 mod context;
+mod convert;
 mod frame;
+mod interpreter;
+mod libs;
 mod memory;
+mod sandbox;
 mod state;
 
 pub use frame::{Frame, Kind, Native, Raised};
+pub use interpreter::Lua;
 pub use state::State;

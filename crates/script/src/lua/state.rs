@@ -166,6 +166,28 @@ impl State {
         }
     }
 
+    /// Runs a part of the sandbox that is written in Lua, with Lua's own globals.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub(super) fn run_prelude(&mut self, source: &[u8]) {
+        let kept = self.compile(source, c"=prelude").expect("the prelude is valid");
+        let raw = self.raw.as_ptr();
+        Frame::push_registry(&mut self.frame(), kept.0);
+        // SAFETY: the function is on the stack, and the call is protected.
+        unsafe {
+            let status = lua_pcall(raw, 0, 0, 0);
+            assert_eq!(status, LUA_OK, "the prelude runs");
+            lua_settop(raw, 0);
+        }
+        self.release(kept);
+    }
+
+    fn frame(&mut self) -> Frame<'_> {
+        // SAFETY: the state is live, and its limit doesn't apply outside of scripts.
+        unsafe { Frame::new(self.raw.as_ptr()) }
+    }
+
     /// Passes Lua's table of globals to `act`, as the first value of a frame.
     pub fn with_globals<T>(&mut self, act: impl FnOnce(&mut Frame<'_>) -> T) -> T {
         // SAFETY: the state is live, and an empty stack has room.
@@ -209,33 +231,27 @@ impl State {
     /// Lua's message.
     pub fn compile(&mut self, source: &[u8], name: &std::ffi::CStr) -> Result<Kept, Vec<u8>> {
         let raw = self.raw.as_ptr();
-        if source.first() == Some(&LUA_SIGNATURE[0]) {
-            return Err(b"attempt to load bytecode chunk".to_vec());
-        }
-        // SAFETY: the state is live; source and name are readable. The function is protected and pushes one value. The
-        // collector is off, since the parser of Lua 5.1 doesn't protect the chunk's name from it (CVE-2025-49844).
+        // SAFETY: the state is live. `compile` pushes one value.
         unsafe {
-            lua_gc(raw, LUA_GCSTOP, 0);
-            self.shared().memory.restore(true);
-            let status = luaL_loadbuffer(raw, source.as_ptr().cast(), source.len(), name.as_ptr());
-            self.shared().memory.restore(false);
-            lua_gc(raw, LUA_GCRESTART, 0);
-            if status == LUA_OK {
+            let mut frame = Frame::new(raw);
+            if frame.compile(source, name) {
                 return Ok(Kept(luaL_ref(raw, LUA_REGISTRYINDEX)));
             }
-            let message = Frame::new(raw).bytes(-1).unwrap_or_default().to_vec();
+            let message = frame.bytes(-1).unwrap_or_default().to_vec();
             lua_settop(raw, 0);
             Err(message)
         }
     }
 
-    /// Calls a function for a script. `push` pushes the function and then its arguments. Afterwards, `done` gets a
-    /// frame whose last value is the result, or the error's value (`Err`). `step`: instructions between two calls of
+    /// Calls a function for a script. `push` pushes the function and then its arguments. `handler` gets an error's value
+    /// where it is raised, and returns another one. Afterwards, `done` gets a frame whose last value is the result, or
+    /// the error's value (`Err`). `step`: instructions between two calls of
     /// [`Host::interrupt`].
     pub fn call<T>(
         &mut self,
         host: &mut dyn Host,
         step: u32,
+        handler: Native,
         push: impl FnOnce(&mut Frame<'_>),
         done: impl FnOnce(&mut Frame<'_>, Result<(), ()>) -> T,
     ) -> T {
@@ -244,13 +260,14 @@ impl State {
         // a function, Lua returns an error. No destructor is pending in Rust code below the protected call.
         unsafe {
             let mut frame = Frame::new(raw);
+            frame.push_native(handler);
             push(&mut frame);
-            let args = frame.len().checked_sub(1).expect("a function");
+            let args = frame.len().checked_sub(2).expect("a function");
             lua_sethook(raw, Some(run_hook), LUA_MASKCOUNT, step as c_int);
             self.context().stopped.set(false);
             let status = self.context().lend(host, || {
                 self.shared().memory.restore(true);
-                let status = lua_pcall(raw, args as c_int, 1, 0);
+                let status = lua_pcall(raw, args as c_int, 1, 1);
                 self.shared().memory.restore(false);
                 status
             });

@@ -74,6 +74,7 @@ fn of_group(group: Group) -> Option<&'static str> {
         Group::HyperLogLog => Some("@hyperloglog"),
         Group::Stream => Some("@stream"),
         Group::Transactions => Some("@transaction"),
+        Group::Scripting => Some("@scripting"),
         Group::Connection => Some("@connection"),
         // Their category follows from their flags, which HELP does not have.
         Group::PubSub | Group::Server | Group::Cluster => None,

@@ -88,7 +88,7 @@ fn xpending(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     // With IDLE the command may examine many entries and return few.
     let work_limit = match ctx.lane {
-        Lane::Fast => FAST_WORK,
+        Lane::Fast | Lane::Script => FAST_WORK,
         Lane::Slow | Lane::Transaction | Lane::Served => usize::MAX,
     };
     match write_range(ctx.reply, group, &filter, now_ms, work_limit) {

@@ -1,0 +1,309 @@
+//! The commands that a script calls.
+
+use super::More;
+use super::resolve::{Call, refusal_of_disk};
+use crate::dispatch::admit::unknown_subcommand;
+use crate::dispatch::core::Core;
+use crate::dispatch::needs::data_need;
+use crate::dispatch::refusals::{READ_ONLY, is_refused_write};
+use crate::dispatch::reply::finish_one;
+use crate::dispatch::request::Request;
+use crate::dispatch::under::{Ran, call_under};
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error, Flags, Lane};
+use weft_keyspace::{Db, Guard, ShardSet, is_long_to_copy};
+use weft_process::{log_debug, log_notice, log_verbose, log_warning};
+use weft_resp::Reply;
+use weft_script::Scope;
+use weft_script::engine::{self, Level, Stop};
+use weft_script::running;
+use weft_state::attention;
+use weft_state::command_table::{Cmd, Need, Run};
+use weft_state::session::Session;
+
+const UNKNOWN: Error = Error::new("ERR Unknown command called from script");
+const WRONG_ARITY: Error = Error::new("ERR Wrong number of args calling command from script");
+const NOT_ALLOWED: Error = Error::new("ERR This Weft command is not allowed from script");
+const ONLY_READS: Error = Error::new("ERR Write commands are not allowed from read-only scripts.");
+const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
+const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
+const STALE: Error = Error::new("ERR Can not execute the command on a stale replica");
+
+/// The error of a script that SCRIPT KILL has ended.
+pub(super) const KILLED: Error = Error::new(
+    "ERR Error running script (call to user_script): Script killed by user with SCRIPT KILL...",
+);
+
+/// How a run has ended.
+pub(super) enum End {
+    Done(CmdResult),
+    /// It must be undone, and run again with more.
+    StartOver(More),
+}
+
+/// The shards that the script holds.
+pub(super) enum Shards<'g, 'k> {
+    /// It may take more if they are free, and start over.
+    Growing(&'g mut Guard<'k>),
+    /// All; it may stop the I/O threads in addition.
+    All(&'g mut Guard<'k>),
+    /// Those of a transaction, which has stopped the world.
+    World(&'g Guard<'k>),
+}
+
+impl<'k> Shards<'_, 'k> {
+    fn guard(&self) -> &Guard<'k> {
+        match self {
+            Shards::Growing(guard) | Shards::All(guard) => guard,
+            Shards::World(guard) => guard,
+        }
+    }
+}
+
+/// The server as a running script sees it.
+pub(super) struct Host<'h, 'g, 'k> {
+    core: &'h mut Core,
+    session: &'h mut Session,
+    call: &'h Call<'h>,
+    shards: Shards<'g, 'k>,
+    lane: Lane,
+    run: Option<&'h running::Run>,
+    /// The tick at which it began.
+    began: u64,
+    has_written: bool,
+    more: Option<More>,
+}
+
+/// How long a script may run on an I/O thread, in nanoseconds.
+const FAST_NS: u64 = 2_000_000;
+
+impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
+    pub(super) fn new(
+        core: &'h mut Core,
+        session: &'h mut Session,
+        call: &'h Call<'h>,
+        shards: Shards<'g, 'k>,
+        lane: Lane,
+        run: Option<&'h running::Run>,
+    ) -> Self {
+        let began = core.srv.time.clock.raw();
+        Host { core, session, call, shards, lane, run, began, has_written: false, more: None }
+    }
+
+    /// Ends the run. Returns what it needs to start over.
+    pub(super) fn finish(self) -> Option<More> {
+        if self.lane != Lane::Script && self.more.is_none() {
+            let clock = &self.core.srv.time.clock;
+            let is_long = clock.delta_as_nanos(self.began, clock.raw()) > FAST_NS / 2;
+            self.call.script.history.set_long(is_long);
+        }
+        self.more
+    }
+
+    fn start_over(&mut self, more: More) -> Stop {
+        self.more = Some(more);
+        Stop
+    }
+
+    /// The command of these words.
+    fn command(&self, args: &[&[u8]]) -> Result<&'static Cmd, Error> {
+        let cmd = self.core.srv.table.find(args[0]).ok_or(UNKNOWN)?;
+        let cmd = match args.get(1) {
+            Some(sub) if !cmd.subcommands.is_empty() => {
+                let unknown = || unknown_subcommand(self.session, cmd, sub);
+                cmd.subcommand(sub).ok_or_else(unknown)?
+            }
+            _ => cmd,
+        };
+        if !cmd.spec.fits(args.len()) {
+            return Err(WRONG_ARITY);
+        }
+        match cmd.spec.flags.has(Flags::NOSCRIPT) {
+            true => Err(NOT_ALLOWED),
+            false => Ok(cmd),
+        }
+    }
+
+    /// Whether the script may run the command now.
+    fn check(&self, cmd: &Cmd) -> Result<(), Error> {
+        let flags = cmd.spec.flags;
+        let attention = self.core.srv.attention.load(Ordering::Relaxed);
+        if attention & attention::REPLICA != 0
+            && !flags.has(Flags::STALE)
+            && !self.core.settings.replica.serves_stale
+            && !self.core.srv.replication.is_linked.load(Ordering::Relaxed)
+        {
+            return Err(STALE);
+        }
+        if flags.has(Flags::WRITE) {
+            if self.call.only_reads {
+                return Err(ONLY_READS);
+            }
+            if is_refused_write(self.core, flags) {
+                return Err(READ_ONLY);
+            }
+            if let Some(e) = refusal_of_disk(self.core) {
+                return Err(e);
+            }
+            if attention & attention::FEW_REPLICAS != 0 {
+                return Err(FEW_REPLICAS);
+            }
+        }
+        // A script that has written may go on.
+        match self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
+            true => Err(OOM),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes sure that the script holds what the command needs.
+    fn hold(&mut self, cmd: &'static Cmd, request: &Request<'_>) -> Result<(), Stop> {
+        let need = match cmd.run {
+            Run::Data { lock, .. } => {
+                data_need(&self.core.srv.ks, cmd, lock, request, self.session.db)
+            }
+            Run::Server(_) => cmd.need(&self.core.srv.ks, request.args),
+            Run::Exec | Run::Watch | Run::Script(_) => unreachable!("not allowed from scripts"),
+        };
+        let set = match need {
+            // BGSAVE and similar commands behave differently in a script: they need no shards.
+            Need::Nothing | Need::Aside => return Ok(()),
+            Need::One(shard) if self.shards.guard().holds(shard) => return Ok(()),
+            Need::One(shard) => ShardSet::one(shard),
+            Need::Shards(set) => set,
+            Need::Stop | Need::World | Need::Rest | Need::Names | Need::AllShards => {
+                return self.stop_world();
+            }
+        };
+        let Shards::Growing(guard) = &mut self.shards else { return Ok(()) };
+        match guard.try_extend(&mut self.core.context, &set) {
+            Ok(()) => Ok(()),
+            Err(busy) => Err(self.start_over(More::Shard(busy))),
+        }
+    }
+
+    fn stop_world(&mut self) -> Result<(), Stop> {
+        match &mut self.shards {
+            Shards::Growing(_) => Err(self.start_over(More::Scope(Scope::AllShards))),
+            Shards::All(guard) => {
+                guard.stop_io_threads();
+                Ok(())
+            }
+            Shards::World(_) => Ok(()),
+        }
+    }
+
+    /// Before a command that can't be undone, or only at a high price: the script must not have to start over.
+    fn settle(&mut self, cmd: &'static Cmd, request: &Request<'_>) -> Result<(), Stop> {
+        let flags = cmd.spec.flags;
+        if !matches!(self.shards, Shards::Growing(_)) {
+            return Ok(());
+        }
+        let is_published = matches!(cmd.run, Run::Server(_))
+            && (flags.has(Flags::MAY_REPLICATE) || flags.has(Flags::WRITE));
+        let attention = self.core.srv.attention.load(Ordering::Relaxed);
+        let on_replica = flags.has(Flags::WRITE) && attention & attention::REPLICA != 0;
+        if is_published || on_replica || self.changes_large_value(cmd, request) {
+            return Err(self.start_over(More::Scope(Scope::AllShards)));
+        }
+        Ok(())
+    }
+
+    /// Whether the command may change a value that is long to copy.
+    fn changes_large_value(&mut self, cmd: &Cmd, request: &Request<'_>) -> bool {
+        if !cmd.spec.flags.has(Flags::WRITE) {
+            return false;
+        }
+        let mut is_large = false;
+        let mut db = Db::new(self.shards.guard(), &mut self.core.context, self.session.db);
+        let _ = cmd.spec.key_positions(request.args, |at| {
+            let key = db.key(request.args[at]);
+            is_large |= db.peek(&key).is_some_and(|record| is_long_to_copy(&record));
+        });
+        is_large
+    }
+
+    fn begin_write(&mut self, cmd: &Cmd) -> Result<(), Stop> {
+        if cmd.spec.flags.has(Flags::WRITE) {
+            if self.run.is_some_and(|run| !run.begin_write()) {
+                return Err(Stop);
+            }
+            self.has_written = true;
+        }
+        Ok(())
+    }
+
+    /// Calls a command that may run, and completes its reply.
+    fn execute(
+        &mut self,
+        cmd: &'static Cmd,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Stop> {
+        let mark = reply.mark();
+        let Host { core, session, shards, lane, .. } = self;
+        let ran = call_under(core, session, request, cmd, reply, shards.guard(), *lane);
+        match ran {
+            Ran::Ended(result) => {
+                finish_one(core, session, cmd, request, reply, (mark, mark), &result);
+                Ok(())
+            }
+            Ran::IsLong => Err(self.start_over(More::Time)),
+        }
+    }
+}
+
+impl engine::Host for Host<'_, '_, '_> {
+    fn call(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), Stop> {
+        let cmd = match self.command(args).and_then(|cmd| self.check(cmd).map(|()| cmd)) {
+            Ok(cmd) => cmd,
+            Err(e) => {
+                reply.error(&e.0);
+                return Ok(());
+            }
+        };
+        let mut request = Request::new(Some(cmd), args, &[]);
+        if cmd.first_key > 0 && cmd.first_key < args.len() {
+            request.key = Some(self.core.srv.ks.key(args[cmd.first_key]));
+        }
+        self.hold(cmd, &request)?;
+        self.settle(cmd, &request)?;
+        self.begin_write(cmd)?;
+        self.execute(cmd, &request, reply)
+    }
+
+    fn interrupt(&mut self) -> Result<(), Stop> {
+        if self.run.is_some_and(running::Run::is_killed) {
+            return Err(Stop);
+        }
+        if self.lane == Lane::Script && matches!(self.shards, Shards::Growing(_)) {
+            let clock = &self.core.srv.time.clock;
+            if clock.delta_as_nanos(self.began, clock.raw()) > FAST_NS {
+                return Err(self.start_over(More::Time));
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, level: Level, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        match level {
+            Level::Debug => log_debug!("{message}"),
+            Level::Verbose => log_verbose!("{message}"),
+            Level::Notice => log_notice!("{message}"),
+            Level::Warning => log_warning!("{message}"),
+        }
+    }
+
+    fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {
+        match self.command(args) {
+            Ok(_) => Some(true),
+            Err(e) if e == NOT_ALLOWED || e == WRONG_ARITY => Some(true),
+            Err(_) => None,
+        }
+    }
+
+    fn set_repl(&mut self, to_log: bool, to_replicas: bool) {
+        self.core.context.effects.direct(to_log, to_replicas);
+    }
+}

@@ -1,0 +1,237 @@
+//! Scripts: EVAL and the like.
+//!
+//! ```text
+//!  I/O thread   hold the shards of the declared keys ─► run ─┬─► commit
+//!                                                            ├─► needs a busy shard: undo, wait, start over with it
+//!                                                            └─► takes long, or needs all shards: undo, slow lane
+//!  slow lane    hold (more) ─► run, without a limit of time ─┬─► commit
+//!                                                            └─► needs a busy shard: undo, start over with it
+//!  EXEC         the transaction holds everything
+//! ```
+//!
+//! A command of a script on a key that isn't declared takes the key's shard if it is free. Locks taken in this way can't
+//! deadlock, since nothing waits while it holds shards: a script that would have to wait is undone
+//! ([`weft_keyspace::Guard::undo`]) and starts over. What it needs is kept in its session until it has ended.
+//!
+//! * [`resolve`] - the arguments, the script, and whether it may run
+//! * [`host`] - the commands that it calls
+//! * [`thread`] - the thread's interpreter and the scripts that it knows
+//!
+//! See `docs/design/scripts.md`.
+
+mod host;
+pub mod resolve;
+pub mod thread;
+
+use crate::dispatch::core::Core;
+use crate::dispatch::outcome::{Flow, Outcome, Suspend};
+use crate::dispatch::request::{Request, Task};
+use crate::dispatch::{commit, reply, run};
+use crate::tracking;
+use host::{End, Host, Shards};
+use resolve::Call;
+use std::sync::atomic::Ordering;
+use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
+use weft_keyspace::hold::PATIENCE;
+use weft_keyspace::invalidation::NO_CLIENT;
+use weft_keyspace::{Busy, Guard, Inside, Keyspace, ShardSet};
+use weft_resp::Reply;
+use weft_script::Scope;
+use weft_script::engine::Failure;
+use weft_state::attention;
+use weft_state::command_table::{Need, ScriptCommand};
+use weft_state::session::{ScriptNeeds, Session};
+
+/// A script that has started over this often holds all shards.
+const MOST_RESTARTS: u32 = 4;
+
+/// Holds the shards of the declared keys on an I/O thread, and runs the script.
+pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand) -> Flow {
+    let call = match resolve::resolve(task.core, task.request.args, command) {
+        Ok(call) => call,
+        Err(e) => return refuse(task, e),
+    };
+    let needs = need(inside.keyspace(), &call, task.session);
+    let Need::Shards(set) = needs else { return Err(Suspend::SLOW) };
+    let is_starved = task.request.attempt.tries >= PATIENCE && set.len() > 1;
+    if call.script.history.is_long() || is_starved || call.keys.len() > FAST_WORK {
+        return Err(Suspend::SLOW);
+    }
+    let guard = match &set {
+        one if one.len() == 1 => {
+            let shard = one.iter().next().unwrap_or_default();
+            inside.guard_one(&mut task.core.context, shard)
+        }
+        _ => inside.guard(&mut task.core.context, set),
+    };
+    run_alone(task, call, guard.map_err(Suspend::Busy)?, Lane::Script)
+}
+
+/// As [`hold`], on a thread of the slow lane that holds [`need_of`] the task.
+pub fn run_slow(task: Task<'_>, command: ScriptCommand, guard: Guard<'_>) -> Flow {
+    match resolve::resolve(task.core, task.request.args, command) {
+        Ok(call) => run_alone(task, call, guard, Lane::Transaction),
+        Err(e) => {
+            drop(guard);
+            refuse(task, e)
+        }
+    }
+}
+
+/// The shards that the script of a task needs as far as that is known. A script that can't run needs none.
+pub fn need_of(task: &mut Task<'_>, command: ScriptCommand) -> Need {
+    let ks = &task.core.srv.ks;
+    match resolve::resolve(task.core, task.request.args, command) {
+        Ok(call) => need(ks, &call, task.session),
+        Err(_) => Need::Shards(ShardSet::of([])),
+    }
+}
+
+fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
+    let known = session.script.as_deref();
+    let scope = known.map_or(Scope::Keys, |known| known.scope).max(call.script.history.scope());
+    match scope {
+        Scope::Keys => {
+            let found = known.into_iter().flat_map(|known| known.shards.iter());
+            Need::Shards(ShardSet::of(call.keys.iter().map(|key| ks.shard(key)).chain(found)))
+        }
+        Scope::AllShards => Need::AllShards,
+    }
+}
+
+fn refuse(mut task: Task<'_>, e: Error) -> Flow {
+    run::append_messages(&mut task);
+    task.session.script = None;
+    reply::finish(task, Outcome::Ended(Err(e)))
+}
+
+/// Runs a script that is not part of a transaction.
+fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lane) -> Flow {
+    run::append_messages(&mut task);
+    weft_process::crash::set_current_command(&task.cmd.full_name);
+    let needs = task.session.script.take().unwrap_or_default();
+    let can_restart = needs.scope.max(call.script.history.scope()) == Scope::Keys;
+    show(task.core, task.session, task.request);
+    if can_restart {
+        guard.begin_undo(&mut task.core.context);
+    }
+    let shards = match can_restart {
+        true => Shards::Growing(&mut guard),
+        false => Shards::All(&mut guard),
+    };
+    let end = run_script(task.core, task.session, &call, task.reply, shards, lane);
+    task.core.context.client = NO_CLIENT;
+    match end {
+        End::Done(result) => {
+            if can_restart {
+                guard.end_undo(&mut task.core.context);
+            }
+            if let Some(own) = &mut task.session.pushes.tracks {
+                own.spend();
+                tracking::enforce(task.core, &mut guard);
+            }
+            commit::commit(task, guard, Outcome::Ended(result))
+        }
+        End::StartOver(more) => {
+            assert!(can_restart, "a script that holds all shards needs no more");
+            guard.undo(&mut task.core.context);
+            drop(guard);
+            task.reply.truncate(task.mark);
+            task.core.free_deferred();
+            start_over(task, &call, *needs, more)
+        }
+    }
+}
+
+/// What a script needs that must start over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum More {
+    /// A busy shard.
+    Shard(Busy),
+    Scope(Scope),
+    /// More time than an I/O thread has for it.
+    Time,
+}
+
+/// Keeps what the script needs for its next run.
+fn start_over(task: Task<'_>, call: &Call<'_>, mut needs: ScriptNeeds, more: More) -> Flow {
+    let history = &call.script.history;
+    history.count_restart();
+    needs.restarts += 1;
+    let suspend = match more {
+        More::Shard(busy) if needs.restarts <= MOST_RESTARTS => {
+            needs.shards = ShardSet::of(needs.shards.iter().chain([busy.shard]));
+            Suspend::Busy(busy)
+        }
+        More::Shard(_) => {
+            needs.scope = Scope::AllShards;
+            Suspend::SLOW
+        }
+        More::Scope(scope) => {
+            history.widen(scope);
+            needs.scope = scope;
+            Suspend::SLOW
+        }
+        More::Time => {
+            history.set_long(true);
+            Suspend::SLOW
+        }
+    };
+    task.session.script = Some(Box::new(needs));
+    Err(suspend)
+}
+
+/// Runs a script command of a transaction, which holds everything that its commands need.
+///
+/// # Errors
+/// Those of the script.
+pub(crate) fn run_in_transaction(
+    core: &mut Core,
+    session: &mut Session,
+    request: &Request<'_>,
+    command: ScriptCommand,
+    reply: &mut Reply,
+    guard: &Guard<'_>,
+) -> CmdResult {
+    let call = resolve::resolve(core, request.args, command)?;
+    show(core, session, request);
+    match run_script(core, session, &call, reply, Shards::World(guard), Lane::Transaction) {
+        End::Done(result) => result,
+        End::StartOver(_) => unreachable!("the transaction holds all shards"),
+    }
+}
+
+/// Shows the script's command to monitors, before the commands that it calls.
+fn show(core: &Core, session: &Session, request: &Request<'_>) {
+    if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 {
+        crate::monitor::feed(core.srv, session, request.args);
+    }
+}
+
+/// Runs the script with a session that looks to its commands as that of a new client.
+fn run_script(
+    core: &mut Core,
+    session: &mut Session,
+    call: &Call<'_>,
+    reply: &mut Reply,
+    shards: Shards<'_, '_>,
+    lane: Lane,
+) -> End {
+    let db = session.db;
+    session.in_script = true;
+    let mut threads = core.scripts.take().expect("`resolve` has made the interpreter");
+    let script = &call.script;
+    let entry = (lane != Lane::Script).then(|| core.srv.scripts.running.begin());
+    let mut host = Host::new(core, session, call, shards, lane, entry.as_ref().map(|e| &*e.run));
+    let result = threads.run(script, call.keys, call.args, reply, &mut host);
+    let more = host.finish();
+    session.in_script = false;
+    session.db = db;
+    core.scripts = Some(threads);
+    match (result, more) {
+        (_, Some(more)) => End::StartOver(more),
+        (Ok(()), None) => End::Done(Ok(())),
+        (Err(Failure::Error(text)), None) => End::Done(Err(Error::owned(text))),
+        (Err(Failure::Stopped), None) => End::Done(Err(host::KILLED)),
+    }
+}

@@ -1,0 +1,121 @@
+//! Before a script runs: its arguments, its text, and whether the server's state allows it.
+
+use crate::dispatch::core::Core;
+use crate::eviction;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_commands::{Error, error};
+use weft_script::{Script, ScriptFlags};
+use weft_state::attention;
+use weft_state::command_table::ScriptCommand;
+
+const UNKNOWN: Error = Error::new("NOSCRIPT No matching script. Please use EVAL.");
+const TOO_MANY_KEYS: Error = Error::new("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_KEYS: Error = Error::new("ERR Number of keys can't be negative");
+const STALE: Error =
+    Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+const WRITES: Error =
+    Error::new("ERR Can not execute a script with write flag using *_ro command.");
+const WRITES_ON_REPLICA: Error =
+    Error::new("READONLY You can not run script with write flag on readonly replica.");
+const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
+const OOM: Error = Error::new(
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+);
+
+/// A script command that may run.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    pub script: Arc<Script>,
+    pub keys: &'a [&'a [u8]],
+    pub args: &'a [&'a [u8]],
+    /// The script must not write.
+    pub only_reads: bool,
+    /// More memory is in use than `maxmemory` allows: the script must not use more.
+    pub is_out_of_memory: bool,
+}
+
+/// Reads the arguments of a script command and finds its script.
+///
+/// # Errors
+/// The arguments are wrong, there is no such script, it doesn't compile, or the server's state forbids it.
+pub fn resolve<'a>(
+    core: &mut Core,
+    words: &'a [&'a [u8]],
+    command: ScriptCommand,
+) -> Result<Call<'a>, Error> {
+    let count = weft_base::num::parse_i64(words[2]).ok_or(error::NOT_AN_INTEGER)?;
+    let rest = &words[3..];
+    if count > rest.len() as i64 {
+        return Err(TOO_MANY_KEYS);
+    }
+    let count = usize::try_from(count).map_err(|_| NEGATIVE_KEYS)?;
+    let (keys, args) = rest.split_at(count);
+    let srv = core.srv;
+    let scripts = core.scripts.get_or_insert_default();
+    let script = match command.by_hash {
+        true => scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?,
+        false => scripts.by_text(srv, words[1], false).map_err(Error::owned)?,
+    };
+    let is_out_of_memory = is_out_of_memory(core);
+    if let Some(flags) = script.flags {
+        check_flags(core, flags, command, is_out_of_memory)?;
+    }
+    let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
+    let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
+    Ok(Call { script, keys, args, only_reads, is_out_of_memory })
+}
+
+fn is_out_of_memory(core: &Core) -> bool {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    let ignores = attention & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
+    attention & attention::MAXMEMORY != 0 && !ignores && !eviction::has_room(core)
+}
+
+/// Whether a script whose first line has these flags may run.
+fn check_flags(
+    core: &Core,
+    flags: ScriptFlags,
+    command: ScriptCommand,
+    is_out_of_memory: bool,
+) -> Result<(), Error> {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    let is_linked = || core.srv.replication.is_linked.load(Ordering::Relaxed);
+    if attention & attention::REPLICA != 0
+        && !flags.allow_stale
+        && !core.settings.replica.serves_stale
+        && !is_linked()
+    {
+        return Err(STALE);
+    }
+    if flags.no_writes {
+        return Ok(());
+    }
+    if command.only_reads {
+        return Err(WRITES);
+    }
+    if attention & attention::REPLICA != 0 && core.settings.replica.is_read_only {
+        return Err(WRITES_ON_REPLICA);
+    }
+    if let Some(e) = refusal_of_disk(core) {
+        return Err(e);
+    }
+    if attention & attention::FEW_REPLICAS != 0 {
+        return Err(FEW_REPLICAS);
+    }
+    match is_out_of_memory && !flags.allow_oom {
+        true => Err(OOM),
+        false => Ok(()),
+    }
+}
+
+/// The error of writes while the server can't persist its data.
+pub(super) fn refusal_of_disk(core: &Core) -> Option<Error> {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    if attention & attention::AOF_FAILING != 0
+        && let Some(refusal) = core.srv.links.journal.refusal()
+    {
+        return Some(Error::owned(refusal));
+    }
+    (attention & attention::UNSAVED != 0).then(|| crate::dispatch::admit::UNSAVED)
+}

@@ -1,0 +1,99 @@
+//! The interpreter of a thread, and the scripts that it has compiled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use weft_resp::Reply;
+use weft_script::engine::{Failure, Host, Input, Interpreter, Sha};
+use weft_script::lua::Lua;
+use weft_script::{Script, sha_of};
+use weft_state::server::Server;
+
+/// Scripts that a thread keeps compiled at most. It forgets all when there are more.
+const MOST_COMPILED: usize = 1024;
+
+/// The interpreter of one thread. It is made when the thread runs its first script.
+pub struct ThreadScripts {
+    lua: Lua,
+    /// Compiled scripts. Those that are no longer in the server's cache are removed when they are met.
+    known: HashMap<Sha, Arc<Script>>,
+}
+
+impl Default for ThreadScripts {
+    fn default() -> Self {
+        ThreadScripts { lua: Lua::new(), known: HashMap::new() }
+    }
+}
+
+impl ThreadScripts {
+    /// The script with this hash, compiled. `None`: the server doesn't have it.
+    pub fn by_hash(&mut self, srv: &Server, sha: &[u8]) -> Option<Arc<Script>> {
+        let mut sha = Sha(sha.try_into().ok()?);
+        sha.0.make_ascii_lowercase();
+        if let Some(script) = self.known.get(&sha) {
+            if script.is_live() {
+                return Some(script.clone());
+            }
+            self.known.remove(&sha);
+            self.lua.forget(&sha);
+        }
+        let script = srv.scripts.cache.find(&sha)?;
+        // It was compiled before it was added to the cache, on this or another thread.
+        self.lua.compile(&sha, script.source()).ok()?;
+        self.keep(script.clone());
+        Some(script)
+    }
+
+    /// The script with this text, compiled and in the server's cache. `is_kept`: SCRIPT LOAD.
+    ///
+    /// # Errors
+    /// The text of the error reply.
+    pub fn by_text(
+        &mut self,
+        srv: &Server,
+        body: &[u8],
+        is_kept: bool,
+    ) -> Result<Arc<Script>, Vec<u8>> {
+        let sha = sha_of(body);
+        if let Some(found) = self.by_hash(srv, &sha.0)
+            && !is_kept
+        {
+            return Ok(found);
+        }
+        let script = Script::new(sha, body)?;
+        if !self.lua.knows(&sha) {
+            self.lua.compile(&sha, script.source())?;
+        }
+        let script = srv.scripts.cache.add(script, is_kept);
+        self.keep(script.clone());
+        Ok(script)
+    }
+
+    fn keep(&mut self, script: Arc<Script>) {
+        if self.known.len() >= MOST_COMPILED {
+            let sha = script.sha;
+            let forgotten = self.known.drain().filter(|(other, _)| *other != sha);
+            forgotten.for_each(|(other, _)| self.lua.forget(&other));
+        }
+        self.known.insert(script.sha, script);
+    }
+
+    /// Runs a compiled script, and appends its result to `reply`.
+    ///
+    /// # Errors
+    /// It has failed or was stopped.
+    pub fn run(
+        &mut self,
+        script: &Script,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        reply: &mut Reply,
+        host: &mut dyn Host,
+    ) -> Result<(), Failure> {
+        self.lua.run(&script.sha, Input { keys, args }, host, reply)
+    }
+
+    /// Bytes that the interpreter uses.
+    pub fn memory(&self) -> usize {
+        self.lua.memory()
+    }
+}

@@ -1,0 +1,166 @@
+//! The scripts of EVAL and SCRIPT LOAD, by their hashes.
+//!
+//! Threads keep what they have found ([`Script::is_live`] tells whether it is still valid), so a lookup here is rare.
+
+use crate::engine::Sha;
+use crate::script::Script;
+use sha1::{Digest, Sha1};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Scripts of EVAL that are kept at most. Those that SCRIPT LOAD has loaded are kept in addition.
+pub const MOST_EVALUATED: usize = 500;
+
+/// The hash of a script's text. O(bytes).
+pub fn sha_of(body: &[u8]) -> Sha {
+    let mut hex = [0; 40];
+    for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha1::digest(body)) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    Sha(hex)
+}
+
+/// The scripts of a server.
+#[derive(Debug, Default)]
+pub struct Cache {
+    scripts: RwLock<HashMap<Sha, Arc<Script>>>,
+    /// Counts lookups, to order them.
+    clock: AtomicU64,
+    evicted: AtomicU64,
+    /// Restarts of scripts that are no longer here.
+    restarts: AtomicU64,
+}
+
+/// Numbers for INFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub scripts: usize,
+    pub bytes: usize,
+    pub evicted: u64,
+    /// Runs that were undone and began again.
+    pub restarts: u64,
+}
+
+impl Cache {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Sha, Arc<Script>>> {
+        self.scripts.read().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Sha, Arc<Script>>> {
+        self.scripts.write().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn touch(&self, script: &Script) {
+        script.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// The script with this hash. Expected O(1).
+    pub fn find(&self, sha: &Sha) -> Option<Arc<Script>> {
+        let found = self.read().get(sha).cloned()?;
+        self.touch(&found);
+        Some(found)
+    }
+
+    pub fn has(&self, sha: &Sha) -> bool {
+        self.read().contains_key(sha)
+    }
+
+    /// Adds a script that compiles, unless one with its hash is here; returns the one that is here then. `is_kept`: it
+    /// comes from SCRIPT LOAD. Expected O(1); O(scripts) if it evicts one.
+    pub fn add(&self, script: Script, is_kept: bool) -> Arc<Script> {
+        let mut scripts = self.write();
+        let sha = script.sha;
+        let script = scripts.entry(sha).or_insert_with(|| Arc::new(script)).clone();
+        if is_kept {
+            script.is_kept.store(true, Ordering::Relaxed);
+        }
+        script.is_live.store(true, Ordering::Release);
+        self.touch(&script);
+        self.evict(&mut scripts);
+        script
+    }
+
+    /// Removes the script of EVAL that was used least recently, if there are too many.
+    fn evict(&self, scripts: &mut HashMap<Sha, Arc<Script>>) {
+        if scripts.len() <= MOST_EVALUATED {
+            return;
+        }
+        let evaluated = || scripts.values().filter(|s| !s.is_kept.load(Ordering::Relaxed));
+        if evaluated().count() <= MOST_EVALUATED {
+            return;
+        }
+        let oldest = evaluated().min_by_key(|script| script.used.load(Ordering::Relaxed));
+        if let Some(sha) = oldest.map(|script| script.sha) {
+            self.forget(scripts.remove(&sha));
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn forget(&self, script: Option<Arc<Script>>) {
+        if let Some(script) = script {
+            script.is_live.store(false, Ordering::Release);
+            self.restarts.fetch_add(script.history.restarts(), Ordering::Relaxed);
+        }
+    }
+
+    /// Removes all scripts, and returns them: dropping them takes O(n).
+    pub fn flush(&self) -> Vec<Arc<Script>> {
+        let scripts = std::mem::take(&mut *self.write());
+        let all: Vec<_> = scripts.into_values().collect();
+        all.iter().for_each(|script| self.forget(Some(script.clone())));
+        all
+    }
+
+    /// O(scripts).
+    pub fn totals(&self) -> Totals {
+        let scripts = self.read();
+        let restarts = scripts.values().map(|script| script.history.restarts()).sum::<u64>();
+        Totals {
+            scripts: scripts.len(),
+            bytes: scripts.values().map(|script| script.memory()).sum(),
+            evicted: self.evicted.load(Ordering::Relaxed),
+            restarts: self.restarts.load(Ordering::Relaxed) + restarts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(n: usize) -> Script {
+        let body = format!("return {n}");
+        Script::new(sha_of(body.as_bytes()), body.as_bytes()).expect("a script")
+    }
+
+    #[test]
+    fn the_hash_is_that_of_sha1sum() {
+        assert_eq!(&sha_of(b"a").0, b"86f7e437faa5a7fce15d1ddcb9eaeaea377667b8");
+    }
+
+    #[test]
+    fn the_least_recently_used_script_is_evicted() {
+        let cache = Cache::default();
+        let kept = cache.add(script(0), true);
+        let first = cache.add(script(1), false);
+        for n in 2..=MOST_EVALUATED {
+            cache.add(script(n), false);
+        }
+        assert!(cache.find(&first.sha).is_some());
+        assert_eq!(cache.totals().evicted, 0);
+        let second = cache.find(&script(2).sha).expect("not evicted yet");
+        cache.find(&first.sha);
+        for n in 0..3 {
+            cache.add(script(1000 + n), false);
+        }
+        assert_eq!(cache.totals().evicted, 3);
+        assert!(first.is_live() && kept.is_live());
+        assert!(second.is_live(), "it was used after the others");
+        assert!(!cache.has(&script(3).sha));
+        let all = cache.flush();
+        assert_eq!(all.len(), MOST_EVALUATED + 1);
+        assert!(!first.is_live() && cache.find(&first.sha).is_none());
+    }
+}

@@ -1,0 +1,301 @@
+//! The functions of `redis` and `server`.
+
+use super::convert;
+use super::frame::{Frame, Kind, Native, Raised};
+use super::state::State;
+use crate::cache::sha_of;
+use crate::engine::{Level, Stop};
+use smallvec::SmallVec;
+use weft_resp::{Proto, Reply};
+
+/// The version of the reference whose commands scripts can expect.
+const VALKEY: (&str, u32) = ("9.1.2", 0x0009_0102);
+/// The version that clients of Redis look for.
+const REDIS: (&str, u32) = ("7.2.4", 0x0007_0204);
+
+/// The levels of `redis.log`, at their numbers.
+const LEVELS: [(&str, Level); 4] = [
+    ("LOG_DEBUG", Level::Debug),
+    ("LOG_VERBOSE", Level::Verbose),
+    ("LOG_NOTICE", Level::Notice),
+    ("LOG_WARNING", Level::Warning),
+];
+
+const REPL_AOF: u32 = 1;
+const REPL_REPLICA: u32 = 2;
+
+const NUMBERS: [(&str, u32); 7] = [
+    ("REPL_NONE", 0),
+    ("REPL_AOF", REPL_AOF),
+    ("REPL_SLAVE", REPL_REPLICA),
+    ("REPL_REPLICA", REPL_REPLICA),
+    ("REPL_ALL", REPL_AOF | REPL_REPLICA),
+    ("REDIS_VERSION_NUM", REDIS.1),
+    ("VALKEY_VERSION_NUM", VALKEY.1),
+];
+
+const TEXTS: [(&str, &str); 3] =
+    [("REDIS_VERSION", REDIS.0), ("VALKEY_VERSION", VALKEY.0), ("SERVER_NAME", "valkey")];
+
+const FUNCTIONS: [(&str, Native); 12] = [
+    ("call", call),
+    ("pcall", pcall),
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+    ("sha1hex", sha1hex),
+    ("log", log),
+    ("setresp", set_resp),
+    ("set_repl", set_repl),
+    ("replicate_commands", replicate_commands),
+    ("breakpoint", breakpoint),
+    ("debug", debug),
+    ("acl_check_cmd", acl_check_cmd),
+];
+
+/// Adds `redis` and `server`, which are the same table, to the globals.
+pub(super) fn open(state: &mut State) {
+    state.with_globals(|frame| {
+        frame.push_table(0, 32);
+        for (name, function) in FUNCTIONS {
+            frame.push_native(function);
+            frame.set_field(-2, name.as_bytes());
+        }
+        for (level, (name, _)) in LEVELS.iter().enumerate() {
+            frame.push_number(level as f64);
+            frame.set_field(-2, name.as_bytes());
+        }
+        for (name, number) in NUMBERS {
+            frame.push_number(f64::from(number));
+            frame.set_field(-2, name.as_bytes());
+        }
+        for (name, text) in TEXTS {
+            frame.push_bytes(text.as_bytes());
+            frame.set_field(-2, name.as_bytes());
+        }
+        frame.push_copy(-1);
+        frame.set_field(1, b"server");
+        frame.set_field(1, b"redis");
+    });
+}
+
+/// Raises an error without the position.
+fn plain_error(frame: &mut Frame<'_>, text: &str) -> Raised {
+    frame.push_bytes(text.as_bytes());
+    frame.raise()
+}
+
+fn call(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    run_command(frame, true)
+}
+
+fn pcall(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    run_command(frame, false)
+}
+
+/// Whether argument `at` is a string or a number; a number becomes a string as commands get it.
+fn make_text(frame: &mut Frame<'_>, at: i32) -> bool {
+    match frame.kind(at) {
+        Kind::String => true,
+        Kind::Number => {
+            let number = frame.number(at).unwrap_or_default();
+            let text = number_text(number);
+            frame.push_bytes(&text);
+            frame.insert(at);
+            frame.remove(at + 1);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// A number as an argument of a command: an integer, or 17 digits.
+fn number_text(number: f64) -> Vec<u8> {
+    weft_base::num_format::fmt_f64(number)
+}
+
+fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
+    let args = frame.len();
+    if args == 0 {
+        return Err(plain_error(frame, "ERR Please specify at least one argument for this call"));
+    }
+    let is_text = (1..=args as i32).all(|at| make_text(frame, at));
+    if !is_text {
+        return fail(frame, "ERR Command arguments must be strings or integers", raises);
+    }
+    let context = frame.context();
+    let proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
+    let mut reply =
+        context.reply.take().filter(|reply| reply.is_resp3() == (proto == Proto::Resp3));
+    let reply = reply.get_or_insert_with(|| Reply::new(proto));
+    let words: SmallVec<[&[u8]; 16]> =
+        (1..=args as i32).map(|at| frame.bytes(at).unwrap_or_default()).collect();
+    let called = context.with_host(|host| host.call(&words, reply));
+    drop(words);
+    match called {
+        None => {
+            return Err(plain_error(
+                frame,
+                "ERR server.call/pcall can only be called inside a script invocation",
+            ));
+        }
+        Some(Err(Stop)) => {
+            context.stopped.set(true);
+            return Err(plain_error(frame, "stopped"));
+        }
+        Some(Ok(())) => {}
+    }
+    let is_error = push(frame, reply);
+    reply.clear();
+    context.reply.replace(Some(std::mem::replace(reply, Reply::new(proto))));
+    match is_error && raises {
+        true => Err(frame.raise()),
+        false => Ok(1),
+    }
+}
+
+/// Pushes a reply. Returns whether it is an error.
+fn push(frame: &mut Frame<'_>, reply: &Reply) -> bool {
+    let whole;
+    let bytes = match reply.contiguous() {
+        Some(bytes) => bytes,
+        None => {
+            whole = reply.slices(0, usize::MAX).concat();
+            &whole[..]
+        }
+    };
+    convert::push_reply(frame, bytes);
+    bytes.first() == Some(&b'-')
+}
+
+/// Raises an error of `redis.call`, or returns that of `redis.pcall`.
+fn fail(frame: &mut Frame<'_>, text: &str, raises: bool) -> Result<usize, Raised> {
+    if raises {
+        return Err(plain_error(frame, text));
+    }
+    frame.push_table(0, 1);
+    frame.push_bytes(text.as_bytes());
+    frame.set_field(-2, b"err");
+    Ok(1)
+}
+
+/// A table with the string argument in the field `name`.
+fn one_field(
+    frame: &mut Frame<'_>,
+    name: &[u8],
+    text: impl FnOnce(&[u8]) -> Vec<u8>,
+) -> Result<usize, Raised> {
+    if frame.len() != 1 || frame.kind(1) != Kind::String {
+        return fail(frame, "ERR wrong number or type of arguments", false);
+    }
+    let text = text(frame.bytes(1).unwrap_or_default());
+    frame.push_table(0, 1);
+    frame.push_bytes(&text);
+    frame.set_field(-2, name);
+    Ok(1)
+}
+
+fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    one_field(frame, b"err", |text| {
+        let text = text.strip_prefix(b"-").unwrap_or(text);
+        let code: &[u8] = if text.contains(&b' ') { b"" } else { b"ERR " };
+        [code, text].concat()
+    })
+}
+
+fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    one_field(frame, b"ok", <[u8]>::to_vec)
+}
+
+fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.len() != 1 {
+        return Err(plain_error(frame, "ERR wrong number of arguments"));
+    }
+    let sha = sha_of(frame.bytes(1).unwrap_or_default());
+    frame.push_bytes(&sha.0);
+    Ok(1)
+}
+
+fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.len() < 2 {
+        return Err(plain_error(frame, "ERR server.log() requires two arguments or more."));
+    }
+    let Some(number) = frame.number(1) else {
+        return Err(plain_error(frame, "ERR First argument must be a number (log level)."));
+    };
+    let level = LEVELS.iter().enumerate().find(|(n, _)| *n as f64 == number.trunc());
+    let Some((_, (_, level))) = level else {
+        return Err(plain_error(frame, "ERR Invalid log level."));
+    };
+    let words: Vec<&[u8]> = (2..=frame.len() as i32).filter_map(|at| frame.bytes(at)).collect();
+    let text = words.join(&b' ');
+    frame.context().with_host(|host| host.log(*level, &text));
+    Ok(0)
+}
+
+fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.len() != 1 {
+        return Err(plain_error(frame, "ERR server.setresp() requires one argument."));
+    }
+    let is_resp3 = match frame.number(1) {
+        Some(2.0) => false,
+        Some(3.0) => true,
+        _ => return Err(plain_error(frame, "ERR RESP version must be 2 or 3.")),
+    };
+    frame.context().is_resp3.set(is_resp3);
+    Ok(0)
+}
+
+fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.len() != 1 {
+        return Err(plain_error(frame, "ERR server.set_repl() requires one argument."));
+    }
+    let flags = frame.number(1).unwrap_or(-1.0);
+    if !(0.0..=3.0).contains(&flags) {
+        let text =
+            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return Err(plain_error(frame, text));
+    }
+    let flags = flags as u32;
+    let (to_log, to_replicas) = (flags & REPL_AOF != 0, flags & REPL_REPLICA != 0);
+    frame.context().with_host(|host| host.set_repl(to_log, to_replicas));
+    Ok(0)
+}
+
+/// Effects are always replicated, never scripts.
+fn replicate_commands(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.push_bool(true);
+    Ok(1)
+}
+
+/// There is no debugger.
+fn breakpoint(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.push_bool(false);
+    Ok(1)
+}
+
+fn debug(_: &mut Frame<'_>) -> Result<usize, Raised> {
+    Ok(0)
+}
+
+fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    let args = frame.len() as i32;
+    if args == 0 {
+        return Err(plain_error(frame, "ERR Please specify at least one argument for this call"));
+    }
+    if !(1..=args).all(|at| make_text(frame, at)) {
+        return Err(plain_error(
+            frame,
+            "ERR server.acl_check_cmd() arguments must be strings or integers",
+        ));
+    }
+    let words: Vec<&[u8]> = (1..=args).map(|at| frame.bytes(at).unwrap_or_default()).collect();
+    let may = frame.context().with_host(|host| host.may_call(&words)).flatten();
+    drop(words);
+    match may {
+        Some(may) => {
+            frame.push_bool(may);
+            Ok(1)
+        }
+        None => Err(plain_error(frame, "ERR Invalid command passed to server.acl_check_cmd()")),
+    }
+}

@@ -1,0 +1,295 @@
+//! Values between RESP and Lua.
+//!
+//! | RESP | Lua | and back |
+//! |---|---|---|
+//! | bulk string | string | bulk string |
+//! | integer | number | integer, truncated |
+//! | status, error | `{ok = ...}`, `{err = ...}` | the same |
+//! | array | table | array, up to the first nil |
+//! | null | false; nil in RESP3 | null |
+//! | map, set | `{map = {...}}`, `{set = {...}}` | the same; in RESP2 an array |
+//! | double, big number, verbatim string | `{double = ...}`, `{big_number = ...}`, `{verbatim_string = {...}}` | the same |
+//! | boolean | true, false | in RESP2: 1, null |
+
+use super::frame::{Frame, Kind};
+use weft_resp::Reply;
+
+/// The nesting of values that can be converted: a thread has a stack of 2 MB.
+const MOST_DEPTH: usize = 1000;
+
+/// Reads a reply of a command and pushes it. Returns the bytes that follow it. The reply is complete, since a
+/// [`Reply`] has written it.
+pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> &'b [u8] {
+    assert!(frame.reserve(4), "replies of commands are not nested deeply");
+    let (line, rest) = split_line(bytes);
+    let (kind, text) = (line[0], &line[1..]);
+    match kind {
+        b'$' | b'=' if text == b"-1" => push_null(frame),
+        b'$' => return push_bulk(frame, text, rest),
+        b':' => frame.push_number(number(text)),
+        b'*' if text == b"-1" => push_null(frame),
+        b'*' | b'>' => return push_array(frame, number(text) as usize, rest),
+        b'+' => push_one_field(frame, b"ok", text),
+        b'-' => {
+            frame.push_table(0, 2);
+            frame.push_bytes(text);
+            frame.set_field(-2, b"err");
+            frame.push_bool(true);
+            frame.set_field(-2, b"ignore_error_stats_update");
+        }
+        b'_' => push_null(frame),
+        b'#' => frame.push_bool(text == b"t"),
+        b',' => {
+            frame.push_table(0, 1);
+            frame.push_number(double(text));
+            frame.set_field(-2, b"double");
+        }
+        b'(' => push_one_field(frame, b"big_number", text),
+        b'=' => return push_verbatim(frame, text, rest),
+        b'%' => return push_map(frame, number(text) as usize, rest),
+        b'~' => return push_set(frame, number(text) as usize, rest),
+        b'|' => {
+            let rest = push_map(frame, number(text) as usize, rest);
+            frame.pop(1);
+            return push_reply(frame, rest);
+        }
+        kind => unreachable!("no reply begins with {kind}"),
+    }
+    rest
+}
+
+fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let end = bytes.iter().position(|b| *b == b'\r').expect("a complete reply");
+    (&bytes[..end], &bytes[end + 2..])
+}
+
+fn number(text: &[u8]) -> f64 {
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok())
+        .map_or(0.0, |n| n as f64)
+}
+
+fn double(text: &[u8]) -> f64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
+}
+
+fn push_null(frame: &mut Frame<'_>) {
+    match frame.context().is_resp3.get() {
+        true => frame.push_nil(),
+        false => frame.push_bool(false),
+    }
+}
+
+fn push_one_field(frame: &mut Frame<'_>, name: &[u8], text: &[u8]) {
+    frame.push_table(0, 1);
+    frame.push_bytes(text);
+    frame.set_field(-2, name);
+}
+
+fn push_bulk<'b>(frame: &mut Frame<'_>, len: &[u8], rest: &'b [u8]) -> &'b [u8] {
+    let (text, rest) = rest.split_at(number(len) as usize);
+    frame.push_bytes(text);
+    &rest[2..]
+}
+
+fn push_array<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> &'b [u8] {
+    frame.push_table(len, 0);
+    for n in 1..=len as i64 {
+        rest = push_reply(frame, rest);
+        frame.set_index(-2, n);
+    }
+    rest
+}
+
+fn push_map<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> &'b [u8] {
+    frame.push_table(0, 1);
+    frame.push_table(0, len);
+    for _ in 0..len {
+        rest = push_reply(frame, rest);
+        rest = push_reply(frame, rest);
+        frame.set(-3);
+    }
+    frame.set_field(-2, b"map");
+    rest
+}
+
+fn push_set<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> &'b [u8] {
+    frame.push_table(0, 1);
+    frame.push_table(0, len);
+    for _ in 0..len {
+        rest = push_reply(frame, rest);
+        frame.push_bool(true);
+        frame.set(-3);
+    }
+    frame.set_field(-2, b"set");
+    rest
+}
+
+fn push_verbatim<'b>(frame: &mut Frame<'_>, len: &[u8], rest: &'b [u8]) -> &'b [u8] {
+    let (text, rest) = rest.split_at(number(len) as usize);
+    frame.push_table(0, 1);
+    frame.push_table(0, 2);
+    frame.push_bytes(&text[..3]);
+    frame.set_field(-2, b"format");
+    frame.push_bytes(&text[4..]);
+    frame.set_field(-2, b"string");
+    frame.set_field(-2, b"verbatim_string");
+    &rest[2..]
+}
+
+/// Appends the last value to `reply`, and removes it.
+pub(super) fn append(frame: &mut Frame<'_>, reply: &mut Reply) {
+    append_at(frame, reply, 0);
+}
+
+fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+    if depth > MOST_DEPTH || !frame.reserve(4) {
+        reply.error(b"ERR reached lua stack limit");
+        frame.pop(1);
+        return;
+    }
+    match frame.kind(-1) {
+        Kind::String => reply.bulk(frame.bytes(-1).unwrap_or_default()),
+        Kind::Boolean if frame.context().is_resp3.get() => {
+            reply.boolean(frame.is_true(-1));
+        }
+        Kind::Boolean if frame.is_true(-1) => reply.int(1),
+        Kind::Number => reply.int(truncated(frame.number(-1).unwrap_or_default())),
+        Kind::Table => append_table(frame, reply, depth),
+        Kind::Boolean
+        | Kind::Absent
+        | Kind::Nil
+        | Kind::LightUserdata
+        | Kind::Function
+        | Kind::Userdata
+        | Kind::Thread => reply.null(),
+    }
+    frame.pop(1);
+}
+
+/// As a C program on this kind of processor converts a double.
+fn truncated(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if number >= -LIMIT && number < LIMIT { number as i64 } else { i64::MIN }
+}
+
+/// Appends the table that is the last value, and keeps it.
+fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+    if append_line(frame, reply, b"err", |reply, text| reply.error(text))
+        || append_line(frame, reply, b"ok", |reply, text| {
+            reply.simple(&String::from_utf8_lossy(text))
+        })
+    {
+        return;
+    }
+    frame.get_field(-1, b"double");
+    let double = (frame.kind(-1) == Kind::Number).then(|| frame.number(-1)).flatten();
+    frame.pop(1);
+    if let Some(double) = double {
+        let text = weft_base::num_format::fmt_f64(double);
+        return reply.double(&String::from_utf8_lossy(&text));
+    }
+    for (name, append) in
+        [(b"map", append_map as fn(&mut Frame<'_>, &mut Reply, usize)), (b"set", append_set)]
+    {
+        frame.get_field(-1, name);
+        if frame.kind(-1) == Kind::Table {
+            append(frame, reply, depth);
+            frame.pop(1);
+            return;
+        }
+        frame.pop(1);
+    }
+    if append_line(frame, reply, b"big_number", |reply, text| {
+        reply.big_number(&String::from_utf8_lossy(text))
+    }) || append_verbatim(frame, reply)
+    {
+        return;
+    }
+    append_array(frame, reply, depth);
+}
+
+/// Appends the field `name`, if it is a string, without line ends.
+fn append_line(
+    frame: &mut Frame<'_>,
+    reply: &mut Reply,
+    name: &[u8],
+    append: impl FnOnce(&mut Reply, &[u8]),
+) -> bool {
+    frame.get_field(-1, name);
+    let is_string = frame.kind(-1) == Kind::String;
+    if is_string {
+        let text = frame.bytes(-1).unwrap_or_default();
+        let text: Vec<u8> =
+            text.iter().map(|b| if matches!(b, b'\r' | b'\n') { b' ' } else { *b }).collect();
+        append(reply, &text);
+    }
+    frame.pop(1);
+    is_string
+}
+
+fn append_verbatim(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
+    frame.get_field(-1, b"verbatim_string");
+    let mut found = None;
+    if frame.kind(-1) == Kind::Table {
+        frame.get_field(-1, b"string");
+        frame.get_field(-2, b"format");
+        if frame.kind(-1) == Kind::String && frame.kind(-2) == Kind::String {
+            let format = String::from_utf8_lossy(frame.bytes(-1).unwrap_or_default()).into_owned();
+            found = Some((format, frame.bytes(-2).unwrap_or_default().to_vec()));
+        }
+        frame.pop(2);
+    }
+    frame.pop(1);
+    if let Some((format, text)) = &found {
+        reply.verbatim(format, text);
+    }
+    found.is_some()
+}
+
+/// The number of entries of the table that is the last value. O(n).
+fn entries(frame: &mut Frame<'_>) -> usize {
+    let mut n = 0;
+    frame.push_nil();
+    while frame.next(-2) {
+        frame.pop(1);
+        n += 1;
+    }
+    n
+}
+
+fn append_map(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+    reply.map(entries(frame));
+    frame.push_nil();
+    while frame.next(-2) {
+        frame.push_copy(-2);
+        append_at(frame, reply, depth + 1);
+        append_at(frame, reply, depth + 1);
+    }
+}
+
+fn append_set(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+    reply.set(entries(frame));
+    frame.push_nil();
+    while frame.next(-2) {
+        frame.pop(1);
+        frame.push_copy(-1);
+        append_at(frame, reply, depth + 1);
+    }
+}
+
+fn append_array(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+    let deferred = reply.array_deferred();
+    let mut n = 0;
+    loop {
+        frame.get_index(-1, n as i64 + 1);
+        if frame.kind(-1) == Kind::Nil {
+            frame.pop(1);
+            break;
+        }
+        append_at(frame, reply, depth + 1);
+        n += 1;
+    }
+    reply.finish(deferred, n);
+}

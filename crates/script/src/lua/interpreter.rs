@@ -1,0 +1,181 @@
+//! Compiles and runs scripts.
+
+use super::frame::{Frame, Kind, Raised};
+use super::state::{Kept, Library, State};
+use super::{api, convert, libs, sandbox};
+use crate::engine::{Failure, Host, Input, Interpreter, Sha};
+use std::collections::HashMap;
+use weft_resp::Reply;
+
+/// Bytes that the scripts of a thread may use.
+const MEMORY_LIMIT: usize = 512 << 20;
+
+/// Runs between two steps of the collector, and the size of a step in kilobytes.
+const RUNS_PER_STEP: u32 = 50;
+const STEP_SIZE: usize = 4;
+
+/// The first state of `math.random`, that of POSIX `lrand48`. Scripts of a thread continue its sequence.
+const FIRST_RANDOM: u64 = 0x1234_abcd_330e;
+
+/// An interpreter for Lua 5.1.
+#[derive(Debug)]
+pub struct Lua {
+    state: State,
+    scripts: HashMap<Sha, Kept>,
+    /// Runs since the last step of the collector.
+    runs: u32,
+}
+
+impl Default for Lua {
+    fn default() -> Self {
+        Lua::new()
+    }
+}
+
+impl Lua {
+    /// About 100 microseconds.
+    pub fn new() -> Lua {
+        let mut state = State::new(MEMORY_LIMIT);
+        for library in [Library::Base, Library::Table, Library::String, Library::Math, Library::Os]
+        {
+            state.open(library);
+        }
+        libs::open(&mut state);
+        api::open(&mut state);
+        sandbox::close(&mut state);
+        state.context().random.set(FIRST_RANDOM);
+        Lua { state, scripts: HashMap::new(), runs: 0 }
+    }
+
+    fn collect(&mut self) {
+        self.runs += 1;
+        if self.runs >= RUNS_PER_STEP {
+            self.runs = 0;
+            self.state.collect_step(STEP_SIZE);
+        }
+    }
+}
+
+impl Interpreter for Lua {
+    fn compile(&mut self, sha: &Sha, body: &[u8]) -> Result<(), Vec<u8>> {
+        let kept = self.state.compile(body, c"@user_script").map_err(|message| {
+            [b"ERR Error compiling script (new function): ", &message[..]].concat()
+        })?;
+        if let Some(old) = self.scripts.insert(*sha, kept) {
+            self.state.release(old);
+        }
+        Ok(())
+    }
+
+    fn knows(&self, sha: &Sha) -> bool {
+        self.scripts.contains_key(sha)
+    }
+
+    fn forget(&mut self, sha: &Sha) {
+        if let Some(kept) = self.scripts.remove(sha) {
+            self.state.release(kept);
+        }
+    }
+
+    fn run(
+        &mut self,
+        sha: &Sha,
+        input: Input<'_>,
+        host: &mut dyn Host,
+        reply: &mut Reply,
+    ) -> Result<(), Failure> {
+        let kept = self.scripts.get(sha).expect("a script is compiled before it runs");
+        let context = self.state.context();
+        context.is_resp3.set(false);
+        let end = self.state.call(
+            host,
+            Self::STEP,
+            add_position,
+            |frame| {
+                push_list(frame, input.keys);
+                sandbox::set_global(frame, b"KEYS");
+                push_list(frame, input.args);
+                sandbox::set_global(frame, b"ARGV");
+                State::push_kept(frame, kept);
+            },
+            |frame, result| match result {
+                _ if frame.context().stopped.get() => Err(Failure::Stopped),
+                Ok(()) => {
+                    convert::append(frame, reply);
+                    Ok(())
+                }
+                Err(()) => Err(Failure::Error(error_text(frame))),
+            },
+        );
+        self.collect();
+        end
+    }
+
+    fn memory(&self) -> usize {
+        self.state.memory()
+    }
+}
+
+fn push_list(frame: &mut Frame<'_>, list: &[&[u8]]) {
+    frame.push_table(list.len(), 0);
+    for (n, word) in list.iter().enumerate() {
+        frame.push_bytes(word);
+        frame.set_index(-2, n as i64 + 1);
+    }
+}
+
+/// The handler of a script's errors: makes a table with the text and the position.
+fn add_position(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    // Level 1 has raised the error; if it isn't written in Lua, its caller is shown.
+    let position = frame.line(1).or_else(|| frame.line(2));
+    if frame.kind(1) == Kind::Table {
+        frame.push_copy(1);
+    } else {
+        let text = match frame.kind(1) {
+            Kind::String | Kind::Number => frame.bytes(1).unwrap_or_default().to_vec(),
+            Kind::Boolean => {
+                if frame.is_true(1) {
+                    b"true".to_vec()
+                } else {
+                    b"false".to_vec()
+                }
+            }
+            kind => kind.name().into(),
+        };
+        let text = if text.starts_with(b"ERR ") { text } else { [b"ERR ", &text[..]].concat() };
+        frame.push_table(0, 3);
+        frame.push_bytes(&text);
+        frame.set_field(-2, b"err");
+    }
+    if let Some((source, line)) = position {
+        frame.push_bytes(&source);
+        frame.set_field(-2, b"source");
+        frame.push_number(line as f64);
+        frame.set_field(-2, b"line");
+    }
+    Ok(1)
+}
+
+/// The text of the error reply for the error value that is the last value.
+fn error_text(frame: &mut Frame<'_>) -> Vec<u8> {
+    if frame.kind(-1) != Kind::Table {
+        // Without memory for the handler.
+        return [b"ERR ", frame.bytes(-1).unwrap_or(b"unknown error")].concat();
+    }
+    let mut field = |name: &[u8]| {
+        frame.get_field(-1, name);
+        let text = frame.bytes(-1).map(<[u8]>::to_vec);
+        frame.pop(1);
+        text
+    };
+    let (text, source, line) = (field(b"err"), field(b"source"), field(b"line"));
+    let mut text = text.unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if let (Some(source), Some(line)) = (source, line) {
+        text.extend_from_slice(b" script: on @");
+        text.extend_from_slice(&source);
+        text.push(b':');
+        text.extend_from_slice(&line);
+        text.push(b'.');
+    }
+    text
+}
