@@ -12,6 +12,8 @@ pub mod lua;
 pub mod running;
 pub mod script;
 
+use std::sync::atomic::AtomicUsize;
+
 pub use cache::{Cache, sha_of};
 pub use script::{Scope, Script, ScriptFlags};
 
@@ -20,4 +22,6 @@ pub use script::{Scope, Script, ScriptFlags};
 pub struct Scripts {
     pub cache: Cache,
     pub running: running::Running,
+    /// Bytes that all interpreters use, to within some kilobytes for each thread.
+    pub interpreters: AtomicUsize,
 }

@@ -244,7 +244,7 @@ fn load(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn show(cx: &mut ConnCx<'_>) -> CmdResult {
     let found = sha_arg(cx.args[2]).and_then(|sha| cx.srv().scripts.cache.find(&sha));
-    let script = found.ok_or(Error::new("NOSCRIPT No matching script. Please use EVAL."))?;
+    let script = found.ok_or(Error::new("NOSCRIPT No matching script."))?;
     cx.reply.bulk(&script.body);
     Ok(())
 }

@@ -57,7 +57,8 @@ fn write_keys(core: &Core, totals: &Totals, text: &mut Text) {
     text.field("expire_cycle_cpu_milliseconds", shared(&srv.statistics.totals.expire_us) / 1000);
     text.field("evicted_keys", totals.evicted);
     text.field("evicted_clients", shared(&srv.statistics.totals.evicted_clients));
-    text.zeros(&["evicted_scripts", "total_eviction_exceeded_time"]);
+    text.field("evicted_scripts", srv.scripts.cache.totals().evicted);
+    text.zeros(&["total_eviction_exceeded_time"]);
     text.field("current_eviction_exceeded_time", 0);
     text.field("keyspace_hits", totals.hits);
     text.field("keyspace_misses", totals.misses);

@@ -9,7 +9,7 @@
 //!           └ dataset   the rest
 //! ```
 
-use crate::info::text::{Text, percent, ratio};
+use crate::info::text::{Text, human, percent, ratio};
 use std::sync::atomic::Ordering;
 use weft_executor::dispatch::core::Core;
 use weft_memory::AllocatorStats;
@@ -191,7 +191,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("allocator_resident", usage.allocator.resident);
     text.field("allocator_muzzy", 0);
     text.bytes("total_system_memory", total);
-    write_scripts(text);
+    write_scripts(core, text);
     let settings = &core.settings;
     text.bytes("maxmemory", settings.eviction.maxmemory as u64);
     text.field("maxmemory_policy", core.srv.config().word(weft_config::Id::MAXMEMORY_POLICY));
@@ -199,20 +199,20 @@ pub fn write(core: &mut Core, text: &mut Text) {
     write_rest(core, &usage, text);
 }
 
-/// Scripts are not supported yet, so they use no memory.
-fn write_scripts(text: &mut Text) {
-    text.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
-    text.field("used_memory_lua_human", "0B");
-    text.zeros(&[
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-    ]);
-    text.bytes("used_memory_vm_total", 0);
+/// Functions are not supported yet, so they use no memory.
+fn write_scripts(core: &Core, text: &mut Text) {
+    let scripts = &core.srv.scripts;
+    let totals = scripts.cache.totals();
+    let interpreters = scripts.interpreters.load(Ordering::Relaxed) as u64;
+    text.field("used_memory_lua", interpreters);
+    text.field("used_memory_vm_eval", interpreters);
+    text.field("used_memory_lua_human", human(interpreters));
+    text.field("used_memory_scripts_eval", totals.bytes);
+    text.field("number_of_cached_scripts", totals.scripts);
+    text.zeros(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"]);
+    text.bytes("used_memory_vm_total", interpreters);
     text.field("used_memory_functions", 0);
-    text.bytes("used_memory_scripts", 0);
+    text.bytes("used_memory_scripts", totals.bytes as u64);
 }
 
 fn write_overheads(usage: &Usage, text: &mut Text) {

@@ -5,6 +5,7 @@
 //! threads are active (see [`weft_state::threads`]). Threads do not spin, so both count useful work.
 //!
 //! `slow_lane_jobs`: long commands that run in the slow lane or wait for one of its threads.
+//! `script_restarts`: runs of scripts that were undone and began again.
 //!
 //! One line for each existing thread, counted from the start: CONFIG RESETSTAT leaves them alone,
 //! so the balance can be judged over the server's life. CPU times are those of the thread's last
@@ -28,6 +29,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("bio_cpus", or_all(&placement.bio));
     text.field("slow_cpus", or_all(&placement.slow));
     text.field("slow_lane_jobs", core.srv.slow.jobs());
+    text.field("script_restarts", core.srv.scripts.cache.totals().restarts);
     for (n, thread) in threads.iter().enumerate() {
         text.field(&format!("io_thread_{n}_cpus"), thread.cpus());
         text.field(&format!("io_thread_{n}"), line(n < threads.active(), &thread.stats));

@@ -34,6 +34,9 @@ pub(super) const KILLED: Error = Error::new(
     "ERR Error running script (call to user_script): Script killed by user with SCRIPT KILL...",
 );
 
+/// Flags of commands whose effects are not kept back until a script has ended.
+const PUBLISHES: Flags = Flags::PUBSUB.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
+
 /// How a run has ended.
 pub(super) enum End {
     Done(CmdResult),
@@ -92,6 +95,8 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
 
     /// Ends the run. Returns what it needs to start over.
     pub(super) fn finish(self) -> Option<More> {
+        // Clients that the script's effects serve are not part of it.
+        self.core.context.effects.direct(true, true);
         if self.lane != Lane::Script && self.more.is_none() {
             let clock = &self.core.srv.time.clock;
             let is_long = clock.delta_as_nanos(self.began, clock.raw()) > FAST_NS / 2;
@@ -199,8 +204,8 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if !matches!(self.shards, Shards::Growing(_)) {
             return Ok(());
         }
-        let is_published = matches!(cmd.run, Run::Server(_))
-            && (flags.has(Flags::MAY_REPLICATE) || flags.has(Flags::WRITE));
+        let is_published =
+            matches!(cmd.run, Run::Server(_)) && flags.has(PUBLISHES.or(Flags::WRITE));
         let attention = self.core.srv.attention.load(Ordering::Relaxed);
         let on_replica = flags.has(Flags::WRITE) && attention & attention::REPLICA != 0;
         if is_published || on_replica || self.changes_large_value(cmd, request) {

@@ -227,6 +227,7 @@ fn run_script(
     let more = host.finish();
     session.in_script = false;
     session.db = db;
+    threads.publish(core.srv);
     core.scripts = Some(threads);
     match (result, more) {
         (_, Some(more)) => End::StartOver(more),

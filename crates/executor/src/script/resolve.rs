@@ -9,7 +9,7 @@ use weft_script::{Script, ScriptFlags};
 use weft_state::attention;
 use weft_state::command_table::ScriptCommand;
 
-const UNKNOWN: Error = Error::new("NOSCRIPT No matching script. Please use EVAL.");
+const UNKNOWN: Error = Error::new("NOSCRIPT No matching script.");
 const TOO_MANY_KEYS: Error = Error::new("ERR Number of keys can't be greater than number of args");
 const NEGATIVE_KEYS: Error = Error::new("ERR Number of keys can't be negative");
 const STALE: Error =

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_resp::Reply;
 use weft_script::engine::{Failure, Host, Input, Interpreter, Sha};
 use weft_script::lua::Lua;
@@ -16,11 +17,13 @@ pub struct ThreadScripts {
     lua: Lua,
     /// Compiled scripts. Those that are no longer in the server's cache are removed when they are met.
     known: HashMap<Sha, Arc<Script>>,
+    /// The memory that INFO counts for it.
+    published: usize,
 }
 
 impl Default for ThreadScripts {
     fn default() -> Self {
-        ThreadScripts { lua: Lua::new(), known: HashMap::new() }
+        ThreadScripts { lua: Lua::new(), known: HashMap::new(), published: 0 }
     }
 }
 
@@ -92,8 +95,14 @@ impl ThreadScripts {
         self.lua.run(&script.sha, Input { keys, args }, host, reply)
     }
 
-    /// Bytes that the interpreter uses.
-    pub fn memory(&self) -> usize {
-        self.lua.memory()
+    /// Counts the interpreter's memory in the server's total, if it has changed.
+    pub fn publish(&mut self, srv: &Server) {
+        /// Smaller changes are not worth an atomic operation.
+        const STEP: usize = 16 << 10;
+        let (used, before) = (self.lua.memory(), self.published);
+        if used.abs_diff(before) > STEP {
+            srv.scripts.interpreters.fetch_add(used.wrapping_sub(before), Ordering::Relaxed);
+            self.published = used;
+        }
     }
 }

@@ -1,0 +1,154 @@
+//! No client sees a part of a script's effects, whichever keys it uses.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{
+    HeldShard, client, info, on_both, reply, reply_within, send, until, until_in_slow_lane,
+};
+
+const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+
+/// A script writes one key and then needs another, whose shard is busy. It is undone, so that other clients find the
+/// first key as it was; and it runs as a whole when the shard is free.
+#[test]
+fn script_that_needs_a_busy_shard_starts_over() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    caller.ok(&["SET", "{a}n", "5"]);
+    caller.cmd(&["RPUSH", "{a}list", "x"]);
+    let held = HeldShard::with_tag(&server, "b");
+    let script =
+        "redis.call('incr', KEYS[1]) redis.call('del', '{a}list') redis.call('set', '{a}new', 1)
+                  return redis.call('incr', '{b}n')";
+    send(&mut caller, &["EVAL", script, "1", "{a}n"]);
+    until("the script has started over", || info(&mut other, "script_restarts") > 0);
+    assert_eq!(other.cmd(&["GET", "{a}n"]).text(), "5");
+    assert_eq!(other.cmd(&["LRANGE", "{a}list", "0", "-1"]).items().len(), 1);
+    assert_eq!(other.cmd(&["EXISTS", "{a}new"]).int(), 0);
+    held.release();
+    assert_eq!(reply(&mut caller).int(), 1);
+    assert_eq!(other.cmd(&["GET", "{a}n"]).text(), "6");
+    assert_eq!(other.cmd(&["EXISTS", "{a}list", "{a}new"]).int(), 1);
+}
+
+/// The same in a transaction, which waits for all shards before it begins.
+#[test]
+fn script_in_a_transaction_waits_for_its_keys() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    let held = HeldShard::with_tag(&server, "b");
+    caller.ok(&["MULTI"]);
+    caller.cmd(&["SET", "{a}x", "1"]);
+    caller.cmd(&["EVAL", "return redis.call('incr', '{b}n')", "0"]);
+    send(&mut caller, &["EXEC"]);
+    until_in_slow_lane(&mut other, 2);
+    assert!(reply_within(&mut caller, std::time::Duration::from_millis(20)).is_none());
+    assert!(other.cmd(&["GET", "{a}x"]).is_null());
+    held.release();
+    let done = reply(&mut caller);
+    assert!(done.items()[0].is_ok());
+    assert_eq!(done.items()[1].int(), 1);
+}
+
+#[test]
+fn scripts_in_transactions() {
+    on_both(&[], &[], |server| {
+        let mut client = client(server);
+        client.ok(&["MULTI"]);
+        client.cmd(&[
+            "EVAL",
+            "redis.call('select', 3) return redis.call('set', KEYS[1], 'v')",
+            "1",
+            "k",
+        ]);
+        client.cmd(&["EVAL", "return redis.call('nosuch')", "0"]);
+        client.cmd(&["EVAL", "return {redis.call('get', 'k')}", "0"]);
+        client.cmd(&["PING"]);
+        let done = client.cmd(&["EXEC"]);
+        let items = done.items();
+        assert!(items[0].is_ok(), "{}", server.name());
+        assert!(items[1].error().is_some());
+        // The database that a script has selected is forgotten.
+        assert!(items[2].items()[0].is_null());
+        assert_eq!(items[3].text(), "PONG");
+        client.ok(&["SELECT", "3"]);
+        assert_eq!(client.cmd(&["GET", "k"]).text(), "v");
+    });
+}
+
+const ACCOUNTS: usize = 40;
+const EACH: i64 = 1000;
+
+/// Moves an amount between two accounts that are not declared.
+const MOVE: &str = "local from, to = 'acc:' .. ARGV[1], 'acc:' .. ARGV[2]
+    if tonumber(redis.call('get', from)) < 5 then return 0 end
+    redis.call('decrby', from, 5)
+    redis.call('incrby', to, 5)
+    return 1";
+
+/// The sum of all accounts, none of which is declared.
+const SUM: &str = "local sum = 0
+    for n = 0, tonumber(ARGV[1]) - 1 do sum = sum + redis.call('get', 'acc:' .. n) end
+    return sum";
+
+fn make_accounts(client: &mut Client) {
+    for n in 0..ACCOUNTS {
+        client.ok(&["SET", &format!("acc:{n}"), &EACH.to_string()]);
+    }
+}
+
+/// Scripts move amounts between undeclared keys, on several threads and beside transactions and plain commands on the
+/// same keys. The sum is the same at every moment.
+#[test]
+fn the_sum_of_accounts_never_changes() {
+    let rounds: usize =
+        std::env::var("TRANSFERS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
+    let server = Server::weft(&FOUR);
+    make_accounts(&mut client(&server));
+    let total = EACH * ACCOUNTS as i64;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for mover in 0..4_usize {
+            let (mut client, done) = (client(&server), &done);
+            scope.spawn(move || {
+                let mut at = mover * 7 + 1;
+                for round in 0..rounds {
+                    at = (at * 1_103_515_245 + 12_345) & 0x7fff_ffff;
+                    let (from, to) = ((at >> 8) % ACCOUNTS, (at >> 16) % ACCOUNTS);
+                    let (from, to) = (from.to_string(), to.to_string());
+                    client.cmd(&["EVAL", MOVE, "0", &from, &to]).int();
+                    if round % 16 == 0 {
+                        // Its shards are often busy for a while.
+                        client.ok(&["MULTI"]);
+                        client.cmd(&["INCRBY", &format!("acc:{from}"), "3"]);
+                        client.cmd(&["DECRBY", &format!("acc:{to}"), "3"]);
+                        assert_eq!(client.cmd(&["EXEC"]).items().len(), 2);
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+        for reader in 0..2 {
+            let (mut client, done) = (client(&server), &done);
+            scope.spawn(move || {
+                let names: Vec<String> = (0..ACCOUNTS).map(|n| format!("acc:{n}")).collect();
+                let mget: Vec<&str> =
+                    ["MGET"].into_iter().chain(names.iter().map(String::as_str)).collect();
+                while !done.load(Ordering::Relaxed) {
+                    let sum = match reader {
+                        0 => client.cmd(&["EVAL", SUM, "0", &ACCOUNTS.to_string()]).int(),
+                        _ => client
+                            .cmd(&mget)
+                            .items()
+                            .iter()
+                            .map(|n| n.text().parse::<i64>().expect("a number"))
+                            .sum(),
+                    };
+                    assert_eq!(sum, total);
+                }
+            });
+        }
+    });
+    let sum = client(&server).cmd(&["EVAL", SUM, "0", &ACCOUNTS.to_string()]).int();
+    assert_eq!(sum, total);
+}

@@ -1,0 +1,6 @@
+//! Scripts: EVAL and its relatives.
+
+mod atomic;
+mod effects;
+mod long;
+mod replies;
