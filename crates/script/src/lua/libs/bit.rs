@@ -37,7 +37,8 @@ fn one(frame: &mut Frame<'_>, act: impl FnOnce(i32) -> i32) -> Result<usize, Rai
 
 fn fold(frame: &mut Frame<'_>, act: impl Fn(i32, i32) -> i32) -> Result<usize, Raised> {
     let mut value = bits(frame, 1)?;
-    for at in 2..=frame.len() {
+    // From the last one, as the original: it is named in an error.
+    for at in (2..=frame.len()).rev() {
         value = act(value, bits(frame, at)?);
     }
     push(frame, value)

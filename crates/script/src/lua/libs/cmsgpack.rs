@@ -161,7 +161,8 @@ fn unpack_limit(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     unpack_from(frame, limit, offset)
 }
 
-/// Unpacks at most `limit` values (0: all) from `offset` on. With a limit, the position after them comes first.
+/// Unpacks at most `limit` values from `offset` on, and returns the position after them first. Without both, it unpacks
+/// all values, and returns no position.
 fn unpack_from(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, Raised> {
     let data = string(frame, 1)?;
     let len = data.len() as i64;
@@ -173,10 +174,11 @@ fn unpack_from(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, 
     if offset > len {
         return Err(frame.error(format!("Start offset {offset} greater than input length {len}.")));
     }
+    let is_whole = limit == 0 && offset == 0;
     let mut input = Input { left: &data[offset as usize..], failed: None };
     frame.pop(frame.len() - 1);
     let mut values = 0;
-    while !input.left.is_empty() && (limit == 0 || values < limit) {
+    while !input.left.is_empty() && (is_whole || values < limit) {
         if !frame.reserve(5) {
             let text = "too many return values at once; use unpack_one or unpack_limit instead.";
             return Err(frame.error(format!("stack overflow ({text})")));
@@ -187,7 +189,7 @@ fn unpack_from(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, 
         }
         values += 1;
     }
-    if limit == 0 {
+    if is_whole {
         return Ok(values as usize);
     }
     let position = if input.left.is_empty() { -1 } else { len - input.left.len() as i64 };
@@ -239,7 +241,9 @@ fn push_value(frame: &mut Frame<'_>, input: &mut Input<'_>, depth: usize) -> Opt
         0xc2 | 0xc3 => frame.push_bool(head == 0xc3),
         0xca => frame.push_number(f64::from(f32::from_bits(input.unsigned(4)? as u32))),
         0xcb => frame.push_number(f64::from_bits(input.unsigned(8)?)),
-        0xcc..=0xcf => frame.push_number(input.unsigned(1 << (head - 0xcc))? as f64),
+        0xcc..=0xce => frame.push_number(input.unsigned(1 << (head - 0xcc))? as f64),
+        // With a sign, as the original.
+        0xcf => frame.push_number(input.signed(8)?),
         0xd0..=0xd3 => frame.push_number(input.signed(1 << (head - 0xd0))?),
         0xd9..=0xdb => {
             let len = input.unsigned(1 << (head - 0xd9))? as usize;

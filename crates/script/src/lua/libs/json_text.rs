@@ -254,6 +254,16 @@ impl<'a> Tokens<'a> {
     }
 }
 
+/// The length of `(...)` after `nan`.
+fn nan_payload(text: &[u8]) -> usize {
+    let is_letter = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_';
+    let letters = text.iter().skip(1).take_while(is_letter).count();
+    match (text.first(), text.get(letters + 1)) {
+        (Some(b'('), Some(b')')) => letters + 2,
+        _ => 0,
+    }
+}
+
 /// The number at the beginning of `text` as C's `strtod` reads it, and its length; 0 if there is none.
 fn read_double(text: &[u8]) -> (f64, usize) {
     let is_signed = matches!(text.first(), Some(b'-' | b'+'));
@@ -266,7 +276,8 @@ fn read_double(text: &[u8]) -> (f64, usize) {
         [(&b"infinity"[..], f64::INFINITY), (b"inf", f64::INFINITY), (b"nan", f64::NAN)]
     {
         if starts(word) {
-            return (signed(value), from + word.len());
+            let payload = if value.is_nan() { nan_payload(&rest[word.len()..]) } else { 0 };
+            return (signed(value), from + word.len() + payload);
         }
     }
     if starts(b"0x") && rest.get(2).is_some_and(u8::is_ascii_hexdigit) {

@@ -154,8 +154,19 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
+/// As C programs on x86 convert a double. Other numbers than those of 64 bits have no defined result in C.
+fn as_unsigned(number: f64) -> u64 {
+    const LIMIT: f64 = 18_446_744_073_709_551_616.0;
+    match number {
+        _ if number.is_nan() => 1 << 63,
+        _ if number < 0.0 => number as i64 as u64,
+        _ if number >= LIMIT => 0,
+        _ => number as u64,
+    }
+}
+
 fn pack_integer(number: f64, size: usize, is_big: bool, out: &mut Vec<u8>) {
-    let value = if number < 0.0 { number as i64 as u64 } else { number as u64 };
+    let value = as_unsigned(number);
     let from = out.len();
     let bytes = value.to_le_bytes();
     out.extend((0..size).map(|at| bytes.get(at).copied().unwrap_or(0)));
@@ -203,7 +214,8 @@ fn unpack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     let mut format = Format::new(string(frame, 1)?);
     let data = string(frame, 2)?;
     let mut position = integer_or(frame, 3, 1)? - 1;
-    if position < 0 {
+    // A negative position is past the end, as a number without sign.
+    if position == -1 {
         return Err(frame.bad_argument(3, "offset must be 1 or greater"));
     }
     let mut results = 0;
@@ -218,7 +230,7 @@ fn unpack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             let Some(previous) = previous else {
                 return Err(frame.error("format 'c0' needs a previous size"));
             };
-            size = previous as i64;
+            size = as_unsigned(previous) as i64;
             frame.pop(1);
             results -= 1;
         }
