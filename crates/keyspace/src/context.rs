@@ -4,7 +4,7 @@
 use crate::access::{Access, Policy};
 use crate::db::Detached;
 use crate::effect::Effects;
-use crate::undo::Undo;
+use crate::old_records::OldRecords;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,6 +124,13 @@ pub enum Import {
     Bystander,
     /// Yes, and the command is from that server: no key has expired for it.
     Source,
+}
+
+/// The state that a script returns to if it starts over: see `undo`.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    pub(crate) old: OldRecords,
+    pub(crate) tally: Tally,
 }
 
 /// The execution context of one thread.

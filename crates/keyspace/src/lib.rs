@@ -46,6 +46,7 @@ pub mod lock;
 pub mod log;
 pub mod notice;
 mod occupied;
+mod old_records;
 mod replica_expiry;
 mod running;
 pub mod safepoint;

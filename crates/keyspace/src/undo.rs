@@ -11,33 +11,13 @@
 //! Only counters of evictions and the access clocks of keys that were read differ afterwards. An expired key that the
 //! script has removed is there again, still expired.
 
-use crate::context::{ExecContext, Tally};
+use crate::context::{ExecContext, Undo};
 use crate::db::Db;
 use crate::guard::Guard;
 use crate::interest::UNDO;
-use crate::keyspace::Key;
-use std::collections::HashMap;
+use crate::old_records::OldRecords;
 use weft_types::Record;
-use weft_types::value::{duplicate, duplicate_work};
-
-/// The state to return to.
-#[derive(Debug)]
-pub(crate) struct Undo {
-    /// By database and name; `None`: the key was absent.
-    old: HashMap<(usize, Box<[u8]>), Option<Record>>,
-    tally: Tally,
-}
-
-impl Undo {
-    /// `key` is about to change from `record`.
-    pub(crate) fn keep(&mut self, db: usize, key: &Key<'_>, record: Option<&Record>) {
-        let copy = |record: &Record| {
-            // No field is left out: none has expired at the beginning of time.
-            duplicate(record, key.bytes, record.expiry(), record.clock(), i64::MIN)
-        };
-        self.old.entry((db, key.bytes.into())).or_insert_with(|| record.map(copy));
-    }
-}
+use weft_types::value::duplicate_work;
 
 /// Whether a value is too large to be copied before each change. O(1).
 pub fn is_long_to_copy(record: &Record) -> bool {
@@ -50,7 +30,7 @@ impl Guard<'_> {
     /// From here on, changes can be undone. Nothing may be pending.
     pub fn begin_undo(&self, context: &mut ExecContext) {
         context.check_committed();
-        let undo = Undo { old: HashMap::new(), tally: context.tally };
+        let undo = Undo { old: OldRecords::default(), tally: context.tally };
         assert!(context.undo.replace(Box::new(undo)).is_none(), "undo does not nest");
         self.mark(true);
     }
@@ -59,14 +39,14 @@ impl Guard<'_> {
     pub fn end_undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let undo = context.undo.take().expect("undo has begun");
-        undo.old.into_values().flatten().for_each(|old| context.discard(old));
+        undo.old.0.into_values().flatten().for_each(|old| context.discard(old));
     }
 
     /// Restores the keys as they were. O(changed keys).
     pub fn undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let Undo { old, tally } = *context.undo.take().expect("undo has begun");
-        for ((db, name), record) in old {
+        for ((db, name), record) in old.0 {
             Db::new(self, context, db).restore(&name, record);
         }
         context.tally = tally;

@@ -1,6 +1,6 @@
 //! The scripts of EVAL and SCRIPT LOAD, by their hashes.
 //!
-//! Threads keep what they have found ([`Script::is_live`] tells whether it is still valid), so a lookup here is rare.
+//! Threads keep what they have found ([`Script::is_live`]: whether it is still valid), so a lookup here is rare.
 
 use crate::engine::Sha;
 use crate::script::Script;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Scripts of EVAL that are kept at most. Those that SCRIPT LOAD has loaded are kept in addition.
+/// Scripts of EVAL that are kept at most. Scripts of SCRIPT LOAD are kept in addition.
 pub const MOST_EVALUATED: usize = 500;
 
 /// The hash of a script's text. O(bytes).

@@ -42,7 +42,7 @@ pub trait Host {
     fn set_repl(&mut self, to_log: bool, to_replicas: bool);
 }
 
-/// What a script run failed with.
+/// Why a script has not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The text of the error reply, with its code.

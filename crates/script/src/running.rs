@@ -33,7 +33,7 @@ impl Run {
 #[derive(Debug, Default)]
 pub struct Running(Mutex<Vec<Arc<Run>>>);
 
-/// What SCRIPT KILL has found.
+/// The result of SCRIPT KILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
     /// No script runs.

@@ -1,4 +1,4 @@
-//! A script: its text, what its first line requests, and what is known of its runs.
+//! A script: its text, the flags of its first line, and the history of its runs.
 
 use crate::engine::Sha;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -33,14 +33,14 @@ impl ScriptFlags {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Scope {
-    /// Those of its declared keys. It may get more while it runs, or start over.
+    /// The shards of its declared keys. It may get more while it runs, or start over.
     #[default]
     Keys,
     /// All; other threads run commands without keys meanwhile.
     AllShards,
 }
 
-/// What earlier runs of a script have shown.
+/// Facts that earlier runs of a script have shown.
 #[derive(Debug, Default)]
 pub struct History {
     scope: AtomicU8,

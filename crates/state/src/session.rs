@@ -107,13 +107,13 @@ pub struct Session {
     pub last_unit: u64,
     /// Its command waits for a snapshot at its memory limit.
     pub snapshot_wait: Option<Wait>,
-    /// What its script needs that starts over.
+    /// The needs of its script, which starts over.
     pub script: Option<Box<ScriptNeeds>>,
     /// A script calls its command.
     pub in_script: bool,
 }
 
-/// What a script has found that it needs, before it starts over.
+/// The needs that a script has found in its earlier runs, before it starts over.
 #[derive(Debug, Default)]
 pub struct ScriptNeeds {
     pub scope: Scope,

@@ -97,7 +97,7 @@ fn make_accounts(client: &mut Client) {
     }
 }
 
-/// Scripts move amounts between undeclared keys, on several threads and beside transactions and plain commands on the
+/// Scripts move amounts between undeclared keys, on several threads, together with transactions and plain commands on the
 /// same keys. The sum is the same at every moment.
 #[test]
 fn the_sum_of_accounts_never_changes() {

@@ -1,4 +1,4 @@
-//! What scripts change reaches the append-only file, replicas, blocked clients, watches and monitors.
+//! Changes by scripts reach the append-only file, replicas, blocked clients, watches and monitors.
 
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, on_both, reply, send, until, until_blocked};

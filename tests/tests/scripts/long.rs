@@ -1,4 +1,4 @@
-//! Scripts that run long: other clients go on, and SCRIPT KILL ends those that have not written.
+//! Scripts that run long: other clients continue, and SCRIPT KILL ends those that have not written.
 
 use std::time::Duration;
 use weft_testkit::{Client, Server};

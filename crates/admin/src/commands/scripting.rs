@@ -97,6 +97,7 @@ fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:agg_logical_and"];
 const ONE_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
 
+#[allow(clippy::too_many_arguments, reason = "the columns of a table")]
 const fn sub(
     name: &'static str,
     arity: i16,
@@ -155,8 +156,10 @@ const CONTAINER: ServerCommand = shape::container(
     ],
 );
 
-const SCRIPT: ServerCommand =
-    ServerCommand { spec: Spec { group: Group::Scripting, ..CONTAINER.spec }, ..CONTAINER };
+const SCRIPT: ServerCommand = ServerCommand {
+    spec: Spec { flags: Flags::NONE, group: Group::Scripting, ..CONTAINER.spec },
+    ..CONTAINER
+};
 
 const KILL: Flags = Flags::NOSCRIPT.or(Flags::ALLOW_BUSY);
 

@@ -5,11 +5,14 @@
 
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
-use crate::dispatch::refusals::{LOADING, READ_ONLY, aborted, is_paused, is_refused_write};
+use crate::dispatch::refusals::{
+    LOADING, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write, restricted,
+    unknown_subcommand,
+};
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::snapshot;
-use crate::dispatch::{absent, hold, run};
+use crate::dispatch::{absent, hold, messages, run};
 use crate::pubsub;
 use crate::transaction;
 use std::sync::atomic::Ordering;
@@ -22,12 +25,6 @@ use weft_state::command_table::{Cmd, Run};
 use weft_state::session::{ReplyMode, Session};
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
-pub(crate) const UNSAVED: Error = Error::new(
-    "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
-     disk. Commands that may modify the data set are disabled, because this instance is configured \
-     to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
-     option). Please check the Weft logs for details about the RDB error.",
-);
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
 const PRIMARY_DOWN: Error =
     Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
@@ -106,7 +103,7 @@ fn runs_in_multi(cmd: &Cmd) -> bool {
 
 #[cold]
 fn queue(task: &mut Task<'_>) -> Flow {
-    run::append_messages(task);
+    messages::append_messages(task);
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, task.request.args, task.request.blobs);
     }
@@ -124,7 +121,7 @@ fn fail_transaction(session: &mut Session) {
 
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
-    run::append_messages(&mut task);
+    messages::append_messages(&mut task);
     // The command may have waited for a snapshot before.
     task.session.snapshot_wait = None;
     // Unknown subcommands are not counted.
@@ -188,15 +185,6 @@ fn unknown_command(args: &[&[u8]]) -> Error {
     Error::owned(text)
 }
 
-/// Bytes of a name, and of all arguments together, that an error message shows at most.
-const SHOWN: usize = 128;
-
-/// The first `room` bytes of `arg`, up to the first NUL: the reference prints C strings.
-fn head(arg: &[u8], room: usize) -> &[u8] {
-    let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
-    &arg[..end]
-}
-
 /// Checks whether a command may run. `Ok(Some(_))`: it must wait.
 #[inline]
 fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Suspend>, Error> {
@@ -252,32 +240,6 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
 fn serves_listeners(cmd: &Cmd) -> bool {
     let listens = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
     listens || matches!(cmd.spec.name, "ping" | "quit" | "reset")
-}
-
-#[cold]
-fn restricted(full_name: &[u8]) -> Error {
-    Error::owned(format!(
-        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
-         allowed in this context",
-        String::from_utf8_lossy(full_name)
-    ))
-}
-
-#[cold]
-pub(crate) fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
-    if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
-        if session.is_restricted() {
-            let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
-            return restricted(&full_name.to_ascii_lowercase());
-        }
-        return absent;
-    }
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(head(name, SHOWN));
-    text.extend_from_slice(b"'. Try ");
-    text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
-    text.extend_from_slice(b" HELP.");
-    Error::owned(text)
 }
 
 /// Whether the command may publish messages, and can't wait for a mailbox once it runs: PUBLISH in a transaction,

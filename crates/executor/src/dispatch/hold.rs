@@ -10,7 +10,7 @@ use crate::dispatch::needs::{data_need, watch_need};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
-use crate::dispatch::{commit, reply, run};
+use crate::dispatch::{commit, messages, reply, run};
 use crate::script;
 use crate::transaction;
 use crate::work;
@@ -86,10 +86,10 @@ fn run_held(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
 /// As [`hold`], for EXEC. The transaction stays in the session until it runs.
 fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     if task.session.pushes.listens {
-        run::begin(&mut task);
+        messages::begin(&mut task);
     }
     if let Err(e) = transaction::check(task.core.srv, task.session) {
-        run::append_messages(&mut task);
+        messages::append_messages(&mut task);
         run::show_refused(&task);
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
@@ -232,7 +232,7 @@ fn turn_away(mut task: Task<'_>, guard: Guard<'_>, standing: Standing) -> Flow {
         }
         Standing::Refused(e) => {
             end_transaction(&mut task);
-            run::append_messages(&mut task);
+            messages::append_messages(&mut task);
             run::show_refused(&task);
             // The command may have waited for a snapshot before.
             task.session.snapshot_wait = None;

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
+//! * [`messages`] - published messages, before a reply
 //! * [`request`], [`outcome`] - the state that the stages share, and how an execution can end; [`block`]: suspension
 //! * [`call`] - calls the function of a command; [`under`]: for callers that hold the shards of several commands
 //! * `absent` - unimplemented commands; [`weft_state::command_table`] - all others by name;
@@ -21,6 +22,7 @@ pub mod call;
 pub mod commit;
 pub mod core;
 pub mod hold;
+pub mod messages;
 pub mod needs;
 pub mod outcome;
 pub mod refusals;

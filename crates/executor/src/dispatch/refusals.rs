@@ -1,12 +1,22 @@
 //! Reasons to refuse or delay a command that several stages check.
 
+use crate::dispatch::absent;
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags};
 use weft_state::attention;
+use weft_state::command_table::Cmd;
 use weft_state::pause::PauseMode;
+use weft_state::session::Session;
 
 pub const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
+
+pub const UNSAVED: Error = Error::new(
+    "MISCONF Weft is configured to save RDB snapshots, but it's currently unable to persist to \
+     disk. Commands that may modify the data set are disabled, because this instance is configured \
+     to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
+     option). Please check the Weft logs for details about the RDB error.",
+);
 
 pub const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
 
@@ -58,4 +68,41 @@ pub fn is_paused(core: &Core, flags: Flags) -> bool {
 pub fn aborted(e: &Error) -> Error {
     let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
     Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+}
+
+/// Bytes of a name, and of all arguments together, that an error message shows at most.
+pub const SHOWN: usize = 128;
+
+/// The first `room` bytes of `arg`, up to the first NUL: the reference prints C strings.
+pub fn head(arg: &[u8], room: usize) -> &[u8] {
+    let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
+    &arg[..end]
+}
+
+/// The error of a RESP2 client with subscriptions.
+#[cold]
+pub fn restricted(full_name: &[u8]) -> Error {
+    Error::owned(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+         allowed in this context",
+        String::from_utf8_lossy(full_name)
+    ))
+}
+
+/// The error for a subcommand that `cmd` does not have.
+#[cold]
+pub fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
+    if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
+        if session.is_restricted() {
+            let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
+            return restricted(&full_name.to_ascii_lowercase());
+        }
+        return absent;
+    }
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(head(name, SHOWN));
+    text.extend_from_slice(b"'. Try ");
+    text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
+    text.extend_from_slice(b" HELP.");
+    Error::owned(text)
 }

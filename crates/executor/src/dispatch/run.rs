@@ -5,11 +5,12 @@
 
 use crate::dispatch::call::{Caller, DataFn, call, call_server, feed_monitors};
 use crate::dispatch::core::Held;
+use crate::dispatch::messages::{append_mail, append_messages};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::under::execute_under;
 use crate::dispatch::{block, commit, reply};
-use crate::pubsub;
+use crate::script;
 use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
@@ -20,37 +21,6 @@ use weft_resp::Blob;
 use weft_state::args::ArgBuf;
 use weft_state::command_table::Run;
 use weft_state::queued::{Queued, Watched};
-
-/// Appends the messages published for the client so far, before its reply.
-#[inline]
-pub fn append_messages(task: &mut Task<'_>) {
-    if task.session.pushes.listens {
-        begin(task);
-        append_mail(task);
-    }
-}
-
-/// Begins the command of a client that gets messages.
-#[cold]
-pub fn begin(task: &mut Task<'_>) {
-    let in_transaction = task.session.transaction.is_some();
-    // A command that runs again has begun before.
-    if let Some(own) = &mut task.session.pushes.tracks
-        && !task.request.attempt.has_run
-        && task.request.attempt.retry.is_none()
-    {
-        own.begin(task.cmd.full_name.starts_with("client|"), in_transaction);
-    }
-}
-
-/// The second half of [`append_messages`].
-#[inline]
-fn append_mail(task: &mut Task<'_>) {
-    if task.session.pushes.listens {
-        pubsub::append_messages(task.core, task.session, task.reply);
-        task.mark = task.reply.mark();
-    }
-}
 
 /// Runs a command on keys.
 #[inline]
@@ -218,7 +188,14 @@ fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
     let bytes_at_most = request.bytes();
     let request = Request { bytes_at_most, ..Request::new(Some(cmd), &args, &blobs) };
     let mark = reply.mark();
-    let result = execute_under(core, session, &request, cmd, reply, guard);
+    let result = match cmd.run {
+        Run::Script(command) => {
+            script::run_in_transaction(core, session, &request, command, reply, guard)
+        }
+        Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch => {
+            execute_under(core, session, &request, cmd, reply, guard)
+        }
+    };
     // HELLO may have changed it.
     reply.proto = session.proto;
     reply::finish_one(core, session, cmd, &request, reply, (*begin, mark), &result);

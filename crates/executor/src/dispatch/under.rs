@@ -68,8 +68,8 @@ pub fn call_under(
         }
         Run::Server(number) => {
             if lane != Lane::Script {
-                // The command may publish, or change which clients get invalidations: earlier effects go out first. Those
-                // of a script that may start over are kept back, and it calls no such command.
+                // The command may publish, or change which clients get invalidations: earlier effects go out first. The
+                // effects of a script that may start over are kept back, and it calls no such command.
                 invalidate(guard, &mut core.context);
                 hand_over(guard, &mut core.context);
             }
@@ -81,10 +81,7 @@ pub fn call_under(
             }
             result
         }
-        Run::Script(command) => {
-            crate::script::run_in_transaction(core, session, request, command, reply, guard)
-        }
-        Run::Exec | Run::Watch => unreachable!("never queued"),
+        Run::Exec | Run::Watch | Run::Script(_) => unreachable!("the caller runs scripts"),
     };
     if session.pushes.tracks.is_some() {
         commit::record_reader(core, session, cmd, request.args, guard);

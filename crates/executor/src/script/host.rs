@@ -1,17 +1,15 @@
 //! The commands that a script calls.
 
-use super::More;
 use super::resolve::{Call, refusal_of_disk};
-use crate::dispatch::admit::unknown_subcommand;
 use crate::dispatch::core::Core;
 use crate::dispatch::needs::data_need;
-use crate::dispatch::refusals::{READ_ONLY, is_refused_write};
+use crate::dispatch::refusals::{READ_ONLY, is_refused_write, unknown_subcommand};
 use crate::dispatch::reply::finish_one;
 use crate::dispatch::request::Request;
 use crate::dispatch::under::{Ran, call_under};
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, Flags, Lane};
-use weft_keyspace::{Db, Guard, ShardSet, is_long_to_copy};
+use weft_keyspace::{Busy, Db, Guard, ShardSet, is_long_to_copy};
 use weft_process::{log_debug, log_notice, log_verbose, log_warning};
 use weft_resp::Reply;
 use weft_script::Scope;
@@ -44,13 +42,23 @@ pub(super) enum End {
     StartOver(More),
 }
 
+/// The reason for which a script must start over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum More {
+    /// A busy shard.
+    Shard(Busy),
+    Scope(Scope),
+    /// More time than an I/O thread has for it.
+    Time,
+}
+
 /// The shards that the script holds.
 pub(super) enum Shards<'g, 'k> {
     /// It may take more if they are free, and start over.
     Growing(&'g mut Guard<'k>),
     /// All; it may stop the I/O threads in addition.
     All(&'g mut Guard<'k>),
-    /// Those of a transaction, which has stopped the world.
+    /// The shards of a transaction, which has stopped the world.
     World(&'g Guard<'k>),
 }
 
@@ -154,7 +162,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 return Err(FEW_REPLICAS);
             }
         }
-        // A script that has written may go on.
+        // A script that has written may continue.
         match self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
             true => Err(OOM),
             false => Ok(()),

@@ -11,7 +11,7 @@
 //!
 //! A command of a script on a key that isn't declared takes the key's shard if it is free. Locks taken in this way can't
 //! deadlock, since nothing waits while it holds shards: a script that would have to wait is undone
-//! ([`weft_keyspace::Guard::undo`]) and starts over. What it needs is kept in its session until it has ended.
+//! ([`weft_keyspace::Guard::undo`]) and starts over. Its session keeps the list of needed shards until it has ended.
 //!
 //! * [`resolve`] - the arguments, the script, and whether it may run
 //! * [`host`] - the commands that it calls
@@ -26,15 +26,15 @@ pub mod thread;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::request::{Request, Task};
-use crate::dispatch::{commit, reply, run};
+use crate::dispatch::{commit, messages, reply};
 use crate::tracking;
-use host::{End, Host, Shards};
+use host::{End, Host, More, Shards};
 use resolve::Call;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::invalidation::NO_CLIENT;
-use weft_keyspace::{Busy, Guard, Inside, Keyspace, ShardSet};
+use weft_keyspace::{Guard, Inside, Keyspace, ShardSet};
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::Failure;
@@ -100,14 +100,14 @@ fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
 }
 
 fn refuse(mut task: Task<'_>, e: Error) -> Flow {
-    run::append_messages(&mut task);
+    messages::append_messages(&mut task);
     task.session.script = None;
     reply::finish(task, Outcome::Ended(Err(e)))
 }
 
 /// Runs a script that is not part of a transaction.
 fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lane) -> Flow {
-    run::append_messages(&mut task);
+    messages::append_messages(&mut task);
     weft_process::crash::set_current_command(&task.cmd.full_name);
     let needs = task.session.script.take().unwrap_or_default();
     let can_restart = needs.scope.max(call.script.history.scope()) == Scope::Keys;
@@ -143,17 +143,7 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
     }
 }
 
-/// What a script needs that must start over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum More {
-    /// A busy shard.
-    Shard(Busy),
-    Scope(Scope),
-    /// More time than an I/O thread has for it.
-    Time,
-}
-
-/// Keeps what the script needs for its next run.
+/// Keeps the needs of the script for its next run.
 fn start_over(task: Task<'_>, call: &Call<'_>, mut needs: ScriptNeeds, more: More) -> Flow {
     let history = &call.script.history;
     history.count_restart();

@@ -117,5 +117,5 @@ pub(super) fn refusal_of_disk(core: &Core) -> Option<Error> {
     {
         return Some(Error::owned(refusal));
     }
-    (attention & attention::UNSAVED != 0).then(|| crate::dispatch::admit::UNSAVED)
+    (attention & attention::UNSAVED != 0).then_some(crate::dispatch::refusals::UNSAVED)
 }

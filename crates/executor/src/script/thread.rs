@@ -15,7 +15,7 @@ const MOST_COMPILED: usize = 1024;
 /// The interpreter of one thread. It is made when the thread runs its first script.
 pub struct ThreadScripts {
     lua: Lua,
-    /// Compiled scripts. Those that are no longer in the server's cache are removed when they are met.
+    /// Compiled scripts. A script that is no longer in the server's cache is removed when it is met.
     known: HashMap<Sha, Arc<Script>>,
     /// The memory that INFO counts for it.
     published: usize,

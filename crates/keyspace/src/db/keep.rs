@@ -26,7 +26,7 @@ impl Db<'_> {
             && let Some(undo) = &mut context.undo
         {
             let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
-            undo.keep(index, key, found.as_deref());
+            undo.old.keep(index, key.bytes, found.as_deref());
         }
         if ks.interest(key.shard) & REPLICA_EXPIRY != 0 {
             let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);

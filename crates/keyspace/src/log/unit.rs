@@ -31,7 +31,7 @@ impl Target {
         Target(aof as u8 | (replicas as u8) << 1)
     }
 
-    /// Those that are not in `withheld`, unless none is left.
+    /// The receivers that are not in `withheld`, unless none is left.
     #[inline]
     pub(super) const fn without(self, withheld: Target) -> Option<Target> {
         match self.0 & !withheld.0 {

@@ -1,9 +1,15 @@
+//! Keys after an undo, against a model.
+
 use super::*;
 use crate::guard::ShardSet;
 use crate::hold::Outside;
 use crate::keyspace::Keyspace;
 use crate::notice::Classes;
+use std::collections::HashMap;
 use weft_types::string::{Digits, New, Str, record};
+
+/// Values and expiries by database and name.
+type Model = HashMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
 fn set(db: &mut Db<'_>, name: &[u8], value: &[u8], at: Option<i64>) {
     let key = db.key(name);
@@ -16,7 +22,7 @@ fn get(db: &mut Db<'_>, name: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
     Some((Str::of(&found)?.bytes(&mut Digits::new()).to_vec(), found.expiry()))
 }
 
-/// Changes keys in random ways, and undoes it, or not. A model of the keys tells what must be there.
+/// Changes keys in random ways, and undoes it, or not. A model of the keys has the expected values.
 #[test]
 fn keys_are_as_before_or_as_changed() {
     let ks = Keyspace::new(2, 1, Box::new(|_| {}));
@@ -24,7 +30,7 @@ fn keys_are_as_before_or_as_changed() {
     context.effects.want(Classes::wanted(|_| true));
     let mut inside = Outside::new(&ks, 0).enter();
     let names: Vec<Vec<u8>> = (0..8).map(|n| format!("k{n}").into_bytes()).collect();
-    let mut model: HashMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)> = HashMap::new();
+    let mut model = Model::new();
     let mut rng = crate::context::Rng::new(7);
     for round in 0..2000_u32 {
         let all = ShardSet::of(names.iter().map(|name| ks.shard(name)));
@@ -38,7 +44,7 @@ fn keys_are_as_before_or_as_changed() {
             match rng.next() % 3 {
                 0 => {
                     let value = format!("{round}").into_bytes();
-                    let at = (rng.next() % 2 == 0).then_some(5000);
+                    let at = rng.next().is_multiple_of(2).then_some(5000);
                     set(&mut through, name, &value, at);
                     changed.insert((db, name.clone()), (value, at));
                 }
@@ -56,7 +62,7 @@ fn keys_are_as_before_or_as_changed() {
                 }
             }
         }
-        if rng.next() % 2 == 0 {
+        if rng.next().is_multiple_of(2) {
             guard.undo(&mut context);
             assert!(context.effects.is_empty());
             assert_eq!(context.tally, tally);

@@ -1,6 +1,6 @@
 //! The data of one Lua state that functions written in Rust share.
 
-use super::libs::JsonSettings;
+use super::json_settings::JsonSettings;
 use crate::engine::Host;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;

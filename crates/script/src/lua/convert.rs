@@ -171,7 +171,7 @@ fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
 /// As a C program on this kind of processor converts a double.
 fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if number >= -LIMIT && number < LIMIT { number as i64 } else { i64::MIN }
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 /// Appends the table that is the last value, and keeps it.

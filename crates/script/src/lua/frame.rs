@@ -8,9 +8,9 @@
 //! calls a metamethod, and no method fails for lack of memory ([`super::memory`]).
 
 use super::context::Context;
-use super::state::{Shared, shared_of};
+use super::shared::{Shared, shared_of};
 use mlua_sys::lua51::*;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 
 /// A function that Lua can call.
@@ -50,6 +50,36 @@ impl Kind {
             Kind::Function => "function",
             Kind::Thread => "thread",
         }
+    }
+}
+
+/// Pushes `function`.
+///
+/// # Safety
+/// `raw` is live and has room for two values, and its limit on memory is suspended.
+unsafe fn push_native(raw: *mut lua_State, function: Native) {
+    // SAFETY: by the contract.
+    unsafe {
+        lua_pushlightuserdata(raw, function as *mut c_void);
+        lua_pushcclosure(raw, run_native, 1);
+    }
+}
+
+/// Runs the function in the first upvalue.
+unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with a live thread. `push_native` has made the closure, so its upvalue is a `Native`.
+    let (shared, function) = unsafe {
+        let function = lua_touserdata(raw, lua_upvalueindex(1));
+        (shared_of(raw), std::mem::transmute::<*mut c_void, Native>(function))
+    };
+    let was_limited = shared.memory.suspend();
+    // SAFETY: the thread is live during the call.
+    let result = function(&mut unsafe { Frame::new(raw) });
+    shared.memory.restore(was_limited);
+    match result {
+        Ok(results) => results as c_int,
+        // SAFETY: the error's value is on the stack, and no value here has a destructor.
+        Err(_) => unsafe { lua_error(raw) },
     }
 }
 
@@ -246,7 +276,7 @@ impl<'f> Frame<'f> {
     pub fn push_native(&mut self, function: Native) {
         self.room();
         // SAFETY: the state is live and there is room.
-        unsafe { super::state::push_native(self.raw, function) };
+        unsafe { push_native(self.raw, function) };
     }
 
     /// Pushes the value that the registry keeps under `number`; nil if there is none.

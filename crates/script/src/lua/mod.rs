@@ -11,16 +11,18 @@
 //!  memory        its allocator
 //! ```
 //!
-//! `context`, `frame`, `state` and `memory` are the only files with `unsafe` code.
+//! `context`, `frame`, `memory`, `shared` and `state` are the only files with `unsafe` code.
 
 mod api;
 mod context;
 mod convert;
 mod frame;
 mod interpreter;
+mod json_settings;
 mod libs;
 mod memory;
 mod sandbox;
+mod shared;
 mod state;
 
 pub use frame::{Frame, Kind, Native, Raised};

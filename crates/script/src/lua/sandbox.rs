@@ -1,6 +1,6 @@
 //! The globals of scripts, which they can't change.
 //!
-//! Lua 5.1 has no read-only tables. A script gets a *proxy* in the place of each shared table: an empty table whose
+//! Lua 5.1 has no read-only tables. A script gets a *proxy* instead of each shared table: an empty table whose
 //! metatable reads from the real one and refuses writes. The functions that bypass metatables treat a proxy as the
 //! table that it protects: `pairs` and `rawget` read the real one, `rawset`, `setmetatable` and `table.insert` refuse.
 //! Only `next` sees an empty table.
@@ -158,7 +158,7 @@ pub(super) fn close(state: &mut State) {
     });
 }
 
-/// The registry's name of the table behind the proxy of globals.
+/// The registry's name of the table that the proxy of globals protects.
 const GLOBALS: &[u8] = b"weft_globals";
 
 /// Makes the last value a global of scripts, and removes it.

@@ -1,23 +1,16 @@
 //! The state of an interpreter: made, filled with libraries, called, closed.
 //!
 //! Every call into Lua is protected: an error ends it and is returned. A function written in Rust ([`Native`]) runs between
-//! [`run_native`] and its return; no destructor is pending there when an error is raised.
+//! [`super::frame`]'s `run_native` and its return; no destructor is pending there when an error is raised.
 
 use super::context::Context;
 use super::frame::{Frame, Native};
 use super::memory::{Memory, allocate};
+use super::shared::{Shared, shared_of};
 use crate::engine::Host;
 use mlua_sys::lua51::*;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::NonNull;
-
-/// What Lua's allocator and the functions written in Rust share. `memory` is first: its address is that of the whole.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Shared {
-    memory: Memory,
-    pub(super) context: Context,
-}
 
 /// A value that Lua keeps until it is released: a compiled function, a table.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -39,47 +32,6 @@ pub enum Library {
 pub struct State {
     raw: NonNull<lua_State>,
     shared: NonNull<Shared>,
-}
-
-/// # Safety
-/// `raw` is a live thread of a [`State`], which outlives `'a`.
-pub(super) unsafe fn shared_of<'a>(raw: *mut lua_State) -> &'a Shared {
-    let mut shared = std::ptr::null_mut();
-    // SAFETY: by the contract. `State::new` has set the pointer, and only shared references are made from it.
-    unsafe {
-        lua_getallocf(raw, &raw mut shared);
-        &*shared.cast::<Shared>()
-    }
-}
-
-/// Pushes `function`.
-///
-/// # Safety
-/// `raw` is live and has room for two values, and its limit on memory is suspended.
-pub(super) unsafe fn push_native(raw: *mut lua_State, function: Native) {
-    // SAFETY: by the contract.
-    unsafe {
-        lua_pushlightuserdata(raw, function as *mut c_void);
-        lua_pushcclosure(raw, run_native, 1);
-    }
-}
-
-/// Runs the function in the first upvalue.
-unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this with a live thread. `push_native` has made the closure, so its upvalue is a `Native`.
-    let (shared, function) = unsafe {
-        let function = lua_touserdata(raw, lua_upvalueindex(1));
-        (shared_of(raw), std::mem::transmute::<*mut c_void, Native>(function))
-    };
-    let was_limited = shared.memory.suspend();
-    // SAFETY: the thread is live during the call.
-    let result = function(&mut unsafe { Frame::new(raw) });
-    shared.memory.restore(was_limited);
-    match result {
-        Ok(results) => results as c_int,
-        // SAFETY: the error's value is on the stack, and no value here has a destructor.
-        Err(_) => unsafe { lua_error(raw) },
-    }
 }
 
 /// Called every few instructions of a running script.

@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-tracking",
         &["weft-commands", "weft-keyspace", "weft-memory", "weft-pubsub", "weft-resp"],
     ),
+    ("weft-script", &["weft-resp", "weft-base"]),
     (
         "weft-state",
         &[
@@ -55,6 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-replication",
             "weft-resp",
             "weft-scheduler",
+            "weft-script",
             "weft-table",
             "weft-tracking",
             "weft-types",
@@ -72,6 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-pubsub",
             "weft-resp",
             "weft-scheduler",
+            "weft-script",
             "weft-state",
             "weft-table",
             "weft-tracking",
@@ -134,6 +137,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-replication-driver",
             "weft-resp",
             "weft-scheduler",
+            "weft-script",
             "weft-state",
             "weft-table",
             "weft-transfer",

@@ -40,6 +40,14 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/keyspace/tests/loom_safepoint.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_hold.rs", "model tests of what the lock protects"),
     ("crates/keyspace/tests/loom_lock.rs", "model tests of what the lock protects"),
+    (
+        "crates/script/src/lua/context.rs",
+        "lends the running script's host to functions that Lua calls",
+    ),
+    ("crates/script/src/lua/frame.rs", "the values of one call from Lua"),
+    ("crates/script/src/lua/memory.rs", "Lua's allocator"),
+    ("crates/script/src/lua/shared.rs", "finds a state's data from its pointer"),
+    ("crates/script/src/lua/state.rs", "makes, calls and closes a Lua state"),
     ("crates/memory/src/counted.rs", "an allocator for sanitizers"),
     ("crates/server/src/main.rs", "the symbol that configures jemalloc"),
     (

@@ -3,6 +3,7 @@
 use super::json_text::{Token, Tokens, write_number, write_string};
 use super::{integer, string};
 use crate::lua::frame::{Frame, Kind, Native, Raised};
+use crate::lua::json_settings::{InvalidNumbers, JsonSettings};
 
 pub(super) const FUNCTIONS: &[(&str, Native)] = &[
     ("decode", decode),
@@ -16,47 +17,6 @@ pub(super) const FUNCTIONS: &[(&str, Native)] = &[
     ("encode_sparse_array", encode_sparse_array),
     ("new", new),
 ];
-
-/// What is written for NaN and the infinities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidNumbers {
-    Error,
-    Null,
-    Text,
-}
-
-/// The settings of a Lua state; scripts change them for the scripts after them.
-#[derive(Clone, Copy, Debug)]
-pub struct JsonSettings {
-    encode_invalid: InvalidNumbers,
-    decode_invalid: bool,
-    encode_depth: usize,
-    decode_depth: usize,
-    digits: usize,
-    keeps_buffer: bool,
-    /// Sparse arrays become objects; otherwise they are an error.
-    sparse_convert: bool,
-    /// An array is sparse if its highest key is more than this many times the number of its elements; 0: never.
-    sparse_ratio: f64,
-    /// An array with a highest key up to this is never sparse.
-    sparse_safe: f64,
-}
-
-impl Default for JsonSettings {
-    fn default() -> Self {
-        JsonSettings {
-            encode_invalid: InvalidNumbers::Error,
-            decode_invalid: true,
-            encode_depth: 1000,
-            decode_depth: 1000,
-            digits: 14,
-            keeps_buffer: true,
-            sparse_convert: false,
-            sparse_ratio: 2.0,
-            sparse_safe: 10.0,
-        }
-    }
-}
 
 /// A thread's stack of 2 MB has room for this many nested values.
 const MOST_DEPTH: usize = 2000;

@@ -86,7 +86,7 @@ fn pack_number(number: f64, out: &mut Vec<u8>) {
         return;
     }
     let (head, bytes): (u8, &[u8]) = match integer {
-        0..=0x7f | -32..=-1 => return out.push(integer as u8),
+        -32..=0x7f => return out.push(integer as u8),
         0x80..=0xff => (0xcc, &[integer as u8]),
         0x100..=0xffff => (0xcd, &(integer as u16).to_be_bytes()),
         0x1_0000..=0xffff_ffff => (0xce, &(integer as u32).to_be_bytes()),

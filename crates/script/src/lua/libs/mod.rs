@@ -1,12 +1,10 @@
-//! The libraries of scripts besides those of Lua. They read and write tables without metamethods.
+//! The libraries of scripts in addition to Lua's own. They read and write tables without metamethods.
 
 mod bit;
 mod cjson;
 mod cmsgpack;
 mod json_text;
 mod structs;
-
-pub use cjson::JsonSettings;
 
 use super::frame::{Frame, Native, Raised};
 use super::state::State;

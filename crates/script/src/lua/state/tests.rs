@@ -1,3 +1,5 @@
+//! Functions in Rust, stopped scripts, limited memory.
+
 use super::*;
 use crate::engine::{Level, Stop};
 use crate::lua::{Kind, Raised};
