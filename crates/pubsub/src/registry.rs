@@ -460,6 +460,17 @@ impl Registry {
         slot.lock().get(kind, channel).map_or(0, Subscribers::len)
     }
 
+    /// The number of clients that would get a message on `channel` now, by its name and by patterns. O(patterns).
+    pub fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
+        let direct = self.subscribers(kind, channel);
+        if kind != Kind::Channel || self.pattern_count.load(Ordering::Acquire) == 0 {
+            return direct;
+        }
+        let patterns = self.read_patterns();
+        let matched = patterns.all.iter().filter(|p| glob::matches(&p.name, channel, false));
+        direct + matched.map(|pattern| pattern.subscribers.len()).sum::<usize>()
+    }
+
     /// The names of all channels of a kind. O(channels). Locks one part at a time.
     pub fn channels(&self, kind: Kind) -> Vec<Name> {
         let mut all = Vec::new();

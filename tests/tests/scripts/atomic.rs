@@ -31,6 +31,27 @@ fn script_that_needs_a_busy_shard_starts_over() {
     assert_eq!(other.cmd(&["EXISTS", "{a}list", "{a}new"]).int(), 1);
 }
 
+/// A message of a script is sent once, although the script starts over after it.
+#[test]
+fn script_that_starts_over_publishes_once() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut caller, mut other, mut listener) = (client(&server), client(&server), client(&server));
+    listener.cmd(&["SUBSCRIBE", "news"]);
+    listener.cmd(&["PSUBSCRIBE", "n*"]);
+    let held = HeldShard::with_tag(&server, "b");
+    let script = "local n = redis.call('publish', 'news', 'm') redis.call('incr', '{b}n') return n";
+    send(&mut caller, &["EVAL", script, "0"]);
+    until("the script has started over", || info(&mut other, "script_restarts") > 0);
+    let early = std::time::Duration::from_millis(20);
+    assert!(reply_within(&mut listener, early).is_none(), "the script has not ended");
+    held.release();
+    assert_eq!(reply(&mut caller).int(), 2);
+    let got = [reply(&mut listener), reply(&mut listener)];
+    assert_eq!(got[0].items()[0].text(), "message");
+    assert_eq!(got[1].items()[0].text(), "pmessage");
+    assert!(reply_within(&mut listener, early).is_none());
+}
+
 /// The same in a transaction, which waits for all shards before it begins.
 #[test]
 fn script_in_a_transaction_waits_for_its_keys() {

@@ -307,7 +307,8 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         || is_exec(task.cmd) && needs::waits_outside(task.session);
     let guard = guard_slow(&mut task, holder, need, outside);
     let slow = &task.core.srv.slow;
-    let writes = flags.has(Flags::WRITE);
+    let may_write = matches!(task.cmd.run, Run::Script(_) | Run::Exec);
+    let writes = flags.has(Flags::WRITE) || may_write && flags.has(Flags::MAY_REPLICATE);
     // Both come before the check: a pause or a kill that the check misses finds these marks and waits.
     let _writing = writes.then(|| slow.writing());
     // CLIENT KILL does not wait for a command that waits for another server.

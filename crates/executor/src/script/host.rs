@@ -8,9 +8,10 @@ use crate::dispatch::reply::finish_one;
 use crate::dispatch::request::Request;
 use crate::dispatch::under::{Ran, call_under};
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Error, Flags, Lane};
+use weft_commands::{CmdResult, Error, Flags, Group, Lane};
 use weft_keyspace::{Busy, Db, Guard, ShardSet, is_long_to_copy};
 use weft_process::{log_debug, log_notice, log_verbose, log_warning};
+use weft_pubsub::registry::Kind;
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::{self, Level, Stop};
@@ -83,6 +84,8 @@ pub(super) struct Host<'h, 'g, 'k> {
     began: u64,
     has_written: bool,
     more: Option<More>,
+    /// Messages that it has published, which are kept back until it has ended.
+    published: Vec<(&'static Cmd, Vec<Box<[u8]>>)>,
 }
 
 /// How long a script may run on an I/O thread, in nanoseconds.
@@ -98,11 +101,25 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         run: Option<&'h running::Run>,
     ) -> Self {
         let began = core.srv.time.clock.raw();
-        Host { core, session, call, shards, lane, run, began, has_written: false, more: None }
+        Host {
+            core,
+            session,
+            call,
+            shards,
+            lane,
+            run,
+            began,
+            has_written: false,
+            more: None,
+            published: Vec::new(),
+        }
     }
 
     /// Ends the run. Returns what it needs to start over.
-    pub(super) fn finish(self) -> Option<More> {
+    pub(super) fn finish(mut self) -> Option<More> {
+        if self.more.is_none() && !self.published.is_empty() {
+            self.publish();
+        }
         // Clients that the script's effects serve are not part of it.
         self.core.context.effects.direct(true, true);
         if self.lane != Lane::Script && self.more.is_none() {
@@ -111,6 +128,43 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             self.call.script.history.set_long(is_long);
         }
         self.more
+    }
+
+    /// Keeps a message back. Returns the number of its receivers at present. `None`: the message must be published now,
+    /// because monitors or notifications show the order of commands.
+    fn keep_back(&mut self, cmd: &'static Cmd, args: &[&[u8]]) -> Option<usize> {
+        let srv = self.core.srv;
+        let is_shown = srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0
+            || !self.core.context.effects.wanted().is_none();
+        let kind = match cmd.run {
+            Run::Server(_) if !cmd.spec.flags.has(Flags::REPLICATES_UNFLAGGED) || is_shown => {
+                return None;
+            }
+            Run::Server(_) if cmd.spec.group == Group::PubSub && cmd.spec.keys.is_empty() => {
+                Kind::Channel
+            }
+            Run::Server(_) => Kind::Shard,
+            Run::Data { .. } | Run::Exec | Run::Watch | Run::Script(_) => return None,
+        };
+        let Shards::Growing(_) = self.shards else { return None };
+        self.published.push((cmd, args.iter().map(|arg| (*arg).into()).collect()));
+        Some(srv.clients.pubsub.receivers(kind, args[1]))
+    }
+
+    /// Publishes the messages that were kept back.
+    fn publish(&mut self) {
+        let mut reply = Reply::new(self.session.proto);
+        for (cmd, args) in std::mem::take(&mut self.published) {
+            let args: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
+            let request = Request::new(Some(cmd), &args, &[]);
+            let mark = reply.mark();
+            let Host { core, session, shards, .. } = self;
+            let lane = Lane::Transaction;
+            let ran = call_under(core, session, &request, cmd, &mut reply, shards.guard(), lane);
+            if let Ran::Ended(result) = ran {
+                finish_one(core, session, cmd, &request, &mut reply, (mark, mark), &result);
+            }
+        }
     }
 
     fn start_over(&mut self, more: More) -> Stop {
@@ -275,6 +329,10 @@ impl engine::Host for Host<'_, '_, '_> {
                 return Ok(());
             }
         };
+        if let Some(receivers) = self.keep_back(cmd, args) {
+            reply.int(receivers as i64);
+            return Ok(());
+        }
         let mut request = Request::new(Some(cmd), args, &[]);
         if cmd.first_key > 0 && cmd.first_key < args.len() {
             request.key = Some(self.core.srv.ks.key(args[cmd.first_key]));
