@@ -281,8 +281,11 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if !cmd.spec.flags.has(Flags::WRITE) {
             return false;
         }
-        let mut is_large = false;
         let mut db = Db::new(self.shards.guard(), &mut self.core.context, self.session.db);
+        if let Some(key) = request.key.filter(|_| cmd.has_one_key(request.args.len())) {
+            return db.peek(&key).is_some_and(|record| is_long_to_copy(&record));
+        }
+        let mut is_large = false;
         let _ = cmd.spec.key_positions(request.args, |at| {
             let key = db.key(request.args[at]);
             is_large |= db.peek(&key).is_some_and(|record| is_long_to_copy(&record));

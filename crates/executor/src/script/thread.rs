@@ -1,5 +1,6 @@
 //! The interpreter of a thread, and the scripts that it has compiled.
 
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,14 +17,14 @@ const MOST_COMPILED: usize = 1024;
 pub struct ThreadScripts {
     lua: Lua,
     /// Compiled scripts. A script that is no longer in the server's cache is removed when it is met.
-    known: HashMap<Sha, Arc<Script>>,
+    known: HashMap<Sha, Arc<Script>, RandomState>,
     /// The memory that INFO counts for it.
     published: usize,
 }
 
 impl Default for ThreadScripts {
     fn default() -> Self {
-        ThreadScripts { lua: Lua::new(), known: HashMap::new(), published: 0 }
+        ThreadScripts { lua: Lua::new(), known: HashMap::default(), published: 0 }
     }
 }
 

@@ -113,6 +113,9 @@ fn number_text(number: f64) -> Vec<u8> {
     weft_base::num_format::fmt_f64(number)
 }
 
+/// Bytes of a reply's buffer that are kept for the next one.
+const KEPT_REPLY: usize = 64 << 10;
+
 fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     let args = frame.len();
     if args == 0 {
@@ -124,9 +127,9 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     }
     let context = frame.context();
     let proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
-    let mut reply =
-        context.reply.take().filter(|reply| reply.is_resp3() == (proto == Proto::Resp3));
-    let reply = reply.get_or_insert_with(|| Reply::new(proto));
+    let mut kept = context.reply.borrow_mut();
+    let reply = kept.get_or_insert_with(|| Reply::new(proto));
+    reply.proto = proto;
     let words: SmallVec<[&[u8]; 16]> =
         (1..=args as i32).map(|at| frame.bytes(at).unwrap_or_default()).collect();
     let called = context.with_host(|host| host.call(&words, reply));
@@ -146,7 +149,10 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     }
     let is_error = push(frame, reply);
     reply.clear();
-    context.reply.replace(Some(std::mem::replace(reply, Reply::new(proto))));
+    if reply.capacity() > KEPT_REPLY {
+        *kept = None;
+    }
+    drop(kept);
     match is_error && raises {
         true => Err(frame.raise()),
         false => Ok(1),

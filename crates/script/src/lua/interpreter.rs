@@ -4,6 +4,7 @@ use super::frame::{Frame, Kind, Raised};
 use super::state::{Kept, Library, State};
 use super::{api, convert, libs, sandbox};
 use crate::engine::{Failure, Host, Input, Interpreter, Sha};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use weft_resp::Reply;
 
@@ -21,7 +22,9 @@ const FIRST_RANDOM: u64 = 0x1234_abcd_330e;
 #[derive(Debug)]
 pub struct Lua {
     state: State,
-    scripts: HashMap<Sha, Kept>,
+    scripts: HashMap<Sha, Kept, RandomState>,
+    /// [`add_position`].
+    handler: Kept,
     /// Runs since the last step of the collector.
     runs: u32,
 }
@@ -44,7 +47,8 @@ impl Lua {
         api::open(&mut state);
         sandbox::close(&mut state);
         state.context().random.set(FIRST_RANDOM);
-        Lua { state, scripts: HashMap::new(), runs: 0 }
+        let handler = state.keep(|frame| frame.push_native(add_position));
+        Lua { state, scripts: HashMap::default(), handler, runs: 0 }
     }
 
     fn collect(&mut self) {
@@ -90,7 +94,7 @@ impl Interpreter for Lua {
         let end = self.state.call(
             host,
             Self::STEP,
-            add_position,
+            &self.handler,
             |frame| {
                 push_list(frame, input.keys);
                 sandbox::set_global(frame, b"KEYS");

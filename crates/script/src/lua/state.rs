@@ -1,10 +1,10 @@
 //! The state of an interpreter: made, filled with libraries, called, closed.
 //!
-//! Every call into Lua is protected: an error ends it and is returned. A function written in Rust ([`Native`]) runs between
+//! Every call into Lua is protected: an error ends it and is returned. A function written in Rust (`Native`) runs between
 //! [`super::frame`]'s `run_native` and its return; no destructor is pending there when an error is raised.
 
 use super::context::Context;
-use super::frame::{Frame, Native};
+use super::frame::Frame;
 use super::memory::{Memory, allocate};
 use super::shared::{Shared, shared_of};
 use crate::engine::Host;
@@ -203,7 +203,7 @@ impl State {
         &mut self,
         host: &mut dyn Host,
         step: u32,
-        handler: Native,
+        handler: &Kept,
         push: impl FnOnce(&mut Frame<'_>),
         done: impl FnOnce(&mut Frame<'_>, Result<(), ()>) -> T,
     ) -> T {
@@ -212,7 +212,7 @@ impl State {
         // a function, Lua returns an error. No destructor is pending in Rust code below the protected call.
         unsafe {
             let mut frame = Frame::new(raw);
-            frame.push_native(handler);
+            State::push_kept(&mut frame, handler);
             push(&mut frame);
             let args = frame.len().checked_sub(2).expect("a function");
             lua_sethook(raw, Some(run_hook), LUA_MASKCOUNT, step as c_int);

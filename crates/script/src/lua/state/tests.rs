@@ -50,10 +50,11 @@ fn run(state: &mut State, source: &str, steps: u32) -> Result<String, String> {
     let kept = state
         .compile(source.as_bytes(), c"@user_script")
         .map_err(|e| String::from_utf8_lossy(&e).into_owned())?;
+    let handler = state.keep(|frame| frame.push_native(|_| Ok(1)));
     let result = state.call(
         &mut Counting(steps),
         100,
-        |_| Ok(1),
+        &handler,
         |frame| State::push_kept(frame, &kept),
         |frame, result| {
             let text = match frame.kind(-1) {
@@ -66,6 +67,7 @@ fn run(state: &mut State, source: &str, steps: u32) -> Result<String, String> {
         },
     );
     state.release(kept);
+    state.release(handler);
     result
 }
 
