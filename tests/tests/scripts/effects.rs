@@ -15,7 +15,8 @@ fn check(client: &mut Client) {
 
 #[test]
 fn effects_are_in_the_append_only_file() {
-    let mut server = Server::weft(&["--appendonly", "yes", "--save", ""]);
+    let mut server =
+        Server::weft(&["--appendonly", "yes", "--appendfsync", "always", "--save", ""]);
     let mut asks = client(&server);
     assert_eq!(asks.cmd(&["EVAL", WRITES, "1", "k", "v"]).text(), "a");
     asks.ok(&[
