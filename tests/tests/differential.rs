@@ -172,6 +172,20 @@ fn transactions() {
 }
 
 #[test]
+fn scripts() {
+    compare(
+        "scripts",
+        &[
+            (Group::Scripts, 80),
+            (Group::Generic, 5),
+            (Group::Strings, 5),
+            (Group::Hashes, 5),
+            (Group::SortedSets, 5),
+        ],
+    );
+}
+
+#[test]
 fn everything() {
     compare(
         "everything",
@@ -192,6 +206,7 @@ fn everything() {
             (Group::PubSub, 5),
             (Group::Dump, 10),
             (Group::Transactions, 10),
+            (Group::Scripts, 10),
             (Group::Types, 10),
         ],
     );

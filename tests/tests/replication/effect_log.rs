@@ -244,6 +244,7 @@ fn replay_of_the_log_yields_the_same_data() {
         (Group::StreamGroups, 20),
         (Group::Dump, 4),
         (Group::Transactions, 8),
+        (Group::Scripts, 8),
     ];
     let seed = env_or("DIFF_SEED", 1);
     let steps = env_or("DIFF_COMMANDS", 4000);

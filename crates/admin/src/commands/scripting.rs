@@ -60,7 +60,7 @@ const EVAL: ServerCommand = evaluation(
     Flags::NONE,
     &[keys(&["RW", "ACCESS", "UPDATE"], ASSUMED)],
     "Runs a script.",
-    "script:string numkeys:integer [key...] [arg:string...]",
+    "script numkeys:integer [key...] [arg...]",
 );
 
 const EVAL_RO: ServerCommand = evaluation(
@@ -69,7 +69,7 @@ const EVAL_RO: ServerCommand = evaluation(
     Flags::READONLY,
     &[keys(&["RO", "ACCESS"], ASSUMED_RO)],
     "Runs a script that only reads.",
-    "script:string numkeys:integer [key...] [arg:string...]",
+    "script numkeys:integer [key...] [arg...]",
 );
 
 const EVALSHA: ServerCommand = evaluation(
@@ -78,7 +78,7 @@ const EVALSHA: ServerCommand = evaluation(
     Flags::NONE,
     &[keys(&["RW", "ACCESS", "UPDATE"], "")],
     "Runs a script by its SHA-1.",
-    "sha1:string numkeys:integer [key...] [arg:string...]",
+    "sha1 numkeys:integer [key...] [arg...]",
 );
 
 const EVALSHA_RO: ServerCommand = evaluation(
@@ -87,7 +87,7 @@ const EVALSHA_RO: ServerCommand = evaluation(
     Flags::READONLY,
     &[keys(&["RO", "ACCESS"], "")],
     "Runs a script that only reads, by its SHA-1.",
-    "sha1:string numkeys:integer [key...] [arg:string...]",
+    "sha1 numkeys:integer [key...] [arg...]",
 );
 
 fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
@@ -119,7 +119,16 @@ const CONTAINER: ServerCommand = shape::container(
     "2.6.0",
     "Holds the commands on the cache of scripts.",
     &[
-        sub("debug", -3, Flags::NOSCRIPT, "3.2.0", &[], "Refuses to debug scripts.", "mode", debug),
+        sub(
+            "debug",
+            -3,
+            Flags::NOSCRIPT,
+            "3.2.0",
+            &[],
+            "Refuses to debug scripts.",
+            "mode=(yes=YES|sync=SYNC|no=NO) [engine]@9.1.0",
+            debug,
+        ),
         sub(
             "exists",
             -3,
@@ -130,14 +139,20 @@ const CONTAINER: ServerCommand = shape::container(
             "sha1...",
             exists,
         ),
-        sub(
-            "flush",
-            -2,
-            BASE,
-            "2.6.0",
-            shape::ALL_NODES,
-            "Removes all scripts from the cache.",
-            "[flush-type(async=ASYNC|sync=SYNC)]",
+        shape::command(
+            Spec {
+                history: &[("6.2.0", "Has ASYNC and SYNC.")],
+                tips: shape::ALL_NODES,
+                group: Group::Scripting,
+                ..shape::spec(
+                    "flush",
+                    -2,
+                    BASE,
+                    "2.6.0",
+                    "Removes all scripts from the cache.",
+                    "[flush-type=(async=ASYNC|sync=SYNC)]@6.2.0",
+                )
+            },
             flush,
         ),
         sub("help", 2, shape::ANYTIME, "5.0.0", &[], "Describes the subcommands.", "", help),

@@ -58,7 +58,7 @@ pub fn call_under(
                 Caller { db: session.db, no_touch: session.options.no_touch, is_source: false };
             feed_monitors(core, session, cmd, request.args);
             let (result, pause) = call(core, caller, cmd, run, request, reply, guard, lane);
-            if pause.is_some() {
+            if lane == Lane::Script && pause.is_some() {
                 return Ran::IsLong;
             }
             if !core.context.effects.is_empty() {
@@ -76,7 +76,7 @@ pub fn call_under(
             let held = Held::Guard(guard);
             let (result, suspend) =
                 call_server(core, session, request, cmd, number, reply, held, lane);
-            if suspend.is_some() {
+            if lane == Lane::Script && suspend.is_some() {
                 return Ran::IsLong;
             }
             result

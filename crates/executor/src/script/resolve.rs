@@ -5,6 +5,7 @@ use crate::eviction;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, error};
+use weft_script::engine::Sha;
 use weft_script::{Script, ScriptFlags};
 use weft_state::attention;
 use weft_state::command_table::ScriptCommand;
@@ -44,6 +45,9 @@ pub fn resolve<'a>(
     words: &'a [&'a [u8]],
     command: ScriptCommand,
 ) -> Result<Call<'a>, Error> {
+    if command.by_hash && words[1].len() != size_of::<Sha>() {
+        return Err(UNKNOWN);
+    }
     let count = weft_base::num::parse_i64(words[2]).ok_or(error::NOT_AN_INTEGER)?;
     let rest = &words[3..];
     if count > rest.len() as i64 {

@@ -85,6 +85,8 @@ pub enum Kind {
     Name,
     /// `type`: the name of a type, or an invalid one.
     Type,
+    /// `script`: a script for two keys and two arguments.
+    Script,
     /// `word`: a word that isn't an option.
     Word,
     /// `member`: a member, field or element of a collection.
@@ -294,6 +296,7 @@ impl Kind {
             "idle" => Kind::Idle,
             "name" => Kind::Name,
             "type" => Kind::Type,
+            "script" => Kind::Script,
             "word" => Kind::Word,
             "member" => Kind::Member,
             "element" => Kind::Element,
@@ -438,6 +441,7 @@ impl Kind {
             },
             Kind::Name => rng.pick(&NAMES).as_bytes().to_vec(),
             Kind::Type => rng.pick(&TYPES).as_bytes().to_vec(),
+            Kind::Script => super::scripts::script(rng),
             Kind::Word => rng.pick(&["bogus", "xyzzy", "nx2", "--", "get "]).as_bytes().to_vec(),
             Kind::Member => match rng.below(4) {
                 0 => number(rng.between(0, 9)),

@@ -41,7 +41,8 @@ pub fn of(cmd: &Cmd) -> Vec<&'static str> {
         }
     };
     add("@write", flags.has(Flags::WRITE));
-    add("@read", flags.has(Flags::READONLY));
+    // EVAL_RO reads as well, but has the category of scripts only.
+    add("@read", flags.has(Flags::READONLY) && cmd.spec.group != Group::Scripting);
     add("@admin", flags.has(Flags::ADMIN));
     add("@dangerous", flags.has(Flags::ADMIN));
     add("@pubsub", flags.has(Flags::PUBSUB));

@@ -2,7 +2,7 @@
 
 use crate::commands::introspection::info::key_flags_reply;
 use weft_commands::spec::{Begin, Find, KeySpec, NOT_A_KEY};
-use weft_commands::{CmdResult, Error};
+use weft_commands::{CmdResult, Error, Flags};
 use weft_executor::dispatch::absent;
 use weft_executor::dispatch::absent::Absent;
 use weft_executor::dispatch::core::ConnCx;
@@ -72,7 +72,11 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
             break;
         }
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
-        spec.positions(args, each).ok_or(BAD_ARGUMENTS)?;
+        let positions = spec.positions(args, each);
+        // An invalid count of a script's keys names no keys.
+        if positions.is_none() && !cmd.spec.flags.has(Flags::NO_MANDATORY_KEYS) {
+            return Err(BAD_ARGUMENTS);
+        }
     }
     // No key specification can describe the place of this key.
     let destination = match cmd.full_name {

@@ -13,6 +13,7 @@ mod hyperloglogs;
 mod large_strings;
 mod lists;
 mod pubsub;
+mod scripts;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -98,6 +99,8 @@ pub enum Group {
     Dump,
     /// MULTI, EXEC, WATCH, with commands of all kinds inside.
     Transactions,
+    /// EVAL, EVALSHA, SCRIPT.
+    Scripts,
     /// CLIENT, HELLO, PING, ...
     Connection,
     /// COMMAND, CONFIG, FLUSHALL, ...
@@ -108,7 +111,7 @@ pub enum Group {
 
 impl Group {
     /// All groups.
-    pub const ALL: [Group; 18] = [
+    pub const ALL: [Group; 19] = [
         Group::Strings,
         Group::LargeStrings,
         Group::Bits,
@@ -125,6 +128,7 @@ impl Group {
         Group::PubSub,
         Group::Dump,
         Group::Transactions,
+        Group::Scripts,
         Group::Connection,
         Group::Server,
         Group::Types,
@@ -148,6 +152,7 @@ impl Group {
             Group::PubSub => pubsub::RULES,
             Group::Dump => dump::RULES,
             Group::Transactions => transactions::RULES,
+            Group::Scripts => scripts::RULES,
             Group::Connection => connection::RULES,
             Group::Server => server::RULES,
             Group::Types => types::RULES,
