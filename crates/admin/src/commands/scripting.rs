@@ -198,6 +198,19 @@ fn help(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn debug(cx: &mut ConnCx<'_>) -> CmdResult {
+    if cx.args.len() > 4 {
+        return Err(Error::new(
+            "ERR unknown subcommand or wrong number of arguments for 'debug'. Try SCRIPT HELP.",
+        ));
+    }
+    if let Some(engine) = cx.args.get(3)
+        && !engine.eq_ignore_ascii_case(b"lua")
+    {
+        let name = String::from_utf8_lossy(engine);
+        return Err(Error::owned(format!(
+            "ERR No scripting engine found with name '{name}' to enable debug"
+        )));
+    }
     if cx.is(2, "no") {
         cx.reply.ok();
         return Ok(());

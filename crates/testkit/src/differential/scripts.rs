@@ -5,10 +5,10 @@ use crate::rng::Rng;
 /// Parts of scripts; `R` is the result that the last line returns.
 const STEPS: [&str; 30] = [
     "R = redis.call('get', KEYS[1])",
-    "R = redis.call('set', KEYS[1], ARGV[1])",
+    "R = redis.call('set', KEYS[1], 'v' .. ARGV[1])",
     "R = redis.call('incrby', KEYS[1], ARGV[2])",
     "R = redis.pcall('incrby', KEYS[2], ARGV[2])",
-    "R = redis.call('append', KEYS[2], ARGV[1])",
+    "R = redis.call('append', KEYS[2], 'v' .. ARGV[1])",
     "R = redis.call('rpush', KEYS[1], ARGV[1], 'x', ARGV[2])",
     "R = redis.call('lrange', KEYS[1], 0, -1)",
     "R = redis.pcall('lpop', KEYS[2])",
@@ -27,7 +27,7 @@ const STEPS: [&str; 30] = [
     "R = redis.call('expire', KEYS[1], 1000000)",
     "R = redis.call('persist', KEYS[1])",
     "R = redis.call('copy', KEYS[1], KEYS[2], 'replace')",
-    "R = redis.call('set', 'undeclared' .. ARGV[2], ARGV[1])",
+    "R = redis.call('set', 'undeclared' .. ARGV[2], 'v' .. ARGV[1])",
     "R = redis.call('get', 'undeclared' .. ARGV[2])",
     "R = redis.call('mget', KEYS[1], 'undeclared1', KEYS[2])",
     "redis.setresp(3)",
