@@ -78,9 +78,16 @@ pub(super) fn open(state: &mut State) {
     });
 }
 
-/// Raises an error without the position.
-fn plain_error(frame: &mut Frame<'_>, text: &str) -> Raised {
-    frame.push_bytes(text.as_bytes());
+/// Pushes an error as `redis.pcall` returns it: a table with the text.
+fn push_error(frame: &mut Frame<'_>, text: &[u8]) {
+    frame.push_table(0, 1);
+    frame.push_bytes(text);
+    frame.set_field(-2, b"err");
+}
+
+/// Raises such an error.
+fn error(frame: &mut Frame<'_>, text: &str) -> Raised {
+    push_error(frame, text.as_bytes());
     frame.raise()
 }
 
@@ -108,51 +115,51 @@ fn make_text(frame: &mut Frame<'_>, at: i32) -> bool {
     }
 }
 
-/// A number as an argument of a command: an integer, or 17 digits.
+/// A number as an argument of a command: an integer, or the shortest digits that are the same number.
 fn number_text(number: f64) -> Vec<u8> {
-    weft_base::num_format::fmt_f64(number)
+    if number.is_nan() {
+        // C writes the sign of the bits.
+        return if number.is_sign_negative() { b"-nan".to_vec() } else { b"nan".to_vec() };
+    }
+    if number == 0.0 {
+        return b"0".to_vec();
+    }
+    convert::number_text(number)
 }
 
 /// Bytes of a reply's buffer that are kept for the next one.
 const KEPT_REPLY: usize = 64 << 10;
 
 fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
-    let args = frame.len();
+    let args = frame.len() as i32;
     if args == 0 {
-        return Err(plain_error(frame, "ERR Please specify at least one argument for this call"));
+        return fail(frame, "ERR Please specify at least one argument for this call", raises);
     }
-    let is_text = (1..=args as i32).all(|at| make_text(frame, at));
-    if !is_text {
+    if !(1..=args).all(|at| make_text(frame, at)) {
         return fail(frame, "ERR Command arguments must be strings or integers", raises);
     }
     let context = frame.context();
-    let proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
-    let mut kept = context.reply.borrow_mut();
-    let reply = kept.get_or_insert_with(|| Reply::new(proto));
-    reply.proto = proto;
+    if context.stopped.get() {
+        return Err(frame.stop());
+    }
+    let mut reply = context.reply.take().unwrap_or_default();
+    reply.proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
     let words: SmallVec<[&[u8]; 16]> =
-        (1..=args as i32).map(|at| frame.bytes(at).unwrap_or_default()).collect();
-    let called = context.with_host(|host| host.call(&words, reply));
+        (1..=args).map(|at| frame.bytes(at).unwrap_or_default()).collect();
+    let called = context.with_host(|host| host.call(&words, &mut reply));
     drop(words);
-    match called {
+    let is_error = match called {
         None => {
-            return Err(plain_error(
-                frame,
-                "ERR server.call/pcall can only be called inside a script invocation",
-            ));
+            let text = "ERR server.call/pcall can only be called inside a script invocation";
+            return Err(error(frame, text));
         }
-        Some(Err(Stop)) => {
-            context.stopped.set(true);
-            return Err(plain_error(frame, "stopped"));
-        }
-        Some(Ok(())) => {}
-    }
-    let is_error = push(frame, reply);
+        Some(Err(Stop)) => return Err(frame.stop()),
+        Some(Ok(())) => push(frame, &reply),
+    };
     reply.clear();
-    if reply.capacity() > KEPT_REPLY {
-        *kept = None;
+    if reply.capacity() <= KEPT_REPLY {
+        context.reply.replace(Some(reply));
     }
-    drop(kept);
     match is_error && raises {
         true => Err(frame.raise()),
         false => Ok(1),
@@ -165,7 +172,15 @@ fn push(frame: &mut Frame<'_>, reply: &Reply) -> bool {
     let bytes = match reply.contiguous() {
         Some(bytes) => bytes,
         None => {
-            whole = reply.slices(0, usize::MAX).concat();
+            let slices = reply.slices(0, usize::MAX);
+            // One long string: not copied before Lua copies it.
+            if let [head @ [b'$', ..], text, b"\r\n"] = slices[..]
+                && head.iter().filter(|b| **b == b'\n').count() == 1
+            {
+                frame.push_bytes(text);
+                return false;
+            }
+            whole = slices.concat();
             &whole[..]
         }
     };
@@ -175,46 +190,50 @@ fn push(frame: &mut Frame<'_>, reply: &Reply) -> bool {
 
 /// Raises an error of `redis.call`, or returns that of `redis.pcall`.
 fn fail(frame: &mut Frame<'_>, text: &str, raises: bool) -> Result<usize, Raised> {
-    if raises {
-        return Err(plain_error(frame, text));
-    }
-    frame.push_table(0, 1);
-    frame.push_bytes(text.as_bytes());
-    frame.set_field(-2, b"err");
-    Ok(1)
+    push_error(frame, text.as_bytes());
+    if raises { Err(frame.raise()) } else { Ok(1) }
 }
 
-/// A table with the string argument in the field `name`.
-fn one_field(
-    frame: &mut Frame<'_>,
-    name: &[u8],
-    text: impl FnOnce(&[u8]) -> Vec<u8>,
-) -> Result<usize, Raised> {
-    if frame.len() != 1 || frame.kind(1) != Kind::String {
-        return fail(frame, "ERR wrong number or type of arguments", false);
-    }
-    let text = text(frame.bytes(1).unwrap_or_default());
-    frame.push_table(0, 1);
-    frame.push_bytes(&text);
-    frame.set_field(-2, name);
-    Ok(1)
+/// The only argument, which is a string.
+fn only_string<'a>(frame: &'a Frame<'_>) -> Option<&'a [u8]> {
+    let is_one = frame.len() == 1 && frame.kind(1) == Kind::String;
+    is_one.then(|| frame.bytes(1)).flatten()
 }
 
 fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    one_field(frame, b"err", |text| {
-        let text = text.strip_prefix(b"-").unwrap_or(text);
-        let code: &[u8] = if text.contains(&b' ') { b"" } else { b"ERR " };
-        [code, text].concat()
-    })
+    let Some(text) = only_string(frame) else {
+        return fail(frame, "ERR wrong number or type of arguments", false);
+    };
+    let text = text.split(|b| *b == 0).next().unwrap_or_default();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let text = match text.iter().position(|b| *b == b' ') {
+        Some(space) => [&text[..=space], trim_line_ends(&text[space + 1..])].concat(),
+        None => [b"ERR ", text].concat(),
+    };
+    push_error(frame, &text);
+    Ok(1)
+}
+
+fn trim_line_ends(mut text: &[u8]) -> &[u8] {
+    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = text {
+        text = rest;
+    }
+    text
 }
 
 fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    one_field(frame, b"ok", <[u8]>::to_vec)
+    if only_string(frame).is_none() {
+        return fail(frame, "ERR wrong number or type of arguments", false);
+    }
+    frame.push_table(0, 1);
+    frame.push_copy(1);
+    frame.set_field(-2, b"ok");
+    Ok(1)
 }
 
 fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.len() != 1 {
-        return Err(plain_error(frame, "ERR wrong number of arguments"));
+        return Err(error(frame, "ERR wrong number of arguments"));
     }
     let sha = sha_of(frame.bytes(1).unwrap_or_default());
     frame.push_bytes(&sha.0);
@@ -223,16 +242,19 @@ fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.len() < 2 {
-        return Err(plain_error(frame, "ERR server.log() requires two arguments or more."));
+        return Err(error(frame, "ERR server.log() requires two arguments or more."));
     }
     let Some(number) = frame.number(1) else {
-        return Err(plain_error(frame, "ERR First argument must be a number (log level)."));
+        return Err(error(frame, "ERR First argument must be a number (log level)."));
     };
     let level = LEVELS.iter().enumerate().find(|(n, _)| *n as f64 == number.trunc());
     let Some((_, (_, level))) = level else {
-        return Err(plain_error(frame, "ERR Invalid log level."));
+        return Err(error(frame, "ERR Invalid log level."));
     };
-    let words: Vec<&[u8]> = (2..=frame.len() as i32).filter_map(|at| frame.bytes(at)).collect();
+    let words: Vec<&[u8]> = (2..=frame.len() as i32)
+        .filter_map(|at| frame.bytes(at))
+        .map(|word| word.split(|b| *b == 0).next().unwrap_or_default())
+        .collect();
     let text = words.join(&b' ');
     frame.context().with_host(|host| host.log(*level, &text));
     Ok(0)
@@ -240,12 +262,12 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.len() != 1 {
-        return Err(plain_error(frame, "ERR server.setresp() requires one argument."));
+        return Err(error(frame, "ERR server.setresp() requires one argument."));
     }
-    let is_resp3 = match frame.number(1) {
-        Some(2.0) => false,
-        Some(3.0) => true,
-        _ => return Err(plain_error(frame, "ERR RESP version must be 2 or 3.")),
+    let is_resp3 = match frame.number(1).map(convert::truncated) {
+        Some(2) => false,
+        Some(3) => true,
+        _ => return Err(error(frame, "ERR RESP version must be 2 or 3.")),
     };
     frame.context().is_resp3.set(is_resp3);
     Ok(0)
@@ -253,13 +275,13 @@ fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.len() != 1 {
-        return Err(plain_error(frame, "ERR server.set_repl() requires one argument."));
+        return Err(error(frame, "ERR server.set_repl() requires one argument."));
     }
-    let flags = frame.number(1).unwrap_or(-1.0);
-    if !(0.0..=3.0).contains(&flags) {
+    let flags = convert::truncated(frame.number(1).unwrap_or_default());
+    if !(0..=3).contains(&flags) {
         let text =
             "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
-        return Err(plain_error(frame, text));
+        return Err(error(frame, text));
     }
     let flags = flags as u32;
     let (to_log, to_replicas) = (flags & REPL_AOF != 0, flags & REPL_REPLICA != 0);
@@ -286,13 +308,10 @@ fn debug(_: &mut Frame<'_>) -> Result<usize, Raised> {
 fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     let args = frame.len() as i32;
     if args == 0 {
-        return Err(plain_error(frame, "ERR Please specify at least one argument for this call"));
+        return Err(error(frame, "ERR Please specify at least one argument for this call"));
     }
     if !(1..=args).all(|at| make_text(frame, at)) {
-        return Err(plain_error(
-            frame,
-            "ERR server.acl_check_cmd() arguments must be strings or integers",
-        ));
+        return Err(error(frame, "ERR Command arguments must be strings or integers"));
     }
     let words: Vec<&[u8]> = (1..=args).map(|at| frame.bytes(at).unwrap_or_default()).collect();
     let may = frame.context().with_host(|host| host.may_call(&words)).flatten();
@@ -302,6 +321,6 @@ fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             frame.push_bool(may);
             Ok(1)
         }
-        None => Err(plain_error(frame, "ERR Invalid command passed to server.acl_check_cmd()")),
+        None => Err(error(frame, "ERR Invalid command passed to server.acl_check_cmd()")),
     }
 }

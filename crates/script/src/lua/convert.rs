@@ -138,16 +138,45 @@ fn push_verbatim<'b>(frame: &mut Frame<'_>, len: &[u8], rest: &'b [u8]) -> &'b [
     &rest[2..]
 }
 
-/// Appends the last value to `reply`, and removes it.
-pub(super) fn append(frame: &mut Frame<'_>, reply: &mut Reply) {
-    append_at(frame, reply, 0);
+/// A number in the shortest digits that are the same number.
+pub(super) fn number_text(number: f64) -> Vec<u8> {
+    weft_base::num_format::fmt_f64(number)
 }
 
-fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+/// The text that a function of C sees.
+pub(super) fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+/// As a C program on this kind of processor converts a double.
+pub(super) fn truncated(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+/// The script's result doesn't end, or is longer than a client can ask for.
+#[derive(Debug)]
+pub(super) struct TooLarge;
+
+/// Bytes of a result.
+const MOST_BYTES: usize = 512 << 20;
+
+/// Appends the last value to `reply`, and removes it.
+///
+/// # Errors
+/// `reply` has a part of it.
+pub(super) fn append(frame: &mut Frame<'_>, reply: &mut Reply) -> Result<(), TooLarge> {
+    append_at(frame, reply, 0)
+}
+
+fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
+    if reply.len() > MOST_BYTES {
+        return Err(TooLarge);
+    }
     if depth > MOST_DEPTH || !frame.reserve(4) {
         reply.error(b"ERR reached lua stack limit");
         frame.pop(1);
-        return;
+        return Ok(());
     }
     match frame.kind(-1) {
         Kind::String => reply.bulk(frame.bytes(-1).unwrap_or_default()),
@@ -156,7 +185,7 @@ fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
         }
         Kind::Boolean if frame.is_true(-1) => reply.int(1),
         Kind::Number => reply.int(truncated(frame.number(-1).unwrap_or_default())),
-        Kind::Table => append_table(frame, reply, depth),
+        Kind::Table => append_table(frame, reply, depth)?,
         Kind::Boolean
         | Kind::Absent
         | Kind::Nil
@@ -166,52 +195,39 @@ fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
         | Kind::Thread => reply.null(),
     }
     frame.pop(1);
+    Ok(())
 }
 
-/// As a C program on this kind of processor converts a double.
-fn truncated(number: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
-}
-
-/// Appends the table that is the last value, and keeps it.
-fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
-    if append_line(frame, reply, b"err", |reply, text| reply.error(text))
-        || append_line(frame, reply, b"ok", |reply, text| {
-            reply.simple(&String::from_utf8_lossy(text))
+/// Appends the table that is the last value, and keeps it. Of several fields, the first one here counts.
+fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
+    let is_done = append_text(frame, reply, b"err", Reply::error)
+        || append_text(frame, reply, b"ok", |reply, text| {
+            reply.raw(&[b"+", &one_line(text)[..], b"\r\n"].concat());
         })
-    {
-        return;
+        || append_double(frame, reply)
+        || append_text(frame, reply, b"big_number", |reply, text| {
+            reply.big_number(&String::from_utf8_lossy(&one_line(text)));
+        })
+        || append_verbatim(frame, reply);
+    if is_done {
+        return Ok(());
     }
-    frame.get_field(-1, b"double");
-    let double = (frame.kind(-1) == Kind::Number).then(|| frame.number(-1)).flatten();
-    frame.pop(1);
-    if let Some(double) = double {
-        let text = weft_base::num_format::fmt_f64(double);
-        return reply.double(&String::from_utf8_lossy(&text));
-    }
-    for (name, append) in
-        [(b"map", append_map as fn(&mut Frame<'_>, &mut Reply, usize)), (b"set", append_set)]
-    {
+    for (name, append) in [(&b"map"[..], append_map as Append), (b"set", append_set)] {
         frame.get_field(-1, name);
         if frame.kind(-1) == Kind::Table {
-            append(frame, reply, depth);
+            append(frame, reply, depth)?;
             frame.pop(1);
-            return;
+            return Ok(());
         }
         frame.pop(1);
     }
-    if append_line(frame, reply, b"big_number", |reply, text| {
-        reply.big_number(&String::from_utf8_lossy(text))
-    }) || append_verbatim(frame, reply)
-    {
-        return;
-    }
-    append_array(frame, reply, depth);
+    append_array(frame, reply, depth)
 }
 
-/// Appends the field `name`, if it is a string, without line ends.
-fn append_line(
+type Append = fn(&mut Frame<'_>, &mut Reply, usize) -> Result<(), TooLarge>;
+
+/// Appends the field `name`, if it is a string.
+fn append_text(
     frame: &mut Frame<'_>,
     reply: &mut Reply,
     name: &[u8],
@@ -220,32 +236,49 @@ fn append_line(
     frame.get_field(-1, name);
     let is_string = frame.kind(-1) == Kind::String;
     if is_string {
-        let text = frame.bytes(-1).unwrap_or_default();
-        let text: Vec<u8> =
-            text.iter().map(|b| if matches!(b, b'\r' | b'\n') { b' ' } else { *b }).collect();
-        append(reply, &text);
+        append(reply, until_zero(frame.bytes(-1).unwrap_or_default()));
     }
     frame.pop(1);
     is_string
 }
 
-fn append_verbatim(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
-    frame.get_field(-1, b"verbatim_string");
-    let mut found = None;
-    if frame.kind(-1) == Kind::Table {
-        frame.get_field(-1, b"string");
-        frame.get_field(-2, b"format");
-        if frame.kind(-1) == Kind::String && frame.kind(-2) == Kind::String {
-            let format = String::from_utf8_lossy(frame.bytes(-1).unwrap_or_default()).into_owned();
-            found = Some((format, frame.bytes(-2).unwrap_or_default().to_vec()));
-        }
-        frame.pop(2);
-    }
+/// The text with spaces for line ends, which would end the reply.
+fn one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|b| if matches!(b, b'\r' | b'\n') { b' ' } else { *b }).collect()
+}
+
+fn append_double(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
+    frame.get_field(-1, b"double");
+    let number = (frame.kind(-1) == Kind::Number).then(|| frame.number(-1)).flatten();
     frame.pop(1);
-    if let Some((format, text)) = &found {
-        reply.verbatim(format, text);
+    if let Some(number) = number {
+        reply.double(&String::from_utf8_lossy(&number_text(number)));
     }
-    found.is_some()
+    number.is_some()
+}
+
+fn append_verbatim(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
+    let before = frame.len();
+    frame.get_field(-1, b"verbatim_string");
+    let mut is_done = false;
+    if frame.kind(-1) == Kind::Table {
+        frame.get_field(-1, b"format");
+        frame.get_field(-2, b"string");
+        is_done = frame.kind(-1) == Kind::String && frame.kind(-2) == Kind::String;
+    }
+    if is_done {
+        let format = until_zero(frame.bytes(-2).unwrap_or_default());
+        // Three letters: the first ones, or with spaces.
+        let format: String = format
+            .iter()
+            .map(|b| if b.is_ascii() { char::from(*b) } else { '?' })
+            .chain([' '; 3])
+            .take(3)
+            .collect();
+        reply.verbatim(&format, frame.bytes(-1).unwrap_or_default());
+    }
+    frame.pop(frame.len() - before);
+    is_done
 }
 
 /// The number of entries of the table that is the last value. O(n).
@@ -259,37 +292,44 @@ fn entries(frame: &mut Frame<'_>) -> usize {
     n
 }
 
-fn append_map(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+fn append_map(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
     reply.map(entries(frame));
     frame.push_nil();
     while frame.next(-2) {
         frame.push_copy(-2);
-        append_at(frame, reply, depth + 1);
-        append_at(frame, reply, depth + 1);
+        append_at(frame, reply, depth + 1)?;
+        append_at(frame, reply, depth + 1)?;
     }
+    Ok(())
 }
 
-fn append_set(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
+fn append_set(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
     reply.set(entries(frame));
     frame.push_nil();
     while frame.next(-2) {
         frame.pop(1);
         frame.push_copy(-1);
-        append_at(frame, reply, depth + 1);
+        append_at(frame, reply, depth + 1)?;
     }
+    Ok(())
 }
 
-fn append_array(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) {
-    let deferred = reply.array_deferred();
-    let mut n = 0;
+/// The elements up to the first nil. Counts them before, so that no bytes move when the header comes.
+fn append_array(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
+    let mut len = 0;
     loop {
-        frame.get_index(-1, n as i64 + 1);
-        if frame.kind(-1) == Kind::Nil {
-            frame.pop(1);
+        frame.get_index(-1, len + 1);
+        let is_end = frame.kind(-1) == Kind::Nil;
+        frame.pop(1);
+        if is_end {
             break;
         }
-        append_at(frame, reply, depth + 1);
-        n += 1;
+        len += 1;
     }
-    reply.finish(deferred, n);
+    reply.array(len as usize);
+    for n in 1..=len {
+        frame.get_index(-1, n);
+        append_at(frame, reply, depth + 1)?;
+    }
+    Ok(())
 }

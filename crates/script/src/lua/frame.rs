@@ -8,6 +8,7 @@
 //! calls a metamethod, and no method fails for lack of memory ([`super::memory`]).
 
 use super::context::Context;
+use super::interrupt::{check_limits, hurry_hook};
 use super::shared::{Shared, shared_of};
 use mlua_sys::lua51::*;
 use std::ffi::{CStr, c_int, c_void};
@@ -20,6 +21,16 @@ pub type Native = fn(&mut Frame<'_>) -> Result<usize, Raised>;
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Raised(());
+
+/// Where a running function is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub is_lua: bool,
+    /// The name of the chunk, with its mark, or its text.
+    pub source: Vec<u8>,
+    /// -1 if it is unknown.
+    pub line: i32,
+}
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +64,24 @@ impl Kind {
     }
 }
 
+/// Calls the C function in the first upvalue, after the table that a proxy protects has replaced it as argument 1.
+unsafe extern "C-unwind" fn run_proxy_reader(raw: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with a live thread and room for 20 values. `make_proxy_reader` has made the closure, so its
+    // upvalue is a C function. No value here has a destructor when that raises an error. `Frame` is used with the limit
+    // suspended.
+    unsafe {
+        let function = lua_touserdata(raw, lua_upvalueindex(1));
+        let function = std::mem::transmute::<*mut c_void, lua_CFunction>(function);
+        let memory = &shared_of(raw).memory;
+        let was_limited = memory.suspend();
+        if Frame::new(raw).push_real(1) {
+            lua_replace(raw, 1);
+        }
+        memory.restore(was_limited);
+        function(raw)
+    }
+}
+
 /// Pushes `function`.
 ///
 /// # Safety
@@ -72,6 +101,8 @@ unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
         let function = lua_touserdata(raw, lua_upvalueindex(1));
         (shared_of(raw), std::mem::transmute::<*mut c_void, Native>(function))
     };
+    // SAFETY: the thread is live; no value here has a destructor.
+    unsafe { check_limits(raw) };
     let was_limited = shared.memory.suspend();
     // SAFETY: the thread is live during the call.
     let result = function(&mut unsafe { Frame::new(raw) });
@@ -90,10 +121,16 @@ pub struct Frame<'f> {
     lifetime: PhantomData<&'f ()>,
 }
 
+/// The field of a proxy's metatable with the table that the proxy protects. No script sees that metatable.
+pub(super) const REAL: &[u8] = b"__real\0";
+
 /// Values that fit on Lua's stack without a check, less a reserve for the methods' own use.
 const RESERVE: c_int = 4;
 
 impl<'f> Frame<'f> {
+    /// Bytes of a chunk. Lua 5.1 counts the signs of a long bracket in 32 bits (CVE-2025-46819).
+    pub(super) const MOST_SOURCE: usize = 512 << 20;
+
     /// # Safety
     /// `raw` is a live Lua thread for `'f`, whose limit on memory is suspended.
     pub(super) unsafe fn new(raw: *mut lua_State) -> Self {
@@ -324,14 +361,80 @@ impl<'f> Frame<'f> {
             }
             Some(_) | None => source,
         };
-        // SAFETY: there is room; source and name are readable. The function is protected and pushes one value. The
-        // collector is off, since the parser of Lua 5.1 doesn't protect the chunk's name from it (CVE-2025-49844).
+        if source.len() > Self::MOST_SOURCE {
+            self.push_bytes(b"not enough memory");
+            return false;
+        }
+        // SAFETY: there is room; source and name are readable. The function is protected and pushes one value, so that
+        // the limit can apply. The collector is off, since the parser of Lua 5.1 doesn't protect the chunk's name from
+        // it (CVE-2025-49844).
         unsafe {
             lua_gc(self.raw, LUA_GCSTOP, 0);
+            self.shared().memory.restore(true);
             let status =
                 luaL_loadbuffer(self.raw, source.as_ptr().cast(), source.len(), name.as_ptr());
+            self.shared().memory.suspend();
             lua_gc(self.raw, LUA_GCRESTART, 0);
             status == LUA_OK
+        }
+    }
+
+    /// Calls the function that `args` arguments follow, and replaces all of them by its results: `results` of them, or
+    /// all. An error is returned, and its value replaces them.
+    pub(super) fn call(&mut self, args: usize, results: Option<usize>) -> Result<(), ()> {
+        assert!(args < self.len() && self.reserve(results.unwrap_or(0)));
+        let results = results.map_or(LUA_MULTRET, |n| n as c_int);
+        // SAFETY: the function and its arguments are on the stack. The call is protected: no jump leaves it, so that the
+        // limit can apply.
+        unsafe {
+            self.shared().memory.restore(true);
+            let status = lua_pcall(self.raw, args as c_int, results, 0);
+            self.shared().memory.suspend();
+            if status == LUA_OK { Ok(()) } else { Err(()) }
+        }
+    }
+
+    /// Bytes that the state uses.
+    pub(super) fn memory(&self) -> usize {
+        self.shared().memory.used()
+    }
+
+    /// Collects all garbage. O(objects).
+    pub(super) fn collect(&mut self) {
+        // SAFETY: the state is live. No object has a finalizer: scripts can't make any.
+        unsafe { lua_gc(self.raw, LUA_GCCOLLECT, 0) };
+    }
+
+    /// One step of the collector, of about `size` kilobytes. Returns whether it has ended a cycle.
+    pub(super) fn collect_step(&mut self, size: i32) -> bool {
+        // SAFETY: as above.
+        unsafe { lua_gc(self.raw, LUA_GCSTEP, size) != 0 }
+    }
+
+    /// Ends the script: no error handler of it runs any more, since each further instruction raises an error.
+    pub(super) fn stop(&mut self) -> Raised {
+        self.context().stopped.set(true);
+        self.push_bytes(b"stopped");
+        // SAFETY: the state is live.
+        unsafe { hurry_hook(self.raw) };
+        Raised(())
+    }
+
+    /// Raises the last value if the host has stopped the script. For a caller of [`Frame::call`].
+    pub(super) fn check_stopped(&mut self) -> Result<(), Raised> {
+        if self.context().stopped.get() { Err(self.raise()) } else { Ok(()) }
+    }
+
+    /// Replaces the last value, a C function without upvalues, by one that calls it with the table that a proxy in its
+    /// first argument protects.
+    pub(super) fn make_proxy_reader(&mut self) {
+        self.room();
+        // SAFETY: there is room. The closure's only upvalue is the address of a C function.
+        unsafe {
+            let function = lua_tocfunction(self.raw, -1).expect("a C function");
+            lua_pushlightuserdata(self.raw, function as *mut c_void);
+            lua_pushcclosure(self.raw, run_proxy_reader, 1);
+            lua_remove(self.raw, -2);
         }
     }
 
@@ -421,6 +524,28 @@ impl<'f> Frame<'f> {
         unsafe { lua_getmetatable(self.raw, at) != 0 }
     }
 
+    /// Pushes the table that the proxy at `at` protects; false, and nothing, if it is no proxy.
+    pub(super) fn push_real(&mut self, at: i32) -> bool {
+        if self.kind(at) != Kind::Table || !self.push_metatable(at) {
+            return false;
+        }
+        self.get_field(-1, REAL);
+        self.remove(-2);
+        if self.kind(-1) == Kind::Table {
+            return true;
+        }
+        self.pop(1);
+        false
+    }
+
+    pub(super) fn is_proxy(&mut self, at: i32) -> bool {
+        let is_proxy = self.push_real(at);
+        if is_proxy {
+            self.pop(1);
+        }
+        is_proxy
+    }
+
     /// Removes the last value, a table or nil, and makes it the metatable of the table at `at`.
     pub fn set_metatable(&mut self, at: i32) {
         let table = self.table(at);
@@ -458,23 +583,23 @@ impl<'f> Frame<'f> {
         text
     }
 
-    /// The name of the file and the line at which the function at `level` is; `None` if it isn't written in Lua.
-    pub fn line(&self, level: usize) -> Option<(Vec<u8>, usize)> {
+    /// Where the function at `level` is; `None` without one.
+    pub fn place(&self, level: usize) -> Option<Place> {
         let mut info = std::mem::MaybeUninit::<lua_Debug>::zeroed();
-        // SAFETY: zeros are a valid `lua_Debug`. Lua fills in the fields that are read, if there is such a function.
-        let info = unsafe {
+        // SAFETY: zeros are a valid `lua_Debug`. Lua fills in the fields that are read, if there is such a function:
+        // strings that live as long as it.
+        unsafe {
             if lua_getstack(self.raw, level as c_int, info.as_mut_ptr()) == 0 {
                 return None;
             }
             lua_getinfo(self.raw, c"Sl".as_ptr(), info.as_mut_ptr());
-            info.assume_init()
-        };
-        if info.currentline <= 0 {
-            return None;
+            let info = info.assume_init();
+            Some(Place {
+                is_lua: CStr::from_ptr(info.what) != c"C",
+                source: CStr::from_ptr(info.source).to_bytes().to_vec(),
+                line: info.currentline,
+            })
         }
-        // SAFETY: `short_src` is an array with a string that ends with a zero.
-        let source = unsafe { CStr::from_ptr(info.short_src.as_ptr()) };
-        Some((source.to_bytes().to_vec(), info.currentline as usize))
     }
 
     /// Raises `bad argument #N to 'NAME' (PROBLEM)`, with the name by which the script has called this function.

@@ -27,6 +27,9 @@ pub struct Lua {
     handler: Kept,
     /// Runs since the last step of the collector.
     runs: u32,
+    /// More bytes than this after a run: all garbage is collected. Else a script that has used up the memory would leave
+    /// none to the next one.
+    full: usize,
 }
 
 impl Default for Lua {
@@ -48,7 +51,7 @@ impl Lua {
         sandbox::close(&mut state);
         state.context().random.set(FIRST_RANDOM);
         let handler = state.keep(|frame| frame.push_native(add_position));
-        Lua { state, scripts: HashMap::default(), handler, runs: 0 }
+        Lua { state, scripts: HashMap::default(), handler, runs: 0, full: MEMORY_LIMIT / 2 }
     }
 
     fn collect(&mut self) {
@@ -56,6 +59,10 @@ impl Lua {
         if self.runs >= RUNS_PER_STEP {
             self.runs = 0;
             self.state.collect_step(STEP_SIZE);
+        }
+        if self.state.memory() > self.full {
+            self.state.collect();
+            self.full = self.full.max(self.state.memory() * 3 / 2);
         }
     }
 }
@@ -104,10 +111,9 @@ impl Interpreter for Lua {
             },
             |frame, result| match result {
                 _ if frame.context().stopped.get() => Err(Failure::Stopped),
-                Ok(()) => {
-                    convert::append(frame, reply);
-                    Ok(())
-                }
+                Ok(()) => convert::append(frame, reply).map_err(|convert::TooLarge| {
+                    Failure::Error(b"ERR the result of the script is too large".to_vec())
+                }),
                 Err(()) => Err(Failure::Error(error_text(frame))),
             },
         );
@@ -131,51 +137,54 @@ fn push_list(frame: &mut Frame<'_>, list: &[&[u8]]) {
 /// The handler of a script's errors: makes a table with the text and the position.
 fn add_position(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     // Level 1 has raised the error; if it isn't written in Lua, its caller is shown.
-    let position = frame.line(1).or_else(|| frame.line(2));
-    if frame.kind(1) == Kind::Table {
+    let place = frame.place(1).filter(|place| place.is_lua).or_else(|| frame.place(2));
+    if frame.is_proxy(1) {
+        // The reference says where its own handler has failed, too.
+        push_error(frame, b"Attempt to modify a readonly table");
+    } else if frame.kind(1) == Kind::Table {
         frame.push_copy(1);
     } else {
         let text = match frame.kind(1) {
             Kind::String | Kind::Number => frame.bytes(1).unwrap_or_default().to_vec(),
-            Kind::Boolean => {
-                if frame.is_true(1) {
-                    b"true".to_vec()
-                } else {
-                    b"false".to_vec()
-                }
-            }
-            kind => kind.name().into(),
+            Kind::Boolean if frame.is_true(1) => b"true".to_vec(),
+            Kind::Boolean => b"false".to_vec(),
+            Kind::Nil => b"nil".to_vec(),
+            kind => format!("{}: {:#x}", kind.name(), frame.address(1)).into_bytes(),
         };
-        let text = if text.starts_with(b"ERR ") { text } else { [b"ERR ", &text[..]].concat() };
-        frame.push_table(0, 3);
-        frame.push_bytes(&text);
-        frame.set_field(-2, b"err");
+        push_error(frame, &text);
     }
-    if let Some((source, line)) = position {
-        frame.push_bytes(&source);
+    if let Some(place) = place {
+        frame.push_bytes(&place.source);
         frame.set_field(-2, b"source");
-        frame.push_number(line as f64);
+        frame.push_number(f64::from(place.line));
         frame.set_field(-2, b"line");
     }
     Ok(1)
+}
+
+fn push_error(frame: &mut Frame<'_>, text: &[u8]) {
+    frame.push_table(0, 3);
+    frame.push_bytes(&[b"ERR ", text].concat());
+    frame.set_field(-2, b"err");
 }
 
 /// The text of the error reply for the error value that is the last value.
 fn error_text(frame: &mut Frame<'_>) -> Vec<u8> {
     if frame.kind(-1) != Kind::Table {
         // Without memory for the handler.
-        return [b"ERR ", frame.bytes(-1).unwrap_or(b"unknown error")].concat();
+        let text = frame.bytes(-1).unwrap_or(b"execution failure");
+        return [b"ERR Error running script, ", text].concat();
     }
     let mut field = |name: &[u8]| {
         frame.get_field(-1, name);
-        let text = frame.bytes(-1).map(<[u8]>::to_vec);
+        let text = frame.bytes(-1).map(|text| convert::until_zero(text).to_vec());
         frame.pop(1);
         text
     };
     let (text, source, line) = (field(b"err"), field(b"source"), field(b"line"));
     let mut text = text.unwrap_or_else(|| b"ERR unknown error".to_vec());
     if let (Some(source), Some(line)) = (source, line) {
-        text.extend_from_slice(b" script: on @");
+        text.extend_from_slice(b" script: on ");
         text.extend_from_slice(&source);
         text.push(b':');
         text.extend_from_slice(&line);
@@ -183,3 +192,6 @@ fn error_text(frame: &mut Frame<'_>) -> Vec<u8> {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,11 @@ impl Memory {
         self.is_limited.set(is_limited);
     }
 
+    /// Whether more bytes than the limit are in use while it applies.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.is_limited.get() && self.used.get() > self.limit.get()
+    }
+
     /// Whether a block may grow from `old` to `new` bytes.
     fn allows(&self, old: usize, new: usize) -> bool {
         new <= old

@@ -3,21 +3,25 @@
 //! ```text
 //!  interpreter   compiles and runs scripts; one for each thread
 //!  sandbox       the globals of scripts, which they can't change
+//!  builtins      functions of Lua's libraries that scripts get in another form
 //!  api           redis.call and the other functions of `redis` and `server`
 //!  convert       RESP to Lua values, and back
 //!  libs          cjson, cmsgpack, struct, bit
 //!  frame         the values of one call, for functions written in Rust
 //!  state         the interpreter's state: libraries, functions, protected calls
+//!  interrupt     how the host and the limits end a script
 //!  memory        its allocator
 //! ```
 //!
-//! `context`, `frame`, `memory`, `shared` and `state` are the only files with `unsafe` code.
+//! `context`, `frame`, `interrupt`, `memory`, `shared` and `state` are the only files with `unsafe` code.
 
 mod api;
+mod builtins;
 mod context;
 mod convert;
 mod frame;
 mod interpreter;
+mod interrupt;
 mod json_settings;
 mod libs;
 mod memory;

@@ -5,8 +5,9 @@
 
 use super::context::Context;
 use super::frame::Frame;
+use super::interrupt::run_hook;
 use super::memory::{Memory, allocate};
-use super::shared::{Shared, shared_of};
+use super::shared::Shared;
 use crate::engine::Host;
 use mlua_sys::lua51::*;
 use std::ffi::c_int;
@@ -32,29 +33,6 @@ pub enum Library {
 pub struct State {
     raw: NonNull<lua_State>,
     shared: NonNull<Shared>,
-}
-
-/// Called every few instructions of a running script.
-unsafe extern "C-unwind" fn run_hook(raw: *mut lua_State, _: *mut lua_Debug) {
-    // SAFETY: Lua calls this with a live thread.
-    let shared = unsafe { shared_of(raw) };
-    let was_limited = shared.memory.suspend();
-    let is_stopped = shared.context.stopped.get()
-        || shared.context.with_host(|host| host.interrupt().is_err()).unwrap_or(false);
-    if is_stopped {
-        shared.context.stopped.set(true);
-        // SAFETY: the thread is live; Lua leaves room for a hook. From now on each instruction raises an error, so that
-        // no `pcall` of the script continues.
-        unsafe {
-            lua_sethook(raw, Some(run_hook), LUA_MASKCOUNT, 1);
-            lua_pushlstring_(raw, c"stopped".as_ptr(), 7);
-        }
-    }
-    shared.memory.restore(was_limited);
-    if is_stopped {
-        // SAFETY: the error's value is on the stack, and no value here has a destructor.
-        unsafe { lua_error(raw) };
-    }
 }
 
 impl State {
@@ -116,28 +94,6 @@ impl State {
             assert_eq!(status, LUA_OK, "a library of Lua");
             lua_settop(self.raw.as_ptr(), from);
         }
-    }
-
-    /// Runs a part of the sandbox that is written in Lua, with Lua's own globals.
-    ///
-    /// # Panics
-    /// If it fails.
-    pub(super) fn run_prelude(&mut self, source: &[u8]) {
-        let kept = self.compile(source, c"=prelude").expect("the prelude is valid");
-        let raw = self.raw.as_ptr();
-        Frame::push_registry(&mut self.frame(), kept.0);
-        // SAFETY: the function is on the stack, and the call is protected.
-        unsafe {
-            let status = lua_pcall(raw, 0, 0, 0);
-            assert_eq!(status, LUA_OK, "the prelude runs");
-            lua_settop(raw, 0);
-        }
-        self.release(kept);
-    }
-
-    fn frame(&mut self) -> Frame<'_> {
-        // SAFETY: the state is live, and its limit doesn't apply outside of scripts.
-        unsafe { Frame::new(self.raw.as_ptr()) }
     }
 
     /// Passes Lua's table of globals to `act`, as the first value of a frame.

@@ -1,0 +1,208 @@
+//! Replies of scripts: as the reference sends them, and at the limits.
+
+use super::*;
+use crate::cache::sha_of;
+use crate::engine::{Level, Stop};
+use weft_resp::Proto;
+
+/// Scripts without commands, and the reference's replies: written by the example `script_compare` with `--record`.
+const REPLIES: &str = include_str!("replies.txt");
+
+/// Answers each command with the same bytes, until it has been called so often; then it stops the script.
+struct Canned(&'static [u8], u32);
+
+impl Host for Canned {
+    fn call(&mut self, _: &[&[u8]], reply: &mut Reply) -> Result<(), Stop> {
+        self.interrupt()?;
+        reply.raw(self.0);
+        Ok(())
+    }
+
+    fn interrupt(&mut self) -> Result<(), Stop> {
+        self.1 = self.1.checked_sub(1).ok_or(Stop)?;
+        Ok(())
+    }
+
+    fn log(&mut self, _: Level, _: &[u8]) {}
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn set_repl(&mut self, _: bool, _: bool) {}
+}
+
+fn run(lua: &mut Lua, mut host: Canned, proto: Proto, script: &str) -> Result<Vec<u8>, Failure> {
+    let sha = sha_of(script.as_bytes());
+    lua.compile(&sha, script.as_bytes()).map_err(Failure::Error)?;
+    let mut reply = Reply::new(proto);
+    let input = Input { keys: &[b"k1", b"k2"], args: &[b"a1", b"a2"] };
+    lua.run(&sha, input, &mut host, &mut reply)?;
+    lua.forget(&sha);
+    Ok(reply.slices(0, usize::MAX).concat())
+}
+
+/// The reply as a client gets it.
+fn sent(lua: &mut Lua, reply: &'static [u8], proto: Proto, script: &str) -> String {
+    let bytes = run(lua, Canned(reply, u32::MAX), proto, script).unwrap_or_else(|failure| {
+        let mut reply = Reply::new(proto);
+        match failure {
+            Failure::Error(text) => reply.error(&text),
+            Failure::Stopped => reply.simple("stopped"),
+        }
+        reply.slices(0, usize::MAX).concat()
+    });
+    bytes.escape_ascii().to_string()
+}
+
+#[test]
+fn replies_are_those_of_the_reference() {
+    let mut lua = Lua::new();
+    let lines: Vec<&str> = REPLIES.lines().collect();
+    assert!(lines.len() > 1000);
+    for pair in lines.chunks_exact(2) {
+        let (version, script) = pair[0].split_once(' ').expect("a version and a script");
+        let proto = if version == "3" { Proto::Resp3 } else { Proto::Resp2 };
+        assert_eq!(sent(&mut lua, b"", proto, script), pair[1].trim_start(), "{version} {script}");
+    }
+}
+
+#[test]
+fn commands_get_and_return_values() {
+    let mut lua = Lua::new();
+    for (reply, script, want) in [
+        (&b"$3\r\nabc\r\n"[..], "return redis.call('get', 'k')", "$3\\r\\nabc\\r\\n"),
+        (b":7\r\n", "return redis.call('incr', 'k') + 1", ":8\\r\\n"),
+        (b"+OK\r\n", "return redis.call('set', 'k', 1).ok", "$2\\r\\nOK\\r\\n"),
+        (b"$-1\r\n", "return tostring(redis.call('get', 'k'))", "$5\\r\\nfalse\\r\\n"),
+        (b"*2\r\n:1\r\n*-1\r\n", "return redis.call('x')", "*2\\r\\n:1\\r\\n$-1\\r\\n"),
+        (b"-E x\r\n", "return redis.pcall('x')", "-E x\\r\\n"),
+        (b"-E x\r\n", "return redis.pcall('x').err", "$3\\r\\nE x\\r\\n"),
+        (b"-E x\r\n", "\nredis.call('x')", "-E x script: on @user_script:2.\\r\\n"),
+        (b"-E x\r\n", "return {pcall(redis.call, 'x')}", "*2\\r\\n$-1\\r\\n$3\\r\\nE x\\r\\n"),
+    ] {
+        assert_eq!(sent(&mut lua, reply, Proto::Resp2, script), want, "{script}");
+    }
+    for (reply, script, want) in [
+        (&b"_\r\n"[..], "return tostring(redis.call('x'))", "$3\\r\\nnil\\r\\n"),
+        (b"#t\r\n", "return redis.call('x')", "#t\\r\\n"),
+        (b",1.5\r\n", "return redis.call('x').double * 2", ":3\\r\\n"),
+        (b",inf\r\n", "return redis.call('x')", ",inf\\r\\n"),
+        (b"(12\r\n", "return redis.call('x').big_number", "$2\\r\\n12\\r\\n"),
+        (b"%1\r\n+a\r\n:1\r\n", "return type(redis.call('x').map)", "$5\\r\\ntable\\r\\n"),
+        (b"%1\r\n$1\r\na\r\n:1\r\n", "return redis.call('x').map.a", ":1\\r\\n"),
+        (b"~1\r\n$1\r\na\r\n", "return redis.call('x').set.a", "#t\\r\\n"),
+        (b"=5\r\ntxt:x\r\n", "return redis.call('x')", "=5\\r\\ntxt:x\\r\\n"),
+        (b"|1\r\n+a\r\n+b\r\n:4\r\n", "return redis.call('x')", ":4\\r\\n"),
+    ] {
+        let script = format!("redis.setresp(3) {script}");
+        assert_eq!(sent(&mut lua, reply, Proto::Resp3, &script), want, "{script}");
+    }
+}
+
+#[test]
+fn scripts_cannot_change_what_the_next_one_sees() {
+    const ATTACKS: [&str; 14] = [
+        "local _, t = pairs(string) t.upper = nil",
+        "local _, t = pairs(redis) rawset(t, 'call', 1)",
+        "local _, t = pairs(_G) t.pcall = 1",
+        "string.upper = nil",
+        "rawset(string, 'upper', nil)",
+        "setmetatable(string, nil)",
+        "getmetatable('').__index = {}",
+        "rawset(getmetatable(''), '__index', {})",
+        "getmetatable(getmetatable('')).__index = {}",
+        "getmetatable(_G).__index = {}",
+        "table.insert(string, 1)",
+        "for k, v in next, _G do _G[k] = nil end",
+        "table.foreach(_G, function(k) _G[k] = 1 end)",
+        "KEYS = nil",
+    ];
+    let mut lua = Lua::new();
+    for attack in ATTACKS {
+        assert!(run(&mut lua, Canned(b"", 9), Proto::Resp2, attack).is_err(), "{attack}");
+    }
+    for harmless in [
+        "KEYS[1] = 'changed'",
+        "table.sort(string) table.remove(string)",
+        "setmetatable({}, {__index = string}).upper = 1",
+        "local f = pairs({}) f(string)",
+        "local t = setmetatable({}, {__index = _G}) t.pcall = 1 t.KEYS = 1",
+    ] {
+        assert!(run(&mut lua, Canned(b"", 9), Proto::Resp2, harmless).is_ok(), "{harmless}");
+    }
+    let check = "return ('x'):upper() .. string.upper(KEYS[1]) .. type(pcall) .. type(redis.call)";
+    let want = "$19\\r\\nXK1functionfunction\\r\\n";
+    assert_eq!(sent(&mut lua, b"", Proto::Resp2, check), want);
+}
+
+#[test]
+fn a_stopped_script_does_nothing_more() {
+    let mut lua = Lua::new();
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do xpcall(function() while true do end end, function() end) end",
+        "while true do redis.pcall('x') end",
+        "while true do pcall(redis.call, 'x') end",
+        "xpcall(function() while true do end end, function() while true do end end)",
+        "load(function() return ' ' end)",
+        "while true do pcall(load, function() while true do end end) end",
+        "local f = coroutine.wrap(function() while true do pcall(redis.call, 'x') end end) f()",
+        "setmetatable({}, {__index = function() while true do end end}).x()",
+    ] {
+        let end = run(&mut lua, Canned(b"+x\r\n", 100), Proto::Resp2, script);
+        assert_eq!(end, Err(Failure::Stopped), "{script}");
+    }
+    assert_eq!(sent(&mut lua, b"", Proto::Resp2, "return 1"), ":1\\r\\n");
+}
+
+#[test]
+fn results_are_limited() {
+    let mut lua = Lua::new();
+    let deep = "local t = {} for n = 1, 5000 do t = {t} end return t";
+    let reply = sent(&mut lua, b"", Proto::Resp2, deep);
+    assert!(reply.ends_with("-ERR reached lua stack limit\\r\\n"), "{reply}");
+    let itself = "local t = {} t[1] = t return t";
+    assert!(sent(&mut lua, b"", Proto::Resp2, itself).ends_with("stack limit\\r\\n"));
+}
+
+#[test]
+fn many_arguments_are_passed_or_refused() {
+    let mut lua = Lua::new();
+    for n in [1000, 7000, 7900] {
+        let script =
+            format!("local t = {{}} t[{n}] = 1 return {{pcall(redis.call, unpack(t, 1, {n}))}}");
+        let want =
+            "*2\\r\\n$-1\\r\\n$49\\r\\nERR Command arguments must be strings or integers\\r\\n";
+        assert_eq!(sent(&mut lua, b"", Proto::Resp2, &script), want);
+    }
+    for n in 7940..8000 {
+        for function in
+            ["redis.call", "pcall", "select", "math.random", "rawset", "redis.log", "load"]
+        {
+            let script = format!("return #{{pcall({function}, unpack({{}}, 1, {n}))}}");
+            sent(&mut lua, b"", Proto::Resp2, &script);
+            let script = format!("return #{{{function}(unpack({{}}, 1, {n}))}}");
+            sent(&mut lua, b"", Proto::Resp2, &script);
+        }
+    }
+}
+
+#[test]
+fn memory_of_functions_in_rust_is_limited() {
+    let mut lua = Lua::new();
+    lua.state.set_limit(8 << 20);
+    lua.full = 4 << 20;
+    for script in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local t = {} while true do table.insert(t, 1) end",
+        "local t = {} while true do rawset(t, #t + 1, 1) end",
+        "local t = {} while true do t[#t + 1] = redis.call('x') end",
+        "collectgarbage('stop') collectgarbage('setpause', 9999) local s = '' while true do s = s .. ('x'):rep(9999) end",
+    ] {
+        let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, script);
+        assert!(reply.contains("not enough memory"), "{script}: {reply}");
+        assert!(lua.memory() < 4 << 20, "{script}: {}", lua.memory());
+    }
+}
