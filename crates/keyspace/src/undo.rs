@@ -39,14 +39,14 @@ impl Guard<'_> {
     pub fn end_undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let undo = context.undo.take().expect("undo has begun");
-        undo.old.0.into_values().flatten().for_each(|old| context.discard(old));
+        undo.old.into_all().filter_map(|(.., old)| old).for_each(|old| context.discard(old));
     }
 
     /// Restores the keys as they were. O(changed keys).
     pub fn undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let Undo { old, tally } = *context.undo.take().expect("undo has begun");
-        for ((db, name), record) in old.0 {
+        for (db, name, record) in old.into_all() {
             Db::new(self, context, db).restore(&name, record);
         }
         context.tally = tally;

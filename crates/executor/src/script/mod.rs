@@ -111,7 +111,9 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
     weft_process::crash::set_current_command(&task.cmd.full_name);
     let needs = task.session.script.take().unwrap_or_default();
     let can_restart = needs.scope.max(call.script.history.scope()) == Scope::Keys;
-    show(task.core, task.session, task.request);
+    if needs.restarts == 0 {
+        show(task.core, task.session, task.request);
+    }
     if can_restart {
         guard.begin_undo(&mut task.core.context);
     }
