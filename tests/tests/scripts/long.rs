@@ -69,8 +69,10 @@ fn script_that_has_written_is_not_killed() {
 fn hostile_scripts_end_with_an_error() {
     let server = Server::weft(&["--io-threads", "1"]);
     let mut client = client(&server);
+    // A script may fill half a gigabyte before it fails.
+    client.set_timeout(Duration::from_secs(300));
     for script in [
-        "local t = {} for n = 1, 1e9 do t[n] = 'element' .. n end",
+        "local t, s = {}, string.rep('x', 1e5) for n = 1, 1e9 do t[n] = s .. n end",
         "local s = 'x' while true do s = s .. s end",
         "return string.rep('x', 2^31)",
         "local function f() return 1 + f() end return f()",
