@@ -2,7 +2,8 @@
 
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, Flags};
+use weft_command_spec::Flags;
+use weft_commands::Error;
 use weft_state::attention;
 use weft_state::pause::PauseMode;
 

@@ -13,7 +13,7 @@ use crate::pubsub;
 use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
-use weft_commands::Flags;
+use weft_command_spec::Flags;
 use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::Blob;
@@ -39,7 +39,7 @@ pub fn begin(task: &mut Task<'_>) {
         && !task.request.attempt.has_run
         && task.request.attempt.retry.is_none()
     {
-        own.begin(task.cmd.full_name.starts_with("client|"), in_transaction);
+        own.begin(task.cmd.spec.flags.has(Flags::KEEPS_CACHING), in_transaction);
     }
 }
 

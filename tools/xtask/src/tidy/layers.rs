@@ -18,13 +18,25 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-table", &["weft-base"]),
     ("weft-types", &["weft-table", "weft-base"]),
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
-    ("weft-commands", &["weft-keyspace", "weft-types", "weft-table", "weft-resp", "weft-base"]),
+    ("weft-command-spec", &["weft-base"]),
+    (
+        "weft-commands",
+        &[
+            "weft-command-spec",
+            "weft-keyspace",
+            "weft-types",
+            "weft-table",
+            "weft-resp",
+            "weft-base",
+        ],
+    ),
     ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
     ("weft-replication", &["weft-resp", "weft-base"]),
     (
         "weft-transfer",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-keyspace",
             "weft-persist",
@@ -38,12 +50,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-pubsub", &["weft-base", "weft-keyspace", "weft-memory", "weft-resp"]),
     (
         "weft-tracking",
-        &["weft-commands", "weft-keyspace", "weft-memory", "weft-pubsub", "weft-resp"],
+        &["weft-command-spec", "weft-keyspace", "weft-memory", "weft-pubsub", "weft-resp"],
     ),
     (
         "weft-state",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-keyspace",
@@ -64,6 +77,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-executor",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-keyspace",
@@ -83,6 +97,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-durability",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-executor",
@@ -100,6 +115,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-replication-driver",
         &[
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-durability",
@@ -121,6 +137,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-admin",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-durability",
