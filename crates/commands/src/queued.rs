@@ -7,42 +7,44 @@ use crate::collection_scan;
 use crate::list;
 use crate::zset::ranks;
 use weft_base::num::parse_i64;
+use weft_command_spec::QueuedWork;
 use weft_keyspace::Record;
 use weft_types::list::List;
 use weft_types::value::elements;
 use weft_types::zset::View;
 
-/// The work of the command `name` on `record`, in elements. `None`: all elements of the value.
-pub fn work(name: &str, args: &[&[u8]], record: &Record) -> Option<usize> {
-    match (name, args) {
-        ("lrange", [_, _, start, stop]) => {
+/// The work of a command of this kind on `record`, in elements. `None`: all elements of the value.
+pub fn work(kind: QueuedWork, args: &[&[u8]], record: &Record) -> Option<usize> {
+    match (kind, args) {
+        (QueuedWork::ListRange, [_, _, start, stop]) => {
             let list = List::of(record)?;
             let (start, count) = list::range(parse_i64(start)?, parse_i64(stop)?, list.len())?;
             Some(list.range_work(start, count).saturating_add(list.distance_work(start)))
         }
-        ("lindex", [_, _, index]) | ("lset", [_, _, index, _]) => {
+        (QueuedWork::ListIndex, [_, _, index] | [_, _, index, _]) => {
             let list = List::of(record)?;
             let index = parse_i64(index)?;
             let (index, _) = list::range(index, index, list.len())?;
             Some(list.distance_work(index))
         }
-        ("zrange" | "zrevrange", [_, _, start, stop] | [_, _, start, stop, _]) => {
+        (QueuedWork::RankRange, [_, _, start, stop] | [_, _, start, stop, _]) => {
             let words = args.get(4);
             let by_rank = words.is_none_or(|word| word.eq_ignore_ascii_case(b"withscores"));
             let (start, stop) = (parse_i64(start)?, parse_i64(stop)?);
             let len = View::of(record)?.len();
             by_rank.then(|| ranks(start, stop, len).len())
         }
-        ("hscan" | "sscan" | "zscan", [_, _, _, options @ ..]) => {
+        (QueuedWork::ScanCount, [_, _, _, options @ ..]) => {
             collection_scan::requested_count(options).map(|count| count.min(elements(record)))
         }
-        ("srandmember" | "zrandmember" | "hrandfield", [_, _]) => Some(1),
+        (QueuedWork::Counted, [_, _]) => Some(1),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::registry::REGISTRY;
     use crate::testing::Bench;
     use weft_keyspace::{Db, Outside};
 
@@ -54,7 +56,9 @@ mod tests {
         let mut db = Db::new(&guard, &mut bench.context, 0);
         let key = db.key(args[1]);
         let record = db.peek(&key).expect("the key exists");
-        super::work(&line[..line.find(' ').unwrap_or(0)].to_lowercase(), &args, &record)
+        let name = args[0].to_ascii_lowercase();
+        let command = REGISTRY.iter().copied().flatten().find(|c| c.spec.name.as_bytes() == name);
+        super::work(command.expect("a command").spec.special.queued_work, &args, &record)
     }
 
     #[test]

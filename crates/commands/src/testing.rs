@@ -4,8 +4,8 @@
 use crate::ctx::{CommandSettings, Ctx, Lane, Pause};
 use crate::error::wrong_arity;
 use crate::generic;
+use crate::lock::Lock;
 use crate::registry::{Command, REGISTRY};
-use crate::spec::Lock;
 use weft_keyspace::commit::settle;
 use weft_keyspace::notice::Notice;
 use weft_keyspace::{Db, ExecContext, Keyspace, Outside, ShardSet};

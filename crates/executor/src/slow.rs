@@ -22,6 +22,7 @@ use crate::dispatch::outcome::Suspend;
 use crate::dispatch::request::{Request, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use weft_command_spec::Flags;
 use weft_commands::Lane;
 use weft_keyspace::{SlowLaneThread, Waiter};
 use weft_process::log_warning;
@@ -35,11 +36,10 @@ use weft_state::mailbox::Message;
 use weft_state::packed_requests::PackedRequests;
 use weft_state::server::Server;
 use weft_state::slow_lane::{Job, LONG, OUTSIDE, THREADS};
-use weft_transfer as transfer;
 
 /// Whether a job may wait for another server.
 fn waits_outside(job: &Job) -> bool {
-    transfer::waits_outside(job.cmd.spec.name) || needs::waits_outside(&job.session)
+    job.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER) || needs::waits_outside(&job.session)
 }
 
 /// Starts the threads. They end with the process.

@@ -6,7 +6,8 @@
 //! ([`crate::dispatch::hold`]), so an attempt that fails leaves nothing to restore.
 
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, Flags};
+use weft_command_spec::Flags;
+use weft_commands::Error;
 use weft_memory::holdings::ClientMemoryKind;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::queued::{Queued, Transaction};

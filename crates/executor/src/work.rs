@@ -11,9 +11,9 @@
 use crate::dispatch::core::Core;
 use crate::transaction;
 use smallvec::SmallVec;
-use weft_commands::spec::{Group, Spec};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec};
 use weft_commands::string::range::BYTES_PER_ELEMENT;
-use weft_commands::{FAST_WORK, Flags, bitmap, hyperloglog, queued, stream, string};
+use weft_commands::{FAST_WORK, bitmap, hyperloglog, queued, stream, string};
 use weft_keyspace::{Db, Guard, Record};
 use weft_state::args::ArgBuf;
 use weft_state::session::Session;
@@ -22,9 +22,6 @@ use weft_types::value;
 
 /// Arguments of a command that count as no work.
 const FREE_ARGUMENTS: usize = 4;
-
-/// Commands that access one element, or a count of them that follows the key.
-const COUNTING: [&str; 5] = ["lpop", "rpop", "spop", "zpopmax", "zpopmin"];
 
 /// The cost of accessing a value, in elements: see [`weft_commands::Ctx::weigh`].
 type Measure = fn(&Record) -> usize;
@@ -56,20 +53,16 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
         work =
             work.saturating_add(arguments_work(spec, command.args.len()) + bytes_work(spec, long));
         let measure = value_measure(spec, command.args.len());
-        let transfers = transfer::is_one(spec.name);
         let is_of_stream = spec.group == Group::Stream;
-        if measure.is_none() && !transfers && !is_of_stream {
+        if measure.is_none() && !is_of_stream && !transfer::is_weighed_by_arguments(spec) {
             continue;
         }
         let args: SmallVec<[&[u8]; 16]> = command.args.iter().map(ArgBuf::bytes).collect();
-        if transfers {
-            work = work.saturating_add(transfer::work(spec.name, &args));
-        }
+        work = work.saturating_add(transfer::work(spec, &args));
+        let kind = spec.special.queued_work;
         let key_work = |record: &Record| match measure {
-            Some(measure) => {
-                queued::work(spec.name, &args, record).unwrap_or_else(|| measure(record))
-            }
-            None if is_of_stream => stream::work(spec.name, &args, record),
+            Some(measure) => queued::work(kind, &args, record).unwrap_or_else(|| measure(record)),
+            None if is_of_stream => stream::work(kind, &args, record),
             None => 0,
         };
         let _ = spec.key_positions(&args, |at| {
@@ -94,20 +87,21 @@ fn arguments_work(spec: &Spec, arguments: usize) -> usize {
 
 /// Measures the work of a command on the value of each key; `None`: hardly any.
 fn value_measure(spec: &Spec, arguments: usize) -> Option<Measure> {
+    let kind = spec.special.queued_work;
     let measure: Measure = match spec.group {
         Group::List | Group::Set | Group::SortedSet | Group::Geo | Group::Hash | Group::Generic => {
-            if spec.name == "dump" {
+            if kind == QueuedWork::Encode {
                 return Some(transfer::write_work);
             }
-            let counts = arguments > 2 && COUNTING.contains(&spec.name);
+            let counts = arguments > 2 && kind == QueuedWork::Counted;
             return (counts || !spec.flags.has(Flags::FAST)).then_some(value::elements);
         }
         Group::HyperLogLog if spec.flags.has(Flags::FAST) => return None,
         Group::HyperLogLog => hyperloglog::work,
-        Group::Bitmap | Group::String => match spec.name {
-            "bitcount" | "bitop" | "bitpos" | "getrange" | "substr" => bitmap::work,
-            "append" | "bitfield" | "setbit" | "setrange" => string::range::change_work,
-            "lcs" => string::lcs::work,
+        Group::Bitmap | Group::String => match kind {
+            QueuedWork::ReadBytes => bitmap::work,
+            QueuedWork::ChangeBytes => string::range::change_work,
+            QueuedWork::CompareStrings => string::lcs::work,
             // The others access single bits, or share long values without a copy.
             _ => return None,
         },

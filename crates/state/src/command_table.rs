@@ -6,8 +6,8 @@
 //! one integer, without a string hash.
 
 use std::collections::HashMap;
-use weft_commands::spec::{Group, Lock, NOT_A_KEY};
-use weft_commands::{CmdResult, Command, Ctx, Spec};
+use weft_command_spec::{CommandRole, Group, ScriptCommand, Spec};
+use weft_commands::{CmdResult, Command, Ctx, Lock};
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_table::LINES;
 
@@ -25,29 +25,6 @@ pub enum Run {
     Watch,
     /// EVAL and the like: calls commands under the shards of the declared keys, and of others.
     Script(ScriptCommand),
-}
-
-/// A command that runs a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScriptCommand {
-    /// The script is named by its hash.
-    pub by_hash: bool,
-    /// It must not write.
-    pub only_reads: bool,
-}
-
-impl ScriptCommand {
-    /// The command with this name.
-    fn named(name: &str) -> Option<ScriptCommand> {
-        let (by_hash, only_reads) = match name {
-            "eval" => (false, false),
-            "eval_ro" => (false, true),
-            "evalsha" => (true, false),
-            "evalsha_ro" => (true, true),
-            _ => return None,
-        };
-        Some(ScriptCommand { by_hash, only_reads })
-    }
 }
 
 /// The locks that a command on the server needs.
@@ -208,16 +185,6 @@ fn lines_of(group: Group) -> u8 {
     lines as u8
 }
 
-/// The number of arguments up to which the key at `first` is the only one of a range of keys.
-fn one_key_of(first: u16, last: i16, step: u16, limit: u16) -> usize {
-    match usize::try_from(-i32::from(last)) {
-        Ok(0) => usize::MAX,
-        // `last` counts from the end of the arguments: the next key would be at `first + step`.
-        Ok(from_end) if limit < 2 => usize::from(first) + usize::from(step) + from_end - 1,
-        Ok(_) | Err(_) => 0,
-    }
-}
-
 impl CommandTable {
     /// Builds the table. Returns it with the functions of the commands on the server, in the order of their
     /// numbers in [`Run::Server`]. Called once per server.
@@ -259,11 +226,15 @@ impl CommandTable {
             .iter()
             .map(|s| self.add_server(s, Some(c.spec.name), functions))
             .collect();
-        let run = match c.spec.name {
-            "exec" => Run::Exec,
-            "watch" => Run::Watch,
-            name if let Some(script) = ScriptCommand::named(name) => Run::Script(script),
-            _ => {
+        let run = match c.spec.special.role {
+            CommandRole::Exec => Run::Exec,
+            CommandRole::Watch => Run::Watch,
+            CommandRole::Script(script) => Run::Script(script),
+            CommandRole::Plain
+            | CommandRole::Multi
+            | CommandRole::Select
+            | CommandRole::Publish
+            | CommandRole::ShardPublish => {
                 functions.push(c.run);
                 Run::Server(functions.len() - 1)
             }
@@ -279,23 +250,11 @@ impl CommandTable {
         needs: NeedsFn,
         subcommands: Vec<&'static Cmd>,
     ) -> &'static Cmd {
-        use weft_commands::spec::{Begin, Find};
         let full_name: &'static str = match parent {
             Some(parent) => Box::leak(format!("{parent}|{}", spec.name).into_boxed_str()),
             None => spec.name,
         };
-        let (first_key, one_key_of) = match spec.keys {
-            [] => (0, 0),
-            // A channel: cluster clients use its position to choose a node.
-            [first, ..] if first.flags.contains(&NOT_A_KEY) => (0, 0),
-            [first, rest @ ..] => match (first.begin, first.find) {
-                (Begin::Index(at), Find::Range { last, step, limit }) if rest.is_empty() => {
-                    (usize::from(at), one_key_of(at, last, step, limit))
-                }
-                (Begin::Index(at), Find::Range { .. }) => (usize::from(at), 0),
-                _ => (0, 0),
-            },
-        };
+        let fixed = spec.fixed_key().unwrap_or_default();
         let number = self.all.len();
         let cmd: &'static Cmd = Box::leak(Box::new(Cmd {
             number,
@@ -303,8 +262,8 @@ impl CommandTable {
             full_name,
             run,
             subcommands,
-            first_key,
-            one_key_of,
+            first_key: fixed.at,
+            one_key_of: fixed.only_key_up_to,
             lines: lines_of(spec.group),
             needs,
         }));

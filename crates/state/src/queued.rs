@@ -16,7 +16,7 @@ pub struct Transaction {
     /// Memory of the queued arguments and of the queue (bytes).
     memory: usize,
     /// The union of the queued commands' flags.
-    pub flags: u32,
+    pub flags: u64,
     /// A command was refused, so EXEC will be.
     pub failed: bool,
 }

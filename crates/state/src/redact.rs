@@ -1,6 +1,7 @@
 //! Hides secret arguments: passwords in MONITOR, SLOWLOG and the log.
 
 use crate::command_table::Cmd;
+use weft_command_spec::Secrets;
 
 /// The text shown instead of a secret.
 const HIDDEN: &[u8] = b"(redacted)";
@@ -12,10 +13,10 @@ fn is_sensitive(id: weft_config::Id) -> bool {
 /// The arguments, with secrets replaced.
 pub fn hide_secrets<'a>(cmd: &Cmd, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut shown = args.to_vec();
-    match cmd.full_name {
-        "auth" => shown.iter_mut().skip(1).for_each(|a| *a = HIDDEN),
-        "hello" => hide_in_hello(&mut shown),
-        "config|set" => {
+    match cmd.spec.special.secrets {
+        Secrets::AllArguments => shown.iter_mut().skip(1).for_each(|a| *a = HIDDEN),
+        Secrets::AfterAuth => hide_in_hello(&mut shown),
+        Secrets::Directives => {
             for pair in 1..args.len() / 2 {
                 let (name, value) = (pair * 2, pair * 2 + 1);
                 let id = weft_config::Id::from_name(args[name]);
@@ -24,7 +25,7 @@ pub fn hide_secrets<'a>(cmd: &Cmd, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
                 }
             }
         }
-        _ => {}
+        Secrets::None => {}
     }
     shown
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_commands::Group;
+use weft_command_spec::{Flags, Group};
 use weft_keyspace::wait::WaitState;
 use weft_keyspace::wait_queue::{Name, QueuedClient};
 use weft_keyspace::{Keyspace, ShardSet};
@@ -201,7 +201,7 @@ impl Waiting {
     /// Whether the client must be notified when a key is removed or replaced: its consumer group is removed
     /// with it.
     pub fn wants_its_group(&self) -> bool {
-        self.cmd.spec.name == "xreadgroup"
+        self.cmd.spec.flags.has(Flags::READS_GROUP)
     }
 
     /// The type of value that the client waits for. Keys with other types don't unblock it.

@@ -6,7 +6,7 @@
 
 use crate::tracker::{Mode, Receiver, Tracker};
 use std::sync::Arc;
-use weft_commands::Flags;
+use weft_command_spec::Flags;
 
 /// The tracking state of a session.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use crate::{payload, write_work};
 use std::sync::Arc;
-use weft_commands::spec::{Lock, keys};
-use weft_commands::{CmdResult, Command, Ctx, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
+use weft_commands::{CmdResult, Command, Ctx, Lock};
 
 pub const DUMP: Command = Command {
     spec: Spec {
@@ -19,6 +19,7 @@ pub const DUMP: Command = Command {
         syntax: "key",
         history: &[],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::Encode),
     },
     lock: Lock::Keys,
     run: dump,

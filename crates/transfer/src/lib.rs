@@ -13,6 +13,7 @@ mod restore;
 #[cfg(test)]
 mod tests;
 
+use weft_command_spec::{Flags, QueuedWork, Spec};
 use weft_commands::Command;
 use weft_persist::rdb::{self, Form};
 use weft_types::{Record, value};
@@ -37,21 +38,18 @@ fn read_work(payload: usize) -> usize {
     payload / BYTES_PER_ELEMENT
 }
 
-/// Whether the command `name` waits for another server while it holds its shards.
-pub fn waits_outside(name: &str) -> bool {
-    name == "migrate"
+/// Whether [`work`] finds any work in the arguments of the command.
+pub fn is_weighed_by_arguments(spec: &Spec) -> bool {
+    spec.flags.has(Flags::WAITS_FOR_SERVER) || spec.special.queued_work == QueuedWork::Decode
 }
 
-/// Whether [`work`] knows the command `name`.
-pub fn is_one(name: &str) -> bool {
-    matches!(name, "restore" | "restore-asking") || waits_outside(name)
-}
-
-/// The approximate work of the command `name` by its arguments alone, whatever the keys hold.
-pub fn work(name: &str, args: &[&[u8]]) -> usize {
-    match name {
-        "restore" | "restore-asking" => args.get(3).map_or(0, |payload| read_work(payload.len())),
-        _ if waits_outside(name) => usize::MAX,
+/// The approximate work of a command by its arguments alone, whatever the keys hold.
+pub fn work(spec: &Spec, args: &[&[u8]]) -> usize {
+    if spec.flags.has(Flags::WAITS_FOR_SERVER) {
+        return usize::MAX;
+    }
+    match spec.special.queued_work {
+        QueuedWork::Decode => args.get(3).map_or(0, |payload| read_work(payload.len())),
         _ => 0,
     }
 }

@@ -3,8 +3,8 @@
 //! The payload is checked and decoded before the key changes. An invalid payload changes nothing.
 
 use crate::read_work;
-use weft_commands::spec::{Lock, keys};
-use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Lane, Spec, error};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
+use weft_commands::{CmdResult, Command, Ctx, Error, Lane, Lock, error};
 use weft_keyspace::Classes;
 use weft_keyspace::log::unit::Arg;
 use weft_persist::rdb::{self, Fault, Opened, Slice, Target};
@@ -29,6 +29,7 @@ pub const RESTORE: Command = Command {
             ("5.0.0", "The options IDLETIME and FREQ."),
         ],
         tips: &[],
+        special: Special::queued_work(QueuedWork::Decode),
     },
     lock: Lock::Keys,
     run: restore,
@@ -39,11 +40,12 @@ pub const RESTORE: Command = Command {
 pub const RESTORE_ASKING: Command = Command {
     spec: Spec {
         name: "restore-asking",
-        flags: RESTORE.spec.flags.or(Flags::ASKING),
+        flags: RESTORE.spec.flags.or(Flags::ASKING).or(Flags::SYSTEM),
         acl: &["@keyspace", "@dangerous"],
         group: Group::Server,
         since: "3.0.0",
         summary: "A RESTORE between the nodes of a cluster.",
+        special: Special::queued_work(QueuedWork::Decode),
         ..RESTORE.spec
     },
     ..RESTORE

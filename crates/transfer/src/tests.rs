@@ -1,7 +1,11 @@
 //! Large work is known before it begins.
 
-use crate::{read_work, waits_outside, work, write_work};
-use weft_commands::FAST_WORK;
+use crate::dump::DUMP;
+use crate::migrate::MIGRATE;
+use crate::restore::RESTORE;
+use crate::{read_work, work, write_work};
+use weft_command_spec::Flags;
+use weft_commands::{Command, FAST_WORK};
 use weft_types::Limits;
 use weft_types::string::{New, record};
 
@@ -21,9 +25,10 @@ fn long_values_are_weighed() {
 
 #[test]
 fn commands_that_wait_for_peers_never_run_in_the_fast_lane() {
-    assert!(waits_outside("migrate") && !waits_outside("restore"));
-    assert!(work("migrate", &[]) > FAST_WORK);
-    assert_eq!(work("get", &[b"get", b"k"]), 0);
+    let waits_outside = |command: &Command| command.spec.flags.has(Flags::WAITS_FOR_SERVER);
+    assert!(waits_outside(&MIGRATE) && !waits_outside(&RESTORE));
+    assert!(work(&MIGRATE.spec, &[]) > FAST_WORK);
+    assert_eq!(work(&DUMP.spec, &[b"dump", b"k"]), 0);
     let payload = vec![0; 1 << 20];
-    assert!(work("restore", &[b"restore", b"k", b"0", &payload]) > FAST_WORK);
+    assert!(work(&RESTORE.spec, &[b"restore", b"k", b"0", &payload]) > FAST_WORK);
 }

@@ -48,6 +48,7 @@ pub fn table() -> (CommandTable, Functions) {
 #[cfg(test)]
 mod tests {
     use super::table;
+    use weft_command_spec::Flags;
     use weft_executor::dispatch::absent;
 
     #[test]
@@ -81,6 +82,32 @@ mod tests {
                 assert!(!range || one == cmd.has_one_key(args), "{}: {keys:?}", cmd.full_name);
             }
         }
+    }
+
+    #[test]
+    fn syntax_of_every_command_parses() {
+        for cmd in table().0.all() {
+            let parsed = weft_command_spec::syntax::parse(cmd.spec.syntax);
+            assert!(parsed.is_ok(), "{}: {:?}: {parsed:?}", cmd.full_name, cmd.spec.syntax);
+        }
+    }
+
+    /// A subcommand may have the name of another command: SLOWLOG RESET is queued in a transaction, RESET is not.
+    #[test]
+    fn subcommands_have_no_facts_of_commands_with_their_name() {
+        let table = table().0;
+        let with = |flag| {
+            let all = table.all().iter().filter(|cmd| cmd.spec.flags.has(flag));
+            let mut names: Vec<&str> = all.map(|cmd| cmd.full_name).collect();
+            names.sort_unstable();
+            names
+        };
+        let at_once = ["discard", "exec", "multi", "quit", "reset", "watch"];
+        assert_eq!(with(Flags::RUNS_IN_MULTI), at_once);
+        let is_plain = |name: &&str| !name.contains("subscribe");
+        let others: Vec<&str> =
+            with(Flags::WHILE_SUBSCRIBED).into_iter().filter(is_plain).collect();
+        assert_eq!(others, ["ping", "quit", "reset"]);
     }
 
     #[test]

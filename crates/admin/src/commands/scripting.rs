@@ -1,8 +1,10 @@
 //! EVAL, EVALSHA and SCRIPT. [`weft_executor::script`] runs the scripts.
 
 use crate::commands::shape;
-use weft_commands::spec::{Begin, Find};
-use weft_commands::{CmdResult, Error, Flags, Group, KeySpec, Spec};
+use weft_command_spec::{
+    Begin, CommandRole, Find, Flags, Group, KeySpec, ScriptCommand, Spec, Special,
+};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_script::engine::Sha;
@@ -39,6 +41,7 @@ const fn evaluation(
     since: &'static str,
     flags: Flags,
     keys: &'static [KeySpec],
+    script: ScriptCommand,
     summary: &'static str,
     syntax: &'static str,
 ) -> ServerCommand {
@@ -50,7 +53,8 @@ const fn evaluation(
         .or(Flags::MOVABLE_KEYS);
     let plain = shape::spec(name, -3, flags, since, summary, syntax);
     let complexity = "Depends on the script that is executed.";
-    let spec = Spec { keys, group: Group::Scripting, complexity, ..plain };
+    let special = Special::role(CommandRole::Script(script));
+    let spec = Spec { keys, group: Group::Scripting, complexity, special, ..plain };
     ServerCommand { spec, needs: NOTHING, run: elsewhere, subcommands: &[] }
 }
 
@@ -59,6 +63,7 @@ const EVAL: ServerCommand = evaluation(
     "2.6.0",
     Flags::NONE,
     &[keys(&["RW", "ACCESS", "UPDATE"], ASSUMED)],
+    ScriptCommand { by_hash: false, only_reads: false },
     "Runs a script.",
     "script numkeys:integer [key...] [arg...]",
 );
@@ -68,6 +73,7 @@ const EVAL_RO: ServerCommand = evaluation(
     "7.0.0",
     Flags::READONLY,
     &[keys(&["RO", "ACCESS"], ASSUMED_RO)],
+    ScriptCommand { by_hash: false, only_reads: true },
     "Runs a script that only reads.",
     "script numkeys:integer [key...] [arg...]",
 );
@@ -77,6 +83,7 @@ const EVALSHA: ServerCommand = evaluation(
     "2.6.0",
     Flags::NONE,
     &[keys(&["RW", "ACCESS", "UPDATE"], "")],
+    ScriptCommand { by_hash: true, only_reads: false },
     "Runs a script by its SHA-1.",
     "sha1 numkeys:integer [key...] [arg...]",
 );
@@ -86,6 +93,7 @@ const EVALSHA_RO: ServerCommand = evaluation(
     "7.0.0",
     Flags::READONLY,
     &[keys(&["RO", "ACCESS"], "")],
+    ScriptCommand { by_hash: true, only_reads: true },
     "Runs a script that only reads, by its SHA-1.",
     "sha1 numkeys:integer [key...] [arg...]",
 );

@@ -1,6 +1,7 @@
 //! Shorthand for the specs of this crate's commands, which differ little.
 
-use weft_commands::{CmdResult, Flags, Group, Spec, error};
+use weft_command_spec::{Flags, Group, Spec, Special};
+use weft_commands::{CmdResult, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::{NOTHING, NeedsFn};
@@ -41,6 +42,7 @@ pub const fn spec(
         syntax,
         history: &[],
         tips: &[],
+        special: Special::NONE,
     }
 }
 
@@ -56,6 +58,11 @@ pub const fn holding(
     run: fn(&mut ConnCx<'_>) -> CmdResult,
 ) -> ServerCommand {
     ServerCommand { spec, needs, run, subcommands: &[] }
+}
+
+/// The same command with special handling.
+pub const fn special(command: ServerCommand, special: Special) -> ServerCommand {
+    ServerCommand { spec: Spec { flags: command.spec.flags, special, ..command.spec }, ..command }
 }
 
 /// A command with subcommands.

@@ -7,10 +7,11 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, QueuedWork, Spec, Special};
 use weft_keyspace::db::Change;
 use weft_keyspace::{Classes, Key, RecordRef};
 use weft_types::string::pieces::PIECE;
@@ -43,6 +44,7 @@ pub const BITOP: Command = Command {
         syntax: "operation=(and=AND|or=OR|xor=XOR|not=NOT) destkey:key key...",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::ReadBytes),
     },
     lock: Lock::Keys,
     run: bitop,

@@ -8,11 +8,14 @@ use super::integer::{Integer, MAX_SPAN, Overflow};
 use super::offset;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use smallvec::SmallVec;
+use weft_command_spec::{
+    Begin, Find, Flags, GetKeys, Group, KeySpec, QueuedWork, Spec, Special, keys,
+};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_resp::Reply;
@@ -42,6 +45,11 @@ pub const BITFIELD: Command = Command {
                  INCRBY incrby-block=(encoding offset:integer increment:integer))))...]",
         history: &[],
         tips: &[],
+        special: Special {
+            queued_work: QueuedWork::ChangeBytes,
+            get_keys: GetKeys::Bitfield,
+            ..Special::NONE
+        },
     },
     lock: Lock::Keys,
     run: |ctx| bitfield(ctx, true),
@@ -57,6 +65,7 @@ pub const BITFIELD_RO: Command = Command {
         summary: "Reads integers of any width in a key's value.",
         complexity: "O(1) for each operation.",
         syntax: "key [GET get-block=(encoding offset:integer)...+]",
+        special: Special::NONE,
         ..BITFIELD.spec
     },
     run: |ctx| bitfield(ctx, false),

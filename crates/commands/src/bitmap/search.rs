@@ -5,11 +5,12 @@
 
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
 use weft_base::bits;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_types::string::{Digits, Text};
 
 pub const BITCOUNT: Command = Command {
@@ -27,6 +28,7 @@ pub const BITCOUNT: Command = Command {
                  [unit=(byte=BYTE|bit=BIT)]@7.0.0)])]",
         history: &[("7.0.0", "Options `BYTE` and `BIT`."), ("8.0.0", "`end` can be left out.")],
         tips: &[],
+        special: Special::queued_work(QueuedWork::ReadBytes),
     },
     lock: Lock::Keys,
     run: bitcount,
@@ -43,6 +45,7 @@ pub const BITPOS: Command = Command {
         syntax: "key bit:integer [range=(start:integer [end-unit-block=(end:integer \
                  [unit=(byte=BYTE|bit=BIT)]@7.0.0)])]",
         history: &[("7.0.0", "Options `BYTE` and `BIT`.")],
+        special: Special::queued_work(QueuedWork::ReadBytes),
         ..BITCOUNT.spec
     },
     run: bitpos,

@@ -3,10 +3,11 @@
 use super::offset;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use crate::string::string;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::RecordMut;
@@ -28,6 +29,7 @@ pub const SETBIT: Command = Command {
         syntax: "key offset:integer value:integer",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::ChangeBytes),
     },
     lock: Lock::Keys,
     run: setbit,
@@ -43,6 +45,7 @@ pub const GETBIT: Command = Command {
         summary: "Returns a bit of a key's value.",
         complexity: "O(1)",
         syntax: "key offset:integer",
+        special: Special::NONE,
         ..SETBIT.spec
     },
     run: getbit,

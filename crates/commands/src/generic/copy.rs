@@ -7,8 +7,9 @@
 use super::{SAME_OBJECT, database};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::Classes;
 use weft_types::value::{duplicate, duplicate_work};
 
@@ -31,6 +32,7 @@ pub const COPY: Command = Command {
         syntax: "source:key destination:key [DB destination-db:integer] [replace=REPLACE]",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: copy,

@@ -8,8 +8,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 
 pub const DEL: Command = Command {
@@ -26,6 +27,7 @@ pub const DEL: Command = Command {
         syntax: "key...",
         history: &[],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: unlink,
@@ -46,6 +48,7 @@ pub const UNLINK: Command = Command {
         syntax: "key...",
         history: &[],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: unlink,

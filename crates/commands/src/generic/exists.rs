@@ -5,8 +5,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 
 pub const EXISTS: Command = Command {
     spec: Spec {
@@ -22,6 +23,7 @@ pub const EXISTS: Command = Command {
         syntax: "key...",
         history: &[("3.0.3", "Accepts several keys.")],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: exists,
@@ -42,6 +44,7 @@ pub const TOUCH: Command = Command {
         syntax: "key...",
         history: &[],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: touch,

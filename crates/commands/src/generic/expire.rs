@@ -5,8 +5,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::Classes;
 
 const KEY: &[KeySpec] = &keys::one(&["RW", "UPDATE"]);
@@ -36,6 +37,7 @@ const fn command(
         syntax,
         history: HISTORY,
         tips: &[],
+        special: Special::NONE,
     };
     Command { spec, lock: Lock::Keys, run, subcommands: &[] }
 }

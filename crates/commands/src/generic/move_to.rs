@@ -6,8 +6,9 @@
 use super::{SAME_OBJECT, database};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 
 pub const MOVE: Command = Command {
@@ -24,6 +25,7 @@ pub const MOVE: Command = Command {
         syntax: "key db:integer",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: move_to,

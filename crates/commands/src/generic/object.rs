@@ -4,8 +4,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::RecordRef;
 use weft_types::value;
 
@@ -54,6 +55,7 @@ pub const OBJECT: Command = Command {
         syntax: "",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: help,
@@ -74,6 +76,7 @@ pub const OBJECT: Command = Command {
                 syntax: "",
                 history: &[],
                 tips: &[],
+                special: Special::NONE,
             },
             lock: Lock::Keys,
             run: help,
@@ -109,6 +112,7 @@ const fn subcommand(
         syntax: "key",
         history: &[],
         tips: &["nondeterministic_output"],
+        special: Special::NONE,
     };
     Command { spec, lock: Lock::Keys, run, subcommands: &[] }
 }

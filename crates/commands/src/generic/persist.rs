@@ -2,8 +2,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 
 pub const PERSIST: Command = Command {
@@ -20,6 +21,7 @@ pub const PERSIST: Command = Command {
         syntax: "key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: persist,

@@ -5,8 +5,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, NO_SUCH_KEY};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::{Classes, Key, Record};
 use weft_types::string;
 
@@ -29,6 +30,7 @@ pub const RENAME: Command = Command {
         syntax: "key newkey:key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: rename,
@@ -49,6 +51,7 @@ pub const RENAMENX: Command = Command {
         syntax: "key newkey:key",
         history: &[("3.2.0", "Equal names are no longer an error.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: renamenx,

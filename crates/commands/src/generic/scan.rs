@@ -26,9 +26,10 @@
 use crate::collection_scan::{self, DEFAULT_COUNT, NOSCORES, NOVALUES, STEPS_PER_COUNT};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
 use weft_base::glob::Pattern;
+use weft_command_spec::{Flags, Group, Spec, Special};
 use weft_keyspace::{Keyspace, Record, SHARDS, ShardSet};
 use weft_resp::Reply;
 use weft_types::{Kind, Type};
@@ -47,6 +48,7 @@ pub const SCAN: Command = Command {
         syntax: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]@6.0.0",
         history: &[("6.0.0", "The option TYPE.")],
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        special: Special::NONE,
     },
     lock: Lock::ScanRange,
     run: scan,

@@ -6,8 +6,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, KeySpec, Spec, Special, keys};
 
 const KEY: &[KeySpec] = &keys::one(&["RO", "ACCESS"]);
 /// The reply for a key without expiry.
@@ -36,6 +37,7 @@ const fn command(
         syntax: "key",
         history,
         tips,
+        special: Special::NONE,
     };
     Command { spec, lock: Lock::Keys, run, subcommands: &[] }
 }

@@ -3,10 +3,11 @@
 use super::request::place;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::zset::add::{Options, add_elements};
 use smallvec::SmallVec;
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 
 pub const GEOADD: Command = Command {
     spec: Spec {
@@ -23,6 +24,7 @@ pub const GEOADD: Command = Command {
                  data=(longitude:double latitude:double member)...",
         history: &[("6.2.0", "The options CH, NX and XX.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: geoadd,

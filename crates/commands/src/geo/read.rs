@@ -3,9 +3,10 @@
 use super::{cell::Place, member_place, shape, unit, write_coordinates, write_distance};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::zset::zset;
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_resp::Reply;
 
 pub const GEOPOS: Command = Command {
@@ -22,6 +23,7 @@ pub const GEOPOS: Command = Command {
         syntax: "key [member...]",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| each(ctx, Reply::null_array, write_coordinates),
@@ -33,6 +35,7 @@ pub const GEOHASH: Command = Command {
         name: "geohash",
         flags: Flags::READONLY,
         summary: "Returns the places of members as Geohash strings.",
+        special: Special::NONE,
         ..GEOPOS.spec
     },
     run: |ctx| each(ctx, Reply::null, |reply, place| reply.bulk(&place.geohash())),
@@ -47,6 +50,7 @@ pub const GEODIST: Command = Command {
         summary: "Returns the distance between two members.",
         complexity: "O(1)",
         syntax: "key member1 member2 [unit=(m=M|km=KM|ft=FT|mi=MI)]",
+        special: Special::NONE,
         ..GEOPOS.spec
     },
     run: geodist,

@@ -11,11 +11,12 @@ use super::shape::Shape;
 use super::{write_coordinates, write_distance};
 use crate::ctx::{Ctx, Meter};
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use crate::zset::range::store_elements;
 use crate::zset::zset;
 use std::cmp::Ordering;
+use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Spec, Special};
 use weft_types::string::Digits;
 use weft_types::zset::{Range, ScoreEnd, Span, View};
 
@@ -56,6 +57,7 @@ pub const GEOSEARCH: Command = Command {
                  [withcoord=WITHCOORD] [withdist=WITHDIST] [withhash=WITHHASH]",
         history: &[("7.0.0", "Units in upper case."), ("9.0.0", "The option BYPOLYGON.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| search(ctx, Form::Search, 1),
@@ -77,6 +79,7 @@ pub const GEOSEARCHSTORE: Command = Command {
                  vertices=(longitude:double latitude:double)...)@9.0.0) \
                  [order=(asc=ASC|desc=DESC)] [count-block=(COUNT count:integer [any=ANY])] \
                  [storedist=STOREDIST]",
+        special: Special::NONE,
         ..GEOSEARCH.spec
     },
     run: |ctx| search(ctx, Form::SearchStore, 2),
@@ -97,6 +100,7 @@ pub const GEORADIUS: Command = Command {
                  [order=(asc=ASC|desc=DESC)] \
                  [store=(STORE storekey:key<key>|STOREDIST storedistkey:key<key>)]",
         history: &[("6.2.0", "The option ANY."), ("7.0.0", "Units in upper case.")],
+        special: Special::get_keys(GetKeys::GeoStore),
         ..GEOSEARCH.spec
     },
     lock: Lock::Named(keys),
@@ -115,6 +119,7 @@ pub const GEORADIUS_RO: Command = Command {
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY]@6.2.0)] \
                  [order=(asc=ASC|desc=DESC)]",
+        special: Special::NONE,
         ..GEORADIUS.spec
     },
     run: |ctx| search(ctx, Form::Radius { member: false, stores: false }, 1),
@@ -133,6 +138,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY])] \
                  [order=(asc=ASC|desc=DESC)] \
                  [store=(STORE storekey:key<key>|STOREDIST storedistkey:key<key>)]",
+        special: Special::get_keys(GetKeys::GeoStore),
         ..GEORADIUS.spec
     },
     run: |ctx| search(ctx, Form::Radius { member: true, stores: true }, 1),
@@ -149,6 +155,7 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
                  unit=(m=M|km=KM|ft=FT|mi=MI) [withcoord=WITHCOORD] [withdist=WITHDIST] \
                  [withhash=WITHHASH] [count-block=(COUNT count:integer [any=ANY])] \
                  [order=(asc=ASC|desc=DESC)]",
+        special: Special::NONE,
         ..GEORADIUS_RO.spec
     },
     run: |ctx| search(ctx, Form::Radius { member: true, stores: false }, 1),

@@ -4,8 +4,9 @@ use super::log::ChangedFields;
 use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::hash::{self, Old, announce, create, is_hash, len};
@@ -24,6 +25,7 @@ pub const HSET: Command = Command {
         syntax: "key data=(field value)...",
         history: &[("4.0.0", "Accepts several fields.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: hset,
@@ -36,6 +38,7 @@ pub const HMSET: Command = Command {
         flags: HSET.spec.flags,
         summary: "Sets fields of a hash, as HSET does, and returns OK.",
         history: &[],
+        special: Special::NONE,
         ..HSET.spec
     },
     run: hmset,
@@ -52,6 +55,7 @@ pub const HSETNX: Command = Command {
         complexity: "O(1)",
         syntax: "key field value",
         history: &[],
+        special: Special::NONE,
         ..HSET.spec
     },
     run: hsetnx,
@@ -68,6 +72,7 @@ pub const HDEL: Command = Command {
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key field...",
         history: &[("2.4.0", "Accepts several fields.")],
+        special: Special::NONE,
         ..HSET.spec
     },
     run: hdel,

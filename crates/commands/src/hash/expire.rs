@@ -11,8 +11,9 @@ use super::log::ChangedFields;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
 use crate::generic::expire::{Base, Condition, Unit};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::Record;
@@ -39,6 +40,7 @@ const fn command(
         syntax,
         history: &[],
         tips: &[],
+        special: Special::NONE,
     };
     Command { spec, lock: Lock::Keys, run, subcommands: &[] }
 }
@@ -82,6 +84,7 @@ pub const HPERSIST: Command = Command {
         flags: HEXPIRE.spec.flags,
         summary: "Removes the expiry of fields of a hash.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
+        special: Special::NONE,
         ..HEXPIRE.spec
     },
     run: hpersist,

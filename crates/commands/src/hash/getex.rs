@@ -7,8 +7,9 @@ use super::log::ChangedFields;
 use super::{bulk, hash};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::Record;
@@ -30,6 +31,7 @@ pub const HGETEX: Command = Command {
                  persist=PERSIST)] FIELDS fields=(numfields:integer# field...)",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: hgetex,
@@ -44,6 +46,7 @@ pub const HGETDEL: Command = Command {
         since: "9.1.0",
         summary: "Returns the values of fields and removes them. Removes the key with the last field.",
         syntax: "key FIELDS fields=(numfields:integer# field...)",
+        special: Special::NONE,
         ..HGETEX.spec
     },
     run: hgetdel,

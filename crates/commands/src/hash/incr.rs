@@ -3,9 +3,10 @@
 use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_A_FLOAT};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::long_double::LongDouble;
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_types::hash::{self, Old, create};
 use weft_types::packed::Value;
@@ -25,6 +26,7 @@ pub const HINCRBY: Command = Command {
         syntax: "key field increment:integer",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: hincrby,
@@ -38,6 +40,7 @@ pub const HINCRBYFLOAT: Command = Command {
         since: "2.6.0",
         summary: "Adds a number to the decimal value of a field; a missing field counts as 0.",
         syntax: "key field increment:double",
+        special: Special::NONE,
         ..HINCRBY.spec
     },
     run: hincrbyfloat,

@@ -5,9 +5,10 @@
 use super::{bulk, hash};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::num;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Rng;
 use weft_resp::Reply;
 use weft_types::hash::Pair;
@@ -26,6 +27,7 @@ pub const HRANDFIELD: Command = Command {
         syntax: "key [options=(count:integer [withvalues=WITHVALUES])]",
         history: &[],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::Counted),
     },
     lock: Lock::Keys,
     run: hrandfield,

@@ -3,8 +3,9 @@
 use super::{bulk, bulk_or_null, hash};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_types::packed::Value;
 
 pub const HGET: Command = Command {
@@ -21,6 +22,7 @@ pub const HGET: Command = Command {
         syntax: "key field",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: hget,
@@ -35,6 +37,7 @@ pub const HMGET: Command = Command {
         summary: "Returns the values of several fields, null for each missing field.",
         complexity: "O(N) where N is the number of fields given.",
         syntax: "key field...",
+        special: Special::NONE,
         ..HGET.spec
     },
     run: hmget,
@@ -47,6 +50,7 @@ pub const HEXISTS: Command = Command {
         flags: HGET.spec.flags,
         keys: &keys::one(&["RO"]),
         summary: "Checks whether a hash has a field.",
+        special: Special::NONE,
         ..HGET.spec
     },
     run: hexists,
@@ -60,6 +64,7 @@ pub const HSTRLEN: Command = Command {
         keys: &keys::one(&["RO"]),
         since: "3.2.0",
         summary: "Returns the length of a field's value in bytes, 0 if the field is missing.",
+        special: Special::NONE,
         ..HGET.spec
     },
     run: hstrlen,
@@ -74,6 +79,7 @@ pub const HLEN: Command = Command {
         keys: &keys::one(&["RO"]),
         summary: "Returns the number of fields of a hash.",
         syntax: "key",
+        special: Special::NONE,
         ..HGET.spec
     },
     run: hlen,
@@ -89,6 +95,7 @@ pub const HGETALL: Command = Command {
         complexity: "O(N) where N is the number of fields.",
         syntax: "key",
         tips: &["nondeterministic_output_order"],
+        special: Special::NONE,
         ..HGET.spec
     },
     run: |ctx| all(ctx, Parts::Both),
@@ -100,6 +107,7 @@ pub const HKEYS: Command = Command {
         name: "hkeys",
         flags: HGETALL.spec.flags,
         summary: "Returns all fields of a hash.",
+        special: Special::NONE,
         ..HGETALL.spec
     },
     run: |ctx| all(ctx, Parts::Fields),
@@ -111,6 +119,7 @@ pub const HVALS: Command = Command {
         name: "hvals",
         flags: HGETALL.spec.flags,
         summary: "Returns all values of a hash.",
+        special: Special::NONE,
         ..HGETALL.spec
     },
     run: |ctx| all(ctx, Parts::Values),

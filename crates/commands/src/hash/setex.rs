@@ -5,8 +5,9 @@ use super::log::{ChangedFields, fields_present};
 use super::{hash, notify_set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key};
 use weft_types::Limits;
@@ -30,6 +31,7 @@ pub const HSETEX: Command = Command {
                  keepttl=KEEPTTL)] FIELDS fields=(numfields:integer# data=(field value)...)",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: hsetex,

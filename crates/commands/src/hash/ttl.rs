@@ -7,8 +7,9 @@ use super::fields::fields_after_key;
 use super::hash;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 
 pub const HTTL: Command = Command {
     spec: Spec {
@@ -24,6 +25,7 @@ pub const HTTL: Command = Command {
         syntax: "key FIELDS fields=(numfields:integer# field...)",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| {
@@ -38,6 +40,7 @@ pub const HPTTL: Command = Command {
         name: "hpttl",
         flags: HTTL.spec.flags,
         summary: "Returns the remaining time to live of fields of a hash in milliseconds.",
+        special: Special::NONE,
         ..HTTL.spec
     },
     run: |ctx| {
@@ -52,6 +55,7 @@ pub const HEXPIRETIME: Command = Command {
         name: "hexpiretime",
         flags: HTTL.spec.flags,
         summary: "Returns the Unix times in seconds at which fields of a hash expire.",
+        special: Special::NONE,
         ..HTTL.spec
     },
     run: |ctx| times(ctx, seconds),
@@ -63,6 +67,7 @@ pub const HPEXPIRETIME: Command = Command {
         name: "hpexpiretime",
         flags: HTTL.spec.flags,
         summary: "Returns the Unix times in milliseconds at which fields of a hash expire.",
+        special: Special::NONE,
         ..HTTL.spec
     },
     run: |ctx| times(ctx, |at| at),

@@ -3,10 +3,11 @@
 use super::{CORRUPTED, view};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::string::range::BYTES_PER_ELEMENT;
 use std::cell::Cell;
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
 use weft_types::RecordMut;
@@ -32,6 +33,7 @@ pub const PFADD: Command = Command {
         syntax: "key [element...]",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: pfadd,

@@ -3,10 +3,11 @@
 use super::{CORRUPTED, WORK, view};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use smallvec::SmallVec;
 use weft_base::sixbit::Packed;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_types::Kind;
@@ -33,6 +34,7 @@ pub const PFCOUNT: Command = Command {
         syntax: "key...",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: pfcount,

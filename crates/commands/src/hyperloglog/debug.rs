@@ -6,9 +6,10 @@
 use super::{CORRUPTED, view};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::sixbit::{REGISTERS, is_wide, set_wide};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_types::hyperloglog::{HEADER, Registers, View, decode, to_dense};
@@ -18,7 +19,7 @@ pub const PFDEBUG: Command = Command {
     spec: Spec {
         name: "pfdebug",
         arity: 3,
-        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::ADMIN),
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::ADMIN).or(Flags::SYSTEM),
         keys: &keys::at(2, &["RW", "ACCESS"]),
         acl: &[],
         group: Group::HyperLogLog,
@@ -28,6 +29,7 @@ pub const PFDEBUG: Command = Command {
         syntax: "subcommand key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: pfdebug,

@@ -8,8 +8,9 @@ use super::count::raise_all;
 use super::{CORRUPTED, WORK, view};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
 use weft_types::hyperloglog::{Added, EMPTY, Registers, SparseBuilder, View, invalidate_cache};
@@ -42,6 +43,7 @@ pub const PFMERGE: Command = Command {
         syntax: "destkey:key [sourcekey:key...]",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: pfmerge,

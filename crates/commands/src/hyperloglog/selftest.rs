@@ -6,10 +6,11 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
 use weft_base::rng::Rng;
 use weft_base::sixbit::{self, Open, PACKED, REGISTERS};
+use weft_command_spec::{Flags, Group, Spec, Special};
 use weft_types::hyperloglog::{
     Added, EMPTY, Place, SparseBuilder, View, add_dense, count, to_dense,
 };
@@ -18,7 +19,7 @@ pub const PFSELFTEST: Command = Command {
     spec: Spec {
         name: "pfselftest",
         arity: 1,
-        flags: Flags::ADMIN,
+        flags: Flags::ADMIN.or(Flags::SYSTEM),
         keys: &[],
         acl: &[],
         group: Group::HyperLogLog,
@@ -28,6 +29,7 @@ pub const PFSELFTEST: Command = Command {
         syntax: "",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: pfselftest,

@@ -4,8 +4,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
+use weft_command_spec::{Flags, Group, Spec, Special};
 
 pub const DBSIZE: Command = Command {
     spec: Spec {
@@ -21,6 +22,7 @@ pub const DBSIZE: Command = Command {
         syntax: "",
         history: &[],
         tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+        special: Special::NONE,
     },
     lock: Lock::Rest,
     run: dbsize,

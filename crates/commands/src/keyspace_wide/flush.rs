@@ -7,8 +7,9 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
+use weft_command_spec::{Flags, Group, Spec, Special};
 use weft_keyspace::context::Free;
 
 const fn command(
@@ -30,6 +31,7 @@ const fn command(
         syntax: "[flush-type=(async=ASYNC@4.0.0|sync=SYNC@6.2.0)]",
         history: &[("4.0.0", "The option ASYNC."), ("6.2.0", "The option SYNC.")],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        special: Special::NONE,
     };
     Command { spec, lock: Lock::World, run, subcommands: &[] }
 }

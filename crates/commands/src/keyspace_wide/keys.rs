@@ -2,10 +2,11 @@
 
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
 use std::sync::atomic::Ordering;
 use weft_base::glob::Pattern;
+use weft_command_spec::{Flags, Group, Spec, Special};
 
 pub const KEYS: Command = Command {
     spec: Spec {
@@ -21,6 +22,7 @@ pub const KEYS: Command = Command {
         syntax: "pattern",
         history: &[],
         tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+        special: Special::NONE,
     },
     lock: Lock::Names,
     run: keys,

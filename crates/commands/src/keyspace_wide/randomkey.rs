@@ -2,8 +2,9 @@
 
 use crate::ctx::{Ctx, Pause};
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
+use weft_command_spec::{Flags, Group, Spec, Special};
 
 pub const RANDOMKEY: Command = Command {
     spec: Spec {
@@ -19,6 +20,7 @@ pub const RANDOMKEY: Command = Command {
         syntax: "",
         history: &[],
         tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+        special: Special::NONE,
     },
     lock: Lock::Rest,
     run: randomkey,

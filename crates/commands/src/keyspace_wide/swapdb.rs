@@ -4,9 +4,10 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, DB_OUT_OF_RANGE, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec};
 use weft_base::num;
+use weft_command_spec::{Flags, Group, Spec, Special};
 
 const FIRST: Error = Error::new("ERR invalid first DB index");
 const SECOND: Error = Error::new("ERR invalid second DB index");
@@ -25,6 +26,7 @@ pub const SWAPDB: Command = Command {
         syntax: "index1:integer index2:integer",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::World,
     run: swapdb,

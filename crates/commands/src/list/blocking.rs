@@ -7,7 +7,7 @@ use crate::blocking::timeout;
 use crate::ctx::{Ctx, Lane};
 use crate::error::CmdResult;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, KeySpec, Spec};
+use weft_command_spec::{Begin, Find, Flags, KeySpec, Spec, Special};
 use weft_types::list::End;
 
 /// The word for this end in LMOVE.
@@ -39,6 +39,7 @@ pub const BLPOP: Command = Command {
         complexity: "O(N) for N keys.",
         syntax: "key... timeout:double",
         history: HISTORY,
+        special: Special::NONE,
         ..pop::LPOP.spec
     },
     run: |ctx| pop_or_block(ctx, End::Left),
@@ -50,6 +51,7 @@ pub const BRPOP: Command = Command {
         name: "brpop",
         flags: BLPOP.spec.flags,
         summary: "Removes and returns the last element of the first non-empty list. Blocks until there is one.",
+        special: Special::NONE,
         ..BLPOP.spec
     },
     run: |ctx| pop_or_block(ctx, End::Right),
@@ -65,6 +67,7 @@ pub const BLMPOP: Command = Command {
         summary: "Removes and returns elements of the first non-empty list. Blocks until there is one.",
         syntax: "timeout:double numkeys:integer key... where=(left=LEFT|right=RIGHT) \
                  [COUNT count:integer]",
+        special: Special::NONE,
         ..pop::LMPOP.spec
     },
     run: blmpop,
@@ -79,6 +82,7 @@ pub const BLMOVE: Command = Command {
         summary: "Moves an element from one list to another. Blocks until there is one.",
         syntax: "source:key destination:key wherefrom=(left=LEFT|right=RIGHT) \
                  whereto=(left=LEFT|right=RIGHT) timeout:double",
+        special: Special::NONE,
         ..moving::LMOVE.spec
     },
     run: blmove,
@@ -94,6 +98,7 @@ pub const BRPOPLPUSH: Command = Command {
         summary: "Moves the last element of one list to the head of another. Blocks until there is one.",
         syntax: "source:key destination:key timeout:double",
         history: HISTORY,
+        special: Special::NONE,
         ..BLMOVE.spec
     },
     run: |ctx| {

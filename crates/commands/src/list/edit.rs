@@ -3,8 +3,9 @@
 use super::{discard, list, range};
 use crate::ctx::{Ctx, Lane, Pause};
 use crate::error::{CmdResult, NO_SUCH_KEY, OUT_OF_RANGE, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key, Record};
 use weft_types::list::{self, End, List, Waste};
@@ -25,6 +26,7 @@ pub const LSET: Command = Command {
         syntax: "key index:integer element",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::ListIndex),
     },
     lock: Lock::Keys,
     run: lset,
@@ -41,6 +43,7 @@ pub const LINSERT: Command = Command {
         summary: "Inserts an element before or after another element.",
         complexity: "O(N) for N elements before the other element.",
         syntax: "key where=(before=BEFORE|after=AFTER) pivot:string element",
+        special: Special::NONE,
         ..LSET.spec
     },
     run: linsert,
@@ -55,6 +58,7 @@ pub const LREM: Command = Command {
         summary: "Removes elements equal to a value from a list.",
         complexity: "O(N) for N elements.",
         syntax: "key count:integer element",
+        special: Special::NONE,
         ..LSET.spec
     },
     run: lrem,
@@ -68,6 +72,7 @@ pub const LTRIM: Command = Command {
         summary: "Removes all elements of a list outside of a range.",
         complexity: "O(S) for distances of S, counted in chunks, from the nearer ends.",
         syntax: "key start:integer stop:integer",
+        special: Special::NONE,
         ..LREM.spec
     },
     run: ltrim,

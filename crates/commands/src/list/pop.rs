@@ -3,8 +3,9 @@
 use super::{discard, end, list, pop_event, write_element};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, QueuedWork, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key};
 use weft_types::list::{self, End, List, Waste};
@@ -23,6 +24,7 @@ pub const LPOP: Command = Command {
         syntax: "key [count:integer]@6.2.0",
         history: &[("6.2.0", "The argument `count`.")],
         tips: &[],
+        special: Special::queued_work(QueuedWork::Counted),
     },
     lock: Lock::Keys,
     run: |ctx| pop(ctx, End::Left),
@@ -34,6 +36,7 @@ pub const RPOP: Command = Command {
         name: "rpop",
         flags: LPOP.spec.flags,
         summary: "Removes and returns elements at the tail of a list.",
+        special: Special::queued_work(QueuedWork::Counted),
         ..LPOP.spec
     },
     run: |ctx| pop(ctx, End::Right),
@@ -51,6 +54,7 @@ pub const LMPOP: Command = Command {
         complexity: "O(N+M) for N keys and M elements removed.",
         syntax: "numkeys:integer key... where=(left=LEFT|right=RIGHT) [COUNT count:integer]",
         history: &[],
+        special: Special::NONE,
         ..LPOP.spec
     },
     run: lmpop,

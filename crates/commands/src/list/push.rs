@@ -3,8 +3,9 @@
 use super::{list, push_event};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::list::{self, End};
@@ -23,6 +24,7 @@ pub const LPUSH: Command = Command {
         syntax: "key element...",
         history: &[("2.4.0", "Accepts several elements.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| push(ctx, End::Left, true),
@@ -34,6 +36,7 @@ pub const RPUSH: Command = Command {
         name: "rpush",
         flags: LPUSH.spec.flags,
         summary: "Adds elements at the tail of a list. Creates the list if the key does not exist.",
+        special: Special::NONE,
         ..LPUSH.spec
     },
     run: |ctx| push(ctx, End::Right, true),
@@ -47,6 +50,7 @@ pub const LPUSHX: Command = Command {
         since: "2.2.0",
         summary: "Adds elements at the head of a list if the list exists.",
         history: &[("4.0.0", "Accepts several elements.")],
+        special: Special::NONE,
         ..LPUSH.spec
     },
     run: |ctx| push(ctx, End::Left, false),
@@ -58,6 +62,7 @@ pub const RPUSHX: Command = Command {
         name: "rpushx",
         flags: LPUSHX.spec.flags,
         summary: "Adds elements at the tail of a list if the list exists.",
+        special: Special::NONE,
         ..LPUSHX.spec
     },
     run: |ctx| push(ctx, End::Right, false),

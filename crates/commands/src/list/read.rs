@@ -3,8 +3,9 @@
 use super::{list, range, write_element};
 use crate::ctx::{Ctx, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_types::list::List;
 use weft_types::packed::Value;
 use weft_types::string::Digits;
@@ -23,6 +24,7 @@ pub const LRANGE: Command = Command {
         syntax: "key start:integer stop:integer",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::ListRange),
     },
     lock: Lock::Keys,
     run: lrange,
@@ -37,6 +39,7 @@ pub const LINDEX: Command = Command {
         summary: "Returns the element at an index of a list.",
         complexity: "O(S) for a distance of S, counted in chunks, from the nearer end.",
         syntax: "key index:integer",
+        special: Special::queued_work(QueuedWork::ListIndex),
         ..LRANGE.spec
     },
     run: lindex,
@@ -52,6 +55,7 @@ pub const LLEN: Command = Command {
         summary: "Returns the length of a list.",
         complexity: "O(1)",
         syntax: "key",
+        special: Special::NONE,
         ..LRANGE.spec
     },
     run: llen,
@@ -67,6 +71,7 @@ pub const LPOS: Command = Command {
         summary: "Returns the indexes of elements equal to a value.",
         complexity: "O(N) for N elements; less with MAXLEN, or when enough are found early.",
         syntax: "key element [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN len:integer]",
+        special: Special::NONE,
         ..LRANGE.spec
     },
     run: lpos,

@@ -3,8 +3,9 @@
 use super::{discard, end, list, pop_event, push_event};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key};
 use weft_types::list::{self, End, Waste};
@@ -29,6 +30,7 @@ pub const LMOVE: Command = Command {
                  whereto=(left=LEFT|right=RIGHT)",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: lmove,
@@ -43,6 +45,7 @@ pub const RPOPLPUSH: Command = Command {
         since: "1.2.0",
         summary: "Moves the last element of one list to the head of another.",
         syntax: "source:key destination:key",
+        special: Special::NONE,
         ..LMOVE.spec
     },
     run: |ctx| reply_moved(ctx, End::Right, End::Left),

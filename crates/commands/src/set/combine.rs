@@ -13,10 +13,11 @@
 use super::{bulk, set};
 use crate::ctx::{Ctx, Lane, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use std::ops::ControlFlow;
 use weft_base::num;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::{Classes, Key, Record, RecordRef};
 use weft_types::Limits;
 use weft_types::packed::Value;
@@ -37,6 +38,7 @@ pub const SUNION: Command = Command {
         syntax: "key...",
         history: &[],
         tips: &["nondeterministic_output_order"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: sunion,
@@ -48,6 +50,7 @@ pub const SDIFF: Command = Command {
         name: "sdiff",
         flags: SUNION.spec.flags,
         summary: "Returns the members of the first set that are in none of the others.",
+        special: Special::NONE,
         ..SUNION.spec
     },
     run: sdiff,
@@ -60,6 +63,7 @@ pub const SINTER: Command = Command {
         flags: SUNION.spec.flags,
         summary: "Returns the intersection of sets.",
         complexity: "O(N*M) at worst where N is the size of the smallest of M sets.",
+        special: Special::NONE,
         ..SUNION.spec
     },
     run: sinter,
@@ -81,6 +85,7 @@ pub const SINTERCARD: Command = Command {
         summary: "Counts the members of the intersection of sets.",
         syntax: "numkeys:integer key... [LIMIT limit:integer]",
         tips: &[],
+        special: Special::NONE,
         ..SINTER.spec
     },
     run: sintercard,
@@ -111,6 +116,7 @@ pub const SUNIONSTORE: Command = Command {
         summary: "Stores the union of sets in a key.",
         syntax: "destination:key key...",
         tips: &[],
+        special: Special::NONE,
         ..SUNION.spec
     },
     run: |ctx| store(ctx, "sunionstore", |from| total(from.sets), store_union),
@@ -122,6 +128,7 @@ pub const SDIFFSTORE: Command = Command {
         name: "sdiffstore",
         flags: SUNIONSTORE.spec.flags,
         summary: "Stores in a key the members of the first set that are in none of the others.",
+        special: Special::NONE,
         ..SUNIONSTORE.spec
     },
     run: |ctx| store(ctx, "sdiffstore", difference_work, store_difference),
@@ -134,6 +141,7 @@ pub const SINTERSTORE: Command = Command {
         flags: SUNIONSTORE.spec.flags,
         summary: "Stores the intersection of sets in a key.",
         complexity: SINTER.spec.complexity,
+        special: Special::NONE,
         ..SUNIONSTORE.spec
     },
     run: |ctx| store(ctx, "sinterstore", intersection_work, store_intersection),

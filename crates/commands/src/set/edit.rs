@@ -3,8 +3,9 @@
 use super::set;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key};
 use weft_types::packed::Value;
@@ -24,6 +25,7 @@ pub const SADD: Command = Command {
         syntax: "key member...",
         history: &[("2.4.0", "Accepts several members.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: sadd,
@@ -36,6 +38,7 @@ pub const SREM: Command = Command {
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &keys::one(&["RW", "DELETE"]),
         summary: "Removes members from a set. Removes the key with the last member.",
+        special: Special::NONE,
         ..SADD.spec
     },
     run: srem,
@@ -57,6 +60,7 @@ pub const SMOVE: Command = Command {
         complexity: "O(1)",
         syntax: "source:key destination:key member",
         history: &[],
+        special: Special::NONE,
         ..SREM.spec
     },
     run: smove,

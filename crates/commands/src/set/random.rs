@@ -5,9 +5,10 @@
 use super::{bulk, set};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::num;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key, Rng};
 use weft_resp::Reply;
@@ -29,6 +30,7 @@ pub const SPOP: Command = Command {
         syntax: "key [count:integer]@3.2.0",
         history: &[("3.2.0", "The argument `count`.")],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::Counted),
     },
     lock: Lock::Keys,
     run: spop,
@@ -44,6 +46,7 @@ pub const SRANDMEMBER: Command = Command {
         complexity: "O(1) for one member, O(N) for a count whose absolute value is N.",
         syntax: "key [count:integer]@2.6.0",
         history: &[("2.6.0", "The argument `count`.")],
+        special: Special::queued_work(QueuedWork::Counted),
         ..SPOP.spec
     },
     run: srandmember,

@@ -3,8 +3,9 @@
 use super::{bulk, set};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_types::packed::Value;
 
 pub const SCARD: Command = Command {
@@ -21,6 +22,7 @@ pub const SCARD: Command = Command {
         syntax: "key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: scard,
@@ -34,6 +36,7 @@ pub const SISMEMBER: Command = Command {
         flags: SCARD.spec.flags,
         summary: "Checks whether a value is a member of a set.",
         syntax: "key member",
+        special: Special::NONE,
         ..SCARD.spec
     },
     run: sismember,
@@ -50,6 +53,7 @@ pub const SMISMEMBER: Command = Command {
         summary: "Checks for several values whether they are members of a set.",
         complexity: "O(N) where N is the number of values given.",
         syntax: "key member...",
+        special: Special::NONE,
         ..SCARD.spec
     },
     run: smismember,
@@ -64,6 +68,7 @@ pub const SMEMBERS: Command = Command {
         summary: "Returns all members of a set.",
         complexity: "O(N) where N is the number of members.",
         tips: &["nondeterministic_output_order"],
+        special: Special::NONE,
         ..SCARD.spec
     },
     run: smembers,

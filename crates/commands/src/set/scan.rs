@@ -8,8 +8,9 @@ use super::set;
 use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_types::Type;
 use weft_types::set::Set;
 use weft_types::string::Digits;
@@ -28,6 +29,7 @@ pub const SSCAN: Command = Command {
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer]",
         history: &[],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::ScanCount),
     },
     lock: Lock::Keys,
     run: sscan,

@@ -22,12 +22,13 @@ mod tests;
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use options::{Get, Options};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 use weft_base::num;
+use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Spec, Special};
 use weft_keyspace::{Classes, Record};
 use weft_types::list::{self, End, List};
 use weft_types::set::Set;
@@ -74,6 +75,7 @@ const SORT: Command = Command {
                  [STORE destination:key#2]",
         history: &[],
         tips: &[],
+        special: Special::get_keys(GetKeys::Sort),
     },
     lock: Lock::Named(keys),
     run: |ctx| sort(ctx, true),
@@ -89,6 +91,7 @@ const SORT_RO: Command = Command {
         summary: "Sorts the elements of a list, set or sorted set and returns them.",
         syntax: "key [BY by-pattern:pattern#1<pattern>] [LIMIT limit=(offset:integer count:integer)] \
                  [GET get-pattern:pattern...+#1<pattern>] [order=(asc=ASC|desc=DESC)] [sorting=ALPHA]",
+        special: Special::NONE,
         ..SORT.spec
     },
     run: |ctx| sort(ctx, false),

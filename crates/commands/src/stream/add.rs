@@ -3,8 +3,9 @@
 use super::options;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE, wrong_arity};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, QueuedWork, Spec, Special};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::Limits;
@@ -36,6 +37,7 @@ pub const XADD: Command = Command {
             ("7.0.0", "Ids of the form `<ms>-*`."),
         ],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::StreamTrim),
     },
     lock: Lock::Keys,
     run: xadd,

@@ -4,8 +4,9 @@ use super::groups::{counts, group, help, no_group_of_key, wrong_subcommand};
 use super::{stream, subcommand, write_entries, write_entry, write_id};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, NO_SUCH_KEY};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group as CommandGroup, KeySpec, Spec, Special, keys};
 use weft_keyspace::RecordRef;
 use weft_resp::Reply;
 use weft_types::stream::groups::{Consumer, Group, Owner};
@@ -39,6 +40,7 @@ const GROUPS: Spec = Spec {
     syntax: "key",
     history: &[("7.0.0", "The fields `entries-read` and `lag`.")],
     tips: &[],
+    special: Special::NONE,
 };
 
 pub const XINFO: Command = Command {
@@ -51,6 +53,7 @@ pub const XINFO: Command = Command {
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
+        special: Special::NONE,
         ..GROUPS
     },
     lock: Lock::Keys,
@@ -65,6 +68,7 @@ pub const XINFO: Command = Command {
                 syntax: "key group",
                 history: &[("7.2.0", "The field `inactive`; a new meaning of `idle`.")],
                 tips: &["nondeterministic_output"],
+                special: Special::NONE,
                 ..GROUPS
             },
             consumers,
@@ -80,6 +84,7 @@ pub const XINFO: Command = Command {
                 complexity: "O(1)",
                 syntax: "",
                 history: &[],
+                special: Special::NONE,
                 ..GROUPS
             },
             reply_help,
@@ -100,6 +105,7 @@ pub const XINFO: Command = Command {
                     ),
                     ("7.2.0", "The field `active-time`; a new meaning of `seen-time`."),
                 ],
+                special: Special::NONE,
                 ..GROUPS
             },
             xinfo_stream,

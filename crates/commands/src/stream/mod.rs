@@ -29,8 +29,9 @@ mod work;
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Lock, Spec};
+use weft_command_spec::Spec;
 use weft_resp::Reply;
 use weft_types::Record;
 use weft_types::packed::Value;

@@ -3,8 +3,9 @@
 use super::{INVALID_ID, stream, write_entries};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_types::stream::StreamId;
 
 pub const XRANGE: Command = Command {
@@ -21,6 +22,7 @@ pub const XRANGE: Command = Command {
         syntax: "key start end [COUNT count:integer]",
         history: &[("6.2.0", "Exclusive ends.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| xrange(ctx, false),
@@ -33,6 +35,7 @@ pub const XREVRANGE: Command = Command {
         flags: XRANGE.spec.flags,
         summary: "Returns the entries of a stream between two ids in reverse order.",
         syntax: "key end start [COUNT count:integer]",
+        special: Special::NONE,
         ..XRANGE.spec
     },
     run: |ctx| xrange(ctx, true),
@@ -49,6 +52,7 @@ pub const XLEN: Command = Command {
         complexity: "O(1)",
         syntax: "key",
         history: &[],
+        special: Special::queued_work(QueuedWork::Constant),
         ..XRANGE.spec
     },
     run: xlen,

@@ -8,9 +8,10 @@ use super::{id, stream, write_entries};
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use smallvec::SmallVec;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::Key;
 use weft_types::stream::{Log, StreamId};
 
@@ -35,6 +36,7 @@ pub const XREAD: Command = Command {
                  STREAMS streams=(key... id...)",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: xread,

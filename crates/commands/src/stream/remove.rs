@@ -3,8 +3,9 @@
 use super::{id, options, stream};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key};
 use weft_types::stream::{Log, Stream, StreamId, Waste};
@@ -23,6 +24,7 @@ pub const XDEL: Command = Command {
         syntax: "key id...",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::StreamIds),
     },
     lock: Lock::Keys,
     run: xdel,
@@ -41,6 +43,7 @@ pub const XTRIM: Command = Command {
                  [LIMIT count:integer]@6.2.0)",
         history: &[("6.2.0", "MINID and LIMIT.")],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::StreamTrim),
         ..XDEL.spec
     },
     run: xtrim,

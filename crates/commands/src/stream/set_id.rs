@@ -3,8 +3,9 @@
 use super::id;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NO_SUCH_KEY, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::stream::{Log, Stream, StreamId};
@@ -24,6 +25,7 @@ pub const XSETID: Command = Command {
                  [MAXDELETEDID max-deleted-id]@7.0.0",
         history: &[("7.0.0", "ENTRIESADDED and MAXDELETEDID.")],
         tips: &[],
+        special: Special::queued_work(QueuedWork::Constant),
     },
     lock: Lock::Keys,
     run: xsetid,

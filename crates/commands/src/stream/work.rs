@@ -3,19 +3,20 @@
 
 use super::options::estimate_trim;
 use weft_base::num::parse_i64;
+use weft_command_spec::QueuedWork;
 use weft_types::Record;
 use weft_types::stream::Stream;
 
-/// The approximate work of the command `name` on the value of `record`, in elements and without its
+/// The approximate work of a command of this kind on the value of `record`, in elements and without its
 /// arguments. Rather too much than too little. O(log n + groups).
-pub fn work(name: &str, args: &[&[u8]], record: &Record) -> usize {
+pub fn work(kind: QueuedWork, args: &[&[u8]], record: &Record) -> usize {
     let Some(stream) = Stream::of(record) else { return 1 };
     let log = &stream.log;
-    match name {
-        "xack" | "xlen" | "xsetid" | "create" | "createconsumer" | "setid" | "destroy" => 1,
-        "xadd" | "xtrim" => estimate_trim(args).map_or(1, |trim| log.trim_work(&trim)),
-        "xclaim" | "xdel" => args.len().saturating_mul(log.look_up_work()),
-        "xautoclaim" => autoclaim_work(args, stream),
+    match kind {
+        QueuedWork::Constant => 1,
+        QueuedWork::StreamTrim => estimate_trim(args).map_or(1, |trim| log.trim_work(&trim)),
+        QueuedWork::StreamIds => args.len().saturating_mul(log.look_up_work()),
+        QueuedWork::StreamAutoclaim => autoclaim_work(args, stream),
         _ => all_entries_work(stream),
     }
 }

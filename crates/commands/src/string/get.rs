@@ -4,8 +4,9 @@ use super::options::{Lifetime, Options, OptionsFor};
 use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
@@ -23,6 +24,7 @@ pub const GET: Command = Command {
         syntax: "key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: get,
@@ -36,6 +38,7 @@ pub const GETDEL: Command = Command {
         keys: &keys::one(&["RW", "ACCESS", "DELETE"]),
         since: "6.2.0",
         summary: "Returns the string value of a key and removes the key.",
+        special: Special::NONE,
         ..GET.spec
     },
     run: getdel,
@@ -58,6 +61,7 @@ pub const GETEX: Command = Command {
         syntax: "key [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
                  persist=PERSIST)]",
+        special: Special::NONE,
         ..GET.spec
     },
     run: getex,
@@ -73,6 +77,7 @@ pub const DELIFEQ: Command = Command {
         since: "9.0.0",
         summary: "Removes a key if its value equals the given string.",
         syntax: "key value",
+        special: Special::NONE,
         ..GET.spec
     },
     run: delifeq,

@@ -7,9 +7,10 @@
 use super::string;
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::long_double::add_and_format_long_double;
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::db::Change;
 use weft_keyspace::{Classes, Record};
 use weft_types::string::{Digits, overwrite_int, record_int, record_text};
@@ -28,6 +29,7 @@ pub const INCR: Command = Command {
         syntax: "key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| add(ctx, 1),
@@ -39,6 +41,7 @@ pub const DECR: Command = Command {
         name: "decr",
         flags: INCR.spec.flags,
         summary: "Subtracts one from the integer value of a key; a missing key counts as 0.",
+        special: Special::NONE,
         ..INCR.spec
     },
     run: |ctx| add(ctx, -1),
@@ -52,6 +55,7 @@ pub const INCRBY: Command = Command {
         flags: INCR.spec.flags,
         summary: "Adds a number to the integer value of a key; a missing key counts as 0.",
         syntax: "key increment:integer",
+        special: Special::NONE,
         ..INCR.spec
     },
     run: incrby,
@@ -64,6 +68,7 @@ pub const DECRBY: Command = Command {
         flags: INCRBY.spec.flags,
         summary: "Subtracts a number from the integer value of a key; a missing key counts as 0.",
         syntax: "key decrement:integer",
+        special: Special::NONE,
         ..INCRBY.spec
     },
     run: decrby,
@@ -77,6 +82,7 @@ pub const INCRBYFLOAT: Command = Command {
         since: "2.6.0",
         summary: "Adds a number to the decimal value of a key; a missing key counts as 0.",
         syntax: "key increment:double",
+        special: Special::NONE,
         ..INCRBY.spec
     },
     run: incrbyfloat,

@@ -9,9 +9,10 @@ use super::range::BYTES_PER_ELEMENT;
 use super::subsequence::{Run, length, runs};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use std::collections::TryReserveError;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, QueuedWork, Spec, Special};
 use weft_keyspace::Record;
 use weft_resp::Reply;
 use weft_types::Shared;
@@ -37,6 +38,7 @@ pub const LCS: Command = Command {
                  [withmatchlen=WITHMATCHLEN]",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::CompareStrings),
     },
     lock: Lock::Keys,
     run: lcs,

@@ -10,10 +10,11 @@ use super::set::write;
 use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX, wrong_arity};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use smallvec::SmallVec;
 use weft_base::num;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::log::unit::Arg;
 use weft_keyspace::{Classes, Key};
 
@@ -31,6 +32,7 @@ pub const MGET: Command = Command {
         syntax: "key...",
         history: &[],
         tips: &["request_policy:multi_shard"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: mget,
@@ -47,6 +49,7 @@ pub const MSET: Command = Command {
         summary: "Sets the string values of several keys atomically.",
         syntax: "data=(key value)...",
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        special: Special::NONE,
         ..MGET.spec
     },
     run: mset,
@@ -60,6 +63,7 @@ pub const MSETNX: Command = Command {
         keys: &keys::all(2, &["OW", "INSERT"]),
         summary: "Sets the string values of several keys atomically, unless one of the keys exists.",
         tips: &[],
+        special: Special::NONE,
         ..MSET.spec
     },
     run: msetnx,
@@ -83,6 +87,7 @@ pub const MSETEX: Command = Command {
                  [expiration=(EX seconds:integer|PX milliseconds:integer|\
                  EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|\
                  keepttl=KEEPTTL)]",
+        special: Special::NONE,
         ..MSET.spec
     },
     run: msetex,

@@ -3,8 +3,9 @@
 use super::{TOO_LONG, string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::{Classes, Record};
 use weft_types::string::{
     self as strings, Digits, TextMut, edit_text, edit_work, record, record_text,
@@ -24,6 +25,7 @@ pub const APPEND: Command = Command {
         syntax: "key value",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::ChangeBytes),
     },
     lock: Lock::Keys,
     run: append,
@@ -40,6 +42,7 @@ pub const GETRANGE: Command = Command {
         summary: "Returns a part of a key's string value.",
         complexity: "O(N) where N is the length of the reply.",
         syntax: "key start:integer end:integer",
+        special: Special::queued_work(QueuedWork::ReadBytes),
         ..APPEND.spec
     },
     run: getrange,
@@ -52,6 +55,7 @@ pub const SUBSTR: Command = Command {
         flags: GETRANGE.spec.flags,
         since: "1.0.0",
         summary: "Returns a part of a key's string value. The old name of GETRANGE.",
+        special: Special::queued_work(QueuedWork::ReadBytes),
         ..GETRANGE.spec
     },
     ..GETRANGE
@@ -67,6 +71,7 @@ pub const SETRANGE: Command = Command {
         summary: "Overwrites a part of a key's value. Creates the key if it does not exist.",
         complexity: "O(N) where N is the length of the given string plus the growth of the value.",
         syntax: "key offset:integer value",
+        special: Special::queued_work(QueuedWork::ChangeBytes),
         ..APPEND.spec
     },
     run: setrange,
@@ -83,6 +88,7 @@ pub const STRLEN: Command = Command {
         summary: "Returns the length of a key's string value.",
         complexity: "O(1)",
         syntax: "key",
+        special: Special::NONE,
         ..APPEND.spec
     },
     run: strlen,

@@ -7,8 +7,9 @@ use super::options::{Condition, Lifetime, Options, OptionsFor, Unit, expiry};
 use super::{string, write_string};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
+use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Spec, Special, keys};
 use weft_keyspace::db::Change;
 use weft_keyspace::log::unit::Arg;
 use weft_keyspace::{Classes, Key, Record};
@@ -43,6 +44,7 @@ pub const SET: Command = Command {
             ("8.1.0", "Option `IFEQ`."),
         ],
         tips: &[],
+        special: Special::get_keys(GetKeys::Set),
     },
     lock: Lock::Keys,
     run: set,
@@ -58,6 +60,7 @@ pub const SETNX: Command = Command {
         summary: "Sets the string value of a key unless the key exists.",
         syntax: "key value",
         history: &[],
+        special: Special::NONE,
         ..SET.spec
     },
     run: setnx,
@@ -74,6 +77,7 @@ pub const SETEX: Command = Command {
         summary: "Sets the string value of a key and its time to live in seconds.",
         syntax: "key seconds:integer value",
         history: &[],
+        special: Special::NONE,
         ..SET.spec
     },
     run: setex,
@@ -87,6 +91,7 @@ pub const PSETEX: Command = Command {
         since: "2.6.0",
         summary: "Sets the string value of a key and its time to live in milliseconds.",
         syntax: "key milliseconds:integer value",
+        special: Special::NONE,
         ..SETEX.spec
     },
     run: psetex,
@@ -102,6 +107,7 @@ pub const GETSET: Command = Command {
         summary: "Sets the string value of a key and returns the old value.",
         syntax: "key value",
         history: &[],
+        special: Special::NONE,
         ..SET.spec
     },
     run: getset,

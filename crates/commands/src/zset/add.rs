@@ -4,10 +4,11 @@
 
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_A_FLOAT, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use smallvec::SmallVec;
 use weft_base::num::parse_f64;
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Record};
 use weft_types::Limits;
@@ -32,6 +33,7 @@ pub const ZADD: Command = Command {
             ("6.2.0", "The options GT and LT."),
         ],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| add(ctx, false),
@@ -48,6 +50,7 @@ pub const ZINCRBY: Command = Command {
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key increment:integer member",
         history: &[],
+        special: Special::NONE,
         ..ZADD.spec
     },
     run: |ctx| add(ctx, true),

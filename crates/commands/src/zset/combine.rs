@@ -11,12 +11,13 @@ use super::range::store_elements;
 use super::{element, header};
 use crate::ctx::{Ctx, Meter};
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use weft_base::num::{parse_f64, parse_i64};
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::{Key, Record};
 use weft_types::packed::Value;
 use weft_types::set::Set;
@@ -45,6 +46,7 @@ pub const ZUNION: Command = Command {
                  [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)] [withscores=WITHSCORES]",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: |ctx| reply_result(ctx, Operation::Union),
@@ -58,6 +60,7 @@ pub const ZINTER: Command = Command {
         summary: "Returns the intersection of sorted sets.",
         complexity: "O(N*K)+O(M*log(M)) for the smallest of K sets with N elements and M in the \
                      result.",
+        special: Special::NONE,
         ..ZUNION.spec
     },
     run: |ctx| reply_result(ctx, Operation::Inter),
@@ -71,6 +74,7 @@ pub const ZDIFF: Command = Command {
         summary: "Returns the members of the first sorted set that are in none of the others.",
         complexity: "O(N*K)+O(M*log(M)) for K sets, N elements in the first and M in the result.",
         syntax: "numkeys:integer key... [withscores=WITHSCORES]",
+        special: Special::NONE,
         ..ZUNION.spec
     },
     run: |ctx| reply_result(ctx, Operation::Diff),
@@ -85,6 +89,7 @@ pub const ZINTERCARD: Command = Command {
         summary: "Counts the members of the intersection of sorted sets.",
         complexity: "O(N*K) for the smallest of K sets with N elements.",
         syntax: "numkeys:integer key... [LIMIT limit:integer]",
+        special: Special::NONE,
         ..ZUNION.spec
     },
     run: zintercard,
@@ -111,6 +116,7 @@ pub const ZUNIONSTORE: Command = Command {
         summary: "Stores the union of sorted sets in a key.",
         syntax: "destination:key numkeys:integer key... [WEIGHTS weight:integer...] \
                  [AGGREGATE aggregate=(sum=SUM|min=MIN|max=MAX)]",
+        special: Special::NONE,
         ..ZUNION.spec
     },
     run: |ctx| store_result(ctx, Operation::Union),
@@ -123,6 +129,7 @@ pub const ZINTERSTORE: Command = Command {
         flags: ZUNIONSTORE.spec.flags,
         summary: "Stores the intersection of sorted sets in a key.",
         complexity: ZINTER.spec.complexity,
+        special: Special::NONE,
         ..ZUNIONSTORE.spec
     },
     run: |ctx| store_result(ctx, Operation::Inter),
@@ -137,6 +144,7 @@ pub const ZDIFFSTORE: Command = Command {
         summary: "Stores in a key the members of the first sorted set that are in none of the others.",
         complexity: ZDIFF.spec.complexity,
         syntax: "destination:key numkeys:integer key...",
+        special: Special::NONE,
         ..ZUNIONSTORE.spec
     },
     run: |ctx| store_result(ctx, Operation::Diff),

@@ -6,9 +6,10 @@ use super::{bulk, double, element, header};
 use crate::blocking::timeout;
 use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_base::num::parse_i64;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Key;
 use weft_keyspace::db::Rework;
 use weft_resp::Reply;
@@ -28,6 +29,7 @@ pub const ZPOPMIN: Command = Command {
         syntax: "key [count:integer]",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::Counted),
     },
     lock: Lock::Keys,
     run: |ctx| zpop(ctx, false),
@@ -39,6 +41,7 @@ pub const ZPOPMAX: Command = Command {
         name: "zpopmax",
         flags: ZPOPMIN.spec.flags,
         summary: "Removes and returns the members of a sorted set with the highest scores.",
+        special: Special::queued_work(QueuedWork::Counted),
         ..ZPOPMIN.spec
     },
     run: |ctx| zpop(ctx, true),
@@ -62,6 +65,7 @@ pub const ZMPOP: Command = Command {
         summary: "Removes and returns members from an end of the first non-empty sorted set.",
         complexity: "O(K) + O(M*log(N)) for K keys and M of N members.",
         syntax: "numkeys:integer key... where=(min=MIN|max=MAX) [COUNT count:integer]",
+        special: Special::NONE,
         ..ZPOPMIN.spec
     },
     run: zmpop,
@@ -77,6 +81,7 @@ pub const BZMPOP: Command = Command {
         summary: "Removes and returns members from an end of the first non-empty sorted set. Blocks until there is one.",
         syntax: "timeout:double numkeys:integer key... where=(min=MIN|max=MAX) \
                  [COUNT count:integer]",
+        special: Special::NONE,
         ..ZMPOP.spec
     },
     run: bzmpop,
@@ -93,6 +98,7 @@ pub const BZPOPMIN: Command = Command {
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key... timeout:double",
         history: &[("6.0.0", "The timeout can have a fraction.")],
+        special: Special::NONE,
         ..ZPOPMIN.spec
     },
     run: |ctx| bzpop(ctx, false),
@@ -104,6 +110,7 @@ pub const BZPOPMAX: Command = Command {
         name: "bzpopmax",
         flags: BZPOPMIN.spec.flags,
         summary: "Removes and returns the highest member of the first non-empty sorted set. Blocks until there is one.",
+        special: Special::NONE,
         ..BZPOPMIN.spec
     },
     run: |ctx| bzpop(ctx, true),

@@ -8,10 +8,11 @@
 use super::{bulk, element, header, zset};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use std::collections::HashSet;
 use weft_base::num::parse_i64;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Rng;
 use weft_resp::Reply;
 use weft_types::zset::{Span, View};
@@ -30,6 +31,7 @@ pub const ZRANDMEMBER: Command = Command {
         syntax: "key [options=(count:integer [withscores=WITHSCORES])]",
         history: &[],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::Counted),
     },
     lock: Lock::Keys,
     run: zrandmember,

@@ -6,9 +6,10 @@
 use super::{element, ends, header, zset};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, NOT_AN_INTEGER, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group, KeySpec, Lock, Spec, keys};
 use weft_base::num::parse_i64;
+use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_types::Limits;
 use weft_types::string::Digits;
@@ -29,6 +30,7 @@ pub const ZRANGE: Command = Command {
                  [LIMIT limit=(offset:integer count:integer)]@6.2.0 [withscores=WITHSCORES]",
         history: &[("6.2.0", "The options REV, BYSCORE, BYLEX and LIMIT.")],
         tips: &[],
+        special: Special::queued_work(QueuedWork::RankRange),
     },
     lock: Lock::Keys,
     run: |ctx| reply_range(ctx, Options::default()),
@@ -42,6 +44,7 @@ pub const ZREVRANGE: Command = Command {
         summary: "Returns a range of a sorted set by rank, in reverse order.",
         syntax: "key start:integer stop:integer [withscores=WITHSCORES]",
         history: &[],
+        special: Special::queued_work(QueuedWork::RankRange),
         ..ZRANGE.spec
     },
     run: |ctx| reply_range(ctx, Options::fixed(By::Rank, true)),
@@ -57,6 +60,7 @@ pub const ZRANGEBYSCORE: Command = Command {
         syntax: "key min:double max:double [withscores=WITHSCORES]@2.0.0 \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[("2.0.0", "The option WITHSCORES.")],
+        special: Special::NONE,
         ..ZRANGE.spec
     },
     run: |ctx| reply_range(ctx, Options::fixed(By::Score, false)),
@@ -72,6 +76,7 @@ pub const ZREVRANGEBYSCORE: Command = Command {
         syntax: "key max:double min:double [withscores=WITHSCORES] \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[("2.1.6", "Either end can be exclusive.")],
+        special: Special::NONE,
         ..ZRANGE.spec
     },
     run: |ctx| reply_range(ctx, Options::fixed(By::Score, true)),
@@ -86,6 +91,7 @@ pub const ZRANGEBYLEX: Command = Command {
         summary: "Returns the members between two strings in a sorted set with equal scores.",
         syntax: "key min max [LIMIT limit=(offset:integer count:integer)]",
         history: &[],
+        special: Special::NONE,
         ..ZRANGE.spec
     },
     run: |ctx| reply_range(ctx, Options::fixed(By::Lex, false)),
@@ -98,6 +104,7 @@ pub const ZREVRANGEBYLEX: Command = Command {
         flags: ZRANGEBYLEX.spec.flags,
         summary: "Returns the members between two strings in a sorted set with equal scores, in reverse order.",
         syntax: "key max min [LIMIT limit=(offset:integer count:integer)]",
+        special: Special::NONE,
         ..ZRANGEBYLEX.spec
     },
     run: |ctx| reply_range(ctx, Options::fixed(By::Lex, true)),
@@ -129,6 +136,7 @@ pub const ZRANGESTORE: Command = Command {
         syntax: "dst:key src:key min max [sortby=(byscore=BYSCORE|bylex=BYLEX)] [rev=REV] \
                  [LIMIT limit=(offset:integer count:integer)]",
         history: &[],
+        special: Special::NONE,
         ..ZRANGE.spec
     },
     run: store_range,

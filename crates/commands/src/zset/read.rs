@@ -3,8 +3,9 @@
 use super::{double, ends, zset};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, SYNTAX, wrong_arity};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_types::zset::Range;
 
 pub const ZCARD: Command = Command {
@@ -21,6 +22,7 @@ pub const ZCARD: Command = Command {
         syntax: "key",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: zcard,
@@ -35,6 +37,7 @@ pub const ZSCORE: Command = Command {
         keys: &keys::one(&["RO", "ACCESS"]),
         summary: "Returns the score of a member of a sorted set.",
         syntax: "key member",
+        special: Special::NONE,
         ..ZCARD.spec
     },
     run: zscore,
@@ -50,6 +53,7 @@ pub const ZMSCORE: Command = Command {
         summary: "Returns the scores of members of a sorted set.",
         complexity: "O(N) for N members.",
         syntax: "key member...",
+        special: Special::NONE,
         ..ZSCORE.spec
     },
     run: zmscore,
@@ -66,6 +70,7 @@ pub const ZRANK: Command = Command {
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key member [withscore=WITHSCORE]",
         history: &[("7.2.0", "The option WITHSCORE.")],
+        special: Special::NONE,
         ..ZSCORE.spec
     },
     run: |ctx| rank(ctx, false),
@@ -77,6 +82,7 @@ pub const ZREVRANK: Command = Command {
         name: "zrevrank",
         flags: ZRANK.spec.flags,
         summary: "Returns the rank of a member of a sorted set, by descending score.",
+        special: Special::NONE,
         ..ZRANK.spec
     },
     run: |ctx| rank(ctx, true),
@@ -92,6 +98,7 @@ pub const ZCOUNT: Command = Command {
         summary: "Counts the members of a sorted set whose scores are in a range.",
         complexity: "O(log(N)) in a set of N members.",
         syntax: "key min:double max:double",
+        special: Special::NONE,
         ..ZSCORE.spec
     },
     run: |ctx| {
@@ -108,6 +115,7 @@ pub const ZLEXCOUNT: Command = Command {
         since: "2.8.9",
         summary: "Counts the members between two strings in a sorted set with equal scores.",
         syntax: "key min max",
+        special: Special::NONE,
         ..ZCOUNT.spec
     },
     run: |ctx| {

@@ -3,8 +3,9 @@
 use super::{ends, zset};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
+use weft_command_spec::{Flags, Group, Spec, Special, keys};
 use weft_keyspace::db::Rework;
 use weft_keyspace::{Classes, Key};
 use weft_types::zset::{Edit, Range, Span};
@@ -23,6 +24,7 @@ pub const ZREM: Command = Command {
         syntax: "key member...",
         history: &[("2.4.0", "Accepts several members.")],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: zrem,
@@ -39,6 +41,7 @@ pub const ZREMRANGEBYRANK: Command = Command {
         complexity: "O(log(N)+M) to remove M of N members.",
         syntax: "key start:integer stop:integer",
         history: &[],
+        special: Special::NONE,
         ..ZREM.spec
     },
     run: by_rank,
@@ -52,6 +55,7 @@ pub const ZREMRANGEBYSCORE: Command = Command {
         since: "1.2.0",
         summary: "Removes the members of a sorted set with scores in a range.",
         syntax: "key min:double max:double",
+        special: Special::NONE,
         ..ZREMRANGEBYRANK.spec
     },
     run: |ctx| {
@@ -68,6 +72,7 @@ pub const ZREMRANGEBYLEX: Command = Command {
         since: "2.8.9",
         summary: "Removes the members between two strings from a sorted set with equal scores.",
         syntax: "key min max",
+        special: Special::NONE,
         ..ZREMRANGEBYRANK.spec
     },
     run: |ctx| {

@@ -11,9 +11,10 @@ use super::zset;
 use crate::collection_scan::{Options, ScanReply, cursor};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use weft_base::num_format::fmt_f64;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_types::Type;
 use weft_types::string::Digits;
 use weft_types::zset::View;
@@ -32,6 +33,7 @@ pub const ZSCAN: Command = Command {
         syntax: "key cursor:integer [MATCH pattern] [COUNT count:integer] [noscores=NOSCORES]",
         history: &[("8.0.0", "The option NOSCORES.")],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::ScanCount),
     },
     lock: Lock::Keys,
     run: zscan,

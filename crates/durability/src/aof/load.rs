@@ -16,7 +16,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
-use weft_commands::{Flags, Lane};
+use weft_command_spec::{CommandRole, Flags};
+use weft_commands::Lane;
 use weft_config::Id;
 use weft_executor::dispatch::call::{Caller, DataFn, call};
 use weft_executor::dispatch::core::Core;
@@ -363,8 +364,8 @@ impl Executor {
             Run::Script(_) => {
                 Err(format!("The append only file calls '{name}', which is never logged"))
             }
-            Run::Server(_) if name == "multi" => Ok(Work::Multi),
-            Run::Server(_) if name == "select" => Ok(Work::Select),
+            Run::Server(_) if cmd.spec.special.role == CommandRole::Multi => Ok(Work::Multi),
+            Run::Server(_) if cmd.spec.special.role == CommandRole::Select => Ok(Work::Select),
             // Commands that change the server are meant for connected clients.
             Run::Server(_) if cmd.spec.flags.has(Flags::ADMIN.or(Flags::WRITE)) => {
                 Err(format!("The append only file calls '{name}', which is never logged"))

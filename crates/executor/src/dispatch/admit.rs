@@ -16,7 +16,8 @@ use crate::dispatch::{absent, hold, messages, run};
 use crate::pubsub;
 use crate::transaction;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, Flags, Lane, error};
+use weft_command_spec::Flags;
+use weft_commands::{Error, Lane, error};
 use weft_keyspace::{Classes, Inside};
 use weft_resp::Reply;
 use weft_resp::reply::Mark;
@@ -52,7 +53,10 @@ pub fn execute(
             let mut task =
                 Task { core: &mut *core, session: &mut *session, request, cmd, reply, mark, lane };
             match admit(&mut task, inside) {
-                Ok(None) if task.session.transaction.is_some() && !runs_in_multi(cmd) => {
+                Ok(None)
+                    if task.session.transaction.is_some()
+                        && !cmd.spec.flags.has(Flags::RUNS_IN_MULTI) =>
+                {
                     queue(&mut task)
                 }
                 Ok(None) => hold::hold(task, inside),
@@ -90,15 +94,6 @@ pub fn execute(
         suppress(session, mode, &flow, reply, mark);
     }
     flow
-}
-
-/// Whether the command runs at once even between MULTI and EXEC.
-fn runs_in_multi(cmd: &Cmd) -> bool {
-    match cmd.run {
-        Run::Exec | Run::Watch => true,
-        Run::Data { .. } | Run::Script(_) => false,
-        Run::Server(_) => matches!(cmd.spec.name, "multi" | "discard" | "quit" | "reset"),
-    }
 }
 
 #[cold]
@@ -210,7 +205,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
             cmd.full_name
         )));
     }
-    if session.is_restricted() && !serves_listeners(cmd) {
+    if session.is_restricted() && !cmd.spec.flags.has(Flags::WHILE_SUBSCRIBED) {
         return Err(restricted(cmd.full_name.as_bytes()));
     }
     match core.srv.attention.load(Ordering::Relaxed) {
@@ -233,13 +228,6 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
             Ok(held_back)
         }
     }
-}
-
-/// Whether a RESP2 client with subscriptions may run the command.
-#[cold]
-fn serves_listeners(cmd: &Cmd) -> bool {
-    let listens = cmd.spec.flags.has(Flags::PUBSUB) && cmd.spec.flags.has(Flags::NOSCRIPT);
-    listens || matches!(cmd.spec.name, "ping" | "quit" | "reset")
 }
 
 /// Whether the command may publish messages, and can't wait for a mailbox once it runs: PUBLISH in a transaction,
@@ -289,14 +277,14 @@ fn check_server_state(
         core.srv.statistics.totals.oom_errors.fetch_add(1, Ordering::Relaxed);
         return Err(OOM);
     }
-    // PING fails, too: health checks must see that writes fail.
+    let fails_with_disk = flags.has(Flags::WRITE) || cmd.spec.flags.has(Flags::REPORTS_DISK_ERRORS);
     if bits & attention::AOF_FAILING != 0
-        && (flags.has(Flags::WRITE) || cmd.spec.name == "ping")
+        && fails_with_disk
         && let Some(refusal) = core.srv.links.journal.refusal()
     {
         return Err(Error::owned(refusal));
     }
-    if bits & attention::UNSAVED != 0 && (flags.has(Flags::WRITE) || cmd.spec.name == "ping") {
+    if bits & attention::UNSAVED != 0 && fails_with_disk {
         return Err(UNSAVED);
     }
     if bits & attention::FEW_REPLICAS != 0 && flags.has(Flags::WRITE) {

@@ -15,13 +15,13 @@ use crate::script;
 use crate::transaction;
 use crate::work;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, FAST_WORK, Flags, Lane};
+use weft_command_spec::Flags;
+use weft_commands::{Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{ExecContext, Guard, Inside, Keyspace, SHARDS, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
-use weft_transfer as transfer;
 
 /// Takes the shards that the command needs, on an I/O thread, and runs it.
 #[inline]
@@ -303,7 +303,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         task.core.begin_command();
         return run::server(task, number, Held::Aside);
     }
-    let outside = transfer::waits_outside(task.cmd.spec.name)
+    let outside = task.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER)
         || is_exec(task.cmd) && needs::waits_outside(task.session);
     let guard = guard_slow(&mut task, holder, need, outside);
     let slow = &task.core.srv.slow;

@@ -2,6 +2,7 @@
 
 use crate::dispatch::request::Task;
 use crate::pubsub;
+use weft_command_spec::Flags;
 
 /// Appends the messages published for the client so far, before its reply.
 #[inline]
@@ -21,7 +22,7 @@ pub fn begin(task: &mut Task<'_>) {
         && !task.request.attempt.has_run
         && task.request.attempt.retry.is_none()
     {
-        own.begin(task.cmd.full_name.starts_with("client|"), in_transaction);
+        own.begin(task.cmd.spec.flags.has(Flags::KEEPS_CACHING), in_transaction);
     }
 }
 

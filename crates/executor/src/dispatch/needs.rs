@@ -3,13 +3,12 @@
 use crate::dispatch::request::Request;
 use crate::transaction;
 use smallvec::SmallVec;
-use weft_commands::generic;
-use weft_commands::spec::Lock;
+use weft_command_spec::Flags;
+use weft_commands::{Lock, generic};
 use weft_keyspace::{Keyspace, ShardSet};
 use weft_state::args::ArgBuf;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::session::Session;
-use weft_transfer as transfer;
 
 /// Whether a command in the slow lane must stop the world.
 pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
@@ -87,5 +86,7 @@ pub fn transaction_need(ks: &Keyspace, session: &Session) -> Need {
 
 /// Whether a queued command may wait for another server.
 pub fn waits_outside(session: &Session) -> bool {
-    transaction::queue(session).iter().any(|queued| transfer::waits_outside(queued.cmd.spec.name))
+    transaction::queue(session)
+        .iter()
+        .any(|queued| queued.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER))
 }

@@ -3,7 +3,8 @@
 use crate::dispatch::absent;
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
-use weft_commands::{Error, Flags};
+use weft_command_spec::Flags;
+use weft_commands::Error;
 use weft_state::attention;
 use weft_state::command_table::Cmd;
 use weft_state::pause::PauseMode;

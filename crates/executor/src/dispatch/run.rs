@@ -14,7 +14,7 @@ use crate::script;
 use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
-use weft_commands::Flags;
+use weft_command_spec::Flags;
 use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::Blob;

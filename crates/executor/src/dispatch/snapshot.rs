@@ -5,7 +5,8 @@ use crate::dispatch::request::Request;
 use crate::snapshot_waits::wake;
 use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
-use weft_commands::spec::Lock;
+use weft_command_spec::{CommandRole, Flags};
+use weft_commands::Lock;
 use weft_process::{log_notice, log_warning};
 use weft_state::command_table::{Cmd, Run};
 use weft_state::server::Server;
@@ -75,7 +76,7 @@ pub fn holds_back(
                 let mut db = session.db;
                 transaction.queue.iter().any(|queued| {
                     let args: Vec<&[u8]> = queued.args.iter().map(|arg| arg.bytes()).collect();
-                    if queued.cmd.spec.name == "select" {
+                    if queued.cmd.spec.special.role == CommandRole::Select {
                         db = selected(core.srv, &args).unwrap_or(db);
                     }
                     must_wait(core.srv, db, queued.cmd, &args)
@@ -94,7 +95,7 @@ fn selected(srv: &Server, args: &[&[u8]]) -> Option<usize> {
 /// Whether one of the keys that the command may change must wait.
 pub fn must_wait(srv: &Server, db: usize, cmd: &Cmd, args: &[&[u8]]) -> bool {
     let Run::Data { lock, .. } = cmd.run else { return false };
-    if !cmd.spec.flags.has(weft_commands::Flags::WRITE) {
+    if !cmd.spec.flags.has(Flags::WRITE) {
         return false;
     }
     let ks = &srv.ks;

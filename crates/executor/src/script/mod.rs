@@ -31,6 +31,7 @@ use crate::tracking;
 use host::{End, Host, More, Shards};
 use resolve::Call;
 use std::sync::atomic::Ordering;
+use weft_command_spec::ScriptCommand;
 use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::invalidation::NO_CLIENT;
@@ -39,7 +40,7 @@ use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::Failure;
 use weft_state::attention;
-use weft_state::command_table::{Need, ScriptCommand};
+use weft_state::command_table::Need;
 use weft_state::session::{ScriptNeeds, Session};
 
 /// A script that has started over this often holds all shards.

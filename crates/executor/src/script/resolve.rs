@@ -4,11 +4,11 @@ use crate::dispatch::core::Core;
 use crate::eviction;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use weft_command_spec::ScriptCommand;
 use weft_commands::{Error, error};
 use weft_script::engine::Sha;
 use weft_script::{Script, ScriptFlags};
 use weft_state::attention;
-use weft_state::command_table::ScriptCommand;
 
 const UNKNOWN: Error = Error::new("NOSCRIPT No matching script.");
 const TOO_MANY_KEYS: Error = Error::new("ERR Number of keys can't be greater than number of args");

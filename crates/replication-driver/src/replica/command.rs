@@ -1,6 +1,7 @@
 //! The meaning of a command of the stream.
 
-use weft_commands::spec::Lock;
+use weft_command_spec::CommandRole;
+use weft_commands::Lock;
 use weft_executor::dispatch::call::DataFn;
 use weft_pubsub::registry::Kind;
 use weft_state::command_table::Cmd;
@@ -36,11 +37,14 @@ pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static s
     }
     match cmd.run {
         Run::Data { lock, run } => Ok(Work::Data(cmd, lock, run)),
-        Run::Server(_) if name == "publish" => Ok(Work::Publish(cmd, Kind::Channel)),
-        Run::Server(_) if name == "spublish" => Ok(Work::Publish(cmd, Kind::Shard)),
         Run::Script(_) => {
             Err((format!("ERR '{name}' is not supported in a replication stream"), name))
         }
-        Run::Server(_) | Run::Exec | Run::Watch => Ok(Work::Nothing),
+        Run::Server(_) => match cmd.spec.special.role {
+            CommandRole::Publish => Ok(Work::Publish(cmd, Kind::Channel)),
+            CommandRole::ShardPublish => Ok(Work::Publish(cmd, Kind::Shard)),
+            _ => Ok(Work::Nothing),
+        },
+        Run::Exec | Run::Watch => Ok(Work::Nothing),
     }
 }

@@ -19,8 +19,8 @@ use crate::migrate::link::Link;
 use crate::migrate::request::Request;
 use crate::payload;
 use std::io::ErrorKind;
-use weft_commands::spec::{Begin, Find, KeySpec, Lock};
-use weft_commands::{CmdResult, Command, Ctx, Error, Flags, Group, Spec};
+use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Spec, Special};
+use weft_commands::{CmdResult, Command, Ctx, Error, Lock};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
@@ -32,7 +32,7 @@ pub const MIGRATE: Command = Command {
     spec: Spec {
         name: "migrate",
         arity: -6,
-        flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
+        flags: Flags::WRITE.or(Flags::MOVABLE_KEYS).or(Flags::WAITS_FOR_SERVER),
         keys: &[
             KeySpec {
                 flags: FLAGS,
@@ -63,6 +63,7 @@ pub const MIGRATE: Command = Command {
             ("6.0.0", "The option AUTH2."),
         ],
         tips: &["nondeterministic_output"],
+        special: Special::get_keys(GetKeys::Migrate),
     },
     lock: Lock::Named(|args| Some(keys(args).unwrap_or_default())),
     run: migrate,

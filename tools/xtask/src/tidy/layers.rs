@@ -18,13 +18,25 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-table", &["weft-base"]),
     ("weft-types", &["weft-table", "weft-base"]),
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
-    ("weft-commands", &["weft-keyspace", "weft-types", "weft-table", "weft-resp", "weft-base"]),
+    ("weft-command-spec", &["weft-base"]),
+    (
+        "weft-commands",
+        &[
+            "weft-command-spec",
+            "weft-keyspace",
+            "weft-types",
+            "weft-table",
+            "weft-resp",
+            "weft-base",
+        ],
+    ),
     ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
     ("weft-replication", &["weft-resp", "weft-base"]),
     (
         "weft-transfer",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-keyspace",
             "weft-persist",
@@ -38,13 +50,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-pubsub", &["weft-base", "weft-keyspace", "weft-memory", "weft-resp"]),
     (
         "weft-tracking",
-        &["weft-commands", "weft-keyspace", "weft-memory", "weft-pubsub", "weft-resp"],
+        &["weft-command-spec", "weft-keyspace", "weft-memory", "weft-pubsub", "weft-resp"],
     ),
     ("weft-script", &["weft-resp", "weft-base"]),
     (
         "weft-state",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-keyspace",
@@ -66,6 +79,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-executor",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-keyspace",
@@ -86,6 +100,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-durability",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-executor",
@@ -103,6 +118,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-replication-driver",
         &[
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-durability",
@@ -124,6 +140,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-admin",
         &[
             "weft-base",
+            "weft-command-spec",
             "weft-commands",
             "weft-config",
             "weft-durability",

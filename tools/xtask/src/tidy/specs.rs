@@ -1,6 +1,7 @@
 //! A command's specification may be written as another's with changes: `..GET.spec`. It must name
 //! its flags nevertheless, if only as `flags: GET.spec.flags`. A change of GET's flags must show
-//! which other commands have them, and a new command needs a decision on its flags.
+//! which other commands have them, and a new command needs a decision on its flags. A command on
+//! keys must also name its special handling, which rarely is that of the other command.
 
 use super::source::code_only;
 use std::path::Path;
@@ -21,10 +22,15 @@ pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
         {
             continue;
         }
-        let literal = start(&before[..dots]);
-        if !before[literal..].contains("flags:") {
-            let line = before.lines().count();
-            report(line, "takes another's flags without saying so: write `flags: ...`".to_string());
+        let literal = &before[start(&before[..dots])..];
+        let on_keys = file.starts_with("crates/commands/src");
+        for field in ["flags", "special"].into_iter().filter(|field| *field == "flags" || on_keys) {
+            if !literal.contains(&format!("{field}:")) {
+                let line = before.lines().count();
+                let message =
+                    format!("takes another's {field} without saying so: write `{field}: ...`");
+                report(line, message);
+            }
         }
     }
 }
@@ -55,11 +61,12 @@ mod tests {
 
     #[test]
     fn flags_must_be_named() {
-        assert!(
-            lines("spec: Spec { name: \"a\", flags: GET.spec.flags, ..GET.spec },\n").is_empty()
-        );
-        assert_eq!(lines("spec: Spec { name: \"a\", ..GET.spec },\n"), [1]);
-        let nested = "Spec {\n flags: F,\n keys: &[KeySpec { begin: 1 }],\n ..pop::GET.spec\n}\n";
+        let named = "spec: Spec { name: \"a\", flags: GET.spec.flags, special: S, ..GET.spec },\n";
+        assert!(lines(named).is_empty());
+        assert_eq!(lines("spec: Spec { name: \"a\", special: S, ..GET.spec },\n"), [1]);
+        assert_eq!(lines("spec: Spec { name: \"a\", flags: F, ..GET.spec },\n"), [1]);
+        let nested = "Spec {\n flags: F,\n special: S, keys: &[KeySpec { begin: 1 }],\n \
+                      ..pop::GET.spec\n}\n";
         assert!(lines(nested).is_empty());
         assert_eq!(lines(&nested.replace(" flags: F,\n", "")), [3]);
         assert!(lines("let a = cmd.spec; for x in 0..self.spec.len() {}\n").is_empty());

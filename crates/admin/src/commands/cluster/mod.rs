@@ -5,7 +5,8 @@
 
 use crate::commands::shape::{ANYTIME, command, container, help, spec};
 use weft_base::slot::key_slot;
-use weft_commands::{CmdResult, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::absent::DISABLED;
 use weft_executor::dispatch::core::ConnCx;

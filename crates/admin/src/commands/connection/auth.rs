@@ -5,7 +5,8 @@
 
 use crate::commands::connection::{HANDSHAKE, plain};
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Error, Spec, error};
+use weft_command_spec::{Secrets, Spec, Special};
+use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::NOTHING;
@@ -24,6 +25,7 @@ pub const AUTH: ServerCommand = ServerCommand {
     spec: Spec {
         complexity: "O(N) where N is the number of the user's passwords",
         history: &[("6.0.0", "Takes a user name before the password.")],
+        special: Special::secrets(Secrets::AllArguments),
         ..plain(
             "auth",
             -2,

@@ -1,7 +1,8 @@
 //! ECHO: returns the message.
 
 use crate::commands::connection::plain;
-use weft_commands::{CmdResult, Flags};
+use weft_command_spec::Flags;
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 

@@ -5,7 +5,8 @@ use crate::commands::connection::client::names::{check_name, set_name};
 use crate::commands::connection::{HANDSHAKE, plain};
 use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
-use weft_commands::{CmdResult, Error, Spec};
+use weft_command_spec::{Secrets, Spec, Special};
+use weft_commands::{CmdResult, Error};
 use weft_config::Id;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
@@ -33,6 +34,7 @@ pub const HELLO: ServerCommand = ServerCommand {
             ),
             ("8.1.0", "Returns the availability zone, if one is configured."),
         ],
+        special: Special::secrets(Secrets::AfterAuth),
         ..plain(
             "hello",
             -1,

@@ -14,7 +14,8 @@ mod select;
 pub use client::logged_line;
 
 use crate::commands::shape::{command, spec};
-use weft_commands::{CmdResult, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 

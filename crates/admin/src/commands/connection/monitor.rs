@@ -1,7 +1,8 @@
 //! MONITOR: sends the client every command that the server executes, as text.
 
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Error, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, Spec, Special};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::NOTHING;
@@ -20,6 +21,7 @@ pub const MONITOR: ServerCommand = ServerCommand {
         syntax: "",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     needs: NOTHING,
     run: monitor,

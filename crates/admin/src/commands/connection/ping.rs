@@ -1,6 +1,7 @@
 //! PING: checks the connection.
 
-use weft_commands::{CmdResult, Flags, Group, Spec, error};
+use weft_command_spec::{Flags, Group, Spec, Special};
+use weft_commands::{CmdResult, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::NOTHING;
@@ -9,7 +10,7 @@ pub const PING: ServerCommand = ServerCommand {
     spec: Spec {
         name: "ping",
         arity: -1,
-        flags: Flags::FAST,
+        flags: Flags::FAST.or(Flags::WHILE_SUBSCRIBED).or(Flags::REPORTS_DISK_ERRORS),
         keys: &[],
         acl: &[],
         group: Group::Connection,
@@ -19,6 +20,7 @@ pub const PING: ServerCommand = ServerCommand {
         syntax: "[message]",
         history: &[],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        special: Special::NONE,
     },
     needs: NOTHING,
     run: ping,

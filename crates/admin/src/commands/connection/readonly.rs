@@ -5,7 +5,8 @@
 
 use crate::commands::connection::plain;
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 

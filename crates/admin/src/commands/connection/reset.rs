@@ -5,14 +5,17 @@
 
 use crate::commands::connection::{HANDSHAKE, plain};
 use std::sync::atomic::Ordering;
+use weft_command_spec::Flags;
 use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Proto;
 use weft_state::session::ReplyMode;
 
+const FLAGS: Flags = HANDSHAKE.or(Flags::RUNS_IN_MULTI).or(Flags::WHILE_SUBSCRIBED);
+
 pub const RESET: ServerCommand =
-    plain("reset", 1, HANDSHAKE, "6.2.0", "Resets the connection to its initial state.", "", reset);
+    plain("reset", 1, FLAGS, "6.2.0", "Resets the connection to its initial state.", "", reset);
 
 fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     // The queue and the watches are freed elsewhere. Subscriptions and tracked prefixes must be

@@ -1,7 +1,9 @@
 //! SELECT: sets the database that this connection's commands use.
 
 use crate::commands::connection::plain;
-use weft_commands::{CmdResult, Error, Flags, error};
+use crate::commands::shape::special;
+use weft_command_spec::{CommandRole, Flags, Special};
+use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 
@@ -11,14 +13,17 @@ const FLAGS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST).or(Flags::A
 const NOT_AN_INT: Error =
     Error::new("ERR value is out of range, value must between -2147483648 and 2147483647");
 
-pub const SELECT: ServerCommand = plain(
-    "select",
-    2,
-    FLAGS,
-    "1.0.0",
-    "Chooses the database of this connection.",
-    "index:integer",
-    select,
+pub const SELECT: ServerCommand = special(
+    plain(
+        "select",
+        2,
+        FLAGS,
+        "1.0.0",
+        "Chooses the database of this connection.",
+        "index:integer",
+        select,
+    ),
+    Special::role(CommandRole::Select),
 );
 
 fn select(cx: &mut ConnCx<'_>) -> CmdResult {

@@ -1,18 +1,12 @@
 //! COMMAND DOCS: the texts that a command line tool shows.
 
 use crate::commands::introspection::named;
-use crate::commands::introspection::syntax;
-use crate::commands::introspection::syntax::{Arg, Kind, OfKey};
+use weft_command_spec::syntax::{self, Arg, KeyRanks, Kind};
+use weft_command_spec::{Deprecated, Flags};
 use weft_commands::CmdResult;
 use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Reply;
 use weft_state::command_table::Cmd;
-
-/// Commands for servers and their developers, not for users.
-const SYSTEM: &[&str] = &["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];
-
-/// Deprecated commands: the version, and the replacement.
-const DEPRECATED: &[(&str, &str, &str)] = &[("slaveof", "5.0.0", "`REPLICAOF`")];
 
 pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.weigh_args()?;
@@ -27,8 +21,8 @@ pub fn docs(cx: &mut ConnCx<'_>) -> CmdResult {
 fn entry(reply: &mut Reply, cmd: &Cmd) {
     reply.bulk(cmd.full_name.as_bytes());
     let spec = cmd.spec;
-    let is_system = SYSTEM.contains(&cmd.full_name);
-    let deprecated = DEPRECATED.iter().find(|(name, ..)| *name == cmd.full_name);
+    let is_system = spec.flags.has(Flags::SYSTEM);
+    let deprecated = spec.special.deprecated;
     let args = syntax::parse(spec.syntax).expect("a test parses every syntax");
     let optional = [
         !spec.complexity.is_empty(),
@@ -52,12 +46,12 @@ fn entry(reply: &mut Reply, cmd: &Cmd) {
         reply.set(1);
         reply.simple("syscmd");
     }
-    if let Some((_, since, by)) = deprecated {
+    if let Some(Deprecated { since, replaced_by }) = deprecated {
         reply.bulk(b"doc_flags");
         reply.set(1);
         reply.simple("deprecated");
         text(reply, "deprecated_since", since);
-        text(reply, "replaced_by", by);
+        text(reply, "replaced_by", replaced_by);
     }
     if !spec.history.is_empty() {
         reply.bulk(b"history");
@@ -70,7 +64,7 @@ fn entry(reply: &mut Reply, cmd: &Cmd) {
     }
     if !args.is_empty() {
         reply.bulk(b"arguments");
-        arguments(reply, &args, &mut KeyRanks { next: 0, specs: spec.keys.len() });
+        arguments(reply, &args, &mut KeyRanks::new(spec));
     }
     if !cmd.subcommands.is_empty() {
         reply.bulk(b"subcommands");
@@ -84,21 +78,6 @@ fn text(reply: &mut Reply, field: &str, value: &str) {
     reply.bulk(value.as_bytes());
 }
 
-/// Assigns key specifications to arguments of type key: by rank, and the last specification for all
-/// further arguments.
-struct KeyRanks {
-    next: usize,
-    specs: usize,
-}
-
-impl KeyRanks {
-    fn take(&mut self) -> Option<usize> {
-        let rank = self.next.min(self.specs.checked_sub(1)?);
-        self.next += 1;
-        Some(rank)
-    }
-}
-
 fn arguments(reply: &mut Reply, args: &[Arg<'_>], ranks: &mut KeyRanks) {
     reply.array(args.len());
     args.iter().for_each(|arg| argument(reply, arg, ranks));
@@ -109,12 +88,7 @@ fn argument(reply: &mut Reply, arg: &Arg<'_>, ranks: &mut KeyRanks) {
         Kind::OneOf(parts) | Kind::Block(parts) => Some(parts),
         Kind::Value(_) | Kind::PureToken => None,
     };
-    let rank = match (arg.of_key, &arg.kind) {
-        (OfKey::Nth(index), _) => Some(index),
-        (OfKey::Last, _) => ranks.next.checked_sub(1),
-        (OfKey::ByType, Kind::Value("key")) => ranks.take(),
-        (OfKey::ByType, _) => None,
-    };
+    let rank = ranks.rank_of(arg);
     let flags: Vec<&str> = [
         ("optional", arg.optional),
         ("multiple", arg.multiple),

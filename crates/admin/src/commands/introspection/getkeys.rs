@@ -1,8 +1,8 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: find the keys of a request without executing it.
 
 use crate::commands::introspection::info::key_flags_reply;
-use weft_commands::spec::{Begin, Find, KeySpec, NOT_A_KEY};
-use weft_commands::{CmdResult, Error, Flags};
+use weft_command_spec::{Begin, Find, Flags, GetKeys, KeySpec, NOT_A_KEY};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::absent;
 use weft_executor::dispatch::absent::Absent;
 use weft_executor::dispatch::core::ConnCx;
@@ -53,11 +53,10 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         return Err(BAD_COUNT);
     }
     let mut found = Vec::new();
-    let migrates = cmd.full_name == "migrate";
-    let stores = matches!(cmd.full_name, "georadius" | "georadiusbymember");
+    let rule = cmd.spec.special.get_keys;
     for spec in specs() {
         // If two words name a destination, the last one counts. The code below finds it.
-        if stores && matches!(spec.begin, Begin::Keyword { .. }) {
+        if rule == GetKeys::GeoStore && matches!(spec.begin, Begin::Keyword { .. }) {
             continue;
         }
         // Where a command may omit these keys, as PFMERGE may, the reference reports an error.
@@ -65,7 +64,7 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
             return Err(BAD_ARGUMENTS);
         }
         let flags = key_flags(cmd, spec, args);
-        if migrates {
+        if rule == GetKeys::Migrate {
             // Which of its specifications applies depends on whether the key is empty.
             let keys = weft_transfer::migrate::keys_for_getkeys(args).ok_or(BAD_ARGUMENTS)?;
             found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
@@ -79,10 +78,10 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         }
     }
     // No key specification can describe the place of this key.
-    let destination = match cmd.full_name {
-        "sort" => weft_commands::sort::destination(args),
-        _ if stores => weft_commands::geo::destination(args),
-        _ => None,
+    let destination = match rule {
+        GetKeys::Sort => weft_commands::sort::destination(args),
+        GetKeys::GeoStore => weft_commands::geo::destination(args),
+        GetKeys::BySpecs | GetKeys::Migrate | GetKeys::Set | GetKeys::Bitfield => None,
     };
     if let Some(at) = destination {
         found.push(Found { key: args[at], flags: vec!["OW", "UPDATE"] });
@@ -124,11 +123,11 @@ fn command_of(cx: &ConnCx<'_>, args: &[&[u8]]) -> Option<&'static Cmd> {
 
 fn key_flags(cmd: &Cmd, spec: &KeySpec, args: &[&[u8]]) -> Vec<&'static str> {
     let is_get = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"get");
-    match cmd.full_name {
+    match cmd.spec.special.get_keys {
         // The old value is read only on request.
-        "set" if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
-        "set" => vec!["OW", "UPDATE"],
-        "bitfield" if weft_commands::bitmap::only_reads(args) => vec!["RO", "ACCESS"],
+        GetKeys::Set if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
+        GetKeys::Set => vec!["OW", "UPDATE"],
+        GetKeys::Bitfield if weft_commands::bitmap::only_reads(args) => vec!["RO", "ACCESS"],
         _ => spec.flags.iter().copied().filter(|flag| *flag != VARIABLE).collect(),
     }
 }

@@ -1,9 +1,9 @@
 //! COMMAND INFO: the facts that clients and proxies need to route a command.
 
-use crate::commands::introspection::{categories, named};
+use crate::commands::introspection::named;
 use std::sync::OnceLock;
-use weft_commands::spec::{Begin, Find, KeySpec};
-use weft_commands::{CmdResult, Flags};
+use weft_command_spec::{Begin, Find, Flags, KeySpec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::core::ConnCx;
 use weft_resp::{Blob, Proto, Reply};
 use weft_state::command_table::{Cmd, CommandTable};
@@ -54,9 +54,9 @@ fn describe(reply: &mut Reply, cmd: &Cmd) {
     let flags = Flags::ALL.iter().filter(|(flag, _)| spec.flags.has(*flag));
     let flags: Vec<&str> = flags.map(|(_, name)| *name).collect();
     words(reply, &flags);
-    let (first, last, step) = legacy_range(spec.keys);
+    let (first, last, step) = weft_command_spec::legacy_range(spec.keys);
     [first, last, step].iter().for_each(|n| reply.int(*n));
-    words(reply, &categories::of(cmd));
+    words(reply, &spec.categories(!cmd.subcommands.is_empty()));
     reply.set(spec.tips.len());
     spec.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.set(spec.keys.len());
@@ -81,33 +81,6 @@ pub fn key_flags_reply(reply: &mut Reply, flags: &[&str]) {
             _ => reply.simple(&flag.to_ascii_lowercase()),
         }
     }
-}
-
-/// First key, last key and step, in the form used before key specifications existed. The one range
-/// covers all specifications that are plain ranges at a fixed place, as far as they are contiguous.
-fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
-    let absolute = |first: u16, last: i16| match last {
-        0.. => i64::from(first) + i64::from(last),
-        _ => i64::from(last),
-    };
-    if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, .. }] = keys
-    {
-        return (i64::from(*first), absolute(*first, *last), i64::from(*step));
-    }
-    let mut range: Option<(i64, i64)> = None;
-    for key in keys {
-        let (Begin::Index(first), Find::Range { last, step: 1, .. }) = (key.begin, key.find) else {
-            continue;
-        };
-        let last = absolute(first, last);
-        let first = i64::from(first);
-        match range {
-            None => range = Some((first, last)),
-            Some((start, end)) if end == first - 1 => range = Some((start, last)),
-            Some(_) => {}
-        }
-    }
-    range.map_or((0, 0, 0), |(first, last)| (first, last, 1))
 }
 
 fn key_spec(reply: &mut Reply, key: &KeySpec) {
@@ -170,25 +143,4 @@ fn typed(reply: &mut Reply, kind: &str, fields: usize) {
 fn field(reply: &mut Reply, name: &str, value: i64) {
     reply.bulk(name.as_bytes());
     reply.int(value);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weft_commands::spec::keys;
-
-    #[test]
-    fn legacy_range_covers_contiguous_specs() {
-        let far = Find::Range { last: -1, step: 1, limit: 0 };
-        let key = |index, find| KeySpec { flags: &[], begin: Begin::Index(index), find, notes: "" };
-        let plain = Find::Range { last: 0, step: 1, limit: 0 };
-        assert_eq!(legacy_range(&[]), (0, 0, 0));
-        assert_eq!(legacy_range(&keys::one(&[])), (1, 1, 1));
-        assert_eq!(legacy_range(&keys::all(2, &[])), (1, -1, 2));
-        assert_eq!(legacy_range(&[key(1, plain), key(2, plain)]), (1, 2, 1));
-        assert_eq!(legacy_range(&[key(2, plain), key(3, far)]), (2, -1, 1));
-        let counted = Find::KeyNum { num: 0, first: 1, step: 1 };
-        assert_eq!(legacy_range(&[key(1, counted)]), (0, 0, 0));
-        assert_eq!(legacy_range(&[key(1, plain), key(2, counted)]), (1, 1, 1));
-    }
 }

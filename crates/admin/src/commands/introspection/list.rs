@@ -1,6 +1,6 @@
 //! COMMAND COUNT, LIST and HELP.
 
-use crate::commands::introspection::{bulks, categories};
+use crate::commands::introspection::bulks;
 use weft_base::glob;
 use weft_commands::{CmdResult, error};
 use weft_executor::dispatch::core::ConnCx;
@@ -55,7 +55,8 @@ pub fn list(cx: &mut ConnCx<'_>) -> CmdResult {
 
 /// Whether the command has `category`, written without `@`.
 fn has_category(cmd: &Cmd, category: &[u8]) -> bool {
-    categories::of(cmd).iter().any(|c| c.as_bytes()[1..].eq_ignore_ascii_case(category))
+    let all = cmd.spec.categories(!cmd.subcommands.is_empty());
+    all.iter().any(|c| c.as_bytes()[1..].eq_ignore_ascii_case(category))
 }
 
 /// Replies with the names of the commands and subcommands that `fits` selects.

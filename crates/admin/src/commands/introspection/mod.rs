@@ -1,18 +1,17 @@
 //! COMMAND: queries of the command table.
 //!
-//! * [`info`](self::info): flags, keys, categories; [`categories`]: the ACL categories
-//! * [`docs`](self::docs): texts and arguments; [`syntax`]: arguments from their notation
+//! * [`info`](self::info): flags, keys, categories
+//! * [`docs`](self::docs): texts and arguments
 //! * [`getkeys`](self::getkeys): the keys of a request; [`list`](self::list): names
 
-pub mod categories;
 mod docs;
 mod getkeys;
 mod info;
 mod list;
-pub mod syntax;
 
 use crate::commands::shape;
-use weft_commands::{CmdResult, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::NOTHING;

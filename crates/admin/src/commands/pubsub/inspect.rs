@@ -3,7 +3,8 @@
 use crate::commands::pubsub::{FLAGS, Plan, plan};
 use crate::commands::shape::{ANYTIME, answer_help, container, help};
 use weft_base::glob;
-use weft_commands::{CmdResult, Error, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, Spec};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_pubsub::registry::Kind;

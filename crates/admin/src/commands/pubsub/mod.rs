@@ -7,7 +7,8 @@ mod subscribe;
 pub use subscribe::forget_all;
 
 use crate::commands::shape::command;
-use weft_commands::{CmdResult, Flags, Group, KeySpec, Spec};
+use weft_command_spec::{CommandRole, Flags, Group, KeySpec, Spec, Special};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 
@@ -55,6 +56,11 @@ impl Plan {
     /// In a cluster, shard channels belong to nodes as keys do.
     const fn keys(mut self, keys: &'static [KeySpec]) -> Plan {
         self.0.keys = keys;
+        self
+    }
+
+    const fn role(mut self, role: CommandRole) -> Plan {
+        self.0.special = Special::role(role);
         self
     }
 

@@ -1,8 +1,8 @@
 //! PUBLISH and SPUBLISH.
 
 use crate::commands::pubsub::{FLAGS, plan};
-use weft_commands::spec::{NOT_A_KEY, keys};
-use weft_commands::{CmdResult, Flags};
+use weft_command_spec::{CommandRole, Flags, NOT_A_KEY, keys};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
@@ -20,6 +20,7 @@ pub const PUBLISH: ServerCommand =
     plan("publish", 3, PUBLISHES, "2.0.0", |cx| publish(cx, Kind::Channel))
         .about("Sends a message to all subscribers of a channel.", "channel message")
         .complexity("O(N+M) where N is the number of receivers and M the number of patterns")
+        .role(CommandRole::Publish)
         .build();
 
 pub const SPUBLISH: ServerCommand =
@@ -27,6 +28,7 @@ pub const SPUBLISH: ServerCommand =
         .about("Sends a message to all subscribers of a shard channel.", "shardchannel message")
         .complexity("O(N) where N is the number of receivers")
         .keys(&keys::one(&[NOT_A_KEY]))
+        .role(CommandRole::ShardPublish)
         .build();
 
 fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {

@@ -5,8 +5,8 @@
 
 use crate::commands::pubsub::{FLAGS, plan};
 use std::sync::atomic::Ordering;
-use weft_commands::spec::{NOT_A_KEY, keys};
-use weft_commands::{CmdResult, Error, Flags};
+use weft_command_spec::{Flags, NOT_A_KEY, keys};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::pubsub;
@@ -14,7 +14,7 @@ use weft_pubsub::registry::Kind;
 use weft_pubsub::registry::Name;
 use weft_resp::Reply;
 
-const LISTENS: Flags = FLAGS.or(Flags::NOSCRIPT);
+const LISTENS: Flags = FLAGS.or(Flags::NOSCRIPT).or(Flags::WHILE_SUBSCRIBED);
 
 const IN_TRANSACTION: Error = Error::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
 

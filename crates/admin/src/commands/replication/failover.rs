@@ -1,7 +1,8 @@
 //! FAILOVER: hands the role of primary to a replica that has all data.
 
 use crate::commands::shape::{holding, spec};
-use weft_commands::{CmdResult, Error, Flags};
+use weft_command_spec::Flags;
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_replication_driver::hub;

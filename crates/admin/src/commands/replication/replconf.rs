@@ -2,7 +2,8 @@
 
 use crate::commands::replication::address;
 use crate::commands::shape::{ADMIN, command, spec};
-use weft_commands::{CmdResult, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_replication_driver::hub;
@@ -12,7 +13,7 @@ pub const REPLCONF: ServerCommand = command(
         ..spec(
             "replconf",
             -1,
-            ADMIN.or(Flags::ALLOW_BUSY),
+            ADMIN.or(Flags::ALLOW_BUSY).or(Flags::SYSTEM),
             "3.0.0",
             "Reports a replica's state to its primary. For servers only.",
             "",

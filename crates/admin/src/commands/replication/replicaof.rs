@@ -5,7 +5,8 @@
 
 use crate::commands::connection::logged_line;
 use crate::commands::shape::{holding, spec};
-use weft_commands::{CmdResult, Error, Flags};
+use weft_command_spec::{Deprecated, Flags, Spec, Special};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::refusals::LOADING;
@@ -25,7 +26,13 @@ pub const REPLICAOF: ServerCommand = holding(
 
 pub const SLAVEOF: ServerCommand = holding(
     |_| Needs::World,
-    spec("slaveof", 3, FLAGS, "1.0.0", "The older name of REPLICAOF.", SYNTAX),
+    Spec {
+        special: Special {
+            deprecated: Some(Deprecated { since: "5.0.0", replaced_by: "`REPLICAOF`" }),
+            ..Special::NONE
+        },
+        ..spec("slaveof", 3, FLAGS, "1.0.0", "The older name of REPLICAOF.", SYNTAX)
+    },
     replica_of,
 );
 

@@ -1,7 +1,8 @@
 //! ROLE: this server's role, its primary or its replicas.
 
 use crate::commands::shape::{command, spec};
-use weft_commands::{CmdResult, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_replication_driver::hub;

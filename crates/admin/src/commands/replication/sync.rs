@@ -6,7 +6,8 @@
 use crate::commands::replication::address;
 use crate::commands::shape::{command, holding, spec};
 use std::sync::atomic::Ordering;
-use weft_commands::{CmdResult, Error, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;

@@ -3,7 +3,8 @@
 use crate::commands::shape::{command, spec};
 use std::sync::Arc;
 use weft_base::num::parse_i64;
-use weft_commands::{CmdResult, Error, Flags, Group, Spec, error};
+use weft_command_spec::{Flags, Group, Spec};
+use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::outcome::Suspend;

@@ -8,7 +8,8 @@ use crate::commands::shape::{
     ADMIN, ALL_NODES, answer_help, command, container, help, holding, spec,
 };
 use crate::info::totals;
-use weft_commands::{CmdResult, Error, Spec, error};
+use weft_command_spec::{Secrets, Spec, Special};
+use weft_commands::{CmdResult, Error, error};
 use weft_config::{Config, Id, Permit, SetError};
 use weft_durability::aof::aof;
 use weft_durability::aof::{Switch, start};
@@ -60,6 +61,7 @@ pub const CONFIG: ServerCommand = container(
                 complexity: "O(N) where N is the number of directives",
                 history: &[("7.0.0", "Sets several directives at once, all or none.")],
                 tips: ALL_NODES,
+                special: Special::secrets(Secrets::Directives),
                 ..spec(
                     "set",
                     -4,

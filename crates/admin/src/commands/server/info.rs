@@ -3,7 +3,8 @@
 use crate::commands::shape::{ANYTIME, command, spec};
 use crate::info;
 use crate::info::selection::Selection;
-use weft_commands::{CmdResult, Spec};
+use weft_command_spec::Spec;
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 

@@ -3,7 +3,8 @@
 use crate::commands::server::latency_report;
 use crate::commands::shape::{ADMIN, EACH_NODE, answer_help, command, container, help, spec};
 use crate::info::totals::latency_since_reset;
-use weft_commands::{CmdResult, Error, Spec};
+use weft_command_spec::Spec;
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::Cmd;

@@ -6,7 +6,8 @@
 //! herringbones and damasks. There is one picture, so every VERSION shows it.
 
 use crate::commands::shape::{command, spec};
-use weft_commands::{CmdResult, Error, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::version::VERSION;

@@ -6,8 +6,8 @@ use crate::commands::shape::{EACH_SHARD, answer_help, command, container, help, 
 use crate::info::memory::{Overhead, Usage};
 use weft_base::num::parse_i64;
 use weft_base::num_format::fmt_f64;
-use weft_commands::spec::keys;
-use weft_commands::{CmdResult, Error, Flags, Spec, error};
+use weft_command_spec::{Flags, Spec, keys};
+use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::Needs;

@@ -4,7 +4,7 @@
 //! and unload.
 
 use crate::commands::shape::{answer_help, command, container, help, spec};
-use weft_commands::{Flags, Spec};
+use weft_command_spec::{Flags, Spec};
 use weft_executor::dispatch::ServerCommand;
 
 pub const MODULE: ServerCommand = container(

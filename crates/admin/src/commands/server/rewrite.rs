@@ -1,7 +1,8 @@
 //! BGREWRITEAOF. During a save or in a transaction, it schedules a rewrite after that.
 
 use crate::commands::shape::{command, spec};
-use weft_commands::{CmdResult, Error, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error};
 use weft_durability::aof::rewrite;
 use weft_durability::aof::rewrite::{Begun, Refusal};
 use weft_executor::dispatch::ServerCommand;

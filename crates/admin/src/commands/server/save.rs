@@ -5,7 +5,8 @@
 //! reference, it blocks the server.
 
 use crate::commands::shape::{holding, spec};
-use weft_commands::{CmdResult, Error, Flags, Spec, error};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error, error};
 use weft_durability::aof::aof;
 use weft_durability::persistence::background;
 use weft_durability::persistence::background::Refused;

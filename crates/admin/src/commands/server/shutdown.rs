@@ -14,7 +14,8 @@
 use crate::commands::replication::wait::waiting;
 use crate::commands::shape::{ADMIN, command, spec};
 use crate::stopping::FAILED;
-use weft_commands::{CmdResult, Error, Flags, Spec, error};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::outcome::Suspend;

@@ -2,7 +2,8 @@
 
 use crate::commands::shape::{ALL_NODES, ANYTIME, answer_help, command, container, help, spec};
 use weft_base::num::parse_i64;
-use weft_commands::{CmdResult, Error, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::commandlog::{LogEntry, LogKind};

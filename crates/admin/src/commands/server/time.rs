@@ -3,7 +3,8 @@
 use crate::commands::shape::{ANYTIME, command, spec};
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_commands::{CmdResult, Flags, Spec};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 

@@ -6,7 +6,8 @@
 
 use crate::commands::replication::wait::{timeout, wait, waiting};
 use crate::commands::shape::{command, spec};
-use weft_commands::{CmdResult, Error, Flags, Group, Spec};
+use weft_command_spec::{Flags, Group, Spec};
+use weft_commands::{CmdResult, Error};
 use weft_durability::aof::aof;
 use weft_durability::aof::{OFF, answer_wait as answer};
 use weft_executor::blocking;

@@ -2,8 +2,8 @@
 //! hold shards, unlike all other commands of this crate, and the dispatcher runs them from there.
 
 use crate::commands::shape;
-use weft_commands::spec::keys;
-use weft_commands::{CmdResult, Error, Flags, Group, KeySpec, Spec};
+use weft_command_spec::{CommandRole, Flags, Group, KeySpec, Spec, Special, keys};
+use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::transaction;
@@ -13,6 +13,8 @@ use weft_state::queued::Transaction;
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[&DISCARD, &EXEC, &MULTI, &UNWATCH, &WATCH];
 
+/// Flags of commands that are not queued in a transaction.
+const AT_ONCE: Flags = QUICK.or(Flags::RUNS_IN_MULTI);
 const ALWAYS: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 const QUICK: Flags = ALWAYS.or(Flags::FAST).or(Flags::ALLOW_BUSY);
 
@@ -34,7 +36,7 @@ const DISCARD: ServerCommand = ServerCommand {
     spec: spec(
         "discard",
         1,
-        QUICK,
+        AT_ONCE,
         &[],
         "2.0.0",
         "Discards a transaction.",
@@ -46,30 +48,36 @@ const DISCARD: ServerCommand = ServerCommand {
 };
 
 const EXEC: ServerCommand = ServerCommand {
-    spec: spec(
-        "exec",
-        1,
-        ALWAYS.or(Flags::SKIP_COMMANDLOG),
-        &[],
-        "1.2.0",
-        "Runs the commands of a transaction as one.",
-        "That of the commands.",
-    ),
+    spec: Spec {
+        special: Special::role(CommandRole::Exec),
+        ..spec(
+            "exec",
+            1,
+            ALWAYS.or(Flags::SKIP_COMMANDLOG).or(Flags::RUNS_IN_MULTI),
+            &[],
+            "1.2.0",
+            "Runs the commands of a transaction as one.",
+            "That of the commands.",
+        )
+    },
     needs: NOTHING,
     run: elsewhere,
     subcommands: &[],
 };
 
 const MULTI: ServerCommand = ServerCommand {
-    spec: spec(
-        "multi",
-        1,
-        QUICK.or(Flags::NO_MULTI),
-        &[],
-        "1.2.0",
-        "Begins a transaction.",
-        "O(1)",
-    ),
+    spec: Spec {
+        special: Special::role(CommandRole::Multi),
+        ..spec(
+            "multi",
+            1,
+            AT_ONCE.or(Flags::NO_MULTI),
+            &[],
+            "1.2.0",
+            "Begins a transaction.",
+            "O(1)",
+        )
+    },
     needs: NOTHING,
     run: multi,
     subcommands: &[],
@@ -83,15 +91,18 @@ const UNWATCH: ServerCommand = ServerCommand {
 };
 
 const WATCH: ServerCommand = ServerCommand {
-    spec: spec(
-        "watch",
-        -2,
-        QUICK.or(Flags::NO_MULTI),
-        &keys::all(1, &["RO"]),
-        "2.2.0",
-        "Makes the next transaction fail if one of these keys changes before it.",
-        "O(1) for each key.",
-    ),
+    spec: Spec {
+        special: Special::role(CommandRole::Watch),
+        ..spec(
+            "watch",
+            -2,
+            AT_ONCE.or(Flags::NO_MULTI),
+            &keys::all(1, &["RO"]),
+            "2.2.0",
+            "Makes the next transaction fail if one of these keys changes before it.",
+            "O(1) for each key.",
+        )
+    },
     needs: NOTHING,
     run: elsewhere,
     subcommands: &[],

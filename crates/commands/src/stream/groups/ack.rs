@@ -3,10 +3,11 @@
 use super::{edit, parts};
 use crate::ctx::Ctx;
 use crate::error::CmdResult;
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group, Lock, Spec, keys};
 use crate::stream::id;
 use smallvec::SmallVec;
+use weft_command_spec::{Flags, Group, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_types::stream::StreamId;
 
@@ -24,6 +25,7 @@ pub const XACK: Command = Command {
         syntax: "key group id...",
         history: &[],
         tips: &[],
+        special: Special::queued_work(QueuedWork::Constant),
     },
     lock: Lock::Keys,
     run: xack,

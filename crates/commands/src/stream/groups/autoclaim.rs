@@ -4,10 +4,11 @@ use super::log::Deliveries;
 use super::{consumer, edit, no_group, notify_new_consumer, parts, write_entry_by_id, write_id};
 use crate::ctx::{Ctx, FAST_WORK, Lane, Meter};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
 use crate::stream::range::ends;
 use weft_base::num;
+use weft_command_spec::{Flags, Group as CommandGroup, QueuedWork, Spec, Special, keys};
 use weft_types::stream::groups::{Group, Pending};
 use weft_types::stream::{Log, StreamId};
 
@@ -25,6 +26,7 @@ pub const XAUTOCLAIM: Command = Command {
         syntax: "key group consumer min-idle-time start [COUNT count:integer] [justid=JUSTID]",
         history: &[("7.0.0", "A third element of the reply: deleted entries.")],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::StreamAutoclaim),
     },
     lock: Lock::Keys,
     run: xautoclaim,

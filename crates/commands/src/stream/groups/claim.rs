@@ -4,10 +4,11 @@ use super::log::Deliveries;
 use super::{consumer, edit, no_group, notify_new_consumer, parts, write_entry_by_id, write_id};
 use crate::ctx::{Ctx, FAST_WORK};
 use crate::error::{CmdResult, Error};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
 use crate::stream::id;
 use weft_base::num;
+use weft_command_spec::{Flags, Group as CommandGroup, QueuedWork, Spec, Special, keys};
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
 use weft_types::stream::{Log, Stream, StreamId};
@@ -28,6 +29,7 @@ pub const XCLAIM: Command = Command {
                  [justid=JUSTID] [LASTID lastid]",
         history: &[],
         tips: &["nondeterministic_output"],
+        special: Special::queued_work(QueuedWork::StreamIds),
     },
     lock: Lock::Keys,
     run: xclaim,

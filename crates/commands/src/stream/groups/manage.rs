@@ -3,9 +3,10 @@
 use super::{edit, group, help, no_group_of_key, notify_new_consumer, stream, wrong_subcommand};
 use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, WRONG_TYPE};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group as CommandGroup, KeySpec, Lock, Spec, keys};
 use crate::stream::{INVALID_ID, id, subcommand};
+use weft_command_spec::{Flags, Group as CommandGroup, KeySpec, QueuedWork, Spec, Special, keys};
 use weft_keyspace::Classes;
 use weft_keyspace::db::Rework;
 use weft_types::stream::groups::Group;
@@ -56,6 +57,7 @@ const CREATE: Spec = Spec {
              [ENTRIESREAD entriesread:integer<entries-read>]",
     history: &[("7.0.0", "The argument `ENTRIESREAD`.")],
     tips: &[],
+    special: Special::queued_work(QueuedWork::Constant),
 };
 
 pub const XGROUP: Command = Command {
@@ -68,6 +70,7 @@ pub const XGROUP: Command = Command {
         complexity: "Depends on the subcommand.",
         syntax: "",
         history: &[],
+        special: Special::NONE,
         ..CREATE
     },
     lock: Lock::Keys,
@@ -82,6 +85,7 @@ pub const XGROUP: Command = Command {
                 summary: "Creates a consumer in a group.",
                 syntax: "key group consumer",
                 history: &[],
+                special: Special::queued_work(QueuedWork::Constant),
                 ..CREATE
             },
             create_consumer,
@@ -96,6 +100,7 @@ pub const XGROUP: Command = Command {
                 complexity: "O(N) for N pending entries of the consumer.",
                 syntax: "key group consumer",
                 history: &[],
+                special: Special::NONE,
                 ..CREATE
             },
             delete_consumer,
@@ -110,6 +115,7 @@ pub const XGROUP: Command = Command {
                 complexity: "O(N) for N pending entries of the group.",
                 syntax: "key group",
                 history: &[],
+                special: Special::queued_work(QueuedWork::Constant),
                 ..CREATE
             },
             destroy,
@@ -123,6 +129,7 @@ pub const XGROUP: Command = Command {
                 summary: "Describes the subcommands.",
                 syntax: "",
                 history: &[],
+                special: Special::NONE,
                 ..CREATE
             },
             reply_help,
@@ -136,6 +143,7 @@ pub const XGROUP: Command = Command {
                 syntax: "key group id-selector=(id|new-id=$) \
                          [ENTRIESREAD entriesread:integer<entries-read>]",
                 history: &[("7.0.0", "The argument `ENTRIESREAD`.")],
+                special: Special::queued_work(QueuedWork::Constant),
                 ..CREATE
             },
             set_id,

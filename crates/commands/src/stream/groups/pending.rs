@@ -3,9 +3,10 @@
 use super::{group, no_group, stream, write_id};
 use crate::ctx::{Ctx, FAST_WORK, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Flags, Group as CommandGroup, Lock, Spec, keys};
 use crate::stream::range::ends;
+use weft_command_spec::{Flags, Group as CommandGroup, Spec, Special, keys};
 use weft_resp::Reply;
 use weft_types::stream::StreamId;
 use weft_types::stream::groups::{Group, Pending};
@@ -26,6 +27,7 @@ pub const XPENDING: Command = Command {
                  [consumer])]",
         history: &[("6.2.0", "The argument `IDLE` and exclusive ends.")],
         tips: &["nondeterministic_output"],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: xpending,

@@ -9,10 +9,11 @@ use super::{consumer, counts, edit, group, notify_new_consumer, parts, shown, st
 use crate::blocking::timeout_ms;
 use crate::ctx::{Ctx, Lane};
 use crate::error::{CmdResult, Error, SYNTAX};
+use crate::lock::Lock;
 use crate::registry::Command;
-use crate::spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Lock, Spec};
 use crate::stream::{id, write_entry};
 use smallvec::SmallVec;
+use weft_command_spec::{Begin, Find, Flags, Group as CommandGroup, KeySpec, Spec, Special};
 use weft_resp::Reply;
 use weft_types::stream::groups::{Group, Owner, Pending};
 use weft_types::stream::{Log, StreamId};
@@ -21,7 +22,7 @@ pub const XREADGROUP: Command = Command {
     spec: Spec {
         name: "xreadgroup",
         arity: -7,
-        flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+        flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS).or(Flags::READS_GROUP),
         keys: &[KeySpec {
             flags: &["RO", "ACCESS"],
             begin: Begin::Keyword { word: "STREAMS", start: 4 },
@@ -37,6 +38,7 @@ pub const XREADGROUP: Command = Command {
                  [BLOCK milliseconds:integer] [noack=NOACK] STREAMS streams=(key... id...)",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     lock: Lock::Keys,
     run: xreadgroup,

@@ -17,7 +17,8 @@ mod tracking;
 
 pub use line::logged_line;
 
-use weft_commands::{CmdResult, Flags, Group, Spec, error};
+use weft_command_spec::{Flags, Group, Spec, Special};
+use weft_commands::{CmdResult, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::Needs;
@@ -48,6 +49,7 @@ pub const CLIENT: ServerCommand = ServerCommand {
         syntax: "",
         history: &[],
         tips: &[],
+        special: Special::NONE,
     },
     needs: NOTHING,
     run: |_| Err(error::SYNTAX),
@@ -217,7 +219,16 @@ const fn sub(
     run: fn(&mut ConnCx<'_>) -> CmdResult,
 ) -> Sub {
     Sub(
-        crate::commands::connection::plain(name, arity, flags, since, "", "", run).spec,
+        crate::commands::connection::plain(
+            name,
+            arity,
+            flags.or(Flags::KEEPS_CACHING),
+            since,
+            "",
+            "",
+            run,
+        )
+        .spec,
         run,
         NOTHING,
     )

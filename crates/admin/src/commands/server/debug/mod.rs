@@ -18,7 +18,8 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_base::num::parse_i64;
-use weft_commands::{CmdResult, Error, Spec, error};
+use weft_command_spec::{Flags, Spec};
+use weft_commands::{CmdResult, Error, error};
 use weft_config::{Config, Id};
 use weft_durability::aof::aof;
 use weft_durability::persistence::reload;
@@ -34,7 +35,14 @@ pub const DEBUG: ServerCommand = holding(
     needs,
     Spec {
         complexity: "Depends on subcommand.",
-        ..spec("debug", -2, ADMIN, "1.0.0", "Holds the commands for debugging.", "")
+        ..spec(
+            "debug",
+            -2,
+            ADMIN.or(Flags::SYSTEM),
+            "1.0.0",
+            "Holds the commands for debugging.",
+            "",
+        )
     },
     run,
 );
