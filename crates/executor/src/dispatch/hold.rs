@@ -20,6 +20,7 @@ use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{ExecContext, Guard, Inside, Keyspace, SHARDS, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
+use weft_state::push::PushMessage;
 use weft_state::session::Session;
 use weft_transfer as transfer;
 
@@ -325,7 +326,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     if task.session.pushes.listens || flags.has(Flags::PUBSUB) || is_exec(task.cmd) {
         let shared = &task.session.shared;
         let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
-        mailbox.send(Message::SlowBegun { client: shared.id });
+        mailbox.send(Message::Push(PushMessage::HoldBack { client: shared.id }));
     }
     task.core.only_reads = !writes;
     task.core.begin_command();
