@@ -4,7 +4,8 @@
 use weft_process::log_verbose;
 use weft_scheduler::balance::{Balance, Decision, Sample};
 use weft_scheduler::trial::Served;
-use weft_state::mailbox::Message;
+use weft_state::conn::MoveMessage;
+use weft_state::mailbox::{Message, ThreadMessage};
 use weft_state::server::Server;
 use weft_state::settings::Settings;
 
@@ -56,11 +57,12 @@ fn carry_out(srv: &Server, before: usize, decision: &Decision) {
         srv.threads.set_active(after);
         // Newly active threads start their crons. Threads that have become inactive pass on their
         // connections.
-        (before.min(after)..before.max(after))
-            .for_each(|thread| srv.threads[thread].mailbox.send(Message::Wake));
+        (before.min(after)..before.max(after)).for_each(|thread| {
+            srv.threads[thread].mailbox.send(Message::Thread(ThreadMessage::Wake))
+        });
     }
     for shift in &decision.shifts {
-        let message = Message::Shed { to: shift.to, share: shift.share };
+        let message = Message::Move(MoveMessage::Shed { to: shift.to, share: shift.share });
         srv.threads[shift.from].mailbox.send(message);
     }
 }

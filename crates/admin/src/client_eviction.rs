@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use weft_executor::end_client::end_client;
 use weft_process::log_notice;
 use weft_state::clients::ClientShared;
+use weft_state::conn::ConnectionMessage;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
 
@@ -65,7 +66,9 @@ fn choose_clients(srv: &'static Server, limit: u64) {
             srv.clients.eviction.leaving.fetch_add(memory, Ordering::Relaxed);
             client.memory.evicted.store(memory, Ordering::Release);
             srv.clients.registry.remove(client.id);
-            srv.threads[client.thread()].mailbox.send(Message::Kill { client });
+            srv.threads[client.thread()]
+                .mailbox
+                .send(Message::Connection(ConnectionMessage::Kill { client }));
         }
         left = left.saturating_sub(memory);
     }

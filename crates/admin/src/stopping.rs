@@ -19,6 +19,7 @@ use std::sync::Arc;
 use weft_durability::persistence::background;
 use weft_executor::blocking;
 use weft_process::log_warning;
+use weft_state::mailbox::{Message, ThreadMessage};
 use weft_state::server::Server;
 use weft_state::stop_state::Attempt;
 use weft_state::stop_state::{Phase, Stop};
@@ -31,7 +32,7 @@ pub const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 /// has stopped the ticks. SHUTDOWN ABORT can cancel the request until preparation has ended.
 pub fn request_stop(srv: &Server, stop: Stop) {
     srv.process.ending.attempts.state().requested = Some(stop);
-    srv.threads[0].mailbox.send(weft_state::mailbox::Message::Wake);
+    srv.threads[0].mailbox.send(Message::Thread(ThreadMessage::Wake));
 }
 
 /// Stops the server if a signal has requested it.

@@ -9,6 +9,7 @@ use weft_resp::Reply;
 use weft_state::attention;
 use weft_state::command_table::CommandTable;
 use weft_state::mailbox::Message;
+use weft_state::push::PushMessage;
 use weft_state::redact::hide_secrets;
 use weft_state::server::Server;
 use weft_state::session::Session;
@@ -30,7 +31,9 @@ fn send_to_monitors(srv: &Server, but: u64, line: Vec<u8>) {
     let line = Arc::new(line);
     let monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
     for (client, thread) in monitors.iter().filter(|(id, _)| *id != but) {
-        srv.threads[*thread].mailbox.send(Message::Feed { client: *client, bytes: line.clone() });
+        srv.threads[*thread]
+            .mailbox
+            .send(Message::Push(PushMessage::Monitor { client: *client, bytes: line.clone() }));
     }
 }
 

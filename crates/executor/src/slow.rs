@@ -35,7 +35,7 @@ use weft_state::conn::DeferredRequest;
 use weft_state::mailbox::Message;
 use weft_state::packed_requests::PackedRequests;
 use weft_state::server::Server;
-use weft_state::slow_lane::{Job, LONG, OUTSIDE, THREADS};
+use weft_state::slow_lane::{Job, LONG, OUTSIDE, SlowMessage, THREADS};
 
 /// Whether a job may wait for another server.
 fn waits_outside(job: &Job) -> bool {
@@ -171,14 +171,14 @@ fn run_job(core: &mut Core, holder: &mut SlowLaneThread<'static>, job: Job) {
     let (client, thread) = (session.shared.id, session.shared.thread());
     let session = cmd.takes_session().then(|| Box::new(session));
     let message = match flow {
-        Ok(()) => Message::SlowDone { client, reply, session, unit },
+        Ok(()) => Message::Slow(SlowMessage::Done { client, reply, session, unit }),
         Err(Suspend::Paused) => {
             let attempt = Attempt { tries: 0, ..attempt };
             let kept = DeferredRequest {
                 attempt,
                 ..DeferredRequest::new(PackedRequests::of(Arc::unwrap_or_clone(args)))
             };
-            Message::SlowPaused { client, kept, session }
+            Message::Slow(SlowMessage::Paused { client, kept, session })
         }
         // The client's thread was notified under the shards.
         Err(Suspend::Blocked(_)) => return,

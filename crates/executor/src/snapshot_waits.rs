@@ -13,6 +13,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use weft_keyspace::snapshot::Snapshot;
 use weft_state::attention;
+use weft_state::conn::ResumeMessage;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
 use weft_state::snapshot_waits::State;
@@ -60,7 +61,7 @@ impl Drop for Taken {
 /// Makes waiting clients retry, if there are any.
 pub fn wake(srv: &Server) {
     if srv.persistence.waits.waiting() > 0 {
-        srv.broadcast(|| Message::Unpause);
+        srv.broadcast(|| Message::Resume(ResumeMessage::Unpause));
     }
 }
 

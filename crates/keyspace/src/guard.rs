@@ -317,8 +317,9 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// Whether the I/O threads are stopped.
-    pub(crate) fn stops_io_threads(&self) -> bool {
+    /// Whether the I/O threads are stopped: the thread was outside of its safepoint when it took this guard, so other
+    /// threads may have stopped the world shortly before.
+    pub fn stops_io_threads(&self) -> bool {
         match &self.held {
             Held::AllShards(_) | Held::Rest(_) => true,
             Held::One(_) | Held::Many(_) | Held::Cut(_) => false,

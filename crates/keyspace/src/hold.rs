@@ -304,24 +304,9 @@ impl<'k> SlowLaneThread<'k> {
                 CommandLock::Lane => self.read_slow(),
                 CommandLock::Outside => self.read_outside(),
             };
-            let mut running = self.ks.slow_lane.running();
-            match self.ks.lock_all(context, set.clone()) {
-                Ok(guard) => {
-                    let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.for_long_command(long);
-                    // Also under the mutex: a thread that makes all shards agree on the time does
-                    // not check whether they are held, and must not miss this time.
-                    context.raise_time((self.clock)());
-                    guard.raise_time(context);
-                    drop(running);
-                    return guard;
-                }
-                Err(busy) => {
-                    drop((running, lane));
-                    if self.ks.park(busy, self.waiter) {
-                        (self.sleep)();
-                    }
-                }
+            match self.try_hold(context, set, lane) {
+                Ok(guard) => return guard,
+                Err(busy) => self.wait_for(busy),
             }
             attempts = attempts.saturating_add(1);
         }
@@ -334,22 +319,32 @@ impl<'k> SlowLaneThread<'k> {
         loop {
             let lane = self.read_slow();
             let closed = self.ks.safepoints.close();
-            let mut running = self.ks.slow_lane.running();
-            match self.ks.lock_all(context, set.clone()) {
-                Ok(guard) => {
-                    let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.for_long_command(long);
-                    context.raise_time((self.clock)());
-                    guard.raise_time(context);
-                    drop((running, closed));
-                    return guard;
-                }
-                Err(busy) => {
-                    drop((running, closed, lane));
-                    self.wait_for(busy);
-                }
+            let held = self.try_hold(context, set, lane);
+            drop(closed);
+            match held {
+                Ok(guard) => return guard,
+                Err(busy) => self.wait_for(busy),
             }
         }
+    }
+
+    /// Holds all shards of `set` for a slow-lane command that `lane` shows to threads that stop the world, or releases
+    /// `lane` and holds nothing.
+    fn try_hold(
+        &self,
+        context: &mut ExecContext,
+        set: &ShardSet,
+        lane: RwLockReadGuard<'k, ()>,
+    ) -> Result<Guard<'k>, Busy> {
+        let mut running = self.ks.slow_lane.running();
+        let guard = self.ks.lock_all(context, set.clone())?;
+        let long = LongCommand::new(self.ks, set, &mut running, lane);
+        let mut guard = guard.for_long_command(long);
+        // Also under the mutex: a thread that makes all shards agree on the time does not check whether they are held,
+        // and must not miss this time.
+        context.raise_time((self.clock)());
+        guard.raise_time(context);
+        Ok(guard)
     }
 
     /// Sleeps until a busy shard may be free. The calling thread must hold nothing and be outside

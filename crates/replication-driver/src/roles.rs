@@ -11,6 +11,7 @@ use weft_process::log_warning;
 use weft_state::attention;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
+use weft_state::waiting::WaitMessage;
 
 /// Creates the reader of the log, so that the stream is written from here on. Returns whether it
 /// exists.
@@ -64,7 +65,7 @@ pub fn resume_writes(srv: &'static Server, state: &mut State) {
 pub fn demoted(srv: &'static Server, _state: &mut State) {
     note_expiry(srv, true);
     srv.set_attention(attention::REPLICA, true);
-    srv.broadcast(|| Message::Demoted);
+    srv.broadcast(|| Message::Wait(WaitMessage::Demoted));
 }
 
 /// This server is a primary from here on. The current data are valid, even if empty.

@@ -3,6 +3,7 @@
 use crate::ahead::ReadAhead;
 use crate::args::ArgBuf;
 use crate::attempt::Attempt;
+use crate::clients::ClientShared;
 use crate::feed::Feed;
 use crate::held_back::HeldBack;
 use crate::packed_requests::PackedRequests;
@@ -17,7 +18,39 @@ use weft_net::backlog::Backlog;
 use weft_net::interest::Interest;
 use weft_net::lifecycle as state;
 use weft_net::lifecycle::Pending;
+use weft_net::listen::{Accepted, Listener};
 use weft_resp::{Parser, ProtocolError, Span};
+
+/// A message about the beginning or the end of connections.
+#[derive(Debug)]
+pub enum ConnectionMessage {
+    /// A new connection to own.
+    Accepted(Accepted),
+    /// Close this client's connection.
+    Kill { client: Arc<ClientShared> },
+    /// Accept connections from exactly these TCP sockets.
+    Listen { listeners: Vec<Listener> },
+}
+
+/// A message that moves connections between threads.
+#[derive(Debug)]
+pub enum MoveMessage {
+    /// A connection of another thread, to own from now on.
+    Moved(Box<Conn>),
+    /// Move connections worth this share of the work to thread `to`.
+    Shed { to: usize, share: f64 },
+    /// Move every connection to a random thread: for tests.
+    Scatter,
+}
+
+/// The end of a wait for other clients' commands.
+#[derive(Clone, Copy, Debug)]
+pub enum ResumeMessage {
+    /// The shard on which this connection was parked has been released.
+    Unpark { token: u64 },
+    /// CLIENT UNPAUSE, or the end of a pause: execute the requests that were held back.
+    Unpause,
+}
 
 /// A large bulk string that is being read directly into the value's buffer.
 #[derive(Debug)]

@@ -16,6 +16,15 @@ pub enum Order {
     Close { flush: bool },
 }
 
+/// A message to a thread with connections of replicas.
+#[derive(Debug)]
+pub enum ReplicaMessage {
+    /// A command for the connection of a replica.
+    Order { client: u64, order: Order },
+    /// The replication stream has more bytes to send to replicas.
+    StreamGrown,
+}
+
 /// The source of the data that a replica's connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {

@@ -9,7 +9,8 @@
 //! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`packed_requests`], [`held`],
 //!   [`held_back`]: the parts of a connection
 //! * [`attempt`] - the history of a request that is executed more than once
-//! * [`mailbox`] - messages to an I/O thread; [`offload`]: jobs for threads that share the load
+//! * [`mailbox`] - messages to an I/O thread, each declared with its subject: [`push`], [`conn`], [`waiting`],
+//!   [`slow_lane`], [`feed`]; [`offload`]: jobs for threads that share the load
 //! * [`clients`] - facts about clients that any thread may read
 //! * [`command_table`] - commands by name; [`queued`]: MULTI and WATCH; [`redact`]: arguments that logs hide
 //! * [`waiting`] - clients that are blocked on keys; [`slow_lane`]: queues of long commands
@@ -46,6 +47,7 @@ pub mod packed_requests;
 pub mod pause;
 pub mod post;
 pub mod process_state;
+pub mod push;
 pub mod queued;
 pub mod redact;
 pub mod replica_socket;

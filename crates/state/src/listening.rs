@@ -5,6 +5,7 @@
 //! conflict with a new one (`*` with `127.0.0.1`) only *pause*, which releases their address. The first
 //! I/O thread accepts connections; it is notified after the change.
 
+use crate::conn::ConnectionMessage;
 use crate::mailbox::Message;
 use crate::threads::pool::Pool;
 use std::fmt;
@@ -130,6 +131,6 @@ pub fn change(listening: &Listening, threads: &Pool, config: &Config) -> Result<
     old.iter().for_each(|(_, listener)| listener.pause());
     let listeners = opened.iter().map(|(_, listener)| listener.clone()).collect();
     *now = opened;
-    threads[0].mailbox.send(Message::Listen { listeners });
+    threads[0].mailbox.send(Message::Connection(ConnectionMessage::Listen { listeners }));
     Ok(())
 }

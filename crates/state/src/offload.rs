@@ -24,6 +24,15 @@ pub struct Written {
     pub sent: Option<usize>,
 }
 
+/// A message of `io-threads-do-reads no`.
+#[derive(Debug)]
+pub enum OffloadMessage {
+    /// Send these replies, and report the results to thread `from`.
+    Write { from: usize, jobs: Vec<WriteJob> },
+    /// Another thread has sent replies.
+    Written { done: Vec<Written> },
+}
+
 impl WriteJob {
     /// Sends as much as the socket accepts.
     pub fn run(self) -> Written {

@@ -2,6 +2,7 @@
 
 use crate::attention;
 use crate::mailbox::Message;
+use crate::push::PushMessage;
 use crate::server::Server;
 use weft_pubsub::message::Published;
 use weft_pubsub::registry::Post;
@@ -18,7 +19,7 @@ pub fn put(srv: &Server, thread: usize, weight: usize, message: Message) {
 impl Post for Server {
     fn put(&self, thread: usize, published: Published) {
         let weight = published.weight();
-        put(self, thread, weight, Message::Published(Box::new(published)));
+        put(self, thread, weight, Message::Push(PushMessage::Published(Box::new(published))));
     }
 
     fn ring(&self, thread: usize) {

@@ -1,7 +1,7 @@
 //! Queries and reports about saves and loads for other parts of the server.
 
 use crate::attention;
-use crate::mailbox::Message;
+use crate::mailbox::{Message, ThreadMessage};
 use crate::saves::Cancelled;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
@@ -75,6 +75,6 @@ impl Server {
         self.cancel_save();
         self.persistence.saves().is_scheduled = true;
         // The first thread begins the save at its next tick.
-        self.threads[0].mailbox.send(Message::Wake);
+        self.threads[0].mailbox.send(Message::Thread(ThreadMessage::Wake));
     }
 }

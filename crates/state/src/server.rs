@@ -5,9 +5,10 @@ use crate::attention::{self, Attention};
 use crate::bio::Bio;
 use crate::command_table::CommandTable;
 use crate::configuration::Configuration;
+use crate::conn::ResumeMessage;
 use crate::defrag_state::Defrag;
 use crate::listening::Listening;
-use crate::mailbox::Message;
+use crate::mailbox::{Message, ThreadMessage};
 use crate::pause::{PauseMode, Pauses};
 use crate::process_state::{Ending, Hardware, ProcessState};
 use crate::replication_status::ReplicationStatus;
@@ -308,7 +309,7 @@ impl Server {
         }
         self.process.ending.exit_code.store(code, Ordering::SeqCst);
         self.process.ending.stop.store(true, Ordering::SeqCst);
-        self.broadcast(|| Message::Stop);
+        self.broadcast(|| Message::Thread(ThreadMessage::Stop));
     }
 
     /// Whether sweeps for expired keys run. Without them a key expires only on access.
@@ -404,7 +405,7 @@ impl Server {
         drop(state);
         // The pause that ended may have been the stricter of two: each thread checks its held-back requests
         // again.
-        self.broadcast(|| Message::Unpause);
+        self.broadcast(|| Message::Resume(ResumeMessage::Unpause));
     }
 }
 

@@ -5,12 +5,15 @@ use crate::args::ArgBuf;
 use crate::attempt::Attempt;
 use crate::clients::ClientShared;
 use crate::command_table::Cmd;
+use crate::conn::DeferredRequest;
 use crate::session::Session;
+use crate::waiting::Waiting;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use weft_memory::holdings::Charge;
+use weft_resp::Reply;
 
 /// Threads for long commands. Most of the time they wait: for a shard, or to stop the world.
 pub const LONG: usize = 4;
@@ -35,6 +38,18 @@ pub struct Job {
     pub cancel: Arc<AtomicBool>,
     /// The charge of the arguments' memory to the client.
     pub charge: Charge,
+}
+
+/// The result of a job, for the thread of its client.
+#[derive(Debug)]
+pub enum SlowMessage {
+    /// The command is done, with this reply, and with the session if the command took it. Its effects are in
+    /// `unit` of the effect log; 0: nothing is logged.
+    Done { client: u64, reply: Reply, session: Option<Box<Session>>, unit: u64 },
+    /// The command waits for a key.
+    Blocked { waiting: Arc<Waiting> },
+    /// A pause holds back the command; it was not executed.
+    Paused { client: u64, kept: DeferredRequest, session: Option<Box<Session>> },
 }
 
 /// Jobs that no thread has started.

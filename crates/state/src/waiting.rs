@@ -16,7 +16,7 @@ use weft_keyspace::{Keyspace, ShardSet};
 use weft_memory::holdings::{Charge, ClientMemoryKind};
 use weft_memory::size_class::{heap, map_entry};
 use weft_replication::primary::Goal;
-use weft_resp::Proto;
+use weft_resp::{Proto, Reply};
 use weft_types::Type;
 
 /// The session's state when the client was blocked, with which the command runs.
@@ -68,6 +68,21 @@ pub struct Waiting {
     pub deadline_ms: Option<i64>,
     /// For a client that waits for replicas: its last unit of the effect log, and the goal.
     pub replicas: Option<(u64, Goal)>,
+}
+
+/// A message about blocked clients. It carries the wait that it is about, because it may arrive after the client blocks
+/// for something else.
+#[derive(Debug)]
+pub enum WaitMessage {
+    /// A blocked client was served with this reply. `unit` is the unit of the effect log with its effects; 0, or
+    /// an older unit, if nothing is logged.
+    Served { waiting: Arc<Waiting>, reply: Reply, unit: u64 },
+    /// A blocked client's command must be retried on the thread of its connection.
+    Retry { waiting: Arc<Waiting> },
+    /// CLIENT UNBLOCK: the wait ends with the reply for a timeout, or with an error.
+    Unblocked { waiting: Arc<Waiting>, error: bool },
+    /// This server has become a replica: blocked clients are unblocked.
+    Demoted,
 }
 
 /// The blocked clients, by key.

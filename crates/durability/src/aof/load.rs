@@ -22,6 +22,7 @@ use weft_config::Id;
 use weft_executor::dispatch::call::{Caller, DataFn, call};
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::request::Request;
+use weft_executor::dispatch::take::{Wait, take_shards};
 use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, context::Free};
 use weft_memory::ThreadMemory;
@@ -30,8 +31,7 @@ use weft_persist::aof::{
 };
 use weft_process::{log_notice, log_warning};
 use weft_resp::Reply;
-use weft_state::command_table::Cmd;
-use weft_state::command_table::Run;
+use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::server::Server;
 
 /// The approximate bytes of a block, and the maximum of its commands. While a block is executed, no
@@ -167,7 +167,7 @@ pub fn at_start(
     let loaded = load(srv, dir, manifest, |load| match load {
         Load::Commands(block) => {
             core.begin();
-            let guard = hand.world(&mut core.context);
+            let Ok(guard) = take_shards(Wait::new(&mut hand), &mut core.context, Need::World);
             let done = executor.execute(&mut core, &guard, &block);
             core.stats().load.requests.add(1);
             guard.release();

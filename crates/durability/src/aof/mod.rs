@@ -49,6 +49,7 @@ use weft_state::answers::{Bound, NONE};
 use weft_state::aof_policy;
 use weft_state::mailbox::Message;
 use weft_state::server::{Journal, Server};
+use weft_state::waiting::WaitMessage;
 use weft_state::waiting::Waiting;
 
 /// Bytes that may wait to be written before replies are withheld.
@@ -294,7 +295,8 @@ impl Aof {
                 let mut reply = Reply::new(waiting.context.proto);
                 reply.error(OFF.as_bytes());
                 blocking::leave(srv, &waiting);
-                let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+                let message =
+                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0 });
                 srv.threads[waiting.thread].mailbox.send(message);
             }
         }
@@ -317,7 +319,8 @@ impl Aof {
                 let on_replicas = srv.links.replicator.replicas_on_disk(srv, *unit);
                 answer_wait(&mut reply, 1, on_replicas);
                 blocking::leave(srv, waiting);
-                let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+                let message =
+                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0 });
                 srv.threads[waiting.thread].mailbox.send(message);
             }
             false

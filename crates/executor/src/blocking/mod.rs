@@ -25,6 +25,7 @@ use weft_keyspace::wait::{Claim, Unclaim};
 use weft_resp::Reply;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
+use weft_state::waiting::WaitMessage;
 use weft_state::waiting::Waiting;
 
 /// Removes a client, whose wait is over, from all its wait queues. Very many are left in the background; until then,
@@ -79,7 +80,11 @@ impl Served {
         let Served { waiting, reply } = self;
         waiting.state.finish();
         let thread = waiting.thread;
-        srv.threads[thread].mailbox.send(Message::Served { waiting, reply, unit });
+        srv.threads[thread].mailbox.send(Message::Wait(WaitMessage::Served {
+            waiting,
+            reply,
+            unit,
+        }));
     }
 }
 
@@ -88,7 +93,7 @@ pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&
     leave(srv, waiting);
     let mut reply = Reply::new(waiting.context.proto);
     write(&mut reply);
-    let message = Message::Served { waiting: waiting.clone(), reply, unit: 0 };
+    let message = Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0 });
     srv.threads[waiting.thread].mailbox.send(message);
 }
 
@@ -102,6 +107,6 @@ pub fn hand_over(srv: &'static Server, waiting: &Arc<Waiting>, must_retry: bool)
 
 /// Makes the client's own thread run its command again.
 pub fn send_retry(srv: &'static Server, waiting: &Arc<Waiting>) {
-    let message = Message::Retry { waiting: waiting.clone() };
+    let message = Message::Wait(WaitMessage::Retry { waiting: waiting.clone() });
     srv.threads[waiting.thread].mailbox.send(message);
 }

@@ -10,6 +10,7 @@ use weft_keyspace::{Db, Guard};
 use weft_state::command_table::Cmd;
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
+use weft_state::slow_lane::SlowMessage;
 use weft_state::waiting::Waiting;
 use weft_types::Kind;
 
@@ -101,7 +102,7 @@ fn block_client(
 /// wait before another thread can find it in a wait queue.
 fn notify_owner(core: &Core, waiting: &Arc<Waiting>, lane: Lane) {
     if lane == Lane::Slow {
-        let message = Message::SlowBlocked { waiting: waiting.clone() };
+        let message = Message::Slow(SlowMessage::Blocked { waiting: waiting.clone() });
         core.srv.threads[waiting.thread].mailbox.send(message);
     }
 }

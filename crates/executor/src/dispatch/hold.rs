@@ -2,7 +2,7 @@
 //!
 //! A command declares its keys, or that it stops the world; later stages can't take more. If a shard is busy, nothing
 //! has happened, and the connection is parked. An I/O thread never waits for the slow lane: a command that would have
-//! to wait for it runs there itself. Next: [`crate::dispatch::run`].
+//! to wait for it runs there itself ([`crate::dispatch::take`]). Next: [`crate::dispatch::run`].
 
 use crate::dispatch::core::Held;
 use crate::dispatch::needs;
@@ -10,6 +10,7 @@ use crate::dispatch::needs::{data_need, watch_need};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
+use crate::dispatch::take::{Try, Wait, take_shards};
 use crate::dispatch::{commit, messages, reply, run};
 use crate::script;
 use crate::transaction;
@@ -17,10 +18,10 @@ use crate::work;
 use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
 use weft_commands::{Error, FAST_WORK, Lane};
-use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{ExecContext, Guard, Inside, Keyspace, SHARDS, ShardSet, SlowLaneThread};
+use weft_keyspace::{Guard, Inside, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
+use weft_state::push::PushMessage;
 use weft_state::session::Session;
 
 /// Takes the shards that the command needs, on an I/O thread, and runs it.
@@ -58,13 +59,14 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
 
 /// As [`hold`], for a command that needs more than one shard.
 fn hold_many(mut task: Task<'_>, inside: &mut Inside<'static>, need: Need) -> Flow {
-    let (guard, way) = guard(&mut task.core.context, inside, need, task.request)?;
-    match way {
-        Way::Inside => run_held(task, guard),
-        Way::Outside => match recheck(&mut task) {
-            Standing::Runs => run_last(task, |task| run_held(task, guard)),
-            turned_away => turn_away(task, guard, turned_away),
-        },
+    let taker = Try::new(inside, task.request.attempt);
+    let guard = take_shards(taker, &mut task.core.context, need)?;
+    if !guard.stops_io_threads() {
+        return run_held(task, guard);
+    }
+    match recheck(&mut task) {
+        Standing::Runs => run_last(task, |task| run_held(task, guard)),
+        turned_away => turn_away(task, guard, turned_away),
     }
 }
 
@@ -103,8 +105,10 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
         return run::exec_one_by_one(task, inside);
     }
     let need = needs::transaction_need(inside.keyspace(), task.session);
-    let (guard, way) = guard(&mut task.core.context, inside, need, task.request)?;
-    if way == Way::Outside {
+    let taker = Try::new(inside, task.request.attempt);
+    let guard = take_shards(taker, &mut task.core.context, need)?;
+    let was_outside = guard.stops_io_threads();
+    if was_outside {
         match recheck(&mut task) {
             Standing::Runs => {}
             turned_away => return turn_away(task, guard, turned_away),
@@ -115,9 +119,9 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     if !is_broken && work::is_heavy(task.core, task.session, &guard) {
         return commit::commit(task, guard, Outcome::Suspended(Suspend::SLOW));
     }
-    match way {
-        Way::Inside => run::exec(task, is_broken, guard),
-        Way::Outside => run_last(task, |task| run::exec(task, is_broken, guard)),
+    match was_outside {
+        false => run::exec(task, is_broken, guard),
+        true => run_last(task, |task| run::exec(task, is_broken, guard)),
     }
 }
 
@@ -128,49 +132,6 @@ fn is_bulky(cmd: &Cmd, request: &Request<'_>, lane: Lane) -> bool {
     !blobs.is_empty()
         && lane == Lane::Fast
         && work::is_bulky(cmd.spec, blobs.iter().map(|(at, blob)| (*at, blob.len())))
-}
-
-/// A guard, and how the thread took it.
-type Taken<'g> = (Guard<'g>, Way);
-
-/// Whether the thread has left its safepoint to take shards. Then other threads may have stopped the world meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Inside,
-    Outside,
-}
-
-/// The guard of `need`, which is not [`Need::Nothing`].
-fn guard<'g>(
-    context: &mut ExecContext,
-    inside: &'g mut Inside<'static>,
-    need: Need,
-    request: &Request<'_>,
-) -> Result<Taken<'g>, Suspend> {
-    let within = |guard| (guard, Way::Inside);
-    match need {
-        Need::One(shard) => inside.guard_one(context, shard).map(within).map_err(Suspend::Busy),
-        // Commands that take single ones of these shards could delay it forever: after some attempts, it stops the world.
-        Need::Shards(set) if request.attempt.tries < PATIENCE || set.len() < 2 => {
-            inside.guard(context, set).map(within).map_err(Suspend::Busy)
-        }
-        // A client in a wait queue is not sent to the slow lane for that: the clients after it would have to wait, too.
-        Need::Shards(set) if request.attempt.retry.is_some() => match inside.alone() {
-            Some(alone) => Ok((inside.world_alone(context, alone), Way::Outside)),
-            None => inside.guard(context, set).map(within).map_err(Suspend::Busy),
-        },
-        Need::Rest => Ok((inside.rest(context), Way::Outside)),
-        Need::Nothing
-        | Need::Shards(_)
-        | Need::Stop
-        | Need::World
-        | Need::AllShards
-        | Need::Names
-        | Need::Aside => {
-            let world = inside.world(context).ok_or(Suspend::SLOW)?;
-            Ok((world, Way::Outside))
-        }
-    }
 }
 
 /// Whether a command may still run after its shards were taken, which may have taken long.
@@ -293,7 +254,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         run::show_refused(&task);
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
-    let need = need_of(&task.core.srv.ks, &mut task);
+    let need = need_of(&mut task);
     let flags = transaction::flags_of(task.session, task.cmd);
     task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
@@ -305,7 +266,9 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     }
     let outside = task.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER)
         || is_exec(task.cmd) && needs::waits_outside(task.session);
-    let guard = guard_slow(&mut task, holder, need, outside);
+    let need = slow_need(&task, need);
+    let taker = Wait::new(holder).outside(outside);
+    let Ok(guard) = take_shards(taker, &mut task.core.context, need);
     let slow = &task.core.srv.slow;
     let may_write = matches!(task.cmd.run, Run::Script(_) | Run::Exec);
     let writes = flags.has(Flags::WRITE) || may_write && flags.has(Flags::MAY_REPLICATE);
@@ -326,7 +289,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     if task.session.pushes.listens || flags.has(Flags::PUBSUB) || is_exec(task.cmd) {
         let shared = &task.session.shared;
         let mailbox = &task.core.srv.threads[shared.thread()].mailbox;
-        mailbox.send(Message::SlowBegun { client: shared.id });
+        mailbox.send(Message::Push(PushMessage::HoldBack { client: shared.id }));
     }
     task.core.only_reads = !writes;
     task.core.begin_command();
@@ -336,41 +299,28 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     run_held(task, guard)
 }
 
-fn need_of(ks: &Keyspace, task: &mut Task<'_>) -> Need {
+fn need_of(task: &mut Task<'_>) -> Need {
+    let ks = &task.core.srv.ks;
     match task.cmd.run {
-        Run::Data { lock, .. } => data_need(ks, task.cmd, lock, task.request, task.session.db),
-        Run::Server(_) => task.cmd.need(ks, task.request.args),
-        Run::Exec => needs::transaction_need(ks, task.session),
-        Run::Watch => watch_need(ks, task.request),
         Run::Script(command) => script::need_of(task, command),
+        Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch => {
+            needs::request_need(ks, task.cmd, task.request, task.session)
+        }
     }
 }
 
-/// The guard of `need` on a thread of the slow lane. `outside`: the command waits for another server.
-fn guard_slow<'g>(
-    task: &mut Task<'_>,
-    holder: &'g mut SlowLaneThread<'static>,
-    need: Need,
-    outside: bool,
-) -> Guard<'g> {
-    let context = &mut task.core.context;
+/// What a thread of the slow lane takes for a request that needs `need`. Waits for the commands of clients that the
+/// request has killed.
+fn slow_need(task: &Task<'_>, need: Need) -> Need {
     match need {
-        Need::One(shard) if outside => holder.hold_outside(context, &ShardSet::one(shard)),
-        Need::Shards(set) if outside => holder.hold_outside(context, &set),
-        Need::One(shard) => holder.hold(context, &ShardSet::one(shard)),
-        Need::Shards(set) => holder.hold(context, &set),
-        Need::Names => holder.cut(context),
-        Need::AllShards => holder.hold_many(context, &ShardSet::of(0..SHARDS as u16)),
-        // CLIENT KILL has taken effect, and waits for the commands of the killed clients.
+        // CLIENT KILL has taken effect.
         Need::Stop if task.session.replies.pending_kill.is_some() => {
             let behind = task.session.replies.pending_kill.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
-            holder.hold(context, &ShardSet::of([]))
+            Need::Shards(ShardSet::default())
         }
         // A command that has taken effect holds all shards, so that it replies when no other slow command runs.
-        Need::Nothing if !task.request.attempt.has_run => holder.hold(context, &ShardSet::of([])),
-        Need::Nothing | Need::Stop | Need::World | Need::Rest | Need::Aside => {
-            holder.world(context)
-        }
+        Need::Nothing if !task.request.attempt.has_run => Need::Shards(ShardSet::default()),
+        need => need,
     }
 }

@@ -9,6 +9,7 @@
 //! * [`admit`], [`hold`], [`run`], [`commit`], [`reply`]: the stages
 //! * [`messages`] - published messages, before a reply
 //! * [`request`], [`outcome`] - the state that the stages share, and how an execution can end; [`block`]: suspension
+//! * [`needs`] - the shards that a request needs; [`take`]: taking them, on any thread
 //! * [`call`] - calls the function of a command; [`under`]: for callers that hold the shards of several commands
 //! * `absent` - unimplemented commands; [`weft_state::command_table`] - all others by name;
 //!   [`core`]: the state of an executing thread
@@ -30,6 +31,7 @@ pub mod reply;
 pub mod request;
 pub mod run;
 pub mod snapshot;
+pub mod take;
 pub mod under;
 
 pub use self::core::{ConnCx, Core};

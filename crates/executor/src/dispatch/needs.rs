@@ -10,17 +10,54 @@ use weft_state::args::ArgBuf;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::session::Session;
 
-/// Whether a command in the slow lane must stop the world.
+/// Whether a command in the slow lane must stop the world. A script takes all shards only when it has to.
 pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &Session) -> bool {
-    let need = match (cmd.run, &session.transaction) {
-        (Run::Data { lock, .. }, _) => {
-            data_need(ks, cmd, lock, &Request::new(Some(cmd), args, &[]), session.db)
+    let request = Request::new(Some(cmd), args, &[]);
+    !matches!(cmd.run, Run::Script(_))
+        && matches!(request_need(ks, cmd, &request, session), Need::World | Need::Stop | Need::Rest)
+}
+
+/// What a request needs, with the commands and the watched keys of EXEC.
+pub fn request_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, session: &Session) -> Need {
+    match cmd.run {
+        Run::Exec => transaction_need(ks, session),
+        Run::Data { .. } | Run::Server(_) | Run::Watch | Run::Script(_) => {
+            command_need(ks, cmd, request, session.db)
         }
-        (Run::Server(_), _) => cmd.need(ks, args),
-        (Run::Exec, Some(_)) => transaction_need(ks, session),
-        (Run::Exec, None) | (Run::Watch | Run::Script(_), _) => return false,
-    };
-    matches!(need, Need::World | Need::Stop | Need::Rest)
+    }
+}
+
+/// What a command needs in database `db`, by itself or as one of several commands that run as one.
+#[inline]
+pub fn command_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, db: usize) -> Need {
+    match cmd.run {
+        Run::Data { lock, .. } => data_need(ks, cmd, lock, request, db),
+        Run::Server(_) => cmd.need(ks, request.args),
+        Run::Exec => Need::Nothing,
+        Run::Watch => watch_need(ks, request),
+        // It may access undeclared keys.
+        Run::Script(_) => Need::World,
+    }
+}
+
+/// What commands need together that run as one, and hold `shards` too.
+pub fn union_need(
+    needs: impl IntoIterator<Item = Need>,
+    shards: impl IntoIterator<Item = u16>,
+) -> Need {
+    let mut union: SmallVec<[u16; 16]> = shards.into_iter().collect();
+    for need in needs {
+        match need {
+            // BGSAVE and similar commands behave differently in a transaction: they need no shards.
+            Need::Nothing | Need::Aside => {}
+            Need::One(shard) => union.push(shard),
+            Need::Shards(set) => union.extend(set.iter()),
+            Need::Stop | Need::World | Need::AllShards | Need::Rest | Need::Names => {
+                return Need::World;
+            }
+        }
+    }
+    Need::Shards(ShardSet::of(union))
 }
 
 /// The shards that a request on keys needs in database `db`.
@@ -57,31 +94,12 @@ fn shards_of(ks: &Keyspace, cmd: &Cmd, args: &[&[u8]]) -> ShardSet {
 
 /// The shards that EXEC needs for the session's queued commands and watched keys. O(commands + keys).
 pub fn transaction_need(ks: &Keyspace, session: &Session) -> Need {
-    let mut shards = SmallVec::<[u16; 16]>::new();
-    for queued in transaction::queue(session) {
+    let needs = transaction::queue(session).iter().map(|queued| {
         let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
-        let need = match queued.cmd.run {
-            Run::Data { lock, .. } => {
-                let request = Request::new(Some(queued.cmd), &args, &[]);
-                data_need(ks, queued.cmd, lock, &request, session.db)
-            }
-            Run::Server(_) => queued.cmd.need(ks, &args),
-            Run::Exec | Run::Watch => Need::Nothing,
-            // It may access undeclared keys.
-            Run::Script(_) => Need::World,
-        };
-        match need {
-            // BGSAVE and similar commands behave differently in a transaction: they need no shards.
-            Need::Nothing | Need::Aside => {}
-            Need::One(shard) => shards.push(shard),
-            Need::Shards(set) => shards.extend(set.iter()),
-            Need::Stop | Need::World | Need::AllShards | Need::Rest | Need::Names => {
-                return Need::World;
-            }
-        }
-    }
-    shards.extend(session.watched.iter().flat_map(|watched| watched.shards()));
-    Need::Shards(ShardSet::of(shards))
+        let request = Request::new(Some(queued.cmd), &args, &[]);
+        command_need(ks, queued.cmd, &request, session.db)
+    });
+    union_need(needs, session.watched.iter().flat_map(|watched| watched.shards()))
 }
 
 /// Whether a queued command may wait for another server.

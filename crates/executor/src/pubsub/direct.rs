@@ -6,23 +6,22 @@
 
 use std::sync::Arc;
 use weft_state::clients::ClientShared;
+use weft_state::mailbox::Message;
+use weft_state::post;
+use weft_state::push::PushMessage;
 use weft_state::server::Server;
-use weft_tracking::message::Message;
+use weft_tracking::message::Message as Invalidation;
 
 /// Appends `what` to the output of `client`, in the client's protocol at that time. It follows all earlier pushes,
 /// and precedes the replies of commands that the client executes later, if its session
 /// [listens](weft_state::session::PushState::listens). Any thread may call this, even while it holds shards: it
 /// doesn't block. Does nothing if the client has disconnected.
-pub fn push(srv: &Server, client: &Arc<ClientShared>, what: Message) {
+pub fn push(srv: &Server, client: &Arc<ClientShared>, what: Invalidation) {
     let mut route = client.route();
     route.was_pushed_to = true;
     let (thread, weight) = (client.thread(), what.weight());
-    weft_state::post::put(
-        srv,
-        thread,
-        weight,
-        weft_state::mailbox::Message::Push { client: client.clone(), what },
-    );
+    let message = Message::Push(PushMessage::Invalidation { client: client.clone(), what });
+    post::put(srv, thread, weight, message);
     drop(route);
     srv.threads[thread].mailbox.ring();
 }

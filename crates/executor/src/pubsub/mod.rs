@@ -27,6 +27,7 @@ use weft_resp::Reply;
 use weft_state::attention;
 use weft_state::clients::ClientShared;
 use weft_state::mailbox::Message;
+use weft_state::push::PushMessage;
 use weft_state::server::Server;
 use weft_state::session::Session;
 use weft_state::threads::pool::MAX_IO_THREADS;
@@ -65,7 +66,7 @@ pub fn publish_patiently(
 /// commands on these keys precede the reply.
 #[cold]
 pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply) {
-    // Mailboxes belong to I/O threads. For the slow lane, `Message::SlowBegun` marks the position of the reply.
+    // Mailboxes belong to I/O threads. For the slow lane, `PushMessage::HoldBack` marks the position of the reply.
     if core.id >= MAX_IO_THREADS {
         return;
     }
@@ -78,9 +79,9 @@ pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply
     });
     let (client, proto, subscribes) = (session.shared.id, session.proto, session.pushes.subscribes);
     core.inbox.since(session.pushes.seen, client, |message| {
-        if let Message::Published(published) = message {
+        if let Message::Push(PushMessage::Published(published)) = message {
             published.for_client(client, |part| part.write(proto, reply));
-        } else if let Message::Push { what, .. } = message {
+        } else if let Message::Push(PushMessage::Invalidation { what, .. }) = message {
             what.write(proto, subscribes, reply);
         }
     });

@@ -2,7 +2,7 @@
 
 use super::resolve::{Call, refusal_of_disk};
 use crate::dispatch::core::Core;
-use crate::dispatch::needs::data_need;
+use crate::dispatch::needs::command_need;
 use crate::dispatch::refusals::{READ_ONLY, is_refused_write, unknown_subcommand};
 use crate::dispatch::reply::finish_one;
 use crate::dispatch::request::Request;
@@ -226,14 +226,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
 
     /// Makes sure that the script holds what the command needs.
     fn hold(&mut self, cmd: &'static Cmd, request: &Request<'_>) -> Result<(), Stop> {
-        let need = match cmd.run {
-            Run::Data { lock, .. } => {
-                data_need(&self.core.srv.ks, cmd, lock, request, self.session.db)
-            }
-            Run::Server(_) => cmd.need(&self.core.srv.ks, request.args),
-            Run::Exec | Run::Watch | Run::Script(_) => unreachable!("not allowed from scripts"),
-        };
-        let set = match need {
+        let set = match command_need(&self.core.srv.ks, cmd, request, self.session.db) {
             // BGSAVE and similar commands behave differently in a script: they need no shards.
             Need::Nothing | Need::Aside => return Ok(()),
             Need::One(shard) if self.shards.guard().holds(shard) => return Ok(()),

@@ -26,6 +26,7 @@ pub mod thread;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::request::{Request, Task};
+use crate::dispatch::take::{Try, take_shards};
 use crate::dispatch::{commit, messages, reply};
 use crate::tracking;
 use host::{End, Host, More, Shards};
@@ -58,14 +59,9 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand
     if call.script.history.is_long() || is_starved || call.keys.len() > FAST_WORK {
         return Err(Suspend::SLOW);
     }
-    let guard = match &set {
-        one if one.len() == 1 => {
-            let shard = one.iter().next().unwrap_or_default();
-            inside.guard_one(&mut task.core.context, shard)
-        }
-        _ => inside.guard(&mut task.core.context, set),
-    };
-    run_alone(task, call, guard.map_err(Suspend::Busy)?, Lane::Script)
+    let taker = Try::new(inside, task.request.attempt);
+    let guard = take_shards(taker, &mut task.core.context, Need::Shards(set))?;
+    run_alone(task, call, guard, Lane::Script)
 }
 
 /// As [`hold`], on a thread of the slow lane that holds [`need_of`] the task.

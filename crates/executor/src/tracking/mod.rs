@@ -29,6 +29,8 @@ use weft_keyspace::invalidation::{Caches, Changed};
 use weft_keyspace::{Guard, SHARDS};
 use weft_state::clients::{ClientShared, Own, Table, Tracker};
 use weft_state::command_table::Cmd;
+use weft_state::mailbox::Message;
+use weft_state::push::PushMessage;
 use weft_state::server::Server;
 use weft_state::session::Session;
 use weft_tracking::message::News;
@@ -149,7 +151,7 @@ fn announce(srv: &Server, client: &Arc<ClientShared>) {
     let mut route = client.route();
     route.was_pushed_to = true;
     let mailbox = &srv.threads[client.thread()].mailbox;
-    mailbox.put(weft_state::mailbox::Message::PushedTo { client: client.id });
+    mailbox.put(Message::Push(PushMessage::Expected { client: client.id }));
     drop(route);
     mailbox.ring();
 }

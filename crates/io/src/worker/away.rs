@@ -5,6 +5,7 @@
 //! [`weft_executor::slow`].
 
 use crate::worker::Worker;
+use crate::worker::events::CALL;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::{Error, FAST_WORK};
@@ -24,8 +25,8 @@ use weft_state::attempt::Attempt;
 use weft_state::conn::{Conn, DeferredRequest, State};
 use weft_state::packed_requests::PackedRequests;
 use weft_state::session::{ReplyMode, Session};
-use weft_state::slow_lane::Job;
-use weft_state::waiting::Waiting;
+use weft_state::slow_lane::{Job, SlowMessage};
+use weft_state::waiting::{WaitMessage, Waiting};
 
 /// Delay before checking a timed-out client again while another thread retries its command.
 const LOOK_AGAIN_MS: i64 = 1;
@@ -36,6 +37,35 @@ const DEMOTED: Error = Error::new(
 const UNBLOCKED: Error = Error::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 impl Worker {
+    /// Handles a message about blocked clients, and returns its cost.
+    pub(super) fn handle_wait(&mut self, message: WaitMessage) -> usize {
+        match message {
+            WaitMessage::Served { waiting, reply, unit } => self.served(&waiting, reply, unit),
+            WaitMessage::Retry { waiting } => self.retry(waiting),
+            WaitMessage::Unblocked { waiting, error } => self.unblocked(waiting, error),
+            WaitMessage::Demoted => {
+                let cost = CALL * self.conns.len();
+                self.demoted();
+                return cost;
+            }
+        }
+        CALL
+    }
+
+    /// Handles the result of a command in the slow lane, and returns its cost.
+    pub(super) fn handle_slow(&mut self, message: SlowMessage) -> usize {
+        match message {
+            SlowMessage::Done { client, reply, session, unit } => {
+                self.slow_done(client, reply, session, unit);
+            }
+            SlowMessage::Blocked { waiting } => self.slow_blocked(waiting),
+            SlowMessage::Paused { client, kept, session } => {
+                self.slow_paused(client, kept, session);
+            }
+        }
+        CALL
+    }
+
     /// Records when a blocked client times out.
     pub(super) fn note_deadline(&mut self, waiting: &Waiting) {
         if let Some(at) = waiting.deadline_ms {
@@ -116,7 +146,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn slow_done(
+    fn slow_done(
         &mut self,
         client: u64,
         mut reply: Reply,
@@ -130,12 +160,7 @@ impl Worker {
         self.release_withheld();
     }
 
-    pub(super) fn slow_paused(
-        &mut self,
-        client: u64,
-        kept: DeferredRequest,
-        session: Option<Box<Session>>,
-    ) {
+    fn slow_paused(&mut self, client: u64, kept: DeferredRequest, session: Option<Box<Session>>) {
         let Some(index) = self.conns.index_of(client) else {
             kept.attempt.retry.iter().for_each(|waiting| self.abandon(waiting));
             return self.drop_session(session);
@@ -156,7 +181,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn slow_blocked(&mut self, waiting: Arc<Waiting>) {
+    fn slow_blocked(&mut self, waiting: Arc<Waiting>) {
         let Some(index) = self.conns.index_of(waiting.client) else {
             return self.abandon(&waiting);
         };
@@ -187,7 +212,7 @@ impl Worker {
     }
 
     /// Another thread has served the blocked client.
-    pub(super) fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
+    fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
         if let Some(index) = self.waiting(waiting) {
             self.withhold(index, unit);
             self.answer(index, &mut reply, Awaited::Key);
@@ -196,7 +221,7 @@ impl Worker {
     }
 
     /// Retries the command of a blocked client, with all its keys locked.
-    pub(super) fn retry(&mut self, waiting: Arc<Waiting>) {
+    fn retry(&mut self, waiting: Arc<Waiting>) {
         let Some(index) = self.waiting(&waiting) else { return self.abandon(&waiting) };
         if waiting.state.is_retry() && waiting.args.len() > FAST_WORK {
             self.retry_in_slow_lane(index, waiting);
@@ -233,7 +258,7 @@ impl Worker {
     }
 
     /// CLIENT UNBLOCK.
-    pub(super) fn unblocked(&mut self, waiting: Arc<Waiting>, error: bool) {
+    fn unblocked(&mut self, waiting: Arc<Waiting>, error: bool) {
         if let Some(index) = self.waiting(&waiting) {
             self.end_wait(index, &waiting, error);
         }
@@ -260,7 +285,7 @@ impl Worker {
     /// This server has become a replica: clients blocked on keys or on replicas would wait forever,
     /// so they get an error. As in Valkey their connections are then closed, except those that
     /// declared the `redirect` capability.
-    pub(super) fn demoted(&mut self) {
+    fn demoted(&mut self) {
         let srv = self.core.srv;
         let waits = |conn: &Conn| conn.state.waiting().cloned();
         let all: Vec<_> =

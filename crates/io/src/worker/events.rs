@@ -5,14 +5,17 @@ use std::sync::atomic::Ordering;
 use weft_net::lifecycle::{Awaited, Ended};
 use weft_net::poll::Ready;
 use weft_pubsub::run::Run;
+use weft_state::conn::ResumeMessage;
 use weft_state::mailbox::Message;
+use weft_state::push::PushMessage;
 
 /// Amount of mailbox work per iteration, in pushes appended to outputs: some milliseconds. Other
-/// threads may send faster than this thread processes, without end.
+/// threads may send faster than this thread processes, without end. The handler of a message returns
+/// its approximate cost in this unit.
 const AT_ONCE: usize = 16 << 10;
 
 /// Cost of a message that needs a system call, in the same unit.
-const CALL: usize = 16;
+pub(super) const CALL: usize = 16;
 
 impl Worker {
     pub(super) fn on_event(&mut self, event: Ready) {
@@ -105,51 +108,21 @@ impl Worker {
         let mut spent = 0;
         let mut run: Option<Run> = None;
         while let Some((number, message)) = self.core.inbox.next(|| mailbox.take()) {
-            spent += self.cost(&message);
-            if !matches!(message, Message::Published(_)) {
+            if !matches!(message, Message::Push(PushMessage::Published(_))) {
                 self.end_run(&mut run);
             }
-            match message {
-                Message::Published(published) => self.add_to_run(&mut run, number, published),
-                Message::Push { client, what } => self.push_to(&client, &what, number),
-                Message::PushedTo { client } => self.pushed_to(client),
-                Message::SlowBegun { client } => self.slow_begun(client),
-                Message::Accepted(accepted) => self.adopt(accepted),
-                Message::Unpark { token } => {
-                    if let Some(index) = self.find(token) {
-                        self.resume(index, Awaited::Shard);
-                    }
-                }
-                Message::Moved(conn) => self.move_in(*conn),
-                Message::Shed { to, share } => self.shed(to, share),
-                Message::Write { from, jobs } => self.write_for(from, jobs),
-                Message::Written { done } => done.into_iter().for_each(|w| self.written(w)),
-                Message::Scatter => self.scatter(),
-                Message::Kill { client } => self.kill(client),
-                Message::Feed { client, bytes } => self.feed(client, &bytes),
-                Message::Replica { client, order } => self.for_replica(client, order),
-                Message::StreamGrown => self.feed_all(),
-                Message::Demoted => self.demoted(),
-                Message::Durable => self.durable(),
-                Message::Unpause => self.resume_all(Awaited::Pause),
-                Message::Served { waiting, reply, unit } => self.served(&waiting, reply, unit),
-                Message::Retry { waiting } => self.retry(waiting),
-                Message::Unblocked { waiting, error } => self.unblocked(waiting, error),
-                Message::SlowDone { client, reply, session, unit } => {
-                    self.slow_done(client, reply, session, unit);
-                }
-                Message::SlowBlocked { waiting } => self.slow_blocked(waiting),
-                Message::SlowPaused { client, kept, session } => {
-                    self.slow_paused(client, kept, session);
-                }
-                Message::Listen { listeners } => self.listen(listeners),
-                // This thread may have become active or inactive: its cron handles that.
-                Message::Wake => {
-                    self.upkeep.next_cron_ms = 0;
-                    self.bind_again();
-                }
-                Message::Stop => {}
-            }
+            spent += match message {
+                Message::Push(message) => self.handle_push(message, number, &mut run),
+                Message::Connection(message) => self.handle_connection(message),
+                Message::Move(message) => self.handle_move(message),
+                Message::Resume(message) => self.handle_resume(message),
+                Message::Wait(message) => self.handle_wait(message),
+                Message::Slow(message) => self.handle_slow(message),
+                Message::Replica(message) => self.handle_replica(message),
+                Message::Offload(message) => self.handle_offload(message),
+                Message::Durable => self.handle_durable(),
+                Message::Thread(message) => self.handle_thread(message),
+            };
             if spent > AT_ONCE {
                 self.has_mail = true;
                 break;
@@ -158,35 +131,20 @@ impl Worker {
         self.end_run(&mut run);
     }
 
-    /// Approximate cost of handling a message, in the unit of [`AT_ONCE`].
-    #[inline]
-    fn cost(&self, message: &Message) -> usize {
+    /// Resumes connections. Returns the cost.
+    fn handle_resume(&mut self, message: ResumeMessage) -> usize {
         match message {
-            Message::Published(published) => published.receivers(),
-            Message::Push { .. }
-            | Message::Feed { .. }
-            | Message::PushedTo { .. }
-            | Message::SlowBegun { .. }
-            | Message::Unpark { .. }
-            | Message::Wake
-            | Message::Stop => 1,
-            Message::Accepted(_)
-            | Message::Moved(_)
-            | Message::Kill { .. }
-            | Message::Durable
-            | Message::Served { .. }
-            | Message::Retry { .. }
-            | Message::Unblocked { .. }
-            | Message::SlowDone { .. }
-            | Message::SlowBlocked { .. }
-            | Message::SlowPaused { .. }
-            | Message::Replica { .. }
-            | Message::Listen { .. } => CALL,
-            Message::Write { jobs, .. } => CALL * jobs.len(),
-            Message::Written { done } => CALL * done.len(),
-            Message::Unpause => self.conns.len(),
-            Message::Shed { .. } | Message::Scatter | Message::Demoted => CALL * self.conns.len(),
-            Message::StreamGrown => CALL * self.pushes.streams.len(),
+            ResumeMessage::Unpark { token } => {
+                if let Some(index) = self.find(token) {
+                    self.resume(index, Awaited::Shard);
+                }
+                1
+            }
+            ResumeMessage::Unpause => {
+                let cost = self.conns.len();
+                self.resume_all(Awaited::Pause);
+                cost
+            }
         }
     }
 
@@ -246,7 +204,7 @@ mod tests {
         let mailbox = &worker.core.srv.threads[0].mailbox;
         let bytes = Arc::new(b"+a line of MONITOR\r\n".to_vec());
         for _ in 0..2 * AT_ONCE {
-            mailbox.send(Message::Feed { client: 1, bytes: bytes.clone() });
+            mailbox.send(Message::Push(PushMessage::Monitor { client: 1, bytes: bytes.clone() }));
         }
         worker.on_mail();
         assert!(worker.has_mail && worker.is_busy(), "all messages were handled at once");

@@ -40,6 +40,7 @@ use weft_net::listen::Listener;
 use weft_net::poll::{Poll, Ready};
 use weft_process::log_verbose;
 use weft_scheduler::placement::Placement;
+use weft_state::mailbox::ThreadMessage;
 use weft_state::server::Server;
 
 mod away;
@@ -211,6 +212,20 @@ impl Worker {
 
     fn is_active(&self) -> bool {
         self.core.id < self.core.srv.threads.active()
+    }
+
+    /// Handles a message about this event loop, and returns its cost.
+    fn handle_thread(&mut self, message: ThreadMessage) -> usize {
+        match message {
+            // This thread may have become active or inactive: its cron handles that.
+            ThreadMessage::Wake => {
+                self.upkeep.next_cron_ms = 0;
+                self.bind_again();
+            }
+            // The loop checks whether the server is stopping.
+            ThreadMessage::Stop => {}
+        }
+        1
     }
 
     /// Rebinds the thread to its CPUs if the placement has changed.

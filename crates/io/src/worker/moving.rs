@@ -21,21 +21,36 @@
 //! elsewhere (blocked on a key or shard, or in the slow lane), those with unread replies, and
 //! monitors. A client with very many subscriptions doesn't move either, since that takes long.
 
+use crate::worker::events::CALL;
 use crate::worker::{Worker, token};
 use std::sync::atomic::Ordering;
 use weft_executor::pubsub;
 use weft_net::interest::Interest;
 use weft_process::log_warning;
 use weft_resp::Reply;
-use weft_state::conn::Conn;
+use weft_state::conn::{Conn, MoveMessage};
 use weft_state::mailbox::Message;
 
 /// Clients with more subscriptions don't move.
 const SUBSCRIPTIONS: usize = 1000;
 
 impl Worker {
+    /// Handles a message, and returns its cost.
+    pub(super) fn handle_move(&mut self, message: MoveMessage) -> usize {
+        let all = CALL * self.conns.len();
+        match message {
+            MoveMessage::Moved(conn) => {
+                self.move_in(*conn);
+                return CALL;
+            }
+            MoveMessage::Shed { to, share } => self.shed(to, share),
+            MoveMessage::Scatter => self.scatter(),
+        }
+        all
+    }
+
     /// Moves connections worth `share` of this thread's work to thread `to`, the heaviest first.
-    pub(super) fn shed(&mut self, to: usize, share: f64) {
+    fn shed(&mut self, to: usize, share: f64) {
         // The decision may be out of date.
         if to == self.core.id || to >= self.core.srv.threads.active() {
             return;
@@ -67,7 +82,7 @@ impl Worker {
     }
 
     /// Moves all movable connections to random threads, active or not.
-    pub(super) fn scatter(&mut self) {
+    fn scatter(&mut self) {
         let all: Vec<usize> = self.conns.indices();
         let threads = self.core.srv.threads.configured() as u64;
         for index in all {
@@ -124,7 +139,7 @@ impl Worker {
             self.take_along(&mut conn);
         }
         shared.set_thread(to);
-        srv.threads[to].mailbox.put(Message::Moved(Box::new(conn)));
+        srv.threads[to].mailbox.put(Message::Move(MoveMessage::Moved(Box::new(conn))));
         drop((moment, subscriber, route));
         srv.threads[to].mailbox.ring();
     }
@@ -139,7 +154,7 @@ impl Worker {
     }
 
     /// Adds a connection that another thread has moved here.
-    pub(super) fn move_in(&mut self, mut conn: Conn) {
+    fn move_in(&mut self, mut conn: Conn) {
         conn.generation = self.conns.next_generation();
         conn.interest = Interest::READ;
         conn.usage.work_period = self.upkeep.period;

@@ -13,12 +13,13 @@
 //! sends a connection's reply, later replies of that connection wait in its backlog, which keeps
 //! their order. As in Redis, a small number of replies is not offloaded.
 
+use crate::worker::events::CALL;
 use crate::worker::{Worker, token};
 use crate::write::Sent;
 use weft_net::backlog::Backlog;
 use weft_resp::Reply;
 use weft_state::mailbox::Message;
-use weft_state::offload::{WriteJob, Written};
+use weft_state::offload::{OffloadMessage, WriteJob, Written};
 
 /// Replies per thread from which on other threads are used.
 const WORTH_IT: usize = 2;
@@ -69,7 +70,7 @@ impl Worker {
                 break;
             }
             let jobs = self.offload.jobs.split_off(left - share);
-            let message = Message::Write { from: self.core.id, jobs };
+            let message = Message::Offload(OffloadMessage::Write { from: self.core.id, jobs });
             self.core.srv.threads[thread].mailbox.send(message);
         }
         let own: Vec<Written> = self.offload.jobs.drain(..).map(WriteJob::run).collect();
@@ -77,16 +78,34 @@ impl Worker {
         own.into_iter().for_each(|written| self.written(written));
     }
 
+    /// Handles a message, and returns its cost.
+    pub(super) fn handle_offload(&mut self, message: OffloadMessage) -> usize {
+        match message {
+            OffloadMessage::Write { from, jobs } => {
+                let cost = CALL * jobs.len();
+                self.write_for(from, jobs);
+                cost
+            }
+            OffloadMessage::Written { done } => {
+                let cost = CALL * done.len();
+                done.into_iter().for_each(|written| self.written(written));
+                cost
+            }
+        }
+    }
+
     /// Sends replies for the thread that executed the requests.
-    pub(super) fn write_for(&mut self, from: usize, jobs: Vec<WriteJob>) {
+    fn write_for(&mut self, from: usize, jobs: Vec<WriteJob>) {
         self.core.stats().network.writes.add(jobs.len() as u64);
         let done: Vec<Written> = jobs.into_iter().map(WriteJob::run).collect();
-        self.core.srv.threads[from].mailbox.send(Message::Written { done });
+        self.core.srv.threads[from]
+            .mailbox
+            .send(Message::Offload(OffloadMessage::Written { done }));
     }
 
     /// Another thread has sent a reply: sends its remainder, then the output that was queued after
     /// it.
-    pub(super) fn written(&mut self, written: Written) {
+    fn written(&mut self, written: Written) {
         let Written { token, mut reply, sent } = written;
         let index = token as u32 as usize;
         let generation = (token >> 32) as u32;

@@ -1,5 +1,6 @@
 //! Accepting, registering and closing connections. See [`crate::worker::moving`] for moving them.
 
+use crate::worker::events::CALL;
 use crate::worker::parts::LISTENERS;
 use crate::worker::{Worker, token};
 use rustix::fd::AsRawFd;
@@ -12,7 +13,7 @@ use weft_net::interest::Interest;
 use weft_net::listen::{Accepted, Listener, MAX_ACCEPTS_PER_ITERATION};
 use weft_process::{log_verbose, log_warning};
 use weft_state::clients::ClientShared;
-use weft_state::conn::Conn;
+use weft_state::conn::{Conn, ConnectionMessage};
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
 
@@ -20,6 +21,16 @@ use weft_state::session::Session;
 const QUIET_MS: i64 = 1000;
 
 impl Worker {
+    /// Handles a message, and returns its cost.
+    pub(super) fn handle_connection(&mut self, message: ConnectionMessage) -> usize {
+        match message {
+            ConnectionMessage::Accepted(accepted) => self.adopt(accepted),
+            ConnectionMessage::Kill { client } => self.kill(client),
+            ConnectionMessage::Listen { listeners } => self.listen(listeners),
+        }
+        CALL
+    }
+
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..MAX_ACCEPTS_PER_ITERATION {
             // The event may be of a socket that was removed since.
@@ -55,7 +66,7 @@ impl Worker {
     }
 
     /// Replaces the TCP listening sockets; unix sockets stay.
-    pub(super) fn listen(&mut self, tcp: Vec<Listener>) {
+    fn listen(&mut self, tcp: Vec<Listener>) {
         for listener in &self.listening.listeners {
             self.poll.remove(listener.fd());
         }
@@ -86,11 +97,13 @@ impl Worker {
         if thread == self.core.id {
             self.adopt(accepted);
         } else {
-            srv.threads[thread].mailbox.send(Message::Accepted(accepted));
+            srv.threads[thread]
+                .mailbox
+                .send(Message::Connection(ConnectionMessage::Accepted(accepted)));
         }
     }
 
-    pub(super) fn adopt(&mut self, accepted: Accepted) {
+    fn adopt(&mut self, accepted: Accepted) {
         let srv = self.core.srv;
         let settings = &self.core.settings;
         let protected = settings.auth.protected_mode && settings.auth.password.is_empty();
@@ -144,7 +157,7 @@ impl Worker {
         srv.clients.eviction.client_left(&conn.session.shared);
     }
 
-    pub(super) fn kill(&mut self, client: Arc<ClientShared>) {
+    fn kill(&mut self, client: Arc<ClientShared>) {
         if let Some(index) = self.conns.index_of(client.id) {
             return self.close(index);
         }
@@ -155,7 +168,9 @@ impl Worker {
         // The connection has moved, or is about to arrive here.
         let thread = client.thread();
         if thread != self.core.id {
-            self.core.srv.threads[thread].mailbox.send(Message::Kill { client });
+            self.core.srv.threads[thread]
+                .mailbox
+                .send(Message::Connection(ConnectionMessage::Kill { client }));
         }
     }
 }

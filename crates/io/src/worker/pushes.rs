@@ -24,8 +24,9 @@ use weft_state::attention;
 use weft_state::clients::ClientShared;
 use weft_state::conn::State;
 use weft_state::held_back::Push;
+use weft_state::push::PushMessage;
 use weft_state::session::Session;
-use weft_tracking::message::Message;
+use weft_tracking::message::Message as Invalidation;
 
 /// Each iteration sends to this fraction of the queue, within the bounds below. The fraction does
 /// not depend on the queue's length, so the cost of a message doesn't either.
@@ -41,13 +42,30 @@ fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
 }
 
 impl Worker {
-    /// Adds a message to the run of consecutive messages, or delivers that run and begins another.
-    pub(super) fn add_to_run(
+    /// Handles message `number`, and returns its cost.
+    #[inline]
+    pub(super) fn handle_push(
         &mut self,
-        run: &mut Option<Run>,
+        message: PushMessage,
         number: u64,
-        message: Box<Published>,
-    ) {
+        run: &mut Option<Run>,
+    ) -> usize {
+        match message {
+            PushMessage::Published(published) => {
+                let cost = published.receivers();
+                self.add_to_run(run, number, published);
+                return cost;
+            }
+            PushMessage::Invalidation { client, what } => self.push_to(&client, &what, number),
+            PushMessage::Expected { client } => self.expect_push(client),
+            PushMessage::HoldBack { client } => self.hold_back_pushes(client),
+            PushMessage::Monitor { client, bytes } => self.feed(client, &bytes),
+        }
+        1
+    }
+
+    /// Adds a message to the run of consecutive messages, or delivers that run and begins another.
+    fn add_to_run(&mut self, run: &mut Option<Run>, number: u64, message: Box<Published>) {
         let message = match run {
             Some(run) => match run.add(message) {
                 Ok(()) => return,
@@ -125,8 +143,8 @@ impl Worker {
     }
 
     /// Appends a push to the output of one client.
-    pub(super) fn push_to(&mut self, client: &ClientShared, what: &Message, number: u64) {
-        self.pushed_to(client.id);
+    fn push_to(&mut self, client: &ClientShared, what: &Invalidation, number: u64) {
+        self.expect_push(client.id);
         if let Some(index) = self.conns.index_of(client.id) {
             self.append_push(index, number, Push::Told(what));
         }
@@ -134,7 +152,7 @@ impl Worker {
     }
 
     /// Another client pushes to this one: check for pushes before its next reply.
-    pub(super) fn pushed_to(&mut self, client: u64) {
+    fn expect_push(&mut self, client: u64) {
         let Some(index) = self.conns.index_of(client) else { return };
         self.conns[index].session.note_redirection();
     }
@@ -165,7 +183,7 @@ impl Worker {
 
     /// Appends MONITOR output. A RESET may have ended MONITOR since: then the client expects
     /// replies only.
-    pub(super) fn feed(&mut self, client: u64, bytes: &[u8]) {
+    fn feed(&mut self, client: u64, bytes: &[u8]) {
         let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
         if !conn.session.pushes.monitor || conn.state.is_closing() {
@@ -240,8 +258,8 @@ impl Worker {
         self.account_memory(index);
     }
 
-    /// A command of the client has started to run in the slow lane.
-    pub(super) fn slow_begun(&mut self, client: u64) {
+    /// A command of the client has started to run in the slow lane: pushes follow its reply.
+    fn hold_back_pushes(&mut self, client: u64) {
         let Some(index) = self.conns.index_of(client) else { return };
         let conn = &mut self.conns[index];
         if matches!(conn.state, State::Slow(_)) {

@@ -15,6 +15,7 @@
 //! the stream.
 
 use crate::worker::Worker;
+use crate::worker::events::CALL;
 use crate::write::{Sent, send_waiting};
 use rustix::net::{Shutdown, shutdown};
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ use weft_config::Id;
 use weft_replication::action::ConnId;
 use weft_replication_driver::hub;
 use weft_state::conn::Conn;
-use weft_state::feed::{Feed, Order};
+use weft_state::feed::{Feed, Order, ReplicaMessage};
 
 /// Bytes to take from the backlog at a time.
 const AT_ONCE: usize = 256 << 10;
@@ -30,8 +31,23 @@ const AT_ONCE: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 
 impl Worker {
+    /// Handles a message, and returns its cost.
+    pub(super) fn handle_replica(&mut self, message: ReplicaMessage) -> usize {
+        match message {
+            ReplicaMessage::Order { client, order } => {
+                self.for_replica(client, order);
+                CALL
+            }
+            ReplicaMessage::StreamGrown => {
+                let cost = CALL * self.pushes.streams.len();
+                self.feed_all();
+                cost
+            }
+        }
+    }
+
     /// Executes a command of the replication state machine for a replica's connection.
-    pub(super) fn for_replica(&mut self, client: u64, order: Order) {
+    fn for_replica(&mut self, client: u64, order: Order) {
         let Some(index) = self.conns.index_of(client) else { return };
         self.become_replica(index);
         let conn = &mut self.conns[index];
@@ -71,7 +87,7 @@ impl Worker {
     }
 
     /// Sends the new part of the stream to all replicas of this thread.
-    pub(super) fn feed_all(&mut self) {
+    fn feed_all(&mut self) {
         // Cleared first: later growth causes another notification.
         let thread = &self.core.srv.threads[self.core.id];
         thread.stream_has_grown.store(false, Ordering::SeqCst);

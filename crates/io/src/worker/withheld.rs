@@ -6,6 +6,7 @@
 //! those replies. The thread that releases replies notifies the threads that have registered as
 //! withholding some.
 
+use crate::worker::events::CALL;
 use crate::worker::{Worker, token};
 use std::cmp::Reverse;
 use weft_net::lifecycle::Awaited;
@@ -39,9 +40,11 @@ impl Worker {
     }
 
     /// Sends the replies that may go after further units became durable.
-    pub(super) fn durable(&mut self) {
+    /// Returns the cost of the message that announced them.
+    pub(super) fn handle_durable(&mut self) -> usize {
         self.release_up_to(self.core.srv.links.answers.upto());
         self.release_withheld();
+        CALL
     }
 
     fn release_up_to(&mut self, upto: u64) {

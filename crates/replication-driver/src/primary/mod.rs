@@ -27,7 +27,7 @@ use weft_replication::action::{ConnId, Form, SnapshotId, Target};
 use weft_replication::backlog::Piece;
 use weft_replication::{Action, Ms, Node};
 use weft_state::clients::ClientShared;
-use weft_state::feed::Order;
+use weft_state::feed::{Order, ReplicaMessage};
 use weft_state::mailbox::Message;
 use weft_state::replica_socket::Job;
 use weft_state::server::Server;
@@ -128,7 +128,7 @@ impl Hub {
 fn send_command(srv: &Server, state: &State, conn: ConnId, order: Order) {
     // A closed connection needs no command.
     if let Some(link) = state.replicas.links.get(&conn) {
-        let message = Message::Replica { client: conn.0, order };
+        let message = Message::Replica(ReplicaMessage::Order { client: conn.0, order });
         srv.threads[link.client.thread()].mailbox.send(message);
     }
 }
@@ -202,7 +202,7 @@ pub fn notify_growth(srv: &'static Server, state: &mut State) {
     for link in state.replicas.links.values().filter(|link| link.streams) {
         let thread = &srv.threads[link.client.thread()];
         if !thread.stream_has_grown.swap(true, Ordering::SeqCst) {
-            thread.mailbox.send(Message::StreamGrown);
+            thread.mailbox.send(Message::Replica(ReplicaMessage::StreamGrown));
         }
     }
 }

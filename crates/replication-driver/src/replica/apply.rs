@@ -29,21 +29,21 @@ use weft_durability::aof::CROWDED;
 use weft_durability::aof::aof;
 use weft_executor::dispatch::call::{Caller, DataFn, call, log_words};
 use weft_executor::dispatch::core::Core;
-use weft_executor::dispatch::needs::data_need;
+use weft_executor::dispatch::needs::{data_need, union_need};
 use weft_executor::dispatch::refusals::is_paused;
 use weft_executor::dispatch::request::Request;
 use weft_executor::dispatch::snapshot::{must_wait, waits_on};
+use weft_executor::dispatch::take::{self, Refused, Try, take_shards};
 use weft_executor::dispatch::{commit, reply};
 use weft_executor::{monitor, pubsub};
 use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{
-    Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, ShardSet, SlowLaneThread,
-};
+use weft_keyspace::{Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, SlowLaneThread};
 use weft_process::log_warning;
 use weft_replication::Position;
 use weft_replication::action::LinkId;
 use weft_replication::apply::{Kind, Splitter, Unit};
 use weft_resp::{Proto, Reply};
+use weft_state::attempt::FIRST;
 use weft_state::attention;
 use weft_state::clients::ClientShared;
 use weft_state::command_table::Cmd;
@@ -261,10 +261,7 @@ impl Applier {
         core.begin();
         let commands = commands_of(srv, &unit);
         let need = need_of(&srv.ks, &commands);
-        let mut guard = match need {
-            Some(shards) => hand.hold(&mut core.context, &shards),
-            None => hand.world(&mut core.context),
-        };
+        let Ok(mut guard) = take_shards(take::Wait::new(hand), &mut core.context, need);
         // Announced before the check: a pause that this check doesn't see will see the
         // announcement.
         let _writing = srv.slow.writing();
@@ -406,25 +403,15 @@ fn commands_of<'a>(srv: &Server, unit: &Unit<'a>) -> SmallVec<[Command<'a>; 1]> 
         .collect()
 }
 
-/// The shards of a unit; `None`: all of them.
-fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Option<ShardSet> {
-    let mut shards = SmallVec::<[u16; 16]>::new();
-    for command in commands {
-        let Ok(Work::Data(cmd, lock, _)) = command.work else { continue };
-        match need_of_data(ks, cmd, lock, &command.args, command.db) {
-            Need::Nothing => {}
-            Need::One(shard) => shards.push(shard),
-            Need::Shards(set) => shards.extend(set.iter()),
-            Need::Stop | Need::AllShards | Need::World | Need::Rest | Need::Names | Need::Aside => {
-                return None;
-            }
+/// What a unit needs.
+fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Need {
+    let needs = commands.iter().filter_map(|command| match command.work {
+        Ok(Work::Data(cmd, lock, _)) => {
+            Some(data_need(ks, cmd, lock, &request_of(ks, cmd, &command.args), command.db))
         }
-    }
-    Some(ShardSet::of(shards))
-}
-
-fn need_of_data(ks: &Keyspace, cmd: &'static Cmd, lock: Lock, args: &[&[u8]], db: usize) -> Need {
-    data_need(ks, cmd, lock, &request_of(ks, cmd, args), db)
+        Ok(_) | Err(_) => None,
+    });
+    union_need(needs, [])
 }
 
 fn request_of<'a>(ks: &Keyspace, cmd: &'static Cmd, args: &'a [&'a [u8]]) -> Request<'a> {
@@ -468,10 +455,12 @@ fn run_inside(
         return Outcome::Outside;
     }
     let commands = commands_of(srv, unit);
-    let Some(shards) = need_of(&srv.ks, &commands) else { return Outcome::Outside };
-    let guard = match inside.guard(&mut core.context, shards) {
+    let need @ Need::Shards(_) = need_of(&srv.ks, &commands) else { return Outcome::Outside };
+    let taker = Try::new(inside, &FIRST);
+    let guard = match take_shards(taker, &mut core.context, need) {
         Ok(guard) => guard,
-        Err(busy) => return Outcome::Busy(busy),
+        Err(Refused::Busy(busy)) => return Outcome::Busy(busy),
+        Err(Refused::SlowLane) => return Outcome::Outside,
     };
     match &commands[..] {
         [Command { db, args, work: Ok(Work::Data(cmd, _, run)) }] => {

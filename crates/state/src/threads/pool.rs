@@ -4,6 +4,7 @@
 //! still handles its messages. So a message is never lost, even if `io-threads` changes between the lookup of a
 //! client's thread and the send.
 
+use crate::conn::ResumeMessage;
 use crate::crowd::Crowd;
 use crate::mailbox::{Mailbox, Message};
 use crate::stats::ThreadStats;
@@ -149,7 +150,9 @@ impl Pool {
 
     /// Notifies the thread of `waiter` that the shard or thread that it waits for is free.
     pub fn unpark(&self, waiter: Waiter) {
-        self[waiter.thread as usize].mailbox.send(Message::Unpark { token: waiter.token });
+        self[waiter.thread as usize]
+            .mailbox
+            .send(Message::Resume(ResumeMessage::Unpark { token: waiter.token }));
     }
 
     /// All threads that exist.

@@ -15,6 +15,7 @@ use weft_durability::aof::aof;
 use weft_process::{limits, log_warning};
 use weft_replication_driver::hub;
 use weft_state::listening;
+use weft_state::mailbox::{Message, ThreadMessage};
 use weft_state::server::Server;
 
 /// A directive that can't change, with the text after `CONFIG SET failed (...) - `.
@@ -57,7 +58,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
         aof(srv).renew(srv, srv.settings().persistence.aof.sync);
     }
     // Running threads see the new settings in their next batch. This wakes sleeping threads.
-    srv.broadcast(|| weft_state::mailbox::Message::Wake);
+    srv.broadcast(|| Message::Thread(ThreadMessage::Wake));
     Ok(())
 }
 

@@ -21,6 +21,7 @@ use weft_executor::dispatch::outcome::Suspend;
 use weft_executor::end_client::end_client;
 use weft_replication_driver::hub;
 use weft_state::clients::ClientShared;
+use weft_state::conn::ConnectionMessage;
 use weft_state::mailbox::Message;
 use weft_state::session::PendingKillReply;
 
@@ -79,7 +80,9 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
             hub(srv).close_link(client.id);
             continue;
         }
-        srv.threads[client.thread()].mailbox.send(Message::Kill { client });
+        srv.threads[client.thread()]
+            .mailbox
+            .send(Message::Connection(ConnectionMessage::Kill { client }));
     }
     found
 }

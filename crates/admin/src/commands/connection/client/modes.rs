@@ -7,6 +7,7 @@ use weft_config::Id;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::mailbox::Message;
 use weft_state::session::ReplyMode;
+use weft_state::waiting::WaitMessage;
 
 const NO_IMPORT_MODE: Error = Error::new("ERR Server is not in import mode");
 const BAD_REASON: Error = Error::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
@@ -89,7 +90,7 @@ pub fn unblock(cx: &mut ConnCx<'_>) -> CmdResult {
     let waiting = u64::try_from(id).ok().and_then(|id| srv.clients.blocked.of_client(id));
     let gave_up = waiting.filter(|w| w.state.give_up());
     if let Some(waiting) = &gave_up {
-        let message = Message::Unblocked { waiting: waiting.clone(), error };
+        let message = Message::Wait(WaitMessage::Unblocked { waiting: waiting.clone(), error });
         srv.threads[waiting.thread].mailbox.send(message);
     }
     cx.reply.int(i64::from(gave_up.is_some()));

@@ -29,6 +29,7 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_process::log_warning;
 use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
+use weft_state::conn::MoveMessage;
 use weft_state::mailbox::Message;
 
 pub const DEBUG: ServerCommand = holding(
@@ -264,7 +265,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn move_clients(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().broadcast(|| Message::Scatter);
+    cx.srv().broadcast(|| Message::Move(MoveMessage::Scatter));
     cx.reply.ok();
     Ok(())
 }
