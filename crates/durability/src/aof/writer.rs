@@ -12,19 +12,19 @@ use crate::aof::gather::{Gathering, unhurried};
 use crate::aof::order::Order;
 use crate::aof::rewrite;
 use crate::aof::rewrite::Refusal;
-use smallvec::SmallVec;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
-use weft_keyspace::log::{Entry, LogReader, Target, Unit};
+use weft_keyspace::log::{LogReader, Target, Unit};
 use weft_memory::ThreadMemory;
 use weft_persist::aof::{self, Appender, Permission, Retry, SyncJob};
 use weft_process::{log_notice, log_warning};
 use weft_state::answers::{Bound, NONE};
 use weft_state::aof_policy::{Policy, Sync};
 use weft_state::attention;
+use weft_state::logged::with_commands;
 use weft_state::server::Server;
 
 /// Bytes taken before they are written.
@@ -662,29 +662,10 @@ fn rotate(appender: &mut Appender) -> Result<(), String> {
 #[inline]
 fn append(appender: &mut Appender, unit: &Unit<'_>) {
     let (number, ms) = (unit.number(), unit.ms());
-    if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::AOF)) {
-        appender.unit(number, ms, &[Logged(entry)]);
-        return;
-    }
-    let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
-    let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
-    match commands[..] {
+    with_commands(unit, Target::AOF, |commands| match commands {
         [] => appender.skip_upto(number),
-        [_, ..] => appender.unit(number, ms, &commands),
-    }
-}
-
-/// An entry of the log, in the form that the file needs.
-struct Logged<'a>(Entry<'a>);
-
-impl aof::Command for Logged<'_> {
-    fn db(&self) -> usize {
-        self.0.db()
-    }
-
-    fn append_to(&self, out: &mut Vec<u8>) {
-        self.0.append_to(out);
-    }
+        [_, ..] => appender.unit(number, ms, commands),
+    });
 }
 
 /// Runs the syncing thread. It ends when all senders are gone.

@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-types", &["weft-table", "weft-base"]),
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-commands", &["weft-keyspace", "weft-types", "weft-table", "weft-resp", "weft-base"]),
-    ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
+    ("weft-persist", &["weft-types", "weft-table", "weft-resp", "weft-base"]),
     ("weft-replication", &["weft-resp", "weft-base"]),
     (
         "weft-transfer",
