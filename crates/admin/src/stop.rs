@@ -20,7 +20,7 @@ use weft_state::stop_state::{Phase, Stop};
 /// Whether the shutdown needs [`prepare`], which may take a while.
 pub fn has_to_wait(stop: Stop, srv: &Server) -> bool {
     let waits = !stop.now && hub(srv).lock().node.primary().has_replicas();
-    waits || saves(stop, srv) || aof(srv).status.waits_for_base.load(Ordering::SeqCst)
+    waits || saves(stop, srv) || aof(srv).waits_for_base()
 }
 
 /// Whether to save the data.
@@ -99,13 +99,12 @@ fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
 /// Waits for the first base of an append-only file that was switched on. Without it, the next start
 /// finds the old files or none, and ignores the snapshot. Returns whether the base exists.
 fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
-    let status = &aof(srv).status;
-    let waits = || status.waits_for_base.load(Ordering::SeqCst);
+    let waits = || aof(srv).waits_for_base();
     if waits() {
         log_notice!("Writing the initial AOF before the exit.");
     }
     while waits() {
-        if !aof(srv).is_rewriting() && status.last_rewrite_failed.load(Ordering::SeqCst) {
+        if aof(srv).has_rewrite_failed() {
             log_warning!("Writing initial AOF. Can't exit.");
             return false;
         }

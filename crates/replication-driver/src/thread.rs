@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use weft_keyspace::log::{Entry, Target, Unit};
+use weft_keyspace::log::{Target, Unit};
 use weft_keyspace::{ExecContext, LogReader};
 use weft_memory::ThreadMemory;
-use weft_replication::encode;
+use weft_state::logged::with_commands;
 use weft_state::server::Server;
 
 /// Interval of ticks.
@@ -147,12 +147,7 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
 /// Appends the commands of a unit that are for replicas. Returns the end of the stream after it.
 #[inline]
 fn append_unit(units: &mut weft_replication::stream::Units<'_>, unit: &Unit<'_>) -> u64 {
-    if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::REPLICAS)) {
-        return units.unit(&[Logged(entry)]);
-    }
-    let entries = unit.entries().filter(|entry| entry.target().has(Target::REPLICAS));
-    let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
-    units.unit(&commands)
+    with_commands(unit, Target::REPLICAS, |commands| units.unit(commands))
 }
 
 /// Records the end of the stream after a unit: after the last one of a batch, and after some before
@@ -165,17 +160,4 @@ fn note(ends: &mut SmallVec<[(u64, u64); 16]>, end: (u64, u64)) {
         ends.pop();
     }
     ends.push(end);
-}
-
-/// An entry in the form of the stream.
-struct Logged<'a>(Entry<'a>);
-
-impl encode::Command for Logged<'_> {
-    fn db(&self) -> usize {
-        self.0.db()
-    }
-
-    fn append_to(&self, out: &mut Vec<u8>) {
-        self.0.append_to(out);
-    }
 }

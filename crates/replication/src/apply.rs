@@ -399,7 +399,8 @@ impl<'a> Unit<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::{Encoder, GET_ACK, PING, words};
+    use crate::stream::{GET_ACK, PING};
+    use weft_resp::{FirstSelect, UnitEncoder, append_request};
 
     /// The result: kind, length, and the commands with their databases.
     type Seen = (Kind, usize, Vec<(u32, Vec<Vec<u8>>)>);
@@ -434,8 +435,8 @@ mod tests {
     fn stream() -> Vec<u8> {
         let mut out = Vec::new();
         let mut set = Vec::new();
-        words(&[b"SET", b"key", &[b'x'; 40_000]], &mut set);
-        let mut encoder = Encoder::default();
+        append_request(&[b"SET", b"key", &[b'x'; 40_000]], &mut set);
+        let mut encoder = UnitEncoder::new(FirstSelect::BeforeMulti);
         encoder.unit(&[(0, &b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"[..])], &mut out);
         out.extend(PING);
         encoder

@@ -2,11 +2,11 @@
 
 use crate::action::{Action, LinkId, Load};
 use crate::apply::{Kind, Splitter};
-use crate::encode::{Encoder, words};
 use crate::id::ReplicationId;
 use crate::node::{Node, Start};
 use crate::settings::{DisklessLoad, Settings};
 use crate::stream::Position;
+use weft_resp::{FirstSelect, UnitEncoder, append_request};
 
 /// A unit: its kind, its bytes, its commands with their databases.
 type Seen = (Kind, Vec<u8>, Vec<(u32, Vec<Vec<u8>>)>);
@@ -41,11 +41,11 @@ pub fn run_stream(data: &[u8]) {
     let (units, _, _) = whole;
     let bytes: Vec<u8> = units.iter().flat_map(|(_, bytes, _)| bytes.clone()).collect();
     assert!(stream.starts_with(&bytes), "units are the stream");
-    let (mut encoder, mut again) = (Encoder::default(), Vec::new());
+    let (mut encoder, mut again) = (UnitEncoder::new(FirstSelect::BeforeMulti), Vec::new());
     let written = |args: &Vec<Vec<u8>>| {
         let (args, mut out): (Vec<&[u8]>, _) =
             (args.iter().map(Vec::as_slice).collect(), Vec::new());
-        words(&args, &mut out);
+        append_request(&args, &mut out);
         out
     };
     // PING and REPLCONF have another meaning alone than inside a transaction.
@@ -151,11 +151,11 @@ pub fn run_answers(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::{GET_ACK, PING};
+    use crate::stream::{GET_ACK, PING};
     use weft_base::rng::Rng;
 
     fn stream() -> Vec<u8> {
-        let (mut out, mut encoder) = (vec![7], Encoder::default());
+        let (mut out, mut encoder) = (vec![7], UnitEncoder::new(FirstSelect::BeforeMulti));
         encoder.unit(&[(0, PING), (2, PING)], &mut out);
         out.extend(GET_ACK);
         encoder.unit(&[(2, &b"*2\r\n$3\r\nDEL\r\n$1\r\na\r\n"[..])], &mut out);

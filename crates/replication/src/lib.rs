@@ -8,7 +8,6 @@
 //! |---|---|
 //! | [`id`] | ids of histories, and whether a replica may continue |
 //! | [`backlog`] | the last part of the stream, shared by all replicas |
-//! | [`encode`] | encodes units of the effect log as bytes of the stream |
 //! | [`stream`] | combines these three: the stream that this server has written or received |
 //! | [`apply`] | splits the stream into units, which are applied atomically |
 //! | [`primary`] | a machine for each replica of this server |
@@ -24,7 +23,6 @@ pub mod action;
 pub mod apply;
 pub mod backlog;
 mod cx;
-pub mod encode;
 pub mod failover;
 pub mod fuzz;
 pub mod id;

@@ -5,10 +5,10 @@
 //! it gives the reason.
 
 use crate::backlog::Backlog;
-use crate::encode::{self, Command, Encoder};
 use crate::id::{History, ReplicationId, Verdict};
 use crate::planted::{self, Fault};
 use std::ops::Range;
+use weft_resp::{Command, FirstSelect, UnitEncoder};
 
 /// A position in a history: a file of the data records it, and a replica continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,19 @@ pub struct Position {
     pub db: u32,
 }
 
+// A primary's messages to its replicas are part of the stream and count in its offset.
+
+/// The primary is alive: `PING`.
+pub const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+/// Replicas must report their offset at once: `REPLCONF GETACK *`.
+pub const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
 /// Capacity in bytes that is kept for the next units.
 const SCRATCH: usize = 1 << 20;
 
 /// Appends units as one batch.
 pub struct Units<'a> {
-    encoder: &'a mut Encoder,
+    encoder: &'a mut UnitEncoder,
     bytes: &'a mut Vec<u8>,
     /// End of the stream before them.
     offset: u64,
@@ -52,7 +59,7 @@ impl Units<'_> {
 pub struct Stream {
     history: History,
     backlog: Option<Backlog>,
-    encoder: Encoder,
+    encoder: UnitEncoder,
     /// `repl-backlog-size` in bytes.
     size: u64,
     /// The bytes are the primary's, and so are their SELECTs.
@@ -67,7 +74,7 @@ impl Stream {
         Stream {
             history: History::new(id, 0),
             backlog: None,
-            encoder: Encoder::default(),
+            encoder: UnitEncoder::new(FirstSelect::BeforeMulti),
             size,
             relays: false,
             scratch: Vec::new(),
@@ -170,11 +177,11 @@ impl Stream {
     }
 
     pub fn ping(&mut self) {
-        self.append(encode::PING);
+        self.append(PING);
     }
 
     pub fn get_ack(&mut self) {
-        self.append(encode::GET_ACK);
+        self.append(GET_ACK);
     }
 
     fn append(&mut self, bytes: &[u8]) {
@@ -249,5 +256,21 @@ impl Stream {
         self.adopt(position);
         self.history.shift(id);
         self.encoder.forget_db();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_equal_the_encoded_words() {
+        for (constant, text) in
+            [(PING, &[&b"PING"[..]][..]), (GET_ACK, &[b"REPLCONF", b"GETACK", b"*"])]
+        {
+            let mut out = Vec::new();
+            weft_resp::append_request(text, &mut out);
+            assert_eq!(out, constant);
+        }
     }
 }

@@ -41,6 +41,7 @@ pub mod held_back;
 pub mod info_state;
 pub mod latency;
 pub mod listening;
+pub mod logged;
 pub mod mailbox;
 pub mod offload;
 pub mod packed_requests;

@@ -75,28 +75,23 @@ fn write_waits(srv: &Server, text: &mut Text) {
 }
 
 fn write_aof(srv: &Server, text: &mut Text) {
-    let status = &aof(srv).status;
+    let (status, info) = (&aof(srv).status, aof(srv).info());
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok = |failed: bool| if failed { "err" } else { "ok" };
-    let began_s = status.rewrite_began_s.load(Ordering::Relaxed);
-    // In progress from the reply to BGREWRITEAOF on, even if the rewrite starts a little later.
-    let is_scheduled = status.scheduled.load(Ordering::Relaxed);
-    let is_under_way = aof(srv).is_rewriting() && !is_scheduled;
-    let since_s = match is_under_way {
-        true if began_s == 0 => 0,
-        true => (srv.now_ms() / 1000 - began_s).max(0),
+    let since_s = match info.rewriting {
+        true if info.rewrite_began_s == 0 => 0,
+        true => (srv.now_ms() / 1000 - info.rewrite_began_s).max(0),
         false => -1,
     };
-    text.field("aof_enabled", u8::from(aof(srv).is_on()));
-    text.field("aof_rewrite_in_progress", u8::from(is_under_way));
-    text.field("aof_rewrite_scheduled", u8::from(is_scheduled));
-    text.field("aof_last_rewrite_time_sec", status.last_rewrite_s.load(Ordering::Relaxed));
+    text.field("aof_enabled", u8::from(info.enabled));
+    text.field("aof_rewrite_in_progress", u8::from(info.rewriting));
+    text.field("aof_rewrite_scheduled", u8::from(info.scheduled));
+    text.field("aof_last_rewrite_time_sec", info.last_rewrite_s);
     text.field("aof_current_rewrite_time_sec", since_s);
-    let failed = status.last_rewrite_failed.load(Ordering::Relaxed);
-    text.field("aof_last_bgrewrite_status", ok(failed));
+    text.field("aof_last_bgrewrite_status", ok(info.last_rewrite_failed));
     text.field("aof_rewrites", load(&status.rewrites));
     text.field("aof_rewrites_consecutive_failures", load(&status.failures));
-    text.field("aof_last_write_status", ok(status.last_error().is_some()));
+    text.field("aof_last_write_status", ok(info.write_failed));
     text.field("aof_last_cow_size", load(&status.last_kept));
 }
 
@@ -107,7 +102,7 @@ fn write_aof_files(srv: &Server, text: &mut Text) {
     text.field("aof_base_size", load(&status.base_size));
     text.field("aof_pending_rewrite", 0);
     text.field("aof_buffer_length", load(&status.buffer) + aof(srv).pending_bytes(srv));
-    text.field("aof_pending_bio_fsync", u8::from(status.syncing.load(Ordering::Relaxed)));
+    text.field("aof_pending_bio_fsync", u8::from(aof(srv).info().syncing));
     text.field("aof_delayed_fsync", load(&status.delayed_syncs));
 }
 

@@ -8,13 +8,14 @@
 //!  BGREWRITEAOF ─► weft-aof-rewrite: snapshot ─► base
 //! ```
 //!
-//! * this file: the state that all threads share, and the channel to the writing thread
+//! * this file: the data that all threads share, and the channel to the writing thread
+//! * [`lifecycle`] - the state machine of the log and its rewrites
 //! * [`writer`] - the thread that writes; `weft_state::aof_policy`: the configuration
 //! * [`gather`] - how long it lets units gather before it writes
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: the file that it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
 //! * [`check`] - `--check-aof`; [`lock`]: one process writes a set of files
-//! * [`status`] - the fields of INFO
+//! * [`status`] - the numbers of INFO
 //!
 //! A reply is withheld while its units of the log are above the bound ([`Bound::Disk`]). Under
 //! `always`, the bound is the last synced unit. Under the other policies there is no bound, unless
@@ -23,6 +24,7 @@
 pub mod base;
 pub mod check;
 pub mod gather;
+pub mod lifecycle;
 pub mod load;
 pub mod lock;
 pub mod order;
@@ -31,6 +33,7 @@ pub mod start;
 pub mod status;
 pub mod writer;
 
+use crate::aof::lifecycle::{Info, Lifecycle};
 use crate::aof::lock::Locks;
 use crate::aof::order::Order;
 use crate::aof::status::Status;
@@ -71,33 +74,30 @@ pub type StayOff = fn(&'static Server, &Switch<'_>);
 /// See the module.
 pub struct Aof {
     pub stay_off: StayOff,
+    lifecycle: Mutex<Lifecycle<ReaderId, Handle>>,
+    progress: Progress,
+    waits: DiskWaits,
+    /// Held by the thread that begins or ends the log: see [`Aof::switch`].
+    switch: Mutex<()>,
+    pub status: Status,
+    pub locks: Locks,
+}
+
+/// How far the writing thread has come, in units of the log.
+struct Progress {
     /// All units up to here are in the file.
     written: AtomicU64,
     /// All units up to here are on disk.
     durable: AtomicU64,
     /// Units above this number belong to the next file. Written while the world is stopped.
     cut: AtomicU64,
-    /// The number of logs begun, and the reader of the last log until it ends. Written while the
-    /// world is stopped.
-    logs: AtomicU64,
-    reader: Mutex<Option<ReaderId>>,
-    writer: Mutex<Option<Handle>>,
-    /// Clients that wait until a unit is on disk, and whether there are any.
-    waits: Mutex<Vec<(u64, Arc<Waiting>)>>,
-    has_waits: AtomicBool,
-    /// The configured state, and the lock of the thread that applies it: see [`Aof::switch`].
-    wanted: AtomicBool,
-    switch: Mutex<()>,
-    /// The log must end, and restart if it is still wanted.
-    is_stale: AtomicBool,
-    /// The data of the files was dropped for a full sync that has not arrived.
-    is_of_gone: AtomicBool,
-    /// A rewrite is under way.
-    rewriting: AtomicBool,
-    /// Cancels the rewrite.
-    cancel: Mutex<Option<Arc<AtomicBool>>>,
-    pub status: Status,
-    pub locks: Locks,
+}
+
+/// Clients that wait until a unit is on disk, and whether there are any.
+#[derive(Default)]
+struct DiskWaits {
+    clients: Mutex<Vec<(u64, Arc<Waiting>)>>,
+    exist: AtomicBool,
 }
 
 /// See [`Aof::switch`].
@@ -128,20 +128,14 @@ impl Aof {
     pub fn new(stay_off: StayOff) -> Self {
         Aof {
             stay_off,
-            written: AtomicU64::new(0),
-            durable: AtomicU64::new(0),
-            cut: AtomicU64::new(u64::MAX),
-            logs: AtomicU64::new(0),
-            reader: Mutex::default(),
-            writer: Mutex::default(),
-            waits: Mutex::default(),
-            has_waits: AtomicBool::new(false),
-            wanted: AtomicBool::new(false),
+            lifecycle: Mutex::default(),
+            progress: Progress {
+                written: AtomicU64::new(0),
+                durable: AtomicU64::new(0),
+                cut: AtomicU64::new(u64::MAX),
+            },
+            waits: DiskWaits::default(),
             switch: Mutex::default(),
-            is_stale: AtomicBool::new(false),
-            is_of_gone: AtomicBool::new(false),
-            rewriting: AtomicBool::new(false),
-            cancel: Mutex::default(),
             status: Status::default(),
             locks: Locks::default(),
         }
@@ -149,8 +143,9 @@ impl Aof {
 }
 
 impl Aof {
-    fn handle(&self) -> MutexGuard<'_, Option<Handle>> {
-        self.writer.lock().unwrap_or_else(|p| p.into_inner())
+    /// The state machine. The holder takes no other lock.
+    fn lifecycle(&self) -> MutexGuard<'_, Lifecycle<ReaderId, Handle>> {
+        self.lifecycle.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Locks the switching of the log: only the holder begins and ends it. The holder waits for the
@@ -160,45 +155,32 @@ impl Aof {
         self.switch.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn cancel(&self) -> MutexGuard<'_, Option<Arc<AtomicBool>>> {
-        self.cancel.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
     /// Cancels the running rewrite.
     pub fn cancel_rewrite(&self) {
-        if let Some(cancel) = &*self.cancel() {
-            cancel.store(true, Ordering::Relaxed);
-        }
+        self.lifecycle().cancel_rewrite();
     }
 
     /// Begins a log, with the world stopped. A cut of the previous log does not apply to it.
     fn begin_log(&self, reader: ReaderId) {
-        self.cut.store(u64::MAX, Ordering::Relaxed);
-        self.is_of_gone.store(false, Ordering::SeqCst);
-        self.logs.fetch_add(1, Ordering::SeqCst);
-        *self.reader() = Some(reader);
-    }
-
-    /// Ends the log, with the world stopped. Returns the reader, which the caller must end.
-    fn end_log(&self) -> Option<ReaderId> {
-        self.reader().take()
+        self.progress.cut.store(u64::MAX, Ordering::Relaxed);
+        self.lifecycle().begin(reader);
     }
 
     /// The reader of the log until the log ends.
-    fn reader(&self) -> MutexGuard<'_, Option<ReaderId>> {
-        self.reader.lock().unwrap_or_else(|p| p.into_inner())
+    fn reader(&self) -> Option<ReaderId> {
+        self.lifecycle().reader()
     }
 
     /// The data was dropped for a full sync that has not arrived. The files stay as they are, so
     /// that the server can load them if it restarts. Until then, nothing may be logged after them,
     /// except the stream of a primary, which a full sync precedes.
     pub fn outlives_data(&self) {
-        self.is_of_gone.store(true, Ordering::SeqCst);
+        self.lifecycle().drop_data();
     }
 
     /// Whether [`Aof::outlives_data`] was called for this log.
     pub fn is_of_gone_data(&self) -> bool {
-        self.is_of_gone.load(Ordering::SeqCst) && self.is_logging()
+        self.lifecycle().is_data_dropped()
     }
 
     /// Whether effects are logged for it.
@@ -208,39 +190,44 @@ impl Aof {
 
     /// Wakes the writing thread to check for work, if all units up to `unit` are written.
     pub fn look_behind(&self, unit: u64) {
-        if self.written.load(Ordering::SeqCst) >= unit {
+        if self.progress.written.load(Ordering::SeqCst) >= unit {
             self.order(Order::Look);
         }
     }
 
-    /// Whether the log of that number is still running.
-    fn is_log(&self, number: u64) -> bool {
-        self.reader().is_some() && self.log_number() == number
-    }
-
-    /// The number of the last log begun.
-    fn log_number(&self) -> u64 {
-        self.logs.load(Ordering::SeqCst)
-    }
-
     /// Whether a rewrite is running and has taken its cut, instead of being scheduled.
     pub fn has_cut(&self) -> bool {
-        self.is_rewriting() && !self.status.scheduled.load(Ordering::SeqCst)
+        self.lifecycle().has_cut()
     }
 
     /// Whether a rewrite is running or waits for a snapshot.
     pub fn is_rewriting(&self) -> bool {
-        self.rewriting.load(Ordering::SeqCst)
+        self.lifecycle().is_rewriting()
+    }
+
+    /// Whether the last rewrite has failed, and none is running.
+    pub fn has_rewrite_failed(&self) -> bool {
+        self.lifecycle().has_rewrite_failed()
+    }
+
+    /// Whether the log has no base yet: the next start ignores it until the first rewrite succeeds.
+    pub fn waits_for_base(&self) -> bool {
+        self.lifecycle().waits_for_base()
     }
 
     /// Whether the log is written.
     pub fn is_on(&self) -> bool {
-        self.handle().is_some()
+        self.lifecycle().is_on()
     }
 
     /// Whether the log's state matches the configuration.
     pub fn is_switched(&self) -> bool {
-        self.is_on() == self.wanted.load(Ordering::SeqCst)
+        self.lifecycle().is_switched()
+    }
+
+    /// The fields of INFO that follow from the state.
+    pub fn info(&self) -> Info {
+        self.lifecycle().info()
     }
 
     /// Applies a changed policy: from here on, no reply is sent that the new policy would withhold.
@@ -255,23 +242,23 @@ impl Aof {
 
     /// Sends an order to the writing thread. Returns whether there is one.
     fn order(&self, order: Order) -> bool {
-        let handle = self.handle().clone();
+        let handle = self.lifecycle().writer().cloned();
         handle.is_some_and(|handle| handle.order(order))
     }
 
     /// Like [`Aof::order`], and waits for the result; `None` when there is no writing thread.
     fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Option<T> {
-        let handle = self.handle().clone();
+        let handle = self.lifecycle().writer().cloned();
         handle?.ask(order)
     }
 
     /// All units up to this number are on disk.
     pub fn durable(&self) -> u64 {
-        self.durable.load(Ordering::SeqCst)
+        self.progress.durable.load(Ordering::SeqCst)
     }
 
     fn waits(&self) -> MutexGuard<'_, Vec<(u64, Arc<Waiting>)>> {
-        self.waits.lock().unwrap_or_else(|p| p.into_inner())
+        self.waits.clients.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Registers a client that waits until `unit` is on disk. Returns whether it must wait. Its
@@ -280,7 +267,7 @@ impl Aof {
         let mut waits = self.waits();
         waits.retain(|(_, other)| !other.state.is_over());
         waits.push((unit, waiting.clone()));
-        self.has_waits.store(true, Ordering::SeqCst);
+        self.waits.exist.store(true, Ordering::SeqCst);
         drop(waits);
         // Either this thread sees that the unit is on disk, or the writing thread sees the waiting
         // client.
@@ -305,7 +292,7 @@ impl Aof {
     /// Unblocks the clients whose units are on disk now.
     fn end_waits(&self, srv: &'static Server) {
         srv.links.replicator.is_durable(srv);
-        if !self.has_waits.load(Ordering::SeqCst) {
+        if !self.waits.exist.load(Ordering::SeqCst) {
             return;
         }
         let durable = self.durable();
@@ -325,21 +312,20 @@ impl Aof {
             }
             false
         });
-        self.has_waits.store(!waits.is_empty(), Ordering::SeqCst);
+        self.waits.exist.store(!waits.is_empty(), Ordering::SeqCst);
     }
 
     /// Bytes of logged commands that the writing thread has not taken yet. Other readers of the log
     /// may lag further.
     pub fn pending_bytes(&self, srv: &Server) -> u64 {
-        let reader = *self.reader();
-        reader.map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader))
+        self.reader().map_or(0, |reader| srv.ks.log().pending_bytes_of(&reader))
     }
 
     /// Makes writing clients wait when the disk is so slow that too much data is pending. The
     /// writing thread may be stuck in a write; it lifts the restriction later.
     pub fn watch_pressure(&self, srv: &Server) {
         if self.is_crowded(srv) {
-            self.restrict(srv, self.written.load(Ordering::SeqCst));
+            self.restrict(srv, self.progress.written.load(Ordering::SeqCst));
         }
     }
 
@@ -364,8 +350,8 @@ impl Aof {
 
     /// The error for writes, if they can't be persisted now.
     pub fn refusal(&self) -> Option<String> {
-        let error = self.status.last_error();
-        error.map(|error| format!("MISCONF Errors writing to the AOF file: {error}"))
+        let lifecycle = self.lifecycle();
+        lifecycle.error().map(|error| format!("MISCONF Errors writing to the AOF file: {error}"))
     }
 
     /// Makes the writing thread write and sync all logged units. Call it when no thread executes

@@ -27,10 +27,18 @@ pub enum Order {
 /// The position of a snapshot in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The number of its log in this process: see [`super::Aof::begin_log`].
+    /// The number of its log in this process.
     pub log: u64,
     /// The last unit before it.
     pub unit: u64,
+}
+
+/// The position of a rewrite's cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    Log(Cut),
+    /// After the end of the log of that number.
+    Behind(u64),
 }
 
 /// The base that was written for a cut.

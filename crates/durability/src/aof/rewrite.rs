@@ -10,7 +10,9 @@
 //! of each unit. There is no second buffer, and nothing to catch up with.
 
 use crate::aof::aof;
-use crate::aof::order::{Base, Cut, Order};
+pub use crate::aof::lifecycle::Refusal;
+use crate::aof::lifecycle::{Outcome, Requested};
+use crate::aof::order::{At, Base, Order};
 use crate::aof::{base, directory};
 use crate::persistence::save::{HALF, Plan};
 use std::sync::Arc;
@@ -27,15 +29,6 @@ use weft_state::server::Server;
 /// The polling interval for the end of another snapshot.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The reason why a rewrite has not begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// A rewrite is already running.
-    Busy,
-    /// The thread can't be created.
-    Failed,
-}
-
 /// How a rewrite has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -50,30 +43,22 @@ pub enum Begun {
 /// # Errors
 /// See [`Refusal`].
 pub fn begin(srv: &'static Server, later: bool) -> Result<Begun, Refusal> {
-    let status = &aof(srv).status;
     // Saves take the same lock before they begin, so a rewrite and a save see each other.
     let saves = srv.persistence.saves();
-    if aof(srv).rewriting.swap(true, Ordering::SeqCst) {
-        // A scheduled rewrite serves this call, too.
-        let waits = status.scheduled.load(Ordering::SeqCst);
-        return if waits { Ok(Begun::Scheduled) } else { Err(Refusal::Busy) };
-    }
-    // The last save needs the only snapshot. It announces itself before it checks for a rewrite.
-    if srv.persistence.is_ending() {
-        aof(srv).rewriting.store(false, Ordering::SeqCst);
-        return Err(Refusal::Busy);
-    }
     let waits = later || saves.running().is_some();
-    status.scheduled.store(waits, Ordering::SeqCst);
-    let cancel = Arc::new(AtomicBool::new(false));
-    *aof(srv).cancel() = Some(cancel.clone());
-    drop(saves);
+    let mut lifecycle = aof(srv).lifecycle();
+    // The last save announces itself before it checks for a rewrite. Read it under the lock of that
+    // check.
+    let requested = lifecycle.request(waits, srv.persistence.is_ending())?;
+    drop((lifecycle, saves));
+    let (cancel, waits) = match requested {
+        Requested::New { cancel, is_scheduled } => (cancel, is_scheduled),
+        Requested::Served => return Ok(Begun::Scheduled),
+    };
     let thread = std::thread::Builder::new().name("weft-aof-rewrite".into());
     if let Err(e) = thread.spawn(move || run(srv, cancel)) {
         log_warning!("Can't rewrite append only file in background: {e}");
-        status.last_rewrite_failed.store(true, Ordering::SeqCst);
-        status.scheduled.store(false, Ordering::SeqCst);
-        aof(srv).rewriting.store(false, Ordering::SeqCst);
+        aof(srv).lifecycle().not_started();
         return Err(Refusal::Failed);
     }
     Ok(if waits { Begun::Scheduled } else { Begun::Started })
@@ -85,26 +70,23 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
     weft_scheduler::placement::bind_to(&srv.placement().rewrite);
     let running = Running::new(true, cancel);
     let came = rewrite(srv, &running);
-    let status = &aof(srv).status;
-    let seconds = running.since.elapsed().as_secs() as i64;
-    status.last_rewrite_s.store(seconds, Ordering::Relaxed);
-    status.rewrite_began_s.store(0, Ordering::Relaxed);
     let was_given_up = running.cancel.load(Ordering::Relaxed);
+    let outcome = match &came {
+        Ok(()) => Outcome::Succeeded,
+        Err(_) if was_given_up => Outcome::Cancelled,
+        Err(_) => Outcome::Failed,
+    };
+    aof(srv).lifecycle().conclude(outcome, running.since.elapsed().as_secs() as i64);
     match came {
-        Ok(()) => {
-            status.last_rewrite_failed.store(false, Ordering::Relaxed);
-            log_notice!("Background AOF rewrite finished successfully");
-        }
-        // A cancelled rewrite does not mean that the disk has failed.
+        Ok(()) => log_notice!("Background AOF rewrite finished successfully"),
         Err(e) if was_given_up => log_warning!("Background AOF rewrite was cancelled: {e}"),
         Err(e) => {
-            status.last_rewrite_failed.store(true, Ordering::Relaxed);
             log_warning!("Background AOF rewrite terminated with error: {e}");
             // The failure is counted before the next rewrite may begin.
             aof(srv).ask(Order::Failed);
         }
     }
-    aof(srv).rewriting.store(false, Ordering::SeqCst);
+    aof(srv).lifecycle().over();
     // The next rewrite or a paused sync may be due.
     aof(srv).order(Order::Look);
 }
@@ -127,7 +109,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         "the append-only file was turned off".to_string()
     };
     // The log may have begun just now, and its writing thread is about to start.
-    while aof(srv).is_log(cut.log) && !aof(srv).is_on() {
+    while aof(srv).lifecycle().is_opening(cut.log) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let rotated = aof(srv).ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
@@ -146,14 +128,6 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     failed.map_or(came, Err)
 }
 
-/// The position of a rewrite's cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    Log(Cut),
-    /// After the end of the log of that number.
-    Behind(u64),
-}
-
 /// Puts a base into force while the log is off. Fails if a log has begun meanwhile: that log has
 /// read the manifest already, and may have ended since.
 fn put_alone(
@@ -164,7 +138,7 @@ fn put_alone(
     running: &Running,
 ) -> Result<(), String> {
     let _switch = aof(srv).switch();
-    if at != At::Behind(aof(srv).log_number()) {
+    if !aof(srv).lifecycle().is_still_behind(at) {
         let _ = dir.storage.remove(&dir.path(&made.name));
         running.cancel.store(true, Ordering::Relaxed);
         return Err("the append-only file was turned on".into());
@@ -184,34 +158,30 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
             return None;
         }
         // Read it during the cut: before that, the log may begin or end.
-        let log = aof(srv).log_number();
-        if aof(srv).reader().is_none() {
-            return Some(At::Behind(log));
-        }
         let unit = srv.ks.log().last();
-        aof(srv).cut.store(unit, Ordering::Relaxed);
-        Some(At::Log(Cut { log, unit }))
+        let at = aof(srv).lifecycle().cut(unit, srv.now_ms() / 1000);
+        if let At::Log(_) = at {
+            aof(srv).progress.cut.store(unit, Ordering::Relaxed);
+        }
+        Some(at)
     };
-    let status = &aof(srv).status;
     loop {
         match Snapshot::begin(&mut hand, &mut context, plan.limit, note) {
             Ok((_, None)) => {
-                status.scheduled.store(false, Ordering::SeqCst);
+                aof(srv).lifecycle().set_scheduled(false);
                 return Err(HALF.into());
             }
             Ok((snapshot, Some(cut))) => {
-                status.scheduled.store(false, Ordering::SeqCst);
-                status.rewrites.fetch_add(1, Ordering::Relaxed);
-                status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
+                aof(srv).status.rewrites.fetch_add(1, Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
                 return Ok((Taken::new(srv, snapshot), cut));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
-                status.scheduled.store(true, Ordering::SeqCst);
+                aof(srv).lifecycle().set_scheduled(true);
                 std::thread::sleep(LOOK_AGAIN);
             }
             Err(e) => {
-                status.scheduled.store(false, Ordering::SeqCst);
+                aof(srv).lifecycle().set_scheduled(false);
                 return Err(e.to_string());
             }
         }

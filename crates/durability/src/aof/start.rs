@@ -1,6 +1,7 @@
 //! Starts and stops the append-only file: at the start of the server, and by CONFIG SET.
 
 use crate::aof::aof;
+use crate::aof::lifecycle::Switching;
 use crate::aof::load;
 use crate::aof::order::Order;
 use crate::aof::writer;
@@ -30,7 +31,7 @@ pub struct Found {
 /// # Errors
 /// A fault of the files, as lines for the operator. The server must not start then.
 pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
-    aof(srv).wanted.store(true, Ordering::SeqCst);
+    aof(srv).lifecycle().load();
     let dir = directory(srv);
     aof(srv).locks.lock(&dir)?;
     dir.clean();
@@ -87,7 +88,7 @@ fn go_on(srv: &'static Server, mut appender: Appender) -> Result<(), String> {
 
 /// Records the value of the directive, which has or may have changed. [`follow`] applies it.
 pub fn want(srv: &Server, config: &Config) {
-    aof(srv).wanted.store(config.bool(Id::APPENDONLY), Ordering::SeqCst);
+    aof(srv).lifecycle().want(config.bool(Id::APPENDONLY));
 }
 
 /// An appender for a log that has no base yet.
@@ -105,18 +106,16 @@ fn waiting(srv: &Server) -> Result<Appender, String> {
 /// # Errors
 /// The reason why the log could not begin, which is also logged. It is then off, and still wanted.
 pub fn follow(srv: &'static Server, _switch: &Switch<'_>) -> Result<(), String> {
-    if aof(srv).is_stale.swap(false, Ordering::SeqCst) && aof(srv).is_on() {
-        turn_off(srv);
-    }
-    while !aof(srv).is_switched() {
-        match aof(srv).is_on() {
-            true => turn_off(srv),
-            false => turn_on(srv).inspect_err(|why| {
+    loop {
+        let next = aof(srv).lifecycle().next_switch();
+        match next {
+            Switching::TurnOff => turn_off(srv),
+            Switching::TurnOn => turn_on(srv).inspect_err(|why| {
                 log_warning!("The append-only file can't be switched on: {why}");
             })?,
+            Switching::Done => return Ok(()),
         }
     }
-    Ok(())
 }
 
 /// Like [`follow`], on a separate thread. Calls `failed` if the log could not begin.
@@ -138,8 +137,7 @@ fn turn_on(srv: &'static Server) -> Result<(), String> {
         // There would be no base for this log, and the next start would ignore the last snapshot.
         return Err("the server is being shut down".into());
     }
-    // An earlier failure does not apply to this log.
-    aof(srv).status.last_rewrite_failed.store(false, Ordering::SeqCst);
+    aof(srv).lifecycle().turn_on();
     let mut appender = waiting(srv)?;
     // A rewrite from before this log can't be its base, so the log needs a new one.
     if aof(srv).has_cut() {
@@ -166,10 +164,7 @@ fn turn_off(srv: &'static Server) {
 fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
     aof(srv).cancel_rewrite();
     stop(srv);
-    *aof(srv).handle() = None;
-    aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
-    aof(srv).status.syncing.store(false, Ordering::Relaxed);
-    aof(srv).status.set_error(None);
+    aof(srv).lifecycle().ended();
     srv.set_attention(attention::AOF_FAILING, false);
 }
 
@@ -182,7 +177,7 @@ fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
 pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
     let Ok(_switch) = aof(srv).switch.try_lock() else {
         // Another thread is switching the log, and may need the world. The next switch restarts it.
-        aof(srv).is_stale.store(true, Ordering::SeqCst);
+        aof(srv).lifecycle().replace_data();
         return Err("it is being switched".into());
     };
     if !aof(srv).is_on() {
@@ -204,7 +199,7 @@ pub fn again(srv: &'static Server, guard: &Guard<'_>) -> Result<(), String> {
 
 /// Like [`again`], on a separate thread, for callers that must not wait.
 pub fn again_soon(srv: &'static Server) {
-    aof(srv).is_stale.store(true, Ordering::SeqCst);
+    aof(srv).lifecycle().replace_data();
     follow_soon(srv, aof(srv).stay_off);
 }
 
@@ -235,12 +230,11 @@ fn end_log(srv: &'static Server) {
 }
 
 fn end_log_by(srv: &Server, guard: &Guard<'_>) {
-    if let Some(reader) = aof(srv).end_log() {
+    let reader = aof(srv).lifecycle().end_log();
+    if let Some(reader) = reader {
         guard.end_log(&reader);
         srv.links.replicator.forget_durable();
     }
-    // Also needed if the writing thread never started.
-    aof(srv).status.waits_for_base.store(false, Ordering::SeqCst);
 }
 
 fn with_world<T>(srv: &'static Server, act: impl FnOnce(&Guard<'_>) -> T) -> T {
@@ -261,7 +255,7 @@ fn run(
     let (size, base) = appender.sizes();
     aof(srv).status.size.store(size, Ordering::Relaxed);
     aof(srv).status.base_size.store(base, Ordering::Relaxed);
-    aof(srv).status.waits_for_base.store(appender.waits_for_base(), Ordering::SeqCst);
+    let files = writer::files(&appender);
     let (to, orders) = writer::orders();
     let (syncs, jobs) = channel();
     let done = to.clone();
@@ -269,16 +263,16 @@ fn run(
         .name("weft-aof-sync".into())
         .spawn(move || writer::run_syncer(srv, &jobs, &done))?;
     let writer = Writer::new(srv, log, appender, orders, syncs);
-    // The thread may begin a rewrite at once, which uses this handle.
-    let mut handle = aof(srv).handle();
+    // The thread may begin a rewrite at once, which uses its handle.
+    let mut lifecycle = aof(srv).lifecycle();
     let thread = std::thread::Builder::new().name("weft-aof".into()).spawn(move || {
         let _stack = weft_process::crash::second_stack();
         weft_scheduler::placement::bind_to(&srv.placement().bio);
         writer.run();
     })?;
     let _ = seat.set(thread.thread().clone());
-    *handle = Some(Handle { to, thread: thread.thread().clone() });
-    drop(handle);
+    lifecycle.opened(Handle { to, thread: thread.thread().clone() }, files);
+    drop(lifecycle);
     // Wake it for units logged before the seat was set.
     thread.thread().unpark();
     aof(srv).renew(srv, srv.settings().persistence.aof.sync);

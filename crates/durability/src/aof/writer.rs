@@ -7,24 +7,26 @@
 //! Failed writes are retried; until one succeeds, write commands are refused (MISCONF). Under
 //! `always`, the server stops, since it could not reply to any write.
 
-use crate::aof::aof;
 use crate::aof::gather::{Gathering, unhurried};
+use crate::aof::lifecycle::{Files, Lifecycle};
 use crate::aof::order::Order;
 use crate::aof::rewrite;
 use crate::aof::rewrite::Refusal;
-use smallvec::SmallVec;
+use crate::aof::{Handle, aof};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
-use weft_keyspace::log::{Entry, LogReader, Target, Unit};
+use weft_keyspace::ReaderId;
+use weft_keyspace::log::{LogReader, Target, Unit};
 use weft_memory::ThreadMemory;
 use weft_persist::aof::{self, Appender, Permission, Retry, SyncJob};
 use weft_process::{log_notice, log_warning};
 use weft_state::answers::{Bound, NONE};
 use weft_state::aof_policy::{Policy, Sync};
 use weft_state::attention;
+use weft_state::logged::with_commands;
 use weft_state::server::Server;
 
 /// Bytes taken before they are written.
@@ -54,13 +56,8 @@ pub struct Writer {
     last_sync: Instant,
     gathering: Gathering,
     is_delay_told: bool,
-    /// Writing or syncing has failed.
-    is_failing: bool,
     /// A rewrite waits for the new file after that unit.
     rotating: Option<(u64, SyncSender<Result<(), String>>)>,
-    /// The result of creating the new file after that unit, which no rewrite has asked for yet.
-    /// None will if the rewrite has ended with its cut.
-    rotated: Option<(u64, Result<(), String>)>,
     /// The last recorded position of the data in the replication history.
     place: Option<aof::Position>,
     /// The next position is not recorded before this time.
@@ -90,7 +87,7 @@ impl Writer {
         Writer {
             srv,
             log,
-            number: aof(srv).log_number(),
+            number: aof(srv).lifecycle().number(),
             appender,
             orders,
             syncer,
@@ -100,9 +97,7 @@ impl Writer {
             last_sync: Instant::now(),
             gathering: Gathering::default(),
             is_delay_told: false,
-            is_failing: false,
             rotating: None,
-            rotated: None,
             place: None,
             place_from: Instant::now(),
             removing: false,
@@ -134,7 +129,7 @@ impl Writer {
                 continue;
             }
             let has_more = self.take();
-            let is_new = self.appender.buffered() > 0 && !self.is_failing;
+            let is_new = self.appender.buffered() > 0 && !self.is_failing();
             self.write();
             self.rotate_if_due();
             self.sync_if_due();
@@ -147,7 +142,7 @@ impl Writer {
             {
                 // Only an order wakes the thread during this time.
                 std::thread::park_timeout(time);
-            } else if self.is_failing {
+            } else if self.is_failing() {
                 std::thread::park_timeout(TRY_AGAIN);
             } else if !has_more && self.log.may_sleep() {
                 match self.until_due() {
@@ -215,6 +210,7 @@ impl Writer {
                     came.map_err(|e| crate::aof::base::told(&e))
                 });
                 if came.is_ok() {
+                    self.lifecycle().rebased(files(&self.appender));
                     self.rewritten(true);
                 }
                 let _ = done.send(came);
@@ -246,7 +242,7 @@ impl Writer {
             }
             self.write();
             self.rotate_if_due();
-            if self.is_failing {
+            if self.is_failing() {
                 break;
             }
         }
@@ -268,23 +264,21 @@ impl Writer {
     }
 
     /// Handles a failed sync that was part of another operation, like any other failed sync.
-    fn see_to_doubt(&mut self) {
-        if !self.appender.is_doubtful() || self.is_failing {
+    fn see_to_doubt(&self, why: &str) {
+        if !self.appender.is_doubtful() || self.is_failing() {
             return;
         }
-        let why = match &self.rotated {
-            Some((_, Err(why))) => why.clone(),
-            Some((_, Ok(()))) | None => "a sync has failed".into(),
-        };
         match self.policy.sync {
-            Sync::Always => end_for_sync(&why),
-            Sync::EverySecond | Sync::Never => self.doubts(why),
+            Sync::Always => end_for_sync(why),
+            Sync::EverySecond | Sync::Never => self.doubts(why.into()),
         }
     }
 
     /// Handles that written data may not be on disk, and that no later sync can ensure it.
-    fn doubts(&mut self, why: String) {
-        self.failed("Fail to fsync the AOF file", why);
+    fn doubts(&self, why: String) {
+        let text = why.clone();
+        let is_first = self.lifecycle().sync_failed(why);
+        self.failed("Fail to fsync the AOF file", &text, is_first);
         log_warning!(
             "Earlier writes may not be on the disk: the AOF is rewritten before any write \
              is accepted."
@@ -293,7 +287,9 @@ impl Writer {
 
     /// Takes units out of the log. Returns whether there may be more.
     fn take(&mut self) -> bool {
-        let cut = &aof(self.srv).cut;
+        let cut = &aof(self.srv).progress.cut;
+        let is_failing = self.is_failing();
+        let mut failure = None;
         // At this position, the data's place in the replication history can be recorded.
         let position = self.log.position();
         let is_time = Instant::now() >= self.place_from;
@@ -302,7 +298,7 @@ impl Writer {
             .flatten();
         let mut has_more = false;
         // Units that can't be written stay in the log.
-        while !(self.is_failing && self.appender.buffered() >= AT_ONCE)
+        while !(is_failing && self.appender.buffered() >= AT_ONCE)
             && let Some(unit) = self.log.next()
         {
             let number = unit.number();
@@ -310,9 +306,8 @@ impl Writer {
             // sees it.
             let last = cut.load(Ordering::Relaxed);
             if number > last {
-                self.rotated = Some((last, rotate(&mut self.appender)));
+                failure = rotate(self.srv, &mut self.appender, last).or(failure);
                 (self.place, self.place_from) = (None, Instant::now());
-                forget(cut, last);
             }
             append(&mut self.appender, &unit);
             if self.appender.buffered() >= AT_ONCE || placed == Some(number) {
@@ -322,6 +317,9 @@ impl Writer {
         }
         if !has_more {
             self.appender.skip_upto(self.log.position());
+        }
+        if let Some(why) = failure {
+            self.see_to_doubt(&why);
         }
         self.note_place();
         has_more
@@ -343,14 +341,16 @@ impl Writer {
     /// Creates the new file if it is due, even though no unit for it has arrived.
     fn rotate_if_due(&mut self) {
         let wanted = self.rotating.as_ref().map(|(unit, _)| *unit);
-        let is_made = self.rotated.as_ref().map(|(unit, _)| *unit) == wanted;
+        let is_made = wanted.is_some_and(|unit| self.lifecycle().is_rotated(unit));
         if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
-            self.rotated = Some((unit, rotate(&mut self.appender)));
+            let failure = rotate(self.srv, &mut self.appender, unit);
             // The position recorded in the old file does not apply to the new one.
             (self.place, self.place_from) = (None, Instant::now());
-            forget(&aof(self.srv).cut, unit);
+            if let Some(why) = failure {
+                self.see_to_doubt(&why);
+            }
         }
-        self.see_to_doubt();
+        self.see_to_doubt("a sync has failed");
         if self.is_stuck()
             && let Some((_, done)) = self.rotating.take_if(|(unit, _)| self.log.position() < *unit)
         {
@@ -358,9 +358,9 @@ impl Writer {
         }
         if let Some((unit, done)) = self.rotating.take_if(|(unit, _)| self.log.position() >= *unit)
         {
-            let own = self.rotated.take_if(|(of, _)| *of == unit);
+            let made = self.lifecycle().take_rotated(unit);
             // The result must exist: the cut was stored before any unit followed it.
-            let came = own.map_or_else(|| Err("the cut was skipped".into()), |(_, came)| came);
+            let came = made.unwrap_or_else(|| Err("the cut was skipped".into()));
             let _ = done.send(came);
         }
     }
@@ -369,11 +369,11 @@ impl Writer {
     /// before. A caller that waits for a later unit might then wait forever. A rewrite that repairs
     /// a doubtful file must continue.
     fn is_stuck(&self) -> bool {
-        self.is_failing && self.appender.buffered() >= AT_ONCE && !self.appender.is_doubtful()
+        self.is_failing() && self.appender.buffered() >= AT_ONCE && !self.appender.is_doubtful()
     }
 
     fn write(&mut self) {
-        if self.appender.buffered() == 0 && !self.is_failing {
+        if self.appender.buffered() == 0 && !self.is_failing() {
             return;
         }
         let began = self.srv.statistics.latency.begin();
@@ -393,9 +393,7 @@ impl Writer {
                     "aof-write-alone"
                 };
                 self.sample(by, began);
-                if self.is_failing && !self.appender.is_doubtful() {
-                    self.recovered();
-                }
+                self.recover();
             }
             Err(e) if self.policy.sync == Sync::Always => {
                 log_warning!(
@@ -405,29 +403,43 @@ impl Writer {
                 weft_process::pidfile::remove_held();
                 std::process::exit(1);
             }
-            Err(e) => self.failed("Error writing to the AOF file", crate::aof::base::told(&e)),
+            Err(e) => {
+                let text = crate::aof::base::told(&e);
+                let is_first = self.lifecycle().write_failed(text.clone());
+                self.failed("Error writing to the AOF file", &text, is_first);
+            }
         }
-        aof(self.srv).written.store(self.appender.written(), Ordering::SeqCst);
+        aof(self.srv).progress.written.store(self.appender.written(), Ordering::SeqCst);
     }
 
-    fn failed(&mut self, what: &str, text: String) {
-        if !self.is_failing {
+    fn lifecycle(&self) -> MutexGuard<'static, Lifecycle<ReaderId, Handle>> {
+        aof(self.srv).lifecycle()
+    }
+
+    /// Whether writing or syncing has failed.
+    fn is_failing(&self) -> bool {
+        self.lifecycle().error().is_some()
+    }
+
+    /// Handles a failure that the state machine has recorded.
+    fn failed(&self, what: &str, text: &str, is_first: bool) {
+        if is_first {
             log_warning!("{what}: {text}");
         }
-        self.is_failing = true;
-        aof(self.srv).status.set_error(Some(text));
         self.srv.set_attention(attention::AOF_FAILING, true);
     }
 
-    fn recovered(&mut self) {
-        self.is_failing = false;
-        aof(self.srv).status.set_error(None);
+    /// Handles a write that has succeeded.
+    fn recover(&self) {
+        if self.appender.is_doubtful() || !self.lifecycle().recovered() {
+            return;
+        }
         self.srv.set_attention(attention::AOF_FAILING, false);
         log_warning!("AOF write error looks solved. The server can write again.");
     }
 
     fn is_rewriting(&self) -> bool {
-        aof(self.srv).rewriting.load(Ordering::Relaxed)
+        self.lifecycle().is_rewriting()
     }
 
     fn sync_if_due(&mut self) {
@@ -477,7 +489,7 @@ impl Writer {
         let job = self.appender.sync_job();
         let now = Instant::now();
         (self.syncing, self.last_sync, self.is_delay_told) = (Some(now), now, false);
-        aof(self.srv).status.syncing.store(true, Ordering::Relaxed);
+        self.lifecycle().set_syncing(true);
         // The syncing thread lives as long as this one.
         let _ = self.syncer.send(job);
     }
@@ -486,7 +498,7 @@ impl Writer {
         if let Some(since) = self.syncing.take() {
             self.sample("aof-fsync", Some(since));
         }
-        aof(self.srv).status.syncing.store(false, Ordering::Relaxed);
+        self.lifecycle().set_syncing(false);
         self.appender.synced(job, came);
         if let Err(e) = came {
             self.doubts(crate::aof::base::told(e));
@@ -496,7 +508,7 @@ impl Writer {
     /// Releases replies as far as the policy allows.
     fn let_go(&self) {
         let aof = aof(self.srv);
-        aof.durable.store(self.appender.durable(), Ordering::SeqCst);
+        aof.progress.durable.store(self.appender.durable(), Ordering::SeqCst);
         aof.end_waits(self.srv);
         let upto = match self.policy.sync {
             Sync::Always if self.policy.pauses && self.is_rewriting() => self.appender.written(),
@@ -588,8 +600,8 @@ impl Writer {
     fn rewritten(&mut self, well: bool) {
         if well {
             self.retry.succeeded();
-            if self.is_failing && !self.appender.is_doubtful() && self.appender.write().is_ok() {
-                self.recovered();
+            if self.is_failing() && !self.appender.is_doubtful() && self.appender.write().is_ok() {
+                self.recover();
             }
         } else {
             self.retry.failed();
@@ -608,7 +620,6 @@ impl Writer {
         status.size.store(size, Ordering::Relaxed);
         status.base_size.store(base, Ordering::Relaxed);
         status.buffer.store(self.appender.buffered() as u64, Ordering::Relaxed);
-        status.waits_for_base.store(self.appender.waits_for_base(), Ordering::SeqCst);
     }
 
     /// How long the thread may sleep unless it is woken.
@@ -652,39 +663,31 @@ fn forget(cut: &AtomicU64, unit: u64) {
     let _ = cut.compare_exchange(unit, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-fn rotate(appender: &mut Appender) -> Result<(), String> {
-    appender.rotate().map_err(|e| crate::aof::base::told(&e))?;
-    log_notice!("Creating AOF incr file {} on background rewrite", appender.file_name());
-    Ok(())
+/// Creates the file for units after `unit`. Returns the reason for a failure.
+fn rotate(srv: &Server, appender: &mut Appender, unit: u64) -> Option<String> {
+    let came = appender.rotate().map_err(|e| crate::aof::base::told(&e));
+    if came.is_ok() {
+        log_notice!("Creating AOF incr file {} on background rewrite", appender.file_name());
+    }
+    let failure = came.clone().err();
+    aof(srv).lifecycle().rotated(unit, came, files(appender));
+    forget(&aof(srv).progress.cut, unit);
+    failure
+}
+
+/// The state of the files of an appender.
+pub fn files(appender: &Appender) -> Files {
+    if appender.waits_for_base() { Files::AwaitBase } else { Files::Complete }
 }
 
 /// Appends a unit's entries that belong into the file.
 #[inline]
 fn append(appender: &mut Appender, unit: &Unit<'_>) {
     let (number, ms) = (unit.number(), unit.ms());
-    if let Some(entry) = unit.only_entry().filter(|entry| entry.target().has(Target::AOF)) {
-        appender.unit(number, ms, &[Logged(entry)]);
-        return;
-    }
-    let entries = unit.entries().filter(|entry| entry.target().has(Target::AOF));
-    let commands: SmallVec<[Logged<'_>; 4]> = entries.map(Logged).collect();
-    match commands[..] {
+    with_commands(unit, Target::AOF, |commands| match commands {
         [] => appender.skip_upto(number),
-        [_, ..] => appender.unit(number, ms, &commands),
-    }
-}
-
-/// An entry of the log, in the form that the file needs.
-struct Logged<'a>(Entry<'a>);
-
-impl aof::Command for Logged<'_> {
-    fn db(&self) -> usize {
-        self.0.db()
-    }
-
-    fn append_to(&self, out: &mut Vec<u8>) {
-        self.0.append_to(out);
-    }
+        [_, ..] => appender.unit(number, ms, commands),
+    });
 }
 
 /// Runs the syncing thread. It ends when all senders are gone.

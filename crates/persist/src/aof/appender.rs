@@ -29,11 +29,12 @@
 //! next rewrite replaces all of them.
 
 use super::directory::Directory;
-use super::encode::{Annotations, Command, Encoder, Position};
+use super::encode::{Annotations, Encoder, Position};
 use super::manifest::{Entry, Manifest};
 use crate::storage::Output;
 use std::io;
 use std::sync::Arc;
+use weft_resp::Command;
 
 /// Capacity that an empty buffer keeps, in bytes.
 const EMPTY_CAPACITY: usize = 1 << 20;

@@ -32,6 +32,7 @@
 //! bytes that no file contains (pings, queries to replicas).
 
 use crate::rdb::crc64;
+use weft_resp::{Command, FirstSelect, UnitEncoder};
 
 /// Size in bytes at which a batch ends. A reader keeps a whole batch in memory.
 const FULL: usize = 128 << 10;
@@ -61,32 +62,11 @@ pub struct Position {
     pub db: u32,
 }
 
-/// One command of a unit.
-pub trait Command {
-    /// Its database.
-    fn db(&self) -> usize;
-
-    /// Appends it as a client could have sent it: `*3\r\n$3\r\nSET\r\n...`.
-    fn append_to(&self, out: &mut Vec<u8>);
-}
-
-/// A database and the command's encoded bytes.
-impl Command for (usize, &[u8]) {
-    fn db(&self) -> usize {
-        self.0
-    }
-
-    fn append_to(&self, out: &mut Vec<u8>) {
-        out.extend(self.1);
-    }
-}
-
 /// Encodes units, and tracks the state that the file has established.
 #[derive(Debug)]
 pub struct Encoder {
     annotations: Annotations,
-    /// The selected database.
-    db: Option<usize>,
+    units: UnitEncoder,
     /// The Unix second of the last time stamp.
     second: i64,
     /// Start and end of the open batch's head.
@@ -103,7 +83,7 @@ impl Encoder {
     pub fn new(annotations: Annotations) -> Encoder {
         Encoder {
             annotations,
-            db: None,
+            units: UnitEncoder::new(FirstSelect::AfterMulti),
             second: 0,
             head: None,
             safe: None,
@@ -114,7 +94,8 @@ impl Encoder {
     /// Begins a new file.
     pub fn begin_file(&mut self) {
         debug_assert!(self.head.is_none(), "the last file has ended");
-        (self.db, self.second, self.has_durable_length) = (None, 0, false);
+        self.units.forget_db();
+        (self.second, self.has_durable_length) = (0, false);
     }
 
     /// Changes the annotations from the next batch on.
@@ -140,26 +121,12 @@ impl Encoder {
     /// Appends a unit that was committed at `unix_ms`. Several commands become a transaction.
     /// O(bytes). The caller must call [`Encoder::seal`] before it uses `out`.
     pub fn unit<C: Command>(&mut self, unix_ms: i64, commands: &[C], out: &mut Vec<u8>) {
-        let several = match commands.len() {
-            0 => return,
-            n => n > 1,
-        };
+        if commands.is_empty() {
+            return;
+        }
         self.note_time(unix_ms.div_euclid(1000), out);
         self.begin(out);
-        if several {
-            out.extend(b"*1\r\n$5\r\nMULTI\r\n");
-        }
-        for command in commands {
-            if self.db != Some(command.db()) {
-                self.db = Some(command.db());
-                let db = command.db().to_string();
-                out.extend(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{db}\r\n", db.len()).bytes());
-            }
-            command.append_to(out);
-        }
-        if several {
-            out.extend(b"*1\r\n$4\r\nEXEC\r\n");
-        }
+        self.units.unit(commands, out);
         if self.head.is_some_and(|(head, _)| out.len() - head >= FULL) {
             self.seal(out);
         }
@@ -257,22 +224,6 @@ mod tests {
 
     fn text(bytes: &[u8]) -> String {
         String::from_utf8_lossy(bytes).replace("\r\n", " ")
-    }
-
-    #[test]
-    fn units_become_transactions_and_databases_are_selected() {
-        let mut out = Vec::new();
-        let mut encoder = Encoder::new(PLAIN);
-        encoder.unit(1, &[ping(0)], &mut out);
-        encoder.unit::<(usize, &[u8])>(1, &[], &mut out);
-        encoder.unit(1, &[ping(0), ping(3)], &mut out);
-        encoder.unit(1, &[ping(3)], &mut out);
-        encoder.seal(&mut out);
-        assert_eq!(
-            text(&out),
-            "*2 $6 SELECT $1 0 *1 $4 PING *1 $5 MULTI *1 $4 PING *2 $6 SELECT $1 3 *1 $4 PING \
-             *1 $4 EXEC *1 $4 PING "
-        );
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `manifest`, `words` | the manifest as text |
 //! | `directory` | file operations: names, the upgrade of a single file |
-//! | `encode` | encodes units: databases, transactions, time stamps, checksums |
+//! | `encode` | encodes units: time stamps, checksums, positions; `weft_resp::unit` does the commands |
 //! | `appender` | the writer: write, sync, rewrite |
 //! | `retry` | when to retry a failed rewrite |
 //! | `parse`, `load` | decodes commands; handles an incomplete end |
@@ -41,7 +41,7 @@ mod words;
 pub use appender::{Ahead, Appender, Removal, SyncJob};
 pub use check::{Operator, Repair, Stopped, check};
 pub use directory::{Directory, LOCK, OpenFault};
-pub use encode::{Annotations, Command, Encoder, Position};
+pub use encode::{Annotations, Encoder, Position};
 pub use load::{EndPolicy, LoadFault, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};
 pub use parse::{Item, ParseFault, Parser, Wrong};

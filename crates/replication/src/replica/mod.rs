@@ -289,7 +289,7 @@ impl Follower {
         if self.is_now(link) && matches!(self.state, State::Connecting) {
             self.last_io = cx.now;
             self.state = State::Ping;
-            self.send(cx, crate::encode::PING.to_vec());
+            self.send(cx, crate::stream::PING.to_vec());
         }
     }
 

@@ -1,9 +1,9 @@
 //! A replica's requests to its primary, and the meaning of the replies.
 
-use crate::encode::words;
 use crate::id::ReplicationId;
 use crate::settings::Settings;
 use weft_base::num::parse_i64;
+use weft_resp::append_request;
 
 /// A request of the handshake. The replies arrive in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn questions(settings: &Settings) -> (Vec<Question>, Vec<u8>) {
     let (mut asked, mut out) = (Vec::new(), Vec::new());
     let mut ask = |question, text: &[&[u8]]| {
         asked.push(question);
-        words(text, &mut out);
+        append_request(text, &mut out);
     };
     let (user, password) = (settings.user.as_bytes(), settings.password.as_bytes());
     if !user.is_empty() && !password.is_empty() {
@@ -64,8 +64,8 @@ pub fn psync(from: Option<(ReplicationId, u64)>, failover: bool) -> Vec<u8> {
     };
     let mut out = Vec::new();
     match failover {
-        true => words(&[b"PSYNC", id, offset.as_bytes(), b"FAILOVER"], &mut out),
-        false => words(&[b"PSYNC", id, offset.as_bytes()], &mut out),
+        true => append_request(&[b"PSYNC", id, offset.as_bytes(), b"FAILOVER"], &mut out),
+        false => append_request(&[b"PSYNC", id, offset.as_bytes()], &mut out),
     }
     out
 }
@@ -75,10 +75,11 @@ pub fn psync(from: Option<(ReplicationId, u64)>, failover: bool) -> Vec<u8> {
 pub fn ack(offset: u64, durable: Option<u64>) -> Vec<u8> {
     let (offset, mut out) = (offset.to_string(), Vec::new());
     match durable.map(|durable| durable.to_string()) {
-        Some(durable) => {
-            words(&[b"REPLCONF", b"ACK", offset.as_bytes(), b"FACK", durable.as_bytes()], &mut out)
-        }
-        None => words(&[b"REPLCONF", b"ACK", offset.as_bytes()], &mut out),
+        Some(durable) => append_request(
+            &[b"REPLCONF", b"ACK", offset.as_bytes(), b"FACK", durable.as_bytes()],
+            &mut out,
+        ),
+        None => append_request(&[b"REPLCONF", b"ACK", offset.as_bytes()], &mut out),
     }
     out
 }

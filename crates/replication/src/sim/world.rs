@@ -6,13 +6,13 @@ use super::server::{File, Server};
 use super::truth::{Data, EMPTY, Truth, Unit};
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, LinkId};
-use crate::encode::words;
 use crate::id::ReplicationId;
 use crate::node::{Node, Start};
 use crate::settings::{DisklessLoad, OutputLimit, Settings};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use weft_base::rng::Rng;
+use weft_resp::append_request;
 
 /// Totals, so that a test can check that its events happened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -269,7 +269,7 @@ impl World {
             .map(|(db, number)| {
                 let mut out = Vec::new();
                 let padding = vec![b'x'; if number % 50 == 0 { 300 } else { 0 }];
-                words(&[b"SET", number.to_string().as_bytes(), &padding], &mut out);
+                append_request(&[b"SET", number.to_string().as_bytes(), &padding], &mut out);
                 (*db as usize, out)
             })
             .collect();

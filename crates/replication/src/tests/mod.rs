@@ -6,10 +6,10 @@ mod roles;
 
 use crate::Ms;
 use crate::action::{Action, ConnId, LinkId};
-use crate::encode::PING;
 use crate::id::ReplicationId;
 use crate::node::{Node, Start};
 use crate::settings::Settings;
+use crate::stream::PING;
 use crate::stream::Position;
 
 pub(super) const PEER: &str = "10.0.0.9";

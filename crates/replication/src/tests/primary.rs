@@ -298,7 +298,7 @@ fn waits_end_by_acknowledgements_and_timeouts() {
     bench.attach(2);
     assert!(bench.node.may_write(bench.now));
     let end = bench.run(|node, now, out| {
-        node.write(now, |units| units.unit(&[(0, crate::encode::PING)]), out)
+        node.write(now, |units| units.unit(&[(0, crate::stream::PING)]), out)
     });
     assert_eq!(end, 37);
     let mut waits = Waits::default();

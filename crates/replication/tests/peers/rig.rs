@@ -112,7 +112,7 @@ impl Rig {
             .map(|(db, words)| {
                 let (words, mut out): (Vec<&[u8]>, _) =
                     (words.iter().map(|word| word.as_bytes()).collect(), Vec::new());
-                weft_replication::encode::words(&words, &mut out);
+                weft_resp::append_request(&words, &mut out);
                 (*db, out)
             })
             .collect();

@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-base",
         ],
     ),
-    ("weft-persist", &["weft-keyspace", "weft-types", "weft-table", "weft-base"]),
+    ("weft-persist", &["weft-types", "weft-table", "weft-resp", "weft-base"]),
     ("weft-replication", &["weft-resp", "weft-base"]),
     (
         "weft-transfer",
