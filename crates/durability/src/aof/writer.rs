@@ -47,28 +47,55 @@ pub struct Writer {
     number: u64,
     appender: Appender,
     orders: Receiver<Order>,
-    /// The channel to the syncing thread.
-    syncer: Sender<SyncJob>,
     policy: Policy,
     settings_version: u64,
-    /// When the running sync began, and when the last one began.
-    syncing: Option<Instant>,
-    last_sync: Instant,
+    sync: BackgroundSync,
     gathering: Gathering,
-    is_delay_told: bool,
     /// A rewrite waits for the new file after that unit.
     rotating: Option<(u64, SyncSender<Result<(), String>>)>,
-    /// The last recorded position of the data in the replication history.
-    place: Option<aof::Position>,
+    place: RecordedPlace,
+    removal: Removals,
+    rewrites: Rewrites,
+}
+
+/// Syncs on the syncing thread.
+struct BackgroundSync {
+    thread: Sender<SyncJob>,
+    /// When the running one began.
+    running: Option<Instant>,
+    /// When the last one began.
+    last: Instant,
+    is_delay_told: bool,
+}
+
+/// The last recorded position of the data in the replication history.
+struct RecordedPlace {
+    last: Option<aof::Position>,
     /// The next position is not recorded before this time.
-    place_from: Instant,
-    removing: bool,
-    /// The number of files that the last removal covered.
+    from: Instant,
+}
+
+impl RecordedPlace {
+    /// The position recorded in an old file does not apply to a new one.
+    fn begin_file(&mut self) {
+        *self = RecordedPlace { last: None, from: Instant::now() };
+    }
+}
+
+/// Removals of superfluous files on a thread of their own.
+struct Removals {
+    is_running: bool,
+    /// The number of files that the last one covers.
     attempted: usize,
     /// When to look for superfluous files again.
-    removes_from: Instant,
+    from: Instant,
+}
+
+/// When automatic rewrites begin.
+#[derive(Default)]
+struct Rewrites {
     retry: Retry,
-    /// The Unix second before which no automatic rewrite begins.
+    /// The Unix second before which none begins.
     next_attempt_s: i64,
 }
 
@@ -90,21 +117,19 @@ impl Writer {
             number: aof(srv).lifecycle().number(),
             appender,
             orders,
-            syncer,
             policy: settings.persistence.aof,
             settings_version: settings.version,
-            syncing: None,
-            last_sync: Instant::now(),
+            sync: BackgroundSync {
+                thread: syncer,
+                running: None,
+                last: Instant::now(),
+                is_delay_told: false,
+            },
             gathering: Gathering::default(),
-            is_delay_told: false,
             rotating: None,
-            place: None,
-            place_from: Instant::now(),
-            removing: false,
-            attempted: 0,
-            removes_from: Instant::now(),
-            retry: Retry::default(),
-            next_attempt_s: 0,
+            place: RecordedPlace { last: None, from: Instant::now() },
+            removal: Removals { is_running: false, attempted: 0, from: Instant::now() },
+            rewrites: Rewrites::default(),
         }
     }
 
@@ -186,14 +211,14 @@ impl Writer {
         match order {
             Order::Synced(job, came) => self.synced(&job, &came),
             Order::Removed(gone) => {
-                self.removing = false;
+                self.removal.is_running = false;
                 // A rewrite may have ended meanwhile, and its superfluous files should not wait.
-                let all = gone.len() == self.attempted;
+                let all = gone.len() == self.removal.attempted;
                 let is_noted = self.appender.removed(&gone).map_err(|e| {
                     log_warning!("The AOF manifest still names files that were removed: {e}");
                 });
                 let is_done = all && is_noted.is_ok();
-                self.removes_from = Instant::now() + if is_done { Duration::ZERO } else { REST };
+                self.removal.from = Instant::now() + if is_done { Duration::ZERO } else { REST };
             }
             // A cut of an earlier log does not apply to this one.
             Order::Rotate { cut, done } if cut.log != self.number => drop(done.send(ended())),
@@ -246,7 +271,7 @@ impl Writer {
                 break;
             }
         }
-        self.place_from = Instant::now();
+        self.place.from = Instant::now();
         self.note_place();
         if let Err(e) = self.appender.write_and_trim() {
             log_warning!("The end of the AOF could not be written: {e}");
@@ -292,7 +317,7 @@ impl Writer {
         let mut failure = None;
         // At this position, the data's place in the replication history can be recorded.
         let position = self.log.position();
-        let is_time = Instant::now() >= self.place_from;
+        let is_time = Instant::now() >= self.place.from;
         let placed = is_time
             .then(|| self.srv.links.replicator.last_known_position_above(position))
             .flatten();
@@ -307,7 +332,7 @@ impl Writer {
             let last = cut.load(Ordering::Relaxed);
             if number > last {
                 failure = rotate(self.srv, &mut self.appender, last).or(failure);
-                (self.place, self.place_from) = (None, Instant::now());
+                self.place.begin_file();
             }
             append(&mut self.appender, &unit);
             if self.appender.buffered() >= AT_ONCE || placed == Some(number) {
@@ -327,13 +352,13 @@ impl Writer {
 
     /// Records the data's position in the replication history, if it is known for the last unit.
     fn note_place(&mut self) {
-        if Instant::now() < self.place_from {
+        if Instant::now() < self.place.from {
             return;
         }
         let place = self.srv.links.replicator.position_after(self.log.position());
-        if place.is_some() && place != self.place {
-            self.place = place;
-            self.place_from = Instant::now() + BETWEEN_PLACES;
+        if place.is_some() && place != self.place.last {
+            self.place.last = place;
+            self.place.from = Instant::now() + BETWEEN_PLACES;
             place.iter().for_each(|place| self.appender.position(place));
         }
     }
@@ -344,8 +369,7 @@ impl Writer {
         let is_made = wanted.is_some_and(|unit| self.lifecycle().is_rotated(unit));
         if let Some(unit) = wanted.filter(|unit| !is_made && self.log.position() == *unit) {
             let failure = rotate(self.srv, &mut self.appender, unit);
-            // The position recorded in the old file does not apply to the new one.
-            (self.place, self.place_from) = (None, Instant::now());
+            self.place.begin_file();
             if let Some(why) = failure {
                 self.see_to_doubt(&why);
             }
@@ -385,7 +409,7 @@ impl Writer {
         match self.appender.write() {
             Ok(()) => {
                 self.sample("aof-write", began);
-                let by = if self.syncing.is_some() {
+                let by = if self.sync.running.is_some() {
                     "aof-write-pending-fsync"
                 } else if self.is_rewriting() {
                     "aof-write-active-child"
@@ -446,12 +470,12 @@ impl Writer {
         let pauses = self.policy.pauses && self.is_rewriting();
         match self.policy.sync {
             // Wait for a sync that began under another policy: it may cover this file.
-            Sync::Always if self.syncing.is_none() && !pauses => self.sync_now(),
-            Sync::EverySecond if self.appender.wants_sync() && !pauses => match self.syncing {
-                None if self.last_sync.elapsed() >= SECOND => self.sync_elsewhere(),
+            Sync::Always if self.sync.running.is_none() && !pauses => self.sync_now(),
+            Sync::EverySecond if self.appender.wants_sync() && !pauses => match self.sync.running {
+                None if self.sync.last.elapsed() >= SECOND => self.sync_elsewhere(),
                 None => {}
-                Some(since) if since.elapsed() >= 2 * SECOND && !self.is_delay_told => {
-                    self.is_delay_told = true;
+                Some(since) if since.elapsed() >= 2 * SECOND && !self.sync.is_delay_told => {
+                    self.sync.is_delay_told = true;
                     aof(self.srv).status.delayed_syncs.fetch_add(1, Ordering::Relaxed);
                     log_notice!(
                         "Asynchronous AOF fsync is taking too long (disk is busy?). Writing \
@@ -461,7 +485,7 @@ impl Writer {
                 Some(_) => {}
             },
             // Files that a rewrite has replaced are not removed before the new manifest is on disk.
-            Sync::Never if self.appender.has_unsafe_names() && self.syncing.is_none() => {
+            Sync::Never if self.appender.has_unsafe_names() && self.sync.running.is_none() => {
                 self.sync_elsewhere();
             }
             Sync::Always | Sync::EverySecond | Sync::Never => {}
@@ -488,14 +512,14 @@ impl Writer {
     fn sync_elsewhere(&mut self) {
         let job = self.appender.sync_job();
         let now = Instant::now();
-        (self.syncing, self.last_sync, self.is_delay_told) = (Some(now), now, false);
+        (self.sync.running, self.sync.last, self.sync.is_delay_told) = (Some(now), now, false);
         self.lifecycle().set_syncing(true);
         // The syncing thread lives as long as this one.
-        let _ = self.syncer.send(job);
+        let _ = self.sync.thread.send(job);
     }
 
     fn synced(&mut self, job: &SyncJob, came: &io::Result<()>) {
-        if let Some(since) = self.syncing.take() {
+        if let Some(since) = self.sync.running.take() {
             self.sample("aof-fsync", Some(since));
         }
         self.lifecycle().set_syncing(false);
@@ -527,15 +551,15 @@ impl Writer {
 
     /// Removes superfluous files, and begins a rewrite if one is due.
     fn see_to_files(&mut self) {
-        if !self.removing
+        if !self.removal.is_running
             && !self.policy.keeps_files
-            && Instant::now() >= self.removes_from
+            && Instant::now() >= self.removal.from
             && let Some(removal) = self.appender.removal()
         {
             for name in removal.names() {
                 log_notice!("Removing the history file {name} in the background");
             }
-            (self.removing, self.attempted) = (true, removal.names().count());
+            (self.removal.is_running, self.removal.attempted) = (true, removal.names().count());
             let srv = self.srv;
             let thread = std::thread::Builder::new().name("weft-aof-remove".into());
             let spawned = thread.spawn(move || {
@@ -543,7 +567,7 @@ impl Writer {
                 aof(srv).order(Order::Removed(removal.run()));
             });
             if spawned.is_err() {
-                (self.removing, self.removes_from) = (false, Instant::now() + REST);
+                (self.removal.is_running, self.removal.from) = (false, Instant::now() + REST);
             }
         }
         if !self.is_rewriting() {
@@ -558,7 +582,7 @@ impl Writer {
         let growth = self.policy.growth(size, base).filter(|_| !aof(self.srv).is_of_gone_data());
         let now = self.srv.now_ms() / 1000;
         let is_ending = self.srv.persistence.is_ending();
-        if !(needed || growth.is_some()) || now < self.next_attempt_s || is_ending {
+        if !(needed || growth.is_some()) || now < self.rewrites.next_attempt_s || is_ending {
             return;
         }
         match self.permission(now) {
@@ -567,16 +591,16 @@ impl Writer {
                     log_notice!("Starting automatic rewriting of AOF on {growth}% growth");
                 }
                 // At most one attempt in a second, if it fails at once.
-                self.next_attempt_s = self.next_attempt_s.max(now + 1);
+                self.rewrites.next_attempt_s = self.rewrites.next_attempt_s.max(now + 1);
                 match rewrite::begin(self.srv, false) {
                     // Another caller has begun a rewrite, or the server is stopping.
                     Ok(_) | Err(Refusal::Busy) => {}
                     Err(Refusal::Failed) => self.rewritten(false),
                 }
             }
-            Permission::At(until) => self.next_attempt_s = until,
+            Permission::At(until) => self.rewrites.next_attempt_s = until,
             Permission::Paused { minutes, until } => {
-                self.next_attempt_s = until;
+                self.rewrites.next_attempt_s = until;
                 log_warning!(
                     "Background AOF rewrite has repeatedly failed and triggered the limit, will \
                      retry in {minutes} minutes"
@@ -590,23 +614,24 @@ impl Writer {
     fn permission(&mut self, now: i64) -> Permission {
         const WHILE_REFUSING_S: i64 = 5;
         if !self.appender.is_doubtful() {
-            return self.retry.ask(now);
+            return self.rewrites.retry.ask(now);
         }
-        self.next_attempt_s = now + WHILE_REFUSING_S.min(i64::from(self.retry.failures()));
+        self.rewrites.next_attempt_s =
+            now + WHILE_REFUSING_S.min(i64::from(self.rewrites.retry.failures()));
         Permission::Now
     }
 
     /// Handles the end of a rewrite.
     fn rewritten(&mut self, well: bool) {
         if well {
-            self.retry.succeeded();
+            self.rewrites.retry.succeeded();
             if self.is_failing() && !self.appender.is_doubtful() && self.appender.write().is_ok() {
                 self.recover();
             }
         } else {
-            self.retry.failed();
+            self.rewrites.retry.failed();
         }
-        let failures = u64::from(self.retry.failures());
+        let failures = u64::from(self.rewrites.retry.failures());
         aof(self.srv).status.failures.store(failures, Ordering::Relaxed);
     }
 
@@ -630,14 +655,15 @@ impl Writer {
         // If syncs are paused by a rewrite, its end wakes the thread.
         let pauses = self.policy.pauses && self.is_rewriting();
         let wants = self.policy.sync == Sync::EverySecond && self.appender.wants_sync() && !pauses;
-        let sync = wants.then(|| SECOND.saturating_sub(self.last_sync.elapsed()));
+        let sync = wants.then(|| SECOND.saturating_sub(self.sync.last.elapsed()));
         let needs = self.appender.waits_for_base() && !self.is_rewriting();
         let rewrite = needs.then_some(SECOND);
-        let removes = !self.removing && !self.policy.keeps_files && self.appender.has_superfluous();
-        let removal = removes.then(|| self.removes_from.saturating_duration_since(Instant::now()));
+        let removes =
+            !self.removal.is_running && !self.policy.keeps_files && self.appender.has_superfluous();
+        let removal = removes.then(|| self.removal.from.saturating_duration_since(Instant::now()));
         // A sync that takes long is checked every second.
-        let sync = sync.map(|time| if self.syncing.is_some() { SECOND } else { time });
-        let place_from = self.place_from.checked_duration_since(Instant::now());
+        let sync = sync.map(|time| if self.sync.running.is_some() { SECOND } else { time });
+        let place_from = self.place.from.checked_duration_since(Instant::now());
         let place = place_from
             .filter(|_| self.srv.links.replicator.has_position_after(self.log.position()));
         sync.into_iter().chain(rewrite).chain(place).chain(removal).min()

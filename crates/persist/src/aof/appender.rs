@@ -66,31 +66,61 @@ pub struct Appender {
     /// write.
     buffer: Vec<u8>,
     sent: usize,
-    /// Length of the file without the buffer, in bytes, and how many of them are known to be
-    /// durable.
-    length: u64,
-    safe: u64,
-    /// End of the zeros written ahead; `length` or less if there are none.
-    end: u64,
-    ahead: Option<Ahead>,
-    /// After zeros could not be written, the length of the file at which the next attempt is made.
-    ahead_from: u64,
-    fed: u64,
-    written: u64,
-    synced: u64,
-    durable: u64,
+    extent: Extent,
+    zeros: Zeros,
+    units: Units,
     /// Bytes of the other files to load, and of all files after the last rewrite.
     others: u64,
     rewritten: u64,
     /// Data was written or names were changed since the last sync.
     unsynced: bool,
-    /// Counts changes of names; `names_safe` is the count that a sync has made durable.
-    names: u64,
-    names_safe: u64,
+    names: Names,
     /// Counts the files written, including the current one.
     files: u64,
     /// The content of files up to this count is unknown on disk.
     doubt: Option<u64>,
+}
+
+/// The current file, in bytes.
+#[derive(Debug, Default)]
+struct Extent {
+    /// Its length without the buffer.
+    length: u64,
+    /// How many of them are known to be durable.
+    safe: u64,
+    /// End of the zeros written ahead; `length` or less if there are none.
+    end: u64,
+}
+
+/// The zeros to write ahead.
+#[derive(Debug, Default)]
+struct Zeros {
+    ahead: Option<Ahead>,
+    /// After zeros could not be written, the length of the file at which the next attempt is made.
+    from: u64,
+}
+
+/// The numbers of units up to which each step is done; each at most the one before.
+#[derive(Debug, Default)]
+struct Units {
+    fed: u64,
+    written: u64,
+    synced: u64,
+    durable: u64,
+}
+
+/// Counts changes of names in the folder.
+#[derive(Debug, Default)]
+struct Names {
+    changes: u64,
+    /// The changes that a sync has made durable.
+    safe: u64,
+}
+
+impl Names {
+    fn are_safe(&self) -> bool {
+        self.changes == self.safe
+    }
 }
 
 /// A sync that any thread can run.
@@ -172,8 +202,8 @@ impl Appender {
         let others = base + sum(before)?;
         let length = dir.storage.length(&dir.path(&last.name))?;
         let mut appender = Appender::with_file(dir, manifest, file, annotations);
-        (appender.length, appender.others, appender.rewritten) = (length, others, base);
-        appender.end = length;
+        (appender.others, appender.rewritten) = (others, base);
+        appender.extent = Extent { length, safe: 0, end: length };
         // The previous process may not have synced the bytes that were loaded.
         appender.unsynced = length > 0;
         Ok(appender)
@@ -258,20 +288,13 @@ impl Appender {
             encoder: Encoder::new(annotations),
             buffer: Vec::new(),
             sent: 0,
-            length: 0,
-            safe: 0,
-            end: 0,
-            ahead: None,
-            ahead_from: 0,
-            fed: 0,
-            written: 0,
-            synced: 0,
-            durable: 0,
+            extent: Extent::default(),
+            zeros: Zeros::default(),
+            units: Units::default(),
             others: 0,
             rewritten: 0,
             unsynced: false,
-            names: 0,
-            names_safe: 0,
+            names: Names::default(),
             files: 1,
             doubt: None,
         }
@@ -279,8 +302,7 @@ impl Appender {
 
     /// All units up to this number are durable by other means.
     pub fn begin_at(&mut self, number: u64) {
-        (self.fed, self.written) = (number, number);
-        (self.synced, self.durable) = (number, number);
+        self.units = Units { fed: number, written: number, synced: number, durable: number };
     }
 
     /// Changes the annotations written with commands.
@@ -294,23 +316,23 @@ impl Appender {
     /// # Errors
     /// Existing zeros could not be truncated, which does no harm.
     pub fn write_ahead(&mut self, ahead: Option<Ahead>) -> io::Result<()> {
-        self.ahead = ahead;
+        self.zeros.ahead = ahead;
         if ahead.is_some() { Ok(()) } else { self.trim() }
     }
 
     /// Passes the durable length to the encoder before a batch begins.
     fn pass_durable_length(&mut self) {
         if self.buffer.is_empty() {
-            self.encoder.set_durable_length(self.ahead.map(|_| self.safe));
+            self.encoder.set_durable_length(self.zeros.ahead.map(|_| self.extent.safe));
         }
     }
 
     /// Takes a unit: its number, its commit time and its commands. O(bytes).
     pub fn unit<C: Command>(&mut self, number: u64, unix_ms: i64, commands: &[C]) {
-        debug_assert!(number > self.fed, "units come in order");
+        debug_assert!(number > self.units.fed, "units come in order");
         self.pass_durable_length();
         self.encoder.unit(unix_ms, commands, &mut self.buffer);
-        self.fed = number;
+        self.units.fed = number;
     }
 
     /// Records the position in the replication history after all units taken so far.
@@ -321,12 +343,12 @@ impl Appender {
 
     /// Units up to this number that [`Appender::unit`] didn't get contain nothing for the log.
     pub fn skip_upto(&mut self, number: u64) {
-        self.fed = self.fed.max(number);
+        self.units.fed = self.units.fed.max(number);
         if self.buffer.is_empty() {
-            if self.synced == self.written && !self.unsynced && self.doubt.is_none() {
-                self.synced = self.fed;
+            if self.units.synced == self.units.written && !self.unsynced && self.doubt.is_none() {
+                self.units.synced = self.units.fed;
             }
-            self.written = self.fed;
+            self.units.written = self.units.fed;
             self.count_durable();
         }
     }
@@ -353,35 +375,37 @@ impl Appender {
         }
         if !self.buffer.is_empty() {
             self.unsynced = true;
-            self.length += self.buffer.len() as u64;
+            self.extent.length += self.buffer.len() as u64;
             self.buffer.clear();
             self.buffer.shrink_to(EMPTY_CAPACITY);
             self.sent = 0;
-            self.end = self.end.max(self.length);
+            self.extent.end = self.extent.end.max(self.extent.length);
             self.put_zeros();
         }
-        self.written = self.fed;
+        self.units.written = self.units.fed;
         Ok(())
     }
 
     /// Writes a chunk of zeros if the last one is used up. The file has grown in that case anyway,
     /// and the next sync persists its length.
     fn put_zeros(&mut self) {
-        let Some(ahead) = self.ahead else { return };
+        let Some(ahead) = self.zeros.ahead else { return };
         // A file's first batch may follow a position, after which the reader expects no zeros.
-        if !self.encoder.expects_zeros() || self.length < self.end || self.length < self.ahead_from
+        if !self.encoder.expects_zeros()
+            || self.extent.length < self.extent.end
+            || self.extent.length < self.zeros.from
         {
             return;
         }
-        let piece = (self.length / 8).clamp(ahead.least, ahead.most);
-        let upto = (self.length + piece).next_multiple_of(ahead.least);
-        while self.end < upto {
-            match self.file.write_zeros(self.end, (upto - self.end) as usize) {
-                Ok(n) if n > 0 => self.end += n as u64,
+        let piece = (self.extent.length / 8).clamp(ahead.least, ahead.most);
+        let upto = (self.extent.length + piece).next_multiple_of(ahead.least);
+        while self.extent.end < upto {
+            match self.file.write_zeros(self.extent.end, (upto - self.extent.end) as usize) {
+                Ok(n) if n > 0 => self.extent.end += n as u64,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => {
                     // The disk may be full. The remaining space is for data.
-                    self.ahead_from = self.length + piece;
+                    self.zeros.from = self.extent.length + piece;
                     let _ = self.trim();
                     return;
                 }
@@ -391,10 +415,10 @@ impl Appender {
 
     /// Truncates the zeros written ahead.
     fn trim(&mut self) -> io::Result<()> {
-        let holds = self.length + self.sent as u64;
-        if self.end > holds {
+        let holds = self.extent.length + self.sent as u64;
+        if self.extent.end > holds {
             self.file.truncate(holds)?;
-            self.end = holds;
+            self.extent.end = holds;
             self.unsynced = true;
         }
         Ok(())
@@ -406,9 +430,9 @@ impl Appender {
     /// # Errors
     /// Storage errors; the caller retries.
     pub fn write_and_trim(&mut self) -> io::Result<()> {
-        let ahead = self.ahead.take();
+        let ahead = self.zeros.ahead.take();
         let came = self.write().and_then(|()| self.trim());
-        self.ahead = ahead;
+        self.zeros.ahead = ahead;
         came
     }
 
@@ -416,9 +440,9 @@ impl Appender {
     fn failed(&mut self, e: io::Error) -> io::Error {
         if self.sent > 0 {
             self.unsynced = true;
-            self.end = self.end.max(self.length + self.sent as u64);
-            if self.file.truncate(self.length).is_ok() {
-                (self.sent, self.end) = (0, self.length);
+            self.extent.end = self.extent.end.max(self.extent.length + self.sent as u64);
+            if self.file.truncate(self.extent.length).is_ok() {
+                (self.sent, self.extent.end) = (0, self.extent.length);
             }
         }
         e
@@ -427,20 +451,20 @@ impl Appender {
     /// All units up to this number are in the file.
     #[must_use]
     pub fn written(&self) -> u64 {
-        self.written
+        self.units.written
     }
 
     /// All units up to this number are in synced files. While the appender waits for its base, a
     /// power failure still loses them.
     #[must_use]
     pub fn synced_upto(&self) -> u64 {
-        self.synced
+        self.units.synced
     }
 
     /// All units up to this number are durable.
     #[must_use]
     pub fn durable(&self) -> u64 {
-        self.durable
+        self.units.durable
     }
 
     /// Whether a sync would make more data durable.
@@ -452,7 +476,7 @@ impl Appender {
     /// Whether changed names are not durable yet. Obsolete files stay until they are.
     #[must_use]
     pub fn has_unsafe_names(&self) -> bool {
-        self.names != self.names_safe
+        !self.names.are_safe()
     }
 
     /// Whether only a rewrite, and no sync, can make the written data durable.
@@ -472,10 +496,10 @@ impl Appender {
     pub fn sync_job(&self) -> SyncJob {
         SyncJob {
             file: self.file.clone(),
-            dir: (self.names != self.names_safe).then(|| self.dir.clone()),
-            names: self.names,
-            upto: self.written,
-            length: self.length,
+            dir: (!self.names.are_safe()).then(|| self.dir.clone()),
+            names: self.names.changes,
+            upto: self.units.written,
+            length: self.extent.length,
             files: self.files,
         }
     }
@@ -486,14 +510,14 @@ impl Appender {
             self.doubt = self.doubt.max(Some(job.files));
             return;
         }
-        self.names_safe = self.names_safe.max(job.names);
-        if Arc::ptr_eq(&job.file, &self.file) && job.upto == self.written && self.sent == 0 {
+        self.names.safe = self.names.safe.max(job.names);
+        if Arc::ptr_eq(&job.file, &self.file) && job.upto == self.units.written && self.sent == 0 {
             self.unsynced = false;
         }
         if self.doubt.is_none() {
-            self.synced = self.synced.max(job.upto);
+            self.units.synced = self.units.synced.max(job.upto);
             if job.files == self.files {
-                self.safe = self.safe.max(job.length);
+                self.extent.safe = self.extent.safe.max(job.length);
             }
         }
         self.count_durable();
@@ -501,8 +525,8 @@ impl Appender {
 
     /// Synced units are durable if a restart would find their file.
     fn count_durable(&mut self) {
-        if self.doubt.is_none() && !self.waits && self.names == self.names_safe {
-            self.durable = self.durable.max(self.synced);
+        if self.doubt.is_none() && !self.waits && self.names.are_safe() {
+            self.units.durable = self.units.durable.max(self.units.synced);
         }
     }
 
@@ -539,11 +563,11 @@ impl Appender {
                 let _ = self.dir.storage.remove(&path);
                 return Err(e);
             }
-            self.others += self.length;
+            self.others += self.extent.length;
             (self.manifest, self.file) = (manifest, file);
         }
-        (self.length, self.safe, self.end, self.ahead_from) = (0, 0, 0, 0);
-        self.names += 1;
+        (self.extent, self.zeros.from) = (Extent::default(), 0);
+        self.names.changes += 1;
         self.files += 1;
         self.encoder.begin_file();
         Ok(())
@@ -567,7 +591,7 @@ impl Appender {
             let _ = storage.remove(&path);
             return Err(e);
         }
-        self.names += 1;
+        self.names.changes += 1;
         // The base contains the data of the doubtful files.
         if self.doubt.is_some_and(|doubt| doubt < self.files) {
             self.doubt = None;
@@ -606,14 +630,14 @@ impl Appender {
         self.manifest = manifest;
         self.waits = false;
         self.others = length;
-        self.rewritten = length + self.length;
+        self.rewritten = length + self.extent.length;
         Ok(())
     }
 
     /// Returns the files that the durable manifest no longer needs.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
-        if self.names != self.names_safe {
+        if !self.names.are_safe() {
             return None;
         }
         // A manifest edited by hand may list a needed file as history, too.
@@ -641,14 +665,14 @@ impl Appender {
         manifest.history.retain(|entry| !gone.contains(entry));
         self.dir.put(&manifest)?;
         self.manifest = manifest;
-        self.names += 1;
+        self.names.changes += 1;
         Ok(())
     }
 
     /// Bytes of all files that a start would load now, and the same after the last rewrite.
     #[must_use]
     pub fn sizes(&self) -> (u64, u64) {
-        (self.others + self.length, self.rewritten)
+        (self.others + self.extent.length, self.rewritten)
     }
 
     #[must_use]
@@ -664,7 +688,7 @@ impl Appender {
     /// Whether the last file is empty.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        self.length == 0
+        self.extent.length == 0
     }
 
     /// The name of the current file.
@@ -682,11 +706,11 @@ impl Appender {
 impl Appender {
     /// Marks all written bytes as durable.
     pub(super) fn claim_safe(&mut self) {
-        self.safe = self.length;
+        self.extent.safe = self.extent.length;
     }
 
     /// Forgets the zeros written ahead.
     pub(super) fn forget_zeros(&mut self) {
-        self.end = self.length;
+        self.extent.end = self.extent.length;
     }
 }

@@ -19,12 +19,9 @@ pub(super) enum Phase {
     Online { started: bool },
 }
 
+/// The properties that it has announced by REPLCONF.
 #[derive(Clone, Debug)]
-pub(super) struct Attached {
-    pub conn: ConnId,
-    /// The address of the connection.
-    pub peer: String,
-    /// The announced port and address.
+pub(super) struct Announced {
     pub port: i64,
     pub address: Option<String>,
     /// It supports copies that end with a mark, and a new id in `+CONTINUE`.
@@ -35,13 +32,27 @@ pub(super) struct Attached {
     pub parts: Parts,
     /// It requests a copy without the stream.
     pub rdb_only: bool,
+}
+
+/// The last offsets that it has acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acks {
+    pub applied: u64,
+    pub durable: u64,
+    /// Time of the last message from it.
+    pub time: Ms,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub conn: ConnId,
+    /// The address of the connection.
+    pub peer: String,
+    pub announced: Announced,
     /// It used SYNC and never acknowledges an offset.
     pub silent: bool,
     pub phase: Phase,
-    pub ack_offset: u64,
-    pub aof_offset: u64,
-    /// Time of the last message from it.
-    pub ack_time: Ms,
+    pub acks: Acks,
     /// Offset up to which the stream was sent to it, once there is something to send.
     pub cursor: Option<u64>,
     /// Time at which it exceeded the soft limit.
@@ -53,18 +64,18 @@ impl Attached {
         Attached {
             conn,
             peer: peer.to_string(),
-            port: 0,
-            address: None,
-            eof: false,
-            psync2: false,
-            version: 0,
-            parts: Parts::ALL,
-            rdb_only: false,
+            announced: Announced {
+                port: 0,
+                address: None,
+                eof: false,
+                psync2: false,
+                version: 0,
+                parts: Parts::ALL,
+                rdb_only: false,
+            },
             silent: false,
             phase: Phase::Guest,
-            ack_offset: 0,
-            aof_offset: 0,
-            ack_time: 0,
+            acks: Acks::default(),
             cursor: None,
             over_soft: None,
         }
@@ -80,20 +91,21 @@ impl Attached {
 
     /// The address at which other servers reach it.
     pub fn host(&self) -> &str {
-        self.address.as_deref().unwrap_or(&self.peer)
+        self.announced.address.as_deref().unwrap_or(&self.peer)
     }
 
     /// Its name in the log.
     pub fn name(&self) -> String {
-        match self.port {
+        match self.announced.port {
             0 => format!("{}:<unknown-replica-port>", self.host()),
             port => format!("{}:{port}", self.host()),
         }
     }
 
     pub fn form(&self) -> Form {
-        let rdb_version = if self.version >= 0x09_00_00 { Form::NEWEST } else { Form::OLDEST };
-        Form { parts: self.parts, rdb_version }
+        let rdb_version =
+            if self.announced.version >= 0x09_00_00 { Form::NEWEST } else { Form::OLDEST };
+        Form { parts: self.announced.parts, rdb_version }
     }
 
     /// Its state as INFO prints it.
@@ -109,7 +121,7 @@ impl Attached {
     }
 
     pub fn lag(&self, now: Ms) -> Ms {
-        now.saturating_sub(self.ack_time)
+        now.saturating_sub(self.acks.time)
     }
 
     /// Bytes of a stream of length `end` that it still needs.

@@ -28,13 +28,13 @@ impl Primary {
     /// Number of replicas that have acknowledged this offset (WAIT). O(replicas).
     #[must_use]
     pub fn acked(&self, offset: u64) -> usize {
-        self.online().filter(|replica| replica.ack_offset >= offset).count()
+        self.online().filter(|replica| replica.acks.applied >= offset).count()
     }
 
     /// Number of replicas on whose disk this offset is durable (WAITAOF). O(replicas).
     #[must_use]
     pub fn acked_on_disk(&self, offset: u64) -> usize {
-        self.online().filter(|replica| replica.aof_offset >= offset).count()
+        self.online().filter(|replica| replica.acks.durable >= offset).count()
     }
 
     fn online(&self) -> impl Iterator<Item = &Attached> {
@@ -61,11 +61,11 @@ impl Primary {
         let view = |replica: &Attached| ReplicaView {
             conn: replica.conn,
             host: replica.host().to_string(),
-            port: replica.port,
+            port: replica.announced.port,
             state: replica.state_name(),
             is_online: replica.is_online(),
-            ack_offset: replica.ack_offset,
-            aof_offset: replica.aof_offset,
+            ack_offset: replica.acks.applied,
+            aof_offset: replica.acks.durable,
             lag: replica.lag(now),
             pending: replica.pending(end),
         };
@@ -80,7 +80,9 @@ impl Primary {
 
     /// The first replica that has acknowledged all of a stream of length `end`.
     pub(crate) fn caught_up(&self, end: u64) -> Option<(String, i64)> {
-        let mut all = self.online().filter(|replica| replica.ack_offset == end && replica.port > 0);
-        all.next().map(|replica| (replica.host().to_string(), replica.port))
+        let mut all = self
+            .online()
+            .filter(|replica| replica.acks.applied == end && replica.announced.port > 0);
+        all.next().map(|replica| (replica.host().to_string(), replica.announced.port))
     }
 }

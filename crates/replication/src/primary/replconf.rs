@@ -66,7 +66,7 @@ impl Primary {
             || OptionResult::Error("value is not an integer or out of range".to_string());
         if is("listening-port") {
             match parse_i64(value) {
-                Some(port) => guest.port = port,
+                Some(port) => guest.announced.port = port,
                 None => return not_a_number(),
             }
         } else if is("ip-address") {
@@ -76,19 +76,19 @@ impl Primary {
                     value.len()
                 ));
             }
-            guest.address = (!value.is_empty()).then(|| text.into_owned());
+            guest.announced.address = (!value.is_empty()).then(|| text.into_owned());
         } else if is("capa") {
             // Unknown capabilities are ignored.
-            guest.eof |= value.eq_ignore_ascii_case(b"eof");
-            guest.psync2 |= value.eq_ignore_ascii_case(b"psync2");
+            guest.announced.eof |= value.eq_ignore_ascii_case(b"eof");
+            guest.announced.psync2 |= value.eq_ignore_ascii_case(b"psync2");
         } else if is("version") {
             match version(&text) {
-                Some(version) => guest.version = version,
+                Some(version) => guest.announced.version = version,
                 None => return OptionResult::Error(format!("Unrecognized version format: {text}")),
             }
         } else if is("rdb-only") {
             match parse_i64(value) {
-                Some(flag @ 0..=1) => guest.rdb_only = flag == 1,
+                Some(flag @ 0..=1) => guest.announced.rdb_only = flag == 1,
                 Some(_) => {
                     return OptionResult::Error(
                         "value is out of range, value must between 0 and 1".to_string(),
@@ -100,7 +100,7 @@ impl Primary {
             let Some(filters) = weft_base::words::split(value) else {
                 return OptionResult::Error("Missing rdb-filter-only values".to_string());
             };
-            guest.parts = Parts { data: false, functions: false };
+            guest.announced.parts = Parts { data: false, functions: false };
             for filter in filters {
                 if !filter.eq_ignore_ascii_case(b"functions") {
                     let filter = String::from_utf8_lossy(&filter);
@@ -108,7 +108,7 @@ impl Primary {
                         "Unsupported rdb-filter-only option: {filter}"
                     ));
                 }
-                guest.parts.functions = true;
+                guest.announced.parts.functions = true;
             }
         } else {
             return OptionResult::Error(format!(
@@ -129,16 +129,16 @@ impl Primary {
         // An acknowledged offset can't exceed the end of the stream.
         let number =
             |text: &[u8]| parse_i64(text).and_then(|n| u64::try_from(n).ok()).map(|n| n.min(end));
-        let before = (replica.ack_offset, replica.aof_offset);
+        let before = (replica.acks.applied, replica.acks.durable);
         let Some(offset) = number(offset) else { return };
-        replica.ack_offset = replica.ack_offset.max(offset);
+        replica.acks.applied = replica.acks.applied.max(offset);
         if let [name, value, ..] = rest
             && name.eq_ignore_ascii_case(b"fack")
         {
             let Some(offset) = number(value) else { return };
-            replica.aof_offset = replica.aof_offset.max(offset);
+            replica.acks.durable = replica.acks.durable.max(offset);
         }
-        replica.ack_time = cx.now;
+        replica.acks.time = cx.now;
         match &mut replica.phase {
             Phase::Online { started: false } => self.start_stream(cx, conn),
             Phase::Sending { confirmed, .. } => *confirmed = true,
@@ -150,7 +150,7 @@ impl Primary {
         if self
             .replicas
             .get(&conn)
-            .is_some_and(|replica| (replica.ack_offset, replica.aof_offset) != before)
+            .is_some_and(|replica| (replica.acks.applied, replica.acks.durable) != before)
         {
             cx.out.push(Action::Acknowledged);
         }
@@ -159,7 +159,7 @@ impl Primary {
     /// Handles a bare line end: a replica that is loading is alive.
     pub(crate) fn newline(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         if let Some(replica) = self.replicas.get_mut(&conn) {
-            replica.ack_time = cx.now;
+            replica.acks.time = cx.now;
         }
     }
 }

@@ -35,7 +35,7 @@ impl Primary {
         if replica.is_replica() {
             return;
         }
-        if replica.parts != Parts::ALL && !replica.eof {
+        if replica.announced.parts != Parts::ALL && !replica.announced.eof {
             return reply(cx, conn, "-ERR Filtered replica requires EOF capability");
         }
         let name = replica.name();
@@ -74,9 +74,9 @@ impl Primary {
         let (now, end, id) = (cx.now, cx.stream.offset(), cx.stream.history().id);
         let Some(replica) = self.replicas.get_mut(&conn) else { return };
         replica.phase = Phase::Online { started: true };
-        replica.ack_time = now;
+        replica.acks.time = now;
         replica.cursor = Some(from);
-        let (name, psync2) = (replica.name(), replica.psync2);
+        let (name, psync2) = (replica.name(), replica.announced.psync2);
         reply(cx, conn, &if psync2 { format!("+CONTINUE {id}") } else { "+CONTINUE".to_string() });
         cx.out.push(Action::SendStream { conn, from });
         cx.notice(format!(
@@ -90,7 +90,7 @@ impl Primary {
     /// Joins the snapshot in progress, if this replica can use it.
     fn attach(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         let (Some(batch), Some(replica)) = (self.batch, self.replicas.get(&conn)) else { return };
-        let understood = batch.target == Target::Disk || replica.eof;
+        let understood = batch.target == Target::Disk || replica.announced.eof;
         let kept = |offset| cx.stream.kept().is_some_and(|kept| kept.start <= offset);
         match batch.offset {
             _ if replica.form() != batch.form || !understood => {
@@ -120,7 +120,7 @@ impl Primary {
     /// Its snapshot has begun at this offset.
     fn begin_full(&mut self, cx: &mut Cx<'_>, conn: ConnId, offset: u64) {
         let Some(replica) = self.replicas.get_mut(&conn) else { return };
-        replica.cursor = (!replica.rdb_only).then_some(offset);
+        replica.cursor = (!replica.announced.rdb_only).then_some(offset);
         if !replica.silent {
             reply(cx, conn, &full_resync(cx.stream.history().id, offset));
         }
@@ -148,7 +148,7 @@ impl Primary {
             waiting.map(|(_, replica)| replica).filter(|replica| replica.form() == form).collect();
         // A filtered snapshot must not be left as a file on disk.
         let streamed = (cx.settings.diskless_sync || form.parts != Parts::ALL)
-            && together.iter().all(|replica| replica.eof);
+            && together.iter().all(|replica| replica.announced.eof);
         let most = cx.settings.diskless_max_replicas;
         let enough = most > 0 && together.len() >= most;
         if streamed && !enough && cx.now.saturating_sub(first) < cx.settings.diskless_delay {
@@ -243,14 +243,14 @@ impl Primary {
         let name = replica.name();
         // It has its copy, so a failure of the snapshot no longer affects it.
         replica.phase = Phase::Online { started: false };
-        if replica.rdb_only {
+        if replica.announced.rdb_only {
             cx.notice(format!(
                 "RDB transfer completed, rdb only replica ({name}) should be disconnected asap"
             ));
             self.drop_replica(cx, conn, true);
             return self.end_batch(cx, snapshot);
         }
-        replica.ack_time = cx.now;
+        replica.acks.time = cx.now;
         match target {
             Target::Stream if !confirmed => cx.notice(format!(
                 "Streamed replica with replica {name} succeeded (socket). Waiting for REPLCONF ACK from \
