@@ -10,9 +10,6 @@ use weft_testkit::{Client, Server, Value};
 /// How long a reply may take before the server counts as hung. It is not a performance limit.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Threads of the slow lane. When this many long commands are running, the next one queues.
-pub const SLOW_THREADS: usize = 4;
-
 /// A client that fails if a reply takes longer than [`PATIENCE`].
 pub fn client(server: &Server) -> Client {
     let mut client = server.client();
@@ -125,8 +122,10 @@ pub fn until_in_slow_lane(client: &mut Client, n: u64) {
     until(&format!("{n} commands are in the slow lane"), || info(client, "slow_lane_jobs") == n);
 }
 
-/// A shard that stays locked until released, by a MIGRATE to a socket that never answers.
+/// A shard that stays locked until released, by a MIGRATE to a socket that never answers. MIGRATE counts as a write:
+/// CLIENT PAUSE WRITE takes effect at once but is answered after the release.
 pub struct HeldShard {
+    key: String,
     mover: Client,
     silent: TcpStream,
 }
@@ -142,7 +141,12 @@ impl HeldShard {
         mover.ok(&["SET", &key, "v"]);
         send(&mut mover, &["MIGRATE", "127.0.0.1", &port, &key, "0", "600000"]);
         let (silent, _) = silent.accept().expect("the key is moved");
-        HeldShard { mover, silent }
+        HeldShard { key, mover, silent }
+    }
+
+    /// A string of the shard.
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     #[track_caller]

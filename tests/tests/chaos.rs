@@ -1,7 +1,7 @@
 //! All disturbances at once: the server stays up, answers every client and frees all memory
 //! afterwards.
 //!
-//! `weft_testkit::chaos` describes the disturbances.
+//! `weft_testkit_concurrent::chaos` describes the disturbances.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weft_testkit::Server;
-use weft_testkit::chaos::{self, Options, Tally, after, roles};
+use weft_testkit_concurrent::chaos::{self, Options, Tally, after, roles};
 use weft_tests::{assert_consistent, env_or};
 
 #[test]

@@ -1,6 +1,6 @@
 //! Random commands must get the same replies from this server and from the reference.
 //!
-//! `weft_testkit::differential` describes the method. Intended differences are listed in
+//! `weft_testkit_differential` describes the method. Intended differences are listed in
 //! `known_differences.md`, with the reasons.
 //!
 //! | variable | meaning |
@@ -9,9 +9,9 @@
 //! | `DIFF_SEED` | seed of the first episode, default 1; a failure prints the one to use |
 //! | `DIFF_MAX` | differences to collect before a test ends, default 5 |
 
-use weft_testkit::differential::session::Target;
-use weft_testkit::differential::{Group, KnownDifferences, Options, commands, own, run};
 use weft_testkit::{Server, skip_without};
+use weft_testkit_differential::Target;
+use weft_testkit_differential::{Group, KnownDifferences, Options, commands, own, run};
 use weft_tests::env_or;
 
 const KNOWN: &str = include_str!("../known_differences.md");
@@ -245,7 +245,7 @@ fn every_command_is_covered() {
     let missing: Vec<&String> = compared.filter(|name| !commands::covers(name)).collect();
     assert!(
         missing.is_empty(),
-        "no grammar in weft_testkit::differential::commands for {missing:?}, which are not in \
+        "no grammar in weft_testkit_differential::commands for {missing:?}, which are not in \
          tests/own_commands.md either"
     );
 }

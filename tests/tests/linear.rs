@@ -19,10 +19,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weft_testkit::linear::load::{Load, record};
-use weft_testkit::linear::{Disturbances, Event, Verdict, check};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
+use weft_testkit_concurrent::linear::load::{Load, record};
+use weft_testkit_concurrent::linear::{Disturbances, Event, Verdict, check};
 use weft_tests::env_or;
 
 /// All threads serve connections, as under load.
@@ -141,7 +141,13 @@ fn dump(history: &[Vec<Event>]) -> String {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for (client, events) in history.iter().enumerate() {
         lines.extend(events.iter().map(|event| {
-            (event.ret, format!("client {client} {}\n", weft_testkit::linear::check::line(event)))
+            (
+                event.ret,
+                format!(
+                    "client {client} {}\n",
+                    weft_testkit_concurrent::linear::check::line(event)
+                ),
+            )
         }));
     }
     lines.sort();

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use weft_testkit::differential::generate::{Action, Step};
-use weft_testkit::differential::{Deck, Group};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value};
+use weft_testkit_differential::generate::{Action, Step};
+use weft_testkit_differential::{Deck, Group};
 use weft_tests::{assert_consistent, env_or};
 
 /// All threads serve connections, as under load.

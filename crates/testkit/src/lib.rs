@@ -16,30 +16,26 @@
 //! | [`faulty`] | a real server on a disk that fails on demand |
 //! | [`machines`] | the `/proc` and `/sys` files of simulated machines: sockets, nodes, interfaces,
 //! limits |
-//! | [`linear`] | histories of concurrent clients, and whether they are linearizable |
-//! | [`chaos`] | random requests and disturbances from many clients, then checks of the server's
-//! state |
-//! | [`sessions`] | several clients at once on two servers, pushes and replies compared |
+//! | [`glob`] | patterns in which `*` stands for any text |
+//! | [`rng`] | random numbers of a seed |
 //! | [`skipped`] | counts the tests that could not run |
-//! | [`differential`] | random command sequences sent to two servers, replies compared |
+//!
+//! `weft-testkit-differential` compares the replies of two servers to generated commands.
+//! `weft-testkit-concurrent` checks one server under many clients.
 //!
 //! Functions that a test calls for their effect panic with a full description instead of returning
 //! errors: in a test the panic message is the report. Each has a `try_` variant where a failure can
 //! be the expected result.
 
-pub mod chaos;
 pub mod client;
-pub mod differential;
 pub mod disk;
 pub mod faulty;
 pub mod glob;
-pub mod linear;
 pub mod locate;
 pub mod machines;
 pub mod process;
 pub mod rng;
 pub mod server;
-pub mod sessions;
 pub mod skipped;
 pub mod value;
 

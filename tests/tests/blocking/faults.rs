@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, Value};
 use weft_tests::scene::{
-    LongCommand, PATIENCE, SLOW_THREADS, client, id, on_both, reply, reply_within, send, send_all,
-    until, until_blocked,
+    HeldShard, PATIENCE, client, id, on_both, pause_slow_lane, reply, reply_within, send, send_all,
+    until, until_blocked, until_in_slow_lane,
 };
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
@@ -90,21 +90,19 @@ enum End {
     Unblocked,
 }
 
-/// A BLMOVE waits, and its destination shard is busy with a long command. A BLPOP queues after it.
+/// A BLMOVE waits, and its destination shard is locked. A BLPOP queues after it.
 /// An element arrives, and the BLMOVE ends before it can take it. The BLPOP must not stay blocked
 /// next to the element.
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn untaken_element_goes_to_the_next_client_in_queue() {
     let server = Server::weft(&FOUR);
-    let long = LongCommand::with_tag(&server, "t");
     let mut maker = client(&server);
     for end in [End::Killed, End::HangsUp, End::Unblocked] {
         for delay_ms in [0, 20] {
             let wait = ["BLMOVE", "src", "{t}dst", "LEFT", "RIGHT", "0"];
             let (mut mover, id) = waiting(&server, &mut maker, 1, &wait);
             let (mut popper, _) = waiting(&server, &mut maker, 2, &["BLPOP", "src", "0"]);
-            let mut runner = long.begin(&server, 0.5);
+            let held = HeldShard::with_tag(&server, "t");
             send(&mut maker, &["RPUSH", "src", "x"]);
             std::thread::sleep(Duration::from_millis(delay_ms));
             match end {
@@ -116,7 +114,7 @@ fn untaken_element_goes_to_the_next_client_in_queue() {
             if !matches!(end, End::HangsUp) {
                 reply(&mut maker);
             }
-            assert_eq!(reply(&mut runner).int(), 20_000);
+            held.release();
             // Either client may be served, but the element must leave `src`.
             until(&format!("{end:?}: one of the clients takes x"), || {
                 maker.cmd(&["LLEN", "src"]).int() == 0
@@ -136,16 +134,15 @@ fn untaken_element_goes_to_the_next_client_in_queue() {
 #[test]
 fn wait_queue_advances_after_a_refused_client() {
     let server = Server::weft(&FOUR);
-    let long = LongCommand::with_tag(&server, "t");
     let mut maker = client(&server);
     for _ in 0..3 {
         let wait = ["BLMOVE", "src", "{t}dst", "LEFT", "RIGHT", "0"];
         let (mut mover, _) = waiting(&server, &mut maker, 1, &wait);
         let (mut popper, _) = waiting(&server, &mut maker, 2, &["BLPOP", "src", "0"]);
-        let mut runner = long.begin(&server, 0.5);
+        let held = HeldShard::with_tag(&server, "t");
         send_all(&mut maker, &[&["RPUSH", "src", "x"], &["CONFIG", "SET", "maxmemory", "1"]]);
         assert_eq!((reply(&mut maker).int(), reply(&mut maker).is_ok()), (1, true));
-        assert_eq!(reply(&mut runner).int(), 20_000);
+        held.release();
         let moved = reply(&mut mover);
         maker.ok(&["CONFIG", "SET", "maxmemory", "0"]);
         match moved.error() {
@@ -192,14 +189,12 @@ fn next_client_is_served_when_the_first_lacks_memory() {
 /// A command moves to the slow lane and blocks there. It is unblocked before the client's own
 /// thread knows that it blocked. If CLIENT UNBLOCK returns 1, the client must get its reply.
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
     const ROUNDS: usize = 20;
     // Queueing for this many keys takes a while.
     const KEYS: usize = 20_000;
-    let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
-    let longs: [LongCommand; SLOW_THREADS] =
-        ["t", "u", "v", "w"].map(|tag| LongCommand::with_tag(&server, tag));
+    let args = [&FOUR[..], &["--enable-debug-command", "yes"]].concat();
+    let server = Server::weft(&args);
     let mut maker = client(&server);
     let keys: Vec<String> = (0..KEYS).map(|n| format!("{{k}}{n}")).collect();
     let count = KEYS.to_string();
@@ -207,43 +202,29 @@ fn unblocked_client_is_answered_even_if_its_thread_does_not_know_yet() {
     wait.extend(keys.iter().map(|key| &key[..]));
     wait.extend(["LEFT", "COUNT", "3000"]);
     let push = [&["RPUSH", &keys[0]][..], &["x"; 3000]].concat();
-    let mut met = 0;
     for round in 0..ROUNDS {
         maker.cmd(&push);
         let mut waiter = client(&server);
         let id = id(&mut waiter);
-        // All threads of the slow lane are busy, so the list is gone when the command runs there.
-        let mut runners = longs.each_ref().map(|long| long.begin(&server, 0.3));
+        // The list is gone when the command runs in the slow lane.
+        pause_slow_lane(&mut maker, true);
         send(&mut waiter, &wait);
-        std::thread::sleep(Duration::from_millis(5));
+        until_in_slow_lane(&mut maker, 1);
         maker.cmd(&["DEL", &keys[0]]);
-        let unblocked = unblock_unless_served(&mut maker, &mut waiter, &id);
-        met += usize::from(unblocked);
-        if unblocked {
-            let got = reply_within(&mut waiter, PATIENCE);
-            let got = got.unwrap_or_else(|| panic!("round {round}: unblocked, never answered"));
-            assert!(got.is_null(), "{got}");
-        }
-        runners.iter_mut().for_each(|runner| drop(reply(runner)));
+        pause_slow_lane(&mut maker, false);
+        unblock(&mut maker, &id);
+        let got = reply_within(&mut waiter, PATIENCE);
+        let got = got.unwrap_or_else(|| panic!("round {round}: unblocked, never answered"));
+        assert!(got.is_null(), "{got}");
     }
-    assert!(met > 0, "the command never blocked: has the slow lane more threads?");
 }
 
-/// Repeats CLIENT UNBLOCK until it succeeds; `false` if the client was served first.
-fn unblock_unless_served(maker: &mut Client, waiter: &mut Client, id: &str) -> bool {
+/// Repeats CLIENT UNBLOCK, without a break, until it succeeds.
+fn unblock(maker: &mut Client, id: &str) {
     let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
-        for _ in 0..100 {
-            if maker.cmd(&["CLIENT", "UNBLOCK", id]).int() == 1 {
-                return true;
-            }
-        }
-        if let Some(served) = reply_within(waiter, Duration::from_millis(1)) {
-            assert_eq!(served.items().len(), 2, "BLMPOP took the elements");
-            return false;
-        }
+    while maker.cmd(&["CLIENT", "UNBLOCK", id]).int() == 0 {
+        assert!(begin.elapsed() < PATIENCE, "the client never blocks");
     }
-    panic!("the client is neither blocked nor served");
 }
 
 /// BLPOP and CLIENT UNBLOCK race on different threads; in some rounds an element arrives, too.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    LongCommand, SLOW_THREADS, client, id, info, on_both, pause_slow_lane, reply, reply_within,
-    send, send_all, until, until_blocked, until_in_slow_lane,
+    HeldShard, client, id, info, on_both, pause_slow_lane, reply, reply_within, send, send_all,
+    until, until_blocked, until_in_slow_lane,
 };
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
@@ -142,69 +142,53 @@ fn failed_retry_stays_queued_when_woken_again() {
 /// A long command blocks in the slow lane because its list is gone by then. It is served before its
 /// own thread knows that it blocked.
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn client_that_blocks_in_the_slow_lane_gets_its_reply() {
     const ROUNDS: usize = 12;
-    let server = Server::weft(&TWO);
+    let args = [&TWO[..], &["--enable-debug-command", "yes"]].concat();
+    let server = Server::weft(&args);
     let mut meter = client(&server);
     fill(&mut meter, "search");
-    let longs: [LongCommand; SLOW_THREADS] =
-        ["a", "b", "c", "d"].map(|tag| LongCommand::with_tag(&server, tag));
     let mut maker = on_thread(&server, &mut meter, 1);
-    let mut waited = 0;
     for round in 0..ROUNDS {
         let mut waiter = on_thread(&server, &mut meter, 0);
         let busy = on_thread(&server, &mut meter, 0);
         (0..3).for_each(|_| fill(&mut maker, "list"));
-        let mut runners = longs.each_ref().map(|long| long.begin(&server, 0.4));
+        pause_slow_lane(&mut maker, true);
         send(&mut waiter, &["BLMPOP", "0", "1", "list", "LEFT", "COUNT", "60000"]);
-        std::thread::sleep(Duration::from_millis(30));
+        until_in_slow_lane(&mut maker, 1);
         maker.cmd(&["DEL", "list"]);
         let done = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
             let _end = SetOnDrop(&done);
             occupy(scope, busy, &done);
-            let mut early = None;
-            until("the client is blocked, or has its elements", || {
-                early =
-                    early.take().or_else(|| reply_within(&mut waiter, Duration::from_millis(1)));
-                early.is_some() || info(&mut maker, "total_blocking_keys") == 1
-            });
-            if early.is_some() {
-                return early;
-            }
-            waited += 1;
+            pause_slow_lane(&mut maker, false);
+            until("the client is blocked", || info(&mut maker, "total_blocking_keys") == 1);
             maker.cmd(&["RPUSH", "list", "x"]);
             reply_within(&mut waiter, Duration::from_secs(3))
         });
         let left = maker.cmd(&["LLEN", "list"]).int();
         assert!(served.is_some(), "round {round}: no reply, and {left} elements are left of one");
-        runners.iter_mut().for_each(|runner| drop(reply(runner)));
         maker.cmd(&["DEL", "list"]);
     }
-    // On a busy machine the slow lane may run the command before the list is gone.
-    eprintln!("{waited} of {ROUNDS} rounds blocked");
 }
 
 /// A client moves to another thread before its retry, and has to stay blocked there.
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn client_that_moves_before_its_retry_gets_its_reply() {
     const ROUNDS: usize = 10;
     let args = [&TWO[..], &["--enable-debug-command", "yes"]].concat();
     let server = Server::weft(&args);
     let mut meter = client(&server);
     fill(&mut meter, "search");
-    let long = LongCommand::with_tag(&server, "a");
     for round in 0..ROUNDS {
         let mut maker = on_thread(&server, &mut meter, 1);
         let mut waiter = on_thread(&server, &mut meter, 0);
         let busy = on_thread(&server, &mut meter, 0);
         send(&mut waiter, &["BLMOVE", "from", "{a}to", "LEFT", "RIGHT", "0"]);
         until("the client is blocked", || info(&mut maker, "blocked_clients") == 1);
-        let mut runner = long.begin(&server, 0.6);
+        let held = HeldShard::with_tag(&server, "a");
         let done = AtomicBool::new(false);
-        let popped = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let _end = SetOnDrop(&done);
             occupy(scope, busy, &done);
             std::thread::sleep(Duration::from_millis(100));
@@ -213,17 +197,10 @@ fn client_that_moves_before_its_retry_gets_its_reply() {
                 [&["RPUSH", "from", "x"], &["LPOP", "from"], &["DEBUG", "MOVE-CLIENTS"]];
             send_all(&mut maker, &all);
             assert_eq!(reply(&mut maker).int(), 1);
-            let popped = reply(&mut maker);
+            assert_eq!(reply(&mut maker).text(), "x");
             assert!(reply(&mut maker).is_ok());
-            !popped.is_null()
         });
-        reply(&mut runner);
-        if !popped {
-            // The other shard was free again, and the client got its element.
-            assert_eq!(reply(&mut waiter).text(), "x");
-            maker.cmd(&["DEL", "{a}to"]);
-            continue;
-        }
+        held.release();
         std::thread::sleep(Duration::from_millis(100));
         maker.cmd(&["RPUSH", "from", "y"]);
         let served = reply_within(&mut waiter, Duration::from_secs(3));

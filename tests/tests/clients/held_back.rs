@@ -2,37 +2,13 @@
 //! lane, a shard or a key.
 
 use std::time::Duration;
-use weft_testkit::{Client, Server};
+use weft_testkit::Server;
 use weft_tests::scene::{
-    LongCommand, SLOW_THREADS, client, on_both, reply, reply_within, send, send_all, until_blocked,
+    HeldShard, client, on_both, pause_slow_lane, reply, reply_within, send, send_all, until,
+    until_blocked, until_in_slow_lane,
 };
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
-
-/// Keeps all threads of the slow lane busy with commands that only read.
-struct BusySlowLane([LongCommand; SLOW_THREADS]);
-
-impl BusySlowLane {
-    fn with(server: &Server) -> BusySlowLane {
-        BusySlowLane(["p", "q", "r", "s"].map(|tag| LongCommand::with_tag(server, tag)))
-    }
-
-    fn begin(&self, server: &Server) -> [Client; SLOW_THREADS] {
-        self.0.each_ref().map(|long| long.begin(server, 0.5))
-    }
-
-    /// Waits until the slow lane has run everything queued before.
-    fn drain(&self, server: &Server, begun: [Client; SLOW_THREADS]) {
-        for mut client in begun {
-            assert_eq!(reply(&mut client).int(), 20_000);
-        }
-        for _ in 0..2 {
-            for long in &self.0 {
-                assert_eq!(client(server).cmd(&long.request(0.01)).int(), 20_000);
-            }
-        }
-    }
-}
 
 /// Fills a list, a sorted set and a set that are too large for an I/O thread.
 fn fill(server: &Server) {
@@ -56,33 +32,29 @@ const WRITES: [&[&[&str]]; 4] = [
 ];
 
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn pause_delays_commands_queued_for_the_slow_lane() {
-    let server = Server::weft(&FOUR);
-    let busy = BusySlowLane::with(&server);
+    let args = [&FOUR[..], &["--enable-debug-command", "yes"]].concat();
+    let server = Server::weft(&args);
     fill(&server);
     let mut admin = client(&server);
-    let mut met = 0;
     for write in WRITES {
-        let begun = busy.begin(&server);
+        pause_slow_lane(&mut admin, true);
         let mut writer = client(&server);
         send_all(&mut writer, write);
         for _ in 1..write.len() {
             reply(&mut writer);
         }
-        // The command is in the slow lane's queue by now.
-        std::thread::sleep(Duration::from_millis(20));
+        until_in_slow_lane(&mut admin, 1);
         admin.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
         let before = admin.cmd(&["EXISTS", "{w}new"]).int();
-        busy.drain(&server, begun);
+        pause_slow_lane(&mut admin, false);
+        until_in_slow_lane(&mut admin, 0);
         let after = admin.cmd(&["EXISTS", "{w}new"]).int();
-        assert_eq!(before, after, "{write:?} was run after CLIENT PAUSE WRITE");
-        met += usize::from(before == 0);
+        assert_eq!((before, after), (0, 0), "{write:?} was run after CLIENT PAUSE WRITE");
         admin.ok(&["CLIENT", "UNPAUSE"]);
         assert_eq!(reply(&mut writer).error(), None);
         assert_eq!(admin.cmd(&["DEL", "{w}new"]).int(), 1);
     }
-    assert!(met > 0, "no command had to queue: has the slow lane more threads?");
 }
 
 /// A write that has begun completes before the pause is answered; any other write begins after the
@@ -112,15 +84,18 @@ fn pause_waits_for_a_running_write_or_delays_it() {
 #[test]
 fn pause_delays_commands_that_wait_for_a_shard() {
     let server = Server::weft(&FOUR);
-    let long = LongCommand::with_tag(&server, "t");
-    let mut admin = client(&server);
+    let (mut admin, mut asker) = (client(&server), client(&server));
     for _ in 0..3 {
-        let mut runner = long.begin(&server, 0.3);
+        let held = HeldShard::with_tag(&server, "t");
         let mut writer = client(&server);
         send(&mut writer, &["SET", "{t}new", "v"]);
         std::thread::sleep(Duration::from_millis(10));
-        admin.ok(&["CLIENT", "PAUSE", "100000", "WRITE"]);
-        assert_eq!(reply(&mut runner).int(), 20_000);
+        send(&mut admin, &["CLIENT", "PAUSE", "100000", "WRITE"]);
+        until("writes are paused", || {
+            asker.cmd(&["INFO", "clients"]).text().contains("paused_actions:write")
+        });
+        held.release();
+        assert!(reply(&mut admin).is_ok());
         assert!(reply_within(&mut writer, Duration::from_millis(50)).is_none());
         assert_eq!(admin.cmd(&["EXISTS", "{t}new"]).int(), 0);
         admin.ok(&["CLIENT", "UNPAUSE"]);

@@ -6,8 +6,8 @@
 //! have to exist where the reference has them.
 
 use std::collections::BTreeMap;
-use weft_testkit::differential::own;
 use weft_testkit::{Client, Server, Value, skip_without};
+use weft_testkit_differential::own;
 
 /// Fields that contain prose.
 const TEXTS: [&str; 3] = ["summary", "complexity", "notes"];

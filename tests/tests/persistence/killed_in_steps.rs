@@ -116,6 +116,7 @@ fn client_killed_during_a_transaction_does_nothing_after_the_reply() {
         let killed = id(&mut victim);
         let long = long.request(0.3);
         let long: Vec<&str> = long.iter().map(String::as_str).collect();
+        pause_slow_lane(&mut maker, true);
         send_all(
             &mut victim,
             &[
@@ -127,6 +128,7 @@ fn client_killed_during_a_transaction_does_nothing_after_the_reply() {
             ],
         );
         until_in_slow_lane(&mut maker, 2);
+        pause_slow_lane(&mut maker, false);
         std::thread::sleep(Duration::from_millis(20));
         let kill = ["CLIENT", "KILL", "ID", &killed];
         let mut other = client(&server);

@@ -1,15 +1,15 @@
 //! Several clients that subscribe and publish, or track what they read, get the same replies and
 //! pushes as from the reference.
 //!
-//! `weft_testkit::sessions` describes the method.
+//! `weft_testkit_differential::sessions` describes the method.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `DIFF_COMMANDS` | commands of each test, default 4,000 |
 //! | `DIFF_SEED` | seed of the first episode, default 1; a failure prints the one to use |
 
-use weft_testkit::sessions::Topic;
-use weft_testkit::{Server, sessions, skip_without};
+use weft_testkit::{Server, skip_without};
+use weft_testkit_differential::sessions::{self, Topic};
 use weft_tests::env_or;
 
 const SEVERAL: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];

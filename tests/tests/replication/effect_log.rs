@@ -10,8 +10,8 @@ mod effects;
 use effects::{DIFFERENCES, Run, SCRIPTS, play, replay};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weft_testkit::differential::Group;
 use weft_testkit::{Client, Server, skip_without};
+use weft_testkit_differential::Group;
 use weft_tests::env_or;
 use weft_tests::persistence::PATIENCE;
 

@@ -7,7 +7,7 @@ use weft_testkit::{Client, Server, Value};
 use weft_tests::replication::{
     FakeLink, FakePrimary, ID, NO_KEYS, info, replicate_from, wait_for_link,
 };
-use weft_tests::scene::{LongCommand, on_both, send, until_blocked};
+use weft_tests::scene::{HeldShard, on_both, reply, send, until, until_blocked};
 
 /// The fields of the lines of CLIENT LIST.
 fn line(client: &mut Client, words: &[&str]) -> Vec<BTreeMap<String, String>> {
@@ -173,21 +173,25 @@ fn pause_may_last_longer_than_the_link_timeout() {
 
 /// A unit that was waiting for its shards when a pause began keeps waiting.
 #[test]
-fn pause_delays_a_unit_that_waits_for_a_long_command() {
+fn pause_delays_a_unit_that_waits_for_its_shards() {
     let replica = Server::weft(&["--save", "", "--replica-read-only", "no"]);
     let mut client = replica.client();
     let fake = FakePrimary::new();
     let mut link = linked_to(&fake, &replica);
-    let long = LongCommand::with_tag(&replica, "tag");
-    let mut runner = long.begin(&replica, 2.0);
+    let held = HeldShard::with_tag(&replica, "tag");
     // Too long to be applied between the commands of clients.
     let value = "v".repeat(400 << 10);
     let mut at = link.write(&["SELECT", "0"]);
     let paused = at;
     at += link.write(&["SET", "{tag}k", &value]);
     std::thread::sleep(Duration::from_millis(300));
-    client.ok(&["CLIENT", "PAUSE", "1000000", "WRITE"]);
-    runner.read_reply().expect("the long command ends");
+    let mut pauser = replica.client();
+    send(&mut pauser, &["CLIENT", "PAUSE", "1000000", "WRITE"]);
+    until("writes are paused", || {
+        client.cmd(&["INFO", "clients"]).text().contains("paused_actions:write")
+    });
+    held.release();
+    assert!(reply(&mut pauser).is_ok());
     for _ in 0..2 {
         link.wait_for_ack(paused);
     }

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{LongCommand, client, on_both, reply, reply_within, send};
+use weft_tests::scene::{
+    HeldShard, LongCommand, client, on_both, reply, reply_within, send, until_in_slow_lane,
+};
 
 const TWO: [&str; 4] = ["--io-threads", "2", "--io-threads-always-active", "yes"];
 
@@ -67,29 +69,24 @@ fn watch_that_never_finds_its_shards_free_still_runs() {
     assert_eq!(watched, [Some(true); 4]);
 }
 
-/// Requests of a killed client wait for a long command for all shards. When they get them,
+/// Requests of a killed client wait for all shards, and one is locked. When they get them,
 /// CLIENT KILL has been answered and other clients have written: the requests must not run.
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn killed_client_does_nothing_when_its_turn_comes() {
     for line in
         ["FLUSHALL", "SWAPDB 0 1", "MULTI;FLUSHALL;EXEC", "SORT {b}small BY w* STORE {b}key"]
     {
         let server = Server::weft(&TWO);
-        let long = LongCommand::with_tag(&server, "a");
         let (mut victim, mut other) = (client(&server), client(&server));
         other.cmd(&["RPUSH", "{b}small", "1", "2", "3"]);
         let id = victim.cmd(&["CLIENT", "ID"]).int().to_string();
-        let mut runner = long.begin(&server, 1.5);
+        let held = HeldShard::with_tag(&server, "a");
         let requests: Vec<Vec<String>> = line.split(';').map(words).collect();
         requests.iter().for_each(|request| send(&mut victim, request));
-        // The command must be in the slow lane by now, or the test shows nothing.
-        std::thread::sleep(Duration::from_millis(200));
+        until_in_slow_lane(&mut other, 2);
         assert_eq!(other.cmd(&["CLIENT", "KILL", "ID", &id]).int(), 1);
         other.ok(&["SET", "{b}key", "precious"]);
-        let early = reply_within(&mut runner, Duration::from_millis(1));
-        assert!(early.is_none(), "the long command was too short");
-        reply(&mut runner);
+        held.release();
         // This command waits for all shards after the killed one.
         other.cmd(&["SORT", "{b}small", "BY", "w*", "STORE", "{b}other"]);
         std::thread::sleep(Duration::from_millis(100));
@@ -101,17 +98,16 @@ fn killed_client_does_nothing_when_its_turn_comes() {
 #[test]
 fn execution_time_excludes_the_wait_for_shards() {
     let server = Server::weft(&TWO);
-    let long = LongCommand::with_tag(&server, "a");
     let mut meter = client(&server);
     meter.ok(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
-    let mut runner = long.begin(&server, 2.0);
+    let held = HeldShard::with_tag(&server, "a");
     let begin = Instant::now();
     let mut late = client(&server);
     send(&mut late, &["SWAPDB", "1", "2"]);
     assert!(reply_within(&mut late, Duration::from_millis(200)).is_none(), "SWAPDB waits");
+    held.release();
     reply(&mut late);
     let waited = begin.elapsed();
-    reply(&mut runner);
     let log = meter.cmd(&["SLOWLOG", "GET", "-1"]);
     let entries: Vec<_> = log.items().iter().map(|entry| entry.items()).collect();
     let is_late = |entry: &&&[Value]| entry[3].items()[0].text() == "SWAPDB";

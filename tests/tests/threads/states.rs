@@ -5,7 +5,8 @@ use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{
-    LongCommand, client, on_both, reply, reply_within, send, send_all, until, until_blocked,
+    HeldShard, client, on_both, reply, reply_within, send, send_all, until, until_blocked,
+    until_in_slow_lane,
 };
 
 /// Longer than the idle timeout of one second that these servers have.
@@ -104,13 +105,14 @@ fn pause_all_is_answered_before_it_ends() {
 #[test]
 fn monitor_shows_commands_that_start_in_the_slow_lane() {
     let server = Server::weft(&[]);
-    let long = LongCommand::with_tag(&server, "t");
     let mut monitor = client(&server);
     monitor.ok(&["MONITOR"]);
-    let mut runner = long.begin(&server, 1.0);
-    let mut asker = client(&server);
-    assert_eq!(asker.cmd(&["KEYS", "first*"]).items().len(), 0);
-    reply(&mut runner);
+    let held = HeldShard::with_tag(&server, "t");
+    let (mut asker, mut other) = (client(&server), client(&server));
+    send(&mut asker, &["KEYS", "first*"]);
+    until_in_slow_lane(&mut other, 2);
+    held.release();
+    assert_eq!(reply(&mut asker).items().len(), 0);
     assert_eq!(asker.cmd(&["KEYS", "second*"]).items().len(), 0);
     let mut first = false;
     loop {

@@ -4,95 +4,61 @@
 
 use std::time::Duration;
 use weft_testkit::{Client, Server, Value};
-use weft_tests::scene::{LongCommand, client, on_both, reply, reply_within, send, send_all, until};
+use weft_tests::scene::{
+    HeldShard, client, on_both, pause_slow_lane, reply, reply_within, send_all, until,
+    until_in_slow_lane,
+};
 
 const FOUR: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
-/// Long commands on keys in three different shards.
-struct LongCommands {
-    server: Server,
-    p: LongCommand,
-    q: LongCommand,
-    x: LongCommand,
-}
-
-impl LongCommands {
-    fn set() -> LongCommands {
-        let server = Server::weft(&[&FOUR[..], &DEBUG].concat());
-        let [p, q, x] = ["p", "q", "x"].map(|tag| LongCommand::with_tag(&server, tag));
-        LongCommands { server, p, q, x }
+/// Starts `queue` as a transaction in the slow lane that waits for its last shard, which stays locked until released.
+fn queue_before_a_held_shard(server: &Server, queue: &[&[&str]]) -> (Client, HeldShard) {
+    let (mut control, mut own) = (client(server), client(server));
+    let numbers: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    let add = ["SADD", "{x}set"].into_iter().chain(numbers.iter().map(|n| &n[..]));
+    control.cmd(&add.collect::<Vec<_>>());
+    pause_slow_lane(&mut control, true);
+    let mut all: Vec<&[&str]> = vec![&["MULTI"]];
+    all.push(&["SINTERCARD", "2", "{x}set", "{x}set"]);
+    all.extend(queue);
+    all.push(&["EXEC"]);
+    send_all(&mut own, &all);
+    for _ in 0..all.len() - 1 {
+        assert!(reply(&mut own).error().is_none());
     }
-
-    /// Starts `queue` as a transaction on the slow lane that waits for a shard locked for a long
-    /// time. One thread of the slow lane runs a long command on `x`, another thread this
-    /// transaction, which also needs `x`. Returns the client of the transaction, and the other
-    /// clients.
-    fn queue_after_a_long_command(&self, queue: &[&[&str]]) -> (Client, Vec<Client>) {
-        // While two threads are busy, the long command and the transaction are queued in this
-        // order.
-        let first = self.p.begin(&self.server, 0.5);
-        let second = self.q.begin(&self.server, 0.4);
-        let mut long = client(&self.server);
-        send(&mut long, &self.x.request(4.0));
-        std::thread::sleep(Duration::from_millis(20));
-        let mut own = client(&self.server);
-        let key = self.x.key();
-        let mut all: Vec<&[&str]> = vec![&["MULTI"]];
-        let walk = ["SINTERCARD", "2", key, key];
-        all.push(&walk);
-        all.extend(queue);
-        all.push(&["EXEC"]);
-        send_all(&mut own, &all);
-        for _ in 0..all.len() - 1 {
-            assert!(reply(&mut own).error().is_none());
-        }
-        (own, vec![first, second, long])
-    }
+    until_in_slow_lane(&mut control, 1);
+    let held = HeldShard::with_tag(server, "x");
+    pause_slow_lane(&mut control, false);
+    // Time for the transaction to begin its wait.
+    std::thread::sleep(Duration::from_millis(100));
+    (own, held)
 }
 
 /// A field that a client has seen expired must not exist again.
 #[test]
-#[ignore = "long: cargo xtask test --all"]
 fn field_seen_expired_does_not_come_back() {
-    let longs = LongCommands::set();
-    // The field must expire after the transaction has begun to wait and before it ends. The time of that depends on the
-    // machine.
-    let mut met = ["1200", "1600", "2000"]
-        .map(|ms| expires_while_a_transaction_waits(&longs, ms))
-        .contains(&true);
-    for ms in ["900", "600", "2800"] {
-        met = met || expires_while_a_transaction_waits(&longs, ms);
-    }
-    assert!(met, "no transaction was waiting when the field expired");
-}
-
-/// Returns whether the transaction was waiting for the shard when the field expired after `ms`
-/// milliseconds.
-fn expires_while_a_transaction_waits(longs: &LongCommands, ms: &str) -> bool {
-    let mut other = client(&longs.server);
-    other.cmd(&["HSET", "{h}hash", "field", "value", "more", "v"]);
-    other.ok(&["SET", "{h}key", "value"]);
+    const ROUNDS: usize = 3;
+    let server = Server::weft(&[&FOUR[..], &DEBUG].concat());
+    let mut other = client(&server);
+    // Only these clients may remove the key and the field.
+    other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     let queue: [&[&str]; 4] = [
         &["HPERSIST", "{h}hash", "FIELDS", "1", "field"],
         &["HGET", "{h}hash", "field"],
         &["PERSIST", "{h}key"],
         &["GET", "{h}key"],
     ];
-    // Only these clients may remove the key and the field.
-    other.ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
-    other.cmd(&["HPEXPIRE", "{h}hash", ms, "FIELDS", "1", "field"]);
-    other.cmd(&["PEXPIRE", "{h}key", ms]);
-    let (mut own, others) = longs.queue_after_a_long_command(&queue);
-    let mut early = None;
-    until("the field has expired, or EXEC has run", || {
-        let expired = other.cmd(&["HGET", "{h}hash", "field"]).is_null();
-        early = reply_within(&mut own, Duration::from_millis(1));
-        expired || early.is_some()
-    });
-    let waited = early.is_none();
-    let exec = early.unwrap_or_else(|| reply(&mut own));
-    if waited {
+    for _ in 0..ROUNDS {
+        other.cmd(&["HSET", "{h}hash", "field", "value", "more", "v"]);
+        other.ok(&["SET", "{h}key", "value"]);
+        let (mut own, held) = queue_before_a_held_shard(&server, &queue);
+        other.cmd(&["HPEXPIRE", "{h}hash", "20", "FIELDS", "1", "field"]);
+        other.cmd(&["PEXPIRE", "{h}key", "20"]);
+        until("the field has expired", || other.cmd(&["HGET", "{h}hash", "field"]).is_null());
+        assert!(reply_within(&mut own, Duration::from_millis(1)).is_none(), "EXEC did not wait");
+        held.release();
+        let exec = reply(&mut own);
         let [_, persisted, field, key_persisted, key] = exec.items() else {
             panic!("EXEC: {exec}");
         };
@@ -100,10 +66,8 @@ fn expires_while_a_transaction_waits(longs: &LongCommands, ms: &str) -> bool {
         assert!(field.is_null(), "the field came back: {field}");
         assert_eq!(*key_persisted, Value::Integer(0), "the key came back: {key}");
         assert!(other.cmd(&["HGET", "{h}hash", "field"]).is_null());
+        other.cmd(&["DEL", "{h}hash", "{h}key"]);
     }
-    others.into_iter().for_each(|mut other| drop(reply(&mut other)));
-    other.cmd(&["DEL", "{h}hash", "{h}key"]);
-    waited
 }
 
 /// Commands on a watched key with an expiry, and whether EXEC runs then: if WATCH came before the

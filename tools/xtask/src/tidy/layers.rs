@@ -203,7 +203,9 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weft-testkit", &[]),
-    ("weft-tests", &["weft-testkit"]),
+    ("weft-testkit-differential", &["weft-testkit"]),
+    ("weft-testkit-concurrent", &["weft-testkit", "weft-testkit-differential"]),
+    ("weft-tests", &["weft-testkit", "weft-testkit-concurrent", "weft-testkit-differential"]),
 ];
 
 /// The crate that any crate may use in its tests.

@@ -60,6 +60,23 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/admin/src/commands/server/debug/mod.rs", "DEBUG SEGFAULT"),
 ];
 
+/// Crates with code in their documentation. The others set `doctest = false`, because rustdoc takes half a second for
+/// each crate, and would not run such code. Programs have no documentation tests.
+const DOCTESTS: &[&str] =
+    &["crates/config/", "crates/keyspace/", "crates/process/", "crates/testkit/", "tools/"];
+
+/// The lines on which code begins in the documentation.
+fn doctests(text: &str) -> Vec<usize> {
+    let fences = text.lines().enumerate().filter_map(|(i, line)| {
+        let doc = line.trim_start();
+        let doc = doc.strip_prefix("//!").or_else(|| doc.strip_prefix("///"))?;
+        Some((i + 1, doc.trim().strip_prefix("```")?))
+    });
+    // The first of two fences opens a block, and names its language.
+    let opening = fences.step_by(2);
+    opening.filter(|(_, language)| !["text", "toml"].contains(language)).map(|(i, _)| i).collect()
+}
+
 /// Reports broken rules of a Rust file.
 pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
     if !text.starts_with("//!") {
@@ -72,6 +89,13 @@ pub fn check(file: &Path, text: &str, report: &mut impl FnMut(usize, String)) {
     let lines = text.lines().count();
     if lines > MAX_LINES {
         report(MAX_LINES + 1, format!("{lines} lines, {MAX_LINES} are the most"));
+    }
+    if !DOCTESTS.iter().any(|allowed| covers(allowed, file)) {
+        for line in doctests(text) {
+            let message =
+                "code in documentation is not tested: see DOCTESTS in tools/xtask/src/tidy/rust.rs";
+            report(line, message.to_string());
+        }
     }
     if !UNSAFE_FILES.iter().any(|(allowed, _)| covers(allowed, file)) {
         for (i, line) in code_only(text).lines().enumerate() {
@@ -109,6 +133,8 @@ mod tests {
         assert!(lines("//! Fine.\n\nfn f() {}\n").is_empty());
         assert_eq!(lines("fn f() {}\n"), [1]);
         assert_eq!(lines(&format!("//! Long.\n{}", "\n".repeat(MAX_LINES))), [MAX_LINES + 1]);
+        assert!(lines("//! Draws.\n//! ```text\n//! a\n//! ```\n").is_empty());
+        assert_eq!(lines("//! Runs.\n\n/// ```\n/// f()\n/// ```\nfn f() {}\n"), [3]);
         assert_eq!(lines("//! Is unsafe.\nfn f() {\n    unsafe { g() }\n}\n"), [3]);
         assert_eq!(
             lines("//! Forbids.\n#![forbid(unsafe_code)]\nconst S: &str = \"unsafe\"; // unsafe\n"),
@@ -119,6 +145,10 @@ mod tests {
     #[test]
     fn list_has_no_unneeded_entries() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for listed in DOCTESTS.iter().filter(|listed| listed.starts_with("crates/")) {
+            let manifest = std::fs::read_to_string(root.join(listed).join("Cargo.toml"));
+            assert!(!manifest.unwrap_or_default().contains("doctest = false"), "{listed}");
+        }
         for (listed, why) in UNSAFE_FILES {
             assert!(!why.is_empty(), "{listed} is listed without a reason");
             if listed.ends_with('/') {

@@ -32,7 +32,7 @@ pub fn check(root: &Path, file: &Path, text: &str, report: &mut Vec<Problem>) {
         let seed = Path::new(SEEDS).join(format!("seed-{name}"));
         if !root.join(&seed).is_file() {
             let message = format!(
-                "no {}: cargo run -p weft-testkit --example seeds -- {SEEDS}",
+                "no {}: cargo run -p weft-testkit-differential --example seeds -- {SEEDS}",
                 seed.display()
             );
             report.push(Problem { file: file.to_path_buf(), line, message });

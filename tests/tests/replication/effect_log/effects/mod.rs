@@ -6,10 +6,10 @@ mod scripts;
 pub use scripts::{DIFFERENCES, SCRIPTS};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weft_testkit::differential::generate::{Action, Step};
-use weft_testkit::differential::{Deck, Group, keyspace, session};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value, client::encode_into};
+use weft_testkit_differential::generate::{Action, Step};
+use weft_testkit_differential::{Deck, Group, Target, keyspace, session};
 
 /// A command of a log.
 pub type Command = Vec<Vec<u8>>;
@@ -203,7 +203,7 @@ fn same_time(a: &[u8], b: &[u8]) -> bool {
 
 /// Runs random commands of these groups over one connection.
 pub fn play(server: &Server, groups: &[(Group, u32)], seed: u64, steps: usize) {
-    let target = session::Target { name: server.name().to_string(), port: server.port() };
+    let target = Target { name: server.name().to_string(), port: server.port() };
     let mut session = session::Session::open(&target).expect("the server is up");
     let mut deck = Deck::new(groups);
     // Excluded are commands that change the configuration, which changes encodings, and
@@ -307,7 +307,7 @@ fn before(log: &[Command], command: &Command) -> String {
 /// If they differ permanently.
 pub fn assert_same_content(server: &Server, copy: &Server, seed: u64) {
     let open = |server: &Server, name: &str| {
-        let target = session::Target { name: name.to_string(), port: server.port() };
+        let target = Target { name: name.to_string(), port: server.port() };
         session::Session::open(&target).expect("the server is up")
     };
     let (mut left, mut right) = (open(server, "original"), open(copy, "copy"));

@@ -20,7 +20,6 @@ const ALLOWED: &[(&str, usize)] = &[
     ("crates/persist", 2),
     ("crates/replication", 3),
     ("crates/table", 5),
-    ("crates/testkit", 17),
     ("crates/types", 11),
     ("tools/benchmark", 2),
     ("tools/tune", 9),
