@@ -16,9 +16,9 @@
 //! | [`Disk`] | `Well`, `WriteFailed` | `recovered`: a write has succeeded |
 //! | | `SyncFailed`: written data may not be on disk, and no later sync can ensure it | `recovered` after `rebased` |
 //! | [`Data`] | `Logged`, `Dropped` for a full sync that has not arrived | a new log |
-//! | `is_stale` | set when the data was replaced beside the log | `next_switch`: off and on again |
+//! | `is_stale` | set when the data was replaced without the log | `next_switch`: off and on again |
 //!
-//! A rewrite also runs while the log is off; then its cut is [`At::Behind`] the last log. It can end
+//! A rewrite also runs while the log is off; then its cut is [`At::After`] the last log. It can end
 //! in any state, so nothing needs an undo: until `rebased`, the previous files are in force.
 //!
 //! This file has no threads, files or clock. The drivers report events, and act on the return
@@ -413,7 +413,7 @@ impl<R: Copy, H> Lifecycle<R, H> {
     pub fn cut(&mut self, unit: u64, now_s: i64) -> At {
         let at = match self.begun() {
             Some(_) => At::Log(Cut { log: self.logs, unit }),
-            None => At::Behind(self.logs),
+            None => At::After(self.logs),
         };
         if let Rewrite::Scheduled(cancel) | Rewrite::Starting(cancel) = &self.rewrite {
             let cancel = cancel.clone();
@@ -470,8 +470,8 @@ impl<R: Copy, H> Lifecycle<R, H> {
 
     /// Whether a base with a cut at that position may be put into force while the log is off. A log
     /// that has begun meanwhile has read the manifest already.
-    pub fn is_still_behind(&self, at: At) -> bool {
-        at == At::Behind(self.logs)
+    pub fn is_still_after(&self, at: At) -> bool {
+        at == At::After(self.logs)
     }
 
     /// The rewrite has ended so, after that time in seconds.
@@ -513,7 +513,7 @@ impl<R: Copy, H> Lifecycle<R, H> {
         if let Rewrite::Running(running) = &self.rewrite {
             let is_useful = match running.at {
                 At::Log(cut) => self.begun().is_some() && cut.log == self.logs,
-                at @ At::Behind(_) => self.is_still_behind(at),
+                at @ At::After(_) => self.is_still_after(at),
             };
             if !is_useful {
                 self.cancel_rewrite();

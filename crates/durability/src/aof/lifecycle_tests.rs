@@ -221,8 +221,8 @@ impl Driver {
                     self.conclude(Err(()));
                 }
             }
-            At::Behind(log) => {
-                let is_alone = self.machine.is_still_behind(at);
+            At::After(log) => {
+                let is_alone = self.machine.is_still_after(at);
                 assert_eq!(is_alone, log == self.machine.number());
                 assert!(is_alone || is_cancelled);
                 if is_alone {
@@ -326,7 +326,7 @@ impl Driver {
         self.check();
     }
 
-    /// What other threads and INFO see follows from the state.
+    /// The facts that other threads and INFO see follow from the state.
     fn check(&self) {
         let info = self.machine.info();
         let scheduled = info.scheduled;

@@ -38,7 +38,7 @@ pub struct Cut {
 pub enum At {
     Log(Cut),
     /// After the end of the log of that number.
-    Behind(u64),
+    After(u64),
 }
 
 /// The base that was written for a cut.

@@ -138,7 +138,7 @@ fn put_alone(
     running: &Running,
 ) -> Result<(), String> {
     let _switch = aof(srv).switch();
-    if !aof(srv).lifecycle().is_still_behind(at) {
+    if !aof(srv).lifecycle().is_still_after(at) {
         let _ = dir.storage.remove(&dir.path(&made.name));
         running.cancel.store(true, Ordering::Relaxed);
         return Err("the append-only file was turned on".into());

@@ -309,7 +309,7 @@ fn need_of(task: &mut Task<'_>) -> Need {
     }
 }
 
-/// What a thread of the slow lane takes for a request that needs `need`. Waits for the commands of clients that the
+/// The shards that a thread of the slow lane takes for a request that needs `need`. Waits for the commands of clients that the
 /// request has killed.
 fn slow_need(task: &Task<'_>, need: Need) -> Need {
     match need {

@@ -17,7 +17,7 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
         && matches!(request_need(ks, cmd, &request, session), Need::World | Need::Stop | Need::Rest)
 }
 
-/// What a request needs, with the commands and the watched keys of EXEC.
+/// The locks that a request needs, with the commands and the watched keys of EXEC.
 pub fn request_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, session: &Session) -> Need {
     match cmd.run {
         Run::Exec => transaction_need(ks, session),
@@ -27,7 +27,7 @@ pub fn request_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, session: &S
     }
 }
 
-/// What a command needs in database `db`, by itself or as one of several commands that run as one.
+/// The locks that a command needs in database `db`, by itself or as one of several commands that run as one.
 #[inline]
 pub fn command_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, db: usize) -> Need {
     match cmd.run {
@@ -40,7 +40,7 @@ pub fn command_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, db: usize) 
     }
 }
 
-/// What commands need together that run as one, and hold `shards` too.
+/// The locks that commands need together that run as one, and hold `shards` too.
 pub fn union_need(
     needs: impl IntoIterator<Item = Need>,
     shards: impl IntoIterator<Item = u16>,

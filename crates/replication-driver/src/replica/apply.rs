@@ -403,7 +403,7 @@ fn commands_of<'a>(srv: &Server, unit: &Unit<'a>) -> SmallVec<[Command<'a>; 1]> 
         .collect()
 }
 
-/// What a unit needs.
+/// The locks that a unit needs.
 fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Need {
     let needs = commands.iter().filter_map(|command| match command.work {
         Ok(Work::Data(cmd, lock, _)) => {
