@@ -260,6 +260,20 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// Wakes all that wait for one of the shards, which stay held: they find the reason for which the wait is long.
+    pub fn wake_waiters(&self) {
+        self.each_shard(|shard| {
+            self.ks.wake_all(self.ks.locks[usize::from(shard)].take_waiters());
+        });
+    }
+
+    /// The held shards, in ascending order. O(shards held).
+    pub fn shards(&self) -> Vec<u16> {
+        let mut shards = Vec::new();
+        self.each_shard(|shard| shards.push(shard));
+        shards
+    }
+
     /// Marks this as the guard of a slow-lane command.
     pub(crate) fn for_long_command(mut self, long: LongCommand<'k>) -> Self {
         self.long = Some(Box::new(long));

@@ -222,6 +222,9 @@ pub const PATIENCE: u32 = 8;
 /// outside.
 const MORE_PATIENCE: u32 = 16;
 
+/// For threads that wait for a shard as long as they must.
+const NEVER: fn(Busy) -> bool = |_| false;
+
 /// Which of the two locks shows a running command to threads that stop the world.
 #[derive(Clone, Copy)]
 enum CommandLock {
@@ -265,20 +268,36 @@ impl<'k> SlowLaneThread<'k> {
 
     /// Holds all shards of `set`, however long that takes.
     pub fn hold(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
-        self.hold_with_patience(context, set, PATIENCE, CommandLock::Lane)
+        let held = self.hold_with_patience(context, set, PATIENCE, CommandLock::Lane, &NEVER);
+        held.expect("it doesn't give up")
+    }
+
+    /// As [`SlowLaneThread::hold`], but gives up if a shard is busy and `gives_up` returns true for it.
+    ///
+    /// # Errors
+    /// It has given up.
+    pub fn hold_or_give_up(
+        &mut self,
+        context: &mut ExecContext,
+        set: &ShardSet,
+        gives_up: &dyn Fn(Busy) -> bool,
+    ) -> Result<Guard<'_>, Busy> {
+        self.hold_with_patience(context, set, PATIENCE, CommandLock::Lane, gives_up)
     }
 
     /// As [`SlowLaneThread::hold`], but never stops the world. May have to retry for long where many
     /// shards are busy.
     pub fn hold_only(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
-        self.hold_with_patience(context, set, u32::MAX, CommandLock::Lane)
+        let held = self.hold_with_patience(context, set, u32::MAX, CommandLock::Lane, &NEVER);
+        held.expect("it doesn't give up")
     }
 
     /// As [`SlowLaneThread::hold_only`], for a command that may wait for something outside of the
     /// process while it holds its shards. Only commands on these shards and threads that stop the
     /// world wait for it. While such a thread waits, other slow-lane commands still run.
     pub fn hold_outside(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
-        self.hold_with_patience(context, set, u32::MAX, CommandLock::Outside)
+        let held = self.hold_with_patience(context, set, u32::MAX, CommandLock::Outside, &NEVER);
+        held.expect("it doesn't give up")
     }
 
     fn hold_with_patience(
@@ -287,16 +306,17 @@ impl<'k> SlowLaneThread<'k> {
         set: &ShardSet,
         patience: u32,
         command_lock: CommandLock,
-    ) -> Guard<'_> {
+        gives_up: &dyn Fn(Busy) -> bool,
+    ) -> Result<Guard<'_>, Busy> {
         let mut attempts = 0_u32;
         loop {
             if attempts >= patience
                 && let Some(alone) = self.alone_unless_outside()
             {
-                return self.world_of(context, alone);
+                return Ok(self.world_of(context, alone));
             }
             if attempts >= patience.saturating_mul(MORE_PATIENCE) {
-                return self.world(context);
+                return Ok(self.world(context));
             }
             // Held until the guard is dropped, but not while this thread waits for a shard: the
             // thread that stops the world may hold that shard.
@@ -305,7 +325,8 @@ impl<'k> SlowLaneThread<'k> {
                 CommandLock::Outside => self.read_outside(),
             };
             match self.try_hold(context, set, lane) {
-                Ok(guard) => return guard,
+                Ok(guard) => return Ok(guard),
+                Err(busy) if gives_up(busy) => return Err(busy),
                 Err(busy) => self.wait_for(busy),
             }
             attempts = attempts.saturating_add(1);
@@ -315,14 +336,24 @@ impl<'k> SlowLaneThread<'k> {
     /// Holds all shards of `set`, which may be all shards. While it takes them, the I/O threads are stopped, each
     /// between two commands; afterwards they continue, unlike with [`SlowLaneThread::world`]. Waits for commands of the
     /// slow lane that hold one of them.
-    pub fn hold_many(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
+    /// Gives up if a shard is busy and `gives_up` returns true for it.
+    ///
+    /// # Errors
+    /// It has given up.
+    pub fn hold_many(
+        &mut self,
+        context: &mut ExecContext,
+        set: &ShardSet,
+        gives_up: &dyn Fn(Busy) -> bool,
+    ) -> Result<Guard<'_>, Busy> {
         loop {
             let lane = self.read_slow();
             let closed = self.ks.safepoints.close();
             let held = self.try_hold(context, set, lane);
             drop(closed);
             match held {
-                Ok(guard) => return guard,
+                Ok(guard) => return Ok(guard),
+                Err(busy) if gives_up(busy) => return Err(busy),
                 Err(busy) => self.wait_for(busy),
             }
         }

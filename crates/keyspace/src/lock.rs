@@ -119,6 +119,12 @@ impl ShardLock {
         }
     }
 
+    /// Returns the waiters to wake although the lock stays held, in order. Only the holder may call this.
+    #[must_use]
+    pub fn take_waiters(&self) -> VecDeque<Waiter> {
+        std::mem::take(&mut *lock(&self.waiters))
+    }
+
     /// Releases the lock and returns the waiters to wake, in order. Only the holder may call
     /// this.
     #[inline(always)]

@@ -6,6 +6,7 @@
 //!
 //! No keyspace, sockets or threads: a script calls commands through [`engine::Host`].
 
+pub mod busy;
 pub mod cache;
 pub mod engine;
 pub mod lua;
@@ -22,6 +23,7 @@ pub use script::{Scope, Script, ScriptFlags};
 pub struct Scripts {
     pub cache: Cache,
     pub running: running::Running,
+    pub busy: busy::BusyScripts,
     /// Bytes that all interpreters use, to within some kilobytes for each thread.
     pub interpreters: AtomicUsize,
 }

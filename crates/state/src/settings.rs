@@ -223,6 +223,22 @@ pub struct Settings {
     pub persistence: PersistenceSettings,
     /// The rules for clients of a replica.
     pub replica: ReplicaRules,
+    pub scripts: ScriptSettings,
+}
+
+/// Settings of scripts.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptSettings {
+    /// Nanoseconds after which a script counts as busy. `None`: never.
+    pub busy_after_ns: Option<u64>,
+}
+
+impl ScriptSettings {
+    fn of(config: &Config) -> ScriptSettings {
+        let threshold_ms = config.int(Id::BUSY_REPLY_THRESHOLD) as u64;
+        let busy_after_ns = (threshold_ms > 0).then(|| threshold_ms.saturating_mul(1_000_000));
+        ScriptSettings { busy_after_ns }
+    }
 }
 
 impl Settings {
@@ -255,6 +271,7 @@ impl Settings {
             changes: ChangeSettings::of(config),
             persistence: PersistenceSettings::of(config),
             replica: ReplicaRules::of(config),
+            scripts: ScriptSettings::of(config),
         }
     }
 

@@ -9,7 +9,7 @@ const ENDLESS: &str = "local n = 0 while true do n = n + 1 end";
 
 #[test]
 fn endless_script_holds_its_own_keys_only() {
-    let server = Server::weft(&["--io-threads", "1"]);
+    let server = Server::weft(&["--io-threads", "1", "--busy-reply-threshold", "0"]);
     let (mut caller, mut other, mut same) = (client(&server), client(&server), client(&server));
     send(&mut caller, &["EVAL", &format!("redis.call('get', KEYS[1]) {ENDLESS}"), "1", "{a}k"]);
     // Between two runs of the script, which starts over in the slow lane, its key is free.

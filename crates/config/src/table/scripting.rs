@@ -1,7 +1,7 @@
 //! Scripts, functions and modules.
 
-use super::{LONG_MAX, MODULES, SCRIPTING};
-use crate::directive::Flags;
+use super::{LONG_MAX, MODULES};
+use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int};
 
 section! {
@@ -12,9 +12,9 @@ section! {
     BUSY_REPLY_THRESHOLD = "busy-reply-threshold" aka "lua-time-limit" {
         kind: int(0, LONG_MAX),
         default: "5000",
-        status: SCRIPTING,
-        doc: "Milliseconds after which a running script counts as busy and can be killed. 0 \
-              never reports it.",
+        status: Status::Effective,
+        doc: "Milliseconds after which a running script counts as busy: a command that needs its \
+              keys gets BUSY instead of waiting. 0: never.",
     }
     LOADMODULE = "loadmodule" {
         kind: Kind::Statement { min: 1, max: usize::MAX },
@@ -27,7 +27,7 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::HIDDEN.and(Flags::PROTECTED),
-        status: SCRIPTING,
+        status: Status::Obsolete("functions that break out of the sandbox are not there"),
         doc: "Give Lua scripts functions that were removed because they break out of the \
               sandbox.",
     }

@@ -12,7 +12,7 @@ use crate::dispatch::refusals::{
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::snapshot;
-use crate::dispatch::{absent, hold, messages, run};
+use crate::dispatch::{absent, busy, hold, messages, run};
 use crate::pubsub;
 use crate::transaction;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use weft_keyspace::{Classes, Inside};
 use weft_resp::Reply;
 use weft_resp::reply::Mark;
 use weft_state::attention;
-use weft_state::command_table::{Cmd, Run};
+use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::session::{ReplyMode, Session};
 
 const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
@@ -90,6 +90,10 @@ pub fn execute(
             Ok(())
         }
     };
+    let flow = match flow {
+        Err(suspend) => answer_if_busy(core, session, request, reply, mark, suspend),
+        Ok(()) => Ok(()),
+    };
     if mode != ReplyMode::On {
         suppress(session, mode, &flow, reply, mark);
     }
@@ -135,6 +139,40 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
     };
     refuse(task.core, task.reply, &e);
     Ok(())
+}
+
+/// Answers a command that an I/O thread has suspended, if a busy script is the reason. Otherwise it stays suspended.
+#[cold]
+fn answer_if_busy(
+    core: &mut Core,
+    session: &mut Session,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    mark: Mark,
+    suspend: Suspend,
+) -> Flow {
+    let (true, Some(cmd)) = (core.srv.scripts.busy.is_any(), request.cmd) else {
+        return Err(suspend);
+    };
+    let mut task = Task { core, session, request, cmd, reply, mark, lane: Lane::Fast };
+    let error = match suspend {
+        Suspend::Busy(wait) => busy::error_of_need(&task, &Need::One(wait.shard)),
+        Suspend::Slow { has_run: false } => {
+            let need = busy::need_of(&mut task);
+            busy::error_of_need(&task, &need)
+        }
+        Suspend::Slow { has_run: true }
+        | Suspend::MailboxFull(_)
+        | Suspend::Paused
+        | Suspend::Blocked(_) => None,
+    };
+    match error {
+        Some(error) => {
+            task.session.script = None;
+            reject(task, error)
+        }
+        None => Err(suspend),
+    }
 }
 
 /// Applies CLIENT REPLY OFF and SKIP: drops the command's reply, and keeps pushes.

@@ -10,15 +10,16 @@ use crate::dispatch::needs::{data_need, watch_need};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
-use crate::dispatch::take::{Try, Wait, take_shards};
-use crate::dispatch::{commit, messages, reply, run};
+use crate::dispatch::take::{Try, Wait, WaitOrGiveUp, take_shards};
+use crate::dispatch::{busy, commit, messages, reply, run};
 use crate::script;
 use crate::transaction;
 use crate::work;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
 use weft_commands::{Error, FAST_WORK, Lane};
-use weft_keyspace::{Guard, Inside, ShardSet, SlowLaneThread};
+use weft_keyspace::{Busy, Guard, Inside, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
 use weft_state::push::PushMessage;
@@ -254,7 +255,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         run::show_refused(&task);
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
-    let need = need_of(&mut task);
+    let need = busy::need_of(&mut task);
     let flags = transaction::flags_of(task.session, task.cmd);
     task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
@@ -267,8 +268,27 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     let outside = task.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER)
         || is_exec(task.cmd) && needs::waits_outside(task.session);
     let need = slow_need(&task, need);
-    let taker = Wait::new(holder).outside(outside);
-    let Ok(guard) = take_shards(taker, &mut task.core.context, need);
+    if let Some(e) = busy::error_of_need(&task, &need) {
+        return refuse_busy(task, e);
+    }
+    let srv = task.core.srv;
+    let may_refuse = busy::may_refuse(task.cmd, task.request);
+    let refusal = Cell::new(None);
+    let gives_up = |busy: Busy| {
+        let error = busy::error(srv, |held| held == busy.shard).filter(|_| may_refuse);
+        let gives_up = error.is_some();
+        refusal.set(error);
+        gives_up
+    };
+    let wait = Wait::new(holder).outside(outside);
+    let taker = WaitOrGiveUp { wait, gives_up: &gives_up };
+    let guard = match take_shards(taker, &mut task.core.context, need) {
+        Ok(guard) => guard,
+        Err(_) => {
+            let e = refusal.take().expect("`gives_up` has set it");
+            return refuse_busy(task, e);
+        }
+    };
     let slow = &task.core.srv.slow;
     let may_write = matches!(task.cmd.run, Run::Script(_) | Run::Exec);
     let writes = flags.has(Flags::WRITE) || may_write && flags.has(Flags::MAY_REPLICATE);
@@ -299,14 +319,15 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     run_held(task, guard)
 }
 
-fn need_of(task: &mut Task<'_>) -> Need {
-    let ks = &task.core.srv.ks;
-    match task.cmd.run {
-        Run::Script(command) => script::need_of(task, command),
-        Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch => {
-            needs::request_need(ks, task.cmd, task.request, task.session)
-        }
-    }
+/// Ends a command in the slow lane that would have to wait for a script that is busy.
+#[cold]
+fn refuse_busy(mut task: Task<'_>, e: Error) -> Flow {
+    task.session.script = None;
+    let e = if is_exec(task.cmd) { refusals::aborted(&e) } else { e };
+    end_transaction(&mut task);
+    messages::append_messages(&mut task);
+    run::show_refused(&task);
+    reply::finish(task, Outcome::Ended(Err(e)))
 }
 
 /// The shards that a thread of the slow lane takes for a request that needs `need`. Waits for the commands of clients that the

@@ -19,6 +19,7 @@
 pub mod absent;
 pub mod admit;
 pub mod block;
+pub mod busy;
 pub mod call;
 pub mod commit;
 pub mod core;

@@ -35,8 +35,8 @@ pub fn command_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, db: usize) 
         Run::Server(_) => cmd.need(ks, request.args),
         Run::Exec => Need::Nothing,
         Run::Watch => watch_need(ks, request),
-        // It may access undeclared keys.
-        Run::Script(_) => Need::World,
+        // It may access undeclared keys. While it runs, SCRIPT KILL must be answered.
+        Run::Script(_) => Need::AllShards,
     }
 }
 
@@ -46,18 +46,18 @@ pub fn union_need(
     shards: impl IntoIterator<Item = u16>,
 ) -> Need {
     let mut union: SmallVec<[u16; 16]> = shards.into_iter().collect();
+    let mut all = None;
     for need in needs {
         match need {
             // BGSAVE and similar commands behave differently in a transaction: they need no shards.
             Need::Nothing | Need::Aside => {}
             Need::One(shard) => union.push(shard),
             Need::Shards(set) => union.extend(set.iter()),
-            Need::Stop | Need::World | Need::AllShards | Need::Rest | Need::Names => {
-                return Need::World;
-            }
+            Need::AllShards => all = Some(Need::AllShards),
+            Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
         }
     }
-    Need::Shards(ShardSet::of(union))
+    all.unwrap_or_else(|| Need::Shards(ShardSet::of(union)))
 }
 
 /// The shards that a request on keys needs in database `db`.

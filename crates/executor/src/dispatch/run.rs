@@ -143,7 +143,7 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
             task.reply.array(transaction.queue.len());
         }
         for queued in &transaction.queue {
-            run_queued(&mut task, queued, &guard);
+            run_queued(&mut task, queued, &mut guard);
         }
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
@@ -165,7 +165,7 @@ pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow
     task.reply.array(transaction.queue.len());
     for queued in &transaction.queue {
         if let Some(mut guard) = inside.world(&mut task.core.context) {
-            run_queued(&mut task, queued, &guard);
+            run_queued(&mut task, queued, &mut guard);
             commit::commit_pending(task.core, &mut guard, Vec::new());
         }
         std::thread::yield_now();
@@ -174,7 +174,7 @@ pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow
 }
 
 /// Runs one command of a transaction, and completes its part of the reply.
-fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &Guard<'_>) {
+fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>) {
     let Task { core, session, request, reply, mark: begin, .. } = task;
     let cmd = queued.cmd;
     let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();

@@ -162,10 +162,47 @@ impl<'g> Taker<'g> for Wait<'g> {
     }
 
     fn take_all(self, context: &mut ExecContext) -> Result<Guard<'g>, Infallible> {
-        Ok(self.thread.hold_many(context, &ShardSet::of(0..SHARDS as u16)))
+        let all = ShardSet::of(0..SHARDS as u16);
+        Ok(self.thread.hold_many(context, &all, &|_| false).expect("it doesn't give up"))
     }
 
     fn take_names(self, context: &mut ExecContext) -> Result<Guard<'g>, Infallible> {
         Ok(self.thread.cut(context))
+    }
+}
+
+/// As [`Wait`], but gives up if a shard is busy and `gives_up` returns true for it. Waits for the world and for the names
+/// of all keys as long as it must.
+pub struct WaitOrGiveUp<'g> {
+    pub wait: Wait<'g>,
+    pub gives_up: &'g dyn Fn(Busy) -> bool,
+}
+
+impl<'g> Taker<'g> for WaitOrGiveUp<'g> {
+    type Refusal = Busy;
+
+    fn take_one(self, context: &mut ExecContext, shard: u16) -> Result<Guard<'g>, Busy> {
+        self.take_set(context, ShardSet::one(shard))
+    }
+
+    fn take_set(self, context: &mut ExecContext, set: ShardSet) -> Result<Guard<'g>, Busy> {
+        let WaitOrGiveUp { wait, gives_up } = self;
+        match wait.waits_outside {
+            true => Ok(wait.thread.hold_outside(context, &set)),
+            false => wait.thread.hold_or_give_up(context, &set, gives_up),
+        }
+    }
+
+    fn take_world(self, context: &mut ExecContext) -> Result<Guard<'g>, Busy> {
+        self.wait.take_world(context).map_err(|never| match never {})
+    }
+
+    fn take_all(self, context: &mut ExecContext) -> Result<Guard<'g>, Busy> {
+        let all = ShardSet::of(0..SHARDS as u16);
+        self.wait.thread.hold_many(context, &all, self.gives_up)
+    }
+
+    fn take_names(self, context: &mut ExecContext) -> Result<Guard<'g>, Busy> {
+        self.wait.take_names(context).map_err(|never| match never {})
     }
 }

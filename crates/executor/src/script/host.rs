@@ -16,7 +16,7 @@ use weft_pubsub::registry::Kind;
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::{self, Level, Stop};
-use weft_script::running;
+use weft_script::{busy, running};
 use weft_state::attention;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::session::Session;
@@ -60,15 +60,12 @@ pub(super) enum Shards<'g, 'k> {
     Growing(&'g mut Guard<'k>),
     /// All; it may stop the I/O threads in addition.
     All(&'g mut Guard<'k>),
-    /// The shards of a transaction, which has stopped the world.
-    World(&'g Guard<'k>),
 }
 
 impl<'k> Shards<'_, 'k> {
     fn guard(&self) -> &Guard<'k> {
         match self {
             Shards::Growing(guard) | Shards::All(guard) => guard,
-            Shards::World(guard) => guard,
         }
     }
 }
@@ -83,6 +80,8 @@ pub(super) struct Host<'h, 'g, 'k> {
     run: Option<&'h running::Run>,
     /// The tick at which it began.
     began: u64,
+    /// Set once it has run for longer than `busy-reply-threshold`.
+    busy: Option<busy::Entry<'static>>,
     has_written: bool,
     more: Option<More>,
     /// Messages that it has published, which are kept back until it has ended.
@@ -110,6 +109,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             lane,
             run,
             began,
+            busy: None,
             has_written: false,
             more: None,
             published: Vec::new(),
@@ -238,8 +238,30 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         };
         let Shards::Growing(guard) = &mut self.shards else { return Ok(()) };
         match guard.try_extend(&mut self.core.context, &set) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if let Some(busy) = &self.busy {
+                    busy.add(set.iter());
+                }
+                Ok(())
+            }
             Err(busy) => Err(self.start_over(More::Shard(busy))),
+        }
+    }
+
+    /// Counts as busy once it has run for longer than `busy-reply-threshold`, and lets those that wait for its shards know.
+    fn check_busy(&mut self) {
+        let clock = &self.core.srv.time.clock;
+        let Some(after_ns) = self.core.settings.scripts.busy_after_ns else { return };
+        if self.busy.is_none() && clock.delta_as_nanos(self.began, clock.raw()) > after_ns {
+            let guard = self.shards.guard();
+            let killer = "SCRIPT KILL";
+            self.busy = Some(self.core.srv.scripts.busy.begin(guard.shards(), killer));
+            log_warning!(
+                "Slow script detected: still in execution after {} milliseconds. You can try killing the script using \
+                 the {killer} command.",
+                after_ns / 1_000_000
+            );
+            guard.wake_waiters();
         }
     }
 
@@ -250,7 +272,6 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 guard.stop_io_threads();
                 Ok(())
             }
-            Shards::World(_) => Ok(()),
         }
     }
 
@@ -343,6 +364,9 @@ impl engine::Host for Host<'_, '_, '_> {
     fn interrupt(&mut self) -> Result<(), Stop> {
         if self.run.is_some_and(running::Run::is_killed) {
             return Err(Stop);
+        }
+        if self.run.is_some() {
+            self.check_busy();
         }
         if self.lane == Lane::Script && matches!(self.shards, Shards::Growing(_)) {
             let clock = &self.core.srv.time.clock;

@@ -180,11 +180,11 @@ pub(crate) fn run_in_transaction(
     request: &Request<'_>,
     command: ScriptCommand,
     reply: &mut Reply,
-    guard: &Guard<'_>,
+    guard: &mut Guard<'_>,
 ) -> CmdResult {
     let call = resolve::resolve(core, request.args, command)?;
     show(core, session, request);
-    match run_script(core, session, &call, reply, Shards::World(guard), Lane::Transaction) {
+    match run_script(core, session, &call, reply, Shards::All(guard), Lane::Transaction) {
         End::Done(result) => result,
         End::StartOver(_) => unreachable!("the transaction holds all shards"),
     }

@@ -1,0 +1,54 @@
+//! BUSY: the answer to a command that would have to wait for a script that has run for longer than
+//! `busy-reply-threshold`.
+//!
+//! Clients of other keys don't notice such a script. When it becomes busy, its thread wakes all that wait for its
+//! shards; they try again, find the shard in [`weft_script::busy`], and answer. So do commands that come later.
+
+use crate::dispatch::needs::request_need;
+use crate::dispatch::request::{Request, Task};
+use crate::script;
+use weft_command_spec::Flags;
+use weft_commands::Error;
+use weft_state::command_table::{Cmd, Need, Run};
+use weft_state::server::Server;
+
+/// The error for a command that needs a shard that satisfies `needs`, if a busy script holds it.
+pub fn error(srv: &Server, needs: impl Fn(u16) -> bool) -> Option<Error> {
+    let killer = srv.scripts.busy.killer(needs)?;
+    Some(Error::owned(format!(
+        "BUSY Weft is busy running a script. You can only call {killer} or SHUTDOWN NOSAVE."
+    )))
+}
+
+/// Whether the command may get the error. A command that has taken effect, and a retry of a blocked client, wait.
+pub fn may_refuse(cmd: &Cmd, request: &Request<'_>) -> bool {
+    !cmd.spec.flags.has(Flags::ALLOW_BUSY)
+        && !request.attempt.has_run
+        && request.attempt.retry.is_none()
+}
+
+/// As [`error`], for a command that needs this.
+pub fn error_of_need(task: &Task<'_>, need: &Need) -> Option<Error> {
+    let srv = task.core.srv;
+    if !srv.scripts.busy.is_any() || !may_refuse(task.cmd, task.request) {
+        return None;
+    }
+    match need {
+        // They don't wait for the slow lane.
+        Need::Nothing | Need::Stop | Need::Aside | Need::Rest => None,
+        Need::One(shard) => error(srv, |held| held == *shard),
+        Need::Shards(set) => error(srv, |held| set.iter().any(|shard| shard == held)),
+        Need::AllShards | Need::Names | Need::World => error(srv, |_| true),
+    }
+}
+
+/// The shards that the slow lane would take for the command.
+pub fn need_of(task: &mut Task<'_>) -> Need {
+    let ks = &task.core.srv.ks;
+    match task.cmd.run {
+        Run::Script(command) => script::need_of(task, command),
+        Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch => {
+            request_need(ks, task.cmd, task.request, task.session)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! BUSY: commands that would wait for a script that has run for longer than `busy-reply-threshold`.
+
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{client, reply, send, until};
+
+/// Logs each run: the first is on an I/O thread, the second holds its keys until it is killed.
+const ENDLESS: &str =
+    "redis.call('get', KEYS[1]) redis.log(redis.LOG_WARNING, 'it holds') while true do end";
+
+fn until_held(server: &Server) {
+    until("the script holds its key in the slow lane", || {
+        server.log().matches("it holds").count() == 2
+    });
+}
+
+/// A server with an endless script on `{a}k` that has become busy.
+fn busy_server() -> (Server, Client, Client) {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    send(&mut caller, &["EVAL", ENDLESS, "1", "{a}k"]);
+    until_held(&server);
+    until("the key is busy", || other.cmd(&["GET", "{a}k"]).error().is_some());
+    (server, caller, other)
+}
+
+fn error(client: &mut Client, words: &[&str]) -> String {
+    client.cmd(words).error().unwrap_or_default()
+}
+
+#[test]
+fn commands_on_keys_of_a_busy_script_get_busy() {
+    let (_server, mut caller, mut other) = busy_server();
+    let busy =
+        "BUSY Weft is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    let same_key: [&[&str]; 6] = [
+        &["GET", "{a}k"],
+        &["MGET", "{b}k", "{a}k"],
+        &["EVAL", "return redis.call('get', KEYS[1])", "1", "{a}k"],
+        &["EVAL", "return redis.call('get', '{a}k')", "0"],
+        &["FLUSHALL"],
+        &["KEYS", "*"],
+    ];
+    for words in same_key {
+        assert_eq!(error(&mut other, words), busy, "{words:?}");
+    }
+    other.ok(&["MULTI"]);
+    assert_eq!(other.cmd(&["GET", "{a}k"]).text(), "QUEUED");
+    let aborted = format!("EXECABORT Transaction discarded because of: {busy}");
+    assert_eq!(error(&mut other, &["EXEC"]), aborted);
+    other.ok(&["SET", "{b}k", "v"]);
+    assert_eq!(other.cmd(&["EVAL", "return redis.call('get', KEYS[1])", "1", "{b}k"]).text(), "v");
+    assert_eq!(other.cmd(&["DBSIZE"]).int(), 1);
+    other.ok(&["SCRIPT", "KILL"]);
+    assert!(reply(&mut caller).error().is_some());
+    assert_eq!(other.cmd(&["EXISTS", "{a}k"]).int(), 0);
+    other.ok(&["FLUSHALL"]);
+}
+
+/// A client that has waited since before the script became busy.
+#[test]
+fn waiting_client_gets_busy() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1000"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    let mut waiting: Vec<Client> = (0..4).map(|_| client(&server)).collect();
+    send(&mut caller, &["EVAL", ENDLESS, "1", "{a}k"]);
+    until_held(&server);
+    let commands: [&[&str]; 4] = [
+        &["SET", "{a}k", "v"],
+        &["MSET", "{a}k", "v", "{b}k", "v"],
+        &["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "{a}k"],
+        &["MULTI"],
+    ];
+    for (client, words) in waiting.iter_mut().zip(commands) {
+        send(client, words);
+    }
+    for words in [&["SET", "{a}k", "v"][..], &["EXEC"]] {
+        send(&mut waiting[3], words);
+    }
+    for client in &mut waiting[..3] {
+        let first = reply(client);
+        assert!(first.error().is_some_and(|e| e.starts_with("BUSY ")), "{first}");
+    }
+    reply(&mut waiting[3]);
+    reply(&mut waiting[3]);
+    let last = reply(&mut waiting[3]);
+    assert!(last.error().is_some_and(|e| e.starts_with("EXECABORT ")), "{last}");
+    other.ok(&["SCRIPT", "KILL"]);
+    assert!(reply(&mut caller).error().is_some());
+    assert_eq!(other.cmd(&["EXISTS", "{a}k", "{b}k"]).int(), 0);
+}
+
+#[test]
+fn threshold_of_zero_reports_nothing() {
+    let server = Server::weft(&["--io-threads", "1", "--busy-reply-threshold", "0"]);
+    let (mut caller, mut other, mut same) = (client(&server), client(&server), client(&server));
+    send(&mut caller, &["EVAL", ENDLESS, "1", "{a}k"]);
+    until_held(&server);
+    send(&mut same, &["SET", "{a}k", "v"]);
+    until("it is killed", || other.cmd(&["SCRIPT", "KILL"]).is_ok());
+    assert!(reply(&mut same).is_ok());
+    assert!(reply(&mut caller).error().is_some());
+}
+
+/// A script in a transaction holds all keys, but the I/O threads answer.
+#[test]
+fn endless_script_of_a_transaction_is_killed() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    caller.ok(&["MULTI"]);
+    caller.cmd(&["SET", "{a}k", "before"]);
+    caller.cmd(&["EVAL", ENDLESS, "1", "{a}k"]);
+    caller.cmd(&["SET", "{b}k", "after"]);
+    send(&mut caller, &["EXEC"]);
+    until("all keys are busy", || error(&mut other, &["GET", "{c}k"]).starts_with("BUSY "));
+    assert_eq!(other.cmd(&["PING"]).text(), "PONG");
+    other.ok(&["SCRIPT", "KILL"]);
+    let replies = format!("{}", reply(&mut caller));
+    assert!(replies.contains("Script killed by user"), "{replies}");
+    assert_eq!(other.cmd(&["GET", "{a}k"]).text(), "before");
+    assert_eq!(other.cmd(&["GET", "{b}k"]).text(), "after");
+}
