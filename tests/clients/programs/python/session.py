@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import redis
@@ -45,33 +46,35 @@ def assert_once(seen, expected):
 def processes(commands):
     """Runs commands until the body ends. Their output appears only on failure."""
     environment = {**os.environ, "SESSION_PORT": str(PORT), "PYTHONPATH": FOLDER, "PYTHONDONTWRITEBYTECODE": "1"}
-    running = [
-        subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, errors="replace", start_new_session=True,
-        )
-        for command in commands
-    ]
-    try:
-        yield running
-    except BaseException:
-        for process in running:
-            os.killpg(process.pid, signal.SIGKILL)
-            print(process.communicate()[1][-4000:], file=sys.stderr)
-        raise
-    for process in running:
-        process.terminate()
-    for process in running:
-        process.communicate(timeout=60)
+    with tempfile.TemporaryFile() as output:
+        running = [
+            subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            )
+            for command in commands
+        ]
+        try:
+            yield
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.wait(timeout=60)
+        except BaseException:
+            for process in running:
+                os.killpg(process.pid, signal.SIGKILL)
+            output.seek(0)
+            print(output.read()[-8000:].decode(errors="replace"), file=sys.stderr)
+            raise
 
 
 def run(main):
     """Ends the process with `done`, or with an error, which includes a hang."""
 
     def stop(*_):
-        raise TimeoutError("timed out")
+        raise TimeoutError("timed out, or ended by a signal")
 
     signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGTERM, stop)
     signal.alarm(300)
     main()
     print("done", flush=True)
