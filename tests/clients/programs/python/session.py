@@ -61,7 +61,8 @@ def processes(commands):
                 process.wait(timeout=60)
         except BaseException:
             for process in running:
-                os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             output.seek(0)
             print(output.read()[-8000:].decode(errors="replace"), file=sys.stderr)
             raise
