@@ -2,11 +2,10 @@
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use weft_types::Record;
-use weft_types::value::duplicate;
+use weft_types::{Record, Shared};
 
 /// The records of one database by name; `None`: the key was absent.
-type ByName = HashMap<Box<[u8]>, Option<Record>, RandomState>;
+type ByName = HashMap<Box<[u8]>, Option<Shared>, RandomState>;
 
 /// By database. Nearly every script uses one.
 #[derive(Debug, Default)]
@@ -23,14 +22,11 @@ impl OldRecords {
         if kept.contains_key(name) {
             return;
         }
-        // No field is left out: none has expired at the beginning of time.
-        let copy =
-            |record: &Record| duplicate(record, name, record.expiry(), record.clock(), i64::MIN);
-        kept.insert(name.into(), record.map(copy));
+        kept.insert(name.into(), record.map(Shared::of));
     }
 
     /// Each key with its database and record.
-    pub(crate) fn into_all(self) -> impl Iterator<Item = (usize, Box<[u8]>, Option<Record>)> {
+    pub(crate) fn into_all(self) -> impl Iterator<Item = (usize, Box<[u8]>, Option<Shared>)> {
         self.0
             .into_iter()
             .flat_map(|(db, names)| names.into_iter().map(move |(name, record)| (db, name, record)))

@@ -16,14 +16,23 @@ use crate::db::Db;
 use crate::guard::Guard;
 use crate::interest::UNDO;
 use crate::old_records::OldRecords;
-use weft_types::Record;
-use weft_types::value::duplicate_work;
+use weft_types::value::{duplicate_work, elements};
+use weft_types::{Kind, Record, Shared};
 
 /// Whether a value is too large to be copied before each change. O(1).
 pub fn is_long_to_copy(record: &Record) -> bool {
     /// About 40 microseconds.
     const MOST: usize = 4096;
-    duplicate_work(record) > MOST
+    /// About two milliseconds to restore it, as long as a script may run.
+    const MOST_RESTORED: usize = 4 * MOST;
+    match Kind::of(record.kind()) {
+        // The copy shares the pieces of the value. The index of a sorted set is restored from them.
+        Kind::ZsetTree => elements(record) > MOST_RESTORED,
+        Kind::ListChunks | Kind::SetTable | Kind::HashTable | Kind::Stream => {
+            Shared::work(record) > MOST
+        }
+        _ => duplicate_work(record) > MOST,
+    }
 }
 
 impl Guard<'_> {
@@ -39,7 +48,8 @@ impl Guard<'_> {
     pub fn end_undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let undo = context.undo.take().expect("undo has begun");
-        undo.old.into_all().filter_map(|(.., old)| old).for_each(|old| context.discard(old));
+        let old = undo.old.into_all().filter_map(|(.., old)| old);
+        old.for_each(|old| context.discard(old.into_waste()));
     }
 
     /// Restores the keys as they were. O(changed keys).
@@ -47,7 +57,7 @@ impl Guard<'_> {
         self.mark(false);
         let Undo { old, tally } = *context.undo.take().expect("undo has begun");
         for (db, name, record) in old.into_all() {
-            Db::new(self, context, db).restore(&name, record);
+            Db::new(self, context, db).restore(&name, record.map(Shared::into_record));
         }
         context.tally = tally;
         context.effects.abandon();

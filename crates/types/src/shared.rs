@@ -123,6 +123,16 @@ impl Shared {
         }
     }
 
+    /// A record with the value of the snapshot, which can be changed. O(1), but O(elements) for a large
+    /// sorted set.
+    #[must_use]
+    pub fn into_record(self) -> Record {
+        match Kind::of(self.0.kind()) {
+            Kind::ZsetTree => zset::restore(self.0),
+            _ => self.0,
+        }
+    }
+
     /// The record, only for dropping it where that may take long.
     #[must_use]
     pub fn into_waste(self) -> Record {

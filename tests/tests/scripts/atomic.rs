@@ -31,6 +31,39 @@ fn script_that_needs_a_busy_shard_starts_over() {
     assert_eq!(other.cmd(&["EXISTS", "{a}list", "{a}new"]).int(), 1);
 }
 
+/// The copies of large values share their pieces with the values that the script changes.
+#[test]
+fn large_values_are_as_before_when_a_script_starts_over() {
+    const KEYS: [&str; 5] = ["{a}list", "{a}set", "{a}hash", "{a}zset", "{a}stream"];
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    let fill = "for n = 1, 9000 do
+                  redis.call('rpush', '{a}list', n) redis.call('sadd', '{a}set', 'member' .. n)
+                  redis.call('hset', '{a}hash', n, n) redis.call('zadd', '{a}zset', n, n)
+                  redis.call('xadd', '{a}stream', n .. '-1', 'n', n)
+                end";
+    caller.cmd(&["EVAL", fill, "1", "{a}"]);
+    let digest = ["DEBUG", "DIGEST-VALUE"].into_iter().chain(KEYS).collect::<Vec<_>>();
+    let before = other.cmd(&digest);
+    let held = HeldShard::with_tag(&server, "b");
+    let change = "for n = 1, 9000, 1500 do
+                    redis.call('lset', '{a}list', n, 'x') redis.call('srem', '{a}set', 'member' .. n)
+                    redis.call('hdel', '{a}hash', n) redis.call('zrem', '{a}zset', n)
+                    redis.call('zadd', '{a}zset', -n, n + 1) redis.call('xdel', '{a}stream', n .. '-1')
+                  end
+                  redis.call('lpop', '{a}list') redis.call('xadd', '{a}stream', '*', 'n', 'last')
+                  return redis.call('incr', '{b}n')";
+    let restarts = info(&mut other, "script_restarts");
+    send(&mut caller, &["EVAL", change, "1", "{a}"]);
+    until("the script has started over", || info(&mut other, "script_restarts") > restarts);
+    assert_eq!(other.cmd(&digest), before);
+    assert_eq!(other.cmd(&["ZRANK", "{a}zset", "1501"]).int(), 1500);
+    held.release();
+    assert_eq!(reply(&mut caller).int(), 1);
+    assert_ne!(other.cmd(&digest), before);
+    assert_eq!(other.cmd(&["ZRANK", "{a}zset", "7502"]).int(), 0);
+}
+
 /// A message of a script is sent once, although the script starts over after it.
 #[test]
 fn script_that_starts_over_publishes_once() {

@@ -81,3 +81,13 @@ pub(crate) fn share(record: &Record) -> Record {
         }
     }
 }
+
+/// The record that [`share`] has copied. O(elements) for a large set.
+pub(crate) fn restore(shared: Record) -> Record {
+    let (key, expiry, clock) = (shared.key(), shared.expiry(), shared.clock());
+    let View::Tree(tree) = view(&shared) else { return shared };
+    let mut restored = Tree::new();
+    tree.forward(0).for_each(|(member, score)| restored.push(member, score));
+    let payload = boxed::store(Box::new(restored));
+    Record::from_bytes(key, expiry, Kind::ZsetTree as u8, clock, &payload)
+}

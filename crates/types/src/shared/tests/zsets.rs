@@ -1,6 +1,6 @@
 //! Sorted sets: members are added, removed and get other scores; some are too long for a leaf.
 
-use super::{Draws, Subject, rounds, run_changes};
+use super::{Draws, Shared, Subject, rounds, run_changes};
 use crate::string::Digits;
 use crate::zset::{Edit, Span, View, build};
 use crate::{Limits, Record};
@@ -116,4 +116,30 @@ fn empty_sorted_set_is_shared() {
     assert_eq!(Scores::read(&full).len(), 10);
     assert!(Scores::read(&empty).is_empty());
     assert_eq!(&Scores::read(scores.record()), scores.model());
+}
+
+/// A record restored from a snapshot has the value at the time of sharing, with its ranks, and can be changed.
+#[test]
+fn snapshot_becomes_a_record_again() {
+    let mut draws = Draws(5);
+    let mut scores = Scores::new(3000);
+    for _ in 0..rounds(20) {
+        let shared = Shared::of(scores.record());
+        let model = scores.model.clone();
+        for _ in 0..100 {
+            scores.step(&mut draws);
+        }
+        let restored = shared.into_record();
+        assert!(Scores::read(&restored) == model);
+        let view = View::of(&restored).expect("a sorted set");
+        for (member, score) in &model {
+            let rank = view.rank(member).expect("a member");
+            assert_eq!((rank.1 as i64, view.score(member)), (*score, Some(rank.1)));
+        }
+        scores = Scores { record: Some(restored), model, names: 3000 };
+        for _ in 0..100 {
+            scores.step(&mut draws);
+        }
+        assert!(Scores::read(scores.record()) == scores.model);
+    }
 }
