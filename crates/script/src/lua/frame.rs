@@ -94,6 +94,19 @@ unsafe fn push_native(raw: *mut lua_State, function: Native) {
     }
 }
 
+/// Replaces the last value by `function`, whose second upvalue it becomes.
+///
+/// # Safety
+/// `raw` is live, has a value and room for one more, and its limit on memory is suspended.
+unsafe fn push_native_with(raw: *mut lua_State, function: Native) {
+    // SAFETY: by the contract.
+    unsafe {
+        lua_pushlightuserdata(raw, function as *mut c_void);
+        lua_insert(raw, -2);
+        lua_pushcclosure(raw, run_native, 2);
+    }
+}
+
 /// Runs the function in the first upvalue.
 unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this with a live thread. `push_native` has made the closure, so its upvalue is a `Native`.
@@ -309,11 +322,47 @@ impl<'f> Frame<'f> {
         unsafe { lua_createtable(self.raw, array.min(MOST) as c_int, fields.min(MOST) as c_int) };
     }
 
+    /// Pushes `range` of the string at `at`.
+    ///
+    /// # Panics
+    /// If the value is no string, or is shorter.
+    pub fn push_part(&mut self, at: i32, range: std::ops::Range<usize>) {
+        self.room();
+        assert_eq!(self.kind(at), Kind::String, "position {at}");
+        let part = &self.bytes(at).expect("it is a string")[range];
+        let (start, len) = (part.as_ptr(), part.len());
+        // SAFETY: there is room. The string stays at its position, so the collector keeps it, and Lua copies the part.
+        unsafe { lua_pushlstring_(self.raw, start.cast(), len) };
+    }
+
     /// Pushes a function.
     pub fn push_native(&mut self, function: Native) {
         self.room();
         // SAFETY: the state is live and there is room.
         unsafe { push_native(self.raw, function) };
+    }
+
+    /// Replaces the last value by a function to which it belongs ([`Frame::push_own`]).
+    pub fn push_native_with(&mut self, function: Native) {
+        assert!(!self.is_empty(), "a function with a value");
+        self.room();
+        // SAFETY: the state is live, there is room for one value more, and the last value exists.
+        unsafe { push_native_with(self.raw, function) };
+    }
+
+    /// Pushes the value that belongs to the running function; nil if it has none.
+    pub fn push_own(&mut self) {
+        self.room();
+        let mut info = std::mem::MaybeUninit::<lua_Debug>::zeroed();
+        // SAFETY: there is room. Level 0 exists only during a call, and then it is the function written in Rust that uses
+        // this frame; Lua reads an absent upvalue as nil.
+        unsafe {
+            if lua_getstack(self.raw, 0, info.as_mut_ptr()) == 0 {
+                lua_pushnil(self.raw);
+            } else {
+                lua_pushvalue(self.raw, lua_upvalueindex(2));
+            }
+        }
     }
 
     /// Pushes the value that the registry keeps under `number`; nil if there is none.
@@ -603,21 +652,21 @@ impl<'f> Frame<'f> {
     }
 
     /// Raises `bad argument #N to 'NAME' (PROBLEM)`, with the name by which the script has called this function.
-    pub fn bad_argument(&mut self, at: usize, problem: &str) -> Raised {
+    pub fn bad_argument(&mut self, at: usize, problem: impl AsRef<[u8]>) -> Raised {
         let (name, is_method) = self.own_name();
         let name = String::from_utf8_lossy(&name).into_owned();
-        let message = match (is_method, at) {
-            (true, 1) => format!("calling '{name}' on bad self ({problem})"),
-            (true, at) => format!("bad argument #{} to '{name}' ({problem})", at - 1),
-            (false, at) => format!("bad argument #{at} to '{name}' ({problem})"),
+        let start = match (is_method, at) {
+            (true, 1) => format!("calling '{name}' on bad self ("),
+            (true, at) => format!("bad argument #{} to '{name}' (", at - 1),
+            (false, at) => format!("bad argument #{at} to '{name}' ("),
         };
-        self.error(message)
+        self.error([start.as_bytes(), problem.as_ref(), b")"].concat())
     }
 
     /// Raises that argument `at` is not a `wanted`.
     pub fn bad_type(&mut self, at: usize, wanted: &str) -> Raised {
         let got = self.kind(at as i32).name();
-        self.bad_argument(at, &format!("{wanted} expected, got {got}"))
+        self.bad_argument(at, format!("{wanted} expected, got {got}"))
     }
 
     /// The name of this function in the call, and whether it was called as a method.

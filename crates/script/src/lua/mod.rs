@@ -22,7 +22,6 @@ mod convert;
 mod frame;
 mod interpreter;
 mod interrupt;
-mod json_settings;
 mod libs;
 mod memory;
 mod sandbox;
