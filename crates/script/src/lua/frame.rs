@@ -144,6 +144,10 @@ impl<'f> Frame<'f> {
     /// Bytes of a chunk. Lua 5.1 counts the signs of a long bracket in 32 bits (CVE-2025-46819).
     pub(super) const MOST_SOURCE: usize = 512 << 20;
 
+    /// Bytes that a function may produce outside of Lua's memory. A table that contains another one many times can be
+    /// short and its text endless.
+    pub(super) const MOST_OUTPUT: usize = 512 << 20;
+
     /// # Safety
     /// `raw` is a live Lua thread for `'f`, whose limit on memory is suspended.
     pub(super) unsafe fn new(raw: *mut lua_State) -> Self {
@@ -446,6 +450,30 @@ impl<'f> Frame<'f> {
     /// Bytes that the state uses.
     pub(super) fn memory(&self) -> usize {
         self.shared().memory.used()
+    }
+
+    /// Raises an error if the state uses more memory than scripts may. A function whose results can be much larger than
+    /// its arguments calls it for each of them.
+    pub(super) fn check_memory(&mut self) -> Result<(), Raised> {
+        match self.shared().memory.is_full() {
+            true => Err(self.out_of_memory()),
+            false => Ok(()),
+        }
+    }
+
+    /// Raises an error if a function's output of `len` bytes is too long.
+    pub(super) fn check_output(&mut self, len: usize) -> Result<(), Raised> {
+        match len <= Self::MOST_OUTPUT {
+            true => Ok(()),
+            false => Err(self.out_of_memory()),
+        }
+    }
+
+    /// Raises the error of Lua for lack of memory. There may be no room for another value.
+    pub(super) fn out_of_memory(&mut self) -> Raised {
+        self.pop(self.len());
+        self.push_bytes(b"not enough memory");
+        Raised(())
     }
 
     /// Collects all garbage. O(objects).

@@ -42,7 +42,12 @@ impl Memory {
 
     /// Whether more bytes than the limit are in use while it applies.
     pub(super) fn is_exceeded(&self) -> bool {
-        self.is_limited.get() && self.used.get() > self.limit.get()
+        self.is_limited.get() && self.is_full()
+    }
+
+    /// Whether more bytes than the limit are in use.
+    pub(super) fn is_full(&self) -> bool {
+        self.used.get() > self.limit.get()
     }
 
     /// Whether a block may grow from `old` to `new` bytes.

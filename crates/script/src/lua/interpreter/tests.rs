@@ -199,10 +199,37 @@ fn memory_of_functions_in_rust_is_limited() {
         "local t = {} while true do table.insert(t, 1) end",
         "local t = {} while true do rawset(t, #t + 1, 1) end",
         "local t = {} while true do t[#t + 1] = redis.call('x') end",
+        "return cjson.decode('[' .. ('[],'):rep(400000) .. '1]')",
+        "return cmsgpack.unpack('\\221\\0\\15\\0\\0' .. ('\\144'):rep(983040))",
+        "return cmsgpack.unpack('\\223' .. ('\\222\\16\\0' .. ('\\1\\144'):rep(4096)):rep(300))",
         "collectgarbage('stop') collectgarbage('setpause', 9999) local s = '' while true do s = s .. ('x'):rep(9999) end",
     ] {
         let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, script);
         assert!(reply.contains("not enough memory"), "{script}: {reply}");
         assert!(lua.memory() < 4 << 20, "{script}: {}", lua.memory());
+    }
+}
+
+/// A short reply may have many values, and a short script may name a long string many times.
+#[test]
+fn memory_of_commands_is_limited() {
+    let mut lua = Lua::new();
+    lua.state.set_limit(8 << 20);
+    lua.full = 4 << 20;
+    let many = [b"*1000000\r\n".to_vec(), b"*0\r\n".repeat(1_000_000)].concat();
+    let reply: &'static [u8] = Vec::leak(many);
+    for script in ["return redis.call('x')", "return redis.pcall('x')"] {
+        let reply = sent(&mut lua, reply, Proto::Resp2, script);
+        assert!(reply.contains("not enough memory"), "{script}: {reply}");
+    }
+    let words = "local s, t = ('x'):rep(2^20), {} for n = 1, 600 do t[n] = s end";
+    for (call, error) in [
+        ("redis.call(unpack(t))", "the arguments of the command are too long"),
+        ("redis.pcall(unpack(t))", "the arguments of the command are too long"),
+        ("redis.acl_check_cmd(unpack(t))", "Invalid command passed"),
+        ("redis.log(1, unpack(t))", "not enough memory"),
+    ] {
+        let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, &format!("{words} return {call}"));
+        assert!(reply.contains(error), "{call}: {reply}");
     }
 }

@@ -19,9 +19,6 @@ mod tests;
 use super::frame::{Frame, Kind, Native, Raised};
 use super::state::State;
 
-/// Bytes that a function may produce. A table that contains another one many times can be short and its text endless.
-const MOST_OUTPUT: usize = 512 << 20;
-
 /// Values that Lua lets a function have on its stack.
 const MOST_STACK: usize = 8000;
 
@@ -100,12 +97,4 @@ fn check_stack(frame: &mut Frame<'_>, hidden: usize, n: usize, place: &str) -> R
 fn error_when_full(frame: &mut Frame<'_>, text: impl AsRef<[u8]>) -> Raised {
     frame.pop(frame.len());
     frame.error(text)
-}
-
-fn check_output(frame: &mut Frame<'_>, len: usize) -> Result<(), Raised> {
-    if len <= MOST_OUTPUT {
-        return Ok(());
-    }
-    frame.push_bytes(b"not enough memory");
-    Err(frame.raise())
 }

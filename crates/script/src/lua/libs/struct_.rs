@@ -12,7 +12,7 @@
 
 use super::number::{to_i64, to_u64};
 use super::{
-    Frame, Native, Raised, before_zero, check_number, check_output, check_stack, check_string,
+    Frame, Native, Raised, before_zero, check_number, check_stack, check_string,
     integer_or, push_functions,
 };
 
@@ -139,6 +139,7 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             }
             b'c' | b's' => {
                 check_string(frame, arg)?;
+                frame.check_output(out.len() + frame.length(arg as i32))?;
                 let text = frame.bytes(arg as i32).unwrap_or_default();
                 arg += 1;
                 let size = if size == 0 { text.len() } else { size };
@@ -152,7 +153,7 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             }
             _ => format.control(frame, letter)?,
         }
-        check_output(frame, out.len())?;
+        frame.check_output(out.len())?;
     }
     frame.push_bytes(&out);
     Ok(1)

@@ -88,6 +88,7 @@ impl Decoder {
     fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
         let mut token = self.next(frame);
         loop {
+            frame.check_memory()?;
             let is_open = match token {
                 Token::ArrayBegin => {
                     self.open(frame, Level::Array(0), 2)?;

@@ -1,7 +1,7 @@
 //! Lua values to JSON.
 
 use super::super::number::{append_general, to_i32};
-use super::super::{check_output, error_when_full};
+use super::super::error_when_full;
 use super::settings::{Setting, read};
 use crate::lua::frame::{Frame, Kind, Raised};
 
@@ -68,7 +68,7 @@ impl Encoder {
                     true
                 }
             };
-            check_output(frame, self.out.len())?;
+            frame.check_output(self.out.len())?;
             if !self.advance(frame, is_complete)? {
                 return Ok(());
             }
@@ -138,7 +138,7 @@ impl Encoder {
                 self.out.extend_from_slice(b"\":");
             }
             Kind::String => {
-                append_string(&mut self.out, frame.bytes(-2).unwrap_or_default());
+                self.string(frame, -2)?;
                 self.out.push(b':');
             }
             _ => return Err(refuse(frame, -2, "table key must be a number or string")),
@@ -148,7 +148,7 @@ impl Encoder {
 
     fn scalar(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
         match frame.kind(-1) {
-            Kind::String => append_string(&mut self.out, frame.bytes(-1).unwrap_or_default()),
+            Kind::String => self.string(frame, -1)?,
             Kind::Number => self.number(frame, -1)?,
             Kind::Boolean if frame.is_true(-1) => self.out.extend_from_slice(b"true"),
             Kind::Boolean => self.out.extend_from_slice(b"false"),
@@ -158,6 +158,18 @@ impl Encoder {
             }
             _ => return Err(refuse(frame, -1, "type not supported")),
         }
+        Ok(())
+    }
+
+    fn string(&mut self, frame: &mut Frame<'_>, at: i32) -> Result<(), Raised> {
+        let text = frame.bytes(at).unwrap_or_default();
+        let len = self.out.len() + text.len();
+        // Few strings are so long that their length with escapes matters.
+        if len + 5 * text.len() > Frame::MOST_OUTPUT {
+            let more: usize = text.iter().map(|byte| escape_len(*byte)).sum();
+            frame.check_output(len + more)?;
+        }
+        append_string(&mut self.out, frame.bytes(at).unwrap_or_default());
         Ok(())
     }
 
@@ -223,6 +235,15 @@ const ESCAPES: [u8; 256] = {
     escapes[b'/' as usize] = b'/';
     escapes
 };
+
+/// Bytes that the escape of a byte adds.
+fn escape_len(byte: u8) -> usize {
+    match ESCAPES[usize::from(byte)] {
+        0 => 0,
+        b'u' => 5,
+        _ => 1,
+    }
+}
 
 fn append_string(out: &mut Vec<u8>, text: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

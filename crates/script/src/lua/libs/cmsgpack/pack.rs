@@ -1,7 +1,7 @@
 //! Lua values to MessagePack.
 
 use super::super::number::{to_i32, to_i64};
-use super::super::{MOST_STACK, check_output, check_stack};
+use super::super::{MOST_STACK, check_stack};
 use crate::lua::frame::{Frame, Kind, Raised};
 
 /// A table at this level is written as nil.
@@ -37,13 +37,16 @@ impl Packer {
     fn value(&mut self, frame: &mut Frame<'_>, level: usize) -> Result<(), Raised> {
         match frame.kind(-1) {
             Kind::Table if level < MOST_LEVELS => self.table(frame, level)?,
-            Kind::String => self.bytes(frame.bytes(-1).unwrap_or_default()),
+            Kind::String => {
+                frame.check_output(self.out.len() + frame.length(-1))?;
+                self.bytes(frame.bytes(-1).unwrap_or_default());
+            }
             Kind::Boolean => self.out.push(if frame.is_true(-1) { 0xc3 } else { 0xc2 }),
             Kind::Number => self.number(frame.number(-1).unwrap_or_default()),
             _ => self.out.push(0xc0),
         }
         frame.pop(1);
-        check_output(frame, self.out.len())
+        frame.check_output(self.out.len())
     }
 
     fn table(&mut self, frame: &mut Frame<'_>, level: usize) -> Result<(), Raised> {

@@ -95,6 +95,7 @@ impl Unpacker {
     /// Unpacks and pushes one value.
     fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
         loop {
+            frame.check_memory()?;
             let input = frame.bytes(1).unwrap_or_default();
             if self.at == input.len() {
                 return Err(error_when_full(frame, MISSING));
