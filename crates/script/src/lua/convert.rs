@@ -22,10 +22,7 @@ const MOST_DEPTH: usize = 1000;
 ///
 /// # Errors
 /// Its values exceed the memory of scripts.
-pub(super) fn push_reply<'b>(
-    frame: &mut Frame<'_>,
-    bytes: &'b [u8],
-) -> Result<&'b [u8], Raised> {
+pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> Result<&'b [u8], Raised> {
     frame.check_memory()?;
     assert!(frame.reserve(4), "replies of commands are not nested deeply");
     let (line, rest) = split_line(bytes);
@@ -113,11 +110,7 @@ fn push_array<'b>(
     Ok(rest)
 }
 
-fn push_map<'b>(
-    frame: &mut Frame<'_>,
-    len: usize,
-    mut rest: &'b [u8],
-) -> Result<&'b [u8], Raised> {
+fn push_map<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> Result<&'b [u8], Raised> {
     frame.push_table(0, 1);
     frame.push_table(0, len);
     for _ in 0..len {
@@ -129,11 +122,7 @@ fn push_map<'b>(
     Ok(rest)
 }
 
-fn push_set<'b>(
-    frame: &mut Frame<'_>,
-    len: usize,
-    mut rest: &'b [u8],
-) -> Result<&'b [u8], Raised> {
+fn push_set<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> Result<&'b [u8], Raised> {
     frame.push_table(0, 1);
     frame.push_table(0, len);
     for _ in 0..len {

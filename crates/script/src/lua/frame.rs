@@ -127,6 +127,51 @@ unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
     }
 }
 
+/// What a [`Calling`] function does next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// Calls the function that so many arguments follow. One result replaces them.
+    Call(usize),
+    /// Returns so many results.
+    Return(usize),
+}
+
+/// A function that calls functions of the script between two runs of its own. The second argument is false at first.
+pub(super) type Calling = fn(&mut Frame<'_>, bool) -> Result<Next, Raised>;
+
+/// Runs the function in the first upvalue, and the calls that it asks for.
+unsafe extern "C-unwind" fn run_calling(raw: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with a live thread. `push_calling` has made the closure, so its upvalue is a `Calling`.
+    let (shared, function) = unsafe {
+        let function = lua_touserdata(raw, lua_upvalueindex(1));
+        (shared_of(raw), std::mem::transmute::<*mut c_void, Calling>(function))
+    };
+    // SAFETY: the thread is live; no value here has a destructor.
+    unsafe { check_limits(raw) };
+    let mut is_resumed = false;
+    loop {
+        let was_limited = shared.memory.suspend();
+        // SAFETY: the thread is live during the call.
+        let next = function(&mut unsafe { Frame::new(raw) }, is_resumed);
+        shared.memory.restore(was_limited);
+        // SAFETY: the error's value, or the function and its arguments, are on the stack: `lua_call` checks nothing, but
+        // `Frame` asserts room for each value. No value here has a destructor when an error is raised.
+        match next {
+            Ok(Next::Return(results)) => return results as c_int,
+            Ok(Next::Call(args)) => unsafe { lua_call(raw, args as c_int, 1) },
+            Err(_) => unsafe { lua_error(raw) },
+        }
+        is_resumed = true;
+    }
+}
+
+/// Returns element 2 of table 1, as Lua's `[]`.
+unsafe extern "C-unwind" fn run_index(raw: *mut lua_State) -> c_int {
+    // SAFETY: `Frame::push_index_function` names the arguments.
+    unsafe { lua_gettable(raw, 1) };
+    1
+}
+
 /// The values of one call.
 #[derive(Debug)]
 pub struct Frame<'f> {
@@ -354,6 +399,23 @@ impl<'f> Frame<'f> {
         unsafe { push_native_with(self.raw, function) };
     }
 
+    /// Pushes a function that calls others.
+    pub(super) fn push_calling(&mut self, function: Calling) {
+        self.room();
+        // SAFETY: the state is live and there is room for two values.
+        unsafe {
+            lua_pushlightuserdata(self.raw, function as *mut c_void);
+            lua_pushcclosure(self.raw, run_calling, 1);
+        }
+    }
+
+    /// Pushes a function that reads a table, its first argument, with metamethods. The second argument is the key.
+    pub(super) fn push_index_function(&mut self) {
+        self.room();
+        // SAFETY: the state is live and there is room.
+        unsafe { lua_pushcclosure(self.raw, run_index, 0) };
+    }
+
     /// Pushes the value that belongs to the running function; nil if it has none.
     pub fn push_own(&mut self) {
         self.room();
@@ -458,6 +520,14 @@ impl<'f> Frame<'f> {
         match self.shared().memory.is_full() {
             true => Err(self.out_of_memory()),
             false => Ok(()),
+        }
+    }
+
+    /// Raises an error if a script may not use so many bytes more.
+    pub(super) fn check_room(&mut self, bytes: usize) -> Result<(), Raised> {
+        match self.shared().memory.has_room(bytes) {
+            true => Ok(()),
+            false => Err(self.out_of_memory()),
         }
     }
 

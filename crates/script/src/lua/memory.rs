@@ -50,6 +50,11 @@ impl Memory {
         self.used.get() > self.limit.get()
     }
 
+    /// Whether scripts may use so many bytes more.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.used.get().saturating_add(bytes) <= self.limit.get()
+    }
+
     /// Whether a block may grow from `old` to `new` bytes.
     fn allows(&self, old: usize, new: usize) -> bool {
         new <= old

@@ -150,6 +150,12 @@ fn a_stopped_script_does_nothing_more() {
         "while true do pcall(load, function() while true do end end) end",
         "local f = coroutine.wrap(function() while true do pcall(redis.call, 'x') end end) f()",
         "setmetatable({}, {__index = function() while true do end end}).x()",
+        "return ('a'):rep(40):find(('a?'):rep(40) .. ('a'):rep(41))",
+        "return ('a'):rep(40):match(('(a*)'):rep(20) .. 'b')",
+        "for x in ('a'):rep(40):gmatch(('a-'):rep(30) .. 'b') do end",
+        "return ('a'):rep(40):gsub(('[ab]*'):rep(30) .. '$b', 'c')",
+        "return ('a'):gsub('a', function() while true do end end)",
+        "return ('a'):gsub('a', setmetatable({}, {__index = function() while true do end end}))",
     ] {
         let end = run(&mut lua, Canned(b"+x\r\n", 100), Proto::Resp2, script);
         assert_eq!(end, Err(Failure::Stopped), "{script}");
@@ -201,7 +207,6 @@ fn memory_of_functions_in_rust_is_limited() {
         "local t = {} while true do t[#t + 1] = redis.call('x') end",
         "return cjson.decode('[' .. ('[],'):rep(400000) .. '1]')",
         "return cmsgpack.unpack('\\221\\0\\15\\0\\0' .. ('\\144'):rep(983040))",
-        "return cmsgpack.unpack('\\223' .. ('\\222\\16\\0' .. ('\\1\\144'):rep(4096)):rep(300))",
         "collectgarbage('stop') collectgarbage('setpause', 9999) local s = '' while true do s = s .. ('x'):rep(9999) end",
     ] {
         let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, script);
@@ -231,5 +236,25 @@ fn memory_of_commands_is_limited() {
     ] {
         let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, &format!("{words} return {call}"));
         assert!(reply.contains(error), "{call}: {reply}");
+    }
+}
+
+#[test]
+fn functions_of_strings_do_not_run_away() {
+    let mut lua = Lua::new();
+    for (script, want) in [
+        ("return ('a'):rep(3e5):find(('a?'):rep(3e5))", "pattern too complex"),
+        ("return ('a'):rep(3e5):gsub(('a*'):rep(3e5), '')", "pattern too complex"),
+        ("return (''):rep(2^31 - 1)", "$0\\r\\n\\r\\n"),
+        ("return ('a'):rep(2^31 - 1)", "not enough memory"),
+        ("return ('a'):rep(1e5):gsub('a', ('x'):rep(1e5))", "not enough memory"),
+        (
+            "return ('a'):rep(1e5):gsub('a', function() return ('x'):rep(1e5) end)",
+            "not enough memory",
+        ),
+        ("return ('a'):rep(4e7):find(('a'):rep(2e7) .. 'b', 1, true)", "$-1\\r\\n"),
+    ] {
+        let reply = sent(&mut lua, b"", Proto::Resp2, script);
+        assert!(reply.contains(want), "{script}: {}", &reply[..reply.len().min(99)]);
     }
 }

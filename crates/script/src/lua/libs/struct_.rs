@@ -12,8 +12,8 @@
 
 use super::number::{to_i64, to_u64};
 use super::{
-    Frame, Native, Raised, before_zero, check_number, check_stack, check_string,
-    integer_or, push_functions,
+    Frame, Native, Raised, before_zero, check_number, check_stack, check_string, integer_or,
+    push_functions,
 };
 
 const FUNCTIONS: [(&str, Native); 3] = [("pack", pack), ("unpack", unpack), ("size", size)];

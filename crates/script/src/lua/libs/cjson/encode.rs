@@ -1,7 +1,7 @@
 //! Lua values to JSON.
 
-use super::super::number::{append_general, to_i32};
 use super::super::error_when_full;
+use super::super::number::{append_general, to_i32};
 use super::settings::{Setting, read};
 use crate::lua::frame::{Frame, Kind, Raised};
 
