@@ -54,6 +54,13 @@ impl Lua {
         Lua { state, scripts: HashMap::default(), handler, runs: 0, full: MEMORY_LIMIT / 2 }
     }
 
+    /// Changes the memory that scripts may use.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn limit_memory(&mut self, bytes: usize) {
+        self.state.set_limit(bytes);
+        self.full = bytes / 2;
+    }
+
     fn collect(&mut self) {
         self.runs += 1;
         if self.runs >= RUNS_PER_STEP {

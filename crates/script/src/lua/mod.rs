@@ -21,6 +21,8 @@ mod builtins;
 mod context;
 mod convert;
 mod frame;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
 mod interpreter;
 mod interrupt;
 mod libs;

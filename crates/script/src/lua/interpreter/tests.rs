@@ -1,5 +1,7 @@
 //! Replies of scripts: as the reference sends them, and at the limits.
 
+mod hostile;
+
 use super::*;
 use crate::cache::sha_of;
 use crate::engine::{Level, Stop};
@@ -198,8 +200,7 @@ fn many_arguments_are_passed_or_refused() {
 #[test]
 fn memory_of_functions_in_rust_is_limited() {
     let mut lua = Lua::new();
-    lua.state.set_limit(8 << 20);
-    lua.full = 4 << 20;
+    lua.limit_memory(8 << 20);
     for script in [
         "local t = {} while true do t[#t + 1] = {} end",
         "local t = {} while true do table.insert(t, 1) end",
@@ -219,8 +220,7 @@ fn memory_of_functions_in_rust_is_limited() {
 #[test]
 fn memory_of_commands_is_limited() {
     let mut lua = Lua::new();
-    lua.state.set_limit(8 << 20);
-    lua.full = 4 << 20;
+    lua.limit_memory(8 << 20);
     let many = [b"*1000000\r\n".to_vec(), b"*0\r\n".repeat(1_000_000)].concat();
     let reply: &'static [u8] = Vec::leak(many);
     for script in ["return redis.call('x')", "return redis.pcall('x')"] {

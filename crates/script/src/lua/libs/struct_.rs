@@ -155,6 +155,7 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         }
         frame.check_output(out.len())?;
     }
+    frame.check_room(out.len())?;
     frame.push_bytes(&out);
     Ok(1)
 }

@@ -155,6 +155,7 @@ fn end(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 fn finish(frame: &mut Frame<'_>, out: &[u8], count: usize) -> Result<usize, Raised> {
+    frame.check_room(out.len())?;
     frame.push_bytes(out);
     frame.push_number(count as f64);
     Ok(2)
@@ -173,6 +174,7 @@ fn substitute(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             let found = if is_anchored { matcher.match_at(at) } else { matcher.find(at) };
             let Some(found) = found? else { break };
             count += 1;
+            matcher.count(replacement.len())?;
             out.extend_from_slice(&subject[copied..found.start]);
             append(&mut out, &replacement, subject, &found)?;
             too_long = out.len() > Frame::MOST_OUTPUT;
@@ -189,7 +191,6 @@ fn substitute(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if too_long {
         return Err(frame.out_of_memory());
     }
-    frame.check_room(out.len())?;
     finish(frame, &out, count)
 }
 

@@ -3,6 +3,8 @@
 //! Lua's own matcher calls itself for each quantifier, without a limit: a pattern of 300,000 of them overflows a thread's
 //! stack. And nothing interrupts it: `('a?'):rep(30) .. ('a'):rep(30)` takes 2^30 steps on a string of 30.
 
+use smallvec::SmallVec;
+
 /// Captures of a pattern.
 const MOST_CAPTURES: usize = 32;
 
@@ -35,24 +37,23 @@ pub(super) enum Capture {
 }
 
 /// A successful match.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Match {
     pub(super) start: usize,
     pub(super) end: usize,
-    captures: [Capture; MOST_CAPTURES],
-    level: usize,
+    captures: SmallVec<[Capture; 4]>,
 }
 
 impl Match {
     /// The captures; without any, `whole` for the whole match.
     pub(super) fn captures(&self, whole: bool) -> impl Iterator<Item = Result<Capture, Failure>> {
-        let n = if self.level == 0 { usize::from(whole) } else { self.level };
+        let n = if self.captures.is_empty() { usize::from(whole) } else { self.captures.len() };
         (0..n).map(|n| self.capture(n))
     }
 
     /// Capture `n`, from 0. Without captures, 0 is the whole match.
     pub(super) fn capture(&self, n: usize) -> Result<Capture, Failure> {
-        match self.captures[..self.level].get(n) {
+        match self.captures.get(n) {
             Some(Capture::Open(_)) => Err(Error("unfinished capture")),
             Some(capture) => Ok(*capture),
             None if n == 0 => Ok(Capture::Part(self.start, self.end)),
@@ -103,7 +104,10 @@ impl<'a> Matcher<'a> {
         self.level = 0;
         self.depth = 0;
         let end = self.run(start, 0)?;
-        Ok(end.map(|end| Match { start, end, captures: self.captures, level: self.level }))
+        Ok(end.map(|end| {
+            let captures = SmallVec::from_slice(&self.captures[..self.level]);
+            Match { start, end, captures }
+        }))
     }
 
     /// Matches at the first position from `start` on.
@@ -115,6 +119,11 @@ impl<'a> Matcher<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Counts work on so many bytes as steps.
+    pub(super) fn count(&mut self, bytes: usize) -> Result<(), Failure> {
+        (0..bytes / 64).try_for_each(|_| self.step())
     }
 
     fn step(&mut self) -> Result<(), Failure> {
@@ -339,10 +348,7 @@ impl<'a> Matcher<'a> {
             Some(Capture::Position(_)) => return Ok(None),
             Some(Capture::Open(_)) | None => return Err(Error("invalid capture index")),
         };
-        // Long texts count as much as their comparison takes.
-        for _ in 0..(to - from) / 64 {
-            self.step()?;
-        }
+        self.count(to - from)?;
         let text = &self.subject[from..to];
         Ok(self.subject[s..].starts_with(text).then_some(s + text.len()))
     }

@@ -44,6 +44,7 @@ pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         precision: precision as usize,
     };
     encoder.value(frame)?;
+    frame.check_room(encoder.out.len())?;
     frame.push_bytes(&encoder.out);
     Ok(1)
 }

@@ -22,6 +22,7 @@ pub(super) fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         packer.value(frame, 0)?;
         packer.hidden += 1;
     }
+    frame.check_room(packer.out.len())?;
     frame.push_bytes(&packer.out);
     Ok(1)
 }
