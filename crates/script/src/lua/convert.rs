@@ -212,7 +212,7 @@ fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Resul
         })
         || append_double(frame, reply)
         || append_text(frame, reply, b"big_number", |reply, text| {
-            reply.big_number(&String::from_utf8_lossy(&one_line(text)));
+            append_big_number(reply, &one_line(text));
         })
         || append_verbatim(frame, reply);
     if is_done {
@@ -274,17 +274,32 @@ fn append_verbatim(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
     }
     if is_done {
         let format = until_zero(frame.bytes(-2).unwrap_or_default());
-        // Three letters: the first ones, or with spaces.
-        let format: String = format
-            .iter()
-            .map(|b| if b.is_ascii() { char::from(*b) } else { '?' })
-            .chain([' '; 3])
-            .take(3)
-            .collect();
-        reply.verbatim(&format, frame.bytes(-1).unwrap_or_default());
+        // Three bytes: the first ones, or with spaces.
+        let mut bytes = format.iter().copied().chain([b' '; 3]);
+        let format = [(); 3].map(|()| bytes.next().unwrap_or(b' '));
+        append_verbatim_text(reply, format, frame.bytes(-1).unwrap_or_default());
     }
     frame.pop(frame.len() - before);
     is_done
+}
+
+/// Any bytes: a script isn't asked for a number.
+fn append_big_number(reply: &mut Reply, text: &[u8]) {
+    match reply.is_resp3() {
+        true => reply.raw(&[b"(", text, b"\r\n"].concat()),
+        false => reply.bulk(text),
+    }
+}
+
+fn append_verbatim_text(reply: &mut Reply, format: [u8; 3], text: &[u8]) {
+    if !reply.is_resp3() {
+        return reply.bulk(text);
+    }
+    reply.raw(format!("={}\r\n", text.len() + 4).as_bytes());
+    reply.raw(&format);
+    reply.raw(b":");
+    reply.raw(text);
+    reply.raw(b"\r\n");
 }
 
 /// The number of entries of the table that is the last value. O(n).

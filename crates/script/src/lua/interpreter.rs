@@ -61,6 +61,11 @@ impl Lua {
         self.full = bytes / 2;
     }
 
+    /// Collects all garbage. O(objects).
+    pub fn collect_all(&mut self) {
+        self.state.collect();
+    }
+
     fn collect(&mut self) {
         self.runs += 1;
         if self.runs >= RUNS_PER_STEP {

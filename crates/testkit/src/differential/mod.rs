@@ -51,7 +51,7 @@ pub mod mutate;
 pub mod own;
 pub mod payloads;
 pub mod run;
-mod scripts;
+pub mod scripts;
 pub mod session;
 pub mod shrink;
 pub mod streams;
