@@ -161,6 +161,7 @@ fn add_position(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             Kind::Boolean if frame.is_true(1) => b"true".to_vec(),
             Kind::Boolean => b"false".to_vec(),
             Kind::Nil => b"nil".to_vec(),
+            kind if frame.address(1) == 0 => format!("{}: (nil)", kind.name()).into_bytes(),
             kind => format!("{}: {:#x}", kind.name(), frame.address(1)).into_bytes(),
         };
         push_error(frame, &text);

@@ -251,6 +251,7 @@ fn error_values_are_no_danger() {
         ("return setmetatable({}, {__index = function() error('x') end, __len = error})", "*0"),
         ("error(coroutine.create(function() end))", "thread"),
         ("error(redis)", "readonly table"),
+        ("error(cjson.null)", "userdata: (nil)"),
         ("error(('x'):rep(1e6))", "xxxx"),
     ]);
 }
