@@ -31,10 +31,11 @@ pub(super) fn gsub(frame: &mut Frame<'_>, is_resumed: bool) -> Result<Next, Rais
     if is_resumed {
         replace(frame)?;
     } else {
-        begin(frame)?;
+        let most = check_arguments(frame)?;
         if matches!(frame.kind(REPLACEMENT), Kind::String | Kind::Number) {
-            return substitute(frame).map(Next::Return);
+            return substitute(frame, most).map(Next::Return);
         }
+        begin(frame, most);
     }
     loop {
         let Some(found) = find(frame)? else { return end(frame).map(Next::Return) };
@@ -60,7 +61,8 @@ pub(super) fn gsub(frame: &mut Frame<'_>, is_resumed: bool) -> Result<Next, Rais
     }
 }
 
-fn begin(frame: &mut Frame<'_>) -> Result<(), Raised> {
+/// Returns how many matches are replaced at most.
+fn check_arguments(frame: &mut Frame<'_>) -> Result<i32, Raised> {
     check_string(frame, 1)?;
     check_string(frame, 2)?;
     let most = integer_or(frame, 4, frame.length(1) as i64 + 1)? as i32;
@@ -71,12 +73,16 @@ fn begin(frame: &mut Frame<'_>) -> Result<(), Raised> {
         return Err(frame.bad_argument(3, "string/function/table expected"));
     }
     frame.pop(frame.len() - 3);
+    Ok(most)
+}
+
+/// Pushes the state of a call.
+fn begin(frame: &mut Frame<'_>, most: i32) {
     frame.push_number(f64::from(most));
     frame.push_table(0, 0);
     for _ in LEN..=END {
         frame.push_number(0.0);
     }
-    Ok(())
 }
 
 fn get(frame: &Frame<'_>, at: i32) -> usize {
@@ -162,15 +168,14 @@ fn finish(frame: &mut Frame<'_>, out: &[u8], count: usize) -> Result<usize, Rais
 }
 
 /// Replaces matches by a text. All of it happens in one call.
-fn substitute(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn substitute(frame: &mut Frame<'_>, most: i32) -> Result<usize, Raised> {
     // A number becomes a string.
     let replacement = text(frame, REPLACEMENT).to_vec();
-    let most = frame.number(LEFT).unwrap_or_default();
     let mut too_long = false;
     let result = with_matcher(frame, SUBJECT, PATTERN, |matcher| {
         let (subject, is_anchored) = (matcher.subject, matcher.strip_anchor());
         let (mut out, mut at, mut copied, mut count) = (Vec::new(), 0, 0, 0);
-        while f64::from(count) < most && at <= subject.len() {
+        while count < most && at <= subject.len() {
             let found = if is_anchored { matcher.match_at(at) } else { matcher.find(at) };
             let Some(found) = found? else { break };
             count += 1;

@@ -67,8 +67,7 @@ pub(super) struct Matcher<'a> {
     pub(super) subject: &'a [u8],
     /// Ends at the first zero byte, as in C.
     pattern: &'a [u8],
-    captures: [Capture; MOST_CAPTURES],
-    level: usize,
+    captures: SmallVec<[Capture; MOST_CAPTURES]>,
     depth: u32,
     steps: u32,
     /// Called now and then. Returns false if the script must end.
@@ -84,8 +83,7 @@ impl<'a> Matcher<'a> {
         Matcher {
             subject,
             pattern: super::until_zero(pattern),
-            captures: [Capture::Open(0); MOST_CAPTURES],
-            level: 0,
+            captures: SmallVec::new(),
             depth: 0,
             steps: STEPS,
             tick,
@@ -101,11 +99,11 @@ impl<'a> Matcher<'a> {
 
     /// Matches at `start`.
     pub(super) fn match_at(&mut self, start: usize) -> Result<Option<Match>, Failure> {
-        self.level = 0;
+        self.captures.clear();
         self.depth = 0;
         let end = self.run(start, 0)?;
         Ok(end.map(|end| {
-            let captures = SmallVec::from_slice(&self.captures[..self.level]);
+            let captures = SmallVec::from_slice(&self.captures);
             Match { start, end, captures }
         }))
     }
@@ -275,21 +273,20 @@ impl<'a> Matcher<'a> {
         p: usize,
         capture: Capture,
     ) -> Result<Option<usize>, Failure> {
-        if self.level >= MOST_CAPTURES {
+        if self.captures.len() >= MOST_CAPTURES {
             return Err(Error("too many captures"));
         }
-        self.captures[self.level] = capture;
-        self.level += 1;
+        self.captures.push(capture);
         let end = self.run(s, p)?;
         if end.is_none() {
-            self.level -= 1;
+            self.captures.pop();
         }
         Ok(end)
     }
 
     fn close_capture(&mut self, s: usize, p: usize) -> Result<Option<usize>, Failure> {
         let open = |capture: &Capture| matches!(capture, Capture::Open(_));
-        let Some(n) = self.captures[..self.level].iter().rposition(open) else {
+        let Some(n) = self.captures.iter().rposition(open) else {
             return Err(Error("invalid pattern capture"));
         };
         let before = self.captures[n];
@@ -343,7 +340,7 @@ impl<'a> Matcher<'a> {
     /// `%1` to `%9`: the text of a capture again.
     fn back_reference(&mut self, s: usize, digit: u8) -> Result<Option<usize>, Failure> {
         let n = usize::from(digit).wrapping_sub(usize::from(b'1'));
-        let (from, to) = match self.captures[..self.level].get(n) {
+        let (from, to) = match self.captures.get(n) {
             Some(Capture::Part(from, to)) => (*from, *to),
             Some(Capture::Position(_)) => return Ok(None),
             Some(Capture::Open(_)) | None => return Err(Error("invalid capture index")),
