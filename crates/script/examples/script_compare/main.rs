@@ -34,7 +34,7 @@ struct Connection {
 impl Connection {
     fn open(port: u16) -> std::io::Result<Connection> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
         Ok(Connection { stream: BufReader::new(stream), proto: Proto::Resp2 })
     }
 
@@ -204,7 +204,10 @@ fn main() -> std::io::Result<ExitCode> {
             client.speak(proto)?;
             client.call(&[b"FLUSHALL"])?;
             let words: [&[u8]; 3] = [b"EVAL", &script, b"2"];
-            let theirs = client.call(&[&words[..], &KEYS, &ARGS].concat())?;
+            let theirs =
+                client.call(&[&words[..], &KEYS, &ARGS].concat()).inspect_err(|error| {
+                    println!("{}\n  {error}", String::from_utf8_lossy(&script));
+                })?;
             if records {
                 let version = if proto == Proto::Resp3 { 3 } else { 2 };
                 println!(

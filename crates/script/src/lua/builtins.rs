@@ -360,7 +360,7 @@ fn collect_garbage(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         b"setpause" | b"setstepmul" => frame.push_number(PERCENT),
         _ => {
             let option = String::from_utf8_lossy(&option).into_owned();
-            return Err(frame.bad_argument(1, &format!("invalid option '{option}'")));
+            return Err(frame.bad_argument(1, format!("invalid option '{option}'")));
         }
     }
     Ok(1)

@@ -154,11 +154,12 @@ unsafe extern "C-unwind" fn run_calling(raw: *mut lua_State) -> c_int {
         // SAFETY: the thread is live during the call.
         let next = function(&mut unsafe { Frame::new(raw) }, is_resumed);
         shared.memory.restore(was_limited);
-        // SAFETY: the error's value, or the function and its arguments, are on the stack: `lua_call` checks nothing, but
-        // `Frame` asserts room for each value. No value here has a destructor when an error is raised.
         match next {
             Ok(Next::Return(results)) => return results as c_int,
+            // SAFETY: `function` has pushed a function and so many arguments. No value here has a destructor when an
+            // error is raised.
             Ok(Next::Call(args)) => unsafe { lua_call(raw, args as c_int, 1) },
+            // SAFETY: the error's value is on the stack, and no value here has a destructor.
             Err(_) => unsafe { lua_error(raw) },
         }
         is_resumed = true;
