@@ -54,7 +54,7 @@ pub mod mutate;
 pub mod own;
 pub mod payloads;
 pub mod run;
-mod scripts;
+pub mod scripts;
 pub mod session;
 pub mod sessions;
 pub mod shrink;

@@ -40,6 +40,8 @@ fn killed_script_runs_no_error_handler() {
         "while true do xpcall(function() while true do end end, function() while true do end end) end",
         "local f = coroutine.wrap(function() while true do end end) while true do pcall(f) end",
         "while true do redis.pcall('get', 'x') end",
+        "return ('a'):rep(40):find(('a?'):rep(40) .. ('a'):rep(41))",
+        "return ('a'):rep(1e5):gsub('a', function() while true do end end)",
     ] {
         let mut caller: Client = client(&server);
         send(&mut caller, &["EVAL", script, "0"]);
@@ -83,6 +85,10 @@ fn hostile_scripts_end_with_an_error() {
         "getmetatable('').__index.upper = nil",
         "return loadstring(('('):rep(1e6))",
         "return tostring(setmetatable({}, {__tostring = function(x) return tostring(x) end}))",
+        "return ('a'):rep(3e5):find(('a?'):rep(3e5))",
+        "return ('a'):rep(1e6):gsub('a', ('x'):rep(1e3))",
+        "return cjson.decode('[' .. ('[],'):rep(2^23) .. '1]')",
+        "local s, t = ('x'):rep(2^20), {} for n = 1, 600 do t[n] = s end return redis.call('rpush', 'k', unpack(t))",
     ] {
         let value = client.cmd(&["EVAL", script, "0"]);
         let text = format!("{value}");

@@ -13,6 +13,9 @@ use weft_state::server::Server;
 /// Scripts that a thread keeps compiled at most. It forgets all when there are more.
 const MOST_COMPILED: usize = 1024;
 
+/// Bytes of compiled scripts, about. More would leave too little memory to run them: it forgets all, too.
+const MOST_COMPILED_BYTES: usize = 256 << 20;
+
 /// The interpreter of one thread. It is made when the thread runs its first script.
 pub struct ThreadScripts {
     lua: Lua,
@@ -42,7 +45,7 @@ impl ThreadScripts {
         }
         let script = srv.scripts.cache.find(&sha)?;
         // It was compiled before it was added to the cache, on this or another thread.
-        self.lua.compile(&sha, script.source()).ok()?;
+        self.compile(&script).ok()?;
         self.keep(script.clone());
         Some(script)
     }
@@ -65,18 +68,29 @@ impl ThreadScripts {
         }
         let script = Script::new(sha, body)?;
         if !self.lua.knows(&sha) {
-            self.lua.compile(&sha, script.source())?;
+            self.compile(&script)?;
         }
         let script = srv.scripts.cache.add(script, is_kept);
         self.keep(script.clone());
         Ok(script)
     }
 
+    fn compile(&mut self, script: &Script) -> Result<(), Vec<u8>> {
+        if self.lua.memory() > MOST_COMPILED_BYTES {
+            self.forget_but(&script.sha);
+            self.lua.collect_all();
+        }
+        self.lua.compile(&script.sha, script.source())
+    }
+
+    fn forget_but(&mut self, sha: &Sha) {
+        let forgotten = self.known.drain().filter(|(other, _)| other != sha);
+        forgotten.for_each(|(other, _)| self.lua.forget(&other));
+    }
+
     fn keep(&mut self, script: Arc<Script>) {
         if self.known.len() >= MOST_COMPILED {
-            let sha = script.sha;
-            let forgotten = self.known.drain().filter(|(other, _)| *other != sha);
-            forgotten.for_each(|(other, _)| self.lua.forget(&other));
+            self.forget_but(&script.sha);
         }
         self.known.insert(script.sha, script);
     }

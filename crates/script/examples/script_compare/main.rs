@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! valkey-server --port 7461 --bind 127.0.0.1 --save ''
-//! cargo run -p weft-script --example script_compare -- 7461 [FILE]
+//! cargo run -p weft-script --example script_compare -- 7461 [FILE | COUNT SEED]
 //! ```
 //!
-//! A script is a line of FILE; without one, of `scripts.txt`. Its commands run on the same server, whose data are deleted
-//! before each script. With `--record` it prints the server's replies, for the unit tests of the interpreter.
+//! A script is a line of FILE; without one, of `scripts.txt`; or COUNT scripts are generated. The commands of a script run on
+//! the same server, whose data are deleted
+//! before each script. With `--record` it prints the server's replies, for the unit tests of the interpreter
+//! (`src/lua/interpreter/replies.txt`). With `--results FILE` it prints FILE, whose scripts return strings, with the
+//! server's results: for the unit tests of the libraries (`src/lua/libs/tests/valkey.txt`).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,6 +18,8 @@ use weft_resp::{Proto, Reply};
 use weft_script::engine::{Failure, Host, Input, Interpreter, Level, Stop};
 use weft_script::lua::Lua;
 use weft_script::sha_of;
+use weft_testkit::rng::Rng;
+use weft_testkit_differential::scripts;
 
 const SCRIPTS: &str = include_str!("scripts.txt");
 const KEYS: [&[u8]; 2] = [b"k1", b"k2"];
@@ -29,7 +34,7 @@ struct Connection {
 impl Connection {
     fn open(port: u16) -> std::io::Result<Connection> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
         Ok(Connection { stream: BufReader::new(stream), proto: Proto::Resp2 })
     }
 
@@ -146,33 +151,79 @@ fn shown(reply: &[u8], most: usize) -> String {
     reply[..reply.len().min(most)].escape_ascii().to_string()
 }
 
+/// The string or integer in a reply, or the text of its error without the position at the end.
+fn result(reply: &[u8]) -> &[u8] {
+    let reply = reply.strip_suffix(b"\r\n").unwrap_or(reply);
+    match reply {
+        [b'$', rest @ ..] => rest.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default(),
+        [_, rest @ ..] => rest.strip_suffix(b" script: on @user_script:1.").unwrap_or(rest),
+        [] => reply,
+    }
+}
+
+/// Prints the scripts of a file with the server's results. Lines that begin with `#`, and empty ones, stay.
+fn print_results(client: &mut Connection, file: &str) -> std::io::Result<()> {
+    for line in std::fs::read_to_string(file)?.lines().filter(|line| !line.starts_with("= ")) {
+        println!("{line}");
+        if !line.is_empty() && !line.starts_with('#') {
+            let reply = client.call(&[b"EVAL", line.as_bytes(), b"0"])?;
+            println!("= {}", result(&reply).escape_ascii());
+        }
+    }
+    Ok(())
+}
+
+/// The scripts that the arguments name.
+fn scripts(args: &[&String]) -> std::io::Result<Vec<Vec<u8>>> {
+    if let [count, seed] = args {
+        let (count, seed): (u64, u64) = (count.parse().unwrap_or(1), seed.parse().unwrap_or(1));
+        return Ok((0..count).map(|n| scripts::script(&mut Rng::new(seed << 32 | n))).collect());
+    }
+    let file = args.first().map(std::fs::read_to_string).transpose()?;
+    let lines = file.as_deref().unwrap_or(SCRIPTS).lines().filter(|line| !line.is_empty());
+    Ok(lines.map(|line| line.as_bytes().to_vec()).collect())
+}
+
 fn main() -> std::io::Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [port, option, file] = &args[..]
+        && option == "--results"
+    {
+        print_results(&mut Connection::open(port.parse().unwrap_or(6379))?, file)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let records = args.iter().any(|arg| arg == "--record");
     let args: Vec<&String> = args.iter().filter(|arg| *arg != "--record").collect();
     let port = args.first().and_then(|port| port.parse().ok()).unwrap_or(6379);
-    let file = args.get(1).map(std::fs::read_to_string).transpose()?;
     let (mut client, mut host) = (Connection::open(port)?, Connection::open(port)?);
     let mut lua = Lua::new();
     let (mut runs, mut differences) = (0, 0);
-    for line in file.as_deref().unwrap_or(SCRIPTS).lines().filter(|line| !line.is_empty()) {
+    for script in scripts(args.get(1..).unwrap_or_default())? {
         for proto in [Proto::Resp2, Proto::Resp3] {
             runs += 1;
             client.speak(proto)?;
             client.call(&[b"FLUSHALL"])?;
-            let words: [&[u8]; 3] = [b"EVAL", line.as_bytes(), b"2"];
-            let theirs = client.call(&[&words[..], &KEYS, &ARGS].concat())?;
+            let words: [&[u8]; 3] = [b"EVAL", &script, b"2"];
+            let theirs =
+                client.call(&[&words[..], &KEYS, &ARGS].concat()).inspect_err(|error| {
+                    println!("{}\n  {error}", String::from_utf8_lossy(&script));
+                })?;
             if records {
                 let version = if proto == Proto::Resp3 { 3 } else { 2 };
-                println!("{version} {line}\n  {}", theirs.escape_ascii());
+                println!(
+                    "{version} {}\n  {}",
+                    String::from_utf8_lossy(&script),
+                    theirs.escape_ascii()
+                );
                 continue;
             }
             client.call(&[b"FLUSHALL"])?;
-            let ours = run(&mut lua, &mut host, proto, line.as_bytes());
+            let ours = run(&mut lua, &mut host, proto, &script);
             if ours != theirs {
                 differences += 1;
                 println!(
-                    "{line}\n  theirs {}\n  ours   {}",
+                    "{}\n  theirs {}\n  ours   {}",
+                    String::from_utf8_lossy(&script),
                     shown(&theirs, 400),
                     shown(&ours, 400)
                 );

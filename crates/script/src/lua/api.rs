@@ -127,6 +127,9 @@ fn number_text(number: f64) -> Vec<u8> {
     convert::number_text(number)
 }
 
+/// Bytes of a command's reply: one string of the longest, or as much in many.
+const MOST_REPLY: usize = 2 * Frame::MOST_OUTPUT;
+
 /// Bytes of a reply's buffer that are kept for the next one.
 const KEPT_REPLY: usize = 64 << 10;
 
@@ -146,6 +149,10 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     reply.proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
     let words: SmallVec<[&[u8]; 16]> =
         (1..=args).map(|at| frame.bytes(at).unwrap_or_default()).collect();
+    if length(&words) > Frame::MOST_OUTPUT {
+        drop(words);
+        return fail(frame, "ERR the arguments of the command are too long", raises);
+    }
     let called = context.with_host(|host| host.call(&words, &mut reply));
     drop(words);
     let is_error = match called {
@@ -154,7 +161,7 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
             return Err(error(frame, text));
         }
         Some(Err(Stop)) => return Err(frame.stop()),
-        Some(Ok(())) => push(frame, &reply),
+        Some(Ok(())) => push(frame, &reply)?,
     };
     reply.clear();
     if reply.capacity() <= KEPT_REPLY {
@@ -166,8 +173,16 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     }
 }
 
+/// Bytes of all words. A script can pass one long string many times.
+fn length(words: &[&[u8]]) -> usize {
+    words.iter().map(|word| word.len()).sum()
+}
+
 /// Pushes a reply. Returns whether it is an error.
-fn push(frame: &mut Frame<'_>, reply: &Reply) -> bool {
+fn push(frame: &mut Frame<'_>, reply: &Reply) -> Result<bool, Raised> {
+    if reply.len() > MOST_REPLY {
+        return Err(frame.out_of_memory());
+    }
     let whole;
     let bytes = match reply.contiguous() {
         Some(bytes) => bytes,
@@ -178,14 +193,14 @@ fn push(frame: &mut Frame<'_>, reply: &Reply) -> bool {
                 && head.iter().filter(|b| **b == b'\n').count() == 1
             {
                 frame.push_bytes(text);
-                return false;
+                return Ok(false);
             }
             whole = slices.concat();
             &whole[..]
         }
     };
-    convert::push_reply(frame, bytes);
-    bytes.first() == Some(&b'-')
+    convert::push_reply(frame, bytes)?;
+    Ok(bytes.first() == Some(&b'-'))
 }
 
 /// Raises an error of `redis.call`, or returns that of `redis.pcall`.
@@ -255,6 +270,9 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         .filter_map(|at| frame.bytes(at))
         .map(|word| word.split(|b| *b == 0).next().unwrap_or_default())
         .collect();
+    if length(&words) > Frame::MOST_OUTPUT {
+        return Err(frame.out_of_memory());
+    }
     let text = words.join(&b' ');
     frame.context().with_host(|host| host.log(*level, &text));
     Ok(0)

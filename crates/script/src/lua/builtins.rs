@@ -10,6 +10,7 @@
 
 use super::convert::truncated;
 use super::frame::{Frame, Kind, Native, Raised};
+use super::strings;
 
 const GLOBAL: [(&str, Native); 11] = [
     ("collectgarbage", collect_garbage),
@@ -50,6 +51,7 @@ pub(super) fn replace(frame: &mut Frame<'_>) {
         frame.set_field(-2, name.as_bytes());
         frame.pop(1);
     }
+    strings::replace(frame);
     frame.get_field(1, b"next");
     frame.push_copy(-1);
     frame.set_registry(NEXT);
@@ -358,7 +360,7 @@ fn collect_garbage(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         b"setpause" | b"setstepmul" => frame.push_number(PERCENT),
         _ => {
             let option = String::from_utf8_lossy(&option).into_owned();
-            return Err(frame.bad_argument(1, &format!("invalid option '{option}'")));
+            return Err(frame.bad_argument(1, format!("invalid option '{option}'")));
         }
     }
     Ok(1)

@@ -1,6 +1,5 @@
 //! The data of one Lua state that functions written in Rust share.
 
-use super::json_settings::JsonSettings;
 use crate::engine::Host;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -16,8 +15,6 @@ pub struct Context {
     pub is_resp3: Cell<bool>,
     /// The state of `math.random`.
     pub random: Cell<u64>,
-    /// The settings of `cjson`.
-    pub json: Cell<JsonSettings>,
     /// For replies of commands: empty between two calls.
     pub reply: RefCell<Option<Reply>>,
 }

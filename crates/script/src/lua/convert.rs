@@ -11,7 +11,7 @@
 //! | double, big number, verbatim string | `{double = ...}`, `{big_number = ...}`, `{verbatim_string = {...}}` | the same |
 //! | boolean | true, false | in RESP2: 1, null |
 
-use super::frame::{Frame, Kind};
+use super::frame::{Frame, Kind, Raised};
 use weft_resp::Reply;
 
 /// The nesting of values that can be converted: a thread has a stack of 2 MB.
@@ -19,13 +19,17 @@ const MOST_DEPTH: usize = 1000;
 
 /// Reads a reply of a command and pushes it. Returns the bytes that follow it. The reply is complete, since a
 /// [`Reply`] has written it.
-pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> &'b [u8] {
+///
+/// # Errors
+/// Its values exceed the memory of scripts.
+pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> Result<&'b [u8], Raised> {
+    frame.check_memory()?;
     assert!(frame.reserve(4), "replies of commands are not nested deeply");
     let (line, rest) = split_line(bytes);
     let (kind, text) = (line[0], &line[1..]);
     match kind {
         b'$' | b'=' if text == b"-1" => push_null(frame),
-        b'$' => return push_bulk(frame, text, rest),
+        b'$' => return Ok(push_bulk(frame, text, rest)),
         b':' => frame.push_number(number(text)),
         b'*' if text == b"-1" => push_null(frame),
         b'*' | b'>' => return push_array(frame, number(text) as usize, rest),
@@ -45,17 +49,17 @@ pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> &'b [u8]
             frame.set_field(-2, b"double");
         }
         b'(' => push_one_field(frame, b"big_number", text),
-        b'=' => return push_verbatim(frame, text, rest),
+        b'=' => return Ok(push_verbatim(frame, text, rest)),
         b'%' => return push_map(frame, number(text) as usize, rest),
         b'~' => return push_set(frame, number(text) as usize, rest),
         b'|' => {
-            let rest = push_map(frame, number(text) as usize, rest);
+            let rest = push_map(frame, number(text) as usize, rest)?;
             frame.pop(1);
             return push_reply(frame, rest);
         }
         kind => unreachable!("no reply begins with {kind}"),
     }
-    rest
+    Ok(rest)
 }
 
 fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
@@ -93,37 +97,41 @@ fn push_bulk<'b>(frame: &mut Frame<'_>, len: &[u8], rest: &'b [u8]) -> &'b [u8] 
     &rest[2..]
 }
 
-fn push_array<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> &'b [u8] {
+fn push_array<'b>(
+    frame: &mut Frame<'_>,
+    len: usize,
+    mut rest: &'b [u8],
+) -> Result<&'b [u8], Raised> {
     frame.push_table(len, 0);
     for n in 1..=len as i64 {
-        rest = push_reply(frame, rest);
+        rest = push_reply(frame, rest)?;
         frame.set_index(-2, n);
     }
-    rest
+    Ok(rest)
 }
 
-fn push_map<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> &'b [u8] {
+fn push_map<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> Result<&'b [u8], Raised> {
     frame.push_table(0, 1);
     frame.push_table(0, len);
     for _ in 0..len {
-        rest = push_reply(frame, rest);
-        rest = push_reply(frame, rest);
+        rest = push_reply(frame, rest)?;
+        rest = push_reply(frame, rest)?;
         frame.set(-3);
     }
     frame.set_field(-2, b"map");
-    rest
+    Ok(rest)
 }
 
-fn push_set<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> &'b [u8] {
+fn push_set<'b>(frame: &mut Frame<'_>, len: usize, mut rest: &'b [u8]) -> Result<&'b [u8], Raised> {
     frame.push_table(0, 1);
     frame.push_table(0, len);
     for _ in 0..len {
-        rest = push_reply(frame, rest);
+        rest = push_reply(frame, rest)?;
         frame.push_bool(true);
         frame.set(-3);
     }
     frame.set_field(-2, b"set");
-    rest
+    Ok(rest)
 }
 
 fn push_verbatim<'b>(frame: &mut Frame<'_>, len: &[u8], rest: &'b [u8]) -> &'b [u8] {
@@ -158,9 +166,6 @@ pub(super) fn truncated(number: f64) -> i64 {
 #[derive(Debug)]
 pub(super) struct TooLarge;
 
-/// Bytes of a result.
-const MOST_BYTES: usize = 512 << 20;
-
 /// Appends the last value to `reply`, and removes it.
 ///
 /// # Errors
@@ -170,7 +175,8 @@ pub(super) fn append(frame: &mut Frame<'_>, reply: &mut Reply) -> Result<(), Too
 }
 
 fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
-    if reply.len() > MOST_BYTES {
+    let text = if frame.kind(-1) == Kind::String { frame.length(-1) } else { 0 };
+    if reply.len() + text > Frame::MOST_OUTPUT {
         return Err(TooLarge);
     }
     if depth > MOST_DEPTH || !frame.reserve(4) {
@@ -206,7 +212,7 @@ fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Resul
         })
         || append_double(frame, reply)
         || append_text(frame, reply, b"big_number", |reply, text| {
-            reply.big_number(&String::from_utf8_lossy(&one_line(text)));
+            append_big_number(reply, &one_line(text));
         })
         || append_verbatim(frame, reply);
     if is_done {
@@ -268,17 +274,32 @@ fn append_verbatim(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
     }
     if is_done {
         let format = until_zero(frame.bytes(-2).unwrap_or_default());
-        // Three letters: the first ones, or with spaces.
-        let format: String = format
-            .iter()
-            .map(|b| if b.is_ascii() { char::from(*b) } else { '?' })
-            .chain([' '; 3])
-            .take(3)
-            .collect();
-        reply.verbatim(&format, frame.bytes(-1).unwrap_or_default());
+        // Three bytes: the first ones, or with spaces.
+        let mut bytes = format.iter().copied().chain([b' '; 3]);
+        let format = [(); 3].map(|()| bytes.next().unwrap_or(b' '));
+        append_verbatim_text(reply, format, frame.bytes(-1).unwrap_or_default());
     }
     frame.pop(frame.len() - before);
     is_done
+}
+
+/// Any bytes: a script isn't asked for a number.
+fn append_big_number(reply: &mut Reply, text: &[u8]) {
+    match reply.is_resp3() {
+        true => reply.raw(&[b"(", text, b"\r\n"].concat()),
+        false => reply.bulk(text),
+    }
+}
+
+fn append_verbatim_text(reply: &mut Reply, format: [u8; 3], text: &[u8]) {
+    if !reply.is_resp3() {
+        return reply.bulk(text);
+    }
+    reply.raw(format!("={}\r\n", text.len() + 4).as_bytes());
+    reply.raw(&format);
+    reply.raw(b":");
+    reply.raw(text);
+    reply.raw(b"\r\n");
 }
 
 /// The number of entries of the table that is the last value. O(n).

@@ -94,6 +94,19 @@ unsafe fn push_native(raw: *mut lua_State, function: Native) {
     }
 }
 
+/// Replaces the last value by `function`, whose second upvalue it becomes.
+///
+/// # Safety
+/// `raw` is live, has a value and room for one more, and its limit on memory is suspended.
+unsafe fn push_native_with(raw: *mut lua_State, function: Native) {
+    // SAFETY: by the contract.
+    unsafe {
+        lua_pushlightuserdata(raw, function as *mut c_void);
+        lua_insert(raw, -2);
+        lua_pushcclosure(raw, run_native, 2);
+    }
+}
+
 /// Runs the function in the first upvalue.
 unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this with a live thread. `push_native` has made the closure, so its upvalue is a `Native`.
@@ -114,6 +127,52 @@ unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
     }
 }
 
+/// The next step of a [`Calling`] function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// Calls the function that so many arguments follow. One result replaces them.
+    Call(usize),
+    /// Returns so many results.
+    Return(usize),
+}
+
+/// A function that calls functions of the script between two runs of its own. The second argument is false at first.
+pub(super) type Calling = fn(&mut Frame<'_>, bool) -> Result<Next, Raised>;
+
+/// Runs the function in the first upvalue, and the calls that it asks for.
+unsafe extern "C-unwind" fn run_calling(raw: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with a live thread. `push_calling` has made the closure, so its upvalue is a `Calling`.
+    let (shared, function) = unsafe {
+        let function = lua_touserdata(raw, lua_upvalueindex(1));
+        (shared_of(raw), std::mem::transmute::<*mut c_void, Calling>(function))
+    };
+    // SAFETY: the thread is live; no value here has a destructor.
+    unsafe { check_limits(raw) };
+    let mut is_resumed = false;
+    loop {
+        let was_limited = shared.memory.suspend();
+        // SAFETY: the thread is live during the call.
+        let next = function(&mut unsafe { Frame::new(raw) }, is_resumed);
+        shared.memory.restore(was_limited);
+        match next {
+            Ok(Next::Return(results)) => return results as c_int,
+            // SAFETY: `function` has pushed a function and so many arguments. No value here has a destructor when an
+            // error is raised.
+            Ok(Next::Call(args)) => unsafe { lua_call(raw, args as c_int, 1) },
+            // SAFETY: the error's value is on the stack, and no value here has a destructor.
+            Err(_) => unsafe { lua_error(raw) },
+        }
+        is_resumed = true;
+    }
+}
+
+/// Returns element 2 of table 1, as Lua's `[]`.
+unsafe extern "C-unwind" fn run_index(raw: *mut lua_State) -> c_int {
+    // SAFETY: `Frame::push_index_function` names the arguments.
+    unsafe { lua_gettable(raw, 1) };
+    1
+}
+
 /// The values of one call.
 #[derive(Debug)]
 pub struct Frame<'f> {
@@ -130,6 +189,10 @@ const RESERVE: c_int = 4;
 impl<'f> Frame<'f> {
     /// Bytes of a chunk. Lua 5.1 counts the signs of a long bracket in 32 bits (CVE-2025-46819).
     pub(super) const MOST_SOURCE: usize = 512 << 20;
+
+    /// Bytes that a function may produce outside of Lua's memory. A table that contains another one many times can be
+    /// short and its text endless.
+    pub(super) const MOST_OUTPUT: usize = 512 << 20;
 
     /// # Safety
     /// `raw` is a live Lua thread for `'f`, whose limit on memory is suspended.
@@ -309,11 +372,64 @@ impl<'f> Frame<'f> {
         unsafe { lua_createtable(self.raw, array.min(MOST) as c_int, fields.min(MOST) as c_int) };
     }
 
+    /// Pushes `range` of the string at `at`.
+    ///
+    /// # Panics
+    /// If the value is no string, or is shorter.
+    pub fn push_part(&mut self, at: i32, range: std::ops::Range<usize>) {
+        self.room();
+        assert_eq!(self.kind(at), Kind::String, "position {at}");
+        let part = &self.bytes(at).expect("it is a string")[range];
+        let (start, len) = (part.as_ptr(), part.len());
+        // SAFETY: there is room. The string stays at its position, so the collector keeps it, and Lua copies the part.
+        unsafe { lua_pushlstring_(self.raw, start.cast(), len) };
+    }
+
     /// Pushes a function.
     pub fn push_native(&mut self, function: Native) {
         self.room();
         // SAFETY: the state is live and there is room.
         unsafe { push_native(self.raw, function) };
+    }
+
+    /// Replaces the last value by a function to which it belongs ([`Frame::push_own`]).
+    pub fn push_native_with(&mut self, function: Native) {
+        assert!(!self.is_empty(), "a function with a value");
+        self.room();
+        // SAFETY: the state is live, there is room for one value more, and the last value exists.
+        unsafe { push_native_with(self.raw, function) };
+    }
+
+    /// Pushes a function that calls others.
+    pub(super) fn push_calling(&mut self, function: Calling) {
+        self.room();
+        // SAFETY: the state is live and there is room for two values.
+        unsafe {
+            lua_pushlightuserdata(self.raw, function as *mut c_void);
+            lua_pushcclosure(self.raw, run_calling, 1);
+        }
+    }
+
+    /// Pushes a function that reads a table, its first argument, with metamethods. The second argument is the key.
+    pub(super) fn push_index_function(&mut self) {
+        self.room();
+        // SAFETY: the state is live and there is room.
+        unsafe { lua_pushcclosure(self.raw, run_index, 0) };
+    }
+
+    /// Pushes the value that belongs to the running function; nil if it has none.
+    pub fn push_own(&mut self) {
+        self.room();
+        let mut info = std::mem::MaybeUninit::<lua_Debug>::zeroed();
+        // SAFETY: there is room. Level 0 exists only during a call, and then it is the function written in Rust that uses
+        // this frame; Lua reads an absent upvalue as nil.
+        unsafe {
+            if lua_getstack(self.raw, 0, info.as_mut_ptr()) == 0 {
+                lua_pushnil(self.raw);
+            } else {
+                lua_pushvalue(self.raw, lua_upvalueindex(2));
+            }
+        }
     }
 
     /// Pushes the value that the registry keeps under `number`; nil if there is none.
@@ -397,6 +513,38 @@ impl<'f> Frame<'f> {
     /// Bytes that the state uses.
     pub(super) fn memory(&self) -> usize {
         self.shared().memory.used()
+    }
+
+    /// Raises an error if the state uses more memory than scripts may. A function whose results can be much larger than
+    /// its arguments calls it for each of them.
+    pub(super) fn check_memory(&mut self) -> Result<(), Raised> {
+        match self.shared().memory.is_full() {
+            true => Err(self.out_of_memory()),
+            false => Ok(()),
+        }
+    }
+
+    /// Raises an error if a script may not use so many bytes more.
+    pub(super) fn check_room(&mut self, bytes: usize) -> Result<(), Raised> {
+        match self.shared().memory.has_room(bytes) {
+            true => Ok(()),
+            false => Err(self.out_of_memory()),
+        }
+    }
+
+    /// Raises an error if a function's output of `len` bytes is too long.
+    pub(super) fn check_output(&mut self, len: usize) -> Result<(), Raised> {
+        match len <= Self::MOST_OUTPUT {
+            true => Ok(()),
+            false => Err(self.out_of_memory()),
+        }
+    }
+
+    /// Raises the error of Lua for lack of memory. There may be no room for another value.
+    pub(super) fn out_of_memory(&mut self) -> Raised {
+        self.pop(self.len());
+        self.push_bytes(b"not enough memory");
+        Raised(())
     }
 
     /// Collects all garbage. O(objects).
@@ -603,21 +751,21 @@ impl<'f> Frame<'f> {
     }
 
     /// Raises `bad argument #N to 'NAME' (PROBLEM)`, with the name by which the script has called this function.
-    pub fn bad_argument(&mut self, at: usize, problem: &str) -> Raised {
+    pub fn bad_argument(&mut self, at: usize, problem: impl AsRef<[u8]>) -> Raised {
         let (name, is_method) = self.own_name();
         let name = String::from_utf8_lossy(&name).into_owned();
-        let message = match (is_method, at) {
-            (true, 1) => format!("calling '{name}' on bad self ({problem})"),
-            (true, at) => format!("bad argument #{} to '{name}' ({problem})", at - 1),
-            (false, at) => format!("bad argument #{at} to '{name}' ({problem})"),
+        let start = match (is_method, at) {
+            (true, 1) => format!("calling '{name}' on bad self ("),
+            (true, at) => format!("bad argument #{} to '{name}' (", at - 1),
+            (false, at) => format!("bad argument #{at} to '{name}' ("),
         };
-        self.error(message)
+        self.error([start.as_bytes(), problem.as_ref(), b")"].concat())
     }
 
     /// Raises that argument `at` is not a `wanted`.
     pub fn bad_type(&mut self, at: usize, wanted: &str) -> Raised {
         let got = self.kind(at as i32).name();
-        self.bad_argument(at, &format!("{wanted} expected, got {got}"))
+        self.bad_argument(at, format!("{wanted} expected, got {got}"))
     }
 
     /// The name of this function in the call, and whether it was called as a method.

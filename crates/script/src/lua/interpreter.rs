@@ -54,6 +54,18 @@ impl Lua {
         Lua { state, scripts: HashMap::default(), handler, runs: 0, full: MEMORY_LIMIT / 2 }
     }
 
+    /// Changes the memory that scripts may use.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn limit_memory(&mut self, bytes: usize) {
+        self.state.set_limit(bytes);
+        self.full = bytes / 2;
+    }
+
+    /// Collects all garbage. O(objects).
+    pub fn collect_all(&mut self) {
+        self.state.collect();
+    }
+
     fn collect(&mut self) {
         self.runs += 1;
         if self.runs >= RUNS_PER_STEP {
@@ -149,6 +161,7 @@ fn add_position(frame: &mut Frame<'_>) -> Result<usize, Raised> {
             Kind::Boolean if frame.is_true(1) => b"true".to_vec(),
             Kind::Boolean => b"false".to_vec(),
             Kind::Nil => b"nil".to_vec(),
+            kind if frame.address(1) == 0 => format!("{}: (nil)", kind.name()).into_bytes(),
             kind => format!("{}: {:#x}", kind.name(), frame.address(1)).into_bytes(),
         };
         push_error(frame, &text);

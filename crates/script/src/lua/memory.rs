@@ -42,7 +42,17 @@ impl Memory {
 
     /// Whether more bytes than the limit are in use while it applies.
     pub(super) fn is_exceeded(&self) -> bool {
-        self.is_limited.get() && self.used.get() > self.limit.get()
+        self.is_limited.get() && self.is_full()
+    }
+
+    /// Whether more bytes than the limit are in use.
+    pub(super) fn is_full(&self) -> bool {
+        self.used.get() > self.limit.get()
+    }
+
+    /// Whether scripts may use so many bytes more.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.used.get().saturating_add(bytes) <= self.limit.get()
     }
 
     /// Whether a block may grow from `old` to `new` bytes.

@@ -6,6 +6,7 @@
 //!  builtins      functions of Lua's libraries that scripts get in another form
 //!  api           redis.call and the other functions of `redis` and `server`
 //!  convert       RESP to Lua values, and back
+//!  strings       functions of Lua's `string` that must end when the script is stopped
 //!  libs          cjson, cmsgpack, struct, bit
 //!  frame         the values of one call, for functions written in Rust
 //!  state         the interpreter's state: libraries, functions, protected calls
@@ -20,14 +21,16 @@ mod builtins;
 mod context;
 mod convert;
 mod frame;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
 mod interpreter;
 mod interrupt;
-mod json_settings;
 mod libs;
 mod memory;
 mod sandbox;
 mod shared;
 mod state;
+mod strings;
 
 pub use frame::{Frame, Kind, Native, Raised};
 pub use interpreter::Lua;

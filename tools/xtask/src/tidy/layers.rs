@@ -208,8 +208,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-tests", &["weft-testkit", "weft-testkit-concurrent", "weft-testkit-differential"]),
 ];
 
-/// The crate that any crate may use in its tests.
-const FOR_TESTS: &str = "weft-testkit";
+/// The crates that any crate may use in its tests and examples.
+const FOR_TESTS: [&str; 2] = ["weft-testkit", "weft-testkit-differential"];
 
 /// Tools: they use our crates only to read the files that the server reads.
 const TOOLS: &[(&str, &[&str])] = &[
@@ -264,7 +264,7 @@ fn check_text(text: &str) -> Vec<(usize, String)> {
     let used = dependencies(&manifest).into_iter().filter(|(dependency, for_tests)| {
         dependency.starts_with("weft-")
             && !allowed.contains(&dependency.as_str())
-            && !(*for_tests && dependency == FOR_TESTS)
+            && !(*for_tests && FOR_TESTS.contains(&dependency.as_str()))
     });
     used.map(|(dependency, _)| {
         (line_of(text, &dependency), format!("{name} must not depend on {dependency}"))

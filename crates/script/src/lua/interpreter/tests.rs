@@ -1,5 +1,7 @@
 //! Replies of scripts: as the reference sends them, and at the limits.
 
+mod hostile;
+
 use super::*;
 use crate::cache::sha_of;
 use crate::engine::{Level, Stop};
@@ -150,6 +152,12 @@ fn a_stopped_script_does_nothing_more() {
         "while true do pcall(load, function() while true do end end) end",
         "local f = coroutine.wrap(function() while true do pcall(redis.call, 'x') end end) f()",
         "setmetatable({}, {__index = function() while true do end end}).x()",
+        "return ('a'):rep(40):find(('a?'):rep(40) .. ('a'):rep(41))",
+        "return ('a'):rep(40):match(('(a*)'):rep(20) .. 'b')",
+        "for x in ('a'):rep(40):gmatch(('a-'):rep(30) .. 'b') do end",
+        "return ('a'):rep(40):gsub(('[ab]*'):rep(30) .. '$b', 'c')",
+        "return ('a'):gsub('a', function() while true do end end)",
+        "return ('a'):gsub('a', setmetatable({}, {__index = function() while true do end end}))",
     ] {
         let end = run(&mut lua, Canned(b"+x\r\n", 100), Proto::Resp2, script);
         assert_eq!(end, Err(Failure::Stopped), "{script}");
@@ -192,17 +200,61 @@ fn many_arguments_are_passed_or_refused() {
 #[test]
 fn memory_of_functions_in_rust_is_limited() {
     let mut lua = Lua::new();
-    lua.state.set_limit(8 << 20);
-    lua.full = 4 << 20;
+    lua.limit_memory(8 << 20);
     for script in [
         "local t = {} while true do t[#t + 1] = {} end",
         "local t = {} while true do table.insert(t, 1) end",
         "local t = {} while true do rawset(t, #t + 1, 1) end",
         "local t = {} while true do t[#t + 1] = redis.call('x') end",
+        "return cjson.decode('[' .. ('[],'):rep(400000) .. '1]')",
+        "return cmsgpack.unpack('\\221\\0\\15\\0\\0' .. ('\\144'):rep(983040))",
         "collectgarbage('stop') collectgarbage('setpause', 9999) local s = '' while true do s = s .. ('x'):rep(9999) end",
     ] {
         let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, script);
         assert!(reply.contains("not enough memory"), "{script}: {reply}");
         assert!(lua.memory() < 4 << 20, "{script}: {}", lua.memory());
+    }
+}
+
+/// A short reply may have many values, and a short script may name a long string many times.
+#[test]
+fn memory_of_commands_is_limited() {
+    let mut lua = Lua::new();
+    lua.limit_memory(8 << 20);
+    let many = [b"*1000000\r\n".to_vec(), b"*0\r\n".repeat(1_000_000)].concat();
+    let reply: &'static [u8] = Vec::leak(many);
+    for script in ["return redis.call('x')", "return redis.pcall('x')"] {
+        let reply = sent(&mut lua, reply, Proto::Resp2, script);
+        assert!(reply.contains("not enough memory"), "{script}: {reply}");
+    }
+    let words = "local s, t = ('x'):rep(2^20), {} for n = 1, 600 do t[n] = s end";
+    for (call, error) in [
+        ("redis.call(unpack(t))", "the arguments of the command are too long"),
+        ("redis.pcall(unpack(t))", "the arguments of the command are too long"),
+        ("redis.acl_check_cmd(unpack(t))", "Invalid command passed"),
+        ("redis.log(1, unpack(t))", "not enough memory"),
+    ] {
+        let reply = sent(&mut lua, b"+x\r\n", Proto::Resp2, &format!("{words} return {call}"));
+        assert!(reply.contains(error), "{call}: {reply}");
+    }
+}
+
+#[test]
+fn functions_of_strings_do_not_run_away() {
+    let mut lua = Lua::new();
+    for (script, want) in [
+        ("return ('a'):rep(3e5):find(('a?'):rep(3e5))", "pattern too complex"),
+        ("return ('a'):rep(3e5):gsub(('a*'):rep(3e5), '')", "pattern too complex"),
+        ("return (''):rep(2^31 - 1)", "$0\\r\\n\\r\\n"),
+        ("return ('a'):rep(2^31 - 1)", "not enough memory"),
+        ("return ('a'):rep(1e5):gsub('a', ('x'):rep(1e5))", "not enough memory"),
+        (
+            "return ('a'):rep(1e5):gsub('a', function() return ('x'):rep(1e5) end)",
+            "not enough memory",
+        ),
+        ("return ('a'):rep(4e7):find(('a'):rep(2e7) .. 'b', 1, true)", "$-1\\r\\n"),
+    ] {
+        let reply = sent(&mut lua, b"", Proto::Resp2, script);
+        assert!(reply.contains(want), "{script}: {}", &reply[..reply.len().min(99)]);
     }
 }

@@ -1,66 +1,71 @@
-//! `bit`: operations on integers of 32 bits, as Lua BitOp has them (<https://bitop.luajit.org>).
+//! `bit`: operations on 32 bits. A number is taken modulo 2^32; results are signed.
 
-use super::number;
-use crate::lua::frame::{Frame, Kind, Native, Raised};
+use super::{Frame, Kind, Native, Raised, push_functions};
 
-pub(super) const FUNCTIONS: &[(&str, Native)] = &[
-    ("arshift", |frame| shift(frame, |a, by| a >> by)),
+const FUNCTIONS: [(&str, Native); 12] = [
+    ("tobit", |frame| unary(frame, |a| a)),
+    ("bnot", |frame| unary(frame, |a| !a)),
+    ("bswap", |frame| unary(frame, u32::swap_bytes)),
     ("band", |frame| fold(frame, |a, b| a & b)),
-    ("bnot", |frame| one(frame, |a| !a)),
     ("bor", |frame| fold(frame, |a, b| a | b)),
-    ("bswap", |frame| one(frame, i32::swap_bytes)),
     ("bxor", |frame| fold(frame, |a, b| a ^ b)),
-    ("lshift", |frame| shift(frame, |a, by| a << by)),
-    ("rol", |frame| shift(frame, i32::rotate_left)),
-    ("ror", |frame| shift(frame, i32::rotate_right)),
-    ("rshift", |frame| shift(frame, |a, by| (a as u32 >> by) as i32)),
-    ("tobit", |frame| one(frame, |a| a)),
+    ("lshift", |frame| shift(frame, |a, n| a << n)),
+    ("rshift", |frame| shift(frame, |a, n| a >> n)),
+    ("arshift", |frame| shift(frame, |a, n| (a as i32 >> n) as u32)),
+    ("rol", |frame| shift(frame, u32::rotate_left)),
+    ("ror", |frame| shift(frame, u32::rotate_right)),
     ("tohex", to_hex),
 ];
 
-/// The low 32 bits of argument `at`, rounded to an integer. Beyond 2^51 the rounding is that of the addition of
-/// 1.5 * 2^52, as in the original.
-fn bits(frame: &mut Frame<'_>, at: usize) -> Result<i32, Raised> {
-    const MAGIC: f64 = 6_755_399_441_055_744.0;
-    number(frame, at).map(|n| (n + MAGIC).to_bits() as u32 as i32)
+pub(super) fn push(frame: &mut Frame<'_>) {
+    push_functions(frame, &FUNCTIONS);
 }
 
-fn push(frame: &mut Frame<'_>, value: i32) -> Result<usize, Raised> {
-    frame.push_number(f64::from(value));
-    Ok(1)
-}
-
-fn one(frame: &mut Frame<'_>, act: impl FnOnce(i32) -> i32) -> Result<usize, Raised> {
-    let value = bits(frame, 1)?;
-    push(frame, act(value))
-}
-
-fn fold(frame: &mut Frame<'_>, act: impl Fn(i32, i32) -> i32) -> Result<usize, Raised> {
-    let mut value = bits(frame, 1)?;
-    // From the last one, as the original: it is named in an error.
-    for at in (2..=frame.len()).rev() {
-        value = act(value, bits(frame, at)?);
+/// The low 32 bits of the number at `at`.
+fn bits(frame: &mut Frame<'_>, at: usize) -> Result<u32, Raised> {
+    /// 2^52 + 2^51: the sum has the integer, rounded, in its lowest bits.
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    match frame.number(at as i32) {
+        Some(number) => Ok((number + SHIFT).to_bits() as u32),
+        None => Err(frame.bad_type(at, "number")),
     }
-    push(frame, value)
 }
 
-fn shift(frame: &mut Frame<'_>, act: impl FnOnce(i32, u32) -> i32) -> Result<usize, Raised> {
-    let value = bits(frame, 1)?;
-    let by = bits(frame, 2)? as u32 & 31;
-    push(frame, act(value, by))
+fn push_bits(frame: &mut Frame<'_>, bits: u32) -> usize {
+    frame.push_number(f64::from(bits as i32));
+    1
 }
 
+fn unary(frame: &mut Frame<'_>, act: impl Fn(u32) -> u32) -> Result<usize, Raised> {
+    let a = bits(frame, 1)?;
+    Ok(push_bits(frame, act(a)))
+}
+
+fn fold(frame: &mut Frame<'_>, act: impl Fn(u32, u32) -> u32) -> Result<usize, Raised> {
+    let mut result = bits(frame, 1)?;
+    // From the last one: an error names the last bad argument.
+    for at in (2..=frame.len()).rev() {
+        result = act(result, bits(frame, at)?);
+    }
+    frame.pop(frame.len());
+    Ok(push_bits(frame, result))
+}
+
+fn shift(frame: &mut Frame<'_>, act: impl Fn(u32, u32) -> u32) -> Result<usize, Raised> {
+    let a = bits(frame, 1)?;
+    let n = bits(frame, 2)? & 31;
+    Ok(push_bits(frame, act(a, n)))
+}
+
+/// The last `n` hexadecimal digits, in upper case if `n` is negative.
 fn to_hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    let value = bits(frame, 1)?;
-    let digits = match frame.kind(2) {
+    let a = bits(frame, 1)?;
+    let n = match frame.kind(2) {
         Kind::Absent => 8,
-        _ => bits(frame, 2)?,
+        _ => bits(frame, 2)? as i32,
     };
-    let text = match digits < 0 {
-        true => format!("{value:08X}"),
-        false => format!("{value:08x}"),
-    };
-    let shown = (digits.unsigned_abs() as usize).min(8);
-    frame.push_bytes(&text.as_bytes()[8 - shown..]);
+    let text = if n < 0 { format!("{a:08X}") } else { format!("{a:08x}") };
+    let digits = n.unsigned_abs().min(8) as usize;
+    frame.push_bytes(&text.as_bytes()[8 - digits..]);
     Ok(1)
 }
