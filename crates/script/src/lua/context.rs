@@ -1,7 +1,7 @@
 //! The data of one Lua state that functions written in Rust share.
 
 use super::json_settings::JsonSettings;
-use crate::engine::Host;
+use crate::engine::{Host, Registered};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use weft_resp::Reply;
@@ -20,6 +20,8 @@ pub struct Context {
     pub json: Cell<JsonSettings>,
     /// For replies of commands: empty between two calls.
     pub reply: RefCell<Option<Reply>>,
+    /// The functions that the library has registered; `None` while no library is loaded.
+    pub loading: RefCell<Option<Vec<Registered>>>,
 }
 
 impl Context {

@@ -5,6 +5,7 @@
 //!  sandbox       the globals of scripts, which they can't change
 //!  builtins      functions of Lua's libraries that scripts get in another form
 //!  api           redis.call and the other functions of `redis` and `server`
+//!  library       the globals of functions, and redis.register_function
 //!  convert       RESP to Lua values, and back
 //!  libs          cjson, cmsgpack, struct, bit
 //!  frame         the values of one call, for functions written in Rust
@@ -23,6 +24,7 @@ mod frame;
 mod interpreter;
 mod interrupt;
 mod json_settings;
+mod library;
 mod libs;
 mod memory;
 mod sandbox;
