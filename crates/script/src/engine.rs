@@ -104,8 +104,8 @@ pub trait Interpreter {
     /// Whether the library is loaded.
     fn has(&self, library: LibraryId) -> bool;
 
-    /// Forgets a library.
-    fn unload(&mut self, library: LibraryId);
+    /// Forgets the libraries that are not kept.
+    fn retain(&mut self, is_kept: impl Fn(LibraryId) -> bool);
 
     /// As [`Interpreter::run`], for the function with this number among those that a loaded library has registered.
     ///

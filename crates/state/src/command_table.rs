@@ -23,15 +23,23 @@ pub enum Run {
     Exec,
     /// WATCH: runs with the shards of the keys locked.
     Watch,
-    /// EVAL and the like: calls commands under the shards of the declared keys, and of others.
+    /// EVAL, FCALL and the like: calls commands under the shards of the declared keys, and of others.
     Script(ScriptCommand),
 }
 
-/// A command that runs a script.
+/// The word after the name of a command that runs a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptBy {
+    Text,
+    Hash,
+    /// The name of a function.
+    Function,
+}
+
+/// A command that runs a script or a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptCommand {
-    /// The script is named by its hash.
-    pub by_hash: bool,
+    pub by: ScriptBy,
     /// It must not write.
     pub only_reads: bool,
 }
@@ -39,14 +47,16 @@ pub struct ScriptCommand {
 impl ScriptCommand {
     /// The command with this name.
     fn named(name: &str) -> Option<ScriptCommand> {
-        let (by_hash, only_reads) = match name {
-            "eval" => (false, false),
-            "eval_ro" => (false, true),
-            "evalsha" => (true, false),
-            "evalsha_ro" => (true, true),
+        let (by, only_reads) = match name {
+            "eval" => (ScriptBy::Text, false),
+            "eval_ro" => (ScriptBy::Text, true),
+            "evalsha" => (ScriptBy::Hash, false),
+            "evalsha_ro" => (ScriptBy::Hash, true),
+            "fcall" => (ScriptBy::Function, false),
+            "fcall_ro" => (ScriptBy::Function, true),
             _ => return None,
         };
-        Some(ScriptCommand { by_hash, only_reads })
+        Some(ScriptCommand { by, only_reads })
     }
 }
 

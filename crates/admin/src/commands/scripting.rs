@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA and SCRIPT. [`weft_executor::script`] runs the scripts.
+//! EVAL, EVALSHA, FCALL and SCRIPT. [`weft_executor::script`] runs the scripts.
 
 use crate::commands::shape;
 use weft_commands::spec::{Begin, Find};
@@ -6,17 +6,22 @@ use weft_commands::{CmdResult, Error, Flags, Group, KeySpec, Spec};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_script::engine::Sha;
-use weft_script::running::Kill;
+use weft_script::running::{Kill, Kind};
 use weft_state::command_table::NOTHING;
 
 /// The commands of this group.
-pub const COMMANDS: &[&ServerCommand] = &[&EVAL, &EVAL_RO, &EVALSHA, &EVALSHA_RO, &SCRIPT];
+pub const COMMANDS: &[&ServerCommand] = 
+    &[&EVAL, &EVAL_RO, &EVALSHA, &EVALSHA_RO, &FCALL, &FCALL_RO, &SCRIPT];
 
 const NOT_BUSY: Error = Error::new("NOTBUSY No scripts in execution right now.");
-const UNKILLABLE: Error = Error::new(
+pub(super) const UNKILLABLE: Error = Error::new(
     "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
      either wait the script termination or kill the server in a hard way using the SHUTDOWN \
      NOSAVE command.",
+);
+
+const OTHER: Error = Error::new(
+    "BUSY Weft is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
 );
 
 const ASSUMED: &str =
@@ -90,15 +95,33 @@ const EVALSHA_RO: ServerCommand = evaluation(
     "sha1 numkeys:integer [key...] [arg...]",
 );
 
+const FCALL: ServerCommand = evaluation(
+    "fcall",
+    "7.0.0",
+    Flags::NONE,
+    &[keys(&["RW", "ACCESS", "UPDATE"], ASSUMED)],
+    "Runs a function.",
+    "function numkeys:integer [key...] [arg...]",
+);
+
+const FCALL_RO: ServerCommand = evaluation(
+    "fcall_ro",
+    "7.0.0",
+    Flags::READONLY,
+    &[keys(&["RO", "ACCESS"], ASSUMED_RO)],
+    "Runs a function that only reads.",
+    "function numkeys:integer [key...] [arg...]",
+);
+
 fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
     unreachable!("run by the dispatcher")
 }
 
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:agg_logical_and"];
-const ONE_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
+pub(super) const ONE_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
 
 #[allow(clippy::too_many_arguments, reason = "the columns of a table")]
-const fn sub(
+pub(super) const fn sub(
     name: &'static str,
     arity: i16,
     flags: Flags,
@@ -255,9 +278,10 @@ fn flush(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
-    match cx.srv().scripts.running.kill() {
+    match cx.srv().scripts.running.kill(Kind::Script) {
         Kill::NotBusy => Err(NOT_BUSY),
         Kill::Unkillable => Err(UNKILLABLE),
+        Kill::Other => Err(OTHER),
         Kill::Killed => {
             cx.reply.ok();
             Ok(())

@@ -22,6 +22,7 @@ use weft_keyspace::{ExecContext, Import, Stop};
 use weft_persist::aof::{Appender, Directory};
 use weft_process::{log_notice, log_warning};
 use weft_state::saves::Running;
+use weft_script::functions::Libraries;
 use weft_state::server::Server;
 
 /// The polling interval for the end of another snapshot.
@@ -111,7 +112,7 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
 
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
-    let (snapshot, cut) = cut(srv, running, &plan)?;
+    let (snapshot, cut, functions) = cut(srv, running, &plan)?;
     // Not earlier: while the world is stopped, every thread waits for this one.
     weft_scheduler::yielding::lower_priority();
     let dir = directory(srv);
@@ -119,7 +120,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     // folder.
     aof(srv).locks.lock(&dir)?;
     let At::Log(cut) = cut else {
-        let made = base::write(srv, &dir, &plan, &snapshot, running)?;
+        let made = base::write(srv, &dir, &plan, (&snapshot, &functions), running)?;
         return put_alone(srv, &dir, &made, cut, running);
     };
     let over = || {
@@ -131,7 +132,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(1));
     }
     let rotated = aof(srv).ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
-    let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
+    let base = rotated.and_then(|()| base::write(srv, &dir, &plan, (&snapshot, &functions), running));
     aof(srv).status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
     drop(snapshot);
     let (failed, name) = match &base {
@@ -172,8 +173,12 @@ fn put_alone(
     Appender::put_base_alone(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
 }
 
-/// Takes the snapshot once no other is running. Returns it with its position.
-fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, At), String> {
+/// Takes the snapshot once no other is running. Returns it with its position and the functions of its moment.
+fn cut(
+    srv: &'static Server,
+    running: &Running,
+    plan: &Plan,
+) -> Result<(Taken, At, Arc<Libraries>), String> {
     let mut hand = srv.hand();
     let mut context = ExecContext::new(srv.now_ms(), 0);
     context.cancel = Some(running.cancel.clone());
@@ -185,12 +190,13 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
         }
         // Read it during the cut: before that, the log may begin or end.
         let log = aof(srv).log_number();
+        let functions = srv.scripts.functions.current();
         if aof(srv).reader().is_none() {
-            return Some(At::Behind(log));
+            return Some((At::Behind(log), functions));
         }
         let unit = srv.ks.log().last();
         aof(srv).cut.store(unit, Ordering::Relaxed);
-        Some(At::Log(Cut { log, unit }))
+        Some((At::Log(Cut { log, unit }), functions))
     };
     let status = &aof(srv).status;
     loop {
@@ -199,12 +205,12 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
                 status.scheduled.store(false, Ordering::SeqCst);
                 return Err(HALF.into());
             }
-            Ok((snapshot, Some(cut))) => {
+            Ok((snapshot, Some((cut, functions)))) => {
                 status.scheduled.store(false, Ordering::SeqCst);
                 status.rewrites.fetch_add(1, Ordering::Relaxed);
                 status.rewrite_began_s.store((srv.now_ms() / 1000).max(1), Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
-                return Ok((Taken::new(srv, snapshot), cut));
+                return Ok((Taken::new(srv, snapshot), cut, functions));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
                 status.scheduled.store(true, Ordering::SeqCst);

@@ -76,9 +76,13 @@ fn load_stopped(
         }
     }
     put(guard, context, &mut loader, &rules, options.merges, Overdue::Expires)
-        .map(|counts| {
+        .and_then(|counts| {
             load::introduce(srv, loader.origin());
-            load::conclude(srv, &loader, counts);
+            let functions = match options.empties {
+                true => load::Functions::Replace,
+                false => load::Functions::Join { replaces: options.merges },
+            };
+            load::conclude(srv, &loader, counts, functions)
         })
         .inspect_err(|trouble: &Trouble| {
             if let Wrong::Twice = trouble.wrong {
@@ -148,7 +152,7 @@ pub fn load_front<R: Read>(
     }
     let counts = put(guard, context, &mut loader, &rules, false, Overdue::Stays)?;
     load::introduce(srv, loader.origin());
-    load::conclude(srv, &loader, counts);
+    load::conclude(srv, &loader, counts, load::Functions::Replace)?;
     let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
     Ok(load::Front { taken, ahead, rest, origin })

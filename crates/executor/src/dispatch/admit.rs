@@ -6,7 +6,7 @@
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::refusals::{
-    LOADING, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write, restricted,
+    OOM,     LOADING, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write, restricted,
     unknown_subcommand,
 };
 use crate::dispatch::reply::refuse;
@@ -28,7 +28,6 @@ const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
 const PRIMARY_DOWN: Error =
     Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
-const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
 #[inline]

@@ -34,6 +34,7 @@ use weft_executor::dispatch::refusals::is_paused;
 use weft_executor::dispatch::request::Request;
 use weft_executor::dispatch::snapshot::{must_wait, waits_on};
 use weft_executor::dispatch::{commit, reply};
+use weft_executor::script::functions;
 use weft_executor::{monitor, pubsub};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{
@@ -410,6 +411,9 @@ fn commands_of<'a>(srv: &Server, unit: &Unit<'a>) -> SmallVec<[Command<'a>; 1]> 
 fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Option<ShardSet> {
     let mut shards = SmallVec::<[u16; 16]>::new();
     for command in commands {
+        if let Ok(Work::Functions(_)) = command.work {
+            return None;
+        }
         let Ok(Work::Data(cmd, lock, _)) = command.work else { continue };
         match need_of_data(ks, cmd, lock, &command.args, command.db) {
             Need::Nothing => {}
@@ -572,6 +576,12 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 // Without patience, no client has to wait.
                 let _ = result;
                 (*cmd, Ok(()))
+            }
+            Ok(Work::Functions(cmd)) => {
+                let caller = functions::Caller { db: *db, is_source: true };
+                let result = functions::change(core, guard, caller, args, reply);
+                reply.clear();
+                (*cmd, result)
             }
             Ok(Work::Nothing) => continue,
             Err((why, name)) => {

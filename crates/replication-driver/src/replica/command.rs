@@ -2,6 +2,7 @@
 
 use weft_commands::spec::Lock;
 use weft_executor::dispatch::call::DataFn;
+use weft_executor::script::functions::changes_functions;
 use weft_pubsub::registry::Kind;
 use weft_state::command_table::Cmd;
 use weft_state::command_table::Run;
@@ -12,6 +13,8 @@ use weft_state::server::Server;
 pub enum Work {
     Data(&'static Cmd, Lock, DataFn),
     Publish(&'static Cmd, Kind),
+    /// It changes the libraries of functions.
+    Functions(&'static Cmd),
     /// The command changes no data here.
     Nothing,
 }
@@ -38,6 +41,7 @@ pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static s
         Run::Data { lock, run } => Ok(Work::Data(cmd, lock, run)),
         Run::Server(_) if name == "publish" => Ok(Work::Publish(cmd, Kind::Channel)),
         Run::Server(_) if name == "spublish" => Ok(Work::Publish(cmd, Kind::Shard)),
+        Run::Server(_) if changes_functions(cmd) => Ok(Work::Functions(cmd)),
         Run::Script(_) => {
             Err((format!("ERR '{name}' is not supported in a replication stream"), name))
         }

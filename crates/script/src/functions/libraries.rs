@@ -1,6 +1,7 @@
 //! The libraries at one moment. A change makes another set, so that threads read them without locks.
 
 use super::library::{Function, Library};
+use crate::engine::LibraryId;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -37,6 +38,11 @@ impl Libraries {
     /// The library with this name.
     pub fn library(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.libraries.get(name)
+    }
+
+    /// Whether the library with this number is one of them. O(libraries).
+    pub fn has_library(&self, id: LibraryId) -> bool {
+        self.all().any(|library| library.id == id)
     }
 
     /// In the order of their names.

@@ -94,7 +94,24 @@ pub fn load(
     let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let library = Library::new(id, head, text, registered, ns);
     let libraries = library.and_then(|library| to.with(library));
-    libraries.inspect_err(|_| interpreter.unload(id)).map(|libraries| (name, libraries))
+    libraries.inspect_err(|_| interpreter.retain(|other| other != id)).map(|libraries| (name, libraries))
+}
+
+/// Loads libraries of a file or of a payload, in their order. `replaces`: a later one replaces an earlier one of its name.
+///
+/// # Errors
+/// The text of an error reply, without its code.
+pub fn load_all<'t>(
+    to: Libraries,
+    texts: impl IntoIterator<Item = &'t [u8]>,
+    replaces: bool,
+    interpreter: &mut impl Interpreter,
+    log: &mut dyn FnMut(Level, &[u8]),
+) -> Result<Libraries, Vec<u8>> {
+    let terms = Terms { replaces, is_limited: false };
+    texts.into_iter().try_fold(to, |to, text| {
+        load(&to, text, terms, interpreter, log).map(|(_, libraries)| libraries)
+    })
 }
 
 /// Loads a library of the server into another interpreter. What it logs was logged before.

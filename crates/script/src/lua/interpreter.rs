@@ -177,10 +177,9 @@ impl Interpreter for Lua {
         self.libraries.contains_key(&library)
     }
 
-    fn unload(&mut self, library: LibraryId) {
-        if let Some(functions) = self.libraries.remove(&library) {
-            self.state.release(functions);
-        }
+    fn retain(&mut self, is_kept: impl Fn(LibraryId) -> bool) {
+        let gone = self.libraries.extract_if(|id, _| !is_kept(*id));
+        gone.for_each(|(_, functions)| self.state.release(functions));
     }
 
     fn call(
