@@ -41,7 +41,7 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
             opcode::OLD_FUNCTION => return Err("Pre-GA function format not supported"),
             _ => return Err("given type is not a function"),
         }
-        texts.push(string(&mut from).map_err(|_| "Failed loading library data")?);
+        texts.push(string(&mut from).map_err(|_| "Failed loading library payload")?);
     }
     Ok(texts)
 }
