@@ -2,5 +2,6 @@
 
 mod atomic;
 mod effects;
+mod functions;
 mod long;
 mod replies;

@@ -194,6 +194,6 @@ const PERSISTENCE: Status = Status::NotYet("persistence");
 const MPTCP: Status = Status::NotYet("Multipath TCP");
 const CLUSTER: Status = Status::NotYet("cluster mode");
 const TLS: Status = Status::NotYet("TLS");
-const SCRIPTING: Status = Status::NotYet("scripts and functions");
+const SCRIPTING: Status = Status::NotYet("tuning of scripts");
 const MODULES: Status = Status::NotYet("modules");
 const ACL: Status = Status::NotYet("access control lists");
