@@ -1,6 +1,6 @@
 //! Functions: the same replies as on the reference, and libraries that all threads see at once.
 
-use std::time::Duration;
+use std::cell::RefCell;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, info, on_both, reply, send, until, until_in_slow_lane};
 
@@ -156,14 +156,14 @@ fn transcript(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> Vec<String> {
 
 fn replies_on_all(requests: &[Vec<Vec<u8>>]) {
     for version in ["2", "3"] {
-        let mut all = Vec::new();
+        let all = RefCell::new(Vec::new());
         on_both(&[], &[], |server| {
             let mut client = client(server);
             client.cmd(&["HELLO", version]);
-            all.push(transcript(&mut client, requests));
+            all.borrow_mut().push(transcript(&mut client, requests));
         });
-        if let [ours, theirs] = &all[..] {
-            for (our, their) in ours.iter().zip(theirs) {
+        if let [theirs, ours] = &all.borrow()[..] {
+            for (their, our) in theirs.iter().zip(ours) {
                 assert_eq!(our, their, "RESP{version}");
             }
         }
@@ -202,7 +202,7 @@ fn load(client: &mut Client, name: &str, body: &str) {
 /// A library that has been loaded is the only one that any thread runs.
 #[test]
 fn replaced_library_runs_on_no_thread() {
-    let server = Server::weft(&["--io-threads", "4", "--min-io-threads-avoid-copy-reply", "0"]);
+    let server = Server::weft(&["--io-threads", "4"]);
     let mut loader = client(&server);
     let mut callers: Vec<Client> = (0..12).map(|_| client(&server)).collect();
     for version in 0..30 {
@@ -226,7 +226,7 @@ fn each_kill_command_ends_its_kind() {
     load(&mut other, "endless", "while true do end");
     send(&mut caller, &["FCALL", "endless", "1", "k", "arg"]);
     until("the function runs in the slow lane", || {
-        other.cmd(&["FUNCTION", "STATS"]).items()[1].items().len() == 6
+        !other.cmd(&["FUNCTION", "STATS"]).items()[1].is_null()
     });
     let stats = other.cmd(&["FUNCTION", "STATS"]);
     let running = stats.items()[1].items();
@@ -280,7 +280,7 @@ fn long_functions_do_not_delay_other_clients() {
     send(&mut caller, &["FCALL", "long", "1", "{a}k"]);
     until_in_slow_lane(&mut other, 1);
     other.ok(&["SET", "{b}k", "v"]);
-    assert_eq!(weft_tests::scene::reply_within(&mut caller, Duration::from_secs(20)).map(|r| r.int()), Some(1));
+    assert_eq!(reply(&mut caller).int(), 1);
 }
 
 #[test]
@@ -289,12 +289,11 @@ fn function_counts_once_in_info() {
     let mut client = client(&server);
     load(&mut client, "counted", "return redis.call('incr', keys[1])");
     assert_eq!(client.cmd(&["FCALL", "counted", "1", "k"]).int(), 1);
-    let memory = info(&mut client, "memory");
-    assert_eq!(memory["number_of_functions"], "1");
-    assert_eq!(memory["number_of_libraries"], "1");
-    assert!(memory["used_memory_functions"].parse::<u64>().is_ok_and(|bytes| bytes > 100));
-    let counts = info(&mut client, "commandstats");
+    assert_eq!(info(&mut client, "number_of_functions"), 1);
+    assert_eq!(info(&mut client, "number_of_libraries"), 1);
+    assert!(info(&mut client, "used_memory_functions") > 100);
+    let counts = client.cmd(&["INFO", "commandstats"]).text();
     for name in ["fcall", "incr", "function|load"] {
-        assert!(counts[&format!("cmdstat_{name}")].starts_with("calls=1,"), "{name}");
+        assert!(counts.contains(&format!("cmdstat_{name}:calls=1,")), "{name}: {counts}");
     }
 }
