@@ -28,7 +28,8 @@ const KILLED: u8 = 2;
 
 impl Run {
     fn become_one(&self, state: u8) -> bool {
-        let changed = self.state.compare_exchange(READS, state, Ordering::Relaxed, Ordering::Relaxed);
+        let changed =
+            self.state.compare_exchange(READS, state, Ordering::Relaxed, Ordering::Relaxed);
         changed.is_ok() || changed == Err(state)
     }
 
@@ -55,7 +56,7 @@ impl Run {
 #[derive(Debug, Default)]
 pub struct Running(Mutex<Vec<Arc<Run>>>);
 
-/// What a command ends.
+/// The kind of runs that a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Script,

@@ -231,9 +231,10 @@ fn each_kill_command_ends_its_kind() {
     let stats = other.cmd(&["FUNCTION", "STATS"]);
     let running = stats.items()[1].items();
     assert_eq!(running[1].text(), "endless");
-    assert_eq!(running[3].items().iter().map(|word| word.text()).collect::<Vec<_>>(), [
-        "FCALL", "endless", "1", "k", "arg"
-    ]);
+    assert_eq!(
+        running[3].items().iter().map(|word| word.text()).collect::<Vec<_>>(),
+        ["FCALL", "endless", "1", "k", "arg"]
+    );
     let error = other.cmd(&["SCRIPT", "KILL"]).error().unwrap_or_default();
     assert!(error.starts_with("BUSY ") && error.contains("FUNCTION KILL"), "{error}");
     other.ok(&["FUNCTION", "KILL"]);

@@ -7,7 +7,6 @@ use weft_config::Id;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::script::functions::{self, Caller};
-use weft_persist::rdb::file::dump_functions;
 use weft_script::functions::{Function, Library};
 use weft_script::running::{Kill, Kind};
 use weft_state::command_table::Needs;
@@ -31,7 +30,11 @@ const fn change(
 ) -> ServerCommand {
     let flags = flags.or(Flags::WRITE).or(Flags::NOSCRIPT);
     let plain = sub(name, arity, flags, "7.0.0", ALL_SHARDS, summary, syntax, run_change);
-    ServerCommand { spec: Spec { complexity, ..plain.spec }, needs: |_| Needs::World, ..plain }
+    ServerCommand {
+        spec: Spec { flags, complexity, ..plain.spec },
+        needs: |_| Needs::World,
+        ..plain
+    }
 }
 
 /// A command with work for each function.
@@ -43,9 +46,10 @@ const fn reader(
     syntax: &'static str,
     run: fn(&mut ConnCx<'_>) -> CmdResult,
 ) -> ServerCommand {
-    let plain = sub(name, arity, Flags::NOSCRIPT, "7.0.0", tips, summary, syntax, run);
+    let flags = Flags::NOSCRIPT;
+    let plain = sub(name, arity, flags, "7.0.0", tips, summary, syntax, run);
     let complexity = "O(N) for N functions.";
-    ServerCommand { spec: Spec { complexity, ..plain.spec }, ..plain }
+    ServerCommand { spec: Spec { flags, complexity, ..plain.spec }, ..plain }
 }
 
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -54,7 +58,7 @@ const EACH_SHARD: &[&str] =
 const BUSY: Flags = Flags::NOSCRIPT.or(Flags::ALLOW_BUSY);
 
 const FUNCTION: ServerCommand = ServerCommand {
-    spec: Spec { group: Group::Scripting, ..CONTAINER.spec },
+    spec: Spec { flags: Flags::NONE, group: Group::Scripting, ..CONTAINER.spec },
     ..CONTAINER
 };
 
@@ -63,7 +67,14 @@ const CONTAINER: ServerCommand = shape::container(
     "7.0.0",
     "Holds the commands on libraries of functions.",
     &[
-        change("delete", 3, Flags::NONE, "Removes a library.", "O(N) for N libraries.", "library-name"),
+        change(
+            "delete",
+            3,
+            Flags::NONE,
+            "Removes a library.",
+            "O(N) for N libraries.",
+            "library-name",
+        ),
         reader("dump", 2, &[], "Returns all libraries as a payload for RESTORE.", "", dump),
         change(
             "flush",
@@ -74,16 +85,7 @@ const CONTAINER: ServerCommand = shape::container(
             "[flush-type=(async=ASYNC|sync=SYNC)]",
         ),
         sub("help", 2, shape::ANYTIME, "7.0.0", &[], "Describes the subcommands.", "", help),
-        sub(
-            "kill",
-            2,
-            BUSY,
-            "7.0.0",
-            ONE_SHARD,
-            "Ends functions that have not written.",
-            "",
-            kill,
-        ),
+        sub("kill", 2, BUSY, "7.0.0", ONE_SHARD, "Ends functions that have not written.", "", kill),
         reader(
             "list",
             -2,
@@ -170,7 +172,7 @@ fn dump(cx: &mut ConnCx<'_>) -> CmdResult {
     let srv = cx.srv();
     let libraries = srv.scripts.functions.current();
     let texts = libraries.all().map(|library| &*library.text);
-    cx.reply.bulk(&dump_functions(texts, srv.config().bool(Id::RDBCOMPRESSION)));
+    cx.reply.bulk(&weft_transfer::functions::dump(texts, srv.config().bool(Id::RDBCOMPRESSION)));
     Ok(())
 }
 
@@ -200,9 +202,8 @@ fn list(cx: &mut ConnCx<'_>) -> CmdResult {
         }
     }
     let libraries = cx.srv().scripts.functions.current();
-    let is_wanted = |name: &[u8]| {
-        pattern.is_none_or(|pattern| weft_base::glob::matches(pattern, name, true))
-    };
+    let is_wanted =
+        |name: &[u8]| pattern.is_none_or(|pattern| weft_base::glob::matches(pattern, name, true));
     let found: Vec<_> = libraries.all().filter(|library| is_wanted(&library.name)).collect();
     cx.reply.array(found.len());
     found.iter().for_each(|library| reply_library(cx, library, with_code));

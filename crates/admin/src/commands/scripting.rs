@@ -10,7 +10,7 @@ use weft_script::running::{Kill, Kind};
 use weft_state::command_table::NOTHING;
 
 /// The commands of this group.
-pub const COMMANDS: &[&ServerCommand] = 
+pub const COMMANDS: &[&ServerCommand] =
     &[&EVAL, &EVAL_RO, &EVALSHA, &EVALSHA_RO, &FCALL, &FCALL_RO, &SCRIPT];
 
 const NOT_BUSY: Error = Error::new("NOTBUSY No scripts in execution right now.");
@@ -118,7 +118,8 @@ fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
 }
 
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:agg_logical_and"];
-pub(super) const ONE_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
+pub(super) const ONE_SHARD: &[&str] =
+    &["request_policy:all_shards", "response_policy:one_succeeded"];
 
 #[allow(clippy::too_many_arguments, reason = "the columns of a table")]
 pub(super) const fn sub(

@@ -16,13 +16,13 @@ use crate::persistence::save::{HALF, Plan};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
 use weft_keyspace::{ExecContext, Import, Stop};
 use weft_persist::aof::{Appender, Directory};
 use weft_process::{log_notice, log_warning};
 use weft_state::saves::Running;
-use weft_script::functions::Libraries;
 use weft_state::server::Server;
 
 /// The polling interval for the end of another snapshot.
@@ -132,7 +132,8 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(1));
     }
     let rotated = aof(srv).ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
-    let base = rotated.and_then(|()| base::write(srv, &dir, &plan, (&snapshot, &functions), running));
+    let base =
+        rotated.and_then(|()| base::write(srv, &dir, &plan, (&snapshot, &functions), running));
     aof(srv).status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
     drop(snapshot);
     let (failed, name) = match &base {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use weft_base::topology;
 use weft_config::Id;
-use weft_executor::script::functions::log;
+use weft_executor::script::functions::{Join, load_file};
 use weft_keyspace::{Access, Db, ExecContext, ShardSet, SlowLaneThread, StagedData};
 use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{
@@ -23,8 +23,6 @@ use weft_persist::rdb::file::{
 use weft_persist::storage;
 use weft_process::errors::{Failure, words};
 use weft_process::{log_notice, log_warning};
-use weft_script::functions::{Libraries, load_all};
-use weft_script::lua::Lua;
 use weft_state::server::Server;
 use weft_types::{Limits, Record};
 
@@ -215,7 +213,7 @@ pub fn load_front<R: Read + Send>(
     }
     let counts = *lock(&counts);
     let loader = shared.loader.into_inner().unwrap_or_else(|p| p.into_inner());
-    conclude(srv, &loader, counts, Functions::Replace)?;
+    conclude(srv, &loader, counts, Join::Replace)?;
     let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
     Ok(Front { taken, ahead, rest, origin })
@@ -327,15 +325,6 @@ pub fn introduce(srv: &Server, origin: &Origin) {
     }
 }
 
-/// What happens to the functions that the server has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Functions {
-    /// Those of the file replace all of them.
-    Replace,
-    /// Those of the file are added. `replaces`: also where one has the same name.
-    Join { replaces: bool },
-}
-
 /// Logs and records that a file was loaded completely, and loads its functions.
 ///
 /// # Errors
@@ -344,9 +333,9 @@ pub fn conclude<R: Read>(
     srv: &Server,
     loader: &Loader<R>,
     counts: Counts,
-    functions: Functions,
+    join: Join,
 ) -> Result<(), Trouble> {
-    load_functions(srv, loader.functions(), functions).map_err(|why| Trouble {
+    load_file(srv, loader.functions(), join).map_err(|why| Trouble {
         wrong: Wrong::Library(why),
         offset: loader.offset(),
         key: None,
@@ -370,21 +359,5 @@ pub fn conclude<R: Read>(
     let loading = &srv.persistence.loading;
     loading.keys_loaded.store(counts.loaded, Ordering::Relaxed);
     loading.keys_expired.store(counts.expired, Ordering::Relaxed);
-    Ok(())
-}
-
-fn load_functions(srv: &Server, texts: &[Vec<u8>], functions: Functions) -> Result<(), Vec<u8>> {
-    let (before, replaces) = match functions {
-        Functions::Replace => (Libraries::default(), false),
-        Functions::Join { replaces } => ((*srv.scripts.functions.current()).clone(), replaces),
-    };
-    let libraries = match texts {
-        [] => before,
-        texts => {
-            let texts = texts.iter().map(Vec::as_slice);
-            load_all(before, texts, replaces, &mut Lua::new(), &mut log)?
-        }
-    };
-    srv.scripts.functions.replace(libraries);
     Ok(())
 }

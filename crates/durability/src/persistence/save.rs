@@ -6,12 +6,13 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 use weft_config::{Config, Id};
+use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits as waits;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
@@ -26,7 +27,6 @@ use weft_scheduler::placement::bind_to;
 use weft_scheduler::yielding;
 use weft_scheduler::yielding::YieldingWriter;
 use weft_state::saves::Running;
-use weft_script::functions::Libraries;
 use weft_state::server::Server;
 
 /// The maximum number of walkers.
@@ -192,7 +192,7 @@ pub struct Begun {
     changes: u64,
     /// The position of the data in the replication history.
     position: Option<Position>,
-    /// Those of the cut.
+    /// The functions of the cut.
     functions: Arc<Libraries>,
 }
 

@@ -52,15 +52,13 @@ const CLUSTER: &[&str] = &[
 ];
 
 /// The subcommands of containers that are missing completely.
-const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    (
-        "acl",
-        &[
-            "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log",
-            "save", "setuser", "users", "whoami",
-        ],
-    ),
-];
+const SUBCOMMANDS: &[(&str, &[&str])] = &[(
+    "acl",
+    &[
+        "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save",
+        "setuser", "users", "whoami",
+    ],
+)];
 
 /// Whether a request with these arguments would run a missing command. False: the reference doesn't have it either. No
 /// argument of a missing command is a key.

@@ -6,8 +6,8 @@
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::refusals::{
-    OOM,     LOADING, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write, restricted,
-    unknown_subcommand,
+    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write,
+    restricted, unknown_subcommand,
 };
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};

@@ -1,4 +1,4 @@
-//! What a script command runs: a script or a function.
+//! The script or function that a command runs.
 
 use std::sync::Arc;
 use weft_script::functions::Found;
@@ -23,9 +23,7 @@ impl Code {
     pub fn is_long(&self) -> bool {
         match self {
             Code::Script(script) => script.history.is_long(),
-            Code::Function(found) => {
-                found.library.is_slow || found.function().history.is_long()
-            }
+            Code::Function(found) => found.library.is_slow || found.function().history.is_long(),
         }
     }
 }

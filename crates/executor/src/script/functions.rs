@@ -6,18 +6,19 @@
 use crate::dispatch::core::Core;
 use weft_commands::{CmdResult, Error, Flags, Group};
 use weft_keyspace::{Db, Guard};
-use weft_persist::rdb::file::restore_functions;
 use weft_process::{log_debug, log_notice, log_verbose, log_warning};
 use weft_resp::Reply;
 use weft_script::engine::{Interpreter, Level};
-use weft_script::functions::{Libraries, Terms, load, load_all};
+pub use weft_script::functions::Libraries;
+use weft_script::functions::{Terms, load, load_all};
+use weft_script::lua::Lua;
 use weft_state::command_table::Cmd;
+use weft_state::server::Server;
 
 const NO_LIBRARY: Error = Error::new("ERR Library not found");
 const NO_CODE: Error = Error::new("ERR Function code is missing");
-const BAD_POLICY: Error = Error::new(
-    "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
-);
+const BAD_POLICY: Error =
+    Error::new("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
 const BAD_FLUSH: Error = Error::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
 
 /// Whether [`change`] runs the command.
@@ -125,7 +126,7 @@ fn restored(core: &mut Core, before: &Libraries, args: &[&[u8]]) -> Result<Libra
     if !matches!(&policy[..], b"append" | b"replace" | b"flush") {
         return Err(BAD_POLICY);
     }
-    let texts = restore_functions(args[2]).map_err(|text| failed(text.into()))?;
+    let texts = weft_transfer::functions::restore(args[2]).map_err(|text| failed(text.into()))?;
     let interpreter = core.scripts.get_or_insert_default().interpreter();
     let texts = texts.iter().map(Vec::as_slice);
     let others =
@@ -136,8 +137,37 @@ fn restored(core: &mut Core, before: &Libraries, args: &[&[u8]]) -> Result<Libra
     }
 }
 
-/// Writes what a library or a script logs to the server's log.
-pub fn log(level: Level, message: &[u8]) {
+/// The fate of the server's functions when a file is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// The libraries of the file replace all of them.
+    Replace,
+    /// The libraries of the file are added. `replaces`: also where one has the same name.
+    Add { replaces: bool },
+}
+
+/// Loads the libraries of a file, by their texts. Clients don't change libraries meanwhile.
+///
+/// # Errors
+/// A library is invalid, for this reason. Nothing has changed.
+pub fn load_file(srv: &Server, texts: &[Vec<u8>], join: Join) -> Result<(), Vec<u8>> {
+    let (before, replaces) = match join {
+        Join::Replace => (Libraries::default(), false),
+        Join::Add { replaces } => ((*srv.scripts.functions.current()).clone(), replaces),
+    };
+    let libraries = match texts {
+        [] => before,
+        texts => {
+            let texts = texts.iter().map(Vec::as_slice);
+            load_all(before, texts, replaces, &mut Lua::new(), &mut log)?
+        }
+    };
+    srv.scripts.functions.replace(libraries);
+    Ok(())
+}
+
+/// Writes a line of a library or a script to the server's log.
+pub(super) fn log(level: Level, message: &[u8]) {
     let message = String::from_utf8_lossy(message);
     match level {
         Level::Debug => log_debug!("{message}"),

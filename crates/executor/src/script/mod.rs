@@ -32,8 +32,8 @@ use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::{commit, messages, reply};
 use crate::tracking;
-use host::{End, Host, More, Shards};
 use code::Code;
+use host::{End, Host, More, Shards};
 use resolve::Call;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -242,7 +242,7 @@ fn run_script(
     }
 }
 
-/// What FUNCTION STATS shows of a call; `None` for a script.
+/// The entry of FUNCTION STATS for a call; `None` for a script.
 fn called(call: &Call<'_>, request: &Request<'_>) -> Option<Called> {
     let Code::Function(found) = &call.code else { return None };
     let command = request.args.iter().map(|word| (*word).into()).collect();

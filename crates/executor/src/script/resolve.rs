@@ -6,8 +6,8 @@ use crate::dispatch::refusals::{OOM as OOM_OF_COMMANDS, READ_ONLY};
 use crate::eviction;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, error};
-use weft_script::engine::Sha;
 use weft_script::ScriptFlags;
+use weft_script::engine::Sha;
 use weft_state::attention;
 use weft_state::command_table::{ScriptBy, ScriptCommand};
 

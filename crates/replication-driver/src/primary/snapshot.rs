@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_durability::persistence::save;
 use weft_durability::persistence::save::{Failed, Introduced, Plan};
+use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
 use weft_keyspace::{ExecContext, Import};
@@ -27,7 +28,6 @@ use weft_scheduler::yielding;
 use weft_scheduler::yielding::YieldingWriter;
 use weft_state::replica_socket::Job;
 use weft_state::saves::Own;
-use weft_script::functions::Libraries;
 use weft_state::server::Server;
 
 /// Interval of checks whether another snapshot has ended.
@@ -70,7 +70,7 @@ struct Begun {
     snapshot: Taken,
     /// The position of the data.
     position: Position,
-    /// Those of the cut.
+    /// The functions of the cut.
     functions: Arc<Libraries>,
 }
 

@@ -113,7 +113,9 @@ impl Libraries {
         for (number, function) in library.functions.iter().enumerate() {
             // Of two that differ only in case, the first is found.
             let name = function.name.to_ascii_lowercase().into();
-            self.functions.entry(name).or_insert_with(|| Found { library: library.clone(), number });
+            self.functions
+                .entry(name)
+                .or_insert_with(|| Found { library: library.clone(), number });
         }
         self.libraries.insert(library.name.clone(), library);
     }

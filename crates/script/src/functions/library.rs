@@ -101,9 +101,11 @@ impl Library {
     ) -> Result<Library, Vec<u8>> {
         for (n, function) in registered.iter().enumerate() {
             if !is_valid_name(&function.name) {
-                return Err(b"Function names can only contain letters, numbers, or underscores(_) \
+                return Err(
+                    b"Function names can only contain letters, numbers, or underscores(_) \
                              and must be at least one character long"
-                    .to_vec());
+                        .to_vec(),
+                );
             }
             if registered[..n].iter().any(|other| other.name == function.name) {
                 return Err(b"Function already exists in the library".to_vec());

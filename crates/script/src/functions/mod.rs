@@ -43,9 +43,9 @@ impl Functions {
     pub fn replace(&self, libraries: Libraries) {
         let libraries = Arc::new(libraries);
         let mut current = self.current.write().unwrap_or_else(|p| p.into_inner());
-        let gone = current.all().filter(|old| {
-            libraries.library(&old.name).is_none_or(|new| new.id != old.id)
-        });
+        let gone = current
+            .all()
+            .filter(|old| libraries.library(&old.name).is_none_or(|new| new.id != old.id));
         self.restarts.fetch_add(gone.map(|old| old.restarts()).sum(), Ordering::Relaxed);
         *current = libraries;
         self.version.fetch_add(1, Ordering::Release);
@@ -94,7 +94,9 @@ pub fn load(
     let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let library = Library::new(id, head, text, registered, ns);
     let libraries = library.and_then(|library| to.with(library));
-    libraries.inspect_err(|_| interpreter.retain(|other| other != id)).map(|libraries| (name, libraries))
+    libraries
+        .inspect_err(|_| interpreter.retain(|other| other != id))
+        .map(|libraries| (name, libraries))
 }
 
 /// Loads libraries of a file or of a payload, in their order. `replaces`: a later one replaces an earlier one of its name.
@@ -114,7 +116,7 @@ pub fn load_all<'t>(
     })
 }
 
-/// Loads a library of the server into another interpreter. What it logs was logged before.
+/// Loads a library of the server into another interpreter. Its log lines are dropped: they were written before.
 ///
 /// # Errors
 /// The text of the error reply, without its code.

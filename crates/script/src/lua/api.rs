@@ -52,7 +52,7 @@ const FUNCTIONS: [(&str, Native); 12] = [
     ("acl_check_cmd", acl_check_cmd),
 ];
 
-/// What functions don't have: it is of no use to them.
+/// Names that functions don't have.
 const ONLY_SCRIPTS: [&str; 3] = ["breakpoint", "debug", "replicate_commands"];
 
 /// Adds `redis` and `server`, which are the same table, to the globals.

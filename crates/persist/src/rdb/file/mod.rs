@@ -35,9 +35,9 @@
 //! | `check` | finds damage in a file; `profile`: statistics of its content |
 
 mod check;
+mod functions;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
-mod functions;
 mod header;
 mod input;
 mod item;
