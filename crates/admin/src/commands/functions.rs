@@ -29,12 +29,9 @@ const fn change(
     syntax: &'static str,
 ) -> ServerCommand {
     let flags = flags.or(Flags::WRITE).or(Flags::NOSCRIPT);
-    let plain = sub(name, arity, flags, "7.0.0", ALL_SHARDS, summary, syntax, run_change);
-    ServerCommand {
-        spec: Spec { flags, complexity, ..plain.spec },
-        needs: |_| Needs::World,
-        ..plain
-    }
+    let plain = shape::spec(name, arity, flags, "7.0.0", summary, syntax);
+    let spec = Spec { group: Group::Scripting, tips: ALL_SHARDS, complexity, ..plain };
+    shape::holding(|_| Needs::World, spec, run_change)
 }
 
 /// A command with work for each function.
@@ -46,10 +43,9 @@ const fn reader(
     syntax: &'static str,
     run: fn(&mut ConnCx<'_>) -> CmdResult,
 ) -> ServerCommand {
-    let flags = Flags::NOSCRIPT;
-    let plain = sub(name, arity, flags, "7.0.0", tips, summary, syntax, run);
+    let plain = shape::spec(name, arity, Flags::NOSCRIPT, "7.0.0", summary, syntax);
     let complexity = "O(N) for N functions.";
-    ServerCommand { spec: Spec { flags, complexity, ..plain.spec }, ..plain }
+    shape::command(Spec { group: Group::Scripting, tips, complexity, ..plain }, run)
 }
 
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
