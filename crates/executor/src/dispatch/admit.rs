@@ -14,6 +14,7 @@ use crate::dispatch::request::{Request, Task};
 use crate::dispatch::snapshot;
 use crate::dispatch::{absent, hold, messages, run};
 use crate::pubsub;
+use crate::script::resolve;
 use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_commands::{Error, Flags, Lane, error};
@@ -52,7 +53,7 @@ pub fn execute(
                 Task { core: &mut *core, session: &mut *session, request, cmd, reply, mark, lane };
             match admit(&mut task, inside) {
                 Ok(None) if task.session.transaction.is_some() && !runs_in_multi(cmd) => {
-                    queue(&mut task)
+                    queue(task)
                 }
                 Ok(None) => hold::hold(task, inside),
                 Ok(Some(suspend)) => Err(suspend),
@@ -101,8 +102,13 @@ fn runs_in_multi(cmd: &Cmd) -> bool {
 }
 
 #[cold]
-fn queue(task: &mut Task<'_>) -> Flow {
-    messages::append_messages(task);
+fn queue(mut task: Task<'_>) -> Flow {
+    if let Run::Script(command) = task.cmd.run
+        && let Err(e) = resolve::check_queued(task.core, task.request.args, command)
+    {
+        return reject(task, e);
+    }
+    messages::append_messages(&mut task);
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, task.request.args, task.request.blobs);
     }

@@ -204,6 +204,10 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         {
             return Err(STALE);
         }
+        // A script that has written may continue.
+        if self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
+            return Err(OOM);
+        }
         if flags.has(Flags::WRITE) {
             if self.call.only_reads {
                 return Err(ONLY_READS);
@@ -218,11 +222,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 return Err(FEW_REPLICAS);
             }
         }
-        // A script that has written may continue.
-        match self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
-            true => Err(OOM),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Makes sure that the script holds what the command needs.

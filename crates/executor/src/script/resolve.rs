@@ -57,15 +57,23 @@ pub fn resolve<'a>(
     let (keys, args) = keys_and_args(words, error::NOT_AN_INTEGER)?;
     let srv = core.srv;
     let scripts = core.scripts.get_or_insert_default();
-    let script = match command.by {
-        ScriptBy::Hash => scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?,
+    let (script, is_known) = match command.by {
+        ScriptBy::Hash => (scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?, true),
         ScriptBy::Text | ScriptBy::Function => {
             scripts.by_text(srv, words[1], false).map_err(Error::owned)?
         }
     };
     let is_out_of_memory = is_out_of_memory(core);
-    if let Some(flags) = script.flags {
-        check_flags(core, flags, command, is_out_of_memory)?;
+    match script.flags {
+        // The reference finds a known script before the other checks of commands.
+        Some(flags) if is_known => {
+            check_known(core, flags, is_out_of_memory && !flags.allow_oom)?;
+            if command.only_reads && !flags.no_writes {
+                return Err(WRITES);
+            }
+        }
+        Some(flags) => check_flags(core, flags, command, is_out_of_memory)?,
+        None => {}
     }
     let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
     let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
@@ -97,7 +105,7 @@ fn resolve_function<'a>(
     let found = scripts.function(srv, words[1]).ok_or(NO_FUNCTION)?;
     let flags = found.function().flags;
     let is_out_of_memory = is_out_of_memory(core) && !flags.allow_oom;
-    check_function(core, flags, is_out_of_memory)?;
+    check_known(core, flags, is_out_of_memory)?;
     let (keys, args) = keys_and_args(words, BAD_COUNT)?;
     if command.only_reads && !flags.no_writes {
         return Err(WRITES);
@@ -106,8 +114,22 @@ fn resolve_function<'a>(
     Ok(Call { code: Code::Function(found), keys, args, only_reads, is_out_of_memory })
 }
 
-/// Whether a function with these flags may run.
-fn check_function(core: &Core, flags: ScriptFlags, is_out_of_memory: bool) -> Result<(), Error> {
+/// Checks a function that is called in a transaction, before it is queued.
+///
+/// # Errors
+/// The server's state forbids it.
+pub fn check_queued(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Result<(), Error> {
+    if command.by != ScriptBy::Function {
+        return Ok(());
+    }
+    let srv = core.srv;
+    let found = core.scripts.get_or_insert_default().function(srv, words[1]);
+    let Some(flags) = found.map(|found| found.function().flags) else { return Ok(()) };
+    check_known(core, flags, is_out_of_memory(core) && !flags.allow_oom)
+}
+
+/// Whether a function or a known script with these flags may run: as a command with the flags that follow from them.
+fn check_known(core: &Core, flags: ScriptFlags, is_out_of_memory: bool) -> Result<(), Error> {
     let attention = core.srv.attention.load(Ordering::Relaxed);
     if !flags.no_writes {
         if is_out_of_memory {
@@ -140,7 +162,7 @@ fn is_out_of_memory(core: &Core) -> bool {
     attention & attention::MAXMEMORY != 0 && !ignores && !eviction::has_room(core)
 }
 
-/// Whether a script whose first line has these flags may run.
+/// Whether a new script whose first line has these flags may run.
 fn check_flags(
     core: &Core,
     flags: ScriptFlags,
