@@ -29,4 +29,6 @@ pub use flags::Flags;
 pub use group::Group;
 pub use key_spec::{Begin, Find, FixedKey, KeySpec, NOT_A_KEY, legacy_range};
 pub use spec::Spec;
-pub use special::{CommandRole, Deprecated, GetKeys, QueuedWork, ScriptCommand, Secrets, Special};
+pub use special::{
+    CommandRole, Deprecated, GetKeys, QueuedWork, ScriptBy, ScriptCommand, Secrets, Special,
+};

@@ -61,11 +61,19 @@ pub enum CommandRole {
     Script(ScriptCommand),
 }
 
-/// A command that runs a script.
+/// The word after the name of a command that runs a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptBy {
+    Text,
+    Hash,
+    /// The name of a function.
+    Function,
+}
+
+/// A command that runs a script or a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptCommand {
-    /// The script is named by its hash.
-    pub by_hash: bool,
+    pub by: ScriptBy,
     /// It must not write.
     pub only_reads: bool,
 }

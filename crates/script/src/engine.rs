@@ -2,6 +2,7 @@
 //!
 //! The executor runs a script through [`Interpreter`]. The script calls commands through [`Host`].
 
+use crate::flags::ScriptFlags;
 use weft_resp::Reply;
 
 /// The script must end now. No error handler of the script runs any more, and the host knows the reason.
@@ -88,6 +89,36 @@ pub trait Interpreter {
         reply: &mut Reply,
     ) -> Result<(), Failure>;
 
+    /// Runs the code of a library and keeps the functions that it registers, for [`Interpreter::call`]. Nothing is kept
+    /// after an error. The code calls no commands; `host` gets what it logs, and may stop it.
+    ///
+    /// # Errors
+    /// The text of the error reply, without its code.
+    fn load(
+        &mut self,
+        library: LibraryId,
+        code: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Vec<Registered>, Vec<u8>>;
+
+    /// Whether the library is loaded.
+    fn has(&self, library: LibraryId) -> bool;
+
+    /// Forgets the libraries that are not kept.
+    fn retain(&mut self, is_kept: impl Fn(LibraryId) -> bool);
+
+    /// As [`Interpreter::run`], for the function with this number among those that a loaded library has registered.
+    ///
+    /// # Errors
+    /// The function has failed or was stopped.
+    fn call(
+        &mut self,
+        function: (LibraryId, usize),
+        input: Input<'_>,
+        host: &mut dyn Host,
+        reply: &mut Reply,
+    ) -> Result<(), Failure>;
+
     /// Bytes in use.
     fn memory(&self) -> usize;
 }
@@ -95,3 +126,15 @@ pub trait Interpreter {
 /// The SHA-1 of a script, in lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sha(pub [u8; 40]);
+
+/// A library in the interpreters of all threads. A library that replaces another has a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LibraryId(pub u64);
+
+/// A function as its library has registered it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    pub name: Vec<u8>,
+    pub description: Option<Vec<u8>>,
+    pub flags: ScriptFlags,
+}

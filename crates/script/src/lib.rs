@@ -1,6 +1,7 @@
 //! Scripts and functions: EVAL, EVALSHA, FCALL.
 //!
 //! * [`Scripts`] - the scripts of a server
+//! * [`functions`] - its libraries of functions
 //! * [`engine`] - what an engine offers to the executor, and what it needs from it
 //! * [`lua`] - the engine for Lua 5.1
 //!
@@ -9,6 +10,8 @@
 pub mod busy;
 pub mod cache;
 pub mod engine;
+mod flags;
+pub mod functions;
 pub mod lua;
 pub mod running;
 pub mod script;
@@ -16,12 +19,14 @@ pub mod script;
 use std::sync::atomic::AtomicUsize;
 
 pub use cache::{Cache, sha_of};
-pub use script::{Scope, Script, ScriptFlags};
+pub use flags::ScriptFlags;
+pub use script::{History, Scope, Script};
 
 /// The scripts of a server.
 #[derive(Debug, Default)]
 pub struct Scripts {
     pub cache: Cache,
+    pub functions: functions::Functions,
     pub running: running::Running,
     pub busy: busy::BusyScripts,
     /// Bytes that all interpreters use, to within some kilobytes for each thread.

@@ -1,11 +1,25 @@
-//! The scripts that run in the slow lane, for SCRIPT KILL.
+//! The scripts and functions that run in the slow lane, for SCRIPT KILL, FUNCTION KILL and FUNCTION STATS.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
-/// A running script, as other threads see it.
-#[derive(Debug, Default)]
-pub struct Run(AtomicU8);
+/// A running function.
+#[derive(Clone, Debug)]
+pub struct Called {
+    pub name: Box<[u8]>,
+    /// The words of its client.
+    pub command: Vec<Box<[u8]>>,
+    pub since: Instant,
+}
+
+/// A running script or function, as other threads see it.
+#[derive(Debug)]
+pub struct Run {
+    state: AtomicU8,
+    /// `None`: a script.
+    function: Option<Called>,
+}
 
 /// It has only read so far. One step leads from here to one of the other two, so that no killed script has written.
 const READS: u8 = 0;
@@ -14,13 +28,22 @@ const KILLED: u8 = 2;
 
 impl Run {
     fn become_one(&self, state: u8) -> bool {
-        let changed = self.0.compare_exchange(READS, state, Ordering::Relaxed, Ordering::Relaxed);
+        let changed =
+            self.state.compare_exchange(READS, state, Ordering::Relaxed, Ordering::Relaxed);
         changed.is_ok() || changed == Err(state)
     }
 
-    /// Whether SCRIPT KILL has ended it. The script's thread checks it every few instructions.
+    /// Whether SCRIPT KILL or FUNCTION KILL has ended it. The script's thread checks it every few instructions.
     pub fn is_killed(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == KILLED
+        self.state.load(Ordering::Relaxed) == KILLED
+    }
+
+    fn kind(&self) -> Kind {
+        if self.function.is_some() { Kind::Function } else { Kind::Script }
+    }
+
+    fn has_written(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == WRITES
     }
 
     /// It is about to write. Returns false if it was killed and must not.
@@ -33,13 +56,22 @@ impl Run {
 #[derive(Debug, Default)]
 pub struct Running(Mutex<Vec<Arc<Run>>>);
 
-/// The result of SCRIPT KILL.
+/// The kind of runs that a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Script,
+    Function,
+}
+
+/// The result of SCRIPT KILL and FUNCTION KILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
-    /// No script runs.
+    /// Nothing runs.
     NotBusy,
-    /// All running scripts have written.
+    /// Everything that runs has written.
     Unkillable,
+    /// The other command must end what runs.
+    Other,
     Killed,
 }
 
@@ -55,21 +87,28 @@ impl Running {
         self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Adds a run, until the entry is dropped.
-    pub fn begin(&self) -> Entry<'_> {
-        let run = Arc::new(Run::default());
+    /// Adds a run, until the entry is dropped. `function`: `None` for a script.
+    pub fn begin(&self, function: Option<Called>) -> Entry<'_> {
+        let run = Arc::new(Run { state: AtomicU8::new(READS), function });
         self.lock().push(run.clone());
         Entry { running: self, run }
     }
 
-    /// Ends all runs that have written nothing.
-    pub fn kill(&self) -> Kill {
+    /// Ends all runs of this kind that have written nothing.
+    pub fn kill(&self, kind: Kind) -> Kill {
         let runs = self.lock();
-        if runs.is_empty() {
-            return Kill::NotBusy;
+        let is_killed = |run: &&Arc<Run>| run.kind() == kind && run.become_one(KILLED);
+        match runs.iter().filter(is_killed).count() {
+            0 if runs.is_empty() => Kill::NotBusy,
+            0 if runs.iter().all(|run| run.has_written()) => Kill::Unkillable,
+            0 => Kill::Other,
+            _ => Kill::Killed,
         }
-        let killed = runs.iter().filter(|run| run.become_one(KILLED)).count();
-        if killed == 0 { Kill::Unkillable } else { Kill::Killed }
+    }
+
+    /// The function that has run for the longest time.
+    pub fn function(&self) -> Option<Called> {
+        self.lock().iter().find_map(|run| run.function.clone())
     }
 }
 
@@ -86,15 +125,27 @@ mod tests {
     #[test]
     fn only_scripts_that_have_not_written_are_killed() {
         let running = Running::default();
-        assert_eq!(running.kill(), Kill::NotBusy);
-        let writer = running.begin();
+        assert_eq!(running.kill(Kind::Script), Kill::NotBusy);
+        let writer = running.begin(None);
         assert!(writer.run.begin_write() && writer.run.begin_write());
-        assert_eq!(running.kill(), Kill::Unkillable);
-        let reader = running.begin();
-        assert_eq!(running.kill(), Kill::Killed);
+        assert_eq!(running.kill(Kind::Script), Kill::Unkillable);
+        let reader = running.begin(None);
+        assert_eq!(running.kill(Kind::Script), Kill::Killed);
         assert!(reader.run.is_killed() && !writer.run.is_killed());
         assert!(!reader.run.begin_write());
         drop((reader, writer));
-        assert_eq!(running.kill(), Kill::NotBusy);
+        assert_eq!(running.kill(Kind::Script), Kill::NotBusy);
+    }
+
+    #[test]
+    fn each_command_kills_its_kind() {
+        let running = Running::default();
+        let called = Called { name: b"f"[..].into(), command: Vec::new(), since: Instant::now() };
+        let function = running.begin(Some(called));
+        assert_eq!(running.kill(Kind::Script), Kill::Other);
+        assert!(running.function().is_some_and(|called| *called.name == *b"f"));
+        let script = running.begin(None);
+        assert_eq!(running.kill(Kind::Function), Kill::Killed);
+        assert!(function.run.is_killed() && !script.run.is_killed());
     }
 }

@@ -1,33 +1,8 @@
 //! A script: its text, the flags of its first line, and the history of its runs.
 
 use crate::engine::Sha;
+use crate::flags::ScriptFlags;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-
-/// Flags of a script's first line: `#!lua flags=no-writes,allow-stale`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScriptFlags {
-    pub no_writes: bool,
-    pub allow_oom: bool,
-    pub allow_stale: bool,
-    pub no_cluster: bool,
-    pub allow_cross_slot_keys: bool,
-}
-
-impl ScriptFlags {
-    /// Adds a flag by its name. Returns false if there is none.
-    fn add(&mut self, name: &[u8]) -> bool {
-        let flag = match name {
-            b"no-writes" => &mut self.no_writes,
-            b"allow-oom" => &mut self.allow_oom,
-            b"allow-stale" => &mut self.allow_stale,
-            b"no-cluster" => &mut self.no_cluster,
-            b"allow-cross-slot-keys" => &mut self.allow_cross_slot_keys,
-            _ => return false,
-        };
-        *flag = true;
-        true
-    }
-}
 
 /// Which shards a script must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

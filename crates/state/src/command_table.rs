@@ -23,7 +23,7 @@ pub enum Run {
     Exec,
     /// WATCH: runs with the shards of the keys locked.
     Watch,
-    /// EVAL and the like: calls commands under the shards of the declared keys, and of others.
+    /// EVAL, FCALL and the like: calls commands under the shards of the declared keys, and of others.
     Script(ScriptCommand),
 }
 

@@ -17,9 +17,6 @@ pub struct Persistence {
     saves: Mutex<Saves>,
     pub loading: Loading,
     pub waits: Waits,
-    /// Function libraries from a loaded file. This server does not run them; it writes them unchanged into the
-    /// next file.
-    functions: Mutex<Vec<Vec<u8>>>,
     /// Numbers temporary files.
     files: AtomicU64,
     first_file: OnceLock<u64>,
@@ -131,10 +128,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Persistence {
     pub fn saves(&self) -> MutexGuard<'_, Saves> {
         lock(&self.saves)
-    }
-
-    pub fn functions(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        lock(&self.functions)
     }
 
     /// Registers the caller's save as the running one; `None` if there is one already.

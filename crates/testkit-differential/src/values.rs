@@ -87,6 +87,10 @@ pub enum Kind {
     Type,
     /// `script`: a script for two keys and two arguments.
     Script,
+    /// The text of a library with one function, its name, and the name of a function.
+    Library,
+    LibraryName,
+    Function,
     /// `word`: a word that isn't an option.
     Word,
     /// `member`: a member, field or element of a collection.
@@ -297,6 +301,9 @@ impl Kind {
             "name" => Kind::Name,
             "type" => Kind::Type,
             "script" => Kind::Script,
+            "library" => Kind::Library,
+            "libraryname" => Kind::LibraryName,
+            "function" => Kind::Function,
             "word" => Kind::Word,
             "member" => Kind::Member,
             "element" => Kind::Element,
@@ -442,6 +449,9 @@ impl Kind {
             Kind::Name => rng.pick(&NAMES).as_bytes().to_vec(),
             Kind::Type => rng.pick(&TYPES).as_bytes().to_vec(),
             Kind::Script => crate::scripts::script(rng),
+            Kind::Library => crate::scripts::functions::library(rng),
+            Kind::LibraryName => crate::scripts::functions::library_name(rng).into(),
+            Kind::Function => crate::scripts::functions::function_name(rng).into(),
             Kind::Word => rng.pick(&["bogus", "xyzzy", "nx2", "--", "get "]).as_bytes().to_vec(),
             Kind::Member => match rng.below(4) {
                 0 => number(rng.between(0, 9)),

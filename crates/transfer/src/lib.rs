@@ -8,6 +8,7 @@
 //! as possible. The reference always writes its own version. See `docs/design/rdb-values.md`.
 
 mod dump;
+pub mod functions;
 pub mod migrate;
 mod restore;
 #[cfg(test)]

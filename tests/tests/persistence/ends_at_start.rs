@@ -143,3 +143,22 @@ fn pid_file_is_removed_on_every_exit() {
         assert!(!folder.path().join("pid").exists(), "{said}");
     }
 }
+
+/// As on the reference: functions that can't be loaded are like damaged data.
+#[test]
+fn start_fails_on_a_broken_library() {
+    let mut server = Server::weft(&["--rdbcompression", "no", "--rdbchecksum", "no", "--save", ""]);
+    let mut client = server.client();
+    let library = "#!lua name=broken\nredis.register_function('f', function() return 12345 end)";
+    client.cmd(&["FUNCTION", "LOAD", library]);
+    client.ok(&["SAVE"]);
+    server.kill();
+    let folder = server.dir();
+    let mut file = fs::read(folder.join("dump.rdb")).expect("the file exists");
+    let at = file.windows(5).position(|bytes| bytes == b"12345").expect("the library is there");
+    file[at] = b'(';
+    fs::write(folder.join("dump.rdb"), file).expect("the disk has space");
+    let (status, text) = start_that_ends(folder, &[]);
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("Failed loading library, Error compiling function: "), "{text}");
+}

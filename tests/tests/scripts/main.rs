@@ -1,7 +1,9 @@
-//! Scripts: EVAL and its relatives.
+//! Scripts and functions: EVAL, FCALL and their relatives.
 
 mod atomic;
 mod busy;
 mod effects;
+mod functions;
+mod functions_kept;
 mod long;
 mod replies;

@@ -5,6 +5,7 @@
 
 pub mod cluster;
 mod connection;
+mod functions;
 mod introspection;
 mod pubsub;
 mod replication;
@@ -26,6 +27,7 @@ use weft_state::command_table::CommandTable;
 pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
     cluster::COMMANDS,
     connection::COMMANDS,
+    functions::COMMANDS,
     introspection::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,

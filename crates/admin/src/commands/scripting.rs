@@ -1,24 +1,29 @@
-//! EVAL, EVALSHA and SCRIPT. [`weft_executor::script`] runs the scripts.
+//! EVAL, EVALSHA, FCALL and SCRIPT. [`weft_executor::script`] runs the scripts.
 
 use crate::commands::shape;
 use weft_command_spec::{
-    Begin, CommandRole, Find, Flags, Group, KeySpec, ScriptCommand, Spec, Special,
+    Begin, CommandRole, Find, Flags, Group, KeySpec, ScriptBy, ScriptCommand, Spec, Special,
 };
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_script::engine::Sha;
-use weft_script::running::Kill;
+use weft_script::running::{Kill, Kind};
 use weft_state::command_table::NOTHING;
 
 /// The commands of this group.
-pub const COMMANDS: &[&ServerCommand] = &[&EVAL, &EVAL_RO, &EVALSHA, &EVALSHA_RO, &SCRIPT];
+pub const COMMANDS: &[&ServerCommand] =
+    &[&EVAL, &EVAL_RO, &EVALSHA, &EVALSHA_RO, &FCALL, &FCALL_RO, &SCRIPT];
 
 const NOT_BUSY: Error = Error::new("NOTBUSY No scripts in execution right now.");
-const UNKILLABLE: Error = Error::new(
+pub(super) const UNKILLABLE: Error = Error::new(
     "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
      either wait the script termination or kill the server in a hard way using the SHUTDOWN \
      NOSAVE command.",
+);
+
+const OTHER: Error = Error::new(
+    "BUSY Weft is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
 );
 
 const ASSUMED: &str =
@@ -63,7 +68,7 @@ const EVAL: ServerCommand = evaluation(
     "2.6.0",
     Flags::NONE,
     &[keys(&["RW", "ACCESS", "UPDATE"], ASSUMED)],
-    ScriptCommand { by_hash: false, only_reads: false },
+    ScriptCommand { by: ScriptBy::Text, only_reads: false },
     "Runs a script.",
     "script numkeys:integer [key...] [arg...]",
 );
@@ -73,7 +78,7 @@ const EVAL_RO: ServerCommand = evaluation(
     "7.0.0",
     Flags::READONLY,
     &[keys(&["RO", "ACCESS"], ASSUMED_RO)],
-    ScriptCommand { by_hash: false, only_reads: true },
+    ScriptCommand { by: ScriptBy::Text, only_reads: true },
     "Runs a script that only reads.",
     "script numkeys:integer [key...] [arg...]",
 );
@@ -83,7 +88,7 @@ const EVALSHA: ServerCommand = evaluation(
     "2.6.0",
     Flags::NONE,
     &[keys(&["RW", "ACCESS", "UPDATE"], "")],
-    ScriptCommand { by_hash: true, only_reads: false },
+    ScriptCommand { by: ScriptBy::Hash, only_reads: false },
     "Runs a script by its SHA-1.",
     "sha1 numkeys:integer [key...] [arg...]",
 );
@@ -93,9 +98,29 @@ const EVALSHA_RO: ServerCommand = evaluation(
     "7.0.0",
     Flags::READONLY,
     &[keys(&["RO", "ACCESS"], "")],
-    ScriptCommand { by_hash: true, only_reads: true },
+    ScriptCommand { by: ScriptBy::Hash, only_reads: true },
     "Runs a script that only reads, by its SHA-1.",
     "sha1 numkeys:integer [key...] [arg...]",
+);
+
+const FCALL: ServerCommand = evaluation(
+    "fcall",
+    "7.0.0",
+    Flags::NONE,
+    &[keys(&["RW", "ACCESS", "UPDATE"], ASSUMED)],
+    ScriptCommand { by: ScriptBy::Function, only_reads: false },
+    "Runs a function.",
+    "function numkeys:integer [key...] [arg...]",
+);
+
+const FCALL_RO: ServerCommand = evaluation(
+    "fcall_ro",
+    "7.0.0",
+    Flags::READONLY,
+    &[keys(&["RO", "ACCESS"], ASSUMED_RO)],
+    ScriptCommand { by: ScriptBy::Function, only_reads: true },
+    "Runs a function that only reads.",
+    "function numkeys:integer [key...] [arg...]",
 );
 
 fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
@@ -103,10 +128,11 @@ fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
 }
 
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:agg_logical_and"];
-const ONE_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
+pub(super) const ONE_SHARD: &[&str] =
+    &["request_policy:all_shards", "response_policy:one_succeeded"];
 
 #[allow(clippy::too_many_arguments, reason = "the columns of a table")]
-const fn sub(
+pub(super) const fn sub(
     name: &'static str,
     arity: i16,
     flags: Flags,
@@ -263,9 +289,10 @@ fn flush(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
-    match cx.srv().scripts.running.kill() {
+    match cx.srv().scripts.running.kill(Kind::Script) {
         Kill::NotBusy => Err(NOT_BUSY),
         Kill::Unkillable => Err(UNKILLABLE),
+        Kill::Other => Err(OTHER),
         Kill::Killed => {
             cx.reply.ok();
             Ok(())
@@ -276,7 +303,7 @@ fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 fn load(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, body) = (cx.srv(), cx.args[2]);
     let scripts = cx.core.scripts.get_or_insert_default();
-    let script = scripts.by_text(srv, body, true).map_err(Error::owned)?;
+    let (script, _) = scripts.by_text(srv, body, true).map_err(Error::owned)?;
     cx.reply.bulk(&script.sha.0);
     Ok(())
 }

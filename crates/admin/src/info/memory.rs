@@ -34,6 +34,9 @@ pub struct Usage {
     /// Bytes kept of the replication stream, and the part kept only for replicas that lag behind.
     pub stream: u64,
     pub behind: u64,
+    /// Scripts in the cache, and libraries of functions.
+    pub scripts: u64,
+    pub functions: u64,
     /// The part of `used` that eviction ignores.
     pub not_counted: u64,
     pub allocator: Allocator,
@@ -80,6 +83,8 @@ impl Usage {
         let startup = srv.memory.startup() as u64;
         let logs: usize =
             LogKind::ALL.iter().map(|kind| srv.statistics.commandlog.memory(*kind)).sum();
+        let scripts = srv.scripts.cache.totals().bytes as u64;
+        let functions = srv.scripts.functions.current().memory() as u64;
         let pages = srv.memory.pages(srv.mono_ms());
         let (peak, _) = srv.memory.peak(srv.now_ms() / 1000);
         Usage {
@@ -91,13 +96,17 @@ impl Usage {
                 + clients
                 + replicas
                 + stream
-                + logs as u64,
+                + logs as u64
+                + scripts
+                + functions,
             tables,
             keys,
             clients,
             replicas,
             stream,
             behind,
+            scripts,
+            functions,
             not_counted: weft_executor::eviction::not_counted(srv) as u64,
             allocator: pages.allocator.into(),
             resident: pages.resident,
@@ -191,7 +200,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("allocator_resident", usage.allocator.resident);
     text.field("allocator_muzzy", 0);
     text.bytes("total_system_memory", total);
-    write_scripts(core, text);
+    write_scripts(core, &usage, text);
     let settings = &core.settings;
     text.bytes("maxmemory", settings.eviction.maxmemory as u64);
     text.field("maxmemory_policy", core.srv.config().word(weft_config::Id::MAXMEMORY_POLICY));
@@ -199,20 +208,22 @@ pub fn write(core: &mut Core, text: &mut Text) {
     write_rest(core, &usage, text);
 }
 
-/// Functions are not supported yet, so they use no memory.
-fn write_scripts(core: &Core, text: &mut Text) {
+/// Scripts and functions share interpreters, whose memory counts for scripts.
+fn write_scripts(core: &Core, usage: &Usage, text: &mut Text) {
     let scripts = &core.srv.scripts;
-    let totals = scripts.cache.totals();
+    let libraries = scripts.functions.current();
     let interpreters = scripts.interpreters.load(Ordering::Relaxed) as u64;
     text.field("used_memory_lua", interpreters);
     text.field("used_memory_vm_eval", interpreters);
     text.field("used_memory_lua_human", human(interpreters));
-    text.field("used_memory_scripts_eval", totals.bytes);
-    text.field("number_of_cached_scripts", totals.scripts);
-    text.zeros(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"]);
+    text.field("used_memory_scripts_eval", usage.scripts);
+    text.field("number_of_cached_scripts", scripts.cache.totals().scripts);
+    text.field("number_of_functions", libraries.functions());
+    text.field("number_of_libraries", libraries.all().len());
+    text.field("used_memory_vm_functions", 0);
     text.bytes("used_memory_vm_total", interpreters);
-    text.field("used_memory_functions", 0);
-    text.bytes("used_memory_scripts", totals.bytes as u64);
+    text.field("used_memory_functions", usage.functions);
+    text.bytes("used_memory_scripts", usage.scripts + usage.functions);
 }
 
 fn write_overheads(usage: &Usage, text: &mut Text) {

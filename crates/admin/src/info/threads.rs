@@ -29,7 +29,9 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("bio_cpus", or_all(&placement.bio));
     text.field("slow_cpus", or_all(&placement.slow));
     text.field("slow_lane_jobs", core.srv.slow.jobs());
-    text.field("script_restarts", core.srv.scripts.cache.totals().restarts);
+    let scripts = &core.srv.scripts;
+    let restarts = scripts.cache.totals().restarts + scripts.functions.restarts();
+    text.field("script_restarts", restarts);
     for (n, thread) in threads.iter().enumerate() {
         text.field(&format!("io_thread_{n}_cpus"), thread.cpus());
         text.field(&format!("io_thread_{n}"), line(n < threads.active(), &thread.stats));

@@ -4,6 +4,7 @@ use crate::aof::order::Base;
 use crate::persistence::save;
 use crate::persistence::save::{Failed, Introduced, Plan, Taker};
 use std::io::{self, Write};
+use weft_executor::script::functions::Libraries;
 use weft_keyspace::Record;
 use weft_keyspace::snapshot::{Image, Snapshot};
 use weft_persist::aof::Directory;
@@ -37,12 +38,19 @@ fn place<'s>(srv: &'s Server, dir: &'s Directory, policy: &Policy) -> io::Result
     Place::begin(&*dir.storage, dir.folder(), &temporary(), number, policy.incremental)
 }
 
-/// The first bytes of a base of commands: the time, if annotations are on.
-fn beginning(srv: &Server, policy: &Policy) -> Vec<u8> {
-    match policy.annotations.timestamps {
+/// The first bytes of a base of commands: the time, if annotations are on, and the functions.
+fn beginning(srv: &Server, policy: &Policy, functions: &Libraries) -> Vec<u8> {
+    let mut bytes = match policy.annotations.timestamps {
         true => format!("#TS:{}\r\n", srv.now_ms() / 1000).into_bytes(),
         false => Vec::new(),
+    };
+    for library in functions.all() {
+        bytes.extend(b"*3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n");
+        bytes.extend(format!("${}\r\n", library.text.len()).bytes());
+        bytes.extend(&*library.text);
+        bytes.extend(b"\r\n");
     }
+    bytes
 }
 
 /// Writes the base of an empty keyspace. It is on disk when this returns.
@@ -50,22 +58,23 @@ fn beginning(srv: &Server, policy: &Policy) -> Vec<u8> {
 /// # Errors
 /// I/O errors.
 pub fn of_nothing(srv: &Server, dir: &Directory, policy: &Policy) -> io::Result<Base> {
+    let functions = srv.scripts.functions.current();
     let place = place(srv, dir, policy)?;
     let place = if policy.snapshot {
         let saver =
             Saver::begin(place, Form { version: VERSION, compress: policy.compress }, true)?;
-        save::introduce(srv, &saver, Introduced::AOF_BASE)?;
+        save::introduce(srv, &saver, Introduced::aof_base(&functions))?;
         saver.finish()?.0
     } else {
         let mut place = place;
-        place.write_all(&beginning(srv, policy))?;
+        place.write_all(&beginning(srv, policy, &functions))?;
         place
     };
     place.finish()?;
     Ok(Base { name: temporary(), snapshot: policy.snapshot })
 }
 
-/// Writes the base with the content of `snapshot`. It is on disk when this returns. O(all keys).
+/// Writes the base with the content of the snapshot, and the functions of its moment. It is on disk when this returns. O(all keys).
 ///
 /// # Errors
 /// The reason for the failure, as a line for the operator.
@@ -73,17 +82,17 @@ pub fn write(
     srv: &'static Server,
     dir: &Directory,
     plan: &Plan,
-    snapshot: &Snapshot<'static>,
+    (snapshot, functions): (&Snapshot<'static>, &Libraries),
     running: &Running,
 ) -> Result<Base, String> {
-    write_base(srv, dir, plan, snapshot, running).map_err(|failed| failed.to_string())
+    write_base(srv, dir, plan, (snapshot, functions), running).map_err(|failed| failed.to_string())
 }
 
 fn write_base(
     srv: &'static Server,
     dir: &Directory,
     plan: &Plan,
-    snapshot: &Snapshot<'static>,
+    (snapshot, functions): (&Snapshot<'static>, &Libraries),
     running: &Running,
 ) -> Result<Base, Failed> {
     let policy = srv.settings().persistence.aof;
@@ -91,11 +100,11 @@ fn write_base(
     let place = if policy.snapshot {
         let saver =
             Saver::begin(YieldingWriter(place), plan.form, true)?.pausing(yielding::yield_if_due);
-        save::introduce(srv, &saver, Introduced::AOF_BASE)?;
+        save::introduce(srv, &saver, Introduced::aof_base(functions))?;
         save::write(srv, plan, snapshot, &saver, running)?;
         saver.finish()?.0.0
     } else {
-        let script = Script::to(YieldingWriter(place), beginning(srv, &policy));
+        let script = Script::to(YieldingWriter(place), beginning(srv, &policy, functions));
         save::take(srv, snapshot, running, script)?.0
     };
     place.finish()?;

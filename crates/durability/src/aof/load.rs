@@ -23,6 +23,7 @@ use weft_executor::dispatch::call::{Caller, DataFn, call};
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::request::Request;
 use weft_executor::dispatch::take::{Wait, take_shards};
+use weft_executor::script::functions::{self, changes_functions};
 use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, context::Free};
 use weft_memory::ThreadMemory;
@@ -245,6 +246,8 @@ enum Work {
     Select,
     Multi,
     Exec,
+    /// It changes the libraries of functions.
+    Function,
     /// The command changes no data: PING, WATCH.
     Nothing,
 }
@@ -318,6 +321,10 @@ impl Executor {
         let (cmd, run) = match work {
             Work::Data(cmd, run) => (cmd, run),
             Work::Select => return self.select(args),
+            Work::Function => {
+                self.change_functions(core, guard, args);
+                return Ok(());
+            }
             // MULTI in a transaction is an error that changes nothing.
             Work::Multi | Work::Exec | Work::Nothing => return Ok(()),
         };
@@ -366,12 +373,23 @@ impl Executor {
             }
             Run::Server(_) if cmd.spec.special.role == CommandRole::Multi => Ok(Work::Multi),
             Run::Server(_) if cmd.spec.special.role == CommandRole::Select => Ok(Work::Select),
+            Run::Server(_) if changes_functions(cmd) => Ok(Work::Function),
             // Commands that change the server are meant for connected clients.
             Run::Server(_) if cmd.spec.flags.has(Flags::ADMIN.or(Flags::WRITE)) => {
                 Err(format!("The append only file calls '{name}', which is never logged"))
             }
             Run::Server(_) => Ok(Work::Nothing),
         }
+    }
+
+    /// As with other commands, nothing is left of an error but a line in the log.
+    fn change_functions(&mut self, core: &mut Core, guard: &Guard<'_>, args: &[&[u8]]) {
+        let caller = functions::Caller { db: self.db, is_source: true };
+        if let Err(e) = functions::change(core, guard, caller, args, &mut self.reply) {
+            log_warning!("A command of the append only file fails: {}", e.0.escape_ascii());
+        }
+        self.reply.clear();
+        forget_effects(core, guard);
     }
 
     fn select(&mut self, args: &[&[u8]]) -> Result<(), String> {

@@ -18,6 +18,7 @@ use crate::persistence::save::{HALF, Plan};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
 use weft_keyspace::{ExecContext, Import, Stop};
@@ -93,7 +94,7 @@ fn run(srv: &'static Server, cancel: Arc<AtomicBool>) {
 
 fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     let plan = Plan::on(srv, true, srv.placement().rewrite.clone()).map_err(|e| base::told(&e))?;
-    let (snapshot, cut) = cut(srv, running, &plan)?;
+    let (snapshot, cut, functions) = cut(srv, running, &plan)?;
     // Not earlier: while the world is stopped, every thread waits for this one.
     weft_scheduler::yielding::lower_priority();
     let dir = directory(srv);
@@ -101,7 +102,7 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
     // folder.
     aof(srv).locks.lock(&dir)?;
     let At::Log(cut) = cut else {
-        let made = base::write(srv, &dir, &plan, &snapshot, running)?;
+        let made = base::write(srv, &dir, &plan, (&snapshot, &functions), running)?;
         return put_alone(srv, &dir, &made, cut, running);
     };
     let over = || {
@@ -113,7 +114,8 @@ fn rewrite(srv: &'static Server, running: &Running) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(1));
     }
     let rotated = aof(srv).ask(|done| Order::Rotate { cut, done }).ok_or_else(over)?;
-    let base = rotated.and_then(|()| base::write(srv, &dir, &plan, &snapshot, running));
+    let base =
+        rotated.and_then(|()| base::write(srv, &dir, &plan, (&snapshot, &functions), running));
     aof(srv).status.last_kept.store(snapshot.progress().peak_bytes as u64, Ordering::Relaxed);
     drop(snapshot);
     let (failed, name) = match &base {
@@ -146,8 +148,12 @@ fn put_alone(
     Appender::put_base_alone(dir, &made.name, made.snapshot).map_err(|e| base::told(&e))
 }
 
-/// Takes the snapshot once no other is running. Returns it with its position.
-fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, At), String> {
+/// Takes the snapshot once no other is running. Returns it with its position and the functions of its moment.
+fn cut(
+    srv: &'static Server,
+    running: &Running,
+    plan: &Plan,
+) -> Result<(Taken, At, Arc<Libraries>), String> {
     let mut hand = srv.hand();
     let mut context = ExecContext::new(srv.now_ms(), 0);
     context.cancel = Some(running.cancel.clone());
@@ -158,12 +164,13 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
             return None;
         }
         // Read it during the cut: before that, the log may begin or end.
+        let functions = srv.scripts.functions.current();
         let unit = srv.ks.log().last();
         let at = aof(srv).lifecycle().cut(unit, srv.now_ms() / 1000);
         if let At::Log(_) = at {
             aof(srv).progress.cut.store(unit, Ordering::Relaxed);
         }
-        Some(at)
+        Some((at, functions))
     };
     loop {
         match Snapshot::begin(&mut hand, &mut context, plan.limit, note) {
@@ -171,10 +178,10 @@ fn cut(srv: &'static Server, running: &Running, plan: &Plan) -> Result<(Taken, A
                 aof(srv).lifecycle().set_scheduled(false);
                 return Err(HALF.into());
             }
-            Ok((snapshot, Some(cut))) => {
+            Ok((snapshot, Some((cut, functions)))) => {
                 aof(srv).status.rewrites.fetch_add(1, Ordering::Relaxed);
                 log_notice!("Background append only file rewriting started");
-                return Ok((Taken::new(srv, snapshot), cut));
+                return Ok((Taken::new(srv, snapshot), cut, functions));
             }
             Err(BeginError::Taken) if !running.cancel.load(Ordering::Relaxed) => {
                 aof(srv).lifecycle().set_scheduled(true);

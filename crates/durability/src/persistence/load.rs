@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use weft_base::topology;
 use weft_config::Id;
+use weft_executor::script::functions::{Join, load_file};
 use weft_keyspace::{Access, Db, ExecContext, ShardSet, SlowLaneThread, StagedData};
 use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{
@@ -130,7 +131,7 @@ pub fn tell(trouble: &Trouble) {
         Wrong::Value(weft_persist::rdb::Fault::Short) => {
             log_warning!("Short read loading DB. Unrecoverable error, aborting now.");
         }
-        Wrong::Database(_) | Wrong::Twice | Wrong::Value(_) => {}
+        Wrong::Database(_) | Wrong::Twice | Wrong::Value(_) | Wrong::Library(_) => {}
     }
     log_warning!("Internal error in RDB reading: {trouble}");
 }
@@ -212,7 +213,7 @@ pub fn load_front<R: Read + Send>(
     }
     let counts = *lock(&counts);
     let loader = shared.loader.into_inner().unwrap_or_else(|p| p.into_inner());
-    conclude(srv, &loader, counts);
+    conclude(srv, &loader, counts, Join::Replace)?;
     let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
     Ok(Front { taken, ahead, rest, origin })
@@ -324,8 +325,22 @@ pub fn introduce(srv: &Server, origin: &Origin) {
     }
 }
 
-/// Logs and records that a file was loaded completely.
-pub fn conclude<R: Read>(srv: &Server, loader: &Loader<R>, counts: Counts) {
+/// Logs and records that a file was loaded completely, and loads its functions.
+///
+/// # Errors
+/// A library of functions is invalid. The keys were loaded.
+pub fn conclude<R: Read>(
+    srv: &Server,
+    loader: &Loader<R>,
+    counts: Counts,
+    join: Join,
+) -> Result<(), Trouble> {
+    load_file(srv, loader.functions(), join).map_err(|why| Trouble {
+        wrong: Wrong::Library(why),
+        offset: loader.offset(),
+        key: None,
+        doing: "read-functions",
+    })?;
     if loader.ended() == Some(Ended::Unsummed) {
         log_notice!("RDB file was saved with checksum disabled: no check performed.");
     }
@@ -344,13 +359,5 @@ pub fn conclude<R: Read>(srv: &Server, loader: &Loader<R>, counts: Counts) {
     let loading = &srv.persistence.loading;
     loading.keys_loaded.store(counts.loaded, Ordering::Relaxed);
     loading.keys_expired.store(counts.expired, Ordering::Relaxed);
-    let functions = loader.functions();
-    if !functions.is_empty() {
-        log_warning!(
-            "{} libraries of functions are kept for the next snapshot, but can't be called: this \
-             version does not have functions.",
-            functions.len()
-        );
-    }
-    *srv.persistence.functions() = functions.to_vec();
+    Ok(())
 }

@@ -4,6 +4,7 @@ use crate::persistence::{load, save};
 use std::fs::File;
 use std::io::Read;
 use weft_config::Id;
+use weft_executor::script::functions::Join;
 use weft_keyspace::{Db, ExecContext, Guard, context::Free};
 use weft_persist::rdb::file::{Counts, Loader, Trouble, Wrong};
 use weft_process::{log_notice, log_warning};
@@ -76,9 +77,13 @@ fn load_stopped(
         }
     }
     put(guard, context, &mut loader, &rules, options.merges, Overdue::Expires)
-        .map(|counts| {
+        .and_then(|counts| {
             load::introduce(srv, loader.origin());
-            load::conclude(srv, &loader, counts);
+            let join = match options.empties {
+                true => Join::Replace,
+                false => Join::Add { replaces: options.merges },
+            };
+            load::conclude(srv, &loader, counts, join)
         })
         .inspect_err(|trouble: &Trouble| {
             if let Wrong::Twice = trouble.wrong {
@@ -148,7 +153,7 @@ pub fn load_front<R: Read>(
     }
     let counts = put(guard, context, &mut loader, &rules, false, Overdue::Stays)?;
     load::introduce(srv, loader.origin());
-    load::conclude(srv, &loader, counts);
+    load::conclude(srv, &loader, counts, Join::Replace)?;
     let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
     Ok(load::Front { taken, ahead, rest, origin })

@@ -6,12 +6,13 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_base::cpulist::CpuSet;
 use weft_base::topology;
 use weft_config::{Config, Id};
+use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits as waits;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
@@ -191,6 +192,8 @@ pub struct Begun {
     changes: u64,
     /// The position of the data in the replication history.
     position: Option<Position>,
+    /// The functions of the cut.
+    functions: Arc<Libraries>,
 }
 
 /// The polling interval for the end of another snapshot.
@@ -221,14 +224,16 @@ pub fn begin(
         let begun = Snapshot::begin(&mut hand, &mut context, plan.limit, |_| {
             let is_better = asked == Asked::ByNobody && srv.is_file_better();
             let is_whole = !srv.persistence.loading.is_on() && !is_better;
-            (is_whole, srv.changes(), srv.links.replicator.position_at_cut(srv))
+            let functions = srv.scripts.functions.current();
+            (is_whole, srv.changes(), srv.links.replicator.position_at_cut(srv), functions)
         });
         return match begun {
             Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
-            Ok((snapshot, (true, changes, position))) => {
+            Ok((snapshot, (true, changes, position, functions))) => {
                 srv.persistence.saves().count += 1;
                 let snapshot = Taken::new(srv, snapshot);
-                Ok(Begun { running: running.clone(), plan, snapshot, changes, position })
+                let running = running.clone();
+                Ok(Begun { running, plan, snapshot, changes, position, functions })
             }
             Err(BeginError::Taken) if !running.in_background => {
                 std::thread::sleep(LOOK_AGAIN);
@@ -246,11 +251,11 @@ impl Begun {
     /// # Errors
     /// See [`Failed`]. The previous file still exists.
     pub fn finish(self, srv: &'static Server) -> Result<(), Failed> {
-        let Begun { running, plan, snapshot, changes, position } = self;
+        let Begun { running, plan, snapshot, changes, position, functions } = self;
         let place = open(srv, &plan)?;
         let saver = Saver::begin(YieldingWriter(place), plan.form, plan.is_summed)?
             .pausing(yielding::yield_if_due);
-        introduce(srv, &saver, Introduced::file(position))?;
+        introduce(srv, &saver, Introduced::file(position, &functions))?;
         let done = write(srv, &plan, &snapshot, &saver, &running);
         let kept = snapshot.progress().peak_bytes;
         drop(snapshot);
@@ -334,30 +339,30 @@ fn put(place: Place<'_>) -> Result<(), Failed> {
 
 /// The fields before the keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Introduced {
+pub struct Introduced<'a> {
     pub is_aof_base: bool,
     /// The position from which replicas may continue, if there is one.
     pub position: Option<Position>,
-    /// Includes the server's functions.
-    pub functions: bool,
+    pub functions: Option<&'a Libraries>,
 }
 
-impl Introduced {
+impl<'a> Introduced<'a> {
     /// A file of the data at one moment.
-    pub fn file(position: Option<Position>) -> Introduced {
-        Introduced { is_aof_base: false, position, functions: true }
+    pub fn file(position: Option<Position>, functions: &'a Libraries) -> Self {
+        Introduced { is_aof_base: false, position, functions: Some(functions) }
     }
 
     /// The base of an append-only file, which incremental files follow.
-    pub const AOF_BASE: Introduced =
-        Introduced { is_aof_base: true, position: None, functions: true };
+    pub fn aof_base(functions: &'a Libraries) -> Self {
+        Introduced { is_aof_base: true, position: None, functions: Some(functions) }
+    }
 }
 
 /// Writes facts about this server, and its functions.
 pub fn introduce<W: io::Write>(
     srv: &Server,
     saver: &Saver<W>,
-    introduced: Introduced,
+    introduced: Introduced<'_>,
 ) -> io::Result<()> {
     let Introduced { is_aof_base, position, functions } = introduced;
     saver.tell("weft-ver", Told::Text(weft_state::version::VERSION))?;
@@ -370,10 +375,8 @@ pub fn introduce<W: io::Write>(
         saver.tell("repl-offset", Told::Number(position.offset as i64))?;
     }
     saver.tell("aof-base", Told::Number(i64::from(is_aof_base)))?;
-    if !functions {
-        return Ok(());
-    }
-    srv.persistence.functions().iter().try_for_each(|text| saver.function(text))
+    let Some(functions) = functions else { return Ok(()) };
+    functions.all().try_for_each(|library| saver.function(&library.text))
 }
 
 /// Runs one walker.
@@ -503,7 +506,8 @@ pub fn save_stopped(
 ) -> Result<(), Failed> {
     let plan = Plan::new(srv, false)?;
     let saver = Saver::begin(open(srv, &plan)?, plan.form, plan.is_summed)?;
-    introduce(srv, &saver, Introduced::file(srv.links.replicator.position_at_cut(srv)))?;
+    let position = srv.links.replicator.position_at_cut(srv);
+    introduce(srv, &saver, Introduced::file(position, &srv.scripts.functions.current()))?;
     let mut lane: Lane<'_, _> = saver.lane();
     // As in [`begin`].
     context.set_import(Import::Source);

@@ -11,7 +11,6 @@ pub const DISABLED: Error = Error::new("ERR This instance has cluster support di
 /// Missing features, with their commands. A subcommand is listed, as `client|tracking`, if its container exists.
 const ABSENT: &[(&str, &[&str])] = &[
     ("access control lists", &["acl"]),
-    ("functions", &["fcall", "fcall_ro", "function"]),
     ("modules", &["module|load", "module|loadex", "module|unload"]),
 ];
 
@@ -52,48 +51,29 @@ const CLUSTER: &[&str] = &[
     "cluster|syncslots",
 ];
 
-/// Commands with a count of keys before the keys.
-const SCRIPTS: &[&str] = &["fcall", "fcall_ro"];
-
 /// The subcommands of containers that are missing completely.
-const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    (
-        "acl",
-        &[
-            "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log",
-            "save", "setuser", "users", "whoami",
-        ],
-    ),
-    ("function", &["delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats"]),
-];
+const SUBCOMMANDS: &[(&str, &[&str])] = &[(
+    "acl",
+    &[
+        "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save",
+        "setuser", "users", "whoami",
+    ],
+)];
 
-/// The keys among the arguments of a missing command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
-    /// No argument is a key.
-    Keyless,
-    /// Arguments: the script or its name, a count of keys, the keys, other arguments.
-    Script { writes: bool },
-}
-
-/// Describes the missing command that a request with these arguments would run. `None`: the reference doesn't have it
-/// either.
+/// Whether a request with these arguments would run a missing command. False: the reference doesn't have it either. No
+/// argument of a missing command is a key.
 #[cold]
-pub fn find(args: &[&[u8]]) -> Option<Absent> {
-    let name = *args.first()?;
+pub fn is_absent(args: &[&[u8]]) -> bool {
+    let Some(name) = args.first() else { return false };
     let is = |known: &&str, name: &[u8]| known.as_bytes().eq_ignore_ascii_case(name);
-    if let Some(script) = SCRIPTS.iter().find(|known| is(known, name)) {
-        return Some(Absent::Script { writes: !script.ends_with("_ro") });
-    }
-    let is_known = match (SUBCOMMANDS.iter().find(|(known, _)| is(known, name)), args.get(1)) {
+    match (SUBCOMMANDS.iter().find(|(known, _)| is(known, name)), args.get(1)) {
         (Some((_, subs)), Some(sub)) => subs.iter().any(|known| is(known, sub)),
         (Some(_), None) => true,
         (None, sub) => {
-            let sub = sub.map(|sub| [name, b"|", sub].concat());
+            let sub = sub.map(|sub| [*name, b"|", sub].concat());
             command(name).is_some() || sub.is_some_and(|sub| refusal(&sub).is_some())
         }
-    };
-    is_known.then_some(Absent::Keyless)
+    }
 }
 
 /// The error for a missing command. `None`: the reference doesn't have it either. O(number of names), which is only
@@ -142,21 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn missing_commands_are_found_with_their_keys() {
-        let found = |line: &str| find(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        assert_eq!(found("Fcall s 0"), Some(Absent::Script { writes: true }));
-        assert_eq!(found("FCALL_RO f 0"), Some(Absent::Script { writes: false }));
-        for line in ["acl", "ACL List", "function load x", "cluster INFO", "module load"] {
-            assert_eq!(found(line), Some(Absent::Keyless), "{line}");
+    fn missing_commands_are_found() {
+        let found = |line: &str| is_absent(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        for line in ["acl", "ACL List", "cluster INFO", "module load"] {
+            assert!(found(line), "{line}");
         }
         for line in ["acl nope", "cluster nope", "acl|list", "fcall|x", "nosuch"] {
-            assert_eq!(found(line), None, "{line}");
+            assert!(!found(line), "{line}");
         }
         // Only completely missing containers are in the list.
         for (container, _) in SUBCOMMANDS {
             assert!(names().any(|name| name == *container), "{container}");
         }
-        assert!(SCRIPTS.iter().all(|script| names().any(|name| name == *script)));
     }
 
     #[test]

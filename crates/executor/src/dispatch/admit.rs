@@ -6,14 +6,15 @@
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::refusals::{
-    LOADING, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write, restricted,
-    unknown_subcommand,
+    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write,
+    restricted, unknown_subcommand,
 };
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::snapshot;
 use crate::dispatch::{absent, busy, hold, messages, run};
 use crate::pubsub;
+use crate::script::resolve;
 use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
@@ -29,7 +30,6 @@ const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
 const PRIMARY_DOWN: Error =
     Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
-const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Executes one request on an I/O thread and appends its reply.
 #[inline]
@@ -57,7 +57,7 @@ pub fn execute(
                     if task.session.transaction.is_some()
                         && !cmd.spec.flags.has(Flags::RUNS_IN_MULTI) =>
                 {
-                    queue(&mut task)
+                    queue(task)
                 }
                 Ok(None) => hold::hold(task, inside),
                 Ok(Some(suspend)) => Err(suspend),
@@ -101,8 +101,13 @@ pub fn execute(
 }
 
 #[cold]
-fn queue(task: &mut Task<'_>) -> Flow {
-    messages::append_messages(task);
+fn queue(mut task: Task<'_>) -> Flow {
+    if let Run::Script(command) = task.cmd.run
+        && let Err(e) = resolve::check_queued(task.core, task.request.args, command)
+    {
+        return reject(task, e);
+    }
+    messages::append_messages(&mut task);
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, task.request.args, task.request.blobs);
     }

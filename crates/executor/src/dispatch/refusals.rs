@@ -19,6 +19,8 @@ pub const UNSAVED: Error = Error::new(
      option). Please check the Weft logs for details about the RDB error.",
 );
 
+pub const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
+
 pub const READ_ONLY: Error = Error::new("READONLY You can't write against a read only replica.");
 
 /// Whether this server is a read-only replica, and the flags are those of a write.

@@ -3,7 +3,7 @@
 use super::resolve::{Call, refusal_of_disk};
 use crate::dispatch::core::Core;
 use crate::dispatch::needs::command_need;
-use crate::dispatch::refusals::{READ_ONLY, is_refused_write, unknown_subcommand};
+use crate::dispatch::refusals::{OOM, READ_ONLY, is_refused_write, unknown_subcommand};
 use crate::dispatch::reply::finish_one;
 use crate::dispatch::request::Request;
 use crate::dispatch::under::{Ran, call_under};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use weft_command_spec::{Flags, Group};
 use weft_commands::{CmdResult, Error, Lane};
 use weft_keyspace::{Busy, Db, Guard, ShardSet, is_long_to_copy};
-use weft_process::{log_debug, log_notice, log_verbose, log_warning};
+use weft_process::log_warning;
 use weft_pubsub::registry::Kind;
 use weft_resp::Reply;
 use weft_script::Scope;
@@ -26,13 +26,16 @@ const WRONG_ARITY: Error = Error::new("ERR Wrong number of args calling command 
 const NOT_ALLOWED: Error = Error::new("ERR This Weft command is not allowed from script");
 const ONLY_READS: Error = Error::new("ERR Write commands are not allowed from read-only scripts.");
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
-const OOM: Error = Error::new("OOM command not allowed when used memory > 'maxmemory'.");
 const STALE: Error = Error::new("ERR Can not execute the command on a stale replica");
 
 /// The error of a script that SCRIPT KILL has ended.
 pub(super) const KILLED: Error = Error::new(
     "ERR Error running script (call to user_script): Script killed by user with SCRIPT KILL...",
 );
+
+/// The error of a function that FUNCTION KILL has ended.
+pub(super) const FUNCTION_KILLED: Error =
+    Error::new("ERR Script killed by user with FUNCTION KILL.");
 
 /// Flags of commands whose effects are not kept back until a script has ended.
 const PUBLISHES: Flags = Flags::PUBSUB.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
@@ -126,7 +129,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if self.lane != Lane::Script && self.more.is_none() {
             let clock = &self.core.srv.time.clock;
             let is_long = clock.delta_as_nanos(self.began, clock.raw()) > FAST_NS / 2;
-            self.call.script.history.set_long(is_long);
+            self.call.code.history().set_long(is_long);
         }
         self.more
     }
@@ -203,6 +206,10 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         {
             return Err(STALE);
         }
+        // A script that has written may continue.
+        if self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
+            return Err(OOM);
+        }
         if flags.has(Flags::WRITE) {
             if self.call.only_reads {
                 return Err(ONLY_READS);
@@ -217,11 +224,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 return Err(FEW_REPLICAS);
             }
         }
-        // A script that has written may continue.
-        match self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
-            true => Err(OOM),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Makes sure that the script holds what the command needs.
@@ -254,7 +257,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         let Some(after_ns) = self.core.settings.scripts.busy_after_ns else { return };
         if self.busy.is_none() && clock.delta_as_nanos(self.began, clock.raw()) > after_ns {
             let guard = self.shards.guard();
-            let killer = "SCRIPT KILL";
+            let killer = self.call.code.killer();
             self.busy = Some(self.core.srv.scripts.busy.begin(guard.shards(), killer));
             log_warning!(
                 "Slow script detected: still in execution after {} milliseconds. You can try killing the script using \
@@ -378,13 +381,7 @@ impl engine::Host for Host<'_, '_, '_> {
     }
 
     fn log(&mut self, level: Level, message: &[u8]) {
-        let message = String::from_utf8_lossy(message);
-        match level {
-            Level::Debug => log_debug!("{message}"),
-            Level::Verbose => log_verbose!("{message}"),
-            Level::Notice => log_notice!("{message}"),
-            Level::Warning => log_warning!("{message}"),
-        }
+        super::functions::log(level, message);
     }
 
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {

@@ -1,4 +1,4 @@
-//! Scripts: EVAL and the like.
+//! Scripts and functions: EVAL, FCALL and the like.
 //!
 //! ```text
 //!  I/O thread   hold the shards of the declared keys ─► run ─┬─► commit
@@ -13,12 +13,16 @@
 //! deadlock, since nothing waits while it holds shards: a script that would have to wait is undone
 //! ([`weft_keyspace::Guard::undo`]) and starts over. Its session keeps the list of needed shards until it has ended.
 //!
+//! * [`code`] - a script or a function
+//! * [`functions`] - FUNCTION LOAD and the other commands that change the libraries
 //! * [`resolve`] - the arguments, the script, and whether it may run
 //! * [`host`] - the commands that it calls
 //! * [`thread`] - the thread's interpreter and the scripts that it knows
 //!
 //! See `docs/design/scripts.md`.
 
+mod code;
+pub mod functions;
 mod host;
 pub mod resolve;
 pub mod thread;
@@ -29,9 +33,11 @@ use crate::dispatch::request::{Request, Task};
 use crate::dispatch::take::{Try, take_shards};
 use crate::dispatch::{commit, messages, reply};
 use crate::tracking;
+use code::Code;
 use host::{End, Host, More, Shards};
 use resolve::Call;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use weft_command_spec::ScriptCommand;
 use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
@@ -40,6 +46,7 @@ use weft_keyspace::{Guard, Inside, Keyspace, ShardSet};
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::Failure;
+use weft_script::running::Called;
 use weft_state::attention;
 use weft_state::command_table::Need;
 use weft_state::session::{ScriptNeeds, Session};
@@ -56,7 +63,7 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand
     let needs = need(inside.keyspace(), &call, task.session);
     let Need::Shards(set) = needs else { return Err(Suspend::SLOW) };
     let is_starved = task.request.attempt.tries >= PATIENCE && set.len() > 1;
-    if call.script.history.is_long() || is_starved || call.keys.len() > FAST_WORK {
+    if call.code.is_long() || is_starved || call.keys.len() > FAST_WORK {
         return Err(Suspend::SLOW);
     }
     let taker = Try::new(inside, task.request.attempt);
@@ -86,7 +93,7 @@ pub fn need_of(task: &mut Task<'_>, command: ScriptCommand) -> Need {
 
 fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
     let known = session.script.as_deref();
-    let scope = known.map_or(Scope::Keys, |known| known.scope).max(call.script.history.scope());
+    let scope = known.map_or(Scope::Keys, |known| known.scope).max(call.code.history().scope());
     match scope {
         Scope::Keys => {
             let found = known.into_iter().flat_map(|known| known.shards.iter());
@@ -107,7 +114,7 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
     messages::append_messages(&mut task);
     weft_process::crash::set_current_command(&task.cmd.full_name);
     let needs = task.session.script.take().unwrap_or_default();
-    let can_restart = needs.scope.max(call.script.history.scope()) == Scope::Keys;
+    let can_restart = needs.scope.max(call.code.history().scope()) == Scope::Keys;
     if needs.restarts == 0 {
         show(task.core, task.session, task.request);
     }
@@ -118,7 +125,8 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
         true => Shards::Growing(&mut guard),
         false => Shards::All(&mut guard),
     };
-    let end = run_script(task.core, task.session, &call, task.reply, shards, lane);
+    let Task { core, session, request, reply, .. } = &mut task;
+    let end = run_script(core, session, &call, request, reply, shards, lane);
     task.core.context.client = NO_CLIENT;
     match end {
         End::Done(result) => {
@@ -144,7 +152,7 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
 
 /// Keeps the needs of the script for its next run.
 fn start_over(task: Task<'_>, call: &Call<'_>, mut needs: ScriptNeeds, more: More) -> Flow {
-    let history = &call.script.history;
+    let history = call.code.history();
     history.count_restart();
     needs.restarts += 1;
     let suspend = match more {
@@ -184,7 +192,8 @@ pub(crate) fn run_in_transaction(
 ) -> CmdResult {
     let call = resolve::resolve(core, request.args, command)?;
     show(core, session, request);
-    match run_script(core, session, &call, reply, Shards::All(guard), Lane::Transaction) {
+    let shards = Shards::All(guard);
+    match run_script(core, session, &call, request, reply, shards, Lane::Transaction) {
         End::Done(result) => result,
         End::StartOver(_) => unreachable!("the transaction holds all shards"),
     }
@@ -202,6 +211,7 @@ fn run_script(
     core: &mut Core,
     session: &mut Session,
     call: &Call<'_>,
+    request: &Request<'_>,
     reply: &mut Reply,
     shards: Shards<'_, '_>,
     lane: Lane,
@@ -209,10 +219,10 @@ fn run_script(
     let db = session.db;
     session.in_script = true;
     let mut threads = core.scripts.take().expect("`resolve` has made the interpreter");
-    let script = &call.script;
-    let entry = (lane != Lane::Script).then(|| core.srv.scripts.running.begin());
+    let entry =
+        (lane != Lane::Script).then(|| core.srv.scripts.running.begin(called(call, request)));
     let mut host = Host::new(core, session, call, shards, lane, entry.as_ref().map(|e| &*e.run));
-    let result = threads.run(script, call.keys, call.args, reply, &mut host);
+    let result = threads.run(&call.code, call.keys, call.args, reply, &mut host);
     let more = host.finish();
     session.in_script = false;
     session.db = db;
@@ -222,6 +232,16 @@ fn run_script(
         (_, Some(more)) => End::StartOver(more),
         (Ok(()), None) => End::Done(Ok(())),
         (Err(Failure::Error(text)), None) => End::Done(Err(Error::owned(text))),
-        (Err(Failure::Stopped), None) => End::Done(Err(host::KILLED)),
+        (Err(Failure::Stopped), None) => End::Done(Err(match call.code {
+            Code::Script(_) => host::KILLED,
+            Code::Function(_) => host::FUNCTION_KILLED,
+        })),
     }
+}
+
+/// The entry of FUNCTION STATS for a call; `None` for a script.
+fn called(call: &Call<'_>, request: &Request<'_>) -> Option<Called> {
+    let Code::Function(found) = &call.code else { return None };
+    let command = request.args.iter().map(|word| (*word).into()).collect();
+    Some(Called { name: found.function().name.clone(), command, since: Instant::now() })
 }

@@ -1,16 +1,19 @@
-//! Before a script runs: its arguments, its text, and whether the server's state allows it.
+//! Before a script or a function runs: its arguments, its text, and whether the server's state allows it.
 
+use super::code::Code;
 use crate::dispatch::core::Core;
+use crate::dispatch::refusals::{OOM as OOM_OF_COMMANDS, READ_ONLY};
 use crate::eviction;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weft_command_spec::ScriptCommand;
+use weft_command_spec::{ScriptBy, ScriptCommand};
 use weft_commands::{Error, error};
+use weft_script::ScriptFlags;
 use weft_script::engine::Sha;
-use weft_script::{Script, ScriptFlags};
 use weft_state::attention;
 
 const UNKNOWN: Error = Error::new("NOSCRIPT No matching script.");
+const NO_FUNCTION: Error = Error::new("ERR Function not found");
+const BAD_COUNT: Error = Error::new("ERR Bad number of keys provided");
 const TOO_MANY_KEYS: Error = Error::new("ERR Number of keys can't be greater than number of args");
 const NEGATIVE_KEYS: Error = Error::new("ERR Number of keys can't be negative");
 const STALE: Error =
@@ -27,7 +30,7 @@ const OOM: Error = Error::new(
 /// A script command that may run.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    pub script: Arc<Script>,
+    pub code: Code,
     pub keys: &'a [&'a [u8]],
     pub args: &'a [&'a [u8]],
     /// The script must not write.
@@ -45,29 +48,112 @@ pub fn resolve<'a>(
     words: &'a [&'a [u8]],
     command: ScriptCommand,
 ) -> Result<Call<'a>, Error> {
-    if command.by_hash && words[1].len() != size_of::<Sha>() {
+    if command.by == ScriptBy::Function {
+        return resolve_function(core, words, command);
+    }
+    if command.by == ScriptBy::Hash && words[1].len() != size_of::<Sha>() {
         return Err(UNKNOWN);
     }
-    let count = weft_base::num::parse_i64(words[2]).ok_or(error::NOT_AN_INTEGER)?;
+    let (keys, args) = keys_and_args(words, error::NOT_AN_INTEGER)?;
+    let srv = core.srv;
+    let scripts = core.scripts.get_or_insert_default();
+    let (script, is_known) = match command.by {
+        ScriptBy::Hash => (scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?, true),
+        ScriptBy::Text | ScriptBy::Function => {
+            scripts.by_text(srv, words[1], false).map_err(Error::owned)?
+        }
+    };
+    let is_out_of_memory = is_out_of_memory(core);
+    match script.flags {
+        // The reference finds a known script before the other checks of commands.
+        Some(flags) if is_known => {
+            check_known(core, flags, is_out_of_memory && !flags.allow_oom)?;
+            if command.only_reads && !flags.no_writes {
+                return Err(WRITES);
+            }
+        }
+        Some(flags) => check_flags(core, flags, command, is_out_of_memory)?,
+        None => {}
+    }
+    let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
+    let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
+    Ok(Call { code: Code::Script(script), keys, args, only_reads, is_out_of_memory })
+}
+
+/// The keys and the other arguments, after their count. `not_a_number`: the error of a count that is no integer.
+fn keys_and_args<'a>(
+    words: &'a [&'a [u8]],
+    not_a_number: Error,
+) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), Error> {
+    let count = weft_base::num::parse_i64(words[2]).ok_or(not_a_number)?;
     let rest = &words[3..];
     if count > rest.len() as i64 {
         return Err(TOO_MANY_KEYS);
     }
     let count = usize::try_from(count).map_err(|_| NEGATIVE_KEYS)?;
-    let (keys, args) = rest.split_at(count);
+    Ok(rest.split_at(count))
+}
+
+/// As [`resolve`], for FCALL. The server's state comes first, as for a command with the flags of the function.
+fn resolve_function<'a>(
+    core: &mut Core,
+    words: &'a [&'a [u8]],
+    command: ScriptCommand,
+) -> Result<Call<'a>, Error> {
     let srv = core.srv;
     let scripts = core.scripts.get_or_insert_default();
-    let script = match command.by_hash {
-        true => scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?,
-        false => scripts.by_text(srv, words[1], false).map_err(Error::owned)?,
-    };
-    let is_out_of_memory = is_out_of_memory(core);
-    if let Some(flags) = script.flags {
-        check_flags(core, flags, command, is_out_of_memory)?;
+    let found = scripts.function(srv, words[1]).ok_or(NO_FUNCTION)?;
+    let flags = found.function().flags;
+    let is_out_of_memory = is_out_of_memory(core) && !flags.allow_oom;
+    check_known(core, flags, is_out_of_memory)?;
+    let (keys, args) = keys_and_args(words, BAD_COUNT)?;
+    if command.only_reads && !flags.no_writes {
+        return Err(WRITES);
     }
-    let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
-    let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
-    Ok(Call { script, keys, args, only_reads, is_out_of_memory })
+    let only_reads = flags.no_writes;
+    Ok(Call { code: Code::Function(found), keys, args, only_reads, is_out_of_memory })
+}
+
+/// Checks a function that is called in a transaction, before it is queued.
+///
+/// # Errors
+/// The server's state forbids it.
+pub fn check_queued(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Result<(), Error> {
+    if command.by != ScriptBy::Function {
+        return Ok(());
+    }
+    let srv = core.srv;
+    let found = core.scripts.get_or_insert_default().function(srv, words[1]);
+    let Some(flags) = found.map(|found| found.function().flags) else { return Ok(()) };
+    check_known(core, flags, is_out_of_memory(core) && !flags.allow_oom)
+}
+
+/// Whether a function or a known script with these flags may run: as a command with the flags that follow from them.
+fn check_known(core: &Core, flags: ScriptFlags, is_out_of_memory: bool) -> Result<(), Error> {
+    let attention = core.srv.attention.load(Ordering::Relaxed);
+    if !flags.no_writes {
+        if is_out_of_memory {
+            return Err(OOM_OF_COMMANDS);
+        }
+        if let Some(e) = refusal_of_disk(core) {
+            return Err(e);
+        }
+        if attention & attention::FEW_REPLICAS != 0 {
+            return Err(FEW_REPLICAS);
+        }
+        if attention & attention::REPLICA != 0 && core.settings.replica.is_read_only {
+            return Err(READ_ONLY);
+        }
+    }
+    if is_stale(core, flags) { Err(STALE) } else { Ok(()) }
+}
+
+/// Whether this server is a replica without a link to its primary, and a script with these flags must not run there.
+fn is_stale(core: &Core, flags: ScriptFlags) -> bool {
+    core.srv.attention.load(Ordering::Relaxed) & attention::REPLICA != 0
+        && !flags.allow_stale
+        && !core.settings.replica.serves_stale
+        && !core.srv.replication.is_linked.load(Ordering::Relaxed)
 }
 
 fn is_out_of_memory(core: &Core) -> bool {
@@ -76,7 +162,7 @@ fn is_out_of_memory(core: &Core) -> bool {
     attention & attention::MAXMEMORY != 0 && !ignores && !eviction::has_room(core)
 }
 
-/// Whether a script whose first line has these flags may run.
+/// Whether a new script whose first line has these flags may run.
 fn check_flags(
     core: &Core,
     flags: ScriptFlags,
@@ -84,12 +170,7 @@ fn check_flags(
     is_out_of_memory: bool,
 ) -> Result<(), Error> {
     let attention = core.srv.attention.load(Ordering::Relaxed);
-    let is_linked = || core.srv.replication.is_linked.load(Ordering::Relaxed);
-    if attention & attention::REPLICA != 0
-        && !flags.allow_stale
-        && !core.settings.replica.serves_stale
-        && !is_linked()
-    {
+    if is_stale(core, flags) {
         return Err(STALE);
     }
     if flags.no_writes {

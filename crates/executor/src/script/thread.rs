@@ -1,11 +1,13 @@
-//! The interpreter of a thread, and the scripts that it has compiled.
+//! The interpreter of a thread, the scripts that it has compiled, and the libraries that it has loaded.
 
+use super::code::Code;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_resp::Reply;
 use weft_script::engine::{Failure, Host, Input, Interpreter, Sha};
+use weft_script::functions::{Found, Libraries, load_again};
 use weft_script::lua::Lua;
 use weft_script::{Script, sha_of};
 use weft_state::server::Server;
@@ -21,13 +23,23 @@ pub struct ThreadScripts {
     lua: Lua,
     /// Compiled scripts. A script that is no longer in the server's cache is removed when it is met.
     known: HashMap<Sha, Arc<Script>, RandomState>,
+    /// The libraries that the thread has last seen, and their version. The interpreter may have fewer of them, and has
+    /// no others.
+    libraries: Arc<Libraries>,
+    version: u64,
     /// The memory that INFO counts for it.
     published: usize,
 }
 
 impl Default for ThreadScripts {
     fn default() -> Self {
-        ThreadScripts { lua: Lua::new(), known: HashMap::default(), published: 0 }
+        ThreadScripts {
+            lua: Lua::new(),
+            known: HashMap::default(),
+            libraries: Arc::default(),
+            version: 0,
+            published: 0,
+        }
     }
 }
 
@@ -50,7 +62,8 @@ impl ThreadScripts {
         Some(script)
     }
 
-    /// The script with this text, compiled and in the server's cache. `is_kept`: SCRIPT LOAD.
+    /// The script with this text, compiled and in the server's cache, and whether it was there before. `is_kept`: SCRIPT
+    /// LOAD.
     ///
     /// # Errors
     /// The text of the error reply.
@@ -59,12 +72,12 @@ impl ThreadScripts {
         srv: &Server,
         body: &[u8],
         is_kept: bool,
-    ) -> Result<Arc<Script>, Vec<u8>> {
+    ) -> Result<(Arc<Script>, bool), Vec<u8>> {
         let sha = sha_of(body);
         if let Some(found) = self.by_hash(srv, &sha.0)
             && !is_kept
         {
-            return Ok(found);
+            return Ok((found, true));
         }
         let script = Script::new(sha, body)?;
         if !self.lua.knows(&sha) {
@@ -72,7 +85,7 @@ impl ThreadScripts {
         }
         let script = srv.scripts.cache.add(script, is_kept);
         self.keep(script.clone());
-        Ok(script)
+        Ok((script, false))
     }
 
     fn compile(&mut self, script: &Script) -> Result<(), Vec<u8>> {
@@ -95,19 +108,51 @@ impl ThreadScripts {
         self.known.insert(script.sha, script);
     }
 
-    /// Runs a compiled script, and appends its result to `reply`.
+    /// The function with this name. Expected O(1); O(libraries) after they have changed.
+    pub fn function(&mut self, srv: &Server, name: &[u8]) -> Option<Found> {
+        self.renew(srv);
+        self.libraries.function(name).cloned()
+    }
+
+    /// Forgets the libraries that the server no longer has, if any has changed.
+    fn renew(&mut self, srv: &Server) {
+        let version = srv.scripts.functions.version();
+        if version == self.version {
+            return;
+        }
+        self.libraries = srv.scripts.functions.current();
+        self.version = version;
+        self.lua.retain(|id| self.libraries.has_library(id));
+    }
+
+    /// The interpreter, for a change of the libraries.
+    pub fn interpreter(&mut self) -> &mut Lua {
+        &mut self.lua
+    }
+
+    /// Runs a compiled script or a function, and appends its result to `reply`.
     ///
     /// # Errors
     /// It has failed or was stopped.
     pub fn run(
         &mut self,
-        script: &Script,
+        code: &Code,
         keys: &[&[u8]],
         args: &[&[u8]],
         reply: &mut Reply,
         host: &mut dyn Host,
     ) -> Result<(), Failure> {
-        self.lua.run(&script.sha, Input { keys, args }, host, reply)
+        let input = Input { keys, args };
+        match code {
+            Code::Script(script) => self.lua.run(&script.sha, input, host, reply),
+            Code::Function(Found { library, number }) => {
+                if !self.lua.has(library.id) {
+                    load_again(library, &mut self.lua)
+                        .map_err(|text| Failure::Error([b"ERR ", &text[..]].concat()))?;
+                }
+                self.lua.call((library.id, *number), input, host, reply)
+            }
+        }
     }
 
     /// Counts the interpreter's memory in the server's total, if it has changed.

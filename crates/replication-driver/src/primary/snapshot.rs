@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_durability::persistence::save;
 use weft_durability::persistence::save::{Failed, Introduced, Plan};
+use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Snapshot};
 use weft_keyspace::{ExecContext, Import};
@@ -69,6 +70,8 @@ struct Begun {
     snapshot: Taken,
     /// The position of the data.
     position: Position,
+    /// The functions of the cut.
+    functions: Arc<Libraries>,
 }
 
 /// Waits for other snapshots, then begins this one.
@@ -91,17 +94,18 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
     context.set_import(Import::Source);
     loop {
         let begun = Snapshot::begin(&mut hand, &mut context, plan.limit, |_| {
-            hub(srv).cut(srv, None, |node, now, out| {
+            let position = hub(srv).cut(srv, None, |node, now, out| {
                 node.snapshot_began(now, job.id, out);
                 node.stream().position()
-            })
+            });
+            (position, srv.scripts.functions.current())
         });
         match begun {
-            Ok((snapshot, position)) => {
+            Ok((snapshot, (position, functions))) => {
                 // Not earlier: while the world is stopped, every thread waits for this one.
                 weft_scheduler::yielding::lower_priority();
                 let snapshot = Taken::new(srv, snapshot);
-                return Ok(Begun { own, plan, snapshot, position });
+                return Ok(Begun { own, plan, snapshot, position, functions });
             }
             Err(BeginError::Taken) if !own.running.is_over() => std::thread::sleep(LOOK_AGAIN),
             Err(BeginError::Taken | BeginError::Cancelled) => return Err(Failed::Cancelled),
@@ -121,7 +125,7 @@ impl Begun {
         let introduced = Introduced {
             is_aof_base: false,
             position: Some(self.position),
-            functions: parts.functions,
+            functions: parts.functions.then_some(&*self.functions),
         };
         save::introduce(srv, saver, introduced)?;
         if parts.data {

@@ -35,6 +35,7 @@ use weft_executor::dispatch::request::Request;
 use weft_executor::dispatch::snapshot::{must_wait, waits_on};
 use weft_executor::dispatch::take::{self, Refused, Try, take_shards};
 use weft_executor::dispatch::{commit, reply};
+use weft_executor::script::functions;
 use weft_executor::{monitor, pubsub};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::{Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, SlowLaneThread};
@@ -409,6 +410,8 @@ fn need_of(ks: &Keyspace, commands: &[Command<'_>]) -> Need {
         Ok(Work::Data(cmd, lock, _)) => {
             Some(data_need(ks, cmd, lock, &request_of(ks, cmd, &command.args), command.db))
         }
+        // It has one place in the order of all effects.
+        Ok(Work::Functions(_)) => Some(Need::World),
         Ok(_) | Err(_) => None,
     });
     union_need(needs, [])
@@ -561,6 +564,12 @@ fn run_all(core: &mut Core, guard: &mut Guard<'_>, reply: &mut Reply, commands: 
                 // Without patience, no client has to wait.
                 let _ = result;
                 (*cmd, Ok(()))
+            }
+            Ok(Work::Functions(cmd)) => {
+                let caller = functions::Caller { db: *db, is_source: true };
+                let result = functions::change(core, guard, caller, args, reply);
+                reply.clear();
+                (*cmd, result)
             }
             Ok(Work::Nothing) => continue,
             Err((why, name)) => {

@@ -3,6 +3,7 @@
 use weft_command_spec::CommandRole;
 use weft_commands::Lock;
 use weft_executor::dispatch::call::DataFn;
+use weft_executor::script::functions::changes_functions;
 use weft_pubsub::registry::Kind;
 use weft_state::command_table::Cmd;
 use weft_state::command_table::Run;
@@ -13,6 +14,8 @@ use weft_state::server::Server;
 pub enum Work {
     Data(&'static Cmd, Lock, DataFn),
     Publish(&'static Cmd, Kind),
+    /// It changes the libraries of functions.
+    Functions(&'static Cmd),
     /// The command changes no data here.
     Nothing,
 }
@@ -37,6 +40,7 @@ pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static s
     }
     match cmd.run {
         Run::Data { lock, run } => Ok(Work::Data(cmd, lock, run)),
+        Run::Server(_) if changes_functions(cmd) => Ok(Work::Functions(cmd)),
         Run::Script(_) => {
             Err((format!("ERR '{name}' is not supported in a replication stream"), name))
         }

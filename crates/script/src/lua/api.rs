@@ -52,30 +52,51 @@ const FUNCTIONS: [(&str, Native); 12] = [
     ("acl_check_cmd", acl_check_cmd),
 ];
 
+/// Names that functions don't have.
+const ONLY_SCRIPTS: [&str; 3] = ["breakpoint", "debug", "replicate_commands"];
+
 /// Adds `redis` and `server`, which are the same table, to the globals.
 pub(super) fn open(state: &mut State) {
     state.with_globals(|frame| {
-        frame.push_table(0, 32);
-        for (name, function) in FUNCTIONS {
-            frame.push_native(function);
-            frame.set_field(-2, name.as_bytes());
-        }
-        for (level, (name, _)) in LEVELS.iter().enumerate() {
-            frame.push_number(level as f64);
-            frame.set_field(-2, name.as_bytes());
-        }
-        for (name, number) in NUMBERS {
-            frame.push_number(f64::from(number));
-            frame.set_field(-2, name.as_bytes());
-        }
-        for (name, text) in TEXTS {
-            frame.push_bytes(text.as_bytes());
-            frame.set_field(-2, name.as_bytes());
-        }
+        push_api(frame, |_| true);
         frame.push_copy(-1);
         frame.set_field(1, b"server");
         frame.set_field(1, b"redis");
     });
+}
+
+/// Pushes the table `redis` of functions.
+pub(super) fn push_for_functions(frame: &mut Frame<'_>) {
+    push_api(frame, |name| !ONLY_SCRIPTS.contains(&name));
+}
+
+/// Pushes the table `redis` of the code that loads a library.
+pub(super) fn push_for_libraries(frame: &mut Frame<'_>) {
+    push_api(frame, |name| {
+        let is_function = FUNCTIONS.iter().any(|(function, _)| *function == name);
+        name == "log" || !is_function && !name.starts_with("REPL_")
+    });
+}
+
+/// Pushes a table with the functions and numbers whose names are wanted.
+fn push_api(frame: &mut Frame<'_>, is_wanted: impl Fn(&str) -> bool) {
+    frame.push_table(0, 32);
+    for (name, function) in FUNCTIONS.iter().filter(|(name, _)| is_wanted(name)) {
+        frame.push_native(*function);
+        frame.set_field(-2, name.as_bytes());
+    }
+    for (level, (name, _)) in LEVELS.iter().enumerate() {
+        frame.push_number(level as f64);
+        frame.set_field(-2, name.as_bytes());
+    }
+    for (name, number) in NUMBERS.iter().filter(|(name, _)| is_wanted(name)) {
+        frame.push_number(f64::from(*number));
+        frame.set_field(-2, name.as_bytes());
+    }
+    for (name, text) in TEXTS {
+        frame.push_bytes(text.as_bytes());
+        frame.set_field(-2, name.as_bytes());
+    }
 }
 
 /// Pushes an error as `redis.pcall` returns it: a table with the text.
@@ -86,7 +107,7 @@ fn push_error(frame: &mut Frame<'_>, text: &[u8]) {
 }
 
 /// Raises such an error.
-fn error(frame: &mut Frame<'_>, text: &str) -> Raised {
+pub(super) fn error(frame: &mut Frame<'_>, text: &str) -> Raised {
     push_error(frame, text.as_bytes());
     frame.raise()
 }

@@ -2,8 +2,8 @@
 
 use super::frame::{Frame, Kind, Raised};
 use super::state::{Kept, Library, State};
-use super::{api, convert, libs, sandbox};
-use crate::engine::{Failure, Host, Input, Interpreter, Sha};
+use super::{api, convert, library, libs, sandbox};
+use crate::engine::{Failure, Host, Input, Interpreter, LibraryId, Registered, Sha};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use weft_resp::Reply;
@@ -23,8 +23,12 @@ const FIRST_RANDOM: u64 = 0x1234_abcd_330e;
 pub struct Lua {
     state: State,
     scripts: HashMap<Sha, Kept, RandomState>,
+    /// The tables of the functions of libraries.
+    libraries: HashMap<LibraryId, Kept, RandomState>,
     /// [`add_position`].
     handler: Kept,
+    /// Returns the error's value as it is.
+    plain_handler: Kept,
     /// Runs since the last step of the collector.
     runs: u32,
     /// More bytes than this after a run: all garbage is collected. Else a script that has used up the memory would leave
@@ -50,8 +54,41 @@ impl Lua {
         api::open(&mut state);
         sandbox::close(&mut state);
         state.context().random.set(FIRST_RANDOM);
+        library::open(&mut state);
         let handler = state.keep(|frame| frame.push_native(add_position));
-        Lua { state, scripts: HashMap::default(), handler, runs: 0, full: MEMORY_LIMIT / 2 }
+        let plain_handler = state.keep(|frame| frame.push_native(|_| Ok(1)));
+        Lua {
+            state,
+            scripts: HashMap::default(),
+            libraries: HashMap::default(),
+            handler,
+            plain_handler,
+            runs: 0,
+            full: MEMORY_LIMIT / 2,
+        }
+    }
+
+    /// Runs the code of a library, whose functions are registered meanwhile.
+    fn run_library(&mut self, code: &[u8], host: &mut dyn Host) -> Result<(), Vec<u8>> {
+        let kept = self
+            .state
+            .compile(code, c"@user_function")
+            .map_err(|message| [b"Error compiling function: ", &message[..]].concat())?;
+        let end = self.state.call(
+            host,
+            Self::STEP,
+            &self.plain_handler,
+            |frame| State::push_kept(frame, &kept),
+            |frame, result| match result {
+                Ok(()) => Ok(()),
+                Err(()) if frame.context().stopped.get() => {
+                    Err(b"ERR FUNCTION LOAD timeout".to_vec())
+                }
+                Err(()) => Err(load_error_text(frame)),
+            },
+        );
+        self.state.release(kept);
+        end.map_err(|text| [b"Error registering functions: ", &text[..]].concat())
     }
 
     /// Changes the memory that scripts may use.
@@ -121,14 +158,66 @@ impl Interpreter for Lua {
                 sandbox::set_global(frame, b"ARGV");
                 State::push_kept(frame, kept);
             },
-            |frame, result| match result {
-                _ if frame.context().stopped.get() => Err(Failure::Stopped),
-                Ok(()) => convert::append(frame, reply).map_err(|convert::TooLarge| {
-                    Failure::Error(b"ERR the result of the script is too large".to_vec())
-                }),
-                Err(()) => Err(Failure::Error(error_text(frame))),
-            },
+            |frame, result| append_result(frame, result, reply),
         );
+        self.collect();
+        end
+    }
+
+    fn load(
+        &mut self,
+        library: LibraryId,
+        code: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Vec<Registered>, Vec<u8>> {
+        self.state.with(library::begin);
+        let loaded = self.run_library(convert::until_zero(code), host);
+        let mut registered = Vec::new();
+        let functions = self.state.keep(|frame| registered = library::end(frame));
+        self.collect();
+        if let Err(text) = loaded {
+            self.state.release(functions);
+            return Err(text);
+        }
+        if let Some(old) = self.libraries.insert(library, functions) {
+            self.state.release(old);
+        }
+        Ok(registered)
+    }
+
+    fn has(&self, library: LibraryId) -> bool {
+        self.libraries.contains_key(&library)
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(LibraryId) -> bool) {
+        let gone = self.libraries.extract_if(|id, _| !is_kept(*id));
+        gone.for_each(|(_, functions)| self.state.release(functions));
+    }
+
+    fn call(
+        &mut self,
+        (library, number): (LibraryId, usize),
+        input: Input<'_>,
+        host: &mut dyn Host,
+        reply: &mut Reply,
+    ) -> Result<(), Failure> {
+        let functions = self.libraries.get(&library).expect("a library is loaded before its calls");
+        self.state.context().is_resp3.set(false);
+        let end = self.state.call(
+            host,
+            Self::STEP,
+            &self.handler,
+            |frame| {
+                library::enter(frame);
+                State::push_kept(frame, functions);
+                frame.get_index(-1, number as i64 + 1);
+                frame.remove(-2);
+                push_list(frame, input.keys);
+                push_list(frame, input.args);
+            },
+            |frame, result| append_result(frame, result, reply),
+        );
+        self.state.with(library::leave);
         self.collect();
         end
     }
@@ -136,6 +225,30 @@ impl Interpreter for Lua {
     fn memory(&self) -> usize {
         self.state.memory()
     }
+}
+
+/// Appends the result of a script, which is the last value, or returns its error.
+fn append_result(
+    frame: &mut Frame<'_>,
+    result: Result<(), ()>,
+    reply: &mut Reply,
+) -> Result<(), Failure> {
+    match result {
+        _ if frame.context().stopped.get() => Err(Failure::Stopped),
+        Ok(()) => convert::append(frame, reply).map_err(|convert::TooLarge| {
+            Failure::Error(b"ERR the result of the script is too large".to_vec())
+        }),
+        Err(()) => Err(Failure::Error(error_text(frame))),
+    }
+}
+
+/// The text of the error that has ended the code of a library: the last value, from a handler that returns it as it is.
+fn load_error_text(frame: &mut Frame<'_>) -> Vec<u8> {
+    if frame.kind(-1) == Kind::Table {
+        frame.get_field(-1, b"err");
+        return convert::until_zero(frame.bytes(-1).unwrap_or(b"ERR unknown error")).to_vec();
+    }
+    [b"ERR ", convert::until_zero(frame.bytes(-1).unwrap_or(b"unknown error"))].concat()
 }
 
 fn push_list(frame: &mut Frame<'_>, list: &[&[u8]]) {

@@ -5,6 +5,7 @@
 //!  sandbox       the globals of scripts, which they can't change
 //!  builtins      functions of Lua's libraries that scripts get in another form
 //!  api           redis.call and the other functions of `redis` and `server`
+//!  library       the globals of functions, and redis.register_function
 //!  convert       RESP to Lua values, and back
 //!  strings       functions of Lua's `string` that must end when the script is stopped
 //!  libs          cjson, cmsgpack, struct, bit
@@ -25,6 +26,7 @@ mod frame;
 pub mod fuzz;
 mod interpreter;
 mod interrupt;
+mod library;
 mod libs;
 mod memory;
 mod sandbox;

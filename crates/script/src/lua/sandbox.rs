@@ -94,6 +94,65 @@ pub(super) fn close(state: &mut State) {
 /// The registry's name of the table that the proxy of globals protects.
 const GLOBALS: &[u8] = b"weft_globals";
 
+/// Functions that are compiled from here on see the globals of scripts.
+pub(super) fn restore_globals(frame: &mut Frame<'_>) {
+    frame.get_registry(GLOBALS);
+    frame.set_globals();
+}
+
+/// Pushes the globals of functions: those of scripts without KEYS and ARGV, and with another `redis`, which `push_api`
+/// pushes.
+pub(super) fn push_function_globals(frame: &mut Frame<'_>, push_api: fn(&mut Frame<'_>)) {
+    frame.get_registry(GLOBALS);
+    let scripts = frame.len() as i32;
+    frame.push_table(0, 64);
+    let globals = scripts + 1;
+    let names = NAMES.iter().filter(|name| !matches!(**name, "KEYS" | "ARGV"));
+    for name in names.chain(&TABLES) {
+        frame.get_field(scripts, name.as_bytes());
+        frame.set_field(globals, name.as_bytes());
+    }
+    push_api(frame);
+    set_api(frame, globals);
+    push_index(frame, missing);
+    frame.set_metatable(globals);
+    frame.push_copy(globals);
+    push_proxy(frame);
+    show_metatable(frame, missing);
+    frame.set_field(globals, b"_G");
+    frame.pop(1);
+    frame.remove(scripts);
+}
+
+/// Replaces the last value, a table of functions, by the globals of the code that loads a library: `redis` and `server`.
+pub(super) fn push_library_globals(frame: &mut Frame<'_>) {
+    push_index(frame, missing);
+    frame.set_metatable(-2);
+    frame.push_table(0, 2);
+    frame.insert(-2);
+    set_api(frame, frame.len() as i32 - 1);
+    push_index(frame, missing);
+    frame.set_metatable(-2);
+}
+
+/// Removes the last value and makes its proxy `redis` and `server` of the table at `globals`.
+fn set_api(frame: &mut Frame<'_>, globals: i32) {
+    push_proxy(frame);
+    frame.push_copy(-1);
+    frame.set_field(globals, b"redis");
+    frame.set_field(globals, b"server");
+    frame.pop(1);
+}
+
+/// Pushes the metatable of an empty table that reads from the table at `globals` and refuses writes.
+pub(super) fn push_environment_metatable(frame: &mut Frame<'_>, globals: i32) {
+    frame.push_table(0, 2);
+    frame.push_copy(globals);
+    frame.set_field(-2, b"__index");
+    frame.push_native(refuse_write);
+    frame.set_field(-2, b"__newindex");
+}
+
 /// Makes the last value a global of scripts, and removes it.
 pub(super) fn set_global(frame: &mut Frame<'_>, name: &[u8]) {
     frame.get_registry(GLOBALS);

@@ -3,6 +3,7 @@
 //! ```text
 //!  mod         commands; calls of library functions; results of all kinds
 //!  builtins    Lua's own libraries, and `redis`
+//!  functions   libraries of functions
 //!  libraries   cjson, cmsgpack, struct, bit
 //!  encoded     JSON and MessagePack
 //!  values      Lua values
@@ -10,6 +11,7 @@
 
 mod builtins;
 mod encoded;
+pub mod functions;
 mod libraries;
 mod values;
 

@@ -1,10 +1,9 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: find the keys of a request without executing it.
 
 use crate::commands::introspection::info::key_flags_reply;
-use weft_command_spec::{Begin, Find, Flags, GetKeys, KeySpec, NOT_A_KEY};
+use weft_command_spec::{Begin, Flags, GetKeys, KeySpec, NOT_A_KEY};
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::absent;
-use weft_executor::dispatch::absent::Absent;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::Cmd;
 
@@ -44,7 +43,10 @@ pub fn keys_and_flags(cx: &mut ConnCx<'_>) -> CmdResult {
 
 fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     let args = &cx.args[2..];
-    let Some(cmd) = command_of(cx, args) else { return find_absent(args) };
+    let Some(cmd) = command_of(cx, args) else {
+        // No missing command has keys.
+        return Err(if absent::is_absent(args) { NO_KEYS } else { NO_COMMAND });
+    };
     let specs = || cmd.spec.keys.iter().filter(|spec| !spec.flags.contains(&NOT_A_KEY));
     if specs().next().is_none() {
         return Err(NO_KEYS);
@@ -86,29 +88,6 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     if let Some(at) = destination {
         found.push(Found { key: args[at], flags: vec!["OW", "UPDATE"] });
     }
-    Ok(found)
-}
-
-/// The keys of a command that this version does not support.
-fn find_absent<'a>(args: &[&'a [u8]]) -> Result<Vec<Found<'a>>, Error> {
-    let mut found = Vec::new();
-    let flags: &[&str] = match absent::find(args).ok_or(NO_COMMAND)? {
-        Absent::Keyless => return Err(NO_KEYS),
-        Absent::Script { writes: true } => &["RW", "ACCESS", "UPDATE"],
-        Absent::Script { writes: false } => &["RO", "ACCESS"],
-    };
-    // The script or its name, a count, then the keys.
-    const KEYS: KeySpec = KeySpec {
-        flags: &[],
-        begin: Begin::Index(2),
-        find: Find::KeyNum { num: 0, first: 1, step: 1 },
-        notes: "",
-    };
-    if args.len() < 3 {
-        return Err(BAD_COUNT);
-    }
-    // An invalid count names no keys.
-    let _ = KEYS.positions(args, |at| found.push(Found { key: args[at], flags: flags.to_vec() }));
     Ok(found)
 }
 

@@ -181,8 +181,8 @@ fn lines(usage: &Usage) -> Vec<(String, Value)> {
     int("clients.normal", usage.clients);
     int("cluster.links", 0);
     int("aof.buffer", 0);
-    int("lua.caches", 0);
-    int("functions.caches", 0);
+    int("lua.caches", usage.scripts);
+    int("functions.caches", usage.functions);
     for (db, bytes) in &usage.tables {
         lines.push((format!("db.{db}"), Value::Tables(*bytes)));
     }

@@ -181,7 +181,7 @@ impl Items {
     }
 }
 
-fn string<S: Source>(from: &mut S) -> Result<Vec<u8>, Fault> {
+pub(super) fn string<S: Source>(from: &mut S) -> Result<Vec<u8>, Fault> {
     let mut string = Vec::new();
     text(from, &mut string)?;
     Ok(string)

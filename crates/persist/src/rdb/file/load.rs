@@ -96,6 +96,8 @@ pub enum Wrong {
     },
     /// A duplicate key.
     Twice,
+    /// A library of functions can't be loaded, for this reason.
+    Library(Vec<u8>),
 }
 
 /// An error and its place.
@@ -119,6 +121,7 @@ impl fmt::Display for Wrong {
             Wrong::Database(db) => write!(f, "database {db} exceeds the number of databases"),
             Wrong::Sum { .. } => f.write_str("RDB CRC error"),
             Wrong::Twice => f.write_str("a duplicate key"),
+            Wrong::Library(why) => write!(f, "Failed loading library, {}", why.escape_ascii()),
         }
     }
 }

@@ -31,9 +31,11 @@
 //! | `input` | bytes of a file: offset, checksum |
 //! | `load` | blocks for several threads, records of them |
 //! | `write` | the writer and its lanes; `place`: a file that replaces another atomically |
+//! | `functions` | the payload of FUNCTION DUMP |
 //! | `check` | finds damage in a file; `profile`: statistics of its content |
 
 mod check;
+mod functions;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod header;
@@ -48,6 +50,7 @@ mod tests;
 mod write;
 
 pub use check::{Checked, Report, check, check_front};
+pub use functions::{dump_functions, restore_functions};
 pub use header::{Header, Magic, Refusal, VersionCheck};
 pub use load::{Counts, Ended, Loader, Origin, Piece, Terms, Trouble, Wrong};
 pub use place::Place;
