@@ -8,15 +8,16 @@
 //! | `LINEAR_CLIENTS` | clients, default 8 |
 //! | `LINEAR_THREADS` | numbers of I/O threads, default `1,2,4` |
 //! | `LINEAR_WITH` | kinds of disturbances, of
-//! `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,move`, or `all`; default `all`
+//! `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,scripts,move`, or `all`; default `all`
 //! |
 //! | `LINEAR_SEED` | seed of the first history, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
 //! | `WEFT_PLANTED_STALE` | a server built with `planted-stale`, which records the reads of
 //! tracking clients too late |
+//! | `WEFT_PLANTED_SCRIPTS` | a server built with `planted-scripts`, whose scripts are not atomic |
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_testkit::linear::load::{Load, record};
@@ -162,12 +163,39 @@ fn planted_missing_invalidation_is_found() {
     is_found("planted_missing_invalidation_is_found", "WEFT_PLANTED_STALE", keeping);
 }
 
-fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
-    let Ok(program) = std::env::var(variable) else {
+/// The same for faults of scripts: a record that is not restored, an undeclared shard that is not held between two
+/// commands, and a shard that is left out where the script should hold all.
+#[test]
+fn planted_faults_of_scripts_are_found() {
+    const TEST: &str = "planted_faults_of_scripts_are_found";
+    let Some(program) = planted(TEST, "WEFT_PLANTED_SCRIPTS") else { return };
+    let with = "scripts".parse().expect("known disturbances");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for fault in ["undo", "release", "left-out"] {
+        println!("{fault}");
+        let named = folder.path().join(format!("weft-server-{fault}"));
+        std::os::unix::fs::symlink(&program, &named).expect("a link");
+        find_fault(&named, |seed| Load { with, groups: 1, ..load(seed) });
+    }
+}
+
+/// The server of this variable.
+fn planted(test: &str, variable: &str) -> Option<PathBuf> {
+    let program = std::env::var_os(variable).map(PathBuf::from);
+    if program.is_none() {
         weft_testkit::skipped::note(test, &format!("no {variable}"));
-        return;
-    };
-    let server = Server::start("planted", Path::new(&program), &THREADS);
+    }
+    program
+}
+
+fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
+    if let Some(program) = planted(test, variable) {
+        find_fault(&program, load);
+    }
+}
+
+fn find_fault(program: &Path, load: impl Fn(u64) -> Load) {
+    let server = Server::start("planted", program, &THREADS);
     for seed in 1..=20 {
         server.client().ok(&["FLUSHALL"]);
         if let Verdict::Impossible(_) = check(&record(&server, load(seed))) {

@@ -303,6 +303,22 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         Ok(())
     }
 
+    /// The planted faults: other clients use shards of the command before the script has ended.
+    fn let_others_in(&self, cmd: &'static Cmd, request: &Request<'_>) {
+        let ks = &self.core.srv.ks;
+        let Run::Data { lock, .. } = cmd.run else { return };
+        let used = match data_need(ks, cmd, lock, request, self.session.db) {
+            Need::One(shard) => ShardSet::one(shard),
+            Need::Shards(set) => set,
+            _ => return,
+        };
+        let may_restart = matches!(self.shards, Shards::Growing(_));
+        for shard in used.iter() {
+            let is_declared = self.call.keys.iter().any(|key| ks.shard(key) == shard);
+            self.shards.guard().let_others_in(shard, is_declared, may_restart);
+        }
+    }
+
     /// Calls a command that may run, and completes its reply.
     fn execute(
         &mut self,
@@ -343,7 +359,11 @@ impl engine::Host for Host<'_, '_, '_> {
         self.hold(cmd, &request)?;
         self.settle(cmd, &request)?;
         self.begin_write(cmd)?;
-        self.execute(cmd, &request, reply)
+        self.execute(cmd, &request, reply)?;
+        if cfg!(feature = "planted-scripts") {
+            self.let_others_in(cmd, &request);
+        }
+        Ok(())
     }
 
     fn interrupt(&mut self) -> Result<(), Stop> {

@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::invalidation::NO_CLIENT;
-use weft_keyspace::{Guard, Inside, Keyspace, ShardSet};
+use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, planted_scripts};
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::Failure;
@@ -121,6 +121,7 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
         true => Shards::Growing(&mut guard),
         false => Shards::All(&mut guard),
     };
+    planted_scripts::leave_out(|| needs.shards.iter().last());
     let end = run_script(task.core, task.session, &call, task.reply, shards, lane);
     task.core.context.client = NO_CLIENT;
     match end {

@@ -32,6 +32,8 @@ pub struct Disturbances {
     pub streams: bool,
     /// Clients that cache the values that they read: see [`super::cache`].
     pub tracking: bool,
+    /// Scripts: see [`super::scripts`].
+    pub scripts: bool,
 }
 
 impl Disturbances {
@@ -45,6 +47,7 @@ impl Disturbances {
         world: true,
         streams: true,
         tracking: true,
+        scripts: true,
     };
 
     fn any_of_clients(self) -> bool {
@@ -71,6 +74,7 @@ impl FromStr for Disturbances {
                 "world" => with.world = true,
                 "streams" => with.streams = true,
                 "tracking" => with.tracking = true,
+                "scripts" => with.scripts = true,
                 other => return Err(format!("no disturbance {other}")),
             }
         }
@@ -113,6 +117,22 @@ pub fn disturb(
     }
     client.ok(&["CLIENT", "UNPAUSE"]);
     events
+}
+
+/// Keeps one or two shards busy most of the time, until no client is `running`: scripts that need them start over. It
+/// reads and writes nothing, so the history needs no events of it.
+pub fn hold_shards(server: &Server, groups: usize, running: &AtomicUsize, mut rng: Rng) {
+    // About a millisecond, in the slow lane after the first run.
+    const COUNT: &str = "for n = 1, 200000 do end";
+    let mut client = server.client();
+    while running.load(Ordering::Relaxed) > 0 {
+        let mut key = || {
+            let group = rng.below(groups);
+            format!("{}{group}{}", rng.pick(&["s", "s", "n", "l", "m", "h", "z"]), rng.below(3))
+        };
+        client.cmd(&["EVAL", COUNT, "2", &key(), &key()]);
+        std::thread::sleep(Duration::from_micros(rng.below(1500) as u64));
+    }
 }
 
 fn draw(with: Disturbances, targets: &[Target], rng: &mut Rng) -> Option<Op> {

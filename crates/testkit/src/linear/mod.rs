@@ -33,6 +33,7 @@
 //! | [`answer`] | results |
 //! | [`time`] | deadlines with known bounds |
 //! | [`db`] | keys and values; [`commands`], [`streams`]: replies and effects of commands |
+//! | [`scripts`] | scripts: what they do, and their text |
 //! | [`model`] | the server with one client: databases, watches, kills, pauses |
 //! | [`check`](mod@check) | the search for an order |
 //! | [`draw`] | random operations |
@@ -49,6 +50,7 @@ pub mod disturb;
 pub mod draw;
 pub mod load;
 pub mod model;
+pub mod scripts;
 pub mod streams;
 pub mod time;
 

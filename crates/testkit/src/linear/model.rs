@@ -6,6 +6,7 @@
 use super::answer::Answer;
 use super::commands::{self, Context};
 use super::db::{Db, Mortal};
+use super::scripts;
 use super::time::{Life, Moment, SLACK};
 use super::{Event, Op};
 use foldhash::SharedSeed;
@@ -292,6 +293,9 @@ impl State {
         may_give_up: bool,
         answer: Option<&Answer>,
     ) -> Option<Answer> {
+        if scripts::is_script(args) {
+            return scripts::run(args, answer, |args, got| self.run(args, moment, true, got));
+        }
         if args[0] == "SWAPDB" {
             let there: Vec<String> =
                 self.dbs.iter().flat_map(|db| db.names().map(String::from)).collect();
