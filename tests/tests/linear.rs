@@ -25,9 +25,11 @@ use weft_testkit::linear::{Disturbances, Event, Verdict, check};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
+use weft_tests::scene::info;
 
 /// All threads serve connections, as under load.
-const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+const THREADS: [&str; 6] =
+    ["--io-threads", "4", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
 
 /// The disturbances in addition to plain operations, and whether connections move between threads.
 fn disturbances() -> (Disturbances, bool) {
@@ -48,6 +50,7 @@ fn load(seed: u64) -> Load {
         seed,
         groups: if seed.is_multiple_of(2) { 3 } else { 1 },
         with: disturbances().0,
+        holders: seed as usize % 3,
     }
 }
 
@@ -106,6 +109,8 @@ fn check_histories(server: &Server, threads: &str, nth: u64) {
         let (mut history, mut verdict) = (Vec::new(), Verdict::Unknown);
         for _ in 0..ATTEMPTS {
             server.client().ok(&["FLUSHALL"]);
+            // In every second history, scripts soon hold all shards.
+            hold_all_after(server, if seed % 4 < 2 { 4 } else { seed as usize % 2 });
             let start = Instant::now();
             history = record(server, load(seed));
             recording += start.elapsed();
@@ -131,9 +136,13 @@ fn check_histories(server: &Server, threads: &str, nth: u64) {
             Verdict::Impossible(why) => panic!("{again}: not linearizable\n{why}"),
         }
     }
+    let restarts = info(&mut server.client(), "script_restarts");
+    if disturbances().0.scripts {
+        assert!(restarts > 0, "no script has started over");
+    }
     println!(
         "{count} histories with {threads} threads are linearizable: {events} events, {lost} of them \
-         without a reply; recorded in {recording:.1?}, checked in {checking:.1?}"
+         without a reply; {restarts} runs of scripts undone; recorded in {recording:.1?}, checked in {checking:.1?}"
     );
 }
 
@@ -170,12 +179,14 @@ fn planted_faults_of_scripts_are_found() {
     const TEST: &str = "planted_faults_of_scripts_are_found";
     let Some(program) = planted(TEST, "WEFT_PLANTED_SCRIPTS") else { return };
     let with = "scripts".parse().expect("known disturbances");
-    let folder = tempfile::tempdir().expect("a temporary folder");
     for fault in ["undo", "release", "left-out"] {
         println!("{fault}");
-        let named = folder.path().join(format!("weft-server-{fault}"));
-        std::os::unix::fs::symlink(&program, &named).expect("a link");
-        find_fault(&named, |seed| Load { with, groups: 1, ..load(seed) });
+        // The extension of the program's name chooses the fault.
+        let named = program.with_extension(fault);
+        let _ = std::fs::remove_file(&named);
+        std::fs::hard_link(&program, &named).expect("a link");
+        let restarts = if fault == "left-out" { 1 } else { 4 };
+        find_fault(&named, restarts, |seed| Load { with, groups: 1, holders: 4, ..load(seed) });
     }
 }
 
@@ -190,15 +201,22 @@ fn planted(test: &str, variable: &str) -> Option<PathBuf> {
 
 fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
     if let Some(program) = planted(test, variable) {
-        find_fault(&program, load);
+        find_fault(&program, 4, load);
     }
 }
 
-fn find_fault(program: &Path, load: impl Fn(u64) -> Load) {
+/// Scripts that start over more often than this hold all shards.
+fn hold_all_after(server: &Server, restarts: usize) {
+    server.client().ok(&["DEBUG", "SCRIPT-RESTARTS", &restarts.to_string()]);
+}
+
+fn find_fault(program: &Path, restarts: usize, load: impl Fn(u64) -> Load) {
     let server = Server::start("planted", program, &THREADS);
+    hold_all_after(&server, restarts);
     for seed in 1..=20 {
         server.client().ok(&["FLUSHALL"]);
-        if let Verdict::Impossible(_) = check(&record(&server, load(seed))) {
+        let verdict = check(&record(&server, load(seed)));
+        if let Verdict::Impossible(_) = verdict {
             println!("found in history {seed}");
             return;
         }

@@ -1,5 +1,5 @@
 //! Faults in the atomicity of scripts, to show that the history checker finds them. Only a build with the feature
-//! `planted-scripts` has them. The end of the program's name, which may be a link, chooses one.
+//! `planted-scripts` has them. The extension of the program's name chooses one.
 
 use crate::guard::Guard;
 use std::cell::Cell;
@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// `-undo`: a script that starts over restores all records but one.
+    /// `undo`: a script that starts over restores all records but one.
     Undo,
-    /// `-release`: undeclared shards are released after each command.
+    /// `release`: undeclared shards are released after each command.
     Release,
-    /// `-left-out`: a script that holds all shards after its last restart doesn't hold one of those it has waited for.
+    /// `left-out`: a script that holds all shards after its last restart doesn't hold one of those it has waited for.
     LeftOut,
 }
 
@@ -25,10 +25,13 @@ pub fn is(fault: Fault) -> bool {
 fn chosen() -> &'static Option<Fault> {
     static CHOSEN: OnceLock<Option<Fault>> = OnceLock::new();
     CHOSEN.get_or_init(|| {
-        let program = std::env::args().next().unwrap_or_default();
-        let faults =
-            [("-undo", Fault::Undo), ("-release", Fault::Release), ("-left-out", Fault::LeftOut)];
-        faults.into_iter().find(|(end, _)| program.ends_with(end)).map(|(_, fault)| fault)
+        let program = std::env::current_exe().unwrap_or_default();
+        match program.extension()?.to_str()? {
+            "undo" => Some(Fault::Undo),
+            "release" => Some(Fault::Release),
+            "left-out" => Some(Fault::LeftOut),
+            _ => None,
+        }
     })
 }
 
@@ -62,7 +65,8 @@ impl Guard<'_> {
     #[cold]
     fn release_for_a_moment(&self, shard: u16) {
         self.keyspace().release(shard);
-        std::thread::sleep(std::time::Duration::from_micros(50));
+        // Long enough to wake a client that waits for the shard.
+        std::thread::sleep(std::time::Duration::from_millis(1));
         while !self.keyspace().locks[usize::from(shard)].try_lock() {
             std::thread::yield_now();
         }

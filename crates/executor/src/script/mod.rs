@@ -42,9 +42,6 @@ use weft_state::attention;
 use weft_state::command_table::{Need, ScriptCommand};
 use weft_state::session::{ScriptNeeds, Session};
 
-/// A script that has started over this often holds all shards.
-const MOST_RESTARTS: u32 = 4;
-
 /// Holds the shards of the declared keys on an I/O thread, and runs the script.
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand) -> Flow {
     let call = match resolve::resolve(task.core, task.request.args, command) {
@@ -151,8 +148,9 @@ fn start_over(task: Task<'_>, call: &Call<'_>, mut needs: ScriptNeeds, more: Mor
     let history = &call.script.history;
     history.count_restart();
     needs.restarts += 1;
+    let most = task.core.srv.scripts.most_restarts.load(Ordering::Relaxed);
     let suspend = match more {
-        More::Shard(busy) if needs.restarts <= MOST_RESTARTS => {
+        More::Shard(busy) if needs.restarts <= most => {
             needs.shards = ShardSet::of(needs.shards.iter().chain([busy.shard]));
             Suspend::Busy(busy)
         }

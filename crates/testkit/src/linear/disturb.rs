@@ -119,18 +119,18 @@ pub fn disturb(
     events
 }
 
-/// Keeps one or two shards busy most of the time, until no client is `running`: scripts that need them start over. It
+/// Keeps up to three shards busy most of the time, until no client is `running`: scripts that need them start over. It
 /// reads and writes nothing, so the history needs no events of it.
 pub fn hold_shards(server: &Server, groups: usize, running: &AtomicUsize, mut rng: Rng) {
-    // About a millisecond, in the slow lane after the first run.
-    const COUNT: &str = "for n = 1, 200000 do end";
+    // About half a millisecond; in the slow lane, unless the machine is fast.
+    const COUNT: &str = "for n = 1, 100000 do end";
     let mut client = server.client();
     while running.load(Ordering::Relaxed) > 0 {
         let mut key = || {
             let group = rng.below(groups);
             format!("{}{group}{}", rng.pick(&["s", "s", "n", "l", "m", "h", "z"]), rng.below(3))
         };
-        client.cmd(&["EVAL", COUNT, "2", &key(), &key()]);
+        client.cmd(&["EVAL", COUNT, "3", &key(), &key(), &key()]);
         std::thread::sleep(Duration::from_micros(rng.below(1500) as u64));
     }
 }

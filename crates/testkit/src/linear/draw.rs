@@ -225,7 +225,8 @@ impl Draw {
             _ => "each",
         };
         let only_reads = rng.percent(20);
-        let count = 2 + rng.below(6);
+        // Some need so many shards that they start over several times.
+        let count = if rng.percent(20) { 14 } else { 2 + rng.below(6) };
         let mut commands: Vec<Vec<String>> = (0..count)
             .map(|n| match only_reads {
                 true => Filler { rng, group, unique }.pick(READS),
@@ -305,7 +306,10 @@ impl Draw {
             0..=4 => {
                 *watching = None;
                 let n = 2 + rng.below(4);
-                let command = |i| self.command(rng, group, &format!("{unique}.{i}"));
+                // A transaction with a script stops the world. That takes long beside long scripts.
+                let scripts = self.with.scripts && rng.percent(20);
+                let draw = Draw { with: Disturbances { scripts, ..self.with }, ..*self };
+                let command = |i| draw.command(rng, group, &format!("{unique}.{i}"));
                 Op::Exec((0..n).map(command).collect())
             }
             5 if watching.is_none() => {

@@ -28,6 +28,8 @@ pub struct Load {
     /// Groups of independent keys.
     pub groups: usize,
     pub with: Disturbances,
+    /// Clients that keep shards busy, if there are scripts.
+    pub holders: usize,
 }
 
 /// The clock of a history.
@@ -65,8 +67,8 @@ pub fn record(server: &Server, load: Load) -> History {
                 })
             })
             .collect();
-        if load.with.scripts {
-            let (running, rng) = (&running, rng(load.clients + 1));
+        for n in 0..if load.with.scripts { load.holders } else { 0 } {
+            let (running, rng) = (&running, rng(load.clients + 1 + n));
             scope.spawn(move || disturb::hold_shards(server, load.groups, running, rng));
         }
         let disturber =

@@ -44,7 +44,7 @@ if a then redis.call('set', w[2], a) else redis.call('del', w[2]) end
 return {a, b}";
 
 const MOVE: &str = "if tonumber(redis.call('get', w[1]) or 0) < tonumber(w[3]) then return 0 end
-redis.call('incrby', w[1], -w[3])
+redis.call('decrby', w[1], w[3])
 redis.call('incrby', w[2], w[3])
 return 1";
 
