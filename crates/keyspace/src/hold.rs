@@ -52,7 +52,7 @@ use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
 use crate::safepoint::Closed;
-use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::TryLockError;
 
 /// A thread outside of its safepoint: it holds nothing.
@@ -329,23 +329,25 @@ impl<'k> SlowLaneThread<'k> {
 
     /// Holds all shards of `set`, which may be all shards. While it takes them, the I/O threads are stopped, each
     /// between two commands; afterwards they continue, unlike with [`SlowLaneThread::world`]. Waits for commands of the
-    /// slow lane that hold one of them.
+    /// slow lane that hold one of them, and for a walk: the command may remove or exchange whole tables, which journals
+    /// don't note.
     pub fn hold_many(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
         loop {
+            let walk = self.lock_walk();
             let lane = self.read_slow();
             let closed = self.ks.safepoints.close();
             let mut running = self.ks.slow_lane.running();
             match self.ks.lock_all(context, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.for_long_command(long);
+                    let mut guard = guard.for_long_command(long.without_walks(walk));
                     context.raise_time((self.clock)());
                     guard.raise_time(context);
                     drop((running, closed));
                     return guard;
                 }
                 Err(busy) => {
-                    drop((running, closed, lane));
+                    drop((running, closed, lane, walk));
                     self.wait_for(busy);
                 }
             }
@@ -358,6 +360,10 @@ impl<'k> SlowLaneThread<'k> {
         if self.ks.park(busy, self.waiter) {
             (self.sleep)();
         }
+    }
+
+    fn lock_walk(&self) -> MutexGuard<'k, ()> {
+        self.ks.walk.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     fn read_slow(&self) -> RwLockReadGuard<'k, ()> {
@@ -405,7 +411,7 @@ impl<'k> SlowLaneThread<'k> {
 
     /// Begins a walk over the current set of keys: see [`crate::cut`].
     pub fn cut(&mut self, context: &mut ExecContext) -> Guard<'_> {
-        let walk = self.ks.walk.lock().unwrap_or_else(|p| p.into_inner());
+        let walk = self.lock_walk();
         let lane = self.read_slow();
         let closed = self.ks.safepoints.close();
         let running = self.ks.slow_lane.running();

@@ -97,6 +97,29 @@ fn scripts_in_transactions() {
     });
 }
 
+/// A script waits for a shard before it flushes the database; so does KEYS, which has read the other shards. KEYS
+/// shows all keys or none of them.
+#[test]
+fn keys_shows_no_half_of_a_flush() {
+    let server = Server::weft(&["--io-threads", "1", "--enable-debug-command", "yes"]);
+    let (mut caller, mut lister, mut other) = (client(&server), client(&server), client(&server));
+    for round in 0..20 {
+        // More than KEYS reads on an I/O thread.
+        other.ok(&["DEBUG", "POPULATE", "5000"]);
+        let held = HeldShard::with_tag(&server, "b");
+        until_in_slow_lane(&mut other, 1);
+        send(&mut caller, &["EVAL", "return redis.call('flushall')", "0"]);
+        until_in_slow_lane(&mut other, 2);
+        send(&mut lister, &["KEYS", "*"]);
+        until_in_slow_lane(&mut other, 3);
+        held.release();
+        let names = reply(&mut lister).items().len();
+        assert!(reply(&mut caller).is_ok());
+        assert!(names == 0 || names == 5001, "round {round}: {names} keys");
+        until_in_slow_lane(&mut other, 0);
+    }
+}
+
 const ACCOUNTS: usize = 40;
 const EACH: i64 = 1000;
 

@@ -3,4 +3,5 @@
 mod atomic;
 mod effects;
 mod long;
+mod refusals;
 mod replies;

@@ -209,14 +209,14 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             if is_refused_write(self.core, flags) {
                 return Err(READ_ONLY);
             }
-            if let Some(e) = refusal_of_disk(self.core) {
+            // A script that has written may continue: other threads change the server's state meanwhile.
+            if !self.has_written && let Some(e) = refusal_of_disk(self.core) {
                 return Err(e);
             }
-            if attention & attention::FEW_REPLICAS != 0 {
+            if !self.has_written && attention & attention::FEW_REPLICAS != 0 {
                 return Err(FEW_REPLICAS);
             }
         }
-        // A script that has written may continue.
         match self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
             true => Err(OOM),
             false => Ok(()),
