@@ -308,7 +308,7 @@ impl<'k> SlowLaneThread<'k> {
             match self.ks.lock_all(context, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.for_long_command(long);
+                    let guard = guard.for_long_command(long);
                     // Also under the mutex: a thread that makes all shards agree on the time does
                     // not check whether they are held, and must not miss this time.
                     context.raise_time((self.clock)());
@@ -340,7 +340,7 @@ impl<'k> SlowLaneThread<'k> {
             match self.ks.lock_all(context, set.clone()) {
                 Ok(guard) => {
                     let long = LongCommand::new(self.ks, set, &mut running, lane);
-                    let mut guard = guard.for_long_command(long.without_walks(walk));
+                    let guard = guard.for_long_command(long.without_walks(walk));
                     context.raise_time((self.clock)());
                     guard.raise_time(context);
                     drop((running, closed));

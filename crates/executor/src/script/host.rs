@@ -235,7 +235,10 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         let set = match need {
             // BGSAVE and similar commands behave differently in a script: they need no shards.
             Need::Nothing | Need::Aside => return Ok(()),
-            Need::One(shard) if self.shards.guard().holds(shard) => return Ok(()),
+            Need::One(shard) if self.shards.guard().holds(shard) && !self.has_late() => {
+                self.shards.guard().fix_time(&mut self.core.context);
+                return Ok(());
+            }
             Need::One(shard) => ShardSet::one(shard),
             Need::Shards(set) => set,
             Need::Stop | Need::World | Need::Rest | Need::Names | Need::AllShards => {
@@ -244,8 +247,37 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         };
         let Shards::Growing(guard) = &mut self.shards else { return Ok(()) };
         match guard.try_extend(&mut self.core.context, &set) {
-            Ok(()) => Ok(()),
+            Ok(()) => self.check_time(cmd, request, &set),
             Err(busy) => Err(self.start_over(More::Shard(busy))),
+        }
+    }
+
+    fn has_late(&self) -> bool {
+        self.shards.guard().has_late(&self.core.context)
+    }
+
+    /// Starts over with a shard of `set` that has run a command at a later time than the script's, if that may matter.
+    fn check_time(
+        &mut self,
+        cmd: &Cmd,
+        request: &Request<'_>,
+        set: &ShardSet,
+    ) -> Result<(), Stop> {
+        let guard = self.shards.guard();
+        let context = &mut self.core.context;
+        let Some(shard) = guard.first_late(context, set) else {
+            guard.fix_time(context);
+            return Ok(());
+        };
+        let (mut has_keys, mut matters) = (false, false);
+        let _ = cmd.spec.key_positions(request.args, |at| {
+            let key = guard.keyspace().key(request.args[at]);
+            has_keys = true;
+            matters |= guard.may_have_expired(context, self.session.db, &key);
+        });
+        match matters || !has_keys {
+            true => Err(self.start_over(More::Shard(Busy { shard }))),
+            false => Ok(()),
         }
     }
 
