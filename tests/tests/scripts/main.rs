@@ -5,3 +5,4 @@ mod effects;
 mod long;
 mod refusals;
 mod replies;
+mod stress;

@@ -89,6 +89,8 @@ pub struct Target {
     pub connection: Mutex<(u32, i64)>,
     /// Whether it runs a blocking command.
     pub waits: AtomicBool,
+    /// Held while a KILL of it runs.
+    pub kill: Mutex<()>,
 }
 
 /// Milliseconds of a pause. Longer than most operations take, and short since 8 clients wait
@@ -177,6 +179,10 @@ fn perform(client: &mut Client, clock: Clock, op: Op, targets: &[Target]) -> Eve
         }
         Op::Unpause => ["CLIENT", "UNPAUSE"].map(String::from).into(),
         Op::Command(_) | Op::Watch(_) | Op::Exec(_) => unreachable!("other clients run these"),
+    };
+    let _kill = match &op {
+        Op::Kill { client, .. } => Some(targets[*client].kill.lock().expect("no holder panics")),
+        _ => None,
     };
     let call = clock.now();
     let answer = Answer::of(&ask(client, &words));

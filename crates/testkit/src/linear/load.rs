@@ -301,6 +301,10 @@ impl<'a> Life<'a> {
     }
 
     fn reconnect(&mut self) {
+        // A killed connection ends before its script, which may take more shards. The KILL waits for the script.
+        if self.draw.with.scripts {
+            drop(self.target.kill.lock().expect("no holder panics"));
+        }
         self.connection += 1;
         self.watching = None;
         self.client = connect(self.server, self.target, self.connection, &mut self.cache);
