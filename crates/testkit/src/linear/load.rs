@@ -284,6 +284,10 @@ impl<'a> Life<'a> {
         for (op, replies) in ops.into_iter().zip(counts) {
             let answer = if ended { None } else { self.answer(&op, replies) };
             ended = answer.is_none();
+            if ended && self.draw.with.scripts {
+                // A killed connection ends before its script, which may take more shards. The KILL waits for the script.
+                drop(self.target.kill.lock().expect("no holder panics"));
+            }
             let (ret, connection) = (self.clock.now(), self.connection);
             self.events.push(Event { op, call, ret, answer, connection, half_closed: half_close });
         }
@@ -301,10 +305,6 @@ impl<'a> Life<'a> {
     }
 
     fn reconnect(&mut self) {
-        // A killed connection ends before its script, which may take more shards. The KILL waits for the script.
-        if self.draw.with.scripts {
-            drop(self.target.kill.lock().expect("no holder panics"));
-        }
         self.connection += 1;
         self.watching = None;
         self.client = connect(self.server, self.target, self.connection, &mut self.cache);
