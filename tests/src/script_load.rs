@@ -79,12 +79,7 @@ impl Numbers {
 }
 
 /// Runs the clients while `act` runs, and until their connections end or `act` has ended.
-pub fn while_scripts_run<T>(
-    port: u16,
-    numbers: &Numbers,
-    seed: u64,
-    act: impl FnOnce() -> T,
-) -> T {
+pub fn while_scripts_run<T>(port: u16, numbers: &Numbers, seed: u64, act: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -190,7 +185,10 @@ pub fn check_survivors(client: &mut Client, numbers: &Numbers, acknowledged: boo
         let sent = numbers.sent[n].load(Ordering::Relaxed);
         assert!(*last <= sent, "client {n}: {last} of {sent}");
         let due = numbers.acknowledged[n].load(Ordering::Relaxed);
-        assert!(!acknowledged || *last >= due, "client {n}: {due} was acknowledged, {last} is last");
+        assert!(
+            !acknowledged || *last >= due,
+            "client {n}: {due} was acknowledged, {last} is last"
+        );
     }
     numbers.set(&last);
 }

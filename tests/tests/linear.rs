@@ -186,7 +186,13 @@ fn planted_faults_of_scripts_are_found() {
         let _ = std::fs::remove_file(&named);
         std::fs::hard_link(&program, &named).expect("a link");
         let restarts = if fault == "left-out" { 1 } else { 4 };
-        find_fault(&named, restarts, |seed| Load { with, groups: 1, holders: 4, operations: 1000, ..load(seed) });
+        find_fault(&named, restarts, |seed| Load {
+            with,
+            groups: 1,
+            holders: 4,
+            operations: 1000,
+            ..load(seed)
+        });
     }
 }
 

@@ -23,8 +23,8 @@ use crate::keyspace::Key;
 use crate::old_records::OldRecords;
 use crate::planted_scripts::{self, Fault};
 use crate::sync::Ordering;
-use weft_types::{Record, hash};
 use weft_types::value::duplicate_work;
+use weft_types::{Record, hash};
 
 /// Whether a value is too large to be copied before each change. O(1).
 pub fn is_long_to_copy(record: &Record) -> bool {
@@ -78,9 +78,8 @@ impl Guard<'_> {
 
     /// Takes note of shards that have just been taken: some may have run a later command.
     pub(crate) fn note_late(&self, undo: &mut Undo, now_ms: i64, taken: &ShardSet) {
-        let time = |shard: u16| {
-            self.keyspace().locks[usize::from(shard)].time.load(Ordering::Relaxed)
-        };
+        let time =
+            |shard: u16| self.keyspace().locks[usize::from(shard)].time.load(Ordering::Relaxed);
         for shard in taken.iter().filter(|shard| time(*shard) > now_ms) {
             undo.late_ms = undo.late_ms.max(time(shard));
             undo.late.push(shard);

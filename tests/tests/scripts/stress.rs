@@ -64,11 +64,13 @@ fn run_scripts(server: &Server, seed: u64, rounds: usize) {
                 send(&mut connection, &args);
                 false
             }
-            1 => ask(&mut connection, &["WATCH", "{d}count", lists[0]])
-                && ask(&mut connection, &["MULTI"])
-                && ask(&mut connection, &["LMOVE", lists[0], lists[1], "LEFT", "RIGHT"])
-                && ask(&mut connection, &args)
-                && ask(&mut connection, &["EXEC"]),
+            1 => {
+                ask(&mut connection, &["WATCH", "{d}count", lists[0]])
+                    && ask(&mut connection, &["MULTI"])
+                    && ask(&mut connection, &["LMOVE", lists[0], lists[1], "LEFT", "RIGHT"])
+                    && ask(&mut connection, &args)
+                    && ask(&mut connection, &["EXEC"])
+            }
             _ => ask(&mut connection, &args),
         };
         if !stays {

@@ -210,7 +210,9 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 return Err(READ_ONLY);
             }
             // A script that has written may continue: other threads change the server's state meanwhile.
-            if !self.has_written && let Some(e) = refusal_of_disk(self.core) {
+            if !self.has_written
+                && let Some(e) = refusal_of_disk(self.core)
+            {
                 return Err(e);
             }
             if !self.has_written && attention & attention::FEW_REPLICAS != 0 {
@@ -257,12 +259,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
     }
 
     /// Starts over with a shard of `set` that has run a command at a later time than the script's, if that may matter.
-    fn check_time(
-        &mut self,
-        cmd: &Cmd,
-        request: &Request<'_>,
-        set: &ShardSet,
-    ) -> Result<(), Stop> {
+    fn check_time(&mut self, cmd: &Cmd, request: &Request<'_>, set: &ShardSet) -> Result<(), Stop> {
         let guard = self.shards.guard();
         let context = &mut self.core.context;
         let Some(shard) = guard.first_late(context, set) else {

@@ -191,8 +191,15 @@ const PROGRAMS: &[&str] = &[
 
 /// Commands of scripts that only read.
 const READS: &[&str] = &[
-    "GET s#4", "GET s#4", "GET n#2", "GET p#2", "LRANGE l#3 0 -1", "MGET s@0 s@3", "HGET h#2 F",
-    "ZCARD z#2", "SCARD m#3",
+    "GET s#4",
+    "GET s#4",
+    "GET n#2",
+    "GET p#2",
+    "LRANGE l#3 0 -1",
+    "MGET s@0 s@3",
+    "HGET h#2 F",
+    "ZCARD z#2",
+    "SCARD m#3",
 ];
 
 /// Counts to this, in Lua: longer than an I/O thread runs a script.
@@ -243,7 +250,8 @@ impl Draw {
         }
         let share = *rng.pick(&[0, 50, 100]);
         let is_declared = |word: &&String| scripts::is_key(word) && rng.percent(share);
-        let declared: Vec<String> = commands.iter().flatten().filter(is_declared).cloned().collect();
+        let declared: Vec<String> =
+            commands.iter().flatten().filter(is_declared).cloned().collect();
         let verb = if only_reads && name != "whole" { "EVALSHA_RO" } else { "EVALSHA" };
         let mut args = words(&format!("{verb} {name} {}", declared.len()));
         args.extend(declared);
