@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`scene`] | common setups: clients with timeouts, long commands, held shards |
 //! | [`contents`] | values of all types |
+//! | [`script_load`] | scripts that keep an invariant |
 //! | [`persistence`] | waits for saves and rewrites |
 //! | [`instance`] | a server that restarts on the same port |
 //! | [`replicas`] | replicas of the server under test, real and scripted |
@@ -23,6 +24,7 @@ pub mod persistence;
 pub mod replicas;
 pub mod replication;
 pub mod scene;
+pub mod script_load;
 pub mod traffic;
 
 use weft_testkit::{Client, Value};

@@ -8,15 +8,16 @@
 //! | `LINEAR_CLIENTS` | clients, default 8 |
 //! | `LINEAR_THREADS` | numbers of I/O threads, default `1,2,4` |
 //! | `LINEAR_WITH` | kinds of disturbances, of
-//! `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,move`, or `all`; default `all`
+//! `kill,pause,unblock,half-close,slow,expiry,world,streams,tracking,scripts,move`, or `all`; default `all`
 //! |
 //! | `LINEAR_SEED` | seed of the first history, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
 //! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
 //! | `WEFT_PLANTED_STALE` | a server built with `planted-stale`, which records the reads of
 //! tracking clients too late |
+//! | `WEFT_PLANTED_SCRIPTS` | a server built with `planted-scripts`, whose scripts are not atomic |
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_testkit::rng::Rng;
@@ -24,9 +25,11 @@ use weft_testkit::{Client, Server};
 use weft_testkit_concurrent::linear::load::{Load, record};
 use weft_testkit_concurrent::linear::{Disturbances, Event, Verdict, check};
 use weft_tests::env_or;
+use weft_tests::scene::info;
 
 /// All threads serve connections, as under load.
-const THREADS: [&str; 4] = ["--io-threads", "4", "--io-threads-always-active", "yes"];
+const THREADS: [&str; 6] =
+    ["--io-threads", "4", "--io-threads-always-active", "yes", "--enable-debug-command", "yes"];
 
 /// The disturbances in addition to plain operations, and whether connections move between threads.
 fn disturbances() -> (Disturbances, bool) {
@@ -47,6 +50,7 @@ fn load(seed: u64) -> Load {
         seed,
         groups: if seed.is_multiple_of(2) { 3 } else { 1 },
         with: disturbances().0,
+        holders: seed as usize % 3,
     }
 }
 
@@ -105,6 +109,8 @@ fn check_histories(server: &Server, threads: &str, nth: u64) {
         let (mut history, mut verdict) = (Vec::new(), Verdict::Unknown);
         for _ in 0..ATTEMPTS {
             server.client().ok(&["FLUSHALL"]);
+            // In every second history, scripts soon hold all shards.
+            hold_all_after(server, if seed % 4 < 2 { 4 } else { seed as usize % 2 });
             let start = Instant::now();
             history = record(server, load(seed));
             recording += start.elapsed();
@@ -130,9 +136,13 @@ fn check_histories(server: &Server, threads: &str, nth: u64) {
             Verdict::Impossible(why) => panic!("{again}: not linearizable\n{why}"),
         }
     }
+    let restarts = info(&mut server.client(), "script_restarts");
+    if disturbances().0.scripts {
+        assert!(restarts > 0, "no script has started over");
+    }
     println!(
         "{count} histories with {threads} threads are linearizable: {events} events, {lost} of them \
-         without a reply; recorded in {recording:.1?}, checked in {checking:.1?}"
+         without a reply; {restarts} runs of scripts undone; recorded in {recording:.1?}, checked in {checking:.1?}"
     );
 }
 
@@ -168,15 +178,57 @@ fn planted_missing_invalidation_is_found() {
     is_found("planted_missing_invalidation_is_found", "WEFT_PLANTED_STALE", keeping);
 }
 
-fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
-    let Ok(program) = std::env::var(variable) else {
+/// The same for faults of scripts: a record that is not restored, an undeclared shard that is not held between two
+/// commands, and a shard that is left out where the script should hold all.
+#[test]
+fn planted_faults_of_scripts_are_found() {
+    const TEST: &str = "planted_faults_of_scripts_are_found";
+    let Some(program) = planted(TEST, "WEFT_PLANTED_SCRIPTS") else { return };
+    let with = "scripts".parse().expect("known disturbances");
+    for fault in ["undo", "release", "left-out"] {
+        println!("{fault}");
+        // The extension of the program's name chooses the fault.
+        let named = program.with_extension(fault);
+        let _ = std::fs::remove_file(&named);
+        std::fs::hard_link(&program, &named).expect("a link");
+        let restarts = if fault == "left-out" { 1 } else { 4 };
+        find_fault(&named, restarts, |seed| Load {
+            with,
+            groups: 1,
+            holders: 4,
+            operations: 1000,
+            ..load(seed)
+        });
+    }
+}
+
+/// The server of this variable.
+fn planted(test: &str, variable: &str) -> Option<PathBuf> {
+    let program = std::env::var_os(variable).map(PathBuf::from);
+    if program.is_none() {
         weft_testkit::skipped::note(test, &format!("no {variable}"));
-        return;
-    };
-    let server = Server::start("planted", Path::new(&program), &THREADS);
+    }
+    program
+}
+
+fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
+    if let Some(program) = planted(test, variable) {
+        find_fault(&program, 4, load);
+    }
+}
+
+/// Scripts that start over more often than this hold all shards.
+fn hold_all_after(server: &Server, restarts: usize) {
+    server.client().ok(&["DEBUG", "SCRIPT-RESTARTS", &restarts.to_string()]);
+}
+
+fn find_fault(program: &Path, restarts: usize, load: impl Fn(u64) -> Load) {
+    let server = Server::start("planted", program, &THREADS);
+    hold_all_after(&server, restarts);
     for seed in 1..=20 {
         server.client().ok(&["FLUSHALL"]);
-        if let Verdict::Impossible(_) = check(&record(&server, load(seed))) {
+        let verdict = check(&record(&server, load(seed)));
+        if let Verdict::Impossible(_) = verdict {
             println!("found in history {seed}");
             return;
         }

@@ -131,6 +131,12 @@ pub enum Import {
 pub(crate) struct Undo {
     pub(crate) old: OldRecords,
     pub(crate) tally: Tally,
+    /// The script has read its time: no key may expire from here on.
+    pub(crate) is_time_fixed: bool,
+    /// Shards that were taken since, whose last command ran later than the script's time.
+    pub(crate) late: Vec<u16>,
+    /// The latest of their times.
+    pub(crate) late_ms: i64,
 }
 
 /// The execution context of one thread.

@@ -37,6 +37,10 @@ impl ShardSet {
         self.0.iter().copied()
     }
 
+    pub fn contains(&self, shard: u16) -> bool {
+        self.0.binary_search(&shard).is_ok()
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -105,7 +109,7 @@ impl Keyspace {
         }
         context.check_committed();
         self.try_lock_all(&set)?;
-        let mut guard = self.new_guard(Held::Many(set));
+        let guard = self.new_guard(Held::Many(set));
         guard.raise_time(context);
         Ok(guard)
     }
@@ -181,7 +185,7 @@ impl<'k> Guard<'k> {
     pub fn holds(&self, shard: u16) -> bool {
         match &self.held {
             Held::One(s) => *s == shard,
-            Held::Many(set) => set.0.binary_search(&shard).is_ok(),
+            Held::Many(set) => set.contains(shard),
             Held::AllShards(_) => usize::from(shard) < SHARDS,
             Held::Cut(cut) => cut.holds(shard),
             Held::Rest(rest) => !running::is_held(&rest.running, shard),
@@ -232,16 +236,21 @@ impl<'k> Guard<'k> {
                 unreachable!("a world guard holds every shard")
             }
         };
-        if context.undo.is_some() {
-            missing.iter().for_each(|shard| ks.set_interest(shard, UNDO, true));
-        }
         self.held = Held::Many(ShardSet::of(held.into_iter().chain(missing.iter())));
+        let now_ms = context.now_ms;
+        if let Some(undo) = &mut context.undo {
+            missing.iter().for_each(|shard| ks.set_interest(shard, UNDO, true));
+            if undo.is_time_fixed {
+                self.note_late(undo, now_ms, &missing);
+                return Ok(());
+            }
+        }
         self.raise_time(context);
         Ok(())
     }
 
     /// Raises the time of `context` to the latest of the shards', and theirs to it.
-    pub(crate) fn raise_time(&mut self, context: &mut ExecContext) {
+    pub(crate) fn raise_time(&self, context: &mut ExecContext) {
         let locks = &self.ks.locks;
         match &self.held {
             Held::One(shard) => locks[usize::from(*shard)].agree_on_time(context),

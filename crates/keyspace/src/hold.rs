@@ -52,7 +52,7 @@ use crate::keyspace::Keyspace;
 use crate::lock::Waiter;
 use crate::running::LongCommand;
 use crate::safepoint::Closed;
-use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::TryLockError;
 
 /// A thread outside of its safepoint: it holds nothing.
@@ -324,7 +324,7 @@ impl<'k> SlowLaneThread<'k> {
                 CommandLock::Lane => self.read_slow(),
                 CommandLock::Outside => self.read_outside(),
             };
-            match self.try_hold(context, set, lane) {
+            match self.try_hold(context, set, lane, None) {
                 Ok(guard) => return Ok(guard),
                 Err(busy) if gives_up(busy) => return Err(busy),
                 Err(busy) => self.wait_for(busy),
@@ -335,7 +335,8 @@ impl<'k> SlowLaneThread<'k> {
 
     /// Holds all shards of `set`, which may be all shards. While it takes them, the I/O threads are stopped, each
     /// between two commands; afterwards they continue, unlike with [`SlowLaneThread::world`]. Waits for commands of the
-    /// slow lane that hold one of them.
+    /// slow lane that hold one of them, and for a walk: the command may remove or exchange whole tables, which journals
+    /// don't note.
     /// Gives up if a shard is busy and `gives_up` returns true for it.
     ///
     /// # Errors
@@ -347,9 +348,10 @@ impl<'k> SlowLaneThread<'k> {
         gives_up: &dyn Fn(Busy) -> bool,
     ) -> Result<Guard<'_>, Busy> {
         loop {
+            let walk = self.lock_walk();
             let lane = self.read_slow();
             let closed = self.ks.safepoints.close();
-            let held = self.try_hold(context, set, lane);
+            let held = self.try_hold(context, set, lane, Some(walk));
             drop(closed);
             match held {
                 Ok(guard) => return Ok(guard),
@@ -359,18 +361,22 @@ impl<'k> SlowLaneThread<'k> {
         }
     }
 
-    /// Holds all shards of `set` for a slow-lane command that `lane` shows to threads that stop the world, or releases
-    /// `lane` and holds nothing.
+    /// Holds all shards of `set` for a slow-lane command that `lane` shows to threads that stop the world, and that keeps
+    /// walks away with `walk`. Or releases both and holds nothing.
     fn try_hold(
         &self,
         context: &mut ExecContext,
         set: &ShardSet,
         lane: RwLockReadGuard<'k, ()>,
+        walk: Option<MutexGuard<'k, ()>>,
     ) -> Result<Guard<'k>, Busy> {
         let mut running = self.ks.slow_lane.running();
         let guard = self.ks.lock_all(context, set.clone())?;
-        let long = LongCommand::new(self.ks, set, &mut running, lane);
-        let mut guard = guard.for_long_command(long);
+        let mut long = LongCommand::new(self.ks, set, &mut running, lane);
+        if let Some(walk) = walk {
+            long = long.without_walks(walk);
+        }
+        let guard = guard.for_long_command(long);
         // Also under the mutex: a thread that makes all shards agree on the time does not check whether they are held,
         // and must not miss this time.
         context.raise_time((self.clock)());
@@ -384,6 +390,10 @@ impl<'k> SlowLaneThread<'k> {
         if self.ks.park(busy, self.waiter) {
             (self.sleep)();
         }
+    }
+
+    fn lock_walk(&self) -> MutexGuard<'k, ()> {
+        self.ks.walk.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     fn read_slow(&self) -> RwLockReadGuard<'k, ()> {
@@ -431,7 +441,7 @@ impl<'k> SlowLaneThread<'k> {
 
     /// Begins a walk over the current set of keys: see [`crate::cut`].
     pub fn cut(&mut self, context: &mut ExecContext) -> Guard<'_> {
-        let walk = self.ks.walk.lock().unwrap_or_else(|p| p.into_inner());
+        let walk = self.lock_walk();
         let lane = self.read_slow();
         let closed = self.ks.safepoints.close();
         let running = self.ks.slow_lane.running();

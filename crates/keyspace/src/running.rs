@@ -144,6 +144,8 @@ pub(crate) struct LongCommand<'k> {
     stop: Option<Closed<'k>>,
     /// A thread that stops the world waits for this lock.
     _lane: RwLockReadGuard<'k, ()>,
+    /// Keeps walks away.
+    _walk: Option<MutexGuard<'k, ()>>,
 }
 
 impl<'k> LongCommand<'k> {
@@ -161,9 +163,15 @@ impl<'k> LongCommand<'k> {
             write_state: RefCell::new(WriteState::Nothing),
             stop: None,
             _lane: lane,
+            _walk: None,
         };
         command.note(shards, running);
         command
+    }
+
+    /// No walk is in progress while the command runs. `walk` is the lock that walks hold.
+    pub(crate) fn without_walks(self, walk: MutexGuard<'k, ()>) -> Self {
+        LongCommand { _walk: Some(walk), ..self }
     }
 
     fn note(&mut self, shards: &ShardSet, running: &mut Vec<Entry>) {

@@ -8,16 +8,23 @@
 //! Meanwhile the held shards have the interest bit UNDO. Before the first change of a key, its record is copied. A
 //! caller must not change a value that is long to copy ([`is_long_to_copy`]), or a database as a whole.
 //!
+//! The script's time stays as it is ([`Guard::fix_time`]), so that no key expires in the middle. A shard that it takes
+//! later may have run a command at a later time, which has found a key expired that the script would find: then the
+//! script starts over with that shard ([`Guard::may_have_expired`]).
+//!
 //! Only counters of evictions and the access clocks of keys that were read differ afterwards. An expired key that the
 //! script has removed is there again, still expired.
 
 use crate::context::{ExecContext, Undo};
 use crate::db::Db;
-use crate::guard::Guard;
+use crate::guard::{Guard, ShardSet};
 use crate::interest::UNDO;
+use crate::keyspace::Key;
 use crate::old_records::OldRecords;
+use crate::planted_scripts::{self, Fault};
+use crate::sync::Ordering;
 use weft_types::value::{duplicate_work, elements};
-use weft_types::{Kind, Record, Shared};
+use weft_types::{Kind, Record, Shared, hash};
 
 /// Whether a value is too large to be copied before each change. O(1).
 pub fn is_long_to_copy(record: &Record) -> bool {
@@ -39,7 +46,13 @@ impl Guard<'_> {
     /// From here on, changes can be undone. Nothing may be pending.
     pub fn begin_undo(&self, context: &mut ExecContext) {
         context.check_committed();
-        let undo = Undo { old: OldRecords::default(), tally: context.tally };
+        let undo = Undo {
+            old: OldRecords::default(),
+            tally: context.tally,
+            is_time_fixed: false,
+            late: Vec::new(),
+            late_ms: i64::MIN,
+        };
         assert!(context.undo.replace(Box::new(undo)).is_none(), "undo does not nest");
         self.mark(true);
     }
@@ -50,17 +63,58 @@ impl Guard<'_> {
         let undo = context.undo.take().expect("undo has begun");
         let old = undo.old.into_all().filter_map(|(.., old)| old);
         old.for_each(|old| context.discard(old.into_waste()));
+        // The times of the shards that were taken meanwhile.
+        self.raise_time(context);
     }
 
     /// Restores the keys as they were. O(changed keys).
     pub fn undo(&self, context: &mut ExecContext) {
         self.mark(false);
-        let Undo { old, tally } = *context.undo.take().expect("undo has begun");
-        for (db, name, record) in old.into_all() {
+        let Undo { old, tally, .. } = *context.undo.take().expect("undo has begun");
+        let forgotten = usize::from(planted_scripts::is(Fault::Undo));
+        for (db, name, record) in old.into_all().skip(forgotten) {
             Db::new(self, context, db).restore(&name, record.map(Shared::into_record));
         }
         context.tally = tally;
         context.effects.abandon();
+    }
+
+    /// The time stays as it is until the changes are committed or undone.
+    pub fn fix_time(&self, context: &mut ExecContext) {
+        if let Some(undo) = &mut context.undo {
+            undo.is_time_fixed = true;
+        }
+    }
+
+    /// Takes note of shards that have just been taken: some may have run a later command.
+    pub(crate) fn note_late(&self, undo: &mut Undo, now_ms: i64, taken: &ShardSet) {
+        let time =
+            |shard: u16| self.keyspace().locks[usize::from(shard)].time.load(Ordering::Relaxed);
+        for shard in taken.iter().filter(|shard| time(*shard) > now_ms) {
+            undo.late_ms = undo.late_ms.max(time(shard));
+            undo.late.push(shard);
+        }
+    }
+
+    /// Whether a shard that the script holds has run a command later than the script's time.
+    #[inline]
+    pub fn has_late(&self, context: &ExecContext) -> bool {
+        context.undo.as_ref().is_some_and(|undo| !undo.late.is_empty())
+    }
+
+    /// The first shard of `set` that has run a command later than the script's time.
+    #[inline]
+    pub fn first_late(&self, context: &ExecContext, set: &ShardSet) -> Option<u16> {
+        let undo = context.undo.as_ref().filter(|undo| !undo.late.is_empty())?;
+        set.iter().find(|shard| undo.late.contains(shard))
+    }
+
+    /// Whether another client may have found `key`, or a field of it, expired although it exists at the script's time.
+    pub fn may_have_expired(&self, context: &mut ExecContext, db: usize, key: &Key<'_>) -> bool {
+        let Some(late_ms) = context.undo.as_ref().map(|undo| undo.late_ms) else { return false };
+        Db::new(self, context, db).peek(key).is_some_and(|record| {
+            record.expiry().is_some_and(|at| at <= late_ms) || hash::has_expiring_fields(&record)
+        })
     }
 
     fn mark(&self, on: bool) {

@@ -11,6 +11,7 @@ mod ends_at_start;
 mod faults;
 mod killed;
 mod killed_in_steps;
+mod killed_scripts;
 mod many_databases;
 mod rdb_files;
 mod save_orders;

@@ -16,6 +16,7 @@ mod pressure;
 mod replica_reads;
 mod replica_restart;
 mod roles;
+mod scripts;
 mod states;
 mod stream;
 mod streams;

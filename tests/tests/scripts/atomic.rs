@@ -130,6 +130,54 @@ fn scripts_in_transactions() {
     });
 }
 
+/// A script waits for a shard before it flushes the database; so does KEYS, which has read the other shards. KEYS
+/// shows all keys or none of them.
+#[test]
+fn keys_shows_no_half_of_a_flush() {
+    let server = Server::weft(&["--io-threads", "1", "--enable-debug-command", "yes"]);
+    let (mut caller, mut lister, mut other) = (client(&server), client(&server), client(&server));
+    for round in 0..20 {
+        // More than KEYS reads on an I/O thread.
+        other.ok(&["DEBUG", "POPULATE", "5000"]);
+        let held = HeldShard::with_tag(&server, "b");
+        until_in_slow_lane(&mut other, 1);
+        send(&mut caller, &["EVAL", "return redis.call('flushall')", "0"]);
+        until_in_slow_lane(&mut other, 2);
+        send(&mut lister, &["KEYS", "*"]);
+        until_in_slow_lane(&mut other, 3);
+        held.release();
+        let names = reply(&mut lister).items().len();
+        assert!(reply(&mut caller).is_ok());
+        assert!(names == 0 || names == 5001, "round {round}: {names} keys");
+        until_in_slow_lane(&mut other, 0);
+    }
+}
+
+/// A key doesn't expire while a script runs, although the script takes a shard of later commands.
+#[test]
+fn no_key_expires_in_a_script() {
+    let server = Server::weft(&["--io-threads", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    let script = "local at_first = redis.call('get', KEYS[1])
+        for n = 1, 100 do for m = 1, 200000 do local x = m end end
+        redis.call('get', '{b}later')
+        redis.call('set', '{d}x', 'v', 'px', 1)
+        redis.call('get', '{c}later')
+        return {at_first or '', redis.call('get', KEYS[1]) or '', redis.call('get', '{d}x') or ''}";
+    for _ in 0..3 {
+        other.ok(&["SET", "{a}x", "v", "PX", "50"]);
+        other.ok(&["SET", "{e}x", "v", "PX", "60"]);
+        send(&mut caller, &["EVAL", script, "1", "{a}x"]);
+        until("the key has expired", || other.cmd(&["EXISTS", "{e}x"]).int() == 0);
+        other.ok(&["SET", "{b}later", "v"]);
+        other.ok(&["SET", "{c}later", "v"]);
+        let done = reply(&mut caller);
+        let [at_first, at_last, new] = [0, 1, 2].map(|n| done.items()[n].text());
+        assert_eq!(at_first, at_last);
+        assert_eq!(new, "v");
+    }
+}
+
 const ACCOUNTS: usize = 40;
 const EACH: i64 = 1000;
 

@@ -6,4 +6,6 @@ mod effects;
 mod functions;
 mod functions_kept;
 mod long;
+mod refusals;
 mod replies;
+mod stress;

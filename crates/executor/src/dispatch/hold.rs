@@ -196,8 +196,8 @@ fn turn_away(mut task: Task<'_>, guard: Guard<'_>, standing: Standing) -> Flow {
             end_transaction(&mut task);
             messages::append_messages(&mut task);
             run::show_refused(&task);
-            // The command may have waited for a snapshot before.
-            task.session.snapshot_wait = None;
+            // The command may have waited for a snapshot before, or a script may have started over.
+            (task.session.snapshot_wait, task.session.script) = (None, None);
             commit::commit(task, guard, Outcome::Ended(Err(e)))
         }
     }

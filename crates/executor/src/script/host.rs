@@ -2,7 +2,7 @@
 
 use super::resolve::{Call, refusal_of_disk};
 use crate::dispatch::core::Core;
-use crate::dispatch::needs::command_need;
+use crate::dispatch::needs::{command_need, data_need};
 use crate::dispatch::refusals::{OOM, READ_ONLY, is_refused_write, unknown_subcommand};
 use crate::dispatch::reply::finish_one;
 use crate::dispatch::request::Request;
@@ -217,10 +217,13 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             if is_refused_write(self.core, flags) {
                 return Err(READ_ONLY);
             }
-            if let Some(e) = refusal_of_disk(self.core) {
+            // A script that has written may continue: other threads change the server's state meanwhile.
+            if !self.has_written
+                && let Some(e) = refusal_of_disk(self.core)
+            {
                 return Err(e);
             }
-            if attention & attention::FEW_REPLICAS != 0 {
+            if !self.has_written && attention & attention::FEW_REPLICAS != 0 {
                 return Err(FEW_REPLICAS);
             }
         }
@@ -232,7 +235,10 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         let set = match command_need(&self.core.srv.ks, cmd, request, self.session.db) {
             // BGSAVE and similar commands behave differently in a script: they need no shards.
             Need::Nothing | Need::Aside => return Ok(()),
-            Need::One(shard) if self.shards.guard().holds(shard) => return Ok(()),
+            Need::One(shard) if self.shards.guard().holds(shard) && !self.has_late() => {
+                self.shards.guard().fix_time(&mut self.core.context);
+                return Ok(());
+            }
             Need::One(shard) => ShardSet::one(shard),
             Need::Shards(set) => set,
             Need::Stop | Need::World | Need::Rest | Need::Names | Need::AllShards => {
@@ -245,7 +251,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 if let Some(busy) = &self.busy {
                     busy.add(set.iter());
                 }
-                Ok(())
+                self.check_time(cmd, request, &set)
             }
             Err(busy) => Err(self.start_over(More::Shard(busy))),
         }
@@ -265,6 +271,30 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                 after_ns / 1_000_000
             );
             guard.wake_waiters();
+        }
+    }
+
+    fn has_late(&self) -> bool {
+        self.shards.guard().has_late(&self.core.context)
+    }
+
+    /// Starts over with a shard of `set` that has run a command at a later time than the script's, if that may matter.
+    fn check_time(&mut self, cmd: &Cmd, request: &Request<'_>, set: &ShardSet) -> Result<(), Stop> {
+        let guard = self.shards.guard();
+        let context = &mut self.core.context;
+        let Some(shard) = guard.first_late(context, set) else {
+            guard.fix_time(context);
+            return Ok(());
+        };
+        let (mut has_keys, mut matters) = (false, false);
+        let _ = cmd.spec.key_positions(request.args, |at| {
+            let key = guard.keyspace().key(request.args[at]);
+            has_keys = true;
+            matters |= guard.may_have_expired(context, self.session.db, &key);
+        });
+        match matters || !has_keys {
+            true => Err(self.start_over(More::Shard(Busy { shard }))),
+            false => Ok(()),
         }
     }
 
@@ -321,6 +351,22 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         Ok(())
     }
 
+    /// The planted faults: other clients use shards of the command before the script has ended.
+    fn let_others_in(&self, cmd: &'static Cmd, request: &Request<'_>) {
+        let ks = &self.core.srv.ks;
+        let Run::Data { lock, .. } = cmd.run else { return };
+        let used = match data_need(ks, cmd, lock, request, self.session.db) {
+            Need::One(shard) => ShardSet::one(shard),
+            Need::Shards(set) => set,
+            _ => return,
+        };
+        let may_restart = matches!(self.shards, Shards::Growing(_));
+        for shard in used.iter() {
+            let is_declared = self.call.keys.iter().any(|key| ks.shard(key) == shard);
+            self.shards.guard().let_others_in(shard, is_declared, may_restart);
+        }
+    }
+
     /// Calls a command that may run, and completes its reply.
     fn execute(
         &mut self,
@@ -361,7 +407,11 @@ impl engine::Host for Host<'_, '_, '_> {
         self.hold(cmd, &request)?;
         self.settle(cmd, &request)?;
         self.begin_write(cmd)?;
-        self.execute(cmd, &request, reply)
+        self.execute(cmd, &request, reply)?;
+        if cfg!(feature = "planted-scripts") {
+            self.let_others_in(cmd, &request);
+        }
+        Ok(())
     }
 
     fn interrupt(&mut self) -> Result<(), Stop> {

@@ -42,7 +42,7 @@ use weft_command_spec::ScriptCommand;
 use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::invalidation::NO_CLIENT;
-use weft_keyspace::{Guard, Inside, Keyspace, ShardSet};
+use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, planted_scripts};
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::Failure;
@@ -50,9 +50,6 @@ use weft_script::running::Called;
 use weft_state::attention;
 use weft_state::command_table::Need;
 use weft_state::session::{ScriptNeeds, Session};
-
-/// A script that has started over this often holds all shards.
-const MOST_RESTARTS: u32 = 4;
 
 /// Holds the shards of the declared keys on an I/O thread, and runs the script.
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand) -> Flow {
@@ -125,6 +122,7 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
         true => Shards::Growing(&mut guard),
         false => Shards::All(&mut guard),
     };
+    planted_scripts::leave_out(|| needs.shards.iter().last());
     let Task { core, session, request, reply, .. } = &mut task;
     let end = run_script(core, session, &call, request, reply, shards, lane);
     task.core.context.client = NO_CLIENT;
@@ -155,8 +153,9 @@ fn start_over(task: Task<'_>, call: &Call<'_>, mut needs: ScriptNeeds, more: Mor
     let history = call.code.history();
     history.count_restart();
     needs.restarts += 1;
+    let most = task.core.srv.scripts.most_restarts.load(Ordering::Relaxed);
     let suspend = match more {
-        More::Shard(busy) if needs.restarts <= MOST_RESTARTS => {
+        More::Shard(busy) if needs.restarts <= most => {
             needs.shards = ShardSet::of(needs.shards.iter().chain([busy.shard]));
             Suspend::Busy(busy)
         }

@@ -15,6 +15,7 @@
 
 use super::commands::{is_read, timeout_ms};
 use super::digest::digest;
+use super::scripts;
 use super::{Answer, Event, History, Op, State};
 use std::collections::{HashMap, HashSet};
 
@@ -268,19 +269,26 @@ fn is_read_only(op: &Op) -> bool {
 /// nothing in any state with the same reply. FLUSHALL, for example, has the same reply for an empty
 /// database.
 fn determines_change(op: &Op) -> bool {
-    let tells = |words: &Vec<String>| match words[0].as_str() {
+    match op {
+        Op::Command(words) => reply_determines_change(words),
+        Op::Exec(commands) => commands.iter().all(|words| reply_determines_change(words)),
+        Op::Watch(_) | Op::Kill { .. } | Op::Unblock { .. } => true,
+        Op::Pause { .. } | Op::Unpause => false,
+    }
+}
+
+fn reply_determines_change(words: &[String]) -> bool {
+    match words[0].as_str() {
         "SET" | "MSET" | "RENAME" | "COPY" | "LMOVE" | "BLMOVE" | "ZADD" | "HSET" | "PEXPIRE"
         | "PEXPIREAT" | "HPEXPIRE" | "XCLAIM" | "SUNIONSTORE" | "FLUSHALL" | "FILL" | "SWAPDB" => {
             false
         }
         "SORT" => is_read(words),
+        "EVALSHA" => match scripts::inner(words) {
+            Some(mut commands) => commands.all(reply_determines_change),
+            None => scripts::tells(words),
+        },
         _ => true,
-    };
-    match op {
-        Op::Command(words) => tells(words),
-        Op::Exec(commands) => commands.iter().all(tells),
-        Op::Watch(_) | Op::Kill { .. } | Op::Unblock { .. } => true,
-        Op::Pause { .. } | Op::Unpause => false,
     }
 }
 
@@ -297,15 +305,15 @@ fn ended_by(event: &Event, unblock: &Event) -> bool {
     waits && fits && event.call <= unblock.ret && unblock.call <= event.ret
 }
 
-/// The keys that a command names: a letter and digits. `None`: it concerns all keys.
+/// The keys that a command names. `None`: it concerns all keys.
 fn keys_of(args: &[String]) -> Option<Vec<&str>> {
-    let is_key = |word: &&str| {
-        let mut bytes = word.bytes();
-        bytes.next().is_some_and(|b| b.is_ascii_lowercase() && b != b'f')
-            && word.len() > 1
-            && bytes.all(|b| b.is_ascii_digit())
-    };
-    let keys: Vec<&str> = args[1..].iter().map(String::as_str).filter(is_key).collect();
+    if let Some(commands) = scripts::inner(args) {
+        let counts = |command: &&[String]| command[0] != "~";
+        let each: Option<Vec<Vec<&str>>> = commands.filter(counts).map(keys_of).collect();
+        return each.map(|each| each.concat());
+    }
+    let keys: Vec<&str> =
+        args[1..].iter().map(String::as_str).filter(|word| scripts::is_key(word)).collect();
     (!keys.is_empty()).then_some(keys)
 }
 

@@ -36,8 +36,8 @@ pub fn expand(words: &[String]) -> Vec<String> {
 /// Whether a command never changes anything.
 pub fn is_read(words: &[String]) -> bool {
     match words[0].as_str() {
-        "GET" | "MGET" | "LRANGE" | "SINTERCARD" | "HGET" | "HMGET" | "ZCARD" | "PTTL" | "KEYS"
-        | "DBSIZE" | "SCARD" | "XLEN" | "XRANGE" | "XPENDING" => true,
+        "EVALSHA_RO" | "GET" | "MGET" | "LRANGE" | "SINTERCARD" | "HGET" | "HMGET" | "ZCARD"
+        | "PTTL" | "KEYS" | "DBSIZE" | "SCARD" | "XLEN" | "XRANGE" | "XPENDING" => true,
         "SORT" => !words.iter().any(|word| word == "STORE"),
         _ => false,
     }

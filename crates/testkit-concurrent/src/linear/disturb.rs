@@ -32,6 +32,8 @@ pub struct Disturbances {
     pub streams: bool,
     /// Clients that cache the values that they read: see [`super::cache`].
     pub tracking: bool,
+    /// Scripts: see [`super::scripts`].
+    pub scripts: bool,
 }
 
 impl Disturbances {
@@ -45,6 +47,7 @@ impl Disturbances {
         world: true,
         streams: true,
         tracking: true,
+        scripts: true,
     };
 
     fn any_of_clients(self) -> bool {
@@ -71,6 +74,7 @@ impl FromStr for Disturbances {
                 "world" => with.world = true,
                 "streams" => with.streams = true,
                 "tracking" => with.tracking = true,
+                "scripts" => with.scripts = true,
                 other => return Err(format!("no disturbance {other}")),
             }
         }
@@ -85,6 +89,8 @@ pub struct Target {
     pub connection: Mutex<(u32, i64)>,
     /// Whether it runs a blocking command.
     pub waits: AtomicBool,
+    /// Held while a KILL of it runs.
+    pub kill: Mutex<()>,
 }
 
 /// Milliseconds of a pause. Longer than most operations take, and short since 8 clients wait
@@ -113,6 +119,22 @@ pub fn disturb(
     }
     client.ok(&["CLIENT", "UNPAUSE"]);
     events
+}
+
+/// Keeps up to three shards busy most of the time, until no client is `running`: scripts that need them start over. It
+/// reads and writes nothing, so the history needs no events of it.
+pub fn hold_shards(server: &Server, groups: usize, running: &AtomicUsize, mut rng: Rng) {
+    // About half a millisecond; in the slow lane, unless the machine is fast.
+    const COUNT: &str = "for n = 1, 100000 do end";
+    let mut client = server.client();
+    while running.load(Ordering::Relaxed) > 0 {
+        let mut key = || {
+            let group = rng.below(groups);
+            format!("{}{group}{}", rng.pick(&["s", "s", "n", "l", "m", "h", "z"]), rng.below(3))
+        };
+        client.cmd(&["EVAL", COUNT, "3", &key(), &key(), &key()]);
+        std::thread::sleep(Duration::from_micros(rng.below(1500) as u64));
+    }
 }
 
 fn draw(with: Disturbances, targets: &[Target], rng: &mut Rng) -> Option<Op> {
@@ -157,6 +179,10 @@ fn perform(client: &mut Client, clock: Clock, op: Op, targets: &[Target]) -> Eve
         }
         Op::Unpause => ["CLIENT", "UNPAUSE"].map(String::from).into(),
         Op::Command(_) | Op::Watch(_) | Op::Exec(_) => unreachable!("other clients run these"),
+    };
+    let _kill = match &op {
+        Op::Kill { client, .. } => Some(targets[*client].kill.lock().expect("no holder panics")),
+        _ => None,
     };
     let call = clock.now();
     let answer = Answer::of(&client.cmd(&words));

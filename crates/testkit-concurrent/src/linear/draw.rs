@@ -10,6 +10,7 @@
 //! | `l` `m` `h` `z` | lists, sets, hashes, sorted sets |
 //! | `e` | hashes whose fields expire |
 //! | `t` | streams with a consumer group |
+//! | `p` | pointers to strings, for scripts |
 //! | `b` `q` | a set and a list with so many elements that their commands leave the fast path |
 //!
 //! Keys end in their group and a number. An operation stays within a group, so groups can be
@@ -17,6 +18,7 @@
 
 use super::disturb::Disturbances;
 use super::history::Op;
+use super::scripts;
 use weft_testkit::rng::Rng;
 
 /// Elements of a large set: the union of two exceeds the limit of an I/O thread.
@@ -39,7 +41,8 @@ fn words(line: &str) -> Vec<String> {
 
 /// Replaces the placeholders of a line: `s#4` is one of four keys of that type, `s@1` is key number
 /// 1; `U` is a unique value, `N` and `D` are small numbers, `F` is a field, `E` an end of a list, `T`
-/// a lifetime in milliseconds, `I` the id of a stream entry, `C` a consumer.
+/// a lifetime in milliseconds, `I` the id of a stream entry, `C` a consumer; `K2` is the number of declared
+/// keys, at most 2.
 struct Filler<'a> {
     rng: &'a mut Rng,
     group: usize,
@@ -58,6 +61,9 @@ impl Filler<'_> {
             ("F", _) => format!("f{}", self.rng.below(3)),
             ("I", _) => format!("7-{}", self.rng.below(12)),
             ("C", _) => format!("C{}", self.rng.below(3)),
+            (_, [b'K', most @ b'1'..=b'9']) => {
+                self.rng.below(usize::from(most - b'0') + 1).to_string()
+            }
             // A lower-case letter and the number of such keys.
             (_, [letter @ b'a'..=b'z', b'#', many @ b'1'..=b'9']) => {
                 let number = self.rng.below(usize::from(many - b'0'));
@@ -173,6 +179,32 @@ const SLOW: &[&str] = &[
 /// Commands on all keys. SWAPDB notifies no client that caches.
 const WORLD: &[&str] = &["DBSIZE", "KEYS [a-z][0-9]*", "FLUSHALL", "SWAPDB 0 1"];
 
+/// Scripts with a fixed program.
+const PROGRAMS: &[&str] = &[
+    "EVALSHA swap K2 s#4 s#4",
+    "EVALSHA swap K2 s#4 s#4",
+    "EVALSHA move K2 n#2 n#2 N",
+    "EVALSHA follow K5 p#2 s@0 s@1 s@2 s@3 U",
+    "EVALSHA follow K1 p#2 s@0 s@1 s@2 s@3 U",
+    "SET p#2 N",
+];
+
+/// Commands of scripts that only read.
+const READS: &[&str] = &[
+    "GET s#4",
+    "GET s#4",
+    "GET n#2",
+    "GET p#2",
+    "LRANGE l#3 0 -1",
+    "MGET s@0 s@3",
+    "HGET h#2 F",
+    "ZCARD z#2",
+    "SCARD m#3",
+];
+
+/// Counts to this, in Lua: longer than an I/O thread runs a script.
+const SPINS: &str = "400000";
+
 impl Draw {
     /// A non-blocking command.
     fn command(&self, rng: &mut Rng, group: usize, unique: &str) -> Vec<String> {
@@ -186,7 +218,63 @@ impl Draw {
                 filler.pick(&WORLD[..WORLD.len() - usize::from(self.with.tracking)])
             }
             25..=44 if self.with.streams => filler.pick(STREAMS),
+            45..=69 if self.with.scripts => self.script(filler.rng, group, unique),
             _ => filler.pick(PLAIN),
+        }
+    }
+
+    /// A script.
+    fn script(&self, rng: &mut Rng, group: usize, unique: &str) -> Vec<String> {
+        let name = match rng.below(20) {
+            0..=5 => return Filler { rng, group, unique }.pick(PROGRAMS),
+            6 | 7 => "spin",
+            8 if self.with.world && self.groups == 1 => "whole",
+            _ => "each",
+        };
+        let only_reads = rng.percent(20);
+        // Some need so many shards that they start over several times.
+        let count = if rng.percent(20) { 14 } else { 2 + rng.below(6) };
+        let mut commands: Vec<Vec<String>> = (0..count)
+            .map(|n| match only_reads {
+                true => Filler { rng, group, unique }.pick(READS),
+                false => self.command_of_script(rng, group, name, &format!("{unique}.{n}")),
+            })
+            .collect();
+        if name == "whole" {
+            let most = WORLD.len() - usize::from(self.with.tracking);
+            commands.push(Filler { rng, group, unique }.pick(&WORLD[..most]));
+            rng.shuffle(&mut commands);
+        }
+        if name == "spin" && rng.percent(70) {
+            commands.insert(rng.below(count), words(&format!("~ {SPINS}")));
+        }
+        let share = *rng.pick(&[0, 50, 100]);
+        let is_declared = |word: &&String| scripts::is_key(word) && rng.percent(share);
+        let declared: Vec<String> =
+            commands.iter().flatten().filter(is_declared).cloned().collect();
+        let verb = if only_reads && name != "whole" { "EVALSHA_RO" } else { "EVALSHA" };
+        let mut args = words(&format!("{verb} {name} {}", declared.len()));
+        args.extend(declared);
+        args.extend(commands.join(&";".to_string()));
+        args
+    }
+
+    /// A command that scripts may call; those for the slow lane in `spin` only.
+    fn command_of_script(
+        &self,
+        rng: &mut Rng,
+        group: usize,
+        name: &str,
+        unique: &str,
+    ) -> Vec<String> {
+        let slow = self.with.slow && name == "spin";
+        let with = Disturbances { scripts: false, world: false, slow, ..self.with };
+        loop {
+            let args = Draw { with, ..*self }.command(rng, group, unique);
+            // The time is relative to the client's clock.
+            if args[0] != "PEXPIREAT" {
+                return args;
+            }
         }
     }
 
@@ -226,7 +314,10 @@ impl Draw {
             0..=4 => {
                 *watching = None;
                 let n = 2 + rng.below(4);
-                let command = |i| self.command(rng, group, &format!("{unique}.{i}"));
+                // A transaction with a script stops the world. That takes long while long scripts run.
+                let scripts = self.with.scripts && rng.percent(20);
+                let draw = Draw { with: Disturbances { scripts, ..self.with }, ..*self };
+                let command = |i| draw.command(rng, group, &format!("{unique}.{i}"));
                 Op::Exec((0..n).map(command).collect())
             }
             5 if watching.is_none() => {

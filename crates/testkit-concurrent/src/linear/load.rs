@@ -14,6 +14,7 @@ use super::commands::{expand, timeout_ms};
 use super::disturb::{self, Disturbances, Target};
 use super::draw::Draw;
 use super::history::{Event, History, Op};
+use super::scripts::Hashes;
 use weft_testkit::client::{PATIENCE, encode, encode_into};
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
@@ -28,6 +29,8 @@ pub struct Load {
     /// Groups of independent keys.
     pub groups: usize,
     pub with: Disturbances,
+    /// Clients that keep shards busy, if there are scripts.
+    pub holders: usize,
 }
 
 /// Percentage of operations that are sent in a pipeline, before the client closes its writing side.
@@ -39,21 +42,26 @@ const PIPELINE: usize = 6;
 pub fn record(server: &Server, load: Load) -> History {
     let clock = Clock::start();
     let draw = Draw { groups: load.groups, with: load.with };
-    let first = fill(server, clock, draw);
+    let hashes = Hashes::load(&mut server.client());
+    let first = fill(server, clock, draw, &hashes);
     let targets: Vec<Target> = (0..load.clients).map(|_| Target::default()).collect();
     let running = AtomicUsize::new(load.clients);
     let rng = |n: usize| Rng::new(load.seed.wrapping_mul(1000) + n as u64);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..load.clients)
             .map(|number| {
-                let (targets, running) = (&targets, &running);
+                let (targets, running, hashes) = (&targets, &running, &hashes);
                 scope.spawn(move || {
                     let _stop = Stop(running);
-                    let life = Life::new(server, clock, draw, number, &targets[number]);
+                    let life = Life::new(server, clock, draw, hashes, number, &targets[number]);
                     life.run(rng(number), load.operations)
                 })
             })
             .collect();
+        for n in 0..if load.with.scripts { load.holders } else { 0 } {
+            let (running, rng) = (&running, rng(load.clients + 1 + n));
+            scope.spawn(move || disturb::hold_shards(server, load.groups, running, rng));
+        }
         let disturber =
             disturb::disturb(server, load.with, clock, &targets, &running, rng(load.clients));
         let mut history: History =
@@ -74,11 +82,11 @@ impl Drop for Stop<'_> {
 }
 
 /// Fills the database before the clients start, as events of an earlier client.
-fn fill(server: &Server, clock: Clock, draw: Draw) -> Vec<Event> {
+fn fill(server: &Server, clock: Clock, draw: Draw, hashes: &Hashes) -> Vec<Event> {
     let mut client = server.client();
     let done = draw.first().into_iter().map(|args| {
         let call = clock.now();
-        let answer = Some(Answer::of(&client.cmd(&request(&args))));
+        let answer = Some(Answer::of(&client.cmd(&request(&args, hashes))));
         let op = Op::Command(args);
         Event { op, call, ret: clock.now(), answer, connection: 0, half_closed: false }
     });
@@ -86,8 +94,9 @@ fn fill(server: &Server, clock: Clock, draw: Draw) -> Vec<Event> {
 }
 
 /// The request for a command of the model.
-fn request(args: &[String]) -> Vec<String> {
+fn request(args: &[String], hashes: &Hashes) -> Vec<String> {
     let mut args = expand(args);
+    hashes.put_in(&mut args);
     match args[0].as_str() {
         "FILL" => {
             let count: usize = args[1].parse().expect("a number");
@@ -106,15 +115,15 @@ fn request(args: &[String]) -> Vec<String> {
 }
 
 /// The commands of an operation; the last reply is its result.
-fn requests(op: &Op) -> Vec<Vec<String>> {
+fn requests(op: &Op, hashes: &Hashes) -> Vec<Vec<String>> {
     match op {
-        Op::Command(args) => vec![request(args)],
+        Op::Command(args) => vec![request(args, hashes)],
         Op::Watch(keys) => {
             vec![std::iter::once("WATCH".to_string()).chain(keys.iter().cloned()).collect()]
         }
         Op::Exec(commands) => {
             let mut batch = vec![vec!["MULTI".to_string()]];
-            batch.extend(commands.iter().map(|args| request(args)));
+            batch.extend(commands.iter().map(|args| request(args, hashes)));
             batch.push(vec!["EXEC".to_string()]);
             batch
         }
@@ -129,6 +138,7 @@ struct Life<'a> {
     server: &'a Server,
     clock: Clock,
     draw: Draw,
+    hashes: &'a Hashes,
     number: usize,
     target: &'a Target,
     client: Client,
@@ -144,6 +154,7 @@ impl<'a> Life<'a> {
         server: &'a Server,
         clock: Clock,
         draw: Draw,
+        hashes: &'a Hashes,
         number: usize,
         target: &'a Target,
     ) -> Life<'a> {
@@ -152,9 +163,19 @@ impl<'a> Life<'a> {
             false => None,
         };
         let client = connect(server, target, 0, &mut cache);
-        let events = Vec::new();
-        let (connection, watching) = (0, None);
-        Life { server, clock, draw, number, target, client, connection, watching, cache, events }
+        Life {
+            server,
+            clock,
+            draw,
+            hashes,
+            number,
+            target,
+            client,
+            connection: 0,
+            watching: None,
+            cache,
+            events: Vec::new(),
+        }
     }
 
     fn run(mut self, mut rng: Rng, operations: usize) -> Vec<Event> {
@@ -229,7 +250,7 @@ impl<'a> Life<'a> {
         let counts: Vec<usize> = ops
             .iter()
             .map(|op| {
-                let requests = requests(op);
+                let requests = requests(op, self.hashes);
                 requests.iter().for_each(|args| encode_into(args, &mut bytes));
                 requests.len()
             })
@@ -243,6 +264,10 @@ impl<'a> Life<'a> {
         for (op, replies) in ops.into_iter().zip(counts) {
             let answer = if ended { None } else { self.answer(&op, replies) };
             ended = answer.is_none();
+            if ended && self.draw.with.scripts {
+                // A killed connection ends before its script, which may take more shards. The KILL waits for the script.
+                drop(self.target.kill.lock().expect("no holder panics"));
+            }
             let (ret, connection) = (self.clock.now(), self.connection);
             self.events.push(Event { op, call, ret, answer, connection, half_closed: half_close });
         }

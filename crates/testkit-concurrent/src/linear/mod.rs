@@ -34,6 +34,7 @@
 //! | [`time`] | deadlines with known bounds |
 //! | [`db`] | keys and values; [`streams`] |
 //! | [`commands`] | replies and effects of commands |
+//! | [`scripts`] | scripts: what they do, and their text |
 //! | [`model`] | the server with one client: databases, watches, kills, pauses |
 //! | [`check`](mod@check) | the search for an order |
 //! | [`draw`] | random operations |
@@ -53,6 +54,7 @@ pub mod draw;
 pub mod history;
 pub mod load;
 pub mod model;
+pub mod scripts;
 mod stream_commands;
 pub mod streams;
 pub mod time;

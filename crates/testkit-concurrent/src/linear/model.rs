@@ -8,6 +8,7 @@ use super::commands::{self, Context};
 use super::db::{Db, Mortal};
 use super::digest::digest;
 use super::history::{Event, Op};
+use super::scripts;
 use super::time::{Life, Moment, SLACK};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -269,6 +270,9 @@ impl State {
         may_give_up: bool,
         answer: Option<&Answer>,
     ) -> Option<Answer> {
+        if scripts::is_script(args) {
+            return scripts::run(args, answer, |args, got| self.run(args, moment, true, got));
+        }
         if args[0] == "SWAPDB" {
             let there: Vec<String> =
                 self.dbs.iter().flat_map(|db| db.names().map(String::from)).collect();

@@ -5,6 +5,7 @@
 
 mod digest;
 mod effects;
+mod hooks;
 mod inspect;
 mod populate;
 mod protocol;
@@ -96,9 +97,9 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("oom", 0..=0, Needs::Nothing, run_out_of_memory),
     Sub("panic", 0..=0, Needs::Nothing, panic),
     Sub("pause-after-fork", 1..=1, Needs::Nothing, switches::any),
-    Sub("pause-cron", 1..=1, Needs::Nothing, pause_cron),
-    Sub("pause-slow-lane", 1..=1, Needs::Nothing, pause_slow_lane),
-    Sub("pause-snapshot", 1..=1, Needs::Nothing, pause_snapshot),
+    Sub("pause-cron", 1..=1, Needs::Nothing, hooks::pause_cron),
+    Sub("pause-slow-lane", 1..=1, Needs::Nothing, hooks::pause_slow_lane),
+    Sub("pause-snapshot", 1..=1, Needs::Nothing, hooks::pause_snapshot),
     Sub("populate", 1..=3, Needs::World, populate::populate),
     Sub("protect-client", 1..=1, Needs::Nothing, switches::protect_client),
     Sub("protocol", 1..=1, Needs::Nothing, protocol::protocol),
@@ -108,6 +109,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("replicate", 1..=usize::MAX, Needs::Nothing, switches::any),
     Sub("replybuffer", 2..=2, Needs::Nothing, switches::reply_buffer),
     Sub("restart", 0..=usize::MAX, Needs::Aside, restart::in_order),
+    Sub("script-restarts", 1..=1, Needs::Nothing, hooks::script_restarts),
     Sub("sdslen", 1..=1, Needs::Key(2), inspect::string_lengths),
     Sub("segfault", 0..=0, Needs::Nothing, segfault),
     Sub("set-active-expire", 1..=1, Needs::Nothing, set_active_expire),
@@ -221,6 +223,8 @@ const HELP: &[&str] = &[
     "RESTART [<milliseconds>]",
     "    Rewrite the configuration file, save, stop, wait, and execute the program anew in this",
     "    process.",
+    "SCRIPT-RESTARTS <count>",
+    "    Let scripts that start over more often than this hold all shards. The default is 4.",
     "SDSLEN <key>",
     "    Return the memory of the key and the string of <key>.",
     "SEGFAULT",
@@ -228,7 +232,7 @@ const HELP: &[&str] = &[
     "SET-ACTIVE-EXPIRE <0|1>",
     "    With 0, expired keys stay until a command accesses them.",
     "SET-DISABLE-DENY-SCRIPTS <0|1>",
-    "    No effect: there are no scripts yet.",
+    "    No effect: scripts never call the commands that are denied to them.",
     "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
     "    No effect: nothing with a checksum is loaded yet.",
     "SLEEP <seconds>",
@@ -305,24 +309,6 @@ fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
 fn aof_flush_sleep(cx: &mut ConnCx<'_>) -> CmdResult {
     let us = parse_i64(cx.args[2]).and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
     aof(cx.srv()).status.flush_sleep_us.store(us, Ordering::Relaxed);
-    cx.reply.ok();
-    Ok(())
-}
-
-fn pause_cron(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().statistics.info.cron_paused.store(switch(cx.args[2]), Ordering::Relaxed);
-    cx.reply.ok();
-    Ok(())
-}
-
-fn pause_slow_lane(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().slow.pause(switch(cx.args[2]));
-    cx.reply.ok();
-    Ok(())
-}
-
-fn pause_snapshot(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().persistence.waits.is_paused.store(switch(cx.args[2]), Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
