@@ -153,12 +153,9 @@ pub(super) fn push_environment_metatable(frame: &mut Frame<'_>, globals: i32) {
     frame.set_field(-2, b"__newindex");
 }
 
-/// Makes the last value a global of scripts, and removes it.
-pub(super) fn set_global(frame: &mut Frame<'_>, name: &[u8]) {
+/// Pushes the table with the globals of scripts, which they can't change.
+pub(super) fn push_globals(frame: &mut Frame<'_>) {
     frame.get_registry(GLOBALS);
-    frame.insert(-2);
-    frame.set_field(-2, name);
-    frame.pop(1);
 }
 
 /// Removes all fields but `names` of the table that is the last value.

@@ -187,10 +187,17 @@ impl State {
         }
     }
 
-    /// One step of the collector. `size`: about how many kilobytes it handles; 0 is the smallest step.
-    pub fn collect_step(&mut self, size: usize) {
+    /// One step of the collector. `size`: about how many kilobytes it handles; 0 is the smallest step. Returns whether it
+    /// has ended a cycle.
+    pub fn collect_step(&mut self, size: usize) -> bool {
         // SAFETY: the state is live. No object has a finalizer: scripts can't make any.
-        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSTEP, size as c_int) };
+        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSTEP, size as c_int) != 0 }
+    }
+
+    /// Sets the size at which Lua begins a cycle by itself, in percent of the size after the last one.
+    pub fn set_pause(&mut self, percent: usize) {
+        // SAFETY: as above.
+        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSETPAUSE, percent as c_int) };
     }
 
     /// Collects all garbage. O(objects).
