@@ -3,6 +3,7 @@
 //! Lua's own matcher calls itself for each quantifier, without a limit: a pattern of 300,000 of them overflows a thread's
 //! stack. And nothing interrupts it: `('a?'):rep(30) .. ('a'):rep(30)` takes 2^30 steps on a string of 30.
 
+use crate::lua::convert::until_zero;
 use smallvec::SmallVec;
 
 /// Captures of a pattern.
@@ -82,7 +83,7 @@ impl<'a> Matcher<'a> {
     ) -> Self {
         Matcher {
             subject,
-            pattern: super::until_zero(pattern),
+            pattern: until_zero(pattern),
             captures: SmallVec::new(),
             depth: 0,
             steps: STEPS,
