@@ -127,7 +127,7 @@ unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
     }
 }
 
-/// The next step of a [`Calling`] function.
+/// The next action of a [`Calling`] function.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     /// Calls the function that so many arguments follow. One result replaces them.

@@ -36,7 +36,7 @@ const STRUCTURE: &str = "local size = {pcall(struct.size, ARGV[1])} \
     local p = {pcall(struct.pack, ARGV[1], unpack(r, 2))} \
     if size[1] and p[1] and #p[2] ~= size[2] then return 'another size' end return 'ok'";
 
-/// The state that scripts leave for the next ones is this.
+/// Shows the globals, which no script can change.
 const CHECK: &str = "local n = 0 for k in pairs(_G) do n = n + 1 end for k in pairs(string) do n = n + 1 end \
     for k in pairs(redis) do n = n + 1 end return ('x'):upper() .. n .. tostring(rawget(_G, 'x'))";
 

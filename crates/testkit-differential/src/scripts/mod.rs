@@ -182,14 +182,7 @@ fn errors(rng: &mut Rng) -> String {
             "redis.call({})",
             pick(
                 rng,
-                &[
-                    "",
-                    "'nosuch'",
-                    "'get'",
-                    "'incr', KEYS[1]",
-                    "'lpush', KEYS[2], {}",
-                    "'eval', 'x', 0"
-                ]
+                &["", "'nosuch'", "'get'", "'incr', KEYS[1]", "'lpush', KEYS[2], {}", "'publish'"]
             )
         ),
     };

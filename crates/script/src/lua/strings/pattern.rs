@@ -3,7 +3,7 @@
 //! Lua's own matcher calls itself for each quantifier, without a limit: a pattern of 300,000 of them overflows a thread's
 //! stack. And nothing interrupts it: `('a?'):rep(30) .. ('a'):rep(30)` takes 2^30 steps on a string of 30.
 
-use super::super::convert::until_zero;
+use crate::lua::convert::until_zero;
 use smallvec::SmallVec;
 
 /// Captures of a pattern.

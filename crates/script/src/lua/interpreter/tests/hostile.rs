@@ -279,7 +279,7 @@ fn stopped_scripts_end() {
         "while true do loadstring('x')() end while true do end",
         "while true do pcall(loadstring(('a = 1 '):rep(1000))) end",
     ] {
-        let end = run(&mut lua, Canned(b"+x\r\n", 300), Proto::Resp2, script);
+        let end = run(&mut lua, Canned(b"+x\r\n", 60), Proto::Resp2, script);
         assert!(matches!(end, Err(Failure::Stopped | Failure::Error(_))), "{script}: {end:?}");
         assert_eq!(sent(&mut lua, b"", Proto::Resp2, "return 1"), ":1\\r\\n", "after {script}");
     }
