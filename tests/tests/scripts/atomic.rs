@@ -35,7 +35,7 @@ fn script_that_needs_a_busy_shard_starts_over() {
 #[test]
 fn large_values_are_as_before_when_a_script_starts_over() {
     const KEYS: [&str; 5] = ["{a}list", "{a}set", "{a}hash", "{a}zset", "{a}stream"];
-    let server = Server::weft(&["--io-threads", "1"]);
+    let server = Server::weft(&["--io-threads", "1", "--enable-debug-command", "local"]);
     let (mut caller, mut other) = (client(&server), client(&server));
     let fill = "for n = 1, 9000 do
                   redis.call('rpush', '{a}list', n) redis.call('sadd', '{a}set', 'member' .. n)
@@ -45,6 +45,7 @@ fn large_values_are_as_before_when_a_script_starts_over() {
     caller.cmd(&["EVAL", fill, "1", "{a}"]);
     let digest = ["DEBUG", "DIGEST-VALUE"].into_iter().chain(KEYS).collect::<Vec<_>>();
     let before = other.cmd(&digest);
+    assert_eq!(before.items().len(), KEYS.len());
     let held = HeldShard::with_tag(&server, "b");
     let change = "for n = 1, 9000, 1500 do
                     redis.call('lset', '{a}list', n, 'x') redis.call('srem', '{a}set', 'member' .. n)

@@ -35,7 +35,8 @@ async function process(name, count, failures, options) {
   done.assertOnce(count);
   heard.assertOnce(count);
   const health = await sender.checkHealth();
-  assert.deepEqual([health.succeeded, health.waiting, health.active, health.failed, health.delayed], [count, 0, 0, 0, 0]);
+  const { succeeded, waiting, active, failed, delayed } = health;
+  assert.deepEqual([succeeded, waiting, active, failed, delayed], [count, 0, 0, 0, 0]);
   for (const queue of [sender, ...workers]) await queue.close(10_000);
 }
 

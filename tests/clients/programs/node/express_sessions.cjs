@@ -24,7 +24,10 @@ function application(client, ttl) {
     request.session.visits += 1;
     return response.json(request.session.visits);
   });
-  app.get("/logout", (request, response, next) => request.session.destroy((error) => (error ? next(error) : response.json(true))));
+  app.get("/logout", (request, response, next) => request.session.destroy((error) => {
+    if (error) return next(error);
+    return response.json(true);
+  }));
   return { app, store };
 }
 
@@ -57,7 +60,9 @@ async function visit(server, visits) {
 }
 
 const listen = (app) => new Promise((resolve) => { const server = app.listen(0, "127.0.0.1", () => resolve(server)); });
-const callback = (call) => new Promise((resolve, reject) => call((error, value) => (error ? reject(error) : resolve(value))));
+const callback = (call) => new Promise((resolve, reject) => {
+  call((error, value) => (error ? reject(error) : resolve(value)));
+});
 
 run(async () => {
   const client = createClient({ url: `redis://127.0.0.1:${port}` });

@@ -62,8 +62,8 @@ def ownership(count):
                 raise SystemExit("a lock that had ended was used")
             except LockNotOwnedError:
                 pass
-        assert new.owned() and new.extend(30) and new.reacquire()
-        assert 30 < client.ttl(f"owned{n}") + 1 <= 31
+        assert new.owned() and new.extend(30) and client.ttl(f"owned{n}") <= 60
+        assert new.reacquire() and client.ttl(f"owned{n}") <= 30
         new.release()
         assert client.exists(f"owned{n}") == 0
 
