@@ -80,11 +80,14 @@ pub fn resolve<'a>(
     Ok(Call { code: Code::Script(script), keys, args, only_reads, is_out_of_memory })
 }
 
+/// Arguments of a request.
+type Words<'a> = &'a [&'a [u8]];
+
 /// The keys and the other arguments, after their count. `not_a_number`: the error of a count that is no integer.
 fn keys_and_args<'a>(
     words: &'a [&'a [u8]],
     not_a_number: Error,
-) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), Error> {
+) -> Result<(Words<'a>, Words<'a>), Error> {
     let count = weft_base::num::parse_i64(words[2]).ok_or(not_a_number)?;
     let rest = &words[3..];
     if count > rest.len() as i64 {
