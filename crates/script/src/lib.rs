@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 pub use cache::{Cache, sha_of};
 pub use flags::ScriptFlags;
-pub use script::{History, Scope, Script};
+pub use script::{History, Scope, Script, flags_of};
 
 /// The scripts of a server.
 #[derive(Debug)]

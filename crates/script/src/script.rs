@@ -79,7 +79,7 @@ impl Script {
     /// # Errors
     /// The text of the error reply: the first line is invalid.
     pub fn new(sha: Sha, body: &[u8]) -> Result<Script, Vec<u8>> {
-        let flags = parse_first_line(body)?;
+        let flags = flags_of(body)?;
         Ok(Script {
             sha,
             body: body.into(),
@@ -116,8 +116,11 @@ fn first_line(body: &[u8]) -> &[u8] {
     &body[..body.iter().position(|b| *b == b'\n').unwrap_or(body.len())]
 }
 
-/// The flags of a first line that begins with `#!`.
-fn parse_first_line(body: &[u8]) -> Result<Option<ScriptFlags>, Vec<u8>> {
+/// The flags of a script's first line; `None` if it doesn't begin with `#!`.
+///
+/// # Errors
+/// The text of the error reply.
+pub fn flags_of(body: &[u8]) -> Result<Option<ScriptFlags>, Vec<u8>> {
     if !body.starts_with(b"#!") {
         return Ok(None);
     }
@@ -149,7 +152,7 @@ mod tests {
     use super::*;
 
     fn flags(body: &str) -> Result<Option<ScriptFlags>, String> {
-        parse_first_line(body.as_bytes()).map_err(|e| String::from_utf8_lossy(&e).into_owned())
+        flags_of(body.as_bytes()).map_err(|e| String::from_utf8_lossy(&e).into_owned())
     }
 
     #[test]

@@ -86,10 +86,37 @@ FCALL|ro|0|get|k
 FUNCTION|DELETE|calls
 FCALL|ro|0|get|k
 EXEC
+FUNCTION|LOAD|#!lua name=states\nlocal call = function(keys, args) return redis.call(unpack(args)) end redis.register_function('write', call) redis.register_function{function_name='read', flags={'no-writes'}, callback=call} redis.register_function{function_name='full', flags={'allow-oom'}, callback=call} redis.register_function{function_name='stale', flags={'allow-stale'}, callback=call} redis.register_function{function_name='both', flags={'allow-stale', 'no-writes'}, callback=call}
 CONFIG|SET|maxmemory|1
 FCALL|nosuch|0
+FCALL|write|0|get|k
+FCALL|write|x
+FCALL_RO|write|0|get|k
+FCALL|read|0|get|k
+FCALL|read|0|set|k|v
+FCALL|full|0|set|k|v
+MULTI
+FCALL|read|0|get|k
+FCALL|write|0|get|k
+EXEC
+EVAL|#!lua\nreturn 2|0
+EVAL|#!lua\nreturn 2|0
+EVAL_RO|return redis.call('set', 'k', 'v')|0
 FUNCTION|LOAD|#!lua name=a\nredis.register_function('f', function() return 2 end)
 CONFIG|SET|maxmemory|0
+CONFIG|SET|min-replicas-to-write|1
+FCALL|write|0|get|k
+FCALL|read|0|get|k
+CONFIG|SET|min-replicas-to-write|0
+REPLICAOF|127.0.0.1|1
+FCALL|write|0|get|k
+FCALL|read|0|get|k
+FUNCTION|FLUSH
+CONFIG|SET|replica-serve-stale-data|no
+FCALL|read|0|get|k
+FCALL|stale|0|ping
+FCALL|both|0|ping
+FUNCTION|STATS
 "###;
 
 /// Bodies of a function, one a line. It is called with one key, `kk`, and one argument, `aa`.

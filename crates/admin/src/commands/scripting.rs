@@ -303,7 +303,7 @@ fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 fn load(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, body) = (cx.srv(), cx.args[2]);
     let scripts = cx.core.scripts.get_or_insert_default();
-    let (script, _) = scripts.by_text(srv, body, true).map_err(Error::owned)?;
+    let script = scripts.by_text(srv, body, true).map_err(Error::owned)?;
     cx.reply.bulk(&script.sha.0);
     Ok(())
 }

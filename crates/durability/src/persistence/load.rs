@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use weft_base::topology;
 use weft_config::Id;
-use weft_executor::script::functions::{Join, load_file};
+use weft_executor::script::functions::{Join, Libraries, load_file};
 use weft_keyspace::{Access, Db, ExecContext, ShardSet, SlowLaneThread, StagedData};
 use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{
@@ -164,6 +164,8 @@ pub struct Front<R> {
     pub ahead: Vec<u8>,
     pub rest: R,
     pub origin: Origin,
+    /// Its functions, if clients don't see its keys yet.
+    pub functions: Option<Libraries>,
 }
 
 /// Loads a file that may be the first part of another. `keeps_expired`: data after it may still
@@ -213,10 +215,17 @@ pub fn load_front<R: Read + Send>(
     }
     let counts = *lock(&counts);
     let loader = shared.loader.into_inner().unwrap_or_else(|p| p.into_inner());
-    conclude(srv, &loader, counts, Join::Replace)?;
+    let functions = conclude(srv, &loader, counts, Join::Replace)?;
+    let functions = match place {
+        Place::Keyspace => {
+            srv.scripts.functions.replace(functions);
+            None
+        }
+        Place::Beside(_) => Some(functions),
+    };
     let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
-    Ok(Front { taken, ahead, rest, origin })
+    Ok(Front { taken, ahead, rest, origin, functions })
 }
 
 /// Runs one loading thread until the file has no more pieces.
@@ -325,7 +334,7 @@ pub fn introduce(srv: &Server, origin: &Origin) {
     }
 }
 
-/// Logs and records that a file was loaded completely, and loads its functions.
+/// Logs and records that a file was loaded completely. Returns the libraries that replace the server's.
 ///
 /// # Errors
 /// A library of functions is invalid. The keys were loaded.
@@ -334,8 +343,8 @@ pub fn conclude<R: Read>(
     loader: &Loader<R>,
     counts: Counts,
     join: Join,
-) -> Result<(), Trouble> {
-    load_file(srv, loader.functions(), join).map_err(|why| Trouble {
+) -> Result<Libraries, Trouble> {
+    let functions = load_file(srv, loader.functions(), join).map_err(|why| Trouble {
         wrong: Wrong::Library(why),
         offset: loader.offset(),
         key: None,
@@ -359,5 +368,5 @@ pub fn conclude<R: Read>(
     let loading = &srv.persistence.loading;
     loading.keys_loaded.store(counts.loaded, Ordering::Relaxed);
     loading.keys_expired.store(counts.expired, Ordering::Relaxed);
-    Ok(())
+    Ok(functions)
 }

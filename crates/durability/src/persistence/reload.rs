@@ -83,7 +83,9 @@ fn load_stopped(
                 true => Join::Replace,
                 false => Join::Add { replaces: options.merges },
             };
-            load::conclude(srv, &loader, counts, join)
+            let functions = load::conclude(srv, &loader, counts, join)?;
+            srv.scripts.functions.replace(functions);
+            Ok(())
         })
         .inspect_err(|trouble: &Trouble| {
             if let Wrong::Twice = trouble.wrong {
@@ -153,8 +155,9 @@ pub fn load_front<R: Read>(
     }
     let counts = put(guard, context, &mut loader, &rules, false, Overdue::Stays)?;
     load::introduce(srv, loader.origin());
-    load::conclude(srv, &loader, counts, Join::Replace)?;
+    let functions = load::conclude(srv, &loader, counts, Join::Replace)?;
+    srv.scripts.functions.replace(functions);
     let (taken, origin) = (loader.offset(), loader.origin().clone());
     let (ahead, rest) = loader.into_rest();
-    Ok(load::Front { taken, ahead, rest, origin })
+    Ok(load::Front { taken, ahead, rest, origin, functions: None })
 }

@@ -147,24 +147,19 @@ pub enum Join {
     Add { replaces: bool },
 }
 
-/// Loads the libraries of a file, by their texts. Clients don't change libraries meanwhile.
+/// Loads the libraries of a file, by their texts. The caller replaces the server's by them.
 ///
 /// # Errors
-/// A library is invalid, for this reason. Nothing has changed.
-pub fn load_file(srv: &Server, texts: &[Vec<u8>], join: Join) -> Result<(), Vec<u8>> {
+/// A library is invalid, for this reason.
+pub fn load_file(srv: &Server, texts: &[Vec<u8>], join: Join) -> Result<Libraries, Vec<u8>> {
     let (before, replaces) = match join {
         Join::Replace => (Libraries::default(), false),
         Join::Add { replaces } => ((*srv.scripts.functions.current()).clone(), replaces),
     };
-    let libraries = match texts {
-        [] => before,
-        texts => {
-            let texts = texts.iter().map(Vec::as_slice);
-            load_all(before, texts, replaces, &mut Lua::new(), &mut log)?
-        }
-    };
-    srv.scripts.functions.replace(libraries);
-    Ok(())
+    if texts.is_empty() {
+        return Ok(before);
+    }
+    load_all(before, texts.iter().map(Vec::as_slice), replaces, &mut Lua::new(), &mut log)
 }
 
 /// Writes a line of a library or a script to the server's log.

@@ -2,13 +2,13 @@
 
 use super::code::Code;
 use crate::dispatch::core::Core;
-use crate::dispatch::refusals::{OOM as OOM_OF_COMMANDS, READ_ONLY};
+use crate::dispatch::refusals::{OOM, READ_ONLY};
 use crate::eviction;
 use std::sync::atomic::Ordering;
 use weft_command_spec::{ScriptBy, ScriptCommand};
 use weft_commands::{Error, error};
-use weft_script::ScriptFlags;
 use weft_script::engine::Sha;
+use weft_script::{ScriptFlags, flags_of};
 use weft_state::attention;
 
 const UNKNOWN: Error = Error::new("NOSCRIPT No matching script.");
@@ -20,13 +20,7 @@ const STALE: Error =
     Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
 const WRITES: Error =
     Error::new("ERR Can not execute a script with write flag using *_ro command.");
-const WRITES_ON_REPLICA: Error =
-    Error::new("READONLY You can not run script with write flag on readonly replica.");
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
-const OOM: Error = Error::new(
-    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-);
-
 /// A script command that may run.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
@@ -57,29 +51,25 @@ pub fn resolve<'a>(
     let (keys, args) = keys_and_args(words, error::NOT_AN_INTEGER)?;
     let srv = core.srv;
     let scripts = core.scripts.get_or_insert_default();
-    let (script, is_known) = match command.by {
-        ScriptBy::Hash => (scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?, true),
+    let script = match command.by {
+        ScriptBy::Hash => scripts.by_hash(srv, words[1]).ok_or(UNKNOWN)?,
         ScriptBy::Text | ScriptBy::Function => {
             scripts.by_text(srv, words[1], false).map_err(Error::owned)?
         }
     };
     let is_out_of_memory = is_out_of_memory(core);
-    match script.flags {
-        // The reference finds a known script before the other checks of commands.
-        Some(flags) if is_known => {
-            check_known(core, flags, is_out_of_memory && !flags.allow_oom)?;
-            if command.only_reads && !flags.no_writes {
-                return Err(WRITES);
-            }
+    if let Some(flags) = script.flags {
+        check_state(core, flags, is_out_of_memory && !flags.allow_oom)?;
+        if command.only_reads && !flags.no_writes {
+            return Err(WRITES);
         }
-        Some(flags) => check_flags(core, flags, command, is_out_of_memory)?,
-        None => {}
     }
     let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
     let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
     Ok(Call { code: Code::Script(script), keys, args, only_reads, is_out_of_memory })
 }
 
+/// Arguments of a request.
 type Words<'a> = &'a [&'a [u8]];
 
 /// The keys and the other arguments, after their count. `not_a_number`: the error of a count that is no integer.
@@ -107,7 +97,7 @@ fn resolve_function<'a>(
     let found = scripts.function(srv, words[1]).ok_or(NO_FUNCTION)?;
     let flags = found.function().flags;
     let is_out_of_memory = is_out_of_memory(core) && !flags.allow_oom;
-    check_known(core, flags, is_out_of_memory)?;
+    check_state(core, flags, is_out_of_memory)?;
     let (keys, args) = keys_and_args(words, BAD_COUNT)?;
     if command.only_reads && !flags.no_writes {
         return Err(WRITES);
@@ -116,26 +106,31 @@ fn resolve_function<'a>(
     Ok(Call { code: Code::Function(found), keys, args, only_reads, is_out_of_memory })
 }
 
-/// Checks a function that is called in a transaction, before it is queued.
+/// Checks a script or a function of a transaction, before it is queued.
 ///
 /// # Errors
 /// The server's state forbids it.
 pub fn check_queued(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Result<(), Error> {
-    if command.by != ScriptBy::Function {
-        return Ok(());
-    }
     let srv = core.srv;
-    let found = core.scripts.get_or_insert_default().function(srv, words[1]);
-    let Some(flags) = found.map(|found| found.function().flags) else { return Ok(()) };
-    check_known(core, flags, is_out_of_memory(core) && !flags.allow_oom)
+    let scripts = core.scripts.get_or_insert_default();
+    let flags = match command.by {
+        ScriptBy::Text => flags_of(words[1]).ok().flatten(),
+        ScriptBy::Hash => scripts.by_hash(srv, words[1]).and_then(|script| script.flags),
+        ScriptBy::Function => scripts.function(srv, words[1]).map(|found| found.function().flags),
+    };
+    match flags {
+        Some(flags) => check_state(core, flags, is_out_of_memory(core) && !flags.allow_oom),
+        None => Ok(()),
+    }
 }
 
-/// Whether a function or a known script with these flags may run: as a command with the flags that follow from them.
-fn check_known(core: &Core, flags: ScriptFlags, is_out_of_memory: bool) -> Result<(), Error> {
+/// Whether the server's state allows a function or a script with these flags: as for a command with the flags that follow
+/// from them.
+fn check_state(core: &Core, flags: ScriptFlags, is_out_of_memory: bool) -> Result<(), Error> {
     let attention = core.srv.attention.load(Ordering::Relaxed);
     if !flags.no_writes {
         if is_out_of_memory {
-            return Err(OOM_OF_COMMANDS);
+            return Err(OOM);
         }
         if let Some(e) = refusal_of_disk(core) {
             return Err(e);
@@ -162,38 +157,6 @@ fn is_out_of_memory(core: &Core) -> bool {
     let attention = core.srv.attention.load(Ordering::Relaxed);
     let ignores = attention & attention::REPLICA != 0 && core.settings.replica.ignores_maxmemory;
     attention & attention::MAXMEMORY != 0 && !ignores && !eviction::has_room(core)
-}
-
-/// Whether a new script whose first line has these flags may run.
-fn check_flags(
-    core: &Core,
-    flags: ScriptFlags,
-    command: ScriptCommand,
-    is_out_of_memory: bool,
-) -> Result<(), Error> {
-    let attention = core.srv.attention.load(Ordering::Relaxed);
-    if is_stale(core, flags) {
-        return Err(STALE);
-    }
-    if flags.no_writes {
-        return Ok(());
-    }
-    if command.only_reads {
-        return Err(WRITES);
-    }
-    if attention & attention::REPLICA != 0 && core.settings.replica.is_read_only {
-        return Err(WRITES_ON_REPLICA);
-    }
-    if let Some(e) = refusal_of_disk(core) {
-        return Err(e);
-    }
-    if attention & attention::FEW_REPLICAS != 0 {
-        return Err(FEW_REPLICAS);
-    }
-    match is_out_of_memory && !flags.allow_oom {
-        true => Err(OOM),
-        false => Ok(()),
-    }
 }
 
 /// The error of writes while the server can't persist its data.

@@ -62,8 +62,7 @@ impl ThreadScripts {
         Some(script)
     }
 
-    /// The script with this text, compiled and in the server's cache, and whether it was there before. `is_kept`: SCRIPT
-    /// LOAD.
+    /// The script with this text, compiled and in the server's cache. `is_kept`: SCRIPT LOAD.
     ///
     /// # Errors
     /// The text of the error reply.
@@ -72,12 +71,12 @@ impl ThreadScripts {
         srv: &Server,
         body: &[u8],
         is_kept: bool,
-    ) -> Result<(Arc<Script>, bool), Vec<u8>> {
+    ) -> Result<Arc<Script>, Vec<u8>> {
         let sha = sha_of(body);
         if let Some(found) = self.by_hash(srv, &sha.0)
             && !is_kept
         {
-            return Ok((found, true));
+            return Ok(found);
         }
         let script = Script::new(sha, body)?;
         if !self.lua.knows(&sha) {
@@ -85,7 +84,7 @@ impl ThreadScripts {
         }
         let script = srv.scripts.cache.add(script, is_kept);
         self.keep(script.clone());
-        Ok((script, false))
+        Ok(script)
     }
 
     fn compile(&mut self, script: &Script) -> Result<(), Vec<u8>> {

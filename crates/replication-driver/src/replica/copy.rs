@@ -31,9 +31,10 @@ use std::thread::JoinHandle;
 use weft_config::Id;
 use weft_durability::aof::aof;
 use weft_durability::persistence::load;
-use weft_durability::persistence::load::Place;
+use weft_durability::persistence::load::{Front, Place};
 use weft_executor::dispatch::commit;
 use weft_executor::dispatch::core::Core;
+use weft_executor::script::functions::Libraries;
 use weft_keyspace::{Db, Guard, Import, StagedData, context::Free};
 use weft_persist::rdb::file::{Header, Origin};
 use weft_process::log_warning;
@@ -59,7 +60,7 @@ enum Copy {
     },
     Pipe {
         to: PipeIn,
-        loader: JoinHandle<Result<Origin, String>>,
+        loader: JoinHandle<Result<Loaded, String>>,
         beside: Option<Arc<StagedData>>,
     },
 }
@@ -179,7 +180,7 @@ impl Copies {
             Copy::Front { .. } => Err("it ends before its header".into()),
             Copy::Pipe { to, loader, beside } => {
                 drop(to);
-                let loaded = join_loader(loader);
+                let mut loaded = join_loader(loader);
                 let mut beside = beside.and_then(Arc::into_inner);
                 if loaded.is_ok() {
                     let mut state = hub(srv).lock();
@@ -189,12 +190,13 @@ impl Copies {
                 }
                 if let Some(unwanted) = beside {
                     srv.background.bio.free_copy(unwanted);
+                    loaded = loaded.map(|loaded| Loaded { functions: None, ..loaded });
                 }
                 loaded
             }
         };
         match loaded {
-            Ok(origin) => {
+            Ok(Loaded { origin, functions }) => {
                 let db = origin.stream_db.unwrap_or(0);
                 let hub = hub(srv);
                 // One cut, so that no client sees the link with the old data, or gets LOADING
@@ -203,6 +205,9 @@ impl Copies {
                 core.begin();
                 let guard = hand.world(&mut core.context);
                 hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
+                if let Some(functions) = functions {
+                    srv.scripts.functions.replace(functions);
+                }
                 begin_files_anew(srv, &guard);
                 srv.persistence.set_hollow(false);
                 self.end_loading();
@@ -219,7 +224,7 @@ impl Copies {
         applier: &mut Applier,
         link: LinkId,
         mut file: File,
-    ) -> Result<Origin, String> {
+    ) -> Result<Loaded, String> {
         let mut front = Vec::new();
         let to_words = |e: std::io::Error| weft_process::errors::words(&e);
         let bytes = file.stream_position().map_err(to_words)?;
@@ -358,8 +363,15 @@ fn check_front(srv: &Server, bytes: &[u8]) -> Result<(), String> {
     })
 }
 
+/// A complete copy.
+struct Loaded {
+    origin: Origin,
+    /// They replace the functions when the copy replaces the data.
+    functions: Option<Libraries>,
+}
+
 /// Converts the result of a loader, and logs its error.
-fn log_error(loaded: Result<Origin, weft_persist::rdb::file::Trouble>) -> Result<Origin, String> {
+fn log_error(loaded: Result<Loaded, weft_persist::rdb::file::Trouble>) -> Result<Loaded, String> {
     loaded.map_err(|trouble| {
         load::tell(&trouble);
         trouble.to_string()
@@ -372,17 +384,18 @@ fn start_loader(
     srv: &'static Server,
     from: impl Read + Send + 'static,
     beside: Option<Arc<StagedData>>,
-) -> std::io::Result<JoinHandle<Result<Origin, String>>> {
+) -> std::io::Result<JoinHandle<Result<Loaded, String>>> {
     let thread = std::thread::Builder::new().name("weft-load-0".into());
     thread.spawn(move || {
         weft_memory::count_whole_thread(&srv.memory);
         weft_scheduler::yielding::lower_priority();
         let _stack = weft_process::crash::second_stack();
         let place = beside.as_deref().map_or(Place::Keyspace, Place::Beside);
-        log_error(load::load_front(srv, from, true, place).map(|front| front.origin))
+        let loaded = load::load_front(srv, from, true, place);
+        log_error(loaded.map(|Front { origin, functions, .. }| Loaded { origin, functions }))
     })
 }
 
-fn join_loader(loader: JoinHandle<Result<Origin, String>>) -> Result<Origin, String> {
+fn join_loader(loader: JoinHandle<Result<Loaded, String>>) -> Result<Loaded, String> {
     loader.join().unwrap_or_else(|_| Err("the loading thread panicked".into()))
 }

@@ -259,3 +259,46 @@ fn functions_of_strings_do_not_run_away() {
         assert!(reply.contains(want), "{script}: {}", &reply[..reply.len().min(99)]);
     }
 }
+
+/// A library that takes too long, or fails, is not kept.
+#[test]
+fn libraries_are_loaded_called_and_forgotten() {
+    let mut lua = Lua::new();
+    let (first, other) = (LibraryId(1), LibraryId(2));
+    let code = b"local n = 0
+        redis.register_function('count', function(keys, args) n = n + 1 return {n, keys, args} end)
+        redis.register_function{function_name = 'x', flags = {'No-Writes'}, description = 'text',
+                                callback = function() return KEYS end}";
+    let registered = lua.load(first, code, &mut Canned(b"", 9)).expect("a library");
+    assert_eq!(registered[0].name, b"count");
+    assert_eq!(registered[1].description.as_deref(), Some(&b"text"[..]));
+    assert!(registered[1].flags.no_writes && !registered[0].flags.no_writes);
+    for (code, error) in [
+        ("while true do end", "ERR FUNCTION LOAD timeout"),
+        (
+            "redis.call('get', 'x')",
+            "ERR user_function:1: Script attempted to access nonexistent global variable 'call'",
+        ),
+        (
+            "redis.register_function('f')",
+            "ERR calling server.register_function with a single argument is only applicable to Lua table (representing named arguments).",
+        ),
+    ] {
+        let failed = lua.load(other, code.as_bytes(), &mut Canned(b"", 100));
+        let error = format!("Error registering functions: {error}");
+        assert_eq!(failed.map_err(|text| String::from_utf8(text).expect("text")), Err(error));
+        assert!(!lua.has(other) && lua.has(first));
+    }
+    let mut call = |number| {
+        let mut reply = Reply::new(Proto::Resp2);
+        let input = Input { keys: &[b"k"], args: &[] };
+        lua.call((first, number), input, &mut Canned(b"", 9), &mut reply)
+            .map(|()| reply.slices(0, usize::MAX).concat().escape_ascii().to_string())
+    };
+    assert_eq!(call(0), Ok("*3\\r\\n:1\\r\\n*1\\r\\n$1\\r\\nk\\r\\n*0\\r\\n".into()));
+    assert!(call(0).is_ok_and(|reply| reply.starts_with("*3\\r\\n:2")));
+    assert!(call(1).is_err_and(|failure| format!("{failure:?}").contains("Error")));
+    assert_eq!(sent(&mut lua, b"", Proto::Resp2, "return KEYS[1]"), "$2\\r\\nk1\\r\\n");
+    lua.retain(|id| id != first);
+    assert!(!lua.has(first));
+}
