@@ -400,7 +400,10 @@ impl engine::Host for Host<'_, '_, '_> {
             reply.int(receivers as i64);
             return Ok(());
         }
-        let mut request = Request::new(Some(cmd), args, &[]);
+        /// At most so many bytes precede and follow an argument.
+        const AROUND: usize = 32;
+        let bytes_at_most = args.iter().map(|arg| arg.len() + AROUND).sum::<usize>() + AROUND;
+        let mut request = Request { bytes_at_most, ..Request::new(Some(cmd), args, &[]) };
         if cmd.first_key > 0 && cmd.first_key < args.len() {
             request.key = Some(self.core.srv.ks.key(args[cmd.first_key]));
         }

@@ -2,10 +2,10 @@
 
 use super::convert;
 use super::frame::{Frame, Kind, Native, Raised};
+use super::numbers::Numbers;
 use super::state::State;
 use crate::cache::sha_of;
 use crate::engine::{Level, Stop};
-use smallvec::SmallVec;
 use weft_resp::{Proto, Reply};
 
 /// The version of the reference whose commands scripts can expect.
@@ -120,34 +120,6 @@ fn pcall(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     run_command(frame, false)
 }
 
-/// Whether argument `at` is a string or a number; a number becomes a string as commands get it.
-fn make_text(frame: &mut Frame<'_>, at: i32) -> bool {
-    match frame.kind(at) {
-        Kind::String => true,
-        Kind::Number => {
-            let number = frame.number(at).unwrap_or_default();
-            let text = number_text(number);
-            frame.push_bytes(&text);
-            frame.insert(at);
-            frame.remove(at + 1);
-            true
-        }
-        _ => false,
-    }
-}
-
-/// A number as an argument of a command: an integer, or the shortest digits that are the same number.
-fn number_text(number: f64) -> Vec<u8> {
-    if number.is_nan() {
-        // C writes the sign of the bits.
-        return if number.is_sign_negative() { b"-nan".to_vec() } else { b"nan".to_vec() };
-    }
-    if number == 0.0 {
-        return b"0".to_vec();
-    }
-    convert::number_text(number)
-}
-
 /// Bytes of a command's reply: one string of the longest, or as much in many.
 const MOST_REPLY: usize = 2 * Frame::MOST_OUTPUT;
 
@@ -155,21 +127,19 @@ const MOST_REPLY: usize = 2 * Frame::MOST_OUTPUT;
 const KEPT_REPLY: usize = 64 << 10;
 
 fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
-    let args = frame.len() as i32;
-    if args == 0 {
+    if frame.is_empty() {
         return fail(frame, "ERR Please specify at least one argument for this call", raises);
     }
-    if !(1..=args).all(|at| make_text(frame, at)) {
+    let Some(numbers) = Numbers::of(frame) else {
         return fail(frame, "ERR Command arguments must be strings or integers", raises);
-    }
+    };
     let context = frame.context();
     if context.stopped.get() {
         return Err(frame.stop());
     }
     let mut reply = context.reply.take().unwrap_or_default();
     reply.proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
-    let words: SmallVec<[&[u8]; 16]> =
-        (1..=args).map(|at| frame.bytes(at).unwrap_or_default()).collect();
+    let words = numbers.words(frame);
     if length(&words) > Frame::MOST_OUTPUT {
         drop(words);
         return fail(frame, "ERR the arguments of the command are too long", raises);
@@ -345,14 +315,13 @@ fn debug(_: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    let args = frame.len() as i32;
-    if args == 0 {
+    if frame.is_empty() {
         return Err(error(frame, "ERR Please specify at least one argument for this call"));
     }
-    if !(1..=args).all(|at| make_text(frame, at)) {
+    let Some(numbers) = Numbers::of(frame) else {
         return Err(error(frame, "ERR Command arguments must be strings or integers"));
-    }
-    let words: Vec<&[u8]> = (1..=args).map(|at| frame.bytes(at).unwrap_or_default()).collect();
+    };
+    let words = numbers.words(frame);
     let may = frame.context().with_host(|host| host.may_call(&words)).flatten();
     drop(words);
     match may {

@@ -5,6 +5,7 @@
 //!  sandbox       the globals of scripts, which they can't change
 //!  builtins      functions of Lua's libraries that scripts get in another form
 //!  api           redis.call and the other functions of `redis` and `server`
+//!  numbers       numbers as arguments of commands
 //!  library       the globals of functions, and redis.register_function
 //!  convert       RESP to Lua values, and back
 //!  strings       functions of Lua's `string` that must end when the script is stopped
@@ -29,6 +30,7 @@ mod interrupt;
 mod library;
 mod libs;
 mod memory;
+mod numbers;
 mod sandbox;
 mod shared;
 mod state;
