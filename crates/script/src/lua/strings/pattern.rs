@@ -110,14 +110,27 @@ impl<'a> Matcher<'a> {
     }
 
     /// Matches at the first position from `start` on.
-    pub(super) fn find(&mut self, start: usize) -> Result<Option<Match>, Failure> {
-        for start in start..=self.subject.len() {
+    pub(super) fn find(&mut self, mut start: usize) -> Result<Option<Match>, Failure> {
+        let first = self.first_byte();
+        while start <= self.subject.len() {
+            if let Some(first) = first {
+                let Some(skipped) = memchr::memchr(first, &self.subject[start..]) else { break };
+                start += skipped;
+            }
             let found = self.match_at(start)?;
             if found.is_some() {
                 return Ok(found);
             }
+            start += 1;
         }
         Ok(None)
+    }
+
+    /// The byte with which each match begins, if the pattern names it.
+    fn first_byte(&self) -> Option<u8> {
+        let first = self.byte(0);
+        let is_plain = !b"\0^$*+?.([%-)".contains(&first);
+        (is_plain && !b"*?-".contains(&self.byte(1))).then_some(first)
     }
 
     /// Counts work on so many bytes as steps.
@@ -429,6 +442,13 @@ mod tests {
             ("a-b", "[a-]-b", Some((0, 3))),
             ("x5", "[^%a]", Some((1, 2))),
             ("a.b", "%.", Some((1, 2))),
+            // The search begins at the first byte of the pattern.
+            ("xxaxab", "ab", Some((4, 6))),
+            ("xxaab", "a+b", Some((2, 5))),
+            ("xxb", "a?b", Some((2, 3))),
+            ("xx", "y", None),
+            ("x]", "]", Some((1, 2))),
+            ("", "a", None),
         ] {
             assert_eq!(find(subject, pattern), Ok(want), "{pattern}");
         }
