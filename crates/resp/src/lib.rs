@@ -8,7 +8,7 @@
 //!
 //! * [`parser`] - requests (arrays of bulk strings, and inline commands)
 //! * [`reply`] - replies in both protocol versions, with large values held by reference
-//! * [`unit`] - requests for files and replicas, in transactions where they belong together
+//! * [`unit`](mod@unit) - requests for files and replicas, in transactions where they belong together
 //!
 //! Protocol: <https://valkey.io/topics/protocol/>. Error texts are Valkey 9.1's.
 

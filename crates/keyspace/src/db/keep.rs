@@ -9,7 +9,7 @@ use crate::interest::{REPLICA_EXPIRY, SNAPSHOT, UNDO};
 use crate::keyspace::Key;
 use crate::snapshot::shards;
 use crate::snapshot::walk::Batch;
-use weft_types::Record;
+use weft_types::{Record, Shared};
 
 impl Db<'_> {
     /// Called before a write when a snapshot is being taken, when a slow-lane command holds the
@@ -25,8 +25,10 @@ impl Db<'_> {
         if ks.interest(key.shard) & UNDO != 0
             && let Some(undo) = &mut context.undo
         {
-            let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
-            undo.old.keep(index, key.bytes, found.as_deref());
+            undo.old.keep(index, key.bytes, || {
+                let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
+                found.as_deref().map(Shared::of)
+            });
         }
         if ks.interest(key.shard) & REPLICA_EXPIRY != 0 {
             let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
