@@ -165,8 +165,17 @@ pub struct ExecContext {
     /// Set while a script runs that may start over.
     pub(crate) undo: Option<Box<Undo>>,
     rng: Rng,
+    after: After,
+}
+
+/// Work for the time after the command has released its shards.
+#[derive(Debug, Default)]
+struct After {
+    /// Records to free.
     deferred: Vec<Record>,
+    /// Databases to free.
     emptied: Vec<Emptied>,
+    /// Keys with their databases that sweeps have removed: clients that wait for changes of them must retry.
     lost: Vec<(usize, Box<[u8]>)>,
 }
 
@@ -186,9 +195,7 @@ impl ExecContext {
             cancel: None,
             undo: None,
             rng: Rng::new(seed),
-            deferred: Vec::new(),
-            emptied: Vec::new(),
-            lost: Vec::new(),
+            after: After::default(),
         }
     }
 
@@ -242,25 +249,25 @@ impl ExecContext {
     #[inline]
     pub fn discard(&mut self, record: Record) {
         weft_types::Shared::note_removed(&record);
-        self.deferred.push(record);
+        self.after.deferred.push(record);
     }
 
     /// Keeps the contents of tables until the locks are released. O(1).
     pub fn discard_all(&mut self, contents: Vec<Detached>, free: Free) {
         if !contents.is_empty() {
-            self.emptied.push(Emptied { contents, free });
+            self.after.emptied.push(Emptied { contents, free });
         }
     }
 
     /// Adds keys that sweeps have removed.
     pub(crate) fn add_lost(&mut self, keys: Vec<(usize, Box<[u8]>)>) {
-        self.lost.extend(keys);
+        self.after.lost.extend(keys);
     }
 
     /// Takes the keys, with their databases, that sweeps have removed since the last call in
     /// shards where clients wait for changes. Those clients must retry.
     pub fn take_lost(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        std::mem::take(&mut self.lost)
+        std::mem::take(&mut self.after.lost)
     }
 
     /// Panics, in builds with debug assertions, if changes were made under a guard that was
@@ -274,7 +281,9 @@ impl ExecContext {
     /// Few commands remove anything.
     #[inline]
     pub fn has_deferred_frees(&self) -> bool {
-        !self.deferred.is_empty() || !self.emptied.is_empty() || !self.lost.is_empty()
+        !self.after.deferred.is_empty()
+            || !self.after.emptied.is_empty()
+            || !self.after.lost.is_empty()
     }
 
     /// Takes the contents of tables discarded since the last call, in order. Drop them outside of
@@ -282,20 +291,20 @@ impl ExecContext {
     /// none.
     #[inline]
     pub fn take_detached(&mut self) -> Vec<Emptied> {
-        std::mem::take(&mut self.emptied)
+        std::mem::take(&mut self.after.emptied)
     }
 
     /// Takes the records removed since the last call. Drop them outside of all locks, on any
     /// thread.
     #[inline]
     pub fn take_removed(&mut self) -> Option<Vec<Record>> {
-        (!self.deferred.is_empty()).then(|| std::mem::take(&mut self.deferred))
+        (!self.after.deferred.is_empty()).then(|| std::mem::take(&mut self.after.deferred))
     }
 
     /// Drops the removed records now, except those that take long to free; keeps the capacity for
     /// the next ones.
     #[inline]
     pub fn free_removed(&mut self) {
-        self.deferred.retain(weft_types::value::is_long_to_free);
+        self.after.deferred.retain(weft_types::value::is_long_to_free);
     }
 }
