@@ -86,6 +86,8 @@ pub(super) fn close(state: &mut State) {
         frame.set_field(globals, b"_G");
         frame.push_copy(globals);
         frame.set_registry(GLOBALS);
+        frame.push_copy(-1);
+        frame.set_registry(ENVIRONMENT);
         frame.set_globals();
         frame.pop(1);
     });
@@ -94,9 +96,12 @@ pub(super) fn close(state: &mut State) {
 /// The registry's name of the table that the proxy of globals protects.
 const GLOBALS: &[u8] = b"weft_globals";
 
+/// The registry's name of that proxy, the environment of scripts.
+const ENVIRONMENT: &[u8] = b"weft_environment_of_scripts";
+
 /// Functions that are compiled from here on see the globals of scripts.
 pub(super) fn restore_globals(frame: &mut Frame<'_>) {
-    frame.get_registry(GLOBALS);
+    frame.get_registry(ENVIRONMENT);
     frame.set_globals();
 }
 

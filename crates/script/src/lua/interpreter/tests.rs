@@ -302,3 +302,30 @@ fn libraries_are_loaded_called_and_forgotten() {
     lua.retain(|id| id != first);
     assert!(!lua.has(first));
 }
+
+/// A call of a function, and a library that is loaded, leave the environment of scripts as it was.
+#[test]
+fn globals_are_protected_after_functions() {
+    let mut lua = Lua::new();
+    let id = LibraryId(1);
+    let readonly = "Attempt to modify a readonly table";
+    let check = |lua: &mut Lua| {
+        for script in ["x = 1", "loadstring('x = 1')()", "setfenv = 1", "string.upper = 1"] {
+            let reply = sent(lua, b"", Proto::Resp2, script);
+            assert!(reply.contains(readonly), "{script}: {reply}");
+        }
+        assert!(sent(lua, b"", Proto::Resp2, "return x").contains("nonexistent global"));
+    };
+    check(&mut lua);
+    let code = b"redis.register_function('f', function() return loadstring('x = 1')() end)";
+    lua.load(id, code, &mut Canned(b"", 9)).expect("a library");
+    check(&mut lua);
+    let input = Input { keys: &[], args: &[] };
+    let end = lua.call((id, 0), input, &mut Canned(b"", 9), &mut Reply::new(Proto::Resp2));
+    let Err(Failure::Error(text)) = end else { panic!("{end:?}") };
+    assert!(String::from_utf8_lossy(&text).contains(readonly));
+    check(&mut lua);
+    let failed = lua.load(LibraryId(2), b"error('x')", &mut Canned(b"", 9));
+    assert!(failed.is_err());
+    check(&mut lua);
+}
