@@ -262,11 +262,25 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// For a slow-lane command that holds all shards: also stops the I/O threads, so that it holds the world from here on.
+    /// For a slow-lane command that holds all shards: also stops the I/O threads, so that it holds the world until
+    /// [`Guard::resume_io_threads`]. A snapshot that is about to begin counts it as a write.
     pub fn stop_io_threads(&mut self) {
         if let Some(long) = &mut self.long {
+            long.before_write();
             long.stop_io_threads();
         }
+    }
+
+    /// The shards stay held.
+    pub fn resume_io_threads(&mut self) {
+        if let Some(long) = &mut self.long {
+            long.resume_io_threads();
+        }
+    }
+
+    /// Whether this is the guard of a slow-lane command that holds all shards while the I/O threads run.
+    pub fn leaves_io_threads(&self) -> bool {
+        self.long.is_some() && matches!(&self.held, Held::Many(set) if set.len() == SHARDS)
     }
 
     /// Wakes all that wait for one of the shards, which stay held: they find the reason for which the wait is long.

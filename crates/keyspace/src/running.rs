@@ -212,7 +212,12 @@ impl<'k> LongCommand<'k> {
             .for_each(|entry| *entry.write_state.borrow_mut() = write_state.clone());
     }
 
-    /// Stops the I/O threads, each between two commands, until the command has ended. They wait for no shard there, so
+    /// The I/O threads continue. They find all shards held.
+    pub(crate) fn resume_io_threads(&mut self) {
+        self.stop = None;
+    }
+
+    /// Stops the I/O threads, each between two commands, until they resume or the command has ended. They wait for no shard there, so
     /// this can't deadlock.
     pub(crate) fn stop_io_threads(&mut self) {
         if self.stop.is_none() {

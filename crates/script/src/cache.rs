@@ -6,7 +6,7 @@ use crate::engine::Sha;
 use crate::script::Script;
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Scripts of EVAL that are kept at most. Scripts of SCRIPT LOAD are kept in addition.
@@ -26,6 +26,8 @@ pub fn sha_of(body: &[u8]) -> Sha {
 #[derive(Debug, Default)]
 pub struct Cache {
     scripts: RwLock<HashMap<Sha, Arc<Script>>>,
+    /// Scripts of EVAL among them. Changed under the lock for writing only.
+    evaluated: AtomicUsize,
     /// Counts lookups, to order them.
     clock: AtomicU64,
     evicted: AtomicU64,
@@ -72,9 +74,13 @@ impl Cache {
     pub fn add(&self, script: Script, is_kept: bool) -> Arc<Script> {
         let mut scripts = self.write();
         let sha = script.sha;
-        let script = scripts.entry(sha).or_insert_with(|| Arc::new(script)).clone();
-        if is_kept {
-            script.is_kept.store(true, Ordering::Relaxed);
+        let added = || {
+            self.evaluated.fetch_add(1, Ordering::Relaxed);
+            Arc::new(script)
+        };
+        let script = scripts.entry(sha).or_insert_with(added).clone();
+        if is_kept && !script.is_kept.swap(true, Ordering::Relaxed) {
+            self.evaluated.fetch_sub(1, Ordering::Relaxed);
         }
         script.is_live.store(true, Ordering::Release);
         self.touch(&script);
@@ -84,15 +90,13 @@ impl Cache {
 
     /// Removes the script of EVAL that was used least recently, if there are too many.
     fn evict(&self, scripts: &mut HashMap<Sha, Arc<Script>>) {
-        if scripts.len() <= MOST_EVALUATED {
+        if self.evaluated.load(Ordering::Relaxed) <= MOST_EVALUATED {
             return;
         }
-        let evaluated = || scripts.values().filter(|s| !s.is_kept.load(Ordering::Relaxed));
-        if evaluated().count() <= MOST_EVALUATED {
-            return;
-        }
-        let oldest = evaluated().min_by_key(|script| script.used.load(Ordering::Relaxed));
+        let evaluated = scripts.values().filter(|script| !script.is_kept.load(Ordering::Relaxed));
+        let oldest = evaluated.min_by_key(|script| script.used.load(Ordering::Relaxed));
         if let Some(sha) = oldest.map(|script| script.sha) {
+            self.evaluated.fetch_sub(1, Ordering::Relaxed);
             self.forget(scripts.remove(&sha));
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }
@@ -107,7 +111,11 @@ impl Cache {
 
     /// Removes all scripts, and returns them: dropping them takes O(n).
     pub fn flush(&self) -> Vec<Arc<Script>> {
-        let scripts = std::mem::take(&mut *self.write());
+        let mut scripts = self.write();
+        let scripts = {
+            self.evaluated.store(0, Ordering::Relaxed);
+            std::mem::take(&mut *scripts)
+        };
         let all: Vec<_> = scripts.into_values().collect();
         all.iter().for_each(|script| self.forget(Some(script.clone())));
         all

@@ -6,6 +6,7 @@ use crate::queued::{Transaction, Watched};
 use crate::snapshot_waits::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weft_keyspace::ShardSet;
 use weft_keyspace::invalidation::NO_CLIENT;
 use weft_resp::Proto;
@@ -88,6 +89,13 @@ pub struct PushState {
     pub seen: u64,
 }
 
+/// A script that calls the session's commands.
+#[derive(Debug, Default)]
+pub struct InScript {
+    /// The time since 1970 that TIME has returned: it doesn't change during the script.
+    pub time: Option<Duration>,
+}
+
 /// A connection as its commands see it.
 #[derive(Debug)]
 pub struct Session {
@@ -109,8 +117,8 @@ pub struct Session {
     pub snapshot_wait: Option<Wait>,
     /// The needs of its script, which starts over.
     pub script: Option<Box<ScriptNeeds>>,
-    /// A script calls its command.
-    pub in_script: bool,
+    /// Set while a script calls its commands.
+    pub in_script: Option<InScript>,
 }
 
 /// The needs that a script has found in its earlier runs, before it starts over.
@@ -139,7 +147,7 @@ impl Session {
             last_unit: 0,
             snapshot_wait: None,
             script: None,
-            in_script: false,
+            in_script: None,
         }
     }
 

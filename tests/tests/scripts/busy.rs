@@ -119,3 +119,32 @@ fn endless_script_of_a_transaction_is_killed() {
     assert_eq!(other.cmd(&["GET", "{a}k"]).text(), "before");
     assert_eq!(other.cmd(&["GET", "{b}k"]).text(), "after");
 }
+
+/// A command on all keys stops the I/O threads, but only while it runs.
+#[test]
+fn endless_script_with_a_command_on_all_keys_is_killed() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    for command in ["dbsize", "randomkey", "keys', '*", "scan', '0"] {
+        let script = format!("redis.call('{command}') while true do end");
+        send(&mut caller, &["EVAL", &script, "0"]);
+        until("it is killed", || other.cmd(&["SCRIPT", "KILL"]).is_ok());
+        assert!(reply(&mut caller).error().is_some(), "{command}");
+    }
+    for command in [&["DBSIZE"][..], &["CLIENT", "KILL", "ID", "999999"], &["KEYS", "*"]] {
+        caller.ok(&["MULTI"]);
+        caller.cmd(command);
+        caller.cmd(&["EVAL", "while true do end", "0"]);
+        caller.cmd(command);
+        send(&mut caller, &["EXEC"]);
+        until("it is killed", || other.cmd(&["SCRIPT", "KILL"]).is_ok());
+        assert_eq!(reply(&mut caller).items().len(), 3, "{command:?}");
+    }
+    let script = "redis.call('set', 'x', 1) redis.call('flushall') while true do end";
+    send(&mut caller, &["EVAL", script, "0"]);
+    until("it has written", || error(&mut other, &["SCRIPT", "KILL"]).starts_with("UNKILLABLE "));
+    assert_eq!(other.cmd(&["PING"]).text(), "PONG");
+    until("it is busy", || error(&mut other, &["GET", "x"]).starts_with("BUSY "));
+    assert!(error(&mut other, &["SHUTDOWN", "SAVE"]).starts_with("BUSY "));
+    assert!(error(&mut other, &["SHUTDOWN"]).starts_with("BUSY "));
+}

@@ -320,6 +320,10 @@ fn commands_on_scripts() {
         assert_eq!(client.cmd(&["SCRIPT", "SHOW", &sha]).text(), "return ARGV[1]");
         let found = client.cmd(&["SCRIPT", "EXISTS", &sha, "x", &"0".repeat(40)]);
         assert_eq!(found.items().iter().map(|n| n.int()).collect::<Vec<_>>(), [1, 0, 0]);
+        // The clock stands still.
+        let script = "local function time() return table.concat(redis.call('time'), '.') end \
+                      local first = time() for n = 1, 1e5 do end return tostring(first == time())";
+        assert_eq!(client.cmd(&["EVAL", script, "0"]).text(), "true");
         client.ok(&["SCRIPT", "FLUSH"]);
         let unknown = "NOSCRIPT No matching script.";
         assert_eq!(error(&mut client, &["EVALSHA", &sha, "0", "x"]), unknown);
@@ -337,6 +341,14 @@ fn commands_on_scripts() {
             (&["SCRIPT", "FLUSH", "X"], "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
             (
                 &["EVAL_RO", "return redis.call('set','a','b')", "0"],
+                "ERR Write commands are not allowed from read-only scripts. script: on @user_script:1.",
+            ),
+            (
+                &["EVAL_RO", "return redis.call('publish','a','b')", "0"],
+                "ERR Write commands are not allowed from read-only scripts. script: on @user_script:1.",
+            ),
+            (
+                &["EVAL_RO", "return redis.call('pfcount','a')", "0"],
                 "ERR Write commands are not allowed from read-only scripts. script: on @user_script:1.",
             ),
             (

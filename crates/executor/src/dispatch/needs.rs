@@ -17,6 +17,14 @@ pub fn needs_world(ks: &Keyspace, cmd: &'static Cmd, args: &[&[u8]], session: &S
         && matches!(request_need(ks, cmd, &request, session), Need::World | Need::Stop | Need::Rest)
 }
 
+/// Whether a command under a guard of all shards needs the I/O threads to be between two commands, too.
+pub fn needs_stop(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, db: usize) -> bool {
+    match command_need(ks, cmd, request, db) {
+        Need::Stop | Need::World | Need::Rest | Need::Names => true,
+        Need::Nothing | Need::One(_) | Need::Shards(_) | Need::AllShards | Need::Aside => false,
+    }
+}
+
 /// The locks that a request needs, with the commands and the watched keys of EXEC.
 pub fn request_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, session: &Session) -> Need {
     match cmd.run {
@@ -40,7 +48,8 @@ pub fn command_need(ks: &Keyspace, cmd: &Cmd, request: &Request<'_>, db: usize) 
     }
 }
 
-/// The locks that commands need together that run as one, and hold `shards` too.
+/// The locks that commands need together that run as one, and hold `shards` too. With a script among them, it is all
+/// shards: the commands that need the world stop the I/O threads themselves.
 pub fn union_need(
     needs: impl IntoIterator<Item = Need>,
     shards: impl IntoIterator<Item = u16>,
@@ -54,7 +63,9 @@ pub fn union_need(
             Need::One(shard) => union.push(shard),
             Need::Shards(set) => union.extend(set.iter()),
             Need::AllShards => all = Some(Need::AllShards),
-            Need::Stop | Need::World | Need::Rest | Need::Names => return Need::World,
+            Need::Stop | Need::World | Need::Rest | Need::Names => {
+                all = all.or(Some(Need::World));
+            }
         }
     }
     all.unwrap_or_else(|| Need::Shards(ShardSet::of(union)))

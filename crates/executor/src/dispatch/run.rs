@@ -9,7 +9,7 @@ use crate::dispatch::messages::{append_mail, append_messages};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::under::execute_under;
-use crate::dispatch::{block, commit, reply};
+use crate::dispatch::{block, commit, needs, reply};
 use crate::script;
 use crate::tracking;
 use crate::transaction;
@@ -191,6 +191,15 @@ fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>) {
     let result = match cmd.run {
         Run::Script(command) => {
             script::run_in_transaction(core, session, &request, command, reply, guard)
+        }
+        Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch
+            if guard.leaves_io_threads()
+                && needs::needs_stop(&core.srv.ks, cmd, &request, session.db) =>
+        {
+            guard.stop_io_threads();
+            let result = execute_under(core, session, &request, cmd, reply, guard);
+            guard.resume_io_threads();
+            result
         }
         Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch => {
             execute_under(core, session, &request, cmd, reply, guard)

@@ -37,6 +37,9 @@ pub(super) const KILLED: Error = Error::new(
 pub(super) const FUNCTION_KILLED: Error =
     Error::new("ERR Script killed by user with FUNCTION KILL.");
 
+/// Flags of commands that a script which only reads must not call.
+const NOT_READ_ONLY: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
+
 /// Flags of commands whose effects are not kept back until a script has ended.
 const PUBLISHES: Flags = Flags::PUBSUB.or(Flags::MAY_REPLICATE).or(Flags::REPLICATES_UNFLAGGED);
 
@@ -210,10 +213,10 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if self.call.is_out_of_memory && !self.has_written && flags.has(Flags::DENYOOM) {
             return Err(OOM);
         }
+        if self.call.only_reads && flags.has(NOT_READ_ONLY) {
+            return Err(ONLY_READS);
+        }
         if flags.has(Flags::WRITE) {
-            if self.call.only_reads {
-                return Err(ONLY_READS);
-            }
             if is_refused_write(self.core, flags) {
                 return Err(READ_ONLY);
             }
@@ -411,6 +414,10 @@ impl engine::Host for Host<'_, '_, '_> {
         self.settle(cmd, &request)?;
         self.begin_write(cmd)?;
         self.execute(cmd, &request, reply)?;
+        // Not until the script's end: they answer SCRIPT KILL.
+        if let Shards::All(guard) = &mut self.shards {
+            guard.resume_io_threads();
+        }
         if cfg!(feature = "planted-scripts") {
             self.let_others_in(cmd, &request);
         }

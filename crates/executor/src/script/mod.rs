@@ -49,7 +49,7 @@ use weft_script::engine::Failure;
 use weft_script::running::Called;
 use weft_state::attention;
 use weft_state::command_table::Need;
-use weft_state::session::{ScriptNeeds, Session};
+use weft_state::session::{InScript, ScriptNeeds, Session};
 
 /// Holds the shards of the declared keys on an I/O thread, and runs the script.
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand) -> Flow {
@@ -216,14 +216,14 @@ fn run_script(
     lane: Lane,
 ) -> End {
     let db = session.db;
-    session.in_script = true;
+    session.in_script = Some(InScript::default());
     let mut threads = core.scripts.take().expect("`resolve` has made the interpreter");
     let entry =
         (lane != Lane::Script).then(|| core.srv.scripts.running.begin(called(call, request)));
     let mut host = Host::new(core, session, call, shards, lane, entry.as_ref().map(|e| &*e.run));
     let result = threads.run(&call.code, call.keys, call.args, reply, &mut host);
     let more = host.finish();
-    session.in_script = false;
+    session.in_script = None;
     session.db = db;
     threads.publish(core.srv);
     core.scripts = Some(threads);

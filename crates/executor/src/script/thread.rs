@@ -31,6 +31,9 @@ pub struct ThreadScripts {
     published: usize,
 }
 
+/// Scripts that are kept between two searches for those that the server no longer has.
+const KEPT_BETWEEN_CHECKS: usize = 64;
+
 impl Default for ThreadScripts {
     fn default() -> Self {
         ThreadScripts {
@@ -103,6 +106,9 @@ impl ThreadScripts {
     fn keep(&mut self, script: Arc<Script>) {
         if self.known.len() >= MOST_COMPILED {
             self.forget_but(&script.sha);
+        } else if (self.known.len() + 1).is_multiple_of(KEPT_BETWEEN_CHECKS) {
+            let gone = self.known.extract_if(|_, script| !script.is_live());
+            gone.for_each(|(sha, _)| self.lua.forget(&sha));
         }
         self.known.insert(script.sha, script);
     }

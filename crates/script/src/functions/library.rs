@@ -3,6 +3,7 @@
 use crate::engine::{LibraryId, Registered};
 use crate::flags::ScriptFlags;
 use crate::script::History;
+use std::collections::HashSet;
 
 /// The longest time that a library may take to load without delaying an I/O thread, in nanoseconds.
 const FAST_NS: u64 = 2_000_000;
@@ -99,7 +100,8 @@ impl Library {
         registered: Vec<Registered>,
         ns: u64,
     ) -> Result<Library, Vec<u8>> {
-        for (n, function) in registered.iter().enumerate() {
+        let mut names = HashSet::new();
+        for function in &registered {
             if !is_valid_name(&function.name) {
                 return Err(
                     b"Function names can only contain letters, numbers, or underscores(_) \
@@ -107,7 +109,7 @@ impl Library {
                         .to_vec(),
                 );
             }
-            if registered[..n].iter().any(|other| other.name == function.name) {
+            if !names.insert(&function.name) {
                 return Err(b"Function already exists in the library".to_vec());
             }
         }

@@ -85,6 +85,11 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
         cx.reply.ok();
         return Ok(());
     }
+    if !words.no_save
+        && let Some(e) = weft_executor::dispatch::busy::error(cx.srv(), |_| true)
+    {
+        return Err(e);
+    }
     let save = if words.no_save { Some(false) } else { words.save.then_some(true) };
     let stop = Stop { save, force: words.force, now: words.now };
     let srv = cx.srv();

@@ -29,7 +29,11 @@ pub const LASTSAVE: ServerCommand = command(
 
 /// Unix seconds, and the microseconds beyond them.
 fn time(cx: &mut ConnCx<'_>) -> CmdResult {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = match &mut cx.session.in_script {
+        Some(script) => *script.time.get_or_insert_with(clock),
+        None => clock(),
+    };
     cx.reply.array(2);
     cx.reply.bulk(now.as_secs().to_string().as_bytes());
     cx.reply.bulk(now.subsec_micros().to_string().as_bytes());
