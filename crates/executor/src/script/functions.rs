@@ -51,7 +51,7 @@ pub fn change(
         b"load" => loaded(core, &before, args, caller.is_source, reply),
         b"delete" => before.without(args[2]).ok_or(NO_LIBRARY),
         b"flush" => flushed(args),
-        b"restore" => restored(core, &before, args),
+        b"restore" => restored(core, &before, args, caller.is_source),
         other => unreachable!("no such command: {}", other.escape_ascii()),
     };
     let after = after.inspect_err(|_| forget_others(core, &before))?;
@@ -118,7 +118,12 @@ fn flushed(args: &[&[u8]]) -> Result<Libraries, Error> {
     }
 }
 
-fn restored(core: &mut Core, before: &Libraries, args: &[&[u8]]) -> Result<Libraries, Error> {
+fn restored(
+    core: &mut Core,
+    before: &Libraries,
+    args: &[&[u8]],
+    is_source: bool,
+) -> Result<Libraries, Error> {
     let policy = match args.get(3) {
         _ if args.len() > 4 => return Err(too_many(args)),
         None => b"append".to_vec(),
@@ -130,8 +135,10 @@ fn restored(core: &mut Core, before: &Libraries, args: &[&[u8]]) -> Result<Libra
     let texts = weft_transfer::functions::restore(args[2]).map_err(|text| failed(text.into()))?;
     let interpreter = core.scripts.get_or_insert_default().interpreter();
     let texts = texts.iter().map(Vec::as_slice);
+    // The reference sets no limit here: a library that doesn't end would stop the server.
+    let terms = Terms { replaces: false, is_limited: !is_source };
     let others =
-        load_all(Libraries::default(), texts, false, interpreter, &mut log).map_err(failed)?;
+        load_all(Libraries::default(), texts, terms, interpreter, &mut log).map_err(failed)?;
     match &policy[..] {
         b"flush" => Ok(others),
         policy => before.joined(&others, policy == b"replace").map_err(failed),
@@ -159,7 +166,8 @@ pub fn load_file(srv: &Server, texts: &[Vec<u8>], join: Join) -> Result<Librarie
     if texts.is_empty() {
         return Ok(before);
     }
-    load_all(before, texts.iter().map(Vec::as_slice), replaces, &mut Lua::new(), &mut log)
+    let terms = Terms { replaces, is_limited: false };
+    load_all(before, texts.iter().map(Vec::as_slice), terms, &mut Lua::new(), &mut log)
 }
 
 /// Writes a line of a library or a script to the server's log.

@@ -106,11 +106,10 @@ pub fn load(
 pub fn load_all<'t>(
     to: Libraries,
     texts: impl IntoIterator<Item = &'t [u8]>,
-    replaces: bool,
+    terms: Terms,
     interpreter: &mut impl Interpreter,
     log: &mut dyn FnMut(Level, &[u8]),
 ) -> Result<Libraries, Vec<u8>> {
-    let terms = Terms { replaces, is_limited: false };
     texts.into_iter().try_fold(to, |to, text| {
         load(&to, text, terms, interpreter, log).map(|(_, libraries)| libraries)
     })
