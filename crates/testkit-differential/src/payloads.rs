@@ -59,6 +59,11 @@ pub fn corrupted(rng: &mut Rng, now: i64) -> Vec<u8> {
 
 fn sealed(mut bytes: Vec<u8>, version: u16) -> Vec<u8> {
     bytes.extend(version.to_le_bytes());
+    with_sum(bytes)
+}
+
+/// A payload without its checksum, and the checksum.
+pub fn with_sum(mut bytes: Vec<u8>) -> Vec<u8> {
     let sum = crc64(&bytes);
     bytes.extend(sum.to_le_bytes());
     bytes

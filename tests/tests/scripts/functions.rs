@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use weft_testkit::{Client, Server};
+use weft_testkit_differential::payloads::with_sum;
 use weft_tests::scene::{client, info, on_both, reply, send, until, until_in_slow_lane};
 
 /// Commands, one a line; `\n` is a line end. Each has the same reply on the reference, in RESP2 and RESP3.
@@ -328,4 +329,24 @@ fn function_counts_once_in_info() {
     for name in ["fcall", "incr", "function|load"] {
         assert!(counts.contains(&format!("cmdstat_{name}:calls=1,")), "{name}: {counts}");
     }
+}
+
+/// A payload with a library that doesn't end.
+#[test]
+fn restored_library_has_a_limit_of_time() {
+    let server = Server::weft(&["--io-threads", "1", "--rdbcompression", "no"]);
+    let mut client = client(&server);
+    let library = "#!lua name=l\nwhile 0==1 do end redis.register_function('f', function() end)";
+    assert_eq!(client.cmd(&["FUNCTION", "LOAD", library]).text(), "l");
+    let mut payload = client.cmd(&["FUNCTION", "DUMP"]).bytes().expect("a payload").to_vec();
+    let at = payload.windows(4).position(|text| text == b"0==1").expect("the library's text");
+    payload[at] = b'1';
+    payload.truncate(payload.len() - 8);
+    let payload = with_sum(payload);
+    for policy in [&b"FLUSH"[..], b"REPLACE"] {
+        let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &payload, policy];
+        let error = client.cmd(&words).error();
+        assert!(error.as_ref().is_some_and(|error| error.contains("timeout")), "{error:?}");
+    }
+    assert!(client.cmd(&["FCALL", "f", "0"]).is_null());
 }
