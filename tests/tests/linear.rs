@@ -12,10 +12,7 @@
 //! |
 //! | `LINEAR_SEED` | seed of the first history, default 1; a failure prints the one to use |
 //! | `LINEAR_DUMP` | a file for the events of a history that is not linearizable |
-//! | `WEFT_PLANTED` | a server built with the feature `planted-race`, whose EXEC is not atomic |
-//! | `WEFT_PLANTED_STALE` | a server built with `planted-stale`, which records the reads of
-//! tracking clients too late |
-//! | `WEFT_PLANTED_SCRIPTS` | a server built with `planted-scripts`, whose scripts are not atomic |
+//! | `WEFT_PLANTED` | a server built with the feature `planted`, which has the faults of `keyspace/planted.rs` |
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -167,7 +164,7 @@ fn dump(history: &[Vec<Event>]) -> String {
 /// The checker must be able to find a fault, also among all disturbances.
 #[test]
 fn planted_race_is_found() {
-    is_found("planted_race_is_found", "WEFT_PLANTED", load);
+    is_found("planted_race_is_found", "race", 4, load);
 }
 
 /// The same for a fault in tracking, by which clients keep old values.
@@ -175,24 +172,18 @@ fn planted_race_is_found() {
 fn planted_missing_invalidation_is_found() {
     let with = "slow,streams,tracking".parse().expect("known disturbances");
     let keeping = |seed| Load { with, ..load(seed) };
-    is_found("planted_missing_invalidation_is_found", "WEFT_PLANTED_STALE", keeping);
+    is_found("planted_missing_invalidation_is_found", "stale", 4, keeping);
 }
 
 /// The same for faults of scripts: a record that is not restored, an undeclared shard that is not held between two
 /// commands, and a shard that is left out where the script should hold all.
 #[test]
 fn planted_faults_of_scripts_are_found() {
-    const TEST: &str = "planted_faults_of_scripts_are_found";
-    let Some(program) = planted(TEST, "WEFT_PLANTED_SCRIPTS") else { return };
     let with = "scripts".parse().expect("known disturbances");
     for fault in ["undo", "release", "left-out"] {
         println!("{fault}");
-        // The extension of the program's name chooses the fault.
-        let named = program.with_extension(fault);
-        let _ = std::fs::remove_file(&named);
-        std::fs::hard_link(&program, &named).expect("a link");
         let restarts = if fault == "left-out" { 1 } else { 4 };
-        find_fault(&named, restarts, |seed| Load {
+        is_found("planted_faults_of_scripts_are_found", fault, restarts, |seed| Load {
             with,
             groups: 1,
             holders: 4,
@@ -202,19 +193,15 @@ fn planted_faults_of_scripts_are_found() {
     }
 }
 
-/// The server of this variable.
-fn planted(test: &str, variable: &str) -> Option<PathBuf> {
-    let program = std::env::var_os(variable).map(PathBuf::from);
-    if program.is_none() {
-        weft_testkit::skipped::note(test, &format!("no {variable}"));
-    }
-    program
-}
-
-fn is_found(test: &str, variable: &str, load: impl Fn(u64) -> Load) {
-    if let Some(program) = planted(test, variable) {
-        find_fault(&program, 4, load);
-    }
+fn is_found(test: &str, fault: &str, restarts: usize, load: impl Fn(u64) -> Load) {
+    let Some(program) = std::env::var_os("WEFT_PLANTED").map(PathBuf::from) else {
+        return weft_testkit::skipped::note(test, "no WEFT_PLANTED");
+    };
+    // The extension of the program's name chooses the fault.
+    let named = program.with_extension(fault);
+    let _ = std::fs::remove_file(&named);
+    std::fs::hard_link(&program, &named).expect("a link");
+    find_fault(&named, restarts, load);
 }
 
 /// Scripts that start over more often than this hold all shards.

@@ -47,7 +47,7 @@ pub mod log;
 pub mod notice;
 mod occupied;
 mod old_records;
-pub mod planted_scripts;
+pub mod planted;
 mod replica_expiry;
 mod running;
 pub mod safepoint;

@@ -21,7 +21,7 @@ use crate::guard::{Guard, ShardSet};
 use crate::interest::UNDO;
 use crate::keyspace::Key;
 use crate::old_records::OldRecords;
-use crate::planted_scripts::{self, Fault};
+use crate::planted::{self, Fault};
 use crate::sync::Ordering;
 use weft_types::value::{duplicate_work, elements};
 use weft_types::{Kind, Record, Shared, hash};
@@ -71,7 +71,7 @@ impl Guard<'_> {
     pub fn undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let Undo { old, tally, .. } = *context.undo.take().expect("undo has begun");
-        let forgotten = usize::from(planted_scripts::is(Fault::Undo));
+        let forgotten = usize::from(planted::is(Fault::Undo));
         for (db, name, record) in old.into_all().skip(forgotten) {
             Db::new(self, context, db).restore(&name, record.map(Shared::into_record));
         }

@@ -16,6 +16,7 @@ use crate::tracking;
 use weft_keyspace::Guard;
 use weft_keyspace::commit::{end_group, seal};
 use weft_keyspace::invalidation::invalidate;
+use weft_keyspace::planted::{self, Fault};
 use weft_state::command_table::Cmd;
 use weft_state::session::Session;
 
@@ -40,7 +41,7 @@ pub fn commit_read(task: Task<'_>, mut guard: Guard<'_>, outcome: Outcome) -> Fl
         // The commands of a transaction were recorded one by one.
         Outcome::EndedInParts { .. } | Outcome::Suspended(_) | Outcome::Killed => false,
     };
-    let late = cfg!(feature = "planted-stale");
+    let late = planted::is(Fault::Stale);
     if has_read
         && !late
         && record_reader(task.core, task.session, task.cmd, task.request.args, &guard)

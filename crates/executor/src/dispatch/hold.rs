@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
 use weft_commands::{Error, FAST_WORK, Lane};
+use weft_keyspace::planted::{self, Fault};
 use weft_keyspace::{Busy, Guard, Inside, ShardSet, SlowLaneThread};
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
@@ -102,7 +103,7 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     {
         return Err(Suspend::SLOW);
     }
-    if cfg!(feature = "planted-race") {
+    if planted::is(Fault::Race) {
         return run::exec_one_by_one(task, inside);
     }
     let need = needs::transaction_need(inside.keyspace(), task.session);

@@ -418,7 +418,7 @@ impl engine::Host for Host<'_, '_, '_> {
         if let Shards::All(guard) = &mut self.shards {
             guard.resume_io_threads();
         }
-        if cfg!(feature = "planted-scripts") {
+        if cfg!(feature = "planted") {
             self.let_others_in(cmd, &request);
         }
         Ok(())

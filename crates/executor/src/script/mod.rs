@@ -42,7 +42,7 @@ use weft_command_spec::ScriptCommand;
 use weft_commands::{CmdResult, Error, FAST_WORK, Lane};
 use weft_keyspace::hold::PATIENCE;
 use weft_keyspace::invalidation::NO_CLIENT;
-use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, planted_scripts};
+use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, planted};
 use weft_resp::Reply;
 use weft_script::Scope;
 use weft_script::engine::Failure;
@@ -122,7 +122,7 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
         true => Shards::Growing(&mut guard),
         false => Shards::All(&mut guard),
     };
-    planted_scripts::leave_out(|| needs.shards.iter().last());
+    planted::leave_out(|| needs.shards.iter().last());
     let Task { core, session, request, reply, .. } = &mut task;
     let end = run_script(core, session, &call, request, reply, shards, lane);
     task.core.context.client = NO_CLIENT;

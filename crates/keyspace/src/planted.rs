@@ -1,5 +1,5 @@
-//! Faults in the atomicity of scripts, to show that the history checker finds them. Only a build with the feature
-//! `planted-scripts` has them. The extension of the program's name chooses one.
+//! Faults, to show that the history checker finds them. Only a build with the feature `planted` has them. The extension
+//! of the program's name chooses one.
 
 use crate::guard::Guard;
 use std::cell::Cell;
@@ -8,6 +8,10 @@ use std::sync::OnceLock;
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// `race`: other commands run between the commands of EXEC.
+    Race,
+    /// `stale`: a client is recorded as a reader of a key too late.
+    Stale,
     /// `undo`: a script that starts over restores all records but one.
     Undo,
     /// `release`: undeclared shards are released after each command.
@@ -19,7 +23,7 @@ pub enum Fault {
 /// Whether this server has the fault.
 #[inline(always)]
 pub fn is(fault: Fault) -> bool {
-    cfg!(feature = "planted-scripts") && *chosen() == Some(fault)
+    cfg!(feature = "planted") && *chosen() == Some(fault)
 }
 
 fn chosen() -> &'static Option<Fault> {
@@ -27,6 +31,8 @@ fn chosen() -> &'static Option<Fault> {
     CHOSEN.get_or_init(|| {
         let program = std::env::current_exe().unwrap_or_default();
         match program.extension()?.to_str()? {
+            "race" => Some(Fault::Race),
+            "stale" => Some(Fault::Stale),
             "undo" => Some(Fault::Undo),
             "release" => Some(Fault::Release),
             "left-out" => Some(Fault::LeftOut),
