@@ -28,7 +28,7 @@ pub fn possible_period(wished: i64, config: &Config) -> i64 {
 /// # Errors
 /// The thread can't be created.
 pub fn set_watchdog(srv: &'static Server, period_ms: i64) -> std::io::Result<()> {
-    let dog = &srv.background.watchdog;
+    let dog = &srv.process.background.watchdog;
     if period_ms > 0 && !dog.exists.swap(true, Ordering::SeqCst) {
         let thread = std::thread::Builder::new().name("weft-watchdog".into());
         let spawned = thread.spawn(move || watch(srv));
@@ -46,8 +46,9 @@ pub fn set_watchdog(srv: &'static Server, period_ms: i64) -> std::io::Result<()>
 fn watch(srv: &'static Server) {
     let mut seen: HashMap<usize, (u64, Instant)> = HashMap::new();
     loop {
-        let period =
-            Duration::from_millis(srv.background.watchdog.period_ms.load(Ordering::Relaxed));
+        let period = Duration::from_millis(
+            srv.process.background.watchdog.period_ms.load(Ordering::Relaxed),
+        );
         sleep(srv, period / 2);
         if period.is_zero() {
             seen.clear();
@@ -77,11 +78,11 @@ fn watch(srv: &'static Server) {
 
 /// Sleeps for `time`. If that is zero, sleeps until the watchdog is switched on.
 fn sleep(srv: &Server, time: Duration) {
-    let (lock, changed) = &srv.background.watchdog.changed;
+    let (lock, changed) = &srv.process.background.watchdog.changed;
     let guard = lock.lock().unwrap_or_else(|p| p.into_inner());
     if !time.is_zero() {
         let _ = changed.wait_timeout(guard, time);
-    } else if srv.background.watchdog.period_ms.load(Ordering::Relaxed) == 0 {
+    } else if srv.process.background.watchdog.period_ms.load(Ordering::Relaxed) == 0 {
         drop(changed.wait(guard));
     }
 }

@@ -47,26 +47,27 @@ pub struct Mover {
 impl Mover {
     /// Milliseconds until the next step. `None`: there is none.
     pub fn until_due(&self, core: &Core, now_ms: i64) -> Option<i64> {
-        let works = core.settings.upkeep.defrag.is_on && core.srv.background.defrag.effort() > 0;
+        let works =
+            core.settings.upkeep.defrag.is_on && core.srv.process.background.defrag.effort() > 0;
         works.then(|| (self.next_ms - now_ms).max(0))
     }
 
     /// Measures the waste once a second. The first thread calls it at each tick.
     pub fn measure(&mut self, srv: &Server, limits: &Limits, now_ms: i64) {
         if !limits.is_on {
-            srv.background.defrag.set_effort(0);
+            srv.process.background.defrag.set_effort(0);
         } else if now_ms - self.measured_ms >= MEASURE_MS {
             self.measured_ms = now_ms;
             let stats = allocator_stats();
             let effort = limits.effort(stats.allocated as u64, stats.active as u64);
-            srv.background.defrag.set_effort(effort);
+            srv.process.background.defrag.set_effort(effort);
         }
     }
 
     /// Runs one step, of about `active-defrag-cycle-us`.
     pub fn run(&mut self, core: &mut Core, inside: &mut Inside<'_>, shards: &[u16], now_ms: i64) {
         let limits = core.settings.upkeep.defrag;
-        let effort = core.srv.background.defrag.effort().clamp(1, 100);
+        let effort = core.srv.process.background.defrag.effort().clamp(1, 100);
         let piece = Duration::from_micros(limits.piece_us);
         let begin = Instant::now();
         core.begin();
@@ -96,7 +97,7 @@ impl Mover {
         let pause_ms = (spent_us * (100 - effort) / effort / 1000) as i64;
         self.next_ms = now_ms + if rests { REST_MS } else { pause_ms.max(LEAST_PAUSE_MS) };
         core.srv.sample_latency("active-defrag-cycle", Some(begin));
-        let totals = &core.srv.background.defrag;
+        let totals = &core.srv.process.background.defrag;
         totals.moved.fetch_add(all.moved, Ordering::Relaxed);
         totals.left.fetch_add(all.examined - all.moved, Ordering::Relaxed);
         totals.spent_us.fetch_add(spent_us, Ordering::Relaxed);

@@ -57,7 +57,7 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
         let began = srv.statistics.latency.begin();
         match core.evictor.step(inside, &mut core.context, policy, samples) {
             Step::Evicted { record, .. } => {
-                srv.background.bio.free_evicted(record, limit / WAITING_PART);
+                srv.process.background.bio.free_evicted(record, limit / WAITING_PART);
                 srv.sample_latency("eviction-del", began);
             }
             // I/O threads release their shards at once. A command of the slow lane may hold them for
@@ -87,7 +87,10 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
 /// Evictions would make the last three grow.
 pub fn not_counted(srv: &Server) -> usize {
     let unread = srv.replication.behind() + srv.links.answers.unread();
-    srv.background.bio.pending_bytes() + srv.memory.statistics() + srv.ks.snapshot_bytes() + unread
+    srv.process.background.bio.pending_bytes()
+        + srv.memory.statistics()
+        + srv.ks.snapshot_bytes()
+        + unread
 }
 
 /// Whether the memory in use is within `maxmemory`, as this thread knows it.

@@ -27,7 +27,7 @@ pub fn discard(srv: &Server, session: &mut Session) {
 
 /// Frees a transaction, in the background if it is large.
 fn release(srv: &Server, transaction: Box<Transaction>) {
-    srv.background.bio.release(transaction.commands(), move || drop(transaction));
+    srv.process.background.bio.release(transaction.commands(), move || drop(transaction));
 }
 
 /// Checks that EXEC can run the session's transaction.

@@ -192,7 +192,8 @@ fn serve(
     supervisor: &Supervisor,
 ) -> Result<i32, Failure> {
     let failed = |e: std::io::Error| format!("Can't start a thread: {e}");
-    Bio::start(&srv.background.bio, &srv.memory, srv.placement().bio.clone()).map_err(failed)?;
+    Bio::start(&srv.process.background.bio, &srv.memory, srv.placement().bio.clone())
+        .map_err(failed)?;
     slow::start(srv).map_err(failed)?;
     watch_signals(srv, signals).map_err(failed)?;
     log_notice!("Server initialized");

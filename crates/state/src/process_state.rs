@@ -1,7 +1,9 @@
 //! Facts about this process, its machine and its shutdown.
 
 use crate::listening::Listening;
+use crate::server_parts::Background;
 use crate::stop_state::Stopping;
+use crate::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, RwLock};
 use weft_base::cpulist::CpuSet;
@@ -25,6 +27,8 @@ pub struct ProcessState {
     pub listening: Listening,
     pub hardware: Hardware,
     pub ending: Ending,
+    pub time: Time,
+    pub background: Background,
 }
 
 /// The machine, and the placement of threads on it.

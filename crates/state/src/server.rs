@@ -121,11 +121,9 @@ pub struct Server {
     pub clients: ClientState,
     pub persistence: crate::saves::Persistence,
     pub replication: Arc<ReplicationStatus>,
-    pub time: Time,
     pub configuration: Configuration,
     pub statistics: Statistics,
     pub scripts: weft_script::Scripts,
-    pub background: Background,
     pub process: ProcessState,
     pub links: Links,
 }
@@ -170,6 +168,14 @@ impl Server {
                 placement: RwLock::default(),
             },
             ending: Ending::default(),
+            time: Time::default(),
+            background: Background {
+                bio: Bio::default(),
+                defrag: Defrag::default(),
+                watchdog: Watchdog::default(),
+                active_expire: AtomicBool::new(true),
+                http_seen_ms: AtomicI64::new(0),
+            },
         };
         // One for each slow-lane thread, then one for the loading thread and one for the thread that applies
         // the primary's commands.
@@ -184,17 +190,9 @@ impl Server {
             clients: ClientState::default(),
             persistence: crate::saves::Persistence::default(),
             replication: parts.replication,
-            time: Time::default(),
             configuration: Configuration::new(config),
             statistics: Statistics::new(slow_stats),
             scripts: weft_script::Scripts::default(),
-            background: Background {
-                bio: Bio::default(),
-                defrag: Defrag::default(),
-                watchdog: Watchdog::default(),
-                active_expire: AtomicBool::new(true),
-                http_seen_ms: AtomicI64::new(0),
-            },
             process,
             links: Links {
                 functions: parts.functions,
@@ -211,31 +209,32 @@ impl Server {
 
     /// Unix time in milliseconds. It never goes back, whichever thread calls.
     pub fn now_ms(&self) -> i64 {
-        self.unix_ms_at(self.time.clock.raw())
+        self.unix_ms_at(self.process.time.clock.raw())
     }
 
     /// A context for the calling thread, which executes no commands. With it the thread locks shards as a
     /// slow-lane thread does.
     pub fn hand(&'static self) -> SlowLaneThread<'static> {
-        let clock = self.time.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
+        let clock =
+            self.process.time.hand_clock.get_or_init(|| Box::leak(Box::new(|| self.now_ms())));
         SlowLaneThread::background(&self.ks, clock)
     }
 
     /// Milliseconds since the start, independent of changes to the wall clock: for timeouts and idle times.
     pub fn mono_ms(&self) -> i64 {
-        self.mono_ms_at(self.time.clock.raw())
+        self.mono_ms_at(self.process.time.clock.raw())
     }
 
     /// [`Server::mono_ms`] at a tick of the raw clock.
     #[inline]
     pub fn mono_ms_at(&self, tick: u64) -> i64 {
-        self.time.mono_ms_at(tick)
+        self.process.time.mono_ms_at(tick)
     }
 
     /// [`Server::now_ms`] at a tick of the raw clock.
     #[inline]
     pub fn unix_ms_at(&self, tick: u64) -> i64 {
-        self.time.unix_ms_at(tick)
+        self.process.time.unix_ms_at(tick)
     }
 
     /// A seed for thread `id`'s random numbers.
@@ -314,7 +313,8 @@ impl Server {
 
     /// Whether sweeps for expired keys run. Without them a key expires only on access.
     pub fn active_expire(&self) -> bool {
-        self.background.active_expire.load(Ordering::Relaxed) && !self.persistence.loading.is_on()
+        self.process.background.active_expire.load(Ordering::Relaxed)
+            && !self.persistence.loading.is_on()
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -326,9 +326,10 @@ impl Server {
     #[cold]
     pub fn warn_about_http(&self, peer: &str) {
         const QUIET_MS: i64 = 60_000;
-        let (now, last) = (self.mono_ms(), self.background.http_seen_ms.load(Ordering::Relaxed));
+        let (now, last) =
+            (self.mono_ms(), self.process.background.http_seen_ms.load(Ordering::Relaxed));
         if last == 0 || now - last > QUIET_MS {
-            self.background.http_seen_ms.store(now.max(1), Ordering::Relaxed);
+            self.process.background.http_seen_ms.store(now.max(1), Ordering::Relaxed);
             log_warning!(
                 "Possible SECURITY ATTACK detected. A client sends POST or Host: as commands, as a \
                  browser does when a malicious page uses it to reach this server. Connection from \

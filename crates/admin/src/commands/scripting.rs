@@ -283,7 +283,7 @@ fn flush(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     let srv = cx.srv();
     let scripts = srv.scripts.cache.flush();
-    srv.background.bio.release(scripts.len(), move || drop(scripts));
+    srv.process.background.bio.release(scripts.len(), move || drop(scripts));
     cx.reply.ok();
     Ok(())
 }

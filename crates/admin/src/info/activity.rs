@@ -81,7 +81,7 @@ fn write_features(core: &Core, text: &mut Text) {
 
 /// A record is one allocation, so keys and allocations are counted alike.
 fn write_defrag(core: &Core, text: &mut Text) {
-    let defrag = &core.srv.background.defrag;
+    let defrag = &core.srv.process.background.defrag;
     let (moved, left) = (shared(&defrag.moved), shared(&defrag.left));
     for prefix in ["active_defrag", "active_defrag_key"] {
         text.field(&format!("{prefix}_hits"), moved);

@@ -253,7 +253,7 @@ fn write_rest(core: &Core, usage: &Usage, text: &mut Text) {
     ]);
     text.field("mem_allocator", "jemalloc-5.3.0");
     text.field("mem_overhead_db_hashtable_rehashing", 0);
-    text.field("active_defrag_running", core.srv.background.defrag.effort());
-    text.field("lazyfree_pending_objects", core.srv.background.bio.pending());
-    text.field("lazyfreed_objects", core.srv.background.bio.freed());
+    text.field("active_defrag_running", core.srv.process.background.defrag.effort());
+    text.field("lazyfree_pending_objects", core.srv.process.background.bio.pending());
+    text.field("lazyfreed_objects", core.srv.process.background.bio.freed());
 }

@@ -88,7 +88,7 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
     };
     *srv.statistics.info.base() = base;
     srv.statistics.info.rates().clear();
-    srv.background.bio.reset_stats();
+    srv.process.background.bio.reset_stats();
     srv.statistics.errors().clear();
     // These counters have several writers, so any thread may reset them.
     let totals = &srv.statistics.totals;

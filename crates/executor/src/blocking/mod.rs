@@ -34,7 +34,8 @@ pub fn leave(srv: &'static Server, waiting: &Arc<Waiting>) {
     waiting.charge.release();
     srv.clients.blocked.forget_client(waiting);
     let waiting = waiting.clone();
-    srv.background
+    srv.process
+        .background
         .bio
         .release(waiting.awaited.keys.len(), move || srv.clients.blocked.leave(&srv.ks, &waiting));
 }

@@ -113,7 +113,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let mut reply = Reply::new(waiting.context.proto);
     let caller =
         Caller { db: waiting.context.db, no_touch: waiting.context.no_touch, is_source: false };
-    let from = core.srv.time.clock.raw();
+    let from = core.srv.process.time.clock.raw();
     let own_changes = std::mem::replace(&mut core.context.client, waiting.context.own_changes);
     let seen = (core.context.tally.hits, core.context.tally.misses);
     let (result, pause) =
@@ -143,10 +143,10 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
         reply.clear();
         reply::refuse(core, &mut reply, e);
     }
-    let to = core.srv.time.clock.raw();
+    let to = core.srv.process.time.clock.raw();
     // This time does not count as time of the command that created the key.
     core.last_tick += to.saturating_sub(from);
-    let ns = waiting.spent_ns + core.srv.time.clock.delta_as_nanos(from, to);
+    let ns = waiting.spent_ns + core.srv.process.time.clock.delta_as_nanos(from, to);
     reply::count_waited(core, waiting, ns, &reply, result.is_err());
     Serving::Done(reply)
 }

@@ -33,8 +33,8 @@ pub fn suspend(task: Task<'_>, guard: Guard<'_>, pause: Pause, seen: (u64, u64))
                 return stay_blocked(task, guard, waiting);
             }
             let Block { keys, timeout_ms, replacement_args } = *block;
-            let now = core.srv.time.clock.raw();
-            let spent_ns = core.srv.time.clock.delta_as_nanos(core.last_tick, now);
+            let now = core.srv.process.time.clock.raw();
+            let spent_ns = core.srv.process.time.clock.delta_as_nanos(core.last_tick, now);
             core.last_tick = now;
             let end = (timeout_ms, timeout_reply);
             let keys = (&keys[..], replacement_args);

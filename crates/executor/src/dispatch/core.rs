@@ -130,7 +130,7 @@ impl Core {
     /// before that of a command that has stopped the world.
     pub fn begin(&mut self) {
         self.renew_settings();
-        self.last_tick = self.srv.time.clock.raw();
+        self.last_tick = self.srv.process.time.clock.raw();
         self.mono_ms = self.srv.mono_ms_at(self.last_tick);
         self.context.set_time(self.srv.unix_ms_at(self.last_tick));
         self.begin_command();
@@ -206,12 +206,12 @@ impl Core {
         }
         self.context.free_removed();
         if let Some(records) = self.context.take_removed() {
-            self.srv.background.bio.free_long(records);
+            self.srv.process.background.bio.free_long(records);
         }
         for emptied in self.context.take_detached() {
             match emptied.free {
                 Free::Here => drop(emptied.contents),
-                Free::Background => self.srv.background.bio.free_tables(emptied.contents),
+                Free::Background => self.srv.process.background.bio.free_tables(emptied.contents),
             }
         }
     }

@@ -315,7 +315,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     task.core.only_reads = !writes;
     task.core.begin_command();
     // The time of the wait does not count as time of the command.
-    task.core.last_tick = task.core.srv.time.clock.raw();
+    task.core.last_tick = task.core.srv.process.time.clock.raw();
     task.core.begin_import(task.session.options.import_source, flags);
     run_held(task, guard)
 }

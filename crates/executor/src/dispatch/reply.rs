@@ -34,7 +34,7 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
             transaction::discard(core.srv, session);
             transaction::renew_shared(session);
             count(core, cmd, false);
-            let ns = core.srv.time.clock.delta_as_nanos(from, core.last_tick);
+            let ns = core.srv.process.time.clock.delta_as_nanos(from, core.last_tick);
             core.stats().commands[cmd.number].ns.add(ns);
         }
     }
@@ -133,8 +133,8 @@ fn account(
     begin: Mark,
     failed: bool,
 ) {
-    let now = core.srv.time.clock.raw();
-    let ns = core.srv.time.clock.delta_as_nanos(core.last_tick, now);
+    let now = core.srv.process.time.clock.raw();
+    let ns = core.srv.process.time.clock.delta_as_nanos(core.last_tick, now);
     core.last_tick = now;
     let stats = &core.stats().commands[cmd.number];
     stats.calls.add(1);

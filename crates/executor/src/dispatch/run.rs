@@ -115,7 +115,7 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
     if task.session.watched.is_none() {
         task.session.watched = Some(Box::new(Watched::new(
             &task.core.srv.ks,
-            &task.core.srv.background.bio,
+            &task.core.srv.process.background.bio,
             &task.session.shared.memory.holdings,
         )));
     }

@@ -112,7 +112,7 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         client.show_subscriptions(None);
         let (client, thread) = (client.id, client.thread());
-        srv.background.bio.release(subscriber.all(), move || {
+        srv.process.background.bio.release(subscriber.all(), move || {
             srv.clients.pubsub.leave(client, thread, &*subscriber)
         });
     }

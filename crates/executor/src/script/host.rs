@@ -106,7 +106,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         lane: Lane,
         run: Option<&'h running::Run>,
     ) -> Self {
-        let began = core.srv.time.clock.raw();
+        let began = core.srv.process.time.clock.raw();
         Host {
             core,
             session,
@@ -130,7 +130,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         // Clients that the script's effects serve are not part of it.
         self.core.context.effects.direct(true, true);
         if self.lane != Lane::Script && self.more.is_none() {
-            let clock = &self.core.srv.time.clock;
+            let clock = &self.core.srv.process.time.clock;
             let is_long = clock.delta_as_nanos(self.began, clock.raw()) > FAST_NS / 2;
             self.call.code.history().set_long(is_long);
         }
@@ -262,7 +262,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
 
     /// Counts as busy once it has run for longer than `busy-reply-threshold`, and lets those that wait for its shards know.
     fn check_busy(&mut self) {
-        let clock = &self.core.srv.time.clock;
+        let clock = &self.core.srv.process.time.clock;
         let Some(after_ns) = self.core.settings.scripts.busy_after_ns else { return };
         if self.busy.is_none() && clock.delta_as_nanos(self.began, clock.raw()) > after_ns {
             let guard = self.shards.guard();
@@ -432,7 +432,7 @@ impl engine::Host for Host<'_, '_, '_> {
             self.check_busy();
         }
         if self.lane == Lane::Script && matches!(self.shards, Shards::Growing(_)) {
-            let clock = &self.core.srv.time.clock;
+            let clock = &self.core.srv.process.time.clock;
             if clock.delta_as_nanos(self.began, clock.raw()) > FAST_NS {
                 return Err(self.start_over(More::Time));
             }

@@ -70,7 +70,7 @@ impl Caches for Told {
         if tracking.keys() > 0 {
             let all = (0..SHARDS as u16).map(|shard| std::mem::take(&mut *tracking.table(shard)));
             let tables: Vec<Table> = all.filter(|table| !table.is_empty()).collect();
-            self.0.background.bio.free_in_background(move || drop(tables));
+            self.0.process.background.bio.free_in_background(move || drop(tables));
             tracking.keys.store(0, Ordering::Relaxed);
             tracking.readers.store(0, Ordering::Relaxed);
         }
@@ -188,6 +188,9 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(tracker) = client.tracker() {
         switch_off(srv, &tracker);
         tracker.mourn();
-        srv.background.bio.release(tracker.prefix_count(), move || leave_prefixes(srv, &tracker));
+        srv.process
+            .background
+            .bio
+            .release(tracker.prefix_count(), move || leave_prefixes(srv, &tracker));
     }
 }

@@ -122,7 +122,7 @@ impl Worker {
             ready.clear();
             let timeout = if self.is_busy() { 0 } else { self.until_due() };
             if timeout != 0 && std::mem::take(&mut self.execution.has_served) {
-                self.looks.look(&self.core.srv.time.clock, &mut self.poll, &mut ready)?;
+                self.looks.look(&self.core.srv.process.time.clock, &mut self.poll, &mut ready)?;
             }
             if ready.is_empty() {
                 self.poll.wait(timeout, &mut ready)?;

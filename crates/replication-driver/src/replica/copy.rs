@@ -189,7 +189,7 @@ impl Copies {
                     }
                 }
                 if let Some(unwanted) = beside {
-                    srv.background.bio.free_copy(unwanted);
+                    srv.process.background.bio.free_copy(unwanted);
                     loaded = loaded.map(|loaded| Loaded { functions: None, ..loaded });
                 }
                 loaded
@@ -256,7 +256,7 @@ impl Copies {
                 drop(to);
                 let _ = join_loader(loader);
                 if let Some(unwanted) = beside.and_then(Arc::into_inner) {
-                    self.srv.background.bio.free_copy(unwanted);
+                    self.srv.process.background.bio.free_copy(unwanted);
                 }
             }
         }

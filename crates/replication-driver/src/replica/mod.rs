@@ -118,7 +118,7 @@ fn end(srv: &Server, follow: &mut Follow) {
     }
     follow.orders.clear();
     if let Some((_, copy)) = follow.copy.take() {
-        srv.background.bio.free_copy(copy);
+        srv.process.background.bio.free_copy(copy);
     }
 }
 
@@ -164,7 +164,7 @@ fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link
     let Some((_, beside)) = state.link.copy.take_if(|(of, _)| *of == link) else { return };
     let mut context = ExecContext::new(srv.now_ms(), 0);
     for taken in guard.exchange_all(&mut context, beside) {
-        srv.background.bio.free_tables(taken.contents);
+        srv.process.background.bio.free_tables(taken.contents);
     }
     forget(guard, &mut context);
     srv.replication.loads_async.store(false, Ordering::SeqCst);

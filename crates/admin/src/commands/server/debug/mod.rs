@@ -300,7 +300,7 @@ fn sleep(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn set_active_expire(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.srv().background.active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
+    cx.srv().process.background.active_expire.store(switch(cx.args[2]), Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
