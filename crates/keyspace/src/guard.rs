@@ -278,9 +278,10 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// Whether this is the guard of a slow-lane command that holds all shards while the I/O threads run.
+    /// Whether this is the guard of a slow-lane command that holds all shards and keeps walks away, while the I/O threads
+    /// run.
     pub fn leaves_io_threads(&self) -> bool {
-        self.long.is_some() && matches!(&self.held, Held::Many(set) if set.len() == SHARDS)
+        self.long.as_ref().is_some_and(|long| long.is_without_walks())
     }
 
     /// Wakes all that wait for one of the shards, which stay held: they find the reason for which the wait is long.
@@ -363,7 +364,14 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// Whether this guard holds every shard.
+    /// Whether no other thread runs a command: a world guard, or that of a slow-lane command which holds all shards and
+    /// has stopped the I/O threads.
+    pub(crate) fn is_alone(&self) -> bool {
+        let has_stopped = self.long.as_ref().is_some_and(|long| long.stops_io_threads());
+        self.is_world() || has_stopped && self.leaves_io_threads()
+    }
+
+    /// Whether this guard holds every shard, and the I/O threads are stopped.
     pub fn is_world(&self) -> bool {
         match &self.held {
             Held::AllShards(_) => true,

@@ -145,7 +145,7 @@ pub(crate) struct LongCommand<'k> {
     /// A thread that stops the world waits for this lock.
     _lane: RwLockReadGuard<'k, ()>,
     /// Keeps walks away.
-    _walk: Option<MutexGuard<'k, ()>>,
+    walk: Option<MutexGuard<'k, ()>>,
 }
 
 impl<'k> LongCommand<'k> {
@@ -163,7 +163,7 @@ impl<'k> LongCommand<'k> {
             write_state: RefCell::new(WriteState::Nothing),
             stop: None,
             _lane: lane,
-            _walk: None,
+            walk: None,
         };
         command.note(shards, running);
         command
@@ -171,7 +171,7 @@ impl<'k> LongCommand<'k> {
 
     /// No walk is in progress while the command runs. `walk` is the lock that walks hold.
     pub(crate) fn without_walks(self, walk: MutexGuard<'k, ()>) -> Self {
-        LongCommand { _walk: Some(walk), ..self }
+        LongCommand { walk: Some(walk), ..self }
     }
 
     fn note(&mut self, shards: &ShardSet, running: &mut Vec<Entry>) {
@@ -223,6 +223,14 @@ impl<'k> LongCommand<'k> {
         if self.stop.is_none() {
             self.stop = Some(self.ks.safepoints.close());
         }
+    }
+
+    pub(crate) fn is_without_walks(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    pub(crate) fn stops_io_threads(&self) -> bool {
+        self.stop.is_some()
     }
 
     /// Runs `take` under the mutex and records the taken shards.

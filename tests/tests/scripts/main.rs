@@ -9,3 +9,4 @@ mod long;
 mod refusals;
 mod replies;
 mod stress;
+mod together;

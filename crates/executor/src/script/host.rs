@@ -370,6 +370,19 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         }
     }
 
+    /// Calls a command with all that it needs. The I/O threads may be stopped afterwards.
+    fn call_holding(
+        &mut self,
+        cmd: &'static Cmd,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Stop> {
+        self.hold(cmd, request)?;
+        self.settle(cmd, request)?;
+        self.begin_write(cmd)?;
+        self.execute(cmd, request, reply)
+    }
+
     /// Calls a command that may run, and completes its reply.
     fn execute(
         &mut self,
@@ -410,18 +423,15 @@ impl engine::Host for Host<'_, '_, '_> {
         if cmd.first_key > 0 && cmd.first_key < args.len() {
             request.key = Some(self.core.srv.ks.key(args[cmd.first_key]));
         }
-        self.hold(cmd, &request)?;
-        self.settle(cmd, &request)?;
-        self.begin_write(cmd)?;
-        self.execute(cmd, &request, reply)?;
-        // Not until the script's end: they answer SCRIPT KILL.
+        let ran = self.call_holding(cmd, &request, reply);
+        // Also after an error, and not only at the script's end: they answer SCRIPT KILL.
         if let Shards::All(guard) = &mut self.shards {
             guard.resume_io_threads();
         }
-        if cfg!(feature = "planted") {
+        if cfg!(feature = "planted") && ran.is_ok() {
             self.let_others_in(cmd, &request);
         }
-        Ok(())
+        ran
     }
 
     fn interrupt(&mut self) -> Result<(), Stop> {

@@ -111,7 +111,8 @@ fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lan
     messages::append_messages(&mut task);
     weft_process::crash::set_current_command(&task.cmd.full_name);
     let needs = task.session.script.take().unwrap_or_default();
-    let can_restart = needs.scope.max(call.code.history().scope()) == Scope::Keys;
+    // Not by the history of the code: another thread may have changed it since the shards were taken.
+    let can_restart = !guard.leaves_io_threads();
     if needs.restarts == 0 {
         show(task.core, task.session, task.request);
     }

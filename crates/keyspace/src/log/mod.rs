@@ -299,11 +299,11 @@ impl Guard<'_> {
     /// and there is a unit for it. `None` when there are [`MAX_READERS`]. O(shards).
     ///
     /// # Panics
-    /// Unless this is a world guard: a running slow-lane command collects no entries for a log
+    /// Unless no other thread runs a command ([`Guard::is_alone`]): a running slow-lane command collects no entries for a log
     /// that has not begun, or for a target without a reader.
     #[must_use]
     pub fn begin_log(&self, target: Target, wake: WakeReader) -> Option<LogReader> {
-        assert!(self.is_world(), "the log begins between all commands");
+        assert!(self.is_alone(), "the log begins between all commands");
         let reader = self.keyspace().observers.log.begin(target, wake)?;
         self.set_logged(true);
         Some(reader)
@@ -315,8 +315,7 @@ impl Guard<'_> {
     /// until then changes are logged for it. O(shards).
     ///
     /// # Panics
-    /// Unless this guard stops the I/O threads: a world guard, or one of all shards outside of
-    /// the slow lane.
+    /// Unless this guard stops the I/O threads.
     pub fn end_log(&self, id: &ReaderId) {
         self.assert_stopped();
         let log = &self.keyspace().observers.log;
@@ -342,7 +341,8 @@ impl Guard<'_> {
     }
 
     fn assert_stopped(&self) {
-        assert!(self.stops_io_threads(), "the log is cut while the world is stopped");
+        let is_stopped = self.stops_io_threads() || self.is_alone();
+        assert!(is_stopped, "the log is cut while the world is stopped");
     }
 }
 
