@@ -130,16 +130,17 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     if frame.is_empty() {
         return fail(frame, "ERR Please specify at least one argument for this call", raises);
     }
-    let Some(numbers) = Numbers::of(frame) else {
+    let context = frame.context();
+    let mut numbers = Numbers::default();
+    let Some(words) = numbers.words(frame) else {
         return fail(frame, "ERR Command arguments must be strings or integers", raises);
     };
-    let context = frame.context();
     if context.stopped.get() {
+        drop(words);
         return Err(frame.stop());
     }
     let mut reply = context.reply.take().unwrap_or_default();
     reply.proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
-    let words = numbers.words(frame);
     if length(&words) > Frame::MOST_OUTPUT {
         drop(words);
         return fail(frame, "ERR the arguments of the command are too long", raises);
@@ -318,10 +319,10 @@ fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.is_empty() {
         return Err(error(frame, "ERR Please specify at least one argument for this call"));
     }
-    let Some(numbers) = Numbers::of(frame) else {
+    let mut numbers = Numbers::default();
+    let Some(words) = numbers.words(frame) else {
         return Err(error(frame, "ERR Command arguments must be strings or integers"));
     };
-    let words = numbers.words(frame);
     let may = frame.context().with_host(|host| host.may_call(&words)).flatten();
     drop(words);
     match may {

@@ -82,6 +82,39 @@ unsafe extern "C-unwind" fn run_proxy_reader(raw: *mut lua_State) -> c_int {
     }
 }
 
+/// Converts short texts of digits, and calls the C function in the first upvalue, Lua's `tonumber`, for all else: C takes
+/// 1,000 instructions for any text.
+unsafe extern "C-unwind" fn run_to_number(raw: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with a live thread and room for 20 values. `make_number_reader` has made the closure, so its
+    // upvalue is a C function. The string is an argument, and stays there while its text is read. No value here has a
+    // destructor when the function raises an error.
+    unsafe {
+        if lua_gettop(raw) == 1 && lua_type(raw, 1) == LUA_TSTRING {
+            let mut len = 0;
+            let start = lua_tolstring(raw, 1, &raw mut len);
+            if let Some(number) = digits(std::slice::from_raw_parts(start.cast(), len)) {
+                lua_pushnumber(raw, number);
+                return 1;
+            }
+        }
+        let function = lua_touserdata(raw, lua_upvalueindex(1));
+        let function = std::mem::transmute::<*mut c_void, lua_CFunction>(function);
+        function(raw)
+    }
+}
+
+/// The value of a text of 1 to 15 digits, which a double holds exactly.
+fn digits(text: &[u8]) -> Option<f64> {
+    if text.is_empty() || text.len() > 15 {
+        return None;
+    }
+    let add = |value: i64, byte: &u8| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit <= 9).then(|| value * 10 + i64::from(digit))
+    };
+    text.iter().try_fold(0, add).map(|value| value as f64)
+}
+
 /// Pushes `function`.
 ///
 /// # Safety
@@ -173,10 +206,19 @@ unsafe extern "C-unwind" fn run_index(raw: *mut lua_State) -> c_int {
     1
 }
 
+/// A value that can be an argument of a command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Word<'a> {
+    Text(&'a [u8]),
+    Number(f64),
+}
+
 /// The values of one call.
 #[derive(Debug)]
 pub struct Frame<'f> {
     raw: *mut lua_State,
+    /// Lua's stack has room for at least so many values of this call. It never gets less during the call.
+    room: c_int,
     lifetime: PhantomData<&'f ()>,
 }
 
@@ -197,7 +239,8 @@ impl<'f> Frame<'f> {
     /// # Safety
     /// `raw` is a live Lua thread for `'f`, whose limit on memory is suspended.
     pub(super) unsafe fn new(raw: *mut lua_State) -> Self {
-        Frame { raw, lifetime: PhantomData }
+        // Lua makes room for `LUA_MINSTACK` values before it calls a function of C, and when it makes a state.
+        Frame { raw, room: LUA_MINSTACK, lifetime: PhantomData }
     }
 
     fn shared(&self) -> &'f Shared {
@@ -237,9 +280,21 @@ impl<'f> Frame<'f> {
 
     /// Makes room for `n` more values. Returns false if the stack would exceed Lua's limit (8000 values).
     pub fn reserve(&mut self, n: usize) -> bool {
+        let len = self.len();
+        len.saturating_add(n).saturating_add(RESERVE as usize) <= self.room as usize
+            || self.grow(len, n)
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize, n: usize) -> bool {
         let n = c_int::try_from(n).unwrap_or(c_int::MAX - RESERVE);
         // SAFETY: the state is live. It returns 0 for too many, and can't fail for lack of memory.
-        n < c_int::MAX - RESERVE && unsafe { lua_checkstack(self.raw, n + RESERVE) != 0 }
+        let has_room =
+            n < c_int::MAX - RESERVE && unsafe { lua_checkstack(self.raw, n + RESERVE) != 0 };
+        if has_room {
+            self.room = len as c_int + n + RESERVE;
+        }
+        has_room
     }
 
     /// Makes room for one value, and some for the methods' own use.
@@ -285,6 +340,26 @@ impl<'f> Frame<'f> {
             let start = lua_tolstring(self.raw, at, &raw mut len);
             (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast(), len))
         }
+    }
+
+    /// Calls `visit` with each value, until one is neither a string nor a number. Returns whether all were visited.
+    pub(super) fn each_word<'a>(&'a self, mut visit: impl FnMut(Word<'a>)) -> bool {
+        for at in 1..=self.len() as c_int {
+            // SAFETY: the position exists. For strings, see `bytes`.
+            let word = unsafe {
+                match lua_type(self.raw, at) {
+                    LUA_TSTRING => {
+                        let mut len = 0;
+                        let start = lua_tolstring(self.raw, at, &raw mut len);
+                        Word::Text(std::slice::from_raw_parts(start.cast(), len))
+                    }
+                    LUA_TNUMBER => Word::Number(lua_tonumber(self.raw, at)),
+                    _ => return false,
+                }
+            };
+            visit(word);
+        }
+        true
     }
 
     /// Whether the value is neither nil nor false. False if it is absent.
@@ -439,6 +514,13 @@ impl<'f> Frame<'f> {
         unsafe { lua_rawgeti_(self.raw, LUA_REGISTRYINDEX, number) };
     }
 
+    /// Removes the last value, and the registry keeps it under `number` in place of another one.
+    pub(super) fn set_registry_at(&mut self, number: c_int) {
+        assert!(!self.is_empty());
+        // SAFETY: the registry is a table, and there is a value.
+        unsafe { lua_rawseti_(self.raw, LUA_REGISTRYINDEX, number) };
+    }
+
     /// Pushes the field `name` of the registry, which scripts can't see.
     pub(super) fn get_registry(&mut self, name: &[u8]) {
         self.push_bytes(name);
@@ -576,12 +658,22 @@ impl<'f> Frame<'f> {
     /// Replaces the last value, a C function without upvalues, by one that calls it with the table that a proxy in its
     /// first argument protects.
     pub(super) fn make_proxy_reader(&mut self) {
+        self.wrap(run_proxy_reader);
+    }
+
+    /// Replaces the last value, Lua's `tonumber`, by a faster one.
+    pub(super) fn make_number_reader(&mut self) {
+        self.wrap(run_to_number);
+    }
+
+    /// Replaces the last value, a C function without upvalues, by `wrapper` with its address as the only upvalue.
+    fn wrap(&mut self, wrapper: lua_CFunction) {
         self.room();
-        // SAFETY: there is room. The closure's only upvalue is the address of a C function.
+        // SAFETY: there is room. The wrappers expect the address of a C function.
         unsafe {
             let function = lua_tocfunction(self.raw, -1).expect("a C function");
             lua_pushlightuserdata(self.raw, function as *mut c_void);
-            lua_pushcclosure(self.raw, run_proxy_reader, 1);
+            lua_pushcclosure(self.raw, wrapper, 1);
             lua_remove(self.raw, -2);
         }
     }
@@ -620,6 +712,19 @@ impl<'f> Frame<'f> {
         assert_ne!(table as usize, self.len(), "the value follows the table");
         // SAFETY: it is a table, and there is a value.
         unsafe { lua_rawseti_(self.raw, table, n as c_int) };
+    }
+
+    /// Makes `words` the first elements of the last value, a table.
+    pub(super) fn set_list(&mut self, words: &[&[u8]]) {
+        let table = self.table(-1);
+        self.room();
+        for (n, word) in words.iter().enumerate() {
+            // SAFETY: it is a table, and there is room. See `push_bytes`.
+            unsafe {
+                lua_pushlstring_(self.raw, word.as_ptr().cast(), word.len());
+                lua_rawseti_(self.raw, table, n as c_int + 1);
+            }
+        }
     }
 
     /// Removes the last value and makes it the field `name` of the table at `at`.

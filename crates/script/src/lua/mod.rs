@@ -16,7 +16,7 @@
 //!  memory        its allocator
 //! ```
 //!
-//! `context`, `frame`, `interrupt`, `memory`, `shared` and `state` are the only files with `unsafe` code.
+//! `context`, `frame`, `inputs`, `interrupt`, `memory`, `shared` and `state` are the only files with `unsafe` code.
 
 mod api;
 mod builtins;
@@ -25,6 +25,7 @@ mod convert;
 mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+mod inputs;
 mod interpreter;
 mod interrupt;
 mod library;
