@@ -140,6 +140,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
     /// Keeps a message back. Returns the number of its receivers at present. `None`: the message must be published now,
     /// because monitors or notifications show the order of commands.
     fn keep_back(&mut self, cmd: &'static Cmd, args: &[&[u8]]) -> Option<usize> {
+        let Run::Server(_) = cmd.run else { return None };
         let srv = self.core.srv;
         let is_shown = srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0
             || !self.core.context.effects.wanted().is_none();

@@ -199,6 +199,23 @@ unsafe extern "C-unwind" fn run_calling(raw: *mut lua_State) -> c_int {
     }
 }
 
+/// Appends byte code to a vector (`lua_Writer`).
+unsafe extern "C-unwind" fn append_code(
+    _: *mut lua_State,
+    start: *const c_void,
+    len: usize,
+    code: *mut c_void,
+) -> c_int {
+    // SAFETY: `Frame::byte_code` passes the vector. Lua passes readable bytes; for none, the pointer may be null.
+    unsafe {
+        if len > 0 {
+            (*code.cast::<Vec<u8>>())
+                .extend_from_slice(std::slice::from_raw_parts(start.cast(), len));
+        }
+    }
+    0
+}
+
 /// Returns element 2 of table 1, as Lua's `[]`.
 unsafe extern "C-unwind" fn run_index(raw: *mut lua_State) -> c_int {
     // SAFETY: `Frame::push_index_function` names the arguments.
@@ -575,6 +592,23 @@ impl<'f> Frame<'f> {
             lua_gc(self.raw, LUA_GCRESTART, 0);
             status == LUA_OK
         }
+    }
+
+    /// The byte code of the last value, a function written in Lua.
+    pub(super) fn byte_code(&mut self) -> Vec<u8> {
+        let mut code = Vec::new();
+        self.room();
+        // SAFETY: the state is live, and `append_code` gets the vector. A value that isn't a function written in Lua is
+        // refused. The call is unprotected: it allocates nothing in Lua.
+        unsafe { lua_dump_(self.raw, append_code, (&raw mut code).cast()) };
+        code
+    }
+
+    /// Removes the last value, a table, and makes it the environment of the function before it.
+    pub(super) fn set_environment(&mut self) {
+        assert!(self.kind(-1) == Kind::Table && self.kind(-2) == Kind::Function);
+        // SAFETY: both exist and have these types.
+        unsafe { lua_setfenv(self.raw, -2) };
     }
 
     /// Calls the function that `args` arguments follow, and replaces all of them by its results: `results` of them, or

@@ -4,8 +4,8 @@
 //! they are as new ones would be. It saves two tables a run, which the collector would have to free.
 
 use super::frame::Frame;
-use super::sandbox;
 use super::state::{Kept, State};
+use super::{bytecode, sandbox};
 use crate::engine::Input;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -24,6 +24,16 @@ impl Inputs {
             globals: state.keep(sandbox::push_globals),
             keys: List::new(state, b"KEYS"),
             args: List::new(state, b"ARGV"),
+        }
+    }
+
+    /// Lets the script that is the last value read the globals' table itself, not its proxy, if it can't change it: a
+    /// script changes globals by their names or through `_G`, which stays a proxy. That saves most of the time to find a
+    /// global.
+    pub(super) fn give_globals(&self, frame: &mut Frame<'_>) {
+        if !bytecode::may_set_globals(&frame.byte_code()) {
+            State::push_kept(frame, &self.globals);
+            frame.set_environment();
         }
     }
 

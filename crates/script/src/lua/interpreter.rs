@@ -110,6 +110,10 @@ impl Interpreter for Lua {
         let kept = self.state.compile(body, c"@user_script").map_err(|message| {
             [b"ERR Error compiling script (new function): ", &message[..]].concat()
         })?;
+        self.state.with(|frame| {
+            State::push_kept(frame, &kept);
+            self.inputs.give_globals(frame);
+        });
         if let Some(old) = self.scripts.insert(*sha, kept) {
             self.state.release(old);
         }

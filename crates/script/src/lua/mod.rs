@@ -20,6 +20,7 @@
 
 mod api;
 mod builtins;
+mod bytecode;
 mod context;
 mod convert;
 mod frame;

@@ -16,10 +16,9 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The values of `frame` as the arguments of a command. `None`: one is neither a string nor a number.
+    /// Appends the values of `frame` to `words`. Returns false if one is neither a string nor a number.
     #[inline]
-    pub fn words<'a>(&'a mut self, frame: &'a Frame<'_>) -> Option<Words<'a>> {
-        let mut words = Words::new();
+    pub fn read<'a>(&'a mut self, frame: &'a Frame<'_>, words: &mut Words<'a>) -> bool {
         let is_complete = frame.each_word(|word| match word {
             Word::Text(text) => words.push(text),
             Word::Number(number) => {
@@ -27,15 +26,12 @@ impl Numbers {
                 words.push(b"");
             }
         });
-        if !is_complete {
-            return None;
-        }
         let mut from = 0;
         for (at, end) in &self.ends {
             words[*at] = &self.texts[from..*end];
             from = *end;
         }
-        Some(words)
+        is_complete
     }
 
     fn add(&mut self, at: usize, number: f64) {
