@@ -16,7 +16,8 @@
 //!  memory        its allocator
 //! ```
 //!
-//! `context`, `frame`, `inputs`, `interrupt`, `memory`, `shared` and `state` are the only files with `unsafe` code.
+//! `context`, `frame` and its part `functions`, `inputs`, `interrupt`, `memory`, `shared` and `state` are the only files
+//! with `unsafe` code.
 
 mod api;
 mod builtins;
