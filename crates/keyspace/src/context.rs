@@ -127,7 +127,7 @@ pub enum Import {
 }
 
 /// The state that a script returns to if it starts over: see `undo`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Undo {
     pub(crate) old: OldRecords,
     pub(crate) tally: Tally,
@@ -164,6 +164,8 @@ pub struct ExecContext {
     pub cancel: Option<Arc<AtomicBool>>,
     /// Set while a script runs that may start over.
     pub(crate) undo: Option<Box<Undo>>,
+    /// That of the last script, for the next one.
+    pub(crate) spare_undo: Option<Box<Undo>>,
     rng: Rng,
     after: After,
 }
@@ -194,6 +196,7 @@ impl ExecContext {
             deletions: Deletions::default(),
             cancel: None,
             undo: None,
+            spare_undo: None,
             rng: Rng::new(seed),
             after: After::default(),
         }

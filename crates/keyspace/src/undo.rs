@@ -15,12 +15,11 @@
 //! Only counters of evictions and the access clocks of keys that were read differ afterwards. An expired key that the
 //! script has removed is there again, still expired.
 
-use crate::context::{ExecContext, Undo};
+use crate::context::{ExecContext, Tally, Undo};
 use crate::db::Db;
 use crate::guard::{Guard, ShardSet};
 use crate::interest::UNDO;
 use crate::keyspace::Key;
-use crate::old_records::OldRecords;
 use crate::planted::{self, Fault};
 use crate::sync::Ordering;
 use weft_types::value::{duplicate_work, elements};
@@ -42,27 +41,40 @@ pub fn is_long_to_copy(record: &Record) -> bool {
     }
 }
 
+impl Undo {
+    fn begin(&mut self, tally: Tally) {
+        self.tally = tally;
+        self.is_time_fixed = false;
+        self.late.clear();
+        self.late_ms = i64::MIN;
+    }
+}
+
+impl Db<'_> {
+    /// Whether the record that `key` had before the script is kept: its next changes copy nothing.
+    pub fn is_kept_for_undo(&self, key: &Key<'_>) -> bool {
+        self.context.undo.as_ref().is_some_and(|undo| undo.old.has(self.index(), key.bytes))
+    }
+}
+
 impl Guard<'_> {
     /// From here on, changes can be undone. Nothing may be pending.
     pub fn begin_undo(&self, context: &mut ExecContext) {
         context.check_committed();
-        let undo = Undo {
-            old: OldRecords::default(),
-            tally: context.tally,
-            is_time_fixed: false,
-            late: Vec::new(),
-            late_ms: i64::MIN,
-        };
-        assert!(context.undo.replace(Box::new(undo)).is_none(), "undo does not nest");
+        assert!(context.undo.is_none(), "undo does not nest");
+        let mut undo = context.spare_undo.take().unwrap_or_default();
+        undo.begin(context.tally);
+        context.undo = Some(undo);
         self.mark(true);
     }
 
     /// The changes stay.
     pub fn end_undo(&self, context: &mut ExecContext) {
         self.mark(false);
-        let undo = context.undo.take().expect("undo has begun");
-        let old = undo.old.into_all().filter_map(|(.., old)| old);
+        let mut undo = context.undo.take().expect("undo has begun");
+        let old = undo.old.take_all().filter_map(|(.., old)| old);
         old.for_each(|old| context.discard(old.into_waste()));
+        context.spare_undo = Some(undo);
         // The times of the shards that were taken meanwhile.
         self.raise_time(context);
     }
@@ -70,12 +82,13 @@ impl Guard<'_> {
     /// Restores the keys as they were. O(changed keys).
     pub fn undo(&self, context: &mut ExecContext) {
         self.mark(false);
-        let Undo { old, tally, .. } = *context.undo.take().expect("undo has begun");
+        let mut undo = context.undo.take().expect("undo has begun");
         let forgotten = usize::from(planted::is(Fault::Undo));
-        for (db, name, record) in old.into_all().skip(forgotten) {
+        for (db, name, record) in undo.old.take_all().skip(forgotten) {
             Db::new(self, context, db).restore(&name, record.map(Shared::into_record));
         }
-        context.tally = tally;
+        context.tally = undo.tally;
+        context.spare_undo = Some(undo);
         context.effects.abandon();
     }
 

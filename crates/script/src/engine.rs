@@ -3,6 +3,7 @@
 //! The executor runs a script through [`Interpreter`]. The script calls commands through [`Host`].
 
 use crate::flags::ScriptFlags;
+use std::hash::{Hash, Hasher};
 use weft_resp::Reply;
 
 /// The script must end now. No error handler of the script runs any more, and the host knows the reason.
@@ -124,8 +125,16 @@ pub trait Interpreter {
 }
 
 /// The SHA-1 of a script, in lower-case hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sha(pub [u8; 40]);
+
+impl Hash for Sha {
+    /// 16 digits: 64 bits of a hash already.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let digits = self.0.first_chunk().expect("40 digits");
+        state.write_u128(u128::from_ne_bytes(*digits));
+    }
+}
 
 /// A library in the interpreters of all threads. A library that replaces another has a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

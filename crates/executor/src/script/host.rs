@@ -10,7 +10,7 @@ use crate::dispatch::under::{Ran, call_under};
 use std::sync::atomic::Ordering;
 use weft_command_spec::{Flags, Group};
 use weft_commands::{CmdResult, Error, Lane};
-use weft_keyspace::{Busy, Db, Guard, ShardSet, is_long_to_copy};
+use weft_keyspace::{Busy, Db, Guard, Key, ShardSet, is_long_to_copy};
 use weft_process::log_warning;
 use weft_pubsub::registry::Kind;
 use weft_resp::Reply;
@@ -140,6 +140,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
     /// Keeps a message back. Returns the number of its receivers at present. `None`: the message must be published now,
     /// because monitors or notifications show the order of commands.
     fn keep_back(&mut self, cmd: &'static Cmd, args: &[&[u8]]) -> Option<usize> {
+        let Run::Server(_) = cmd.run else { return None };
         let srv = self.core.srv;
         let is_shown = srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0
             || !self.core.context.effects.wanted().is_none();
@@ -195,6 +196,14 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         match cmd.spec.flags.has(Flags::NOSCRIPT) {
             true => Err(NOT_ALLOWED),
             false => Ok(cmd),
+        }
+    }
+
+    /// Hashes a key, unless it is the script's first one: most commands of most scripts have that key.
+    fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        match self.call.first_key {
+            Some(first) if first.bytes == bytes => Key { bytes, ..first },
+            Some(_) | None => self.core.srv.ks.key(bytes),
         }
     }
 
@@ -332,16 +341,20 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if !cmd.spec.flags.has(Flags::WRITE) {
             return false;
         }
-        let mut db = Db::new(self.shards.guard(), &mut self.core.context, self.session.db);
+        let index = self.session.db;
+        let mut db = Db::new(self.shards.guard(), &mut self.core.context, index);
+        let mut is_large = |key: &Key<'_>| {
+            !db.is_kept_for_undo(key) && db.peek(key).is_some_and(|record| is_long_to_copy(&record))
+        };
         if let Some(key) = request.key.filter(|_| cmd.has_one_key(request.args.len())) {
-            return db.peek(&key).is_some_and(|record| is_long_to_copy(&record));
+            return is_large(&key);
         }
-        let mut is_large = false;
+        let mut has_large = false;
+        let ks = &self.core.srv.ks;
         let _ = cmd.spec.key_positions(request.args, |at| {
-            let key = db.key(request.args[at]);
-            is_large |= db.peek(&key).is_some_and(|record| is_long_to_copy(&record));
+            has_large |= is_large(&ks.key(request.args[at]));
         });
-        is_large
+        has_large
     }
 
     fn begin_write(&mut self, cmd: &Cmd) -> Result<(), Stop> {
@@ -421,7 +434,7 @@ impl engine::Host for Host<'_, '_, '_> {
         let bytes_at_most = args.iter().map(|arg| arg.len() + AROUND).sum::<usize>() + AROUND;
         let mut request = Request { bytes_at_most, ..Request::new(Some(cmd), args, &[]) };
         if cmd.first_key > 0 && cmd.first_key < args.len() {
-            request.key = Some(self.core.srv.ks.key(args[cmd.first_key]));
+            request.key = Some(self.key(args[cmd.first_key]));
         }
         let ran = self.call_holding(cmd, &request, reply);
         // Also after an error, and not only at the script's end: they answer SCRIPT KILL.

@@ -94,7 +94,9 @@ fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
     match scope {
         Scope::Keys => {
             let found = known.into_iter().flat_map(|known| known.shards.iter());
-            Need::Shards(ShardSet::of(call.keys.iter().map(|key| ks.shard(key)).chain(found)))
+            let first = call.first_key.iter().map(|key| key.shard);
+            let others = call.keys.iter().skip(1).map(|key| ks.shard(key));
+            Need::Shards(ShardSet::of(first.chain(others).chain(found)))
         }
         Scope::AllShards => Need::AllShards,
     }

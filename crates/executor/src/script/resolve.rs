@@ -7,6 +7,7 @@ use crate::eviction;
 use std::sync::atomic::Ordering;
 use weft_command_spec::{ScriptBy, ScriptCommand};
 use weft_commands::{Error, error};
+use weft_keyspace::Key;
 use weft_script::engine::Sha;
 use weft_script::{ScriptFlags, flags_of};
 use weft_state::attention;
@@ -27,6 +28,8 @@ pub struct Call<'a> {
     pub code: Code,
     pub keys: &'a [&'a [u8]],
     pub args: &'a [&'a [u8]],
+    /// The first of the keys.
+    pub first_key: Option<Key<'a>>,
     /// The script must not write.
     pub only_reads: bool,
     /// More memory is in use than `maxmemory` allows: the script must not use more.
@@ -66,7 +69,8 @@ pub fn resolve<'a>(
     }
     let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
     let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
-    Ok(Call { code: Code::Script(script), keys, args, only_reads, is_out_of_memory })
+    let first_key = keys.first().map(|key| srv.ks.key(key));
+    Ok(Call { code: Code::Script(script), keys, args, first_key, only_reads, is_out_of_memory })
 }
 
 /// Arguments of a request.
@@ -103,7 +107,8 @@ fn resolve_function<'a>(
         return Err(WRITES);
     }
     let only_reads = flags.no_writes;
-    Ok(Call { code: Code::Function(found), keys, args, only_reads, is_out_of_memory })
+    let first_key = keys.first().map(|key| srv.ks.key(key));
+    Ok(Call { code: Code::Function(found), keys, args, first_key, only_reads, is_out_of_memory })
 }
 
 /// Checks a script or a function of a transaction, before it is queued.

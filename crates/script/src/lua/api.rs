@@ -2,7 +2,7 @@
 
 use super::convert;
 use super::frame::{Frame, Kind, Native, Raised};
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Words};
 use super::state::State;
 use crate::cache::sha_of;
 use crate::engine::{Level, Stop};
@@ -130,21 +130,40 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     if frame.is_empty() {
         return fail(frame, "ERR Please specify at least one argument for this call", raises);
     }
-    let Some(numbers) = Numbers::of(frame) else {
-        return fail(frame, "ERR Command arguments must be strings or integers", raises);
-    };
+    let mut reply = frame.context().reply.borrow_mut();
+    // A panic of a command may have left a part of a reply.
+    if !reply.is_empty() {
+        reply.clear();
+    }
+    let result = run_command_into(frame, &mut reply, raises);
+    reply.clear();
+    if reply.capacity() > KEPT_REPLY {
+        *reply = Reply::default();
+    }
+    result
+}
+
+fn run_command_into(
+    frame: &mut Frame<'_>,
+    reply: &mut Reply,
+    raises: bool,
+) -> Result<usize, Raised> {
     let context = frame.context();
+    let (mut numbers, mut words) = (Numbers::default(), Words::new());
+    if !numbers.read(frame, &mut words) {
+        drop(words);
+        return fail(frame, "ERR Command arguments must be strings or integers", raises);
+    }
     if context.stopped.get() {
+        drop(words);
         return Err(frame.stop());
     }
-    let mut reply = context.reply.take().unwrap_or_default();
     reply.proto = if context.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 };
-    let words = numbers.words(frame);
     if length(&words) > Frame::MOST_OUTPUT {
         drop(words);
         return fail(frame, "ERR the arguments of the command are too long", raises);
     }
-    let called = context.with_host(|host| host.call(&words, &mut reply));
+    let called = context.with_host(|host| host.call(&words, reply));
     drop(words);
     let is_error = match called {
         None => {
@@ -152,12 +171,8 @@ fn run_command(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
             return Err(error(frame, text));
         }
         Some(Err(Stop)) => return Err(frame.stop()),
-        Some(Ok(())) => push(frame, &reply)?,
+        Some(Ok(())) => push(frame, reply)?,
     };
-    reply.clear();
-    if reply.capacity() <= KEPT_REPLY {
-        context.reply.replace(Some(reply));
-    }
     match is_error && raises {
         true => Err(frame.raise()),
         false => Ok(1),
@@ -318,10 +333,11 @@ fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.is_empty() {
         return Err(error(frame, "ERR Please specify at least one argument for this call"));
     }
-    let Some(numbers) = Numbers::of(frame) else {
+    let (mut numbers, mut words) = (Numbers::default(), Words::new());
+    if !numbers.read(frame, &mut words) {
+        drop(words);
         return Err(error(frame, "ERR Command arguments must be strings or integers"));
-    };
-    let words = numbers.words(frame);
+    }
     let may = frame.context().with_host(|host| host.may_call(&words)).flatten();
     drop(words);
     match may {

@@ -59,6 +59,9 @@ pub(super) fn replace(frame: &mut Frame<'_>) {
     frame.push_copy(-1);
     frame.set_registry(NEXT_OF_PROXY);
     frame.set_field(1, b"next");
+    frame.get_field(1, b"tonumber");
+    frame.make_number_reader();
+    frame.set_field(1, b"tonumber");
     frame.get_field(1, b"table");
     frame.get_field(-1, b"foreach");
     frame.make_proxy_reader();

@@ -16,7 +16,7 @@ pub struct Context {
     /// The state of `math.random`.
     pub random: Cell<u64>,
     /// For replies of commands: empty between two calls.
-    pub reply: RefCell<Option<Reply>>,
+    pub reply: RefCell<Reply>,
     /// The functions that the library has registered; `None` while no library is loaded.
     pub loading: RefCell<Option<Vec<Registered>>>,
 }

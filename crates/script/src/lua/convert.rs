@@ -28,9 +28,9 @@ pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> Result<&
     let (line, rest) = split_line(bytes);
     let (kind, text) = (line[0], &line[1..]);
     match kind {
+        b':' => frame.push_number(number(text)),
         b'$' | b'=' if text == b"-1" => push_null(frame),
         b'$' => return Ok(push_bulk(frame, text, rest)),
-        b':' => frame.push_number(number(text)),
         b'*' if text == b"-1" => push_null(frame),
         b'*' | b'>' => return push_array(frame, number(text) as usize, rest),
         b'+' => push_one_field(frame, b"ok", text),
@@ -68,10 +68,7 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn number(text: &[u8]) -> f64 {
-    std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.parse::<i64>().ok())
-        .map_or(0.0, |n| n as f64)
+    weft_base::num::parse_i64(text).map_or(0.0, |n| n as f64)
 }
 
 fn double(text: &[u8]) -> f64 {

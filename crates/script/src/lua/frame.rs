@@ -7,11 +7,13 @@
 //! Positions are those of Lua: 1 is the first argument, -1 the last value. An absent position reads as nil. No method
 //! calls a metamethod, and no method fails for lack of memory ([`super::memory`]).
 
+pub(super) mod functions;
+
 use super::context::Context;
-use super::interrupt::{check_limits, hurry_hook};
+use super::interrupt::hurry_hook;
 use super::shared::{Shared, shared_of};
 use mlua_sys::lua51::*;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 
 /// A function that Lua can call.
@@ -64,119 +66,19 @@ impl Kind {
     }
 }
 
-/// Calls the C function in the first upvalue, after the table that a proxy protects has replaced it as argument 1.
-unsafe extern "C-unwind" fn run_proxy_reader(raw: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this with a live thread and room for 20 values. `make_proxy_reader` has made the closure, so its
-    // upvalue is a C function. No value here has a destructor when that raises an error. `Frame` is used with the limit
-    // suspended.
-    unsafe {
-        let function = lua_touserdata(raw, lua_upvalueindex(1));
-        let function = std::mem::transmute::<*mut c_void, lua_CFunction>(function);
-        let memory = &shared_of(raw).memory;
-        let was_limited = memory.suspend();
-        if Frame::new(raw).push_real(1) {
-            lua_replace(raw, 1);
-        }
-        memory.restore(was_limited);
-        function(raw)
-    }
-}
-
-/// Pushes `function`.
-///
-/// # Safety
-/// `raw` is live and has room for two values, and its limit on memory is suspended.
-unsafe fn push_native(raw: *mut lua_State, function: Native) {
-    // SAFETY: by the contract.
-    unsafe {
-        lua_pushlightuserdata(raw, function as *mut c_void);
-        lua_pushcclosure(raw, run_native, 1);
-    }
-}
-
-/// Replaces the last value by `function`, whose second upvalue it becomes.
-///
-/// # Safety
-/// `raw` is live, has a value and room for one more, and its limit on memory is suspended.
-unsafe fn push_native_with(raw: *mut lua_State, function: Native) {
-    // SAFETY: by the contract.
-    unsafe {
-        lua_pushlightuserdata(raw, function as *mut c_void);
-        lua_insert(raw, -2);
-        lua_pushcclosure(raw, run_native, 2);
-    }
-}
-
-/// Runs the function in the first upvalue.
-unsafe extern "C-unwind" fn run_native(raw: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this with a live thread. `push_native` has made the closure, so its upvalue is a `Native`.
-    let (shared, function) = unsafe {
-        let function = lua_touserdata(raw, lua_upvalueindex(1));
-        (shared_of(raw), std::mem::transmute::<*mut c_void, Native>(function))
-    };
-    // SAFETY: the thread is live; no value here has a destructor.
-    unsafe { check_limits(raw) };
-    let was_limited = shared.memory.suspend();
-    // SAFETY: the thread is live during the call.
-    let result = function(&mut unsafe { Frame::new(raw) });
-    shared.memory.restore(was_limited);
-    match result {
-        Ok(results) => results as c_int,
-        // SAFETY: the error's value is on the stack, and no value here has a destructor.
-        Err(_) => unsafe { lua_error(raw) },
-    }
-}
-
-/// The next action of a [`Calling`] function.
+/// A value that can be an argument of a command.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next {
-    /// Calls the function that so many arguments follow. One result replaces them.
-    Call(usize),
-    /// Returns so many results.
-    Return(usize),
-}
-
-/// A function that calls functions of the script between two runs of its own. The second argument is false at first.
-pub(super) type Calling = fn(&mut Frame<'_>, bool) -> Result<Next, Raised>;
-
-/// Runs the function in the first upvalue, and the calls that it asks for.
-unsafe extern "C-unwind" fn run_calling(raw: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this with a live thread. `push_calling` has made the closure, so its upvalue is a `Calling`.
-    let (shared, function) = unsafe {
-        let function = lua_touserdata(raw, lua_upvalueindex(1));
-        (shared_of(raw), std::mem::transmute::<*mut c_void, Calling>(function))
-    };
-    // SAFETY: the thread is live; no value here has a destructor.
-    unsafe { check_limits(raw) };
-    let mut is_resumed = false;
-    loop {
-        let was_limited = shared.memory.suspend();
-        // SAFETY: the thread is live during the call.
-        let next = function(&mut unsafe { Frame::new(raw) }, is_resumed);
-        shared.memory.restore(was_limited);
-        match next {
-            Ok(Next::Return(results)) => return results as c_int,
-            // SAFETY: `function` has pushed a function and so many arguments. No value here has a destructor when an
-            // error is raised.
-            Ok(Next::Call(args)) => unsafe { lua_call(raw, args as c_int, 1) },
-            // SAFETY: the error's value is on the stack, and no value here has a destructor.
-            Err(_) => unsafe { lua_error(raw) },
-        }
-        is_resumed = true;
-    }
-}
-
-/// Returns element 2 of table 1, as Lua's `[]`.
-unsafe extern "C-unwind" fn run_index(raw: *mut lua_State) -> c_int {
-    // SAFETY: `Frame::push_index_function` names the arguments.
-    unsafe { lua_gettable(raw, 1) };
-    1
+pub(super) enum Word<'a> {
+    Text(&'a [u8]),
+    Number(f64),
 }
 
 /// The values of one call.
 #[derive(Debug)]
 pub struct Frame<'f> {
     raw: *mut lua_State,
+    /// Lua's stack has room for at least so many values of this call. It never gets less during the call.
+    room: c_int,
     lifetime: PhantomData<&'f ()>,
 }
 
@@ -197,7 +99,8 @@ impl<'f> Frame<'f> {
     /// # Safety
     /// `raw` is a live Lua thread for `'f`, whose limit on memory is suspended.
     pub(super) unsafe fn new(raw: *mut lua_State) -> Self {
-        Frame { raw, lifetime: PhantomData }
+        // Lua makes room for `LUA_MINSTACK` values before it calls a function of C, and when it makes a state.
+        Frame { raw, room: LUA_MINSTACK, lifetime: PhantomData }
     }
 
     fn shared(&self) -> &'f Shared {
@@ -237,9 +140,21 @@ impl<'f> Frame<'f> {
 
     /// Makes room for `n` more values. Returns false if the stack would exceed Lua's limit (8000 values).
     pub fn reserve(&mut self, n: usize) -> bool {
+        let len = self.len();
+        len.saturating_add(n).saturating_add(RESERVE as usize) <= self.room as usize
+            || self.grow(len, n)
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize, n: usize) -> bool {
         let n = c_int::try_from(n).unwrap_or(c_int::MAX - RESERVE);
         // SAFETY: the state is live. It returns 0 for too many, and can't fail for lack of memory.
-        n < c_int::MAX - RESERVE && unsafe { lua_checkstack(self.raw, n + RESERVE) != 0 }
+        let has_room =
+            n < c_int::MAX - RESERVE && unsafe { lua_checkstack(self.raw, n + RESERVE) != 0 };
+        if has_room {
+            self.room = len as c_int + n + RESERVE;
+        }
+        has_room
     }
 
     /// Makes room for one value, and some for the methods' own use.
@@ -285,6 +200,26 @@ impl<'f> Frame<'f> {
             let start = lua_tolstring(self.raw, at, &raw mut len);
             (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast(), len))
         }
+    }
+
+    /// Calls `visit` with each value, until one is neither a string nor a number. Returns whether all were visited.
+    pub(super) fn each_word<'a>(&'a self, mut visit: impl FnMut(Word<'a>)) -> bool {
+        for at in 1..=self.len() as c_int {
+            // SAFETY: the position exists. For strings, see `bytes`.
+            let word = unsafe {
+                match lua_type(self.raw, at) {
+                    LUA_TSTRING => {
+                        let mut len = 0;
+                        let start = lua_tolstring(self.raw, at, &raw mut len);
+                        Word::Text(std::slice::from_raw_parts(start.cast(), len))
+                    }
+                    LUA_TNUMBER => Word::Number(lua_tonumber(self.raw, at)),
+                    _ => return false,
+                }
+            };
+            visit(word);
+        }
+        true
     }
 
     /// Whether the value is neither nil nor false. False if it is absent.
@@ -385,38 +320,6 @@ impl<'f> Frame<'f> {
         unsafe { lua_pushlstring_(self.raw, start.cast(), len) };
     }
 
-    /// Pushes a function.
-    pub fn push_native(&mut self, function: Native) {
-        self.room();
-        // SAFETY: the state is live and there is room.
-        unsafe { push_native(self.raw, function) };
-    }
-
-    /// Replaces the last value by a function to which it belongs ([`Frame::push_own`]).
-    pub fn push_native_with(&mut self, function: Native) {
-        assert!(!self.is_empty(), "a function with a value");
-        self.room();
-        // SAFETY: the state is live, there is room for one value more, and the last value exists.
-        unsafe { push_native_with(self.raw, function) };
-    }
-
-    /// Pushes a function that calls others.
-    pub(super) fn push_calling(&mut self, function: Calling) {
-        self.room();
-        // SAFETY: the state is live and there is room for two values.
-        unsafe {
-            lua_pushlightuserdata(self.raw, function as *mut c_void);
-            lua_pushcclosure(self.raw, run_calling, 1);
-        }
-    }
-
-    /// Pushes a function that reads a table, its first argument, with metamethods. The second argument is the key.
-    pub(super) fn push_index_function(&mut self) {
-        self.room();
-        // SAFETY: the state is live and there is room.
-        unsafe { lua_pushcclosure(self.raw, run_index, 0) };
-    }
-
     /// Pushes the value that belongs to the running function; nil if it has none.
     pub fn push_own(&mut self) {
         self.room();
@@ -437,6 +340,13 @@ impl<'f> Frame<'f> {
         self.room();
         // SAFETY: there is room, and the registry is a table.
         unsafe { lua_rawgeti_(self.raw, LUA_REGISTRYINDEX, number) };
+    }
+
+    /// Removes the last value, and the registry keeps it under `number` in place of another one.
+    pub(super) fn set_registry_at(&mut self, number: c_int) {
+        assert!(!self.is_empty());
+        // SAFETY: the registry is a table, and there is a value.
+        unsafe { lua_rawseti_(self.raw, LUA_REGISTRYINDEX, number) };
     }
 
     /// Pushes the field `name` of the registry, which scripts can't see.
@@ -493,6 +403,13 @@ impl<'f> Frame<'f> {
             lua_gc(self.raw, LUA_GCRESTART, 0);
             status == LUA_OK
         }
+    }
+
+    /// Removes the last value, a table, and makes it the environment of the function before it.
+    pub(super) fn set_environment(&mut self) {
+        assert!(self.kind(-1) == Kind::Table && self.kind(-2) == Kind::Function);
+        // SAFETY: both exist and have these types.
+        unsafe { lua_setfenv(self.raw, -2) };
     }
 
     /// Calls the function that `args` arguments follow, and replaces all of them by its results: `results` of them, or
@@ -573,19 +490,6 @@ impl<'f> Frame<'f> {
         if self.context().stopped.get() { Err(self.raise()) } else { Ok(()) }
     }
 
-    /// Replaces the last value, a C function without upvalues, by one that calls it with the table that a proxy in its
-    /// first argument protects.
-    pub(super) fn make_proxy_reader(&mut self) {
-        self.room();
-        // SAFETY: there is room. The closure's only upvalue is the address of a C function.
-        unsafe {
-            let function = lua_tocfunction(self.raw, -1).expect("a C function");
-            lua_pushlightuserdata(self.raw, function as *mut c_void);
-            lua_pushcclosure(self.raw, run_proxy_reader, 1);
-            lua_remove(self.raw, -2);
-        }
-    }
-
     fn table(&self, at: i32) -> c_int {
         assert_eq!(self.kind(at), Kind::Table, "position {at}");
         self.at(at)
@@ -620,6 +524,19 @@ impl<'f> Frame<'f> {
         assert_ne!(table as usize, self.len(), "the value follows the table");
         // SAFETY: it is a table, and there is a value.
         unsafe { lua_rawseti_(self.raw, table, n as c_int) };
+    }
+
+    /// Makes `words` the first elements of the last value, a table.
+    pub(super) fn set_list(&mut self, words: &[&[u8]]) {
+        let table = self.table(-1);
+        self.room();
+        for (n, word) in words.iter().enumerate() {
+            // SAFETY: it is a table, and there is room. See `push_bytes`.
+            unsafe {
+                lua_pushlstring_(self.raw, word.as_ptr().cast(), word.len());
+                lua_rawseti_(self.raw, table, n as c_int + 1);
+            }
+        }
     }
 
     /// Removes the last value and makes it the field `name` of the table at `at`.

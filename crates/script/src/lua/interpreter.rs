@@ -1,6 +1,7 @@
 //! Compiles and runs scripts.
 
 use super::frame::{Frame, Kind, Raised};
+use super::inputs::Inputs;
 use super::state::{Kept, Library, State};
 use super::{api, convert, library, libs, sandbox};
 use crate::engine::{Failure, Host, Input, Interpreter, LibraryId, Registered, Sha};
@@ -109,6 +110,10 @@ impl Interpreter for Lua {
         let kept = self.state.compile(body, c"@user_script").map_err(|message| {
             [b"ERR Error compiling script (new function): ", &message[..]].concat()
         })?;
+        self.state.with(|frame| {
+            State::push_kept(frame, &kept);
+            self.inputs.give_globals(frame);
+        });
         if let Some(old) = self.scripts.insert(*sha, kept) {
             self.state.release(old);
         }
@@ -196,8 +201,10 @@ impl Interpreter for Lua {
                 State::push_kept(frame, functions);
                 frame.get_index(-1, number as i64 + 1);
                 frame.remove(-2);
-                push_list(frame, input.keys);
-                push_list(frame, input.args);
+                for list in [input.keys, input.args] {
+                    frame.push_table(list.len(), 0);
+                    frame.set_list(list);
+                }
             },
             |frame, result| append_result(frame, result, reply),
         );
@@ -208,35 +215,6 @@ impl Interpreter for Lua {
 
     fn memory(&self) -> usize {
         self.state.memory()
-    }
-}
-
-/// The globals KEYS and ARGV. The values are kept under numbers: that takes a third of the time of their names.
-#[derive(Debug)]
-struct Inputs {
-    globals: Kept,
-    keys: Kept,
-    args: Kept,
-}
-
-impl Inputs {
-    fn new(state: &mut State) -> Inputs {
-        Inputs {
-            globals: state.keep(sandbox::push_globals),
-            keys: state.keep(|frame| frame.push_bytes(b"KEYS")),
-            args: state.keep(|frame| frame.push_bytes(b"ARGV")),
-        }
-    }
-
-    fn set(&self, frame: &mut Frame<'_>, input: Input<'_>) {
-        State::push_kept(frame, &self.globals);
-        State::push_kept(frame, &self.keys);
-        push_list(frame, input.keys);
-        frame.set(-3);
-        State::push_kept(frame, &self.args);
-        push_list(frame, input.args);
-        frame.set(-3);
-        frame.pop(1);
     }
 }
 
@@ -311,14 +289,6 @@ fn load_error_text(frame: &mut Frame<'_>) -> Vec<u8> {
         return convert::until_zero(frame.bytes(-1).unwrap_or(b"ERR unknown error")).to_vec();
     }
     [b"ERR ", convert::until_zero(frame.bytes(-1).unwrap_or(b"unknown error"))].concat()
-}
-
-fn push_list(frame: &mut Frame<'_>, list: &[&[u8]]) {
-    frame.push_table(list.len(), 0);
-    for (n, word) in list.iter().enumerate() {
-        frame.push_bytes(word);
-        frame.set_index(-2, n as i64 + 1);
-    }
 }
 
 /// The handler of a script's errors: makes a table with the text and the position.

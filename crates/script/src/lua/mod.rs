@@ -16,15 +16,18 @@
 //!  memory        its allocator
 //! ```
 //!
-//! `context`, `frame`, `interrupt`, `memory`, `shared` and `state` are the only files with `unsafe` code.
+//! `context`, `frame` and its part `functions`, `inputs`, `interrupt`, `memory`, `shared` and `state` are the only files
+//! with `unsafe` code.
 
 mod api;
 mod builtins;
+mod bytecode;
 mod context;
 mod convert;
 mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+mod inputs;
 mod interpreter;
 mod interrupt;
 mod library;

@@ -1,32 +1,40 @@
 //! Numbers among the arguments of a command that a script calls.
 
 use super::convert;
-use super::frame::{Frame, Kind};
+use super::frame::{Frame, Word};
 use smallvec::SmallVec;
+
+/// The arguments of a command.
+pub(super) type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 
 /// The numbers among the arguments of a command, as text: Lua doesn't make strings of them.
 #[derive(Default)]
 pub(super) struct Numbers {
     texts: SmallVec<[u8; 64]>,
     /// The position of each, and the end of its text.
-    ends: SmallVec<[(i32, usize); 8]>,
+    ends: SmallVec<[(usize, usize); 8]>,
 }
 
 impl Numbers {
-    /// `None`: an argument is neither a string nor a number.
-    pub fn of(frame: &Frame<'_>) -> Option<Numbers> {
-        let mut numbers = Numbers::default();
-        for at in 1..=frame.len() as i32 {
-            match frame.kind(at) {
-                Kind::String => {}
-                Kind::Number => numbers.add(at, frame.number(at).unwrap_or_default()),
-                _ => return None,
+    /// Appends the values of `frame` to `words`. Returns false if one is neither a string nor a number.
+    #[inline]
+    pub fn read<'a>(&'a mut self, frame: &'a Frame<'_>, words: &mut Words<'a>) -> bool {
+        let is_complete = frame.each_word(|word| match word {
+            Word::Text(text) => words.push(text),
+            Word::Number(number) => {
+                self.add(words.len(), number);
+                words.push(b"");
             }
+        });
+        let mut from = 0;
+        for (at, end) in &self.ends {
+            words[*at] = &self.texts[from..*end];
+            from = *end;
         }
-        Some(numbers)
+        is_complete
     }
 
-    fn add(&mut self, at: i32, number: f64) {
+    fn add(&mut self, at: usize, number: f64) {
         let whole = number as i64;
         if whole as f64 == number && whole.unsigned_abs() < 1 << 53 {
             self.texts.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
@@ -34,21 +42,6 @@ impl Numbers {
             self.texts.extend_from_slice(&number_text(number));
         }
         self.ends.push((at, self.texts.len()));
-    }
-
-    /// The arguments.
-    pub fn words<'a>(&'a self, frame: &'a Frame<'_>) -> SmallVec<[&'a [u8]; 16]> {
-        let (mut ends, mut from) = (self.ends.iter(), 0);
-        let mut next = ends.next();
-        let word = |at| match next {
-            Some((number, end)) if *number == at => {
-                let text = &self.texts[from..*end];
-                (next, from) = (ends.next(), *end);
-                text
-            }
-            _ => frame.bytes(at).unwrap_or_default(),
-        };
-        (1..=frame.len() as i32).map(word).collect()
     }
 }
 

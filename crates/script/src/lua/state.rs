@@ -127,6 +127,11 @@ impl State {
         frame.push_registry(kept.0);
     }
 
+    /// Removes the last value and keeps it in place of another one.
+    pub fn replace_kept(frame: &mut Frame<'_>, kept: &Kept) {
+        frame.set_registry_at(kept.0);
+    }
+
     /// Releases a kept value.
     pub fn release(&mut self, kept: Kept) {
         // SAFETY: the state is live. A number that isn't in use is ignored.

@@ -45,6 +45,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "lends the running script's host to functions that Lua calls",
     ),
     ("crates/script/src/lua/frame.rs", "the values of one call from Lua"),
+    ("crates/script/src/lua/frame/functions.rs", "functions that Lua calls"),
+    ("crates/script/src/lua/inputs.rs", "whether a table is as a new one would be"),
     ("crates/script/src/lua/interrupt.rs", "ends a script from its hook"),
     ("crates/script/src/lua/memory.rs", "Lua's allocator"),
     ("crates/script/src/lua/shared.rs", "finds a state's data from its pointer"),

@@ -139,6 +139,27 @@ fn scripts_cannot_change_what_the_next_one_sees() {
 }
 
 #[test]
+fn arguments_are_new_for_each_script() {
+    const CHANGES: [&str; 6] = [
+        "KEYS.x = 1 ARGV.x = 1",
+        "KEYS[3] = 'x' ARGV[3] = 'x'",
+        "KEYS[1] = nil KEYS[2] = nil ARGV[2] = {}",
+        "setmetatable(KEYS, {__index = function() return 'x' end}) setmetatable(ARGV, {})",
+        "table.remove(KEYS) table.insert(ARGV, 'x')",
+        "for n = 1, 100 do KEYS[n] = n ARGV['x' .. n] = n end for k in pairs(ARGV) do ARGV[k] = nil end",
+    ];
+    const SHOW: &str = "local all = {#KEYS, #ARGV, tostring(KEYS[3]), tostring(KEYS.x), tostring(ARGV.x)} \
+                        for _, t in ipairs({KEYS, ARGV}) do for k, v in pairs(t) do table.insert(all, k .. v) end end \
+                        return table.concat(all, ' ')";
+    let mut lua = Lua::new();
+    for change in CHANGES {
+        sent(&mut lua, b"", Proto::Resp2, change);
+        let shown = sent(&mut lua, b"", Proto::Resp2, SHOW);
+        assert_eq!(shown, "$31\\r\\n2 2 nil nil nil 1k1 2k2 1a1 2a2\\r\\n", "{change}");
+    }
+}
+
+#[test]
 fn a_stopped_script_does_nothing_more() {
     let mut lua = Lua::new();
     for script in [

@@ -5,7 +5,8 @@
 
 use super::pattern::Match;
 use super::{check_string, integer_or, push_capture, push_captures, text, with_matcher};
-use crate::lua::frame::{Frame, Kind, Next, Raised};
+use crate::lua::frame::functions::Next;
+use crate::lua::frame::{Frame, Kind, Raised};
 
 // Positions of values. The first three are arguments.
 const SUBJECT: i32 = 1;
