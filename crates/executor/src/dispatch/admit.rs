@@ -126,8 +126,8 @@ fn fail_transaction(session: &mut Session) {
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
     messages::append_messages(&mut task);
-    // The command may have waited for a snapshot before.
-    task.session.snapshot_wait = None;
+    // The command may have waited for a snapshot before, or a script may have started over.
+    (task.session.snapshot_wait, task.session.script) = (None, None);
     // Unknown subcommands are not counted.
     if task.cmd.subcommands.is_empty() || task.request.args.len() < 2 {
         task.core.stats().commands[task.cmd.number].rejected.add(1);
@@ -172,10 +172,7 @@ fn answer_if_busy(
         | Suspend::Blocked(_) => None,
     };
     match error {
-        Some(error) => {
-            task.session.script = None;
-            reject(task, error)
-        }
+        Some(error) => reject(task, error),
         None => Err(suspend),
     }
 }
