@@ -283,7 +283,8 @@ impl<'k> Guard<'k> {
         self.long.is_some() && matches!(&self.held, Held::Many(set) if set.len() == SHARDS)
     }
 
-    /// Wakes all that wait for one of the shards, which stay held, or for the end of commands of the slow lane: they find the reason for which the wait is long.
+    /// Wakes all that wait for one of the shards, which stay held, or for commands of the slow lane: they find the reason
+    /// for which the wait is long.
     pub fn wake_waiters(&self) {
         self.each_shard(|shard| {
             self.ks.wake_all(self.ks.locks[usize::from(shard)].take_waiters());

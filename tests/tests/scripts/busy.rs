@@ -271,3 +271,25 @@ fn refused_script_leaves_no_needs() {
     assert!(shown.text().contains("\"EVAL\" \"return 1\" \"0\""), "{shown}");
     assert_eq!(other.cmd(&["EXISTS", "{b}n"]).int(), 0);
 }
+
+/// Scripts occupy all threads of the slow lane.
+#[test]
+fn commands_for_a_full_slow_lane_get_busy() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let (mut other, mut callers) = (client(&server), Vec::new());
+    for key in ["{a}k", "{b}k", "{c}k", "{d}k"] {
+        let mut caller = client(&server);
+        send(&mut caller, &["EVAL", ENDLESS, "1", key]);
+        callers.push(caller);
+        until("the key is busy", || error(&mut other, &["GET", key]).starts_with("BUSY "));
+    }
+    for words in [&["EVAL", "while true do end", "0"][..], &["SAVE"], &["CONFIG", "REWRITE"]] {
+        assert_busy(&other.cmd(words), words);
+    }
+    other.ok(&["SET", "{e}k", "v"]);
+    other.ok(&["SCRIPT", "KILL"]);
+    for caller in &mut callers {
+        assert!(reply(caller).error().is_some_and(|e| e.contains("Script killed by user")));
+    }
+    other.ok(&["SAVE"]);
+}

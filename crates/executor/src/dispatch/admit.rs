@@ -162,14 +162,12 @@ fn answer_if_busy(
     let mut task = Task { core, session, request, cmd, reply, mark, lane: Lane::Fast };
     let error = match suspend {
         Suspend::Busy(wait) => busy::error_of_need(&task, &Need::One(wait.shard)),
-        Suspend::Slow { has_run: false } => {
+        Suspend::Slow { has_run: true } if cmd.takes_session() => None,
+        Suspend::Slow { .. } => {
             let need = busy::need_of(&mut task);
-            busy::error_of_need(&task, &need)
+            busy::error_of_need(&task, &need).or_else(|| busy::error_of_full_lane(&task))
         }
-        Suspend::Slow { has_run: true }
-        | Suspend::MailboxFull(_)
-        | Suspend::Paused
-        | Suspend::Blocked(_) => None,
+        Suspend::MailboxFull(_) | Suspend::Paused | Suspend::Blocked(_) => None,
     };
     match error {
         Some(error) => reject(task, error),

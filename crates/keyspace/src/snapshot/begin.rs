@@ -145,7 +145,7 @@ impl<'k> Wish<'k> {
         context: &ExecContext,
         gives_up: &dyn Fn(Busy) -> bool,
     ) -> Result<(), BeginError> {
-        /// The interval of checks for cancellation and for scripts that have become busy. Commands that end wake this thread at once.
+        /// The interval of checks for cancellation and for busy scripts. Commands that end wake this thread at once.
         const LOOK: Duration = Duration::from_millis(20);
         let mut running = self.ks.slow_lane.running();
         while !self.is_ready(&running) {
