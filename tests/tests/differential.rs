@@ -6,6 +6,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `DIFF_COMMANDS` | commands per test, default 20,000 |
+//! | `DIFF_SCRIPTS` | runs of scripts and functions in the test `scripts`, default 0: as `DIFF_COMMANDS` gives |
 //! | `DIFF_SEED` | seed of the first episode, default 1; a failure prints the one to use |
 //! | `DIFF_MAX` | differences to collect before a test ends, default 5 |
 
@@ -39,6 +40,7 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool, comman
     let options = Options {
         seed: env_or("DIFF_SEED", 1),
         commands: env_or("DIFF_COMMANDS", commands),
+        scripts: if test == "scripts" { env_or("DIFF_SCRIPTS", 0) } else { 0 },
         groups: groups.to_vec(),
         max_differences: env_or("DIFF_MAX", 5),
         known: KnownDifferences::from_markdown(KNOWN),
@@ -49,7 +51,10 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool, comman
     for (row, times) in &outcome.known {
         println!("known difference, {times} times: {}: {}", rows[*row].command, rows[*row].why);
     }
-    println!("{test}: {} commands, {} replies without error", outcome.commands, outcome.successes);
+    println!(
+        "{test}: {} commands, {} of them run scripts or functions; {} replies without error",
+        outcome.commands, outcome.scripts, outcome.successes
+    );
     let report: Vec<String> =
         outcome.differences.iter().map(|difference| difference.to_string()).collect();
     if let Some(first) = outcome.differences.first() {
@@ -64,6 +69,7 @@ fn compare_with(test: &str, groups: &[(Group, u32)], notifications: bool, comman
         );
     }
     assert!(outcome.successes * 100 > outcome.commands * SUCCESSES, "mostly errors");
+    assert!(test != "scripts" || outcome.scripts * 2 > outcome.commands, "too few scripts");
     if notifications {
         println!("{test}: {} notifications", outcome.notifications);
         assert!(outcome.notifications * 4 > outcome.commands, "too few notifications");

@@ -20,6 +20,10 @@ impl Error {
     }
 }
 
+/// The command would have to wait for a script that has run for longer than `busy-reply-threshold`.
+pub const BUSY_SCRIPT: Error = Error::new(
+    "BUSY Weft is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+);
 pub const SYNTAX: Error = Error::new("ERR syntax error");
 pub const WRONG_TYPE: Error =
     Error::new("WRONGTYPE Operation against a key holding the wrong kind of value");

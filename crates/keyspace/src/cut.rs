@@ -20,11 +20,12 @@
 //! [`crate::running`].
 
 use crate::guard::Busy;
+use crate::hold::{GaveUp, GivesUp};
 use crate::interest::{Event, JOURNALED};
 use crate::keyspace::{Keyspace, SHARDS};
+use crate::lane_lock::{Exclusive, Shared};
 use crate::lock::Waiter;
 use crate::running::{self, Entry, WriteState};
-use crate::sync::{MutexGuard, RwLockReadGuard};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -32,8 +33,7 @@ use std::fmt;
 /// The journals of a walk; dropping it ends them.
 pub(crate) struct Cut<'k> {
     ks: &'k Keyspace,
-    waiter: Waiter,
-    wait: &'k dyn Fn(),
+    wait: Wait<'k>,
     /// Unix time of the cut, in milliseconds.
     pub(crate) at_ms: i64,
     /// The shard that is being visited.
@@ -43,7 +43,32 @@ pub(crate) struct Cut<'k> {
 }
 
 /// See [`Cut`].
-pub(crate) type WalkLocks<'k> = (MutexGuard<'k, ()>, RwLockReadGuard<'k, ()>);
+pub(crate) type WalkLocks<'k> = (Exclusive<'k>, Shared<'k>);
+
+/// How a thread waits for a shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait<'k> {
+    pub(crate) waiter: Waiter,
+    pub(crate) sleep: &'k dyn Fn(),
+    pub(crate) gives_up: GivesUp<'k>,
+}
+
+impl Wait<'_> {
+    /// Sleeps until a busy shard may be free, or gives up.
+    pub(crate) fn wait_for(&self, ks: &Keyspace, busy: Busy) -> Result<(), GaveUp> {
+        if (self.gives_up)(Some(busy)) {
+            return Err(GaveUp);
+        }
+        if ks.park(busy, self.waiter) {
+            // The holder may have become busy, and have woken its waiters, before this thread was one of them.
+            if (self.gives_up)(Some(busy)) {
+                return Err(GaveUp);
+            }
+            (self.sleep)();
+        }
+        Ok(())
+    }
+}
 
 impl fmt::Debug for Cut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,14 +83,8 @@ pub(crate) fn begin_journals(ks: &Keyspace) {
 
 impl<'k> Cut<'k> {
     /// The walk whose journals began at `at_ms`.
-    pub(crate) fn new(
-        ks: &'k Keyspace,
-        waiter: Waiter,
-        wait: &'k dyn Fn(),
-        at_ms: i64,
-        locks: WalkLocks<'k>,
-    ) -> Self {
-        Cut { ks, waiter, wait, at_ms, visiting: Cell::new(None), _locks: locks }
+    pub(crate) fn new(ks: &'k Keyspace, wait: Wait<'k>, at_ms: i64, locks: WalkLocks<'k>) -> Self {
+        Cut { ks, wait, at_ms, visiting: Cell::new(None), _locks: locks }
     }
 
     pub(crate) fn holds(&self, shard: u16) -> bool {
@@ -81,8 +100,8 @@ impl<'k> Cut<'k> {
         left.remove(free.unwrap_or(0))
     }
 
-    /// Calls `visit` with `shard` held, then ends the shard's journal and returns it.
-    pub(crate) fn visit(&self, shard: u16, visit: impl FnOnce()) -> Journal {
+    /// Calls `visit` with `shard` held, then ends the shard's journal and returns it. `None`: the walk has given up.
+    pub(crate) fn visit(&self, shard: u16, visit: impl FnOnce()) -> Option<Journal> {
         let lock = &self.ks.locks[usize::from(shard)];
         loop {
             let mut running = self.ks.slow_lane.running();
@@ -91,18 +110,44 @@ impl<'k> Cut<'k> {
                 break;
             }
             drop(running);
-            if self.ks.park(Busy { shard }, self.waiter) {
-                (self.wait)();
-            }
+            self.wait.wait_for(self.ks, Busy { shard }).ok()?;
         }
         self.visiting.set(Some(shard));
         visit();
-        self.ks.set_interest(shard, JOURNALED, false);
-        let journal = self.ks.observers.interests[usize::from(shard)].take_journal();
+        let journal = self.end_journal(shard);
         self.visiting.set(None);
         running::forget(&mut self.ks.slow_lane.running(), shard);
         self.ks.release(shard);
-        Journal(journal)
+        Some(journal)
+    }
+
+    /// Nobody may write to the journal meanwhile.
+    fn end_journal(&self, shard: u16) -> Journal {
+        self.ks.set_interest(shard, JOURNALED, false);
+        Journal(self.ks.observers.interests[usize::from(shard)].take_journal())
+    }
+
+    /// Ends the journal of a shard that is not visited, without a wait for a long command.
+    fn abandon(&self, shard: u16) {
+        let lock = &self.ks.locks[usize::from(shard)];
+        loop {
+            let running = self.ks.slow_lane.running();
+            // A long command writes to journals when it commits, with these entries locked.
+            if running::is_held(&running, shard) {
+                self.end_journal(shard);
+                return;
+            }
+            if lock.try_lock() {
+                self.end_journal(shard);
+                drop(running);
+                self.ks.release(shard);
+                return;
+            }
+            drop(running);
+            // A command of an I/O thread holds it, and is short.
+            let wait = Wait { gives_up: &|_| false, ..self.wait };
+            wait.wait_for(self.ks, Busy { shard }).expect("it doesn't give up");
+        }
     }
 }
 
@@ -110,10 +155,7 @@ impl Drop for Cut<'_> {
     /// Ends the journals of a cancelled walk.
     fn drop(&mut self) {
         let is_journaled = |shard: &u16| self.ks.interest(*shard) & JOURNALED != 0;
-        let mut left = (0..SHARDS as u16).filter(is_journaled).collect();
-        while let Some(shard) = self.take_next(&mut left) {
-            self.visit(shard, || {});
-        }
+        (0..SHARDS as u16).filter(is_journaled).for_each(|shard| self.abandon(shard));
     }
 }
 
@@ -221,7 +263,7 @@ mod tests {
         };
         let mut hand = SlowLaneThread::new(&ks, waiter, &sleep, &|| NOW);
         let guard = hand.cut(&mut walker);
-        Db::new(&guard, &mut walker, 0).each_name(|_| true);
+        assert!(Db::new(&guard, &mut walker, 0).each_name(|_| true));
         assert!(ended.get());
     }
 }

@@ -403,8 +403,8 @@ impl<'g> Db<'g> {
     /// Visits the names of all live keys of one moment, shard by shard. Under a world guard the
     /// moment is now; under a cut ([`SlowLaneThread::cut`](crate::SlowLaneThread::cut)) it is the cut, and
     /// each shard is held only while its names are copied. `seen` is called with no shard held
-    /// and returns whether to continue. O(n).
-    pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) {
+    /// and returns whether to continue. Returns false if it gave up, because it would have had to wait for long. O(n).
+    pub fn each_name(&mut self, mut seen: impl FnMut(&[u8]) -> bool) -> bool {
         let guard = self.guard;
         let mut left: VecDeque<u16> = (0..SHARDS as u16).collect();
         let mut next = || match guard.as_cut() {
@@ -412,22 +412,24 @@ impl<'g> Db<'g> {
             None => left.pop_front(),
         };
         while let Some(shard) = next() {
-            if !self.shard_names(shard).iter().all(&mut seen) {
-                return;
+            let Some(names) = self.shard_names(shard) else { return false };
+            if !names.iter().all(&mut seen) {
+                break;
             }
         }
+        true
     }
 
-    fn shard_names(&mut self, shard: u16) -> Names {
+    fn shard_names(&mut self, shard: u16) -> Option<Names> {
         let mut names = Names::with_room(self.shard_len(shard));
         let guard = self.guard;
         let Some(cut) = guard.as_cut() else {
             self.copy_names(shard, self.context.over_ms, &mut names);
-            return names;
+            return Some(names);
         };
-        let journal = cut.visit(shard, || self.copy_names(shard, cut.at_ms, &mut names));
+        let journal = cut.visit(shard, || self.copy_names(shard, cut.at_ms, &mut names))?;
         journal.undo(self.index, cut.at_ms, &mut names);
-        names
+        Some(names)
     }
 
     fn copy_names(&mut self, shard: u16, now_ms: i64, names: &mut Names) {

@@ -284,11 +284,14 @@ impl<'k> Guard<'k> {
         self.long.as_ref().is_some_and(|long| long.is_without_walks())
     }
 
-    /// Wakes all that wait for one of the shards, which stay held: they find the reason for which the wait is long.
+    /// Wakes all that wait for one of the shards, which stay held, or for commands of the slow lane: they find the reason
+    /// for which the wait is long.
     pub fn wake_waiters(&self) {
         self.each_shard(|shard| {
             self.ks.wake_all(self.ks.locks[usize::from(shard)].take_waiters());
         });
+        self.ks.slow_lane.wake();
+        self.ks.walk.wake();
     }
 
     /// The held shards, in ascending order. O(shards held).

@@ -46,14 +46,13 @@
 
 use crate::background_threads::ThreadHandle;
 use crate::context::ExecContext;
-use crate::cut::{Cut, begin_journals};
+use crate::cut::{Cut, Wait, begin_journals};
 use crate::guard::{Busy, Guard, Held, Rest, ShardSet};
 use crate::keyspace::Keyspace;
+use crate::lane_lock::{Exclusive, Shared};
 use crate::lock::Waiter;
 use crate::running::LongCommand;
 use crate::safepoint::Closed;
-use crate::sync::{MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::sync::TryLockError;
 
 /// A thread outside of its safepoint: it holds nothing.
 #[derive(Debug)]
@@ -123,8 +122,8 @@ impl<'k> Inside<'k> {
 
     /// Proof that no command runs in the slow lane until it is dropped; `None` if one runs.
     pub fn alone(&self) -> Option<Alone<'k>> {
-        let outside = try_write(&self.ks.slow_lane.outside)?;
-        Some(Alone { _slow: try_write(&self.ks.slow_lane.slow)?, _outside: outside })
+        let outside = self.ks.slow_lane.outside.try_exclude()?;
+        Some(Alone { _slow: self.ks.slow_lane.slow.try_exclude()?, _outside: outside })
     }
 
     /// As [`Inside::world`], with the proof that no slow-lane command runs.
@@ -161,16 +160,8 @@ impl Drop for Inside<'_> {
 /// Keeps the slow lane idle until this is dropped.
 #[derive(Debug)]
 pub struct Alone<'k> {
-    _slow: RwLockWriteGuard<'k, ()>,
-    _outside: RwLockWriteGuard<'k, ()>,
-}
-
-fn try_write(lock: &RwLock<()>) -> Option<RwLockWriteGuard<'_, ()>> {
-    match lock.try_write() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(p)) => Some(p.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
+    _slow: Exclusive<'k>,
+    _outside: Exclusive<'k>,
 }
 
 /// Keeps the I/O threads between two commands until this is dropped.
@@ -222,8 +213,18 @@ pub const PATIENCE: u32 = 8;
 /// outside.
 const MORE_PATIENCE: u32 = 16;
 
-/// For threads that wait for a shard as long as they must.
-const NEVER: fn(Busy) -> bool = |_| false;
+/// Whether a thread that would have to wait gives up instead. `None`: for any command of the slow lane; else for the
+/// holder of this shard. Asked again after [`Guard::wake_waiters`]. Called under locks of this crate, so it must not take any.
+pub type GivesUp<'a> = &'a dyn Fn(Option<Busy>) -> bool;
+
+/// A thread would have had to wait, and has given up. It holds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GaveUp;
+
+/// For threads that wait as long as they must.
+const NEVER: fn(Option<Busy>) -> bool = |_| false;
+
+const NEVER_GIVES_UP: &str = "it doesn't give up";
 
 /// Which of the two locks shows a running command to threads that stop the world.
 #[derive(Clone, Copy)]
@@ -269,10 +270,10 @@ impl<'k> SlowLaneThread<'k> {
     /// Holds all shards of `set`, however long that takes.
     pub fn hold(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
         let held = self.hold_with_patience(context, set, PATIENCE, CommandLock::Lane, &NEVER);
-        held.expect("it doesn't give up")
+        held.expect(NEVER_GIVES_UP)
     }
 
-    /// As [`SlowLaneThread::hold`], but gives up if a shard is busy and `gives_up` returns true for it.
+    /// As [`SlowLaneThread::hold`], but gives up if it would have to wait and `gives_up` returns true.
     ///
     /// # Errors
     /// It has given up.
@@ -280,8 +281,8 @@ impl<'k> SlowLaneThread<'k> {
         &mut self,
         context: &mut ExecContext,
         set: &ShardSet,
-        gives_up: &dyn Fn(Busy) -> bool,
-    ) -> Result<Guard<'_>, Busy> {
+        gives_up: GivesUp<'_>,
+    ) -> Result<Guard<'_>, GaveUp> {
         self.hold_with_patience(context, set, PATIENCE, CommandLock::Lane, gives_up)
     }
 
@@ -289,7 +290,7 @@ impl<'k> SlowLaneThread<'k> {
     /// shards are busy.
     pub fn hold_only(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
         let held = self.hold_with_patience(context, set, u32::MAX, CommandLock::Lane, &NEVER);
-        held.expect("it doesn't give up")
+        held.expect(NEVER_GIVES_UP)
     }
 
     /// As [`SlowLaneThread::hold_only`], for a command that may wait for something outside of the
@@ -297,7 +298,7 @@ impl<'k> SlowLaneThread<'k> {
     /// world wait for it. While such a thread waits, other slow-lane commands still run.
     pub fn hold_outside(&mut self, context: &mut ExecContext, set: &ShardSet) -> Guard<'_> {
         let held = self.hold_with_patience(context, set, u32::MAX, CommandLock::Outside, &NEVER);
-        held.expect("it doesn't give up")
+        held.expect(NEVER_GIVES_UP)
     }
 
     fn hold_with_patience(
@@ -306,28 +307,27 @@ impl<'k> SlowLaneThread<'k> {
         set: &ShardSet,
         patience: u32,
         command_lock: CommandLock,
-        gives_up: &dyn Fn(Busy) -> bool,
-    ) -> Result<Guard<'_>, Busy> {
+        gives_up: GivesUp<'_>,
+    ) -> Result<Guard<'_>, GaveUp> {
         let mut attempts = 0_u32;
         loop {
             if attempts >= patience
-                && let Some(alone) = self.alone_unless_outside()
+                && let Some(alone) = self.alone_unless_outside(gives_up)?
             {
                 return Ok(self.world_of(context, alone));
             }
             if attempts >= patience.saturating_mul(MORE_PATIENCE) {
-                return Ok(self.world(context));
+                return self.world_or_give_up(context, gives_up);
             }
             // Held until the guard is dropped, but not while this thread waits for a shard: the
             // thread that stops the world may hold that shard.
             let lane = match command_lock {
-                CommandLock::Lane => self.read_slow(),
-                CommandLock::Outside => self.read_outside(),
+                CommandLock::Lane => self.share_slow(gives_up)?,
+                CommandLock::Outside => self.share_outside(gives_up)?,
             };
             match self.try_hold(context, set, lane, None) {
                 Ok(guard) => return Ok(guard),
-                Err(busy) if gives_up(busy) => return Err(busy),
-                Err(busy) => self.wait_for(busy),
+                Err(busy) => self.wait_or_give_up(busy, gives_up)?,
             }
             attempts = attempts.saturating_add(1);
         }
@@ -337,7 +337,7 @@ impl<'k> SlowLaneThread<'k> {
     /// between two commands; afterwards they continue, unlike with [`SlowLaneThread::world`]. Waits for commands of the
     /// slow lane that hold one of them, and for a walk: the command may remove or exchange whole tables, which journals
     /// don't note.
-    /// Gives up if a shard is busy and `gives_up` returns true for it.
+    /// Gives up if it would have to wait and `gives_up` returns true.
     ///
     /// # Errors
     /// It has given up.
@@ -345,18 +345,17 @@ impl<'k> SlowLaneThread<'k> {
         &mut self,
         context: &mut ExecContext,
         set: &ShardSet,
-        gives_up: &dyn Fn(Busy) -> bool,
-    ) -> Result<Guard<'_>, Busy> {
+        gives_up: GivesUp<'_>,
+    ) -> Result<Guard<'_>, GaveUp> {
         loop {
-            let walk = self.lock_walk();
-            let lane = self.read_slow();
+            let walk = self.exclude_walks(gives_up)?;
+            let lane = self.share_slow(gives_up)?;
             let closed = self.ks.safepoints.close();
             let held = self.try_hold(context, set, lane, Some(walk));
             drop(closed);
             match held {
                 Ok(guard) => return Ok(guard),
-                Err(busy) if gives_up(busy) => return Err(busy),
-                Err(busy) => self.wait_for(busy),
+                Err(busy) => self.wait_or_give_up(busy, gives_up)?,
             }
         }
     }
@@ -367,8 +366,8 @@ impl<'k> SlowLaneThread<'k> {
         &self,
         context: &mut ExecContext,
         set: &ShardSet,
-        lane: RwLockReadGuard<'k, ()>,
-        walk: Option<MutexGuard<'k, ()>>,
+        lane: Shared<'k>,
+        walk: Option<Exclusive<'k>>,
     ) -> Result<Guard<'k>, Busy> {
         let mut running = self.ks.slow_lane.running();
         let guard = self.ks.lock_all(context, set.clone())?;
@@ -392,39 +391,65 @@ impl<'k> SlowLaneThread<'k> {
         }
     }
 
-    fn lock_walk(&self) -> MutexGuard<'k, ()> {
-        self.ks.walk.lock().unwrap_or_else(|p| p.into_inner())
+    fn wait_or_give_up(&mut self, busy: Busy, gives_up: GivesUp<'_>) -> Result<(), GaveUp> {
+        Wait { waiter: self.waiter, sleep: self.sleep, gives_up }.wait_for(self.ks, busy)
     }
 
-    fn read_slow(&self) -> RwLockReadGuard<'k, ()> {
-        self.ks.slow_lane.slow.read().unwrap_or_else(|p| p.into_inner())
+    fn exclude_walks(&self, gives_up: GivesUp<'_>) -> Result<Exclusive<'k>, GaveUp> {
+        self.ks.walk.exclude(&|| gives_up(None)).ok_or(GaveUp)
     }
 
-    fn read_outside(&self) -> RwLockReadGuard<'k, ()> {
-        self.ks.slow_lane.outside.read().unwrap_or_else(|p| p.into_inner())
+    fn share_slow(&self, gives_up: GivesUp<'_>) -> Result<Shared<'k>, GaveUp> {
+        self.ks.slow_lane.slow.share(&|| gives_up(None)).ok_or(GaveUp)
+    }
+
+    fn share_outside(&self, gives_up: GivesUp<'_>) -> Result<Shared<'k>, GaveUp> {
+        self.ks.slow_lane.outside.share(&|| gives_up(None)).ok_or(GaveUp)
+    }
+
+    fn exclude_slow(&self, gives_up: GivesUp<'_>) -> Result<Exclusive<'k>, GaveUp> {
+        self.ks.slow_lane.slow.exclude(&|| gives_up(None)).ok_or(GaveUp)
     }
 
     /// Waits for commands that wait outside first, with the slow lane still open: they may take
     /// longest.
-    fn alone(&self) -> Alone<'k> {
-        let outside = self.ks.slow_lane.outside.write().unwrap_or_else(|p| p.into_inner());
-        let slow = self.ks.slow_lane.slow.write().unwrap_or_else(|p| p.into_inner());
-        Alone { _slow: slow, _outside: outside }
+    fn alone(&self, gives_up: GivesUp<'_>) -> Result<Alone<'k>, GaveUp> {
+        let outside = self.ks.slow_lane.outside.exclude(&|| gives_up(None)).ok_or(GaveUp)?;
+        Ok(Alone { _slow: self.exclude_slow(gives_up)?, _outside: outside })
     }
 
     /// The same, but `None` if a command waits outside: a command that only needs some shards
     /// does not wait for those.
-    fn alone_unless_outside(&self) -> Option<Alone<'k>> {
-        let outside = try_write(&self.ks.slow_lane.outside)?;
-        let slow = self.ks.slow_lane.slow.write().unwrap_or_else(|p| p.into_inner());
-        Some(Alone { _slow: slow, _outside: outside })
+    fn alone_unless_outside(&self, gives_up: GivesUp<'_>) -> Result<Option<Alone<'k>>, GaveUp> {
+        let Some(outside) = self.ks.slow_lane.outside.try_exclude() else { return Ok(None) };
+        Ok(Some(Alone { _slow: self.exclude_slow(gives_up)?, _outside: outside }))
+    }
+
+    /// Waits until no command runs in the slow lane. One may begin afterwards.
+    ///
+    /// # Errors
+    /// It has given up.
+    pub fn wait_until_idle(&mut self, gives_up: GivesUp<'_>) -> Result<(), GaveUp> {
+        self.alone(gives_up).map(drop)
     }
 
     /// Waits until the slow lane is idle, during which the I/O threads run; then stops the world
     /// and holds the whole keyspace.
     pub fn world(&mut self, context: &mut ExecContext) -> Guard<'_> {
-        let alone = self.alone();
-        self.world_of(context, alone)
+        self.world_or_give_up(context, &NEVER).expect(NEVER_GIVES_UP)
+    }
+
+    /// As [`SlowLaneThread::world`], but gives up if it would have to wait and `gives_up` returns true.
+    ///
+    /// # Errors
+    /// It has given up.
+    pub fn world_or_give_up(
+        &mut self,
+        context: &mut ExecContext,
+        gives_up: GivesUp<'_>,
+    ) -> Result<Guard<'_>, GaveUp> {
+        let alone = self.alone(gives_up)?;
+        Ok(self.world_of(context, alone))
     }
 
     fn world_of(&mut self, context: &mut ExecContext, alone: Alone<'k>) -> Guard<'_> {
@@ -441,15 +466,27 @@ impl<'k> SlowLaneThread<'k> {
 
     /// Begins a walk over the current set of keys: see [`crate::cut`].
     pub fn cut(&mut self, context: &mut ExecContext) -> Guard<'_> {
-        let walk = self.lock_walk();
-        let lane = self.read_slow();
+        self.cut_or_give_up(context, &NEVER).expect(NEVER_GIVES_UP)
+    }
+
+    /// As [`SlowLaneThread::cut`], but gives up if it would have to wait and `gives_up` returns true. The walk ends early then.
+    ///
+    /// # Errors
+    /// It has given up.
+    pub fn cut_or_give_up<'a>(
+        &'a mut self,
+        context: &mut ExecContext,
+        gives_up: GivesUp<'a>,
+    ) -> Result<Guard<'a>, GaveUp> {
+        let walk = self.exclude_walks(gives_up)?;
+        let lane = self.share_slow(gives_up)?;
         let closed = self.ks.safepoints.close();
         let running = self.ks.slow_lane.running();
         self.agree_on_time(context);
         begin_journals(self.ks);
         drop((running, closed));
-        let held = (walk, lane);
-        let cut = Cut::new(self.ks, self.waiter, self.sleep, context.over_ms, held);
-        self.ks.new_guard(Held::Cut(Box::new(cut)))
+        let wait = Wait { waiter: self.waiter, sleep: self.sleep, gives_up };
+        let cut = Cut::new(self.ks, wait, context.over_ms, (walk, lane));
+        Ok(self.ks.new_guard(Held::Cut(Box::new(cut))))
     }
 }

@@ -5,6 +5,7 @@ use crate::background_threads::BackgroundThreads;
 use crate::interest::Watch;
 use crate::interest::{self, Interest};
 use crate::invalidation::Caches;
+use crate::lane_lock::LaneLock;
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
 use crate::notice::Listener;
@@ -13,7 +14,7 @@ use crate::replica_expiry::NotedKeys;
 use crate::running::{Entry, Running};
 use crate::safepoint::Safepoints;
 use crate::snapshot::shards::Snapshots;
-use crate::sync::{Mutex, Ordering, RwLock};
+use crate::sync::{Mutex, Ordering};
 use crate::tables::Tables;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -69,21 +70,27 @@ pub type Wake = Box<dyn Fn(Waiter) + Send + Sync>;
 
 /// Locks of the commands that run in the slow lane.
 pub(crate) struct SlowLane {
-    /// Read-locked by each command that runs without a safepoint, in the slow lane; write-locked
+    /// Shared by the commands that run without a safepoint, in the slow lane; held alone
     /// by a thread that needs the whole keyspace. See [`crate::hold::SlowLaneThread`].
-    pub slow: RwLock<()>,
+    pub slow: LaneLock,
     /// The same for commands that wait for something outside of the process; locked before `slow`.
-    pub outside: RwLock<()>,
+    pub outside: LaneLock,
     running: Mutex<Vec<Entry>>,
 }
 
 impl SlowLane {
     fn new() -> Self {
         SlowLane {
-            slow: RwLock::new(()),
-            outside: RwLock::new(()),
+            slow: LaneLock::new(),
+            outside: LaneLock::new(),
             running: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Makes the threads that wait for running commands ask again whether to give up.
+    pub fn wake(&self) {
+        self.slow.wake();
+        self.outside.wake();
     }
 
     /// The shards held by the slow lane. No entry is added or removed while this is locked.
@@ -120,7 +127,7 @@ pub struct Keyspace {
     pub(crate) safepoints: Safepoints,
     pub(crate) slow_lane: SlowLane,
     /// Held by a walk over all keys, since there is one set of journals.
-    pub(crate) walk: Mutex<()>,
+    pub(crate) walk: LaneLock,
     pub(crate) snapshots: Snapshots,
     pub(crate) noted: NotedKeys,
     pub(crate) wake: Wake,
@@ -160,7 +167,7 @@ impl Keyspace {
             databases,
             safepoints: Safepoints::new(threads, 1),
             slow_lane: SlowLane::new(),
-            walk: Mutex::new(()),
+            walk: LaneLock::new(),
             snapshots: Snapshots::new(),
             noted: NotedKeys::new(),
             wake,

@@ -25,11 +25,12 @@
 use crate::guard::ShardSet;
 use crate::interest::RUNNING;
 use crate::keyspace::Keyspace;
+use crate::lane_lock::{Exclusive, Shared};
 use crate::safepoint::Closed;
 use crate::snapshot::account::Account;
 use crate::snapshot::planted::{self, Fault};
 use crate::snapshot::shards as parts;
-use crate::sync::{MutexGuard, RwLockReadGuard};
+use crate::sync::MutexGuard;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -143,9 +144,9 @@ pub(crate) struct LongCommand<'k> {
     /// Set while the command needs the I/O threads to be stopped.
     stop: Option<Closed<'k>>,
     /// A thread that stops the world waits for this lock.
-    _lane: RwLockReadGuard<'k, ()>,
+    _lane: Shared<'k>,
     /// Keeps walks away.
-    walk: Option<MutexGuard<'k, ()>>,
+    walk: Option<Exclusive<'k>>,
 }
 
 impl<'k> LongCommand<'k> {
@@ -154,7 +155,7 @@ impl<'k> LongCommand<'k> {
         ks: &'k Keyspace,
         shards: &ShardSet,
         running: &mut Running<'k>,
-        lane: RwLockReadGuard<'k, ()>,
+        lane: Shared<'k>,
     ) -> Self {
         let mut command = LongCommand {
             ks,
@@ -170,7 +171,7 @@ impl<'k> LongCommand<'k> {
     }
 
     /// No walk is in progress while the command runs. `walk` is the lock that walks hold.
-    pub(crate) fn without_walks(self, walk: MutexGuard<'k, ()>) -> Self {
+    pub(crate) fn without_walks(self, walk: Exclusive<'k>) -> Self {
         LongCommand { walk: Some(walk), ..self }
     }
 

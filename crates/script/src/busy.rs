@@ -40,6 +40,11 @@ impl BusyScripts {
         self.count.load(Ordering::Acquire) > 0
     }
 
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// Adds a script that holds these shards. `killer`: the command that ends it.
     pub fn begin(&self, shards: Vec<u16>, killer: &'static str) -> Entry<'_> {
         let mut runs = self.runs();
@@ -92,7 +97,7 @@ mod tests {
         assert_eq!(busy.killer(|shard| shard == 3), None);
         drop(first);
         assert_eq!(busy.killer(|shard| shard == 2), None);
-        assert!(busy.is_any());
+        assert!(busy.is_any() && busy.count() == 1);
         drop(second);
         assert!(!busy.is_any());
     }

@@ -6,7 +6,7 @@ use crate::engine::Sha;
 use crate::script::Script;
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Scripts of EVAL that are kept at most. Scripts of SCRIPT LOAD are kept in addition.
@@ -25,14 +25,23 @@ pub fn sha_of(body: &[u8]) -> Sha {
 /// The scripts of a server.
 #[derive(Debug, Default)]
 pub struct Cache {
-    scripts: RwLock<HashMap<Sha, Arc<Script>>>,
-    /// Scripts of EVAL among them. Changed under the lock for writing only.
-    evaluated: AtomicUsize,
+    scripts: RwLock<Scripts>,
     /// Counts lookups, to order them.
     clock: AtomicU64,
     evicted: AtomicU64,
+    flushes: AtomicU64,
     /// Restarts of scripts that are no longer here.
     restarts: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Scripts {
+    all: HashMap<Sha, Arc<Script>>,
+    /// Those of EVAL among them: at most [`MOST_EVALUATED`] and one.
+    evaluated: HashMap<Sha, Arc<Script>>,
+    /// Scripts that were compared to find one to evict.
+    #[cfg(test)]
+    compared: usize,
 }
 
 /// Numbers for INFO.
@@ -46,11 +55,11 @@ pub struct Totals {
 }
 
 impl Cache {
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Sha, Arc<Script>>> {
+    fn read(&self) -> RwLockReadGuard<'_, Scripts> {
         self.scripts.read().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Sha, Arc<Script>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Scripts> {
         self.scripts.write().unwrap_or_else(|p| p.into_inner())
     }
 
@@ -60,27 +69,36 @@ impl Cache {
 
     /// The script with this hash. Expected O(1).
     pub fn find(&self, sha: &Sha) -> Option<Arc<Script>> {
-        let found = self.read().get(sha).cloned()?;
+        let found = self.read().all.get(sha).cloned()?;
         self.touch(&found);
         Some(found)
     }
 
     pub fn has(&self, sha: &Sha) -> bool {
-        self.read().contains_key(sha)
+        self.read().all.contains_key(sha)
+    }
+
+    /// Changes with each [`Cache::flush`].
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Acquire)
     }
 
     /// Adds a script that compiles, unless one with its hash is here; returns the one that is here then. `is_kept`: it
-    /// comes from SCRIPT LOAD. Expected O(1); O(scripts) if it evicts one.
+    /// comes from SCRIPT LOAD. Expected O(1); O([`MOST_EVALUATED`]) if it evicts one.
     pub fn add(&self, script: Script, is_kept: bool) -> Arc<Script> {
         let mut scripts = self.write();
         let sha = script.sha;
-        let added = || {
-            self.evaluated.fetch_add(1, Ordering::Relaxed);
-            Arc::new(script)
+        let script = match scripts.all.get(&sha) {
+            Some(present) => present.clone(),
+            None => {
+                let script = Arc::new(script);
+                scripts.all.insert(sha, script.clone());
+                scripts.evaluated.insert(sha, script.clone());
+                script
+            }
         };
-        let script = scripts.entry(sha).or_insert_with(added).clone();
-        if is_kept && !script.is_kept.swap(true, Ordering::Relaxed) {
-            self.evaluated.fetch_sub(1, Ordering::Relaxed);
+        if is_kept {
+            scripts.evaluated.remove(&sha);
         }
         script.is_live.store(true, Ordering::Release);
         self.touch(&script);
@@ -89,41 +107,44 @@ impl Cache {
     }
 
     /// Removes the script of EVAL that was used least recently, if there are too many.
-    fn evict(&self, scripts: &mut HashMap<Sha, Arc<Script>>) {
-        if self.evaluated.load(Ordering::Relaxed) <= MOST_EVALUATED {
+    fn evict(&self, scripts: &mut Scripts) {
+        if scripts.evaluated.len() <= MOST_EVALUATED {
             return;
         }
-        let evaluated = scripts.values().filter(|script| !script.is_kept.load(Ordering::Relaxed));
-        let oldest = evaluated.min_by_key(|script| script.used.load(Ordering::Relaxed));
-        if let Some(sha) = oldest.map(|script| script.sha) {
-            self.evaluated.fetch_sub(1, Ordering::Relaxed);
-            self.forget(scripts.remove(&sha));
+        #[cfg(test)]
+        {
+            scripts.compared += scripts.evaluated.len();
+        }
+        let used = |script: &&Arc<Script>| script.used.load(Ordering::Relaxed);
+        let Some(sha) = scripts.evaluated.values().min_by_key(used).map(|script| script.sha) else {
+            return;
+        };
+        scripts.evaluated.remove(&sha);
+        if let Some(script) = scripts.all.remove(&sha) {
+            self.forget(&script);
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn forget(&self, script: Option<Arc<Script>>) {
-        if let Some(script) = script {
-            script.is_live.store(false, Ordering::Release);
-            self.restarts.fetch_add(script.history.restarts(), Ordering::Relaxed);
-        }
+    fn forget(&self, script: &Script) {
+        script.is_live.store(false, Ordering::Release);
+        self.restarts.fetch_add(script.history.restarts(), Ordering::Relaxed);
     }
 
     /// Removes all scripts, and returns them: dropping them takes O(n).
     pub fn flush(&self) -> Vec<Arc<Script>> {
         let mut scripts = self.write();
-        let scripts = {
-            self.evaluated.store(0, Ordering::Relaxed);
-            std::mem::take(&mut *scripts)
-        };
-        let all: Vec<_> = scripts.into_values().collect();
-        all.iter().for_each(|script| self.forget(Some(script.clone())));
+        let Scripts { all, evaluated, .. } = std::mem::take(&mut *scripts);
+        drop(evaluated);
+        let all: Vec<_> = all.into_values().collect();
+        all.iter().for_each(|script| self.forget(script));
+        self.flushes.fetch_add(1, Ordering::Release);
         all
     }
 
     /// O(scripts).
     pub fn totals(&self) -> Totals {
-        let scripts = self.read();
+        let scripts = &self.read().all;
         let restarts = scripts.values().map(|script| script.history.restarts()).sum::<u64>();
         Totals {
             scripts: scripts.len(),
@@ -170,5 +191,32 @@ mod tests {
         let all = cache.flush();
         assert_eq!(all.len(), MOST_EVALUATED + 1);
         assert!(!first.is_live() && cache.find(&first.sha).is_none());
+    }
+    /// SCRIPT LOAD compares no scripts, however many there are. EVAL compares those of EVAL only.
+    #[test]
+    fn loaded_scripts_are_not_compared() {
+        let cache = Cache::default();
+        (0..MOST_EVALUATED).for_each(|n| drop(cache.add(script(n), false)));
+        (1000..6000).for_each(|n| drop(cache.add(script(n), true)));
+        assert_eq!(cache.read().compared, 0);
+        cache.add(script(0), true);
+        cache.add(script(6000), false);
+        assert_eq!((cache.read().compared, cache.totals().evicted), (0, 0));
+        cache.add(script(6001), false);
+        assert_eq!((cache.read().compared, cache.totals().evicted), (MOST_EVALUATED + 1, 1));
+        assert!(cache.has(&script(0).sha) && !cache.has(&script(1).sha));
+    }
+
+    /// Only the cache and running calls own texts, so that they are freed with them.
+    #[test]
+    fn flush_frees_the_scripts() {
+        let cache = Cache::default();
+        let seen: Vec<_> = [(1, true), (2, false)]
+            .map(|(n, is_kept)| Arc::downgrade(&cache.add(script(n), is_kept)))
+            .into();
+        let flushes = cache.flushes();
+        drop(cache.flush());
+        assert!(seen.iter().all(|script| script.upgrade().is_none()));
+        assert_ne!(cache.flushes(), flushes);
     }
 }

@@ -106,6 +106,11 @@ impl Running {
         }
     }
 
+    /// Whether one of the runs has written.
+    pub fn has_writer(&self) -> bool {
+        self.lock().iter().any(|run| run.has_written())
+    }
+
     /// The function that has run for the longest time.
     pub fn function(&self) -> Option<Called> {
         self.lock().iter().find_map(|run| run.function.clone())

@@ -65,8 +65,6 @@ pub struct Script {
     /// Of its first line; `None` without one: such a script may do everything.
     pub flags: Option<ScriptFlags>,
     pub history: History,
-    /// SCRIPT LOAD has loaded it: it is never evicted.
-    pub(crate) is_kept: AtomicBool,
     /// When a thread has last found it in the cache, in the cache's own count.
     pub(crate) used: AtomicU64,
     /// Whether it is still in the cache.
@@ -85,7 +83,6 @@ impl Script {
             body: body.into(),
             flags,
             history: History::default(),
-            is_kept: AtomicBool::new(false),
             used: AtomicU64::new(0),
             is_live: AtomicBool::new(false),
         })

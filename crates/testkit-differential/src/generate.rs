@@ -159,6 +159,13 @@ fn odd_case(word: &str, rng: &mut Rng) -> Vec<u8> {
 }
 
 impl Command {
+    /// Whether it runs a script or a function.
+    pub fn runs_script(&self) -> bool {
+        const RUN: [&[u8]; 6] =
+            [b"EVAL", b"EVAL_RO", b"EVALSHA", b"EVALSHA_RO", b"FCALL", b"FCALL_RO"];
+        RUN.iter().any(|name| self.args[0].eq_ignore_ascii_case(name))
+    }
+
     /// Appends the request to `out`.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         if !self.inline {

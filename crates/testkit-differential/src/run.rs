@@ -20,6 +20,8 @@ use weft_testkit::value::Value;
 
 /// Steps of one episode.
 const EPISODE: usize = 1500;
+/// A run for scripts ends after so many steps for each, even without them.
+const STEPS_FOR_A_SCRIPT: usize = 10;
 /// Commands sent before their replies are read.
 const BATCH: usize = 400;
 /// How often an episode is replayed without the step that differed.
@@ -34,6 +36,8 @@ pub struct Options {
     pub seed: u64,
     /// Commands to send, rounded up to whole episodes.
     pub commands: usize,
+    /// Runs of scripts and functions among them: the run goes on until there are so many.
+    pub scripts: usize,
     /// The groups of rules, with their relative frequencies.
     pub groups: Vec<(Group, u32)>,
     /// The run ends after this many differences.
@@ -60,6 +64,8 @@ pub struct Difference {
 pub struct Outcome {
     /// Commands sent to each server.
     pub commands: usize,
+    /// Runs of scripts and functions among them.
+    pub scripts: usize,
     /// Equal keyspace notifications.
     pub notifications: usize,
     /// Replies other than errors, so that a run with errors only is noticed.
@@ -100,10 +106,14 @@ pub fn run(ours: &Target, theirs: &Target, options: &Options) -> io::Result<Outc
         arena.outcome.differences.push(Difference { seed: options.seed, what, steps: Vec::new() });
     }
     // Counted in episodes, so that a run ends even if each one stops at its first step.
-    for episode in 0..options.commands.div_ceil(EPISODE) as u64 {
-        if arena.outcome.differences.len() >= options.max_differences {
+    let least = options.commands.div_ceil(EPISODE);
+    let most = least.max((options.scripts * STEPS_FOR_A_SCRIPT).div_ceil(EPISODE));
+    for episode in 0..most {
+        let is_done = episode >= least && arena.outcome.scripts >= options.scripts;
+        if is_done || arena.outcome.differences.len() >= options.max_differences {
             break;
         }
+        let episode = episode as u64;
         let seed = options.seed.wrapping_add(episode);
         let mut rng = Rng::new(seed);
         let steps = (0..EPISODE).map(|_| deck.draw(&mut rng)).collect();
@@ -143,7 +153,7 @@ impl Arena {
     ) -> io::Result<()> {
         for _ in 0..REPLAYS {
             let Some(found) = self.play(&steps, BATCH)? else { return Ok(()) };
-            let counts = (self.outcome.commands, self.outcome.successes);
+            let Outcome { commands, scripts, successes, .. } = self.outcome;
             // Once more with one command at a time, which finds the exact step.
             let found = self.play(&steps, 1)?.unwrap_or(found);
             let at = found.step;
@@ -152,7 +162,8 @@ impl Arena {
                     shrink(steps.clone(), found, |steps, batch| self.play(steps, batch))?;
                 self.outcome.differences.push(Difference { seed, what, steps });
             }
-            (self.outcome.commands, self.outcome.successes) = counts;
+            (self.outcome.commands, self.outcome.scripts) = (commands, scripts);
+            self.outcome.successes = successes;
             if at == steps.len() || self.outcome.differences.len() >= max {
                 return Ok(());
             }
@@ -286,6 +297,7 @@ impl Arena {
             sent.iter().filter(|(_, command)| command.answered).collect();
         for ((our, their), (step, command)) in ours.0.iter().zip(&theirs.0).zip(&answered) {
             self.outcome.commands += 1;
+            self.outcome.scripts += usize::from(command.runs_script());
             self.outcome.successes += usize::from(our.value.error().is_none());
             if self.comparisons.of(&command.args).same(our, their) {
                 continue;

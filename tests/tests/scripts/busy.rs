@@ -1,7 +1,7 @@
 //! BUSY: commands that would wait for a script that has run for longer than `busy-reply-threshold`.
 
-use weft_testkit::{Client, Server};
-use weft_tests::scene::{client, reply, send, until};
+use weft_testkit::{Client, Server, Value};
+use weft_tests::scene::{client, info, reply, send, until};
 
 /// Logs each run: the first is on an I/O thread, the second holds its keys until it is killed.
 const ENDLESS: &str =
@@ -147,4 +147,149 @@ fn endless_script_with_a_command_on_all_keys_is_killed() {
     until("it is busy", || error(&mut other, &["GET", "x"]).starts_with("BUSY "));
     assert!(error(&mut other, &["SHUTDOWN", "SAVE"]).starts_with("BUSY "));
     assert!(error(&mut other, &["SHUTDOWN"]).starts_with("BUSY "));
+}
+
+/// As [`ENDLESS`], but it writes, so that nothing ends it.
+const WRITER: &str = "redis.call('set', KEYS[1], 'v') redis.log(redis.LOG_WARNING, 'it holds') \
+                      while true do end";
+
+/// Starts a script that nothing ends, on `{a}k`.
+fn start_writer(server: &Server) -> Client {
+    let mut caller = client(server);
+    send(&mut caller, &["EVAL", WRITER, "1", "{a}k"]);
+    until_held(server);
+    caller
+}
+
+/// Commands that wait for the end of long commands: each gets BUSY, whether it was sent before or after the threshold.
+const WAITING: [&[&str]; 10] = [
+    &["SAVE"],
+    &["CLIENT", "PAUSE", "100000", "WRITE"],
+    &["CLIENT", "PAUSE", "100000"],
+    &["CONFIG", "SET", "appendonly", "yes"],
+    &["FLUSHALL"],
+    &["FLUSHDB", "ASYNC"],
+    &["SWAPDB", "0", "1"],
+    &["KEYS", "*"],
+    &["EVAL", "return redis.call('dbsize')", "0"],
+    &["FUNCTION", "FLUSH"],
+];
+
+fn assert_busy(found: &Value, words: &[&str]) {
+    assert!(found.error().is_some_and(|e| e.starts_with("BUSY ")), "{words:?}: {found}");
+}
+
+/// The server serves others, and none of the commands has had an effect.
+fn assert_unchanged(server: &Server) {
+    let mut other = client(server);
+    assert_eq!(other.cmd(&["CONFIG", "GET", "appendonly"]).items()[1].text(), "no");
+    other.ok(&["SET", "{b}k", "v"]);
+    assert_eq!(other.cmd(&["GET", "{b}k"]).text(), "v");
+    assert_busy(&other.cmd(&["GET", "{a}k"]), &["GET"]);
+    assert!(!server.log().contains("DB saved on disk"));
+}
+
+#[test]
+fn commands_that_wait_for_long_commands_get_busy() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let _caller = start_writer(&server);
+    let mut other = client(&server);
+    until("the key is busy", || other.cmd(&["GET", "{a}k"]).error().is_some());
+    let others: [&[&str]; 3] = [&["BGSAVE"], &["SYNC"], &["PSYNC", "?", "-1"]];
+    for words in WAITING.into_iter().chain(others) {
+        assert_busy(&other.cmd(words), words);
+    }
+    assert_unchanged(&server);
+}
+
+/// Some of them wait for others of them, and more than there are threads in the slow lane.
+#[test]
+fn commands_that_wait_already_get_busy() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1500"]);
+    let _caller = start_writer(&server);
+    let mut waiting = WAITING.map(|words| (client(&server), words));
+    for (client, words) in &mut waiting {
+        send(client, words);
+    }
+    for (client, words) in &mut waiting {
+        assert_busy(&reply(client), words);
+    }
+    assert_unchanged(&server);
+}
+
+/// KEYS has read the other shards, and its journals end without the script.
+#[test]
+fn script_commits_after_keys_has_given_up() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "300"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    other.ok(&["SET", "{b}k", "v"]);
+    let script = "redis.call('set', KEYS[1], 'v') redis.log(redis.LOG_WARNING, 'it holds') \
+                  local t = os.clock() while os.clock() - t < 1 do end return 'done'";
+    send(&mut caller, &["EVAL", script, "1", "{a}k"]);
+    until_held(&server);
+    assert_busy(&other.cmd(&["KEYS", "*"]), &["KEYS"]);
+    assert_eq!(reply(&mut caller).text(), "done");
+    let mut keys: Vec<_> = other.cmd(&["KEYS", "*"]).items().iter().map(|k| k.text()).collect();
+    keys.sort();
+    assert_eq!(keys, ["{a}k", "{b}k"]);
+}
+
+/// A script in a transaction holds all shards. Commands that need none of the values in them run beside it.
+#[test]
+fn transaction_with_a_script_lets_the_keyspace_be_counted() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    other.ok(&["SET", "{b}k", "v"]);
+    caller.ok(&["MULTI"]);
+    caller.cmd(&["EVAL", "while true do end", "0"]);
+    send(&mut caller, &["EXEC"]);
+    until("all keys are busy", || error(&mut other, &["GET", "{c}k"]).starts_with("BUSY "));
+    for words in [&["SCAN", "0"][..], &["RANDOMKEY"], &["KEYS", "*"], &["FLUSHDB"]] {
+        assert_busy(&other.cmd(words), words);
+    }
+    assert_eq!(other.cmd(&["DBSIZE"]).int(), 1);
+    other.ok(&["SCRIPT", "KILL"]);
+    assert_eq!(reply(&mut caller).items().len(), 1);
+    assert_eq!(other.cmd(&["RANDOMKEY"]).text(), "{b}k");
+}
+
+/// A script that starts over keeps the shards that it has found that it needs: for its own next run only.
+#[test]
+fn refused_script_leaves_no_needs() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "500"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    let _writer = start_writer(&server);
+    let before = info(&mut other, "script_restarts");
+    let script = "redis.call('incr', KEYS[1]) return redis.call('get', '{a}k')";
+    send(&mut caller, &["EVAL", script, "1", "{b}n"]);
+    until("it starts over", || info(&mut other, "script_restarts") > before);
+    assert_busy(&reply(&mut caller), &["EVAL"]);
+    let mut monitor = client(&server);
+    monitor.ok(&["MONITOR"]);
+    assert_eq!(caller.cmd(&["EVAL", "return 1", "0"]).int(), 1);
+    let shown = reply(&mut monitor);
+    assert!(shown.text().contains("\"EVAL\" \"return 1\" \"0\""), "{shown}");
+    assert_eq!(other.cmd(&["EXISTS", "{b}n"]).int(), 0);
+}
+
+/// Scripts occupy all threads of the slow lane.
+#[test]
+fn commands_for_a_full_slow_lane_get_busy() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);
+    let (mut other, mut callers) = (client(&server), Vec::new());
+    for key in ["{a}k", "{b}k", "{c}k", "{d}k"] {
+        let mut caller = client(&server);
+        send(&mut caller, &["EVAL", ENDLESS, "1", key]);
+        callers.push(caller);
+        until("the key is busy", || error(&mut other, &["GET", key]).starts_with("BUSY "));
+    }
+    for words in [&["EVAL", "while true do end", "0"][..], &["SAVE"], &["CONFIG", "REWRITE"]] {
+        assert_busy(&other.cmd(words), words);
+    }
+    other.ok(&["SET", "{e}k", "v"]);
+    other.ok(&["SCRIPT", "KILL"]);
+    for caller in &mut callers {
+        assert!(reply(caller).error().is_some_and(|e| e.contains("Script killed by user")));
+    }
+    other.ok(&["SAVE"]);
 }

@@ -1,24 +1,19 @@
 //! FUNCTION. [`weft_executor::script::functions`] changes the libraries; FCALL is in [`super::scripting`].
 
-use super::scripting::{ONE_SHARD, UNKILLABLE, sub};
+use super::scripting::{ONE_SHARD, end_runs, sub};
 use crate::commands::shape;
 use weft_command_spec::{Flags, Group, Spec};
-use weft_commands::{CmdResult, Error};
+use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::script::functions::{self, Caller};
 use weft_script::functions::{Function, Library};
-use weft_script::running::{Kill, Kind};
+use weft_script::running::Kind;
 use weft_state::command_table::Needs;
 
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[&FUNCTION];
-
-const NOT_BUSY: Error = Error::new("NOTBUSY No scripts in execution right now.");
-const OTHER: Error = Error::new(
-    "BUSY Weft is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-);
 
 /// A change of the libraries.
 const fn change(
@@ -174,15 +169,7 @@ fn dump(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
-    match cx.srv().scripts.running.kill(Kind::Function) {
-        Kill::NotBusy => Err(NOT_BUSY),
-        Kill::Unkillable => Err(UNKILLABLE),
-        Kill::Other => Err(OTHER),
-        Kill::Killed => {
-            cx.reply.ok();
-            Ok(())
-        }
-    }
+    end_runs(cx, Kind::Function, error::BUSY_SCRIPT)
 }
 
 fn list(cx: &mut ConnCx<'_>) -> CmdResult {

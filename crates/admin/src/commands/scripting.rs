@@ -16,13 +16,14 @@ pub const COMMANDS: &[&ServerCommand] =
     &[&EVAL, &EVAL_RO, &EVALSHA, &EVALSHA_RO, &FCALL, &FCALL_RO, &SCRIPT];
 
 const NOT_BUSY: Error = Error::new("NOTBUSY No scripts in execution right now.");
-pub(super) const UNKILLABLE: Error = Error::new(
+const UNKILLABLE: Error = Error::new(
     "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
      either wait the script termination or kill the server in a hard way using the SHUTDOWN \
      NOSAVE command.",
 );
 
-const OTHER: Error = Error::new(
+/// The reply to SCRIPT KILL while functions run.
+const FUNCTIONS_RUN: Error = Error::new(
     "BUSY Weft is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
 );
 
@@ -289,10 +290,15 @@ fn flush(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
-    match cx.srv().scripts.running.kill(Kind::Script) {
+    end_runs(cx, Kind::Script, FUNCTIONS_RUN)
+}
+
+/// Ends all runs of this kind that have written nothing. `other`: the error if only runs of the other kind could end.
+pub(super) fn end_runs(cx: &mut ConnCx<'_>, kind: Kind, other: Error) -> CmdResult {
+    match cx.srv().scripts.running.kill(kind) {
         Kill::NotBusy => Err(NOT_BUSY),
         Kill::Unkillable => Err(UNKILLABLE),
-        Kill::Other => Err(OTHER),
+        Kill::Other => Err(other),
         Kill::Killed => {
             cx.reply.ok();
             Ok(())

@@ -1,7 +1,7 @@
 //! KEYS: all keys that match a pattern.
 
 use crate::ctx::Ctx;
-use crate::error::CmdResult;
+use crate::error::{self, CmdResult};
 use crate::lock::Lock;
 use crate::registry::Command;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ fn keys(ctx: &mut Ctx<'_>) -> CmdResult {
     let list = ctx.reply.array_deferred();
     let mut found = 0;
     let cancel = ctx.db.context.cancel.clone();
-    ctx.db.each_name(|name| {
+    let is_complete = ctx.db.each_name(|name| {
         if every || pattern.matches(name) {
             ctx.reply.bulk(name);
             found += 1;
@@ -46,5 +46,5 @@ fn keys(ctx: &mut Ctx<'_>) -> CmdResult {
         !cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed))
     });
     ctx.reply.finish(list, found);
-    Ok(())
+    if is_complete { Ok(()) } else { Err(error::BUSY_SCRIPT) }
 }

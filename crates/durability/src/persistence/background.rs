@@ -75,7 +75,7 @@ fn conclude(srv: &Server, own: Own<'_>, done: Result<(), &Failed>) {
     saves.last_seconds = own.running.since.elapsed().as_secs() as i64;
     match done {
         Ok(()) => saves.is_last_ok = true,
-        Err(Failed::Cancelled | Failed::Taken) => {}
+        Err(Failed::Cancelled | Failed::Taken | Failed::BusyScript) => {}
         Err(Failed::Disk(_) | Failed::Snapshot(_)) => saves.is_last_ok = false,
     }
     drop(saves);

@@ -16,7 +16,7 @@ use weft_executor::script::functions::Libraries;
 use weft_executor::snapshot_waits as waits;
 use weft_executor::snapshot_waits::Taken;
 use weft_keyspace::snapshot::{BeginError, Image, Snapshot, Step};
-use weft_keyspace::{Access, Db, ExecContext, Guard, Import, Policy, RecordRef};
+use weft_keyspace::{Access, Busy, Db, ExecContext, Guard, Import, Policy, RecordRef, Stop};
 use weft_memory::ThreadMemory;
 use weft_persist::rdb::file::{Lane, Place, Saver, Told, Used};
 use weft_persist::rdb::{Form, VERSION, code_of};
@@ -46,6 +46,8 @@ pub enum Failed {
     Taken,
     /// The snapshot could not begin.
     Snapshot(String),
+    /// The snapshot would have to wait for a busy script.
+    BusyScript,
 }
 
 impl fmt::Display for Failed {
@@ -55,6 +57,7 @@ impl fmt::Display for Failed {
             Failed::Disk(e) => f.write_str(&words(e)),
             Failed::Taken => f.write_str(&BeginError::Taken.to_string()),
             Failed::Snapshot(why) => f.write_str(why),
+            Failed::BusyScript => f.write_str(&BeginError::GaveUp.to_string()),
         }
     }
 }
@@ -220,14 +223,19 @@ pub fn begin(
     context.cancel = Some(running.cancel.clone());
     // Write expired keys as well: neither replicas nor the log have been notified of their expiry.
     context.set_import(Import::Source);
+    let is_busy = |held: Busy| srv.scripts.busy.killer(|shard| shard == held.shard).is_some();
+    // SHUTDOWN SAVE waits.
+    let may_give_up = asked == Asked::ByClient && !srv.persistence.is_ending();
+    let gives_up = |held| may_give_up && is_busy(held);
     loop {
-        let begun = Snapshot::begin(&mut hand, &mut context, plan.limit, |_| {
+        let at_cut = |_: &Stop<'_>| {
             let is_better = asked == Asked::ByNobody && srv.is_file_better();
             let is_whole = !srv.persistence.loading.is_on() && !is_better;
             let functions = srv.scripts.functions.current();
             (is_whole, srv.changes(), srv.links.replicator.position_at_cut(srv), functions)
-        });
-        return match begun {
+        };
+        let (hand, context) = (&mut hand, &mut context);
+        return match Snapshot::begin_or_give_up(hand, context, plan.limit, &gives_up, at_cut) {
             Ok((_, (false, ..))) => Err(Failed::Snapshot(HALF.into())),
             Ok((snapshot, (true, changes, position, functions))) => {
                 srv.persistence.saves().count += 1;
@@ -240,6 +248,7 @@ pub fn begin(
                 continue;
             }
             Err(BeginError::Cancelled) => Err(Failed::Cancelled),
+            Err(BeginError::GaveUp) => Err(Failed::BusyScript),
             Err(BeginError::Taken) => Err(Failed::Taken),
         };
     }

@@ -126,8 +126,8 @@ fn fail_transaction(session: &mut Session) {
 #[cold]
 fn reject(mut task: Task<'_>, e: Error) -> Flow {
     messages::append_messages(&mut task);
-    // The command may have waited for a snapshot before.
-    task.session.snapshot_wait = None;
+    // The command may have waited for a snapshot before, or a script may have started over.
+    (task.session.snapshot_wait, task.session.script) = (None, None);
     // Unknown subcommands are not counted.
     if task.cmd.subcommands.is_empty() || task.request.args.len() < 2 {
         task.core.stats().commands[task.cmd.number].rejected.add(1);
@@ -162,20 +162,15 @@ fn answer_if_busy(
     let mut task = Task { core, session, request, cmd, reply, mark, lane: Lane::Fast };
     let error = match suspend {
         Suspend::Busy(wait) => busy::error_of_need(&task, &Need::One(wait.shard)),
-        Suspend::Slow { has_run: false } => {
+        Suspend::Slow { has_run: true } if cmd.takes_session() => None,
+        Suspend::Slow { .. } => {
             let need = busy::need_of(&mut task);
-            busy::error_of_need(&task, &need)
+            busy::error_of_need(&task, &need).or_else(|| busy::error_of_full_lane(&task))
         }
-        Suspend::Slow { has_run: true }
-        | Suspend::MailboxFull(_)
-        | Suspend::Paused
-        | Suspend::Blocked(_) => None,
+        Suspend::MailboxFull(_) | Suspend::Paused | Suspend::Blocked(_) => None,
     };
     match error {
-        Some(error) => {
-            task.session.script = None;
-            reject(task, error)
-        }
+        Some(error) => reject(task, error),
         None => Err(suspend),
     }
 }

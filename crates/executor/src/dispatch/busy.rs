@@ -11,6 +11,7 @@ use weft_command_spec::Flags;
 use weft_commands::Error;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::server::Server;
+use weft_state::slow_lane::LONG;
 
 /// The error for a command that needs a shard that satisfies `needs`, if a busy script holds it.
 pub fn error(srv: &Server, needs: impl Fn(u16) -> bool) -> Option<Error> {
@@ -20,10 +21,11 @@ pub fn error(srv: &Server, needs: impl Fn(u16) -> bool) -> Option<Error> {
     )))
 }
 
-/// Whether the command may get the error. A command that has taken effect, and a retry of a blocked client, wait.
+/// Whether the command may get the error. A command that has taken effect, and a retry of a blocked client, wait. A command
+/// on keys that has run has only read.
 pub fn may_refuse(cmd: &Cmd, request: &Request<'_>) -> bool {
     !cmd.spec.flags.has(Flags::ALLOW_BUSY)
-        && !request.attempt.has_run
+        && !(request.attempt.has_run && cmd.takes_session())
         && request.attempt.retry.is_none()
 }
 
@@ -40,6 +42,15 @@ pub fn error_of_need(task: &Task<'_>, need: &Need) -> Option<Error> {
         Need::Shards(set) => error(srv, |held| set.iter().any(|shard| shard == held)),
         Need::AllShards | Need::Names | Need::World => error(srv, |_| true),
     }
+}
+
+/// The error for a command of the slow lane while busy scripts occupy all its threads.
+pub fn error_of_full_lane(task: &Task<'_>) -> Option<Error> {
+    let srv = task.core.srv;
+    let is_full = srv.scripts.busy.count() >= LONG;
+    let has_own_threads = task.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER);
+    let is_refused = is_full && !has_own_threads && may_refuse(task.cmd, task.request);
+    is_refused.then(|| error(srv, |_| true)).flatten()
 }
 
 /// The shards that the slow lane would take for the command.

@@ -273,10 +273,13 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         return refuse_busy(task, e);
     }
     let srv = task.core.srv;
-    let may_refuse = busy::may_refuse(task.cmd, task.request);
+    // CLIENT PAUSE: its pause is in force, but is not confirmed yet.
+    let is_pause = task.request.attempt.has_run && matches!(need, Need::Stop);
+    let may_refuse = busy::may_refuse(task.cmd, task.request) || is_pause;
     let refusal = Cell::new(None);
-    let gives_up = |busy: Busy| {
-        let error = busy::error(srv, |held| held == busy.shard).filter(|_| may_refuse);
+    let gives_up = |busy: Option<Busy>| {
+        let is_in_the_way = |held| busy.is_none_or(|busy| busy.shard == held);
+        let error = busy::error(srv, is_in_the_way).filter(|_| may_refuse);
         let gives_up = error.is_some();
         refusal.set(error);
         gives_up
@@ -287,6 +290,9 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         Ok(guard) => guard,
         Err(_) => {
             let e = refusal.take().expect("`gives_up` has set it");
+            if is_pause {
+                srv.unpause();
+            }
             return refuse_busy(task, e);
         }
     };

@@ -10,8 +10,8 @@
 
 use crate::dispatch::outcome::Suspend;
 use std::convert::Infallible;
-use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{Busy, ExecContext, Guard, Inside, SHARDS, ShardSet, SlowLaneThread};
+use weft_keyspace::hold::{GivesUp, PATIENCE};
+use weft_keyspace::{Busy, ExecContext, GaveUp, Guard, Inside, SHARDS, ShardSet, SlowLaneThread};
 use weft_state::attempt::Attempt;
 use weft_state::command_table::Need;
 
@@ -171,21 +171,21 @@ impl<'g> Taker<'g> for Wait<'g> {
     }
 }
 
-/// As [`Wait`], but gives up if a shard is busy and `gives_up` returns true for it. Waits for the world and for the names
-/// of all keys as long as it must.
+/// As [`Wait`], but gives up if it would have to wait and `gives_up` returns true. A command that waits for another server
+/// never gives up.
 pub struct WaitOrGiveUp<'g> {
     pub wait: Wait<'g>,
-    pub gives_up: &'g dyn Fn(Busy) -> bool,
+    pub gives_up: GivesUp<'g>,
 }
 
 impl<'g> Taker<'g> for WaitOrGiveUp<'g> {
-    type Refusal = Busy;
+    type Refusal = GaveUp;
 
-    fn take_one(self, context: &mut ExecContext, shard: u16) -> Result<Guard<'g>, Busy> {
+    fn take_one(self, context: &mut ExecContext, shard: u16) -> Result<Guard<'g>, GaveUp> {
         self.take_set(context, ShardSet::one(shard))
     }
 
-    fn take_set(self, context: &mut ExecContext, set: ShardSet) -> Result<Guard<'g>, Busy> {
+    fn take_set(self, context: &mut ExecContext, set: ShardSet) -> Result<Guard<'g>, GaveUp> {
         let WaitOrGiveUp { wait, gives_up } = self;
         match wait.waits_outside {
             true => Ok(wait.thread.hold_outside(context, &set)),
@@ -193,16 +193,16 @@ impl<'g> Taker<'g> for WaitOrGiveUp<'g> {
         }
     }
 
-    fn take_world(self, context: &mut ExecContext) -> Result<Guard<'g>, Busy> {
-        self.wait.take_world(context).map_err(|never| match never {})
+    fn take_world(self, context: &mut ExecContext) -> Result<Guard<'g>, GaveUp> {
+        self.wait.thread.world_or_give_up(context, self.gives_up)
     }
 
-    fn take_all(self, context: &mut ExecContext) -> Result<Guard<'g>, Busy> {
+    fn take_all(self, context: &mut ExecContext) -> Result<Guard<'g>, GaveUp> {
         let all = ShardSet::of(0..SHARDS as u16);
         self.wait.thread.hold_many(context, &all, self.gives_up)
     }
 
-    fn take_names(self, context: &mut ExecContext) -> Result<Guard<'g>, Busy> {
-        self.wait.take_names(context).map_err(|never| match never {})
+    fn take_names(self, context: &mut ExecContext) -> Result<Guard<'g>, GaveUp> {
+        self.wait.thread.cut_or_give_up(context, self.gives_up)
     }
 }

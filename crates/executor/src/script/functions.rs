@@ -100,7 +100,8 @@ fn loaded(
     }
     let terms = Terms { replaces, is_limited: !is_source };
     let interpreter = core.scripts.get_or_insert_default().interpreter();
-    let (name, after) = load(before, text, terms, interpreter, &mut log).map_err(failed)?;
+    let mut after = before.clone();
+    let name = load(&mut after, text, terms, interpreter, &mut log).map_err(failed)?;
     reply.bulk(&name);
     Ok(after)
 }

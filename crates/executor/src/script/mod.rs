@@ -17,13 +17,14 @@
 //! * [`functions`] - FUNCTION LOAD and the other commands that change the libraries
 //! * [`resolve`] - the arguments, the script, and whether it may run
 //! * [`host`] - the commands that it calls
-//! * [`thread`] - the thread's interpreter and the scripts that it knows
+//! * [`thread`] - the thread's interpreter; `known`: the scripts that it has compiled
 //!
 //! See `docs/design/scripts.md`.
 
 mod code;
 pub mod functions;
 mod host;
+mod known;
 pub mod resolve;
 pub mod thread;
 

@@ -1,8 +1,7 @@
 //! The interpreter of a thread, the scripts that it has compiled, and the libraries that it has loaded.
 
 use super::code::Code;
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use super::known::{Known, KnownScripts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_resp::Reply;
@@ -12,17 +11,13 @@ use weft_script::lua::Lua;
 use weft_script::{Script, sha_of};
 use weft_state::server::Server;
 
-/// Scripts that a thread keeps compiled at most. It forgets all when there are more.
-const MOST_COMPILED: usize = 1024;
-
 /// Bytes of compiled scripts, about. More would leave too little memory to run them: it forgets all, too.
 const MOST_COMPILED_BYTES: usize = 256 << 20;
 
 /// The interpreter of one thread. It is made when the thread runs its first script.
 pub struct ThreadScripts {
     lua: Lua,
-    /// Compiled scripts. A script that is no longer in the server's cache is removed when it is met.
-    known: HashMap<Sha, Arc<Script>, RandomState>,
+    known: KnownScripts,
     /// The libraries that the thread has last seen, and their version. The interpreter may have fewer of them, and has
     /// no others.
     libraries: Arc<Libraries>,
@@ -31,14 +26,11 @@ pub struct ThreadScripts {
     published: usize,
 }
 
-/// Scripts that are kept between two searches for those that the server no longer has.
-const KEPT_BETWEEN_CHECKS: usize = 64;
-
 impl Default for ThreadScripts {
     fn default() -> Self {
         ThreadScripts {
             lua: Lua::new(),
-            known: HashMap::default(),
+            known: KnownScripts::default(),
             libraries: Arc::default(),
             version: 0,
             published: 0,
@@ -51,17 +43,15 @@ impl ThreadScripts {
     pub fn by_hash(&mut self, srv: &Server, sha: &[u8]) -> Option<Arc<Script>> {
         let mut sha = Sha(sha.try_into().ok()?);
         sha.0.make_ascii_lowercase();
-        if let Some(script) = self.known.get(&sha) {
-            if script.is_live() {
-                return Some(script.clone());
-            }
-            self.known.remove(&sha);
-            self.lua.forget(&sha);
+        match self.known.find(&sha) {
+            Known::Script(script) => return Some(script),
+            Known::Gone => self.lua.forget(&sha),
+            Known::No => {}
         }
         let script = srv.scripts.cache.find(&sha)?;
         // It was compiled before it was added to the cache, on this or another thread.
         self.compile(&script).ok()?;
-        self.keep(script.clone());
+        self.keep(srv, &script);
         Some(script)
     }
 
@@ -86,31 +76,22 @@ impl ThreadScripts {
             self.compile(&script)?;
         }
         let script = srv.scripts.cache.add(script, is_kept);
-        self.keep(script.clone());
+        self.keep(srv, &script);
         Ok(script)
     }
 
     fn compile(&mut self, script: &Script) -> Result<(), Vec<u8>> {
         if self.lua.memory() > MOST_COMPILED_BYTES {
-            self.forget_but(&script.sha);
+            let others = self.known.take_others(&script.sha);
+            others.iter().for_each(|sha| self.lua.forget(sha));
             self.lua.collect_all();
         }
         self.lua.compile(&script.sha, script.source())
     }
 
-    fn forget_but(&mut self, sha: &Sha) {
-        let forgotten = self.known.drain().filter(|(other, _)| other != sha);
-        forgotten.for_each(|(other, _)| self.lua.forget(&other));
-    }
-
-    fn keep(&mut self, script: Arc<Script>) {
-        if self.known.len() >= MOST_COMPILED {
-            self.forget_but(&script.sha);
-        } else if (self.known.len() + 1).is_multiple_of(KEPT_BETWEEN_CHECKS) {
-            let gone = self.known.extract_if(|_, script| !script.is_live());
-            gone.for_each(|(sha, _)| self.lua.forget(&sha));
-        }
-        self.known.insert(script.sha, script);
+    fn keep(&mut self, srv: &Server, script: &Arc<Script>) {
+        let forgotten = self.known.keep(script, srv.scripts.cache.flushes());
+        forgotten.iter().for_each(|sha| self.lua.forget(sha));
     }
 
     /// The function with this name. Expected O(1); O(libraries) after they have changed.

@@ -22,7 +22,7 @@ use super::Snapshot;
 use super::account::Account;
 use super::shards;
 use crate::context::ExecContext;
-use crate::guard::Guard;
+use crate::guard::{Busy, Guard};
 use crate::hold::{SlowLaneThread, Stop};
 use crate::keyspace::{Keyspace, SHARDS};
 use crate::running::{self, Entry, Running};
@@ -46,6 +46,8 @@ pub enum BeginError {
     Taken,
     /// The call was cancelled while it waited for a long command.
     Cancelled,
+    /// The call has given up while it waited for a long command.
+    GaveUp,
 }
 
 impl fmt::Display for BeginError {
@@ -53,6 +55,7 @@ impl fmt::Display for BeginError {
         f.write_str(match self {
             BeginError::Taken => "a snapshot is being taken already",
             BeginError::Cancelled => "the snapshot was cancelled before it began",
+            BeginError::GaveUp => "a script that has written runs for very long",
         })
     }
 }
@@ -77,8 +80,23 @@ impl<'k> Snapshot<'k> {
         limit_bytes: usize,
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> Result<(Snapshot<'k>, T), BeginError> {
+        Snapshot::begin_or_give_up(hand, context, limit_bytes, &|_| false, at_cut)
+    }
+
+    /// As [`Snapshot::begin`], but gives up if it would have to wait for a command and `gives_up` returns true for one of its
+    /// shards.
+    ///
+    /// # Errors
+    /// See [`BeginError`].
+    pub fn begin_or_give_up<T>(
+        hand: &mut SlowLaneThread<'k>,
+        context: &mut ExecContext,
+        limit_bytes: usize,
+        gives_up: &dyn Fn(Busy) -> bool,
+        at_cut: impl FnOnce(&Stop<'_>) -> T,
+    ) -> Result<(Snapshot<'k>, T), BeginError> {
         let wish = Wish::new(hand.keyspace(), limit_bytes)?;
-        wish.wait(context)?;
+        wish.wait(context, gives_up)?;
         Ok(wish.cut(hand, context, at_cut))
     }
 
@@ -122,13 +140,20 @@ impl<'k> Wish<'k> {
     }
 
     /// Waits until no running command has written without keeping images.
-    fn wait(&self, context: &ExecContext) -> Result<(), BeginError> {
-        /// The interval of checks for cancellation. Commands that end wake this thread at once.
+    fn wait(
+        &self,
+        context: &ExecContext,
+        gives_up: &dyn Fn(Busy) -> bool,
+    ) -> Result<(), BeginError> {
+        /// The interval of checks for cancellation and for busy scripts. Commands that end wake this thread at once.
         const LOOK: Duration = Duration::from_millis(20);
         let mut running = self.ks.slow_lane.running();
         while !self.is_ready(&running) {
             if context.is_cancelled() {
                 return Err(BeginError::Cancelled);
+            }
+            if self.waits_for(&running).any(gives_up) {
+                return Err(BeginError::GaveUp);
             }
             let woken = self.ks.snapshots.ended.wait_timeout(running, LOOK);
             running = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
@@ -138,7 +163,13 @@ impl<'k> Wish<'k> {
 
     /// Whether every running command that has written keeps images. Stays true.
     pub(super) fn is_ready(&self, running: &Running<'_>) -> bool {
-        !running.iter().any(|entry| entry.wrote_without_images(&self.account))
+        self.waits_for(running).next().is_none()
+    }
+
+    /// The shards of the commands that it waits for.
+    fn waits_for(&self, running: &Running<'_>) -> impl Iterator<Item = Busy> {
+        let waits = |entry: &&Entry| entry.wrote_without_images(&self.account);
+        running.iter().filter(waits).map(|entry| Busy { shard: entry.shard() })
     }
 
     /// Stops the I/O threads and makes the cut, once it is ready.

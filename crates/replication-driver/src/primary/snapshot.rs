@@ -108,7 +108,9 @@ fn begin(srv: &'static Server, job: &Job) -> Result<Begun, Failed> {
                 return Ok(Begun { own, plan, snapshot, position, functions });
             }
             Err(BeginError::Taken) if !own.running.is_over() => std::thread::sleep(LOOK_AGAIN),
-            Err(BeginError::Taken | BeginError::Cancelled) => return Err(Failed::Cancelled),
+            Err(BeginError::Taken | BeginError::Cancelled | BeginError::GaveUp) => {
+                return Err(Failed::Cancelled);
+            }
         }
     }
 }

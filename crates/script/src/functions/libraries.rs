@@ -2,7 +2,7 @@
 
 use super::library::{Function, Library};
 use crate::engine::LibraryId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A function and its library.
@@ -20,10 +20,26 @@ impl Found {
 }
 
 /// Libraries by their names, and functions by theirs in lower case.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Libraries {
     libraries: BTreeMap<Box<[u8]>, Arc<Library>>,
+    ids: HashSet<LibraryId>,
     functions: HashMap<Box<[u8]>, Found>,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Libraries in the sets that this thread has copied.
+    pub(super) static COPIED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl Clone for Libraries {
+    fn clone(&self) -> Self {
+        #[cfg(test)]
+        COPIED.set(COPIED.get() + self.libraries.len());
+        let Libraries { libraries, ids, functions } = self;
+        Libraries { libraries: libraries.clone(), ids: ids.clone(), functions: functions.clone() }
+    }
 }
 
 impl Libraries {
@@ -40,9 +56,9 @@ impl Libraries {
         self.libraries.get(name)
     }
 
-    /// Whether the library with this number is one of them. O(libraries).
+    /// Whether the library with this number is one of them. Expected O(1).
     pub fn has_library(&self, id: LibraryId) -> bool {
-        self.all().any(|library| library.id == id)
+        self.ids.contains(&id)
     }
 
     /// In the order of their names.
@@ -60,18 +76,18 @@ impl Libraries {
         self.all().map(|library| library.memory()).sum::<usize>() + index
     }
 
-    /// These and another library, which replaces the one of its name.
+    /// Adds a library, which replaces the one of its name. O(functions of both).
     ///
     /// # Errors
-    /// Another library has a function of the same name: the text of the error reply, without its code.
-    pub fn with(&self, library: Library) -> Result<Libraries, Vec<u8>> {
-        let mut libraries = self.clone();
-        libraries.remove(&library.name);
-        if let Some(function) = library.functions.iter().find(|f| libraries.has(f)) {
+    /// Another library has a function of the same name: the text of the error reply, without its code. The library that
+    /// would be replaced is gone then.
+    pub fn add(&mut self, library: Library) -> Result<(), Vec<u8>> {
+        self.remove(&library.name);
+        if let Some(function) = library.functions.iter().find(|f| self.has(f)) {
             return Err(exists(b"Function ", &function.name));
         }
-        libraries.insert(Arc::new(library));
-        Ok(libraries)
+        self.insert(Arc::new(library));
+        Ok(())
     }
 
     /// These without one; `None`: there is none with this name.
@@ -117,12 +133,19 @@ impl Libraries {
                 .entry(name)
                 .or_insert_with(|| Found { library: library.clone(), number });
         }
+        self.ids.insert(library.id);
         self.libraries.insert(library.name.clone(), library);
     }
 
     fn remove(&mut self, name: &[u8]) {
-        if let Some(library) = self.libraries.remove(name) {
-            self.functions.retain(|_, found| found.library.id != library.id);
+        let Some(library) = self.libraries.remove(name) else { return };
+        self.ids.remove(&library.id);
+        for function in &library.functions {
+            let name = function.name.to_ascii_lowercase();
+            // Another library may have a name that differs only in case.
+            if self.functions.get(&name[..]).is_some_and(|found| found.library.id == library.id) {
+                self.functions.remove(&name[..]);
+            }
         }
     }
 }

@@ -71,18 +71,17 @@ pub struct Terms {
     pub is_limited: bool,
 }
 
-/// Loads a library into `interpreter`. Returns its name, and `to` with it; after an error the interpreter doesn't have
-/// it.
+/// Loads a library into `interpreter`, and adds it to `to`. Returns its name.
 ///
 /// # Errors
-/// The text of the error reply, without its code.
+/// The text of the error reply, without its code. `to` is of no use any more; the interpreter doesn't have the library.
 pub fn load(
-    to: &Libraries,
+    to: &mut Libraries,
     text: &[u8],
     terms: Terms,
     interpreter: &mut impl Interpreter,
     log: &mut dyn FnMut(Level, &[u8]),
-) -> Result<(Vec<u8>, Libraries), Vec<u8>> {
+) -> Result<Vec<u8>, Vec<u8>> {
     let head = Head::parse(text)?;
     let name = head.name.clone();
     if to.library(&name).is_some() && !terms.replaces {
@@ -93,26 +92,27 @@ pub fn load(
     let registered = interpreter.load(id, head.code(text), &mut Loading { until, log })?;
     let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let library = Library::new(id, head, text, registered, ns);
-    let libraries = library.and_then(|library| to.with(library));
-    libraries
+    library
+        .and_then(|library| to.add(library))
         .inspect_err(|_| interpreter.retain(|other| other != id))
-        .map(|libraries| (name, libraries))
+        .map(|()| name)
 }
 
-/// Loads libraries of a file or of a payload, in their order. `replaces`: a later one replaces an earlier one of its name.
+/// Adds the libraries of a file or of a payload to `to`, in their order. O(libraries).
 ///
 /// # Errors
 /// The text of an error reply, without its code.
 pub fn load_all<'t>(
-    to: Libraries,
+    mut to: Libraries,
     texts: impl IntoIterator<Item = &'t [u8]>,
     terms: Terms,
     interpreter: &mut impl Interpreter,
     log: &mut dyn FnMut(Level, &[u8]),
 ) -> Result<Libraries, Vec<u8>> {
-    texts.into_iter().try_fold(to, |to, text| {
-        load(&to, text, terms, interpreter, log).map(|(_, libraries)| libraries)
-    })
+    for text in texts {
+        load(&mut to, text, terms, interpreter, log)?;
+    }
+    Ok(to)
 }
 
 /// Loads a library of the server into another interpreter. Its log lines are dropped: they were written before.
@@ -151,4 +151,50 @@ impl Host for Loading<'_> {
     }
 
     fn set_repl(&mut self, _: bool, _: bool) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lua::Lua;
+
+    fn texts(n: usize) -> Vec<Vec<u8>> {
+        let text = |n| format!("#!lua name=l{n}\nredis.register_function('f{n}', tostring)");
+        (0..n).map(|n| text(n).into_bytes()).collect()
+    }
+
+    fn load_texts(to: Libraries, texts: &[Vec<u8>], replaces: bool) -> Result<Libraries, Vec<u8>> {
+        let terms = Terms { replaces, is_limited: false };
+        let texts = texts.iter().map(Vec::as_slice);
+        load_all(to, texts, terms, &mut Lua::new(), &mut |_, _| {})
+    }
+
+    /// A copy of the set for each library would make it quadratic.
+    #[test]
+    fn loading_many_libraries_copies_no_set() {
+        libraries::COPIED.set(0);
+        let texts = texts(2000);
+        let loaded = load_texts(Libraries::default(), &texts, false).expect("they load");
+        let again = load_texts(loaded, &texts, true).expect("they replace themselves");
+        assert_eq!(
+            (again.all().len(), again.functions(), libraries::COPIED.get()),
+            (2000, 2000, 0)
+        );
+        assert!(again.all().all(|library| again.has_library(library.id)));
+        drop(again.clone());
+        assert_eq!(libraries::COPIED.get(), 2000);
+    }
+
+    #[test]
+    fn removed_libraries_take_their_functions_along() {
+        let loaded = load_texts(Libraries::default(), &texts(3), false).expect("they load");
+        let id = loaded.library(b"l1").expect("it is there").id;
+        let fewer = loaded.without(b"l1").expect("it was there");
+        assert!(!fewer.has_library(id) && fewer.function(b"F1").is_none());
+        assert!(fewer.function(b"F2").is_some() && loaded.has_library(id));
+        assert!(fewer.without(b"l1").is_none());
+        let other = b"#!lua name=l9\nredis.register_function('F2', tostring)".to_vec();
+        let error = load_texts(fewer, &[other], false).expect_err("the name is taken");
+        assert_eq!(error, b"Function F2 already exists");
+    }
 }

@@ -15,6 +15,8 @@ pub struct Context {
     pub is_resp3: Cell<bool>,
     /// The state of `math.random`.
     pub random: Cell<u64>,
+    /// Work of the conversion of a result since the host was last asked whether the script must end.
+    pub unchecked_work: Cell<usize>,
     /// For replies of commands: empty between two calls.
     pub reply: RefCell<Reply>,
     /// The functions that the library has registered; `None` while no library is loaded.

@@ -159,23 +159,48 @@ pub(super) fn truncated(number: f64) -> i64 {
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
-/// The script's result doesn't end, or is longer than a client can ask for.
+/// The reason why a result is not converted.
 #[derive(Debug)]
-pub(super) struct TooLarge;
+pub(super) enum NotConverted {
+    /// It doesn't end, or is longer than a client can ask for.
+    TooLarge,
+    /// The host has stopped the script.
+    Stopped,
+}
+
+/// Values, or so many bytes of a text, between two questions to the host.
+const WORK_BETWEEN_CHECKS: usize = 4096;
+const BYTES_OF_A_VALUE: usize = 256;
+
+/// Asks the host now and then whether the script must end.
+fn count_work(frame: &Frame<'_>, work: usize) -> Result<(), NotConverted> {
+    let context = frame.context();
+    let unchecked = context.unchecked_work.get() + work;
+    context.unchecked_work.set(unchecked);
+    if unchecked < WORK_BETWEEN_CHECKS {
+        return Ok(());
+    }
+    context.unchecked_work.set(0);
+    match context.with_host(|host| host.interrupt()) {
+        Some(Err(_)) => Err(NotConverted::Stopped),
+        Some(Ok(())) | None => Ok(()),
+    }
+}
 
 /// Appends the last value to `reply`, and removes it.
 ///
 /// # Errors
 /// `reply` has a part of it.
-pub(super) fn append(frame: &mut Frame<'_>, reply: &mut Reply) -> Result<(), TooLarge> {
+pub(super) fn append(frame: &mut Frame<'_>, reply: &mut Reply) -> Result<(), NotConverted> {
     append_at(frame, reply, 0)
 }
 
-fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
+fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), NotConverted> {
     let text = if frame.kind(-1) == Kind::String { frame.length(-1) } else { 0 };
     if reply.len() + text > Frame::MOST_OUTPUT {
-        return Err(TooLarge);
+        return Err(NotConverted::TooLarge);
     }
+    count_work(frame, 1 + text / BYTES_OF_A_VALUE)?;
     if depth > MOST_DEPTH || !frame.reserve(4) {
         reply.error(b"ERR reached lua stack limit");
         frame.pop(1);
@@ -202,7 +227,11 @@ fn append_at(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(
 }
 
 /// Appends the table that is the last value, and keeps it. Of several fields, the first one here counts.
-fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
+fn append_table(
+    frame: &mut Frame<'_>,
+    reply: &mut Reply,
+    depth: usize,
+) -> Result<(), NotConverted> {
     let is_done = append_text(frame, reply, b"err", Reply::error)
         || append_text(frame, reply, b"ok", |reply, text| {
             reply.raw(&[b"+", &one_line(text)[..], b"\r\n"].concat());
@@ -227,7 +256,7 @@ fn append_table(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Resul
     append_array(frame, reply, depth)
 }
 
-type Append = fn(&mut Frame<'_>, &mut Reply, usize) -> Result<(), TooLarge>;
+type Append = fn(&mut Frame<'_>, &mut Reply, usize) -> Result<(), NotConverted>;
 
 /// Appends the field `name`, if it is a string.
 fn append_text(
@@ -300,18 +329,19 @@ fn append_verbatim_text(reply: &mut Reply, format: [u8; 3], text: &[u8]) {
 }
 
 /// The number of entries of the table that is the last value. O(n).
-fn entries(frame: &mut Frame<'_>) -> usize {
+fn entries(frame: &mut Frame<'_>) -> Result<usize, NotConverted> {
     let mut n = 0;
     frame.push_nil();
     while frame.next(-2) {
         frame.pop(1);
         n += 1;
+        count_work(frame, 1)?;
     }
-    n
+    Ok(n)
 }
 
-fn append_map(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
-    reply.map(entries(frame));
+fn append_map(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), NotConverted> {
+    reply.map(entries(frame)?);
     frame.push_nil();
     while frame.next(-2) {
         frame.push_copy(-2);
@@ -321,8 +351,8 @@ fn append_map(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<
     Ok(())
 }
 
-fn append_set(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
-    reply.set(entries(frame));
+fn append_set(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), NotConverted> {
+    reply.set(entries(frame)?);
     frame.push_nil();
     while frame.next(-2) {
         frame.pop(1);
@@ -333,7 +363,11 @@ fn append_set(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<
 }
 
 /// The elements up to the first nil. Counts them before, so that no bytes move when the header comes.
-fn append_array(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Result<(), TooLarge> {
+fn append_array(
+    frame: &mut Frame<'_>,
+    reply: &mut Reply,
+    depth: usize,
+) -> Result<(), NotConverted> {
     let mut len = 0;
     loop {
         frame.get_index(-1, len + 1);
@@ -343,6 +377,7 @@ fn append_array(frame: &mut Frame<'_>, reply: &mut Reply, depth: usize) -> Resul
             break;
         }
         len += 1;
+        count_work(frame, 1)?;
     }
     reply.array(len as usize);
     for n in 1..=len {

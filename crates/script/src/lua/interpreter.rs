@@ -1,5 +1,6 @@
 //! Compiles and runs scripts.
 
+use super::convert::NotConverted;
 use super::frame::{Frame, Kind, Raised};
 use super::inputs::Inputs;
 use super::state::{Kept, Library, State};
@@ -275,8 +276,11 @@ fn append_result(
 ) -> Result<(), Failure> {
     match result {
         _ if frame.context().stopped.get() => Err(Failure::Stopped),
-        Ok(()) => convert::append(frame, reply).map_err(|convert::TooLarge| {
-            Failure::Error(b"ERR the result of the script is too large".to_vec())
+        Ok(()) => convert::append(frame, reply).map_err(|why| match why {
+            NotConverted::TooLarge => {
+                Failure::Error(b"ERR the result of the script is too large".to_vec())
+            }
+            NotConverted::Stopped => Failure::Stopped,
         }),
         Err(()) => Err(Failure::Error(error_text(frame))),
     }

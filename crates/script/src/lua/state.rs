@@ -178,15 +178,14 @@ impl State {
             let args = frame.len().checked_sub(2).expect("a function");
             lua_sethook(raw, Some(run_hook), LUA_MASKCOUNT, step as c_int);
             self.context().stopped.set(false);
-            let status = self.context().lend(host, || {
+            let answer = self.context().lend(host, || {
                 self.shared().memory.restore(true);
                 let status = lua_pcall(raw, args as c_int, 1, 1);
                 self.shared().memory.restore(false);
-                status
+                lua_sethook(raw, None, 0, 0);
+                let result = if status == LUA_OK { Ok(()) } else { Err(()) };
+                done(&mut Frame::new(raw), result)
             });
-            lua_sethook(raw, None, 0, 0);
-            let result = if status == LUA_OK { Ok(()) } else { Err(()) };
-            let answer = done(&mut Frame::new(raw), result);
             lua_settop(raw, 0);
             answer
         }

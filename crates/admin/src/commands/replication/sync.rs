@@ -8,9 +8,9 @@ use crate::commands::shape::{command, holding, spec};
 use std::sync::atomic::Ordering;
 use weft_command_spec::{Flags, Spec};
 use weft_commands::{CmdResult, Error};
-use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
+use weft_executor::dispatch::{ServerCommand, busy};
 use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
 
@@ -74,6 +74,12 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     };
     if has_pending {
         return Err(PENDING);
+    }
+    // A full sync would have to wait for the script.
+    if srv.scripts.running.has_writer()
+        && let Some(e) = busy::error(srv, |_| true)
+    {
+        return Err(e);
     }
     let answer = hub(srv).hear(srv, &client, guard, |node, now, conn, out| {
         node.sync(now, conn, address(&client), args, out);

@@ -13,9 +13,10 @@ use weft_commands::{CmdResult, Error, error};
 use weft_config::{Config, Id, Permit, SetError};
 use weft_durability::aof::aof;
 use weft_durability::aof::{Switch, start};
-use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
+use weft_executor::dispatch::{ServerCommand, busy};
+use weft_keyspace::GaveUp;
 use weft_process::{log_notice, log_warning};
 use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
@@ -112,6 +113,15 @@ fn get(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
+/// Waits for long commands, before anything has changed: switching the log stops the world.
+///
+/// # Errors
+/// It would have to wait for a busy script.
+fn wait_until_idle(srv: &'static Server) -> CmdResult {
+    let idle = srv.hand().wait_until_idle(&|_| srv.scripts.busy.is_any());
+    idle.map_err(|GaveUp| busy::error(srv, |_| true).unwrap_or(error::BUSY_SCRIPT))
+}
+
 fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let (pairs, []) = cx.args[2..].as_chunks::<2>() else {
         return Err(error::SYNTAX);
@@ -119,6 +129,9 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     let srv = cx.srv();
     let switches = pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
+    if switches && matches!(cx.held, Held::Aside) {
+        wait_until_idle(srv)?;
+    }
     // Other threads that switch the log do so entirely before or entirely after this.
     let switch = (switches && matches!(cx.held, Held::Aside)).then(|| aof(srv).switch());
     let mut changes = Vec::new();

@@ -10,11 +10,12 @@ use weft_commands::{CmdResult, Error, error};
 use weft_durability::aof::aof;
 use weft_durability::persistence::background;
 use weft_durability::persistence::background::Refused;
-use weft_durability::persistence::save::Asked;
-use weft_executor::dispatch::ServerCommand;
+use weft_durability::persistence::save::{Asked, Failed};
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::{ServerCommand, busy};
 use weft_state::command_table::Needs;
 use weft_state::saves::Cancelled;
+use weft_state::server::Server;
 
 const BUSY: Error = Error::new("ERR Background save already in progress");
 const REWRITING: Error = Error::new(
@@ -64,15 +65,18 @@ pub const BGSAVE: ServerCommand = holding(
 );
 
 fn save(cx: &mut ConnCx<'_>) -> CmdResult {
-    answer(background::save_now(cx.srv(), true, Asked::ByClient))?;
+    answer(cx.srv(), background::save_now(cx.srv(), true, Asked::ByClient))?;
     cx.reply.ok();
     Ok(())
 }
 
-fn answer(done: Result<(), Refused>) -> CmdResult {
+fn answer(srv: &Server, done: Result<(), Refused>) -> CmdResult {
     done.map_err(|refused| match refused {
         Refused::Busy => BUSY,
         Refused::Rewriting => REWRITING,
+        Refused::Failed(Failed::BusyScript) => {
+            busy::error(srv, |_| true).unwrap_or(error::BUSY_SCRIPT)
+        }
         Refused::Failed(_) => FAILED,
     })
 }
@@ -103,7 +107,7 @@ fn bgsave(cx: &mut ConnCx<'_>) -> CmdResult {
         cx.reply.simple("Background saving scheduled");
         return Ok(());
     }
-    answer(background::begin(srv, Asked::ByClient))?;
+    answer(srv, background::begin(srv, Asked::ByClient))?;
     cx.reply.simple("Background saving started");
     Ok(())
 }

@@ -57,6 +57,53 @@ fn sent(lua: &mut Lua, reply: &'static [u8], proto: Proto, script: &str) -> Stri
     bytes.escape_ascii().to_string()
 }
 
+/// Stops the script at the first question after it has called a command.
+struct StopAfterCall(bool);
+
+impl Host for StopAfterCall {
+    fn call(&mut self, _: &[&[u8]], reply: &mut Reply) -> Result<(), Stop> {
+        self.0 = true;
+        reply.int(1);
+        Ok(())
+    }
+
+    fn interrupt(&mut self) -> Result<(), Stop> {
+        if self.0 { Err(Stop) } else { Ok(()) }
+    }
+
+    fn log(&mut self, _: Level, _: &[u8]) {}
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn set_repl(&mut self, _: bool, _: bool) {}
+}
+
+/// The host is asked whether the script must end while a large result becomes a reply.
+#[test]
+fn conversion_of_a_large_result_can_be_stopped() {
+    let mut lua = Lua::new();
+    let mut end = |result: &str| {
+        let script = format!("local t = {{}} {result} redis.call('x') return t");
+        let sha = sha_of(script.as_bytes());
+        lua.compile(&sha, script.as_bytes()).expect("it compiles");
+        let (input, mut reply) = (Input { keys: &[], args: &[] }, Reply::new(Proto::Resp2));
+        lua.run(&sha, input, &mut StopAfterCall(false), &mut reply)
+    };
+    let many = "for i = 1, 1e5 do t[i] = i end";
+    for large in [
+        many,
+        "local s = ('x'):rep(1e6) for i = 1, 10 do t[i] = s end",
+        "local u = t t = {map = u} for i = 1, 1e5 do u['k' .. i] = i end",
+        "local u = t t = {set = u} for i = 1, 1e5 do u['k' .. i] = true end",
+        "local u = {} for i = 1, 1000 do u[i] = 'x' end for i = 1, 1000 do t[i] = u end",
+    ] {
+        assert_eq!(end(large), Err(Failure::Stopped), "{large}");
+    }
+    assert_eq!(end("t = {1, 'x', {map = {a = 1}}}"), Ok(()));
+}
+
 #[test]
 fn replies_are_those_of_the_reference() {
     let mut lua = Lua::new();

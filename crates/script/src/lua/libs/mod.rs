@@ -93,6 +93,14 @@ fn check_stack(frame: &mut Frame<'_>, hidden: usize, n: usize, place: &str) -> R
     Err(error_when_full(frame, format!("stack overflow ({place})")))
 }
 
+/// Replaces the proxy of a protected table that is the last value by that table, which only the caller may see. Needs room
+/// for two values.
+fn unwrap_proxy(frame: &mut Frame<'_>) {
+    if frame.push_real(-1) {
+        frame.remove(-2);
+    }
+}
+
 /// As [`Frame::error`], if there may be no room for another value.
 fn error_when_full(frame: &mut Frame<'_>, text: impl AsRef<[u8]>) -> Raised {
     frame.pop(frame.len());

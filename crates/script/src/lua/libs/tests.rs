@@ -49,6 +49,26 @@ fn run(lua: &mut Lua, source: &str) -> Vec<u8> {
     }
 }
 
+/// They are read as the tables that they protect. The replies are those of Valkey 9.1.
+#[test]
+fn protected_tables_are_encoded() {
+    let mut lua = Lua::new();
+    for name in ["redis", "string", "math", "_G", "{a = redis}", "getmetatable('')"] {
+        let error = run(&mut lua, &format!("return cjson.encode({name})"));
+        let want = b"ERR user_script:1: Cannot serialise function: type not supported";
+        assert_eq!(error.escape_ascii().to_string(), want.escape_ascii().to_string(), "{name}");
+    }
+    for (source, want) in [
+        ("return cmsgpack.pack(os)", &b"\x81\xa5clock\xc0"[..]),
+        ("local t = cmsgpack.unpack(cmsgpack.pack({redis})) return t[1].SERVER_NAME", b"valkey"),
+        ("return tostring(cmsgpack.unpack(cmsgpack.pack(math)).pi)", b"3.1415926535898"),
+        ("return tostring(cmsgpack.unpack(cmsgpack.pack(redis)).call)", b"nil"),
+        ("cmsgpack.pack(_G) return tostring(pcall(rawset, redis, 'x', 1))", b"false"),
+    ] {
+        assert_eq!(run(&mut lua, source), want, "{source}");
+    }
+}
+
 #[test]
 fn scripts_have_the_results_of_valkey() {
     let mut lua = Lua::new();

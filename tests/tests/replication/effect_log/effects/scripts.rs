@@ -552,4 +552,26 @@ pub const SCRIPTS: &[(&str, &str)] = &[
         XTRIM st MINID ~ 9
         "#,
     ),
+    (
+        "scripts and functions",
+        r#"
+        EVAL redis.call('set',KEYS[1],'v')\x20redis.call('incr',KEYS[2]) 2 a n
+        EVAL redis.call('set',KEYS[1],'v') 1 a
+        EVAL return\x20redis.call('get',KEYS[1]) 1 a
+        EVAL redis.call('set',KEYS[1],'w')\x20redis.call('incr',KEYS[1]) 1 a
+        FUNCTION LOAD #!lua\x20name=l1\x0aredis.register_function('f',function(k,a)\x20return\x20redis.call('set',k[1],a[1])\x20end)
+        FUNCTION LOAD #!lua\x20name=l1\x0aredis.register_function('f',function()\x20end)
+        FCALL f 1 a v
+        FCALL_RO f 1 a v
+        FUNCTION LOAD REPLACE #!lua\x20name=l1\x0aredis.register_function('f',function(k,a)\x20redis.call('incr',k[1])\x20redis.call('rpush',k[2],a[1])\x20end)
+        FCALL f 2 n l x
+        FCALL f 2 n n x
+        FUNCTION DELETE l1
+        FUNCTION DELETE l1
+        FCALL f 1 a v
+        FUNCTION LOAD #!lua\x20name=l2\x0aredis.register_function('g',function()\x20end)
+        FUNCTION FLUSH
+        FUNCTION FLUSH ASYNC
+        "#,
+    ),
 ];

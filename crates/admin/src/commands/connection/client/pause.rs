@@ -2,6 +2,7 @@
 
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error};
+use weft_executor::dispatch::busy;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::outcome::Suspend;
 use weft_state::pause::PauseMode;
@@ -33,6 +34,11 @@ pub fn pause(cx: &mut ConnCx<'_>) -> CmdResult {
     // Every I/O thread is between two commands, and checks the pause before the next one. Commands
     // in the slow lane continue: if one of them writes, the reply must wait for it.
     let srv = cx.srv();
+    if srv.slow.writes() > 0
+        && let Some(e) = busy::error(srv, |_| true)
+    {
+        return Err(e);
+    }
     srv.pause(mode, until);
     if srv.slow.writes() > 0 {
         cx.suspend = Some(Suspend::Slow { has_run: true });

@@ -1,7 +1,7 @@
 //! Lua values to JSON.
 
-use super::super::error_when_full;
 use super::super::number::{append_general, to_i32};
+use super::super::{error_when_full, unwrap_proxy};
 use super::settings::{Setting, read};
 use crate::lua::frame::{Frame, Kind, Raised};
 
@@ -83,6 +83,7 @@ impl Encoder {
             let text = format!("Cannot serialise, excessive nesting ({depth})");
             return Err(error_when_full(frame, text));
         }
+        unwrap_proxy(frame);
         match self.array_length(frame)? {
             Some(len) if len > 0 => {
                 self.out.push(b'[');

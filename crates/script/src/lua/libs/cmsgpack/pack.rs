@@ -1,7 +1,7 @@
 //! Lua values to MessagePack.
 
 use super::super::number::{to_i32, to_i64};
-use super::super::{MOST_STACK, check_stack};
+use super::super::{MOST_STACK, check_stack, unwrap_proxy};
 use crate::lua::frame::{Frame, Kind, Raised};
 
 /// A table at this level is written as nil.
@@ -52,6 +52,7 @@ impl Packer {
 
     fn table(&mut self, frame: &mut Frame<'_>, level: usize) -> Result<(), Raised> {
         check_stack(frame, self.hidden, 2, "in function table_is_an_array")?;
+        unwrap_proxy(frame);
         if is_array(frame) { self.array(frame, level) } else { self.map(frame, level) }
     }
 
