@@ -198,7 +198,6 @@ fn unsupported_protection_refuses_the_start() {
     for guard in [
         &["--user", "default", "off"][..],
         &["--aclfile", "users.acl"],
-        &["--rename-command", "FLUSHALL", ""],
         &["--tls-port", "7001"],
         &["--tls-replication", "yes"],
     ] {

@@ -121,8 +121,12 @@ pub enum Secrets {
     None,
     /// All after the name.
     AllArguments,
+    /// All after the subcommand.
+    AfterSubcommand,
     /// Two after each option AUTH.
     AfterAuth,
+    /// The password after the option AUTH, user and password after AUTH2.
+    Migrate,
     /// The values of sensitive directives, in pairs of directive and value.
     Directives,
 }

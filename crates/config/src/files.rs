@@ -87,11 +87,10 @@ impl Files for Disk {
     }
 }
 
-/// Writes `content` to a new file with the permissions of `model`, or 0644
-/// less the umask when there is no `model`.
+/// Writes `content` to a new file with the permissions of `model`, or for the owner only when there is no `model`: it may
+/// hold passwords.
 fn write_synced(path: &Path, model: &Path, content: &[u8]) -> io::Result<()> {
-    let mode = if model.exists() { 0o600 } else { 0o644 };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     if let Ok(known) = fs::metadata(model) {
         file.set_permissions(known.permissions())?;
     }

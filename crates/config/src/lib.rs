@@ -99,7 +99,7 @@ pub use directive::{Directive, Flags, Id, Status};
 pub use files::{Disk, Files, NoFiles};
 pub use fuzz::fuzz_parse;
 pub use kind::{Check, Kind, Reason};
-pub use load::{LoadArgs, LoadError, Origin};
+pub use load::{LoadArgs, LoadError, Origin, RenameCommand};
 pub use manual::install as install_docs;
 pub use numbers::memory;
 pub use rewrite::RewriteError;

@@ -60,7 +60,7 @@ pub enum LoadError {
         origin: Origin,
         /// Its number, from 1.
         line: usize,
-        /// The line without the white space around it.
+        /// The line without the white space around it. Messages hide passwords.
         text: String,
         /// The error.
         reason: String,
@@ -104,6 +104,7 @@ impl fmt::Display for LoadError {
                 write!(out, "Fatal error, can't open config file '{}': {reason}", path.display())
             }
             LoadError::Line { origin, line, text, reason, meant } => {
+                let text = shown(text, meant.as_deref());
                 match origin {
                     Origin::CommandLine => {
                         writeln!(out, "{}\nReading the command line", title(""))?;
@@ -134,6 +135,22 @@ impl Config {
     /// The first thing that is wrong.
     pub fn load(args: &LoadArgs) -> Result<Config, LoadError> {
         Config::load_with(args, Arc::new(Disk))
+    }
+
+    /// As [`load`](Self::load). Calls `rename` for each `rename-command`, in order, with the old and the new name, since
+    /// only the server knows the names of commands.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, errors of `rename` included.
+    pub fn load_and_rename<'a>(
+        args: &LoadArgs,
+        rename: &'a mut RenameCommand<'a>,
+    ) -> Result<Config, LoadError> {
+        let mut loader = Loader::new(Config::with_files(Arc::new(Disk)));
+        loader.rename = Some(rename);
+        loader.all(args)?;
+        loader.check_whole()?;
+        Ok(loader.config)
     }
 
     /// As [`load`](Self::load), with files reached through `files`.
@@ -182,18 +199,38 @@ fn wrong_line(origin: &Origin, number: usize, line: &[u8], reason: &str) -> Load
     LoadError::Line { origin: origin.clone(), line: number, text, reason, meant }
 }
 
+/// The line as messages show it. It may have a password, also if the name is misspelt.
+fn shown(line: &str, meant: Option<&str>) -> String {
+    let is_sensitive = |name: &str| {
+        let id = Id::from_name(name.as_bytes());
+        id.is_some_and(|id| id.directive().flags.contains(Flags::SENSITIVE))
+    };
+    let end = line.find(|c: char| c.is_ascii_whitespace()).unwrap_or(line.len());
+    let name = line[..end].trim_matches(['"', '\'']);
+    if is_sensitive(name) || meant.is_some_and(is_sensitive) {
+        format!("{name} (redacted)")
+    } else {
+        line.to_string()
+    }
+}
+
 fn unreadable(path: &Path, error: &std::io::Error) -> LoadError {
     LoadError::Unreadable { path: path.to_path_buf(), reason: explain(error) }
 }
 
+/// Renames a command of the server, from the first name to the second.
+pub type RenameCommand<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), &'static str> + 'a;
+
 /// A configuration on its way.
-struct Loader {
+struct Loader<'a> {
     config: Config,
     /// Whether a `save` line has been met: the first one replaces the default
     /// and later ones add to it.
     saves: bool,
     /// Whether lines that are wrong are left out.
     lenient: bool,
+    /// Applies each `rename-command`.
+    rename: Option<&'a mut RenameCommand<'a>>,
 }
 
 /// The settings of a file so far: the directive, and for output limits the class.
@@ -205,9 +242,9 @@ struct First {
     spelling: &'static str,
 }
 
-impl Loader {
-    fn new(config: Config) -> Loader {
-        Loader { config, saves: false, lenient: false }
+impl<'a> Loader<'a> {
+    fn new(config: Config) -> Loader<'a> {
+        Loader { config, saves: false, lenient: false, rename: None }
     }
 
     /// Reads everything, in its order.
@@ -282,6 +319,11 @@ impl Loader {
         if *origin != Origin::CommandLine {
             let same = before == *self.config.value(name.id);
             once(name, number, &arguments, same, seen)?;
+        }
+        if name.id == Id::RENAME_COMMAND
+            && let Some(rename) = &mut self.rename
+        {
+            rename(&arguments[0], &arguments[1])?;
         }
         if name.id == Id::INCLUDE {
             if depth == INCLUDE_DEPTH {

@@ -375,6 +375,26 @@ fn guards_without_effect() {
     assert!(guards("requirepass x\ntls-port 0\naclfile \"\"\nmin-slaves-to-write 0").is_empty());
 }
 
+/// Messages about wrong lines are logged.
+#[test]
+fn messages_hide_passwords() {
+    let files = Files::new();
+    for line in [
+        "requirepass hunter2 more",
+        "RequirePass \"hunter2",
+        "\"requirepass\" hunter2 more",
+        "requirepas hunter2",
+        "primaryauth hunter2 more",
+        "masterauth hunter2 more",
+        "tls-key-file-pass hunter2 more",
+        "requirepass a\nrequirepass hunter2",
+    ] {
+        let message = files.load(line).unwrap_err().to_string();
+        assert!(message.contains("(redacted)"), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+}
+
 #[test]
 fn ineffective_directive_is_reported() {
     let files = Files::new();

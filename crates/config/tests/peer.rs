@@ -17,7 +17,7 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 11] = [
+const OURS: [&str; 13] = [
     "allow-unsupported-protection",
     "aof-checksum",
     "aof-zeros-ahead",
@@ -29,6 +29,8 @@ const OURS: [&str; 11] = [
     "sanitize-dump-payload",
     "snapshot-max-write-delay",
     "snapshot-memory-limit",
+    "unauthenticated-client-timeout",
+    "unauthenticated-clients-percent",
 ];
 
 /// Defaults that differ.

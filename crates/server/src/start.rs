@@ -13,6 +13,8 @@ use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
 use weft_durability::aof::aof;
 use weft_durability::persistence::load;
+use weft_executor::dispatch::absent;
+use weft_executor::dispatch::core::Functions;
 use weft_executor::slow;
 use weft_net::listen::Listener;
 use weft_process::errors::{Failure, words};
@@ -26,6 +28,7 @@ use weft_process::{log_notice, log_warning};
 use weft_replication_driver::hub;
 use weft_replication_driver::positions;
 use weft_state::bio::Bio;
+use weft_state::command_table::CommandTable;
 use weft_state::listening;
 use weft_state::server::Server;
 use weft_state::stop_state::Stop;
@@ -78,7 +81,9 @@ fn install_docs(dir: &Path) -> i32 {
 }
 
 fn start(args: &LoadArgs) -> i32 {
-    let config = match Config::load(args) {
+    let mut commands = weft_admin::commands::table();
+    let table = &mut commands.0;
+    let config = match Config::load_and_rename(args, &mut |old, new| rename(table, old, new)) {
         Ok(config) => config,
         Err(e) => {
             failure::report_configuration_error(args, &e);
@@ -86,7 +91,7 @@ fn start(args: &LoadArgs) -> i32 {
         }
     };
     let log_file = config.path(Id::LOGFILE);
-    let code = run(config).unwrap_or_else(|failure| {
+    let code = run(config, commands).unwrap_or_else(|failure| {
         failure::tell(&failure, log_file.as_deref());
         pidfile::remove_held();
         1
@@ -98,7 +103,12 @@ fn start(args: &LoadArgs) -> i32 {
     code
 }
 
-fn run(config: Config) -> Result<i32, Failure> {
+/// Applies one `rename-command`. A command that this version lacks has no name to change.
+fn rename(table: &mut CommandTable, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
+    if absent::command(old).is_some() { Ok(()) } else { table.rename(old, new) }
+}
+
+fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failure> {
     let called = std::env::args().next().unwrap_or_else(|| "weft-server".into());
     let title = take_title(&config);
     prepare_log(&config)?;
@@ -121,7 +131,7 @@ fn run(config: Config) -> Result<i32, Failure> {
     }
     let mut config = config;
     limit_clients(&mut config)?;
-    let srv = crate::wiring::server(config, called);
+    let srv = crate::wiring::server(config, called, commands);
     let config = srv.config();
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;

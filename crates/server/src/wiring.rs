@@ -4,16 +4,21 @@ use std::sync::Arc;
 use weft_admin::commands;
 use weft_config::Config;
 use weft_durability::aof::Aof;
+use weft_executor::dispatch::core::Functions;
 use weft_executor::{notify, tracking};
 use weft_replication_driver::Hub;
+use weft_state::command_table::CommandTable;
 use weft_state::replication_status::ReplicationStatus;
 use weft_state::server::{Parts, Server};
 
 /// Creates a server without threads. Its keyspace reports changes to subscribers and to clients
 /// with client-side caching. The server lives as long as the process. `called`: the program's name
-/// as it was started.
-pub fn server(config: Config, called: String) -> &'static Server {
-    let (table, functions) = commands::table();
+/// as it was started. `commands`: see [`commands::table`].
+pub fn server(
+    config: Config,
+    called: String,
+    (table, functions): (CommandTable, Functions),
+) -> &'static Server {
     let replication = Arc::<ReplicationStatus>::default();
     let parts = Parts {
         functions: Box::new(functions),
@@ -42,7 +47,7 @@ mod tests {
     #[test]
     fn taken_snapshot_keeps_mark_when_previous_ends() {
         const ROUNDS: usize = 5000;
-        let srv = server(Config::default(), String::new());
+        let srv = server(Config::default(), String::new(), commands::table());
         let waits = &srv.persistence.waits;
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -1,7 +1,8 @@
 //! The command table finds every command of every crate by its name. It holds facts only: functions that work
 //! on the server are referred to by number.
 //!
-//! The table is built once at start and never changes, so commands are `&'static`. Each has a small number by
+//! The table is built once at start, when `rename-command` may rename and disable commands. It never changes afterwards,
+//! so commands are `&'static`. Each has a small number by
 //! which threads index their statistics. Names of up to eight bytes (all frequent commands) are looked up as
 //! one integer, without a string hash.
 
@@ -96,13 +97,15 @@ pub struct ServerCommand<F: 'static> {
 }
 
 /// A command or subcommand in the table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cmd {
     /// Its index in [`CommandTable::all`].
     pub number: usize,
     pub spec: &'static Spec,
-    /// `get`, `client|list`.
+    /// `get`, `client|list`. Replies, statistics and ACL rules use it, also for a renamed command.
     pub full_name: &'static str,
+    /// The name that clients and scripts call a top-level command by.
+    current_name: &'static [u8],
     pub run: Run,
     pub subcommands: Vec<&'static Cmd>,
     /// The position of the first key if it does not depend on the arguments; else 0.
@@ -121,6 +124,8 @@ pub struct CommandTable {
     top: Vec<&'static Cmd>,
     short: Box<[(u64, Option<&'static Cmd>)]>,
     long: HashMap<Vec<u8>, &'static Cmd>,
+    /// Renamed and disabled commands by their original names.
+    originals: HashMap<Vec<u8>, &'static Cmd>,
 }
 
 /// Slots of the table of short names: a power of two several times their number.
@@ -197,6 +202,7 @@ impl CommandTable {
             top: Vec::new(),
             short: vec![(0, None); SHORT_SLOTS].into(),
             long: HashMap::new(),
+            originals: HashMap::new(),
         };
         let mut functions = Vec::new();
         for command in on_keys {
@@ -260,6 +266,7 @@ impl CommandTable {
             number,
             spec,
             full_name,
+            current_name: spec.name.as_bytes(),
             run,
             subcommands,
             first_key: fixed.at,
@@ -273,9 +280,13 @@ impl CommandTable {
 
     fn add_top(&mut self, cmd: &'static Cmd) {
         self.top.push(cmd);
-        let name = cmd.spec.name.as_bytes();
-        let Some(packed) = packed(name) else {
-            self.long.insert(name.to_vec(), cmd);
+        self.index(cmd);
+    }
+
+    /// Makes a command known by its current name.
+    fn index(&mut self, cmd: &'static Cmd) {
+        let Some(packed) = packed(cmd.current_name) else {
+            self.long.insert(cmd.current_name.to_ascii_lowercase(), cmd);
             return;
         };
         let mut at = slot_of(packed);
@@ -295,19 +306,54 @@ impl CommandTable {
         loop {
             let (key, cmd) = self.short[at];
             let cmd = cmd?;
-            if key == packed && cmd.full_name.len() == name.len() {
+            if key == packed && cmd.current_name.len() == name.len() {
                 return Some(cmd);
             }
             at = (at + 1) & (SHORT_SLOTS - 1);
         }
     }
 
-    /// Commands and subcommands by number.
+    /// Renames the command that is now called `old`; an empty `new` disables it. Called at start only.
+    ///
+    /// # Errors
+    /// No command has the name, or another command has or had the new one.
+    pub fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
+        let cmd = self.find(old).ok_or("No such command in rename-command")?;
+        if !new.is_empty() {
+            if self.find(new).is_some_and(|other| other.number != cmd.number) {
+                return Err("Target command name already exists");
+            }
+            // Files and replication streams contain original names, too: see `find_logged`.
+            let taken = self.originals.get(&new.to_ascii_lowercase());
+            if taken.is_some_and(|other| other.number != cmd.number) {
+                return Err("Target command name is the original name of another command");
+            }
+        }
+        let current_name: &'static [u8] = Box::leak(new.to_vec().into_boxed_slice());
+        let renamed: &'static Cmd = Box::leak(Box::new(Cmd { current_name, ..cmd.clone() }));
+        self.all[cmd.number] = renamed;
+        self.originals.insert(cmd.spec.name.as_bytes().to_vec(), renamed);
+        self.top.iter_mut().filter(|c| c.number == cmd.number).for_each(|c| *c = renamed);
+        self.top.retain(|c| !c.current_name.is_empty());
+        self.short.fill((0, None));
+        self.long.clear();
+        (0..self.top.len()).for_each(|at| self.index(self.top[at]));
+        Ok(())
+    }
+
+    /// As [`CommandTable::find`], for files and replication streams: they contain the names that clients have used, and
+    /// the original names of commands that the server itself has logged, such as DEL of an expired key.
+    #[inline]
+    pub fn find_logged(&self, name: &[u8]) -> Option<&'static Cmd> {
+        self.find(name).or_else(|| self.originals.get(&name.to_ascii_lowercase()).copied())
+    }
+
+    /// Commands and subcommands by number, disabled ones included.
     pub fn all(&self) -> &[&'static Cmd] {
         &self.all
     }
 
-    /// Commands that are not subcommands, in the order of the registries.
+    /// Commands that are not subcommands and not disabled, in the order of the registries.
     pub fn top(&self) -> &[&'static Cmd] {
         &self.top
     }

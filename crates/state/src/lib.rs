@@ -67,6 +67,7 @@ pub mod stop_state;
 pub mod texts;
 pub mod threads;
 pub mod time;
+pub mod unauthenticated;
 pub mod upkeep;
 pub mod version;
 pub mod waiting;

@@ -4,6 +4,7 @@ use crate::bio::Bio;
 use crate::clients::{Clients, Tracking};
 use crate::defrag_state::Defrag;
 use crate::pause::ClientPause;
+use crate::unauthenticated::Unauthenticated;
 use crate::upkeep::{ClientEviction, Watchdog};
 use crate::waiting::WaitQueues;
 use std::sync::Mutex;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 #[derive(Default)]
 pub struct ClientState {
     pub registry: Clients,
+    pub unauthenticated: Unauthenticated,
     /// Clients that are blocked on keys.
     pub blocked: WaitQueues,
     pub eviction: ClientEviction,

@@ -42,6 +42,10 @@ pub struct ClientSettings {
     pub timeout_s: i64,
     pub keepalive_s: u32,
     pub maxclients: usize,
+    /// The most clients that have not authenticated.
+    pub max_unauthenticated: usize,
+    /// Milliseconds in which a client must authenticate; 0: no limit.
+    pub authentication_ms: i64,
     /// The memory limit of all clients together, above which some are closed (bytes); 0: no limit.
     pub memory: u64,
     /// The most keys in the tracking table; 0: no limit.
@@ -56,10 +60,18 @@ impl ClientSettings {
             timeout_s: config.int(Id::TIMEOUT),
             keepalive_s: config.int(Id::TCP_KEEPALIVE) as u32,
             maxclients: config.int(Id::MAXCLIENTS) as usize,
+            max_unauthenticated: max_unauthenticated(config),
+            authentication_ms: 1000 * config.int(Id::UNAUTHENTICATED_CLIENT_TIMEOUT),
             memory: clients_memory(config),
             tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
     }
+}
+
+/// The share of `maxclients`, at least 1.
+fn max_unauthenticated(config: &Config) -> usize {
+    let percent = config.int(Id::UNAUTHENTICATED_CLIENTS_PERCENT) as u64;
+    (config.int(Id::MAXCLIENTS) as u64 * percent / 100).max(1) as usize
 }
 
 /// Authentication.

@@ -14,3 +14,4 @@ mod protocol;
 mod replies;
 mod sessions;
 mod starving;
+mod unauthenticated;

@@ -9,4 +9,8 @@ mod info;
 mod latency_events;
 mod memory;
 mod memory_limits;
+mod protections;
+mod renamed_commands;
+mod secrets;
+mod secure_page;
 mod states;

@@ -113,6 +113,37 @@ mod tests {
     }
 
     #[test]
+    fn renamed_commands_are_found_by_their_new_name_only() {
+        let mut table = table().0;
+        let number = table.find(b"set").unwrap().number;
+        table.rename(b"SeT", b"a much longer name").unwrap();
+        table.rename(b"A much longer NAME", b"Put").unwrap();
+        table.rename(b"DEL", b"").unwrap();
+        assert_eq!(table.find(b"pUT").unwrap().number, number);
+        assert_eq!(table.all()[number].full_name, "set");
+        for name in [&b"set"[..], b"a much longer name", b"del", b"", b"put\0"] {
+            assert!(table.find(name).is_none(), "{}", name.escape_ascii());
+        }
+        for (name, full) in [(&b"put"[..], "set"), (b"Set", "set"), (b"DEL", "del")] {
+            assert_eq!(table.find_logged(name).unwrap().full_name, full);
+        }
+        let listed = |name: &str| table.top().iter().any(|cmd| cmd.full_name == name);
+        assert!(listed("set") && listed("get") && !listed("del"));
+        let unknown = Err("No such command in rename-command");
+        for name in [&b"del"[..], b"set", b"nosuch", b"config|get", b""] {
+            assert_eq!(table.rename(name, b"x"), unknown);
+        }
+        assert_eq!(table.rename(b"put", b"GET"), Err("Target command name already exists"));
+        let taken = Err("Target command name is the original name of another command");
+        assert_eq!(table.rename(b"get", b"Del"), taken);
+        // Back to its own name.
+        table.rename(b"put", b"SET").unwrap();
+        assert_eq!(table.find(b"set").unwrap().number, number);
+        table.rename(b"get", b"get").unwrap();
+        assert_eq!(table.find(b"get").unwrap().full_name, "get");
+    }
+
+    #[test]
     fn find_ignores_case() {
         let table = table().0;
         assert_eq!(table.find(b"gEt").unwrap().full_name, "get");

@@ -1,6 +1,6 @@
 //! Limits on clients.
 
-use super::{EFFECTIVE, LONG_MAX, SIZE_MAX};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, SIZE_MAX};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, int};
 
@@ -16,6 +16,21 @@ section! {
         doc: "How many clients may be connected at once. Further ones get an error and are \
               closed. The server raises the process's limit on open files as needed, or lowers \
               maxclients.",
+    }
+    UNAUTHENTICATED_CLIENTS_PERCENT = "unauthenticated-clients-percent" {
+        kind: int(1, 100),
+        default: "50",
+        status: EFFECTIVE,
+        doc: "The share of maxclients that clients may have which must authenticate and have not \
+              done so. Above it, and when maxclients is reached, a new client takes the place of \
+              the oldest of them. So clients without a password can't keep others out.",
+    }
+    UNAUTHENTICATED_CLIENT_TIMEOUT = "unauthenticated-client-timeout" {
+        kind: int(0, INT_MAX),
+        default: "60",
+        status: EFFECTIVE,
+        doc: "Seconds after which a client that must authenticate and has not done so is closed. 0 \
+              sets no limit.",
     }
     MAXMEMORY_CLIENTS = "maxmemory-clients" {
         kind: Kind::MemoryOrPercent,

@@ -1,10 +1,8 @@
 //! Permissions.
 
 use super::{ACL, EFFECTIVE, LONG_MAX};
-use crate::directive::{Flags, Status};
+use crate::directive::Flags;
 use crate::kind::{Kind, int, one_of, text};
-
-const RENAMING: Status = Status::NotYet("renaming of commands");
 
 section! {
     after: super::threads::END,
@@ -50,16 +48,18 @@ section! {
         kind: Kind::Statement { min: 2, max: 2 },
         default: "FLUSHALL \"\"",
         flags: Flags::REPEATABLE.and(Flags::GUARD),
-        status: RENAMING,
-        doc: "Rename a command, or disable it with \"\". Rules for users do this better.",
+        status: EFFECTIVE,
+        doc: "Rename a command, or disable it with \"\", for every client. Scripts must use the new \
+              name. Prefer rules for users, which keep the command for those who need it: tools, \
+              Sentinel and replicas with other names fail to call a renamed command, and its \
+              new name appears in MONITOR, in SLOWLOG and in files.",
     }
     ALLOW_UNSUPPORTED_PROTECTION = "allow-unsupported-protection" {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Start although a protective directive, such as user, aclfile, rename-command or \
-              tls-port, has no effect in this version. With no, the server refuses to start with \
+        doc: "Start although a protective directive, such as user, aclfile or tls-port, has no effect in this version. With no, the server refuses to start with \
               such a directive, since it would serve clients that the directive should keep out.",
     }
     ENABLE_PROTECTED_CONFIGS = "enable-protected-configs" {
@@ -81,7 +81,8 @@ section! {
         kind: one_of(&["no", "yes", "local"]),
         default: "no",
         flags: Flags::IMMUTABLE,
-        status: super::MODULES,
-        doc: "Which clients may use MODULE, which runs code from files in the server.",
+        status: EFFECTIVE,
+        doc: "Which clients may use MODULE LOAD, LOADEX and UNLOAD. This version has no modules, so \
+              they fail for permitted clients, too.",
     }
 }

@@ -354,7 +354,7 @@ impl Executor {
             let name = args[0].escape_ascii();
             format!("Unknown command '{name}' reading the append only file")
         };
-        let mut cmd = self.srv.table.find(args[0]).ok_or_else(unknown)?;
+        let mut cmd = self.srv.table.find_logged(args[0]).ok_or_else(unknown)?;
         if !cmd.subcommands.is_empty() {
             let word = args.get(1).ok_or_else(unknown)?;
             cmd = cmd.subcommand(word).ok_or_else(unknown)?;

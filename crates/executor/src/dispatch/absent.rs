@@ -9,10 +9,7 @@ use weft_commands::Error;
 pub const DISABLED: Error = Error::new("ERR This instance has cluster support disabled");
 
 /// Missing features, with their commands. A subcommand is listed, as `client|tracking`, if its container exists.
-const ABSENT: &[(&str, &[&str])] = &[
-    ("access control lists", &["acl"]),
-    ("modules", &["module|load", "module|loadex", "module|unload"]),
-];
+const ABSENT: &[(&str, &[&str])] = &[("access control lists", &["acl"])];
 
 /// Commands that return [`DISABLED`], as in the reference without cluster mode.
 const CLUSTER: &[&str] = &[
@@ -124,7 +121,7 @@ mod tests {
     #[test]
     fn missing_commands_are_found() {
         let found = |line: &str| is_absent(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        for line in ["acl", "ACL List", "cluster INFO", "module load"] {
+        for line in ["acl", "ACL List", "cluster INFO"] {
             assert!(found(line), "{line}");
         }
         for line in ["acl nope", "cluster nope", "acl|list", "fcall|x", "nosuch"] {

@@ -235,7 +235,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     }
     // COMMAND also runs without a subcommand; the arity of other containers requires one.
     if !cmd.subcommands.is_empty() && request.args.len() > 1 {
-        return Err(unknown_subcommand(session, cmd, request.args[1]));
+        return Err(unknown_subcommand(session, cmd, request.args));
     }
     if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
         return Err(Error::owned(format!(

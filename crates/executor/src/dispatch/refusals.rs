@@ -92,9 +92,10 @@ pub fn restricted(full_name: &[u8]) -> Error {
     ))
 }
 
-/// The error for a subcommand that `cmd` does not have.
+/// The error of a request for a subcommand that `cmd` does not have.
 #[cold]
-pub fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
+pub fn unknown_subcommand(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> Error {
+    let name = args[1];
     if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
         if session.is_restricted() {
             let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
@@ -105,7 +106,8 @@ pub fn unknown_subcommand(session: &Session, cmd: &Cmd, name: &[u8]) -> Error {
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend_from_slice(head(name, SHOWN));
     text.extend_from_slice(b"'. Try ");
-    text.extend(cmd.spec.name.bytes().map(|b| b.to_ascii_uppercase()));
+    // A renamed command by the name that the client knows.
+    text.extend(args[0].to_ascii_uppercase());
     text.extend_from_slice(b" HELP.");
     Error::owned(text)
 }

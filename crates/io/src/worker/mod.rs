@@ -266,6 +266,7 @@ impl Worker {
         if self.core.id == 0 {
             let limits = self.core.settings.upkeep.defrag;
             self.upkeep.mover.measure(self.core.srv, &limits, now);
+            self.close_unauthenticated(now);
         }
         self.check_clients(now);
         self.accept_again();

@@ -85,11 +85,15 @@ impl Worker {
     fn place(&mut self, accepted: Accepted) {
         let srv = &self.core.srv;
         let connections = srv.threads.iter().map(|t| t.stats.network.connections.get());
-        if connections.sum::<u64>() >= self.core.settings.clients.maxclients as u64 {
+        let limits = &self.core.settings.clients;
+        let is_full = connections.sum::<u64>() >= limits.maxclients as u64;
+        if is_full && !self.close_oldest_unauthenticated(0) {
+            let srv = &self.core.srv;
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
             return;
         }
+        let srv = &self.core.srv;
         srv.statistics.totals.connections.fetch_add(1, Ordering::Relaxed);
         let thread = srv.threads.emptiest();
         // Counted before the connection arrives there, so that a burst is spread.
@@ -101,6 +105,28 @@ impl Worker {
                 .mailbox
                 .send(Message::Connection(ConnectionMessage::Accepted(accepted)));
         }
+    }
+
+    /// Closes the oldest of more than `most` unauthenticated clients. Returns whether there was one.
+    fn close_oldest_unauthenticated(&mut self, most: usize) -> bool {
+        // Without a password no client has to authenticate, though some may have connected when there was one.
+        if self.core.settings.auth.password.is_empty() {
+            return false;
+        }
+        let oldest = self.core.srv.clients.unauthenticated.take_oldest_beyond(most);
+        oldest.map(|client| self.kill(client)).is_some()
+    }
+
+    /// Closes clients that have not authenticated in time.
+    pub(super) fn close_unauthenticated(&mut self, now_ms: i64) {
+        let unauthenticated = &self.core.srv.clients.unauthenticated;
+        let limit = self.core.settings.clients.authentication_ms;
+        if limit > 0 && !self.core.settings.auth.password.is_empty() {
+            while let Some(client) = unauthenticated.take_older_than(now_ms - limit) {
+                self.kill(client);
+            }
+        }
+        unauthenticated.report(now_ms);
     }
 
     fn adopt(&mut self, accepted: Accepted) {
@@ -130,7 +156,12 @@ impl Worker {
             return;
         }
         log_verbose!("Accepted {}", shared.origin.peer);
-        srv.clients.registry.insert(shared);
+        srv.clients.registry.insert(shared.clone());
+        if !authenticated {
+            srv.clients.unauthenticated.add(&shared, srv.mono_ms());
+            let most = settings.clients.max_unauthenticated;
+            while self.close_oldest_unauthenticated(most) {}
+        }
     }
 
     /// Closes a connection at once. Its jobs in the current batch, if any, are skipped.
@@ -141,6 +172,9 @@ impl Worker {
         self.forget(id, &conn.state, conn.input.kept.front());
         let srv = &self.core.srv;
         srv.clients.registry.remove(id);
+        if !conn.session.authenticated {
+            srv.clients.unauthenticated.remove(id);
+        }
         if conn.session.pushes.monitor {
             weft_executor::monitor::leave(srv, id);
         }

@@ -371,7 +371,7 @@ impl One {
         }
         let srv = core.srv;
         let (db, count) = unit.command(0);
-        let cmd = srv.table.find(unit.arg(0, 0))?;
+        let cmd = srv.table.find_logged(unit.arg(0, 0))?;
         let Run::Data { lock: Lock::Keys, run } = cmd.run else { return None };
         let has_key = cmd.first_key != 0 && cmd.first_key < count && cmd.has_one_key(count);
         let is_good = cmd.subcommands.is_empty() && cmd.spec.fits(count);

@@ -48,7 +48,7 @@ pub fn heard(srv: &Server, link: &Link, bytes: usize) {
 pub fn executed(client: &ClientShared, table: &CommandTable, commands: u64, last: &Unit<'_>) {
     client.activity.commands.fetch_add(commands, Ordering::Relaxed);
     client.activity.db.store(last.db(), Ordering::Relaxed);
-    if let Some(cmd) = table.find(last_word(last)) {
+    if let Some(cmd) = table.find_logged(last_word(last)) {
         client.activity.last_command.store(cmd.number as u32 + 1, Ordering::Relaxed);
     }
 }

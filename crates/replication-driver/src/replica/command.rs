@@ -29,7 +29,7 @@ pub fn work_of(srv: &Server, args: &[&[u8]]) -> Result<Work, (String, &'static s
         let name = args[0].escape_ascii();
         (format!("ERR unknown command '{name}'"), "<unknown>")
     };
-    let mut cmd = srv.table.find(args[0]).ok_or_else(unknown)?;
+    let mut cmd = srv.table.find_logged(args[0]).ok_or_else(unknown)?;
     if !cmd.subcommands.is_empty() {
         let sub = args.get(1).and_then(|word| cmd.subcommand(word));
         cmd = sub.ok_or_else(unknown)?;

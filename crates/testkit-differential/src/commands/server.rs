@@ -100,6 +100,7 @@ pub const RULES: &[Rule] = &[
     rule(1, "COMMAND <word>", Exact),
     rule(1, "MODULE LIST", Shape),
     rule(1, "MODULE HELP", Shape),
+    rule(1, "MODULE (LOAD <word>|LOADEX <word> ARGS <word>|UNLOAD <word>)", Exact),
     rule(2, "COMMANDLOG (LEN|RESET) (SLOW|LARGE-REQUEST|LARGE-REPLY|<word>)", Exact),
     rule(2, "COMMANDLOG GET <count> (SLOW|LARGE-REQUEST|LARGE-REPLY|<word>)", As(slowlog)),
     rule(1, "COMMANDLOG HELP", Shape),

@@ -19,7 +19,7 @@ use crate::migrate::link::Link;
 use crate::migrate::request::Request;
 use crate::payload;
 use std::io::ErrorKind;
-use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Spec, Special};
+use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Secrets, Spec, Special};
 use weft_commands::{CmdResult, Command, Ctx, Error, Lock};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
@@ -63,7 +63,7 @@ pub const MIGRATE: Command = Command {
             ("6.0.0", "The option AUTH2."),
         ],
         tips: &["nondeterministic_output"],
-        special: Special::get_keys(GetKeys::Migrate),
+        special: Special { secrets: Secrets::Migrate, ..Special::get_keys(GetKeys::Migrate) },
     },
     lock: Lock::Named(|args| Some(keys(args).unwrap_or_default())),
     run: migrate,

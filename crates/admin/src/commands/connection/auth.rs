@@ -63,6 +63,9 @@ pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdRes
         cx.srv().statistics.totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
         return Err(WRONG_PASS);
     }
+    if !cx.session.authenticated {
+        cx.srv().clients.unauthenticated.remove(cx.session.shared.id);
+    }
     cx.session.authenticated = true;
     cx.session.shared.options.authenticated.store(true, Ordering::Relaxed);
     Ok(())

@@ -31,8 +31,12 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     weft_executor::tracking::disable(cx.core.srv, cx.session);
     weft_executor::transaction::discard(cx.core.srv, cx.session);
     let authenticated = cx.srv().settings().auth.password.is_empty();
+    let srv = cx.srv();
     let session = &mut *cx.session;
     session.authenticated = authenticated;
+    if !authenticated {
+        srv.clients.unauthenticated.add(&shared, srv.mono_ms());
+    }
     session.db = 0;
     // CLIENT REPLY SKIP covers this command, too. Otherwise a client that counts replies would be
     // off by one.

@@ -61,7 +61,8 @@ fn has_category(cmd: &Cmd, category: &[u8]) -> bool {
 
 /// Replies with the names of the commands and subcommands that `fits` selects.
 fn names(cx: &mut ConnCx<'_>, fits: impl Fn(&Cmd) -> bool) -> CmdResult {
-    let all = cx.srv().table.all().iter();
+    let top = cx.srv().table.top().iter().copied();
+    let all = top.flat_map(|cmd| cmd.subcommands.iter().copied().chain([cmd]));
     let chosen: Vec<&str> = all.filter(|cmd| fits(cmd)).map(|cmd| cmd.full_name).collect();
     bulks(cx, &chosen)
 }
