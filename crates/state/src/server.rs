@@ -19,6 +19,7 @@ use crate::statistics::Statistics;
 use crate::stats::ThreadStats;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use crate::time::{Time, unix_us};
+use crate::tls::Tls;
 use crate::upkeep::Watchdog;
 use std::any::Any;
 use std::io;
@@ -127,6 +128,7 @@ pub struct Server {
     pub scripts: weft_script::Scripts,
     pub background: Background,
     pub process: ProcessState,
+    pub tls: Tls,
     pub links: Links,
 }
 
@@ -196,6 +198,7 @@ impl Server {
                 http_seen_ms: AtomicI64::new(0),
             },
             process,
+            tls: Tls::default(),
             links: Links {
                 functions: parts.functions,
                 journal: parts.journal,

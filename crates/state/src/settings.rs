@@ -42,6 +42,8 @@ pub struct ClientSettings {
     pub timeout_s: i64,
     pub keepalive_s: u32,
     pub maxclients: usize,
+    /// How many TLS connections are accepted, and handshakes continued, in an iteration.
+    pub new_tls: usize,
     /// The memory limit of all clients together, above which some are closed (bytes); 0: no limit.
     pub memory: u64,
     /// The most keys in the tracking table; 0: no limit.
@@ -56,6 +58,7 @@ impl ClientSettings {
             timeout_s: config.int(Id::TIMEOUT),
             keepalive_s: config.int(Id::TCP_KEEPALIVE) as u32,
             maxclients: config.int(Id::MAXCLIENTS) as usize,
+            new_tls: config.int(Id::MAX_NEW_TLS_CONNECTIONS_PER_CYCLE) as usize,
             memory: clients_memory(config),
             tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
@@ -224,6 +227,8 @@ pub struct Settings {
     /// The rules for clients of a replica.
     pub replica: ReplicaRules,
     pub scripts: ScriptSettings,
+    /// Seconds between two checks whether files of TLS have changed; 0: never.
+    pub tls_reload_s: i64,
 }
 
 /// Settings of scripts.
@@ -272,6 +277,7 @@ impl Settings {
             persistence: PersistenceSettings::of(config),
             replica: ReplicaRules::of(config),
             scripts: ScriptSettings::of(config),
+            tls_reload_s: config.int(Id::TLS_AUTO_RELOAD_INTERVAL),
         }
     }
 
