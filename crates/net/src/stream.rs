@@ -25,6 +25,9 @@ pub const RECEIVE_MIN: usize = 48 << 10;
 /// Bytes to encrypt before they are sent.
 const ENCRYPT_MAX: usize = 8 * RECORD;
 
+/// The memory of a session without buffers (bytes): the library's state and keys.
+pub const SESSION_MEMORY: usize = 3 << 10;
+
 /// Received bytes for each step of a handshake.
 const HANDSHAKE: usize = 16 << 10;
 
@@ -185,18 +188,7 @@ impl Stream {
             let _ = stream.flush(&mut session, &mut buffers.encrypted);
         });
     }
-
-    /// Memory of the stream (bytes).
-    pub fn memory(&self) -> usize {
-        match self {
-            Stream::Plain(_) => 0,
-            Stream::Tls(stream) => SESSION + stream.session().memory(),
-        }
-    }
 }
-
-/// The memory of a session without buffers (bytes), as measured: the library's state and keys.
-const SESSION: usize = 3 << 10;
 
 fn with_buffers<T>(run: impl FnOnce(&mut Buffers) -> T) -> T {
     BUFFERS.with_borrow_mut(run)

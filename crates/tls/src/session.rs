@@ -277,11 +277,6 @@ impl Session {
         }
     }
 
-    /// Memory of the buffers (bytes).
-    pub fn memory(&self) -> usize {
-        self.incomplete.capacity() + self.early.capacity() + self.out.buf.capacity()
-    }
-
     /// The certificate that the peer has presented.
     pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
         let chain = match &self.side {

@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 use weft_executor::pubsub;
 use weft_executor::tracking;
 use weft_executor::transaction;
+use weft_memory::holdings::ClientMemoryKind;
 use weft_net::interest::Interest;
 use weft_net::listen::{Accepted, Listener, MAX_ACCEPTS_PER_ITERATION};
-use weft_net::stream::Stream;
+use weft_net::stream::{SESSION_MEMORY, Stream};
 use weft_process::{log_verbose, log_warning};
 use weft_state::clients::ClientShared;
 use weft_state::conn::{Conn, ConnectionMessage};
@@ -144,7 +145,10 @@ impl Worker {
         let session = Session::new(shared.clone(), authenticated);
         let stream = match tls {
             None => Stream::from(accepted.socket),
-            Some(tls) => Stream::encrypted(accepted.socket, tls),
+            Some(tls) => {
+                shared.memory.holdings.set(ClientMemoryKind::Tls, SESSION_MEMORY);
+                Stream::encrypted(accepted.socket, tls)
+            }
         };
         let conn = Conn::new(stream, generation, session);
         let index = self.conns.insert(conn);
