@@ -24,7 +24,7 @@ use crate::upkeep::Watchdog;
 use std::any::Any;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, MutexGuard, RwLock};
 use weft_base::machine::Machine;
@@ -158,7 +158,6 @@ impl Server {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
             run_id: random[..20].iter().map(|b| format!("{b:02x}")).collect(),
-            port: AtomicU32::new(config.int(Id::PORT) as u32),
             config_file: config.file().map(|f| f.display().to_string()).unwrap_or_default(),
             called,
             executable: std::env::current_exe()
