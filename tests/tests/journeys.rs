@@ -195,12 +195,7 @@ impl Drop for KillOnDrop {
 #[test]
 fn unsupported_protection_refuses_the_start() {
     let dir = folder();
-    for guard in [
-        &["--user", "default", "off"][..],
-        &["--aclfile", "users.acl"],
-        &["--tls-port", "7001"],
-        &["--tls-replication", "yes"],
-    ] {
+    for guard in [&["--user", "default", "off"][..], &["--aclfile", "users.acl"]] {
         let name = guard[0].trim_start_matches('-');
         let port = free_port().to_string();
         let all = [&["--port", &port], guard].concat();
@@ -212,12 +207,6 @@ fn unsupported_protection_refuses_the_start() {
         let expected = format!("The directive '{name}' has no effect");
         assert!(server.log().contains(&expected), "{}", server.log());
     }
-    let server = Server::weft(&[]);
-    let mut client = server.client();
-    let refused = client.try_cmd(&["CONFIG", "SET", "tls-port", "7001"]).expect("a reply").value;
-    let error = refused.error().expect("an error");
-    assert!(error.ends_with("not supported by this version, which does not have TLS"), "{error}");
-    assert_eq!(client.cmd(&["CONFIG", "GET", "tls-port"]).items()[1].text(), "0");
     // A supported protection takes effect.
     let closed = Server::weft(&["--requirepass", "sesame"]);
     let reply = closed.client().try_cmd(&["GET", "k"]).expect("a reply").value;

@@ -38,7 +38,7 @@ pub fn banner(srv: &Server, config: &Config) {
         _ => log_notice!("Configuration loaded"),
     }
     if shows_logo(config) {
-        let port = config.int(Id::PORT).to_string();
+        let port = shown_port(config).to_string();
         let text = LOGO
             .replace("VERSION", VERSION)
             .replace("BITS", &usize::BITS.to_string())
@@ -47,9 +47,17 @@ pub fn banner(srv: &Server, config: &Config) {
             .replace("THREADS", &srv.threads.configured().to_string());
         println!("{text}");
     } else {
-        log_notice!("Running mode=standalone, port={}.", config.int(Id::PORT));
+        log_notice!("Running mode=standalone, port={}.", shown_port(config));
     }
     warnings(config);
+}
+
+/// The port for clients, which may be the one of TLS.
+fn shown_port(config: &Config) -> i64 {
+    match config.int(Id::PORT) {
+        0 => config.int(Id::TLS_PORT),
+        port => port,
+    }
 }
 
 /// The logo is for terminals; a log file or syslog gets it only on request.
@@ -108,22 +116,24 @@ pub fn warn_no_log(config: &Config) {
 }
 
 /// The transports on which the server accepts connections, by their names in the log: `tcp`,
-/// `unix`.
+/// `unix`, `tls`.
 pub fn transports(config: &Config) -> Vec<&'static str> {
-    let tcp = config.int(Id::PORT) != 0 && !config.list(Id::BIND).is_empty();
+    let listens = |port| config.int(port) != 0 && !config.list(Id::BIND).is_empty();
     let unix = !config.bytes(Id::UNIXSOCKET).is_empty();
-    [(tcp, "tcp"), (unix, "unix")].into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
+    let all = [(listens(Id::PORT), "tcp"), (unix, "unix"), (listens(Id::TLS_PORT), "tls")];
+    all.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
 }
 
-/// The `listener` lines of INFO, without their numbers.
-pub fn listener_lines(config: &Config) -> Vec<String> {
+/// The `listener` lines of INFO, with their numbers: as in Valkey, each transport has its own.
+pub fn listener_lines(config: &Config) -> Vec<(usize, String)> {
     let line = |transport: &&'static str| match *transport {
-        "unix" => format!("name=unix,bind={}", config.str(Id::UNIXSOCKET)),
+        "unix" => (1, format!("name=unix,bind={}", config.str(Id::UNIXSOCKET))),
         tcp => {
             let addresses = config.list(Id::BIND).iter();
             let binds: Vec<String> =
                 addresses.map(|a| format!("bind={}", String::from_utf8_lossy(a))).collect();
-            format!("name={tcp},{},port={}", binds.join(","), config.int(Id::PORT))
+            let (number, port) = if tcp == "tls" { (2, Id::TLS_PORT) } else { (0, Id::PORT) };
+            (number, format!("name={tcp},{},port={}", binds.join(","), config.int(port)))
         }
     };
     transports(config).iter().map(line).collect()
@@ -144,7 +154,7 @@ pub fn apply_title(srv: &Server, config: &Config) {
         listen_addr: &address,
         server_mode: "",
         port,
-        tls_port: 0,
+        tls_port: config.int(Id::TLS_PORT) as u16,
         unix_socket: &socket,
         config_file: &srv.process.config_file,
     };
@@ -170,7 +180,8 @@ mod tests {
     #[test]
     fn listeners_of_a_configuration() {
         let two = config(&[("bind", "127.0.0.1 -::1"), ("port", "7000")]);
-        assert_eq!(listener_lines(&two), ["name=tcp,bind=127.0.0.1,bind=-::1,port=7000"]);
+        let lines: Vec<_> = listener_lines(&two).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(lines, ["name=tcp,bind=127.0.0.1,bind=-::1,port=7000"]);
         assert!(listener_lines(&config(&[("port", "0")])).is_empty());
         assert_eq!(transports(&two), ["tcp"]);
     }

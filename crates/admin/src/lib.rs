@@ -6,6 +6,7 @@
 //! * [`announce`] - banner, process title, listeners
 //! * [`client_eviction`] - `maxmemory-clients`
 //! * [`stopping`], [`stop`], [`restart`] - SHUTDOWN, signals, DEBUG RESTART
+//! * [`tls`] - certificates and keys
 //! * [`threads`] - starting I/O threads, and changing their number; [`active_threads`]: the number
 //!   of active threads; [`watchdog`]: detecting threads that stall
 
@@ -18,4 +19,5 @@ pub mod restart;
 pub mod stop;
 pub mod stopping;
 pub mod threads;
+pub mod tls;
 pub mod watchdog;

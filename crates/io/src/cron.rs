@@ -75,6 +75,7 @@ impl Cron {
             weft_admin::stopping::stop_if_requested(core.srv);
             weft_durability::persistence::points::tick(core.srv);
             core.srv.watch_log();
+            weft_admin::tls::tick(core.srv);
             core.srv.process.time.adjust_to_wall_clock();
             core.srv.end_expired_pause();
             weft_executor::snapshot_waits::wake(core.srv);

@@ -6,10 +6,11 @@
 //! the value's buffer and, in the same system call, a little beyond: the line break that ends the
 //! value, and pipelined requests after it.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use weft_executor::batch::{Batch, Job, READ_SIZE, Req, Source};
 use weft_keyspace::Keyspace;
+use weft_net::stream::{RECEIVE_MIN, Stream, TlsStream};
 use weft_resp::parser::BIG_BULK;
 use weft_resp::{Limits, ProtocolError, Span, Step};
 use weft_state::ahead::ReadAhead;
@@ -66,7 +67,7 @@ fn outcome(result: rustix::io::Result<usize>) -> Got {
 /// read.
 pub fn read_ahead(conn: &mut Conn, batch: &mut Batch) -> Got {
     let room = &mut batch.arena[batch.used..][..READ_SIZE];
-    let got = outcome(rustix::io::read(&conn.fd, &mut *room));
+    let got = outcome(conn.stream.read(room));
     if let Got::Data(n) = got {
         conn.input.ahead.push(&room[..n]);
     }
@@ -80,14 +81,15 @@ pub fn read(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     if conn.input.big.is_some() {
         return read_big(conn, index, batch, planner);
     }
-    let most = if conn.input.parser.is_after_large() { PEEK } else { READ_SIZE };
+    let peeks = conn.input.parser.is_after_large() && !conn.stream.is_tls();
+    let most = if peeks { PEEK } else { READ_SIZE };
     let (jobs, base) = (batch.jobs.len(), batch.used);
     let was_ahead = !conn.input.ahead.is_empty();
     let got = if conn.input.buf.is_empty() && conn.input.args.is_empty() {
         let room = &mut batch.arena[base..base + most];
         let got = match was_ahead {
             true => Got::Data(conn.input.ahead.read(room)),
-            false => outcome(rustix::io::read(&conn.fd, room)),
+            false => outcome(conn.stream.read(room)),
         };
         if let Got::Data(n) = got {
             let job = new_job(conn, index, batch, false);
@@ -139,23 +141,29 @@ fn read_inbuf(
         plan_inbuf(conn, index, batch, planner);
         return Got::Data(n);
     }
-    conn.input.buf.reserve(most.min(READ_SIZE / 4));
-    let spare = conn.input.buf.spare_capacity_mut();
-    let most = most.min(spare.len());
-    let spare = &mut spare[..most];
-    let got = match rustix::io::read(&conn.fd, spare) {
-        Ok((filled, _)) => Ok(filled.len()),
-        Err(e) => Err(e),
-    };
-    if let Ok(n) = got {
-        // SAFETY: the kernel has filled `n` bytes of the spare capacity.
-        unsafe { conn.input.buf.set_len(conn.input.buf.len() + n) };
-    }
-    let got = outcome(got);
+    let got = outcome(match &conn.stream {
+        Stream::Plain(socket) => append(socket, &mut conn.input.buf, most),
+        Stream::Tls(_) if most < RECEIVE_MIN => Err(rustix::io::Errno::NOBUFS),
+        Stream::Tls(stream) => {
+            stream.receive(most, |plain| conn.input.buf.extend_from_slice(plain))
+        }
+    });
     if let Got::Data(_) = got {
         plan_inbuf(conn, index, batch, planner);
     }
     got
+}
+
+/// Reads up to `most` bytes, and appends them to `buf`.
+fn append(socket: &impl AsFd, buf: &mut Vec<u8>, most: usize) -> rustix::io::Result<usize> {
+    buf.reserve(most.min(READ_SIZE / 4));
+    let spare = buf.spare_capacity_mut();
+    let most = most.min(spare.len());
+    let (filled, _) = rustix::io::read(socket, &mut spare[..most])?;
+    let n = filled.len();
+    // SAFETY: the kernel has filled `n` bytes of the spare capacity.
+    unsafe { buf.set_len(buf.len() + n) };
+    Ok(n)
 }
 
 /// Continues to read a large value, and a little beyond it. A complete value becomes an argument,
@@ -164,9 +172,13 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     let Some(big) = conn.input.big.as_mut() else { return Got::Nothing };
     let need = big.len - big.buf.len();
     let base = batch.used;
-    let beyond = &mut batch.arena[base..base + PEEK];
+    let most = if conn.stream.is_tls() { READ_SIZE } else { PEEK };
+    let beyond = &mut batch.arena[base..base + most];
     let got = match conn.input.ahead.is_empty() {
-        true => outcome(read_parts(&conn.fd, &mut big.buf, need, beyond)),
+        true => outcome(match &conn.stream {
+            Stream::Plain(socket) => read_parts(socket, &mut big.buf, need, beyond),
+            Stream::Tls(stream) => receive_parts(stream, &mut big.buf, need, beyond),
+        }),
         false => Got::Data(take_parts(&mut conn.input.ahead, &mut big.buf, need, beyond)),
     };
     let Got::Data(n) = got else { return got };
@@ -195,6 +207,23 @@ fn read_big(conn: &mut Conn, index: usize, batch: &mut Batch, planner: Planner<'
     // Before authentication the limits may change with each request, but no value is large then.
     plan_arena(conn, job, batch, planner, beyond - left);
     got
+}
+
+/// Like [`read_parts`], from a TLS stream: plain text goes from its record into the value.
+fn receive_parts(
+    stream: &TlsStream,
+    value: &mut Vec<u8>,
+    need: usize,
+    beyond: &mut [u8],
+) -> rustix::io::Result<usize> {
+    let (mut left, mut filled) = (need, 0);
+    stream.receive(need.saturating_add(beyond.len()), |plain| {
+        let (inside, after) = plain.split_at(plain.len().min(left));
+        value.extend_from_slice(inside);
+        left -= inside.len();
+        beyond[filled..][..after.len()].copy_from_slice(after);
+        filled += after.len();
+    })
 }
 
 /// Like [`read_parts`], from the data read ahead.

@@ -1,7 +1,5 @@
 //! Writing: one system call per connection and iteration, and handling of slow readers.
 
-use rustix::net::{SendFlags, send};
-use std::io::IoSlice;
 use weft_process::log_warning;
 use weft_resp::Reply;
 use weft_state::conn::Conn;
@@ -33,13 +31,18 @@ pub fn send_reply(conn: &mut Conn, reply: &mut Reply) -> (Sent, usize) {
         conn.output.backlog.push(reply, 0);
         return send_pending(conn);
     };
-    match send(&conn.fd, &bytes[..bytes.len().min(BYTES_PER_TURN)], SendFlags::NOSIGNAL) {
+    match conn.stream.send(&bytes[..bytes.len().min(BYTES_PER_TURN)]) {
         Ok(n) if n == bytes.len() => {
             reply.clear();
             (Sent::All, n)
         }
         Ok(n) => {
             conn.output.backlog.push(reply, n);
+            // The socket is full. A TLS stream has only encrypted a part of a large reply.
+            if conn.stream.is_tls() && !conn.stream.has_unsent() {
+                let (sent, more) = send_pending(conn);
+                return (sent, n + more);
+            }
             (Sent::Some, n)
         }
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
@@ -75,13 +78,18 @@ pub fn send_pending(conn: &mut Conn) -> (Sent, usize) {
 /// Like [`send_pending`], for callers that know that the connection may send.
 pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
     let mut total = 0;
+    match conn.stream.flush() {
+        Ok(()) => {}
+        Err(rustix::io::Errno::AGAIN) => return (Sent::Some, total),
+        Err(_) => return (Sent::Broken, total),
+    }
     while conn.output.pending() > 0 {
         if total >= BYTES_PER_TURN {
             return (Sent::Some, total);
         }
         let room = BYTES_PER_TURN - total;
         let sent = match conn.output.backlog.contiguous() {
-            Some(bytes) => send(&conn.fd, &bytes[..bytes.len().min(room)], SendFlags::NOSIGNAL),
+            Some(bytes) => conn.stream.send(&bytes[..bytes.len().min(room)]),
             None => send_pieces(conn, room),
         };
         match sent {
@@ -100,8 +108,7 @@ pub fn send_waiting(conn: &mut Conn) -> (Sent, usize) {
 /// Sends up to `room` bytes of output that isn't contiguous.
 fn send_pieces(conn: &Conn, room: usize) -> rustix::io::Result<usize> {
     let pieces = conn.output.backlog.front(PIECES, room);
-    let slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
-    rustix::io::writev(&conn.fd, &slices)
+    conn.stream.send_pieces(&pieces)
 }
 
 /// Logs that a replica's command has a reply, which ends the connection.

@@ -37,10 +37,12 @@ pub enum ClientMemoryKind {
     Prefixes,
     /// Arguments of a command in the slow lane.
     Arguments,
+    /// The state of TLS, without buffers.
+    Tls,
 }
 
 impl ClientMemoryKind {
-    const COUNT: usize = ClientMemoryKind::Arguments as usize + 1;
+    const COUNT: usize = ClientMemoryKind::Tls as usize + 1;
 }
 
 /// See the module documentation.

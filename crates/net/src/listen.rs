@@ -25,7 +25,7 @@ struct Inner {
 
 #[derive(Debug)]
 enum Kind {
-    Tcp(SocketAddr),
+    Tcp { at: SocketAddr, is_tls: bool },
     Unix(PathBuf),
 }
 
@@ -37,13 +37,15 @@ pub struct Accepted {
     pub peer: String,
     pub local: String,
     pub unix: bool,
+    /// Accepted on the TLS port.
+    pub is_tls: bool,
     /// From the loopback interface or a unix socket: exempt from protected mode.
     pub is_local: bool,
 }
 
 impl Listener {
     /// Listens on `address`:`port`. `*` and `::*` mean all IPv4 and all IPv6 addresses.
-    pub fn tcp(address: &str, port: u16, backlog: i32) -> io::Result<Self> {
+    pub fn tcp(address: &str, port: u16, is_tls: bool, backlog: i32) -> io::Result<Self> {
         let at = resolve(address, port)?;
         let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -55,7 +57,7 @@ impl Listener {
         net::bind(&socket, &at)?;
         net::listen(&socket, backlog)?;
         let bound = net::getsockname(&socket)?.try_into().unwrap_or(at);
-        Ok(Listener::new(socket, Kind::Tcp(bound)))
+        Ok(Listener::new(socket, Kind::Tcp { at: bound, is_tls }))
     }
 
     /// Listens on a unix socket and replaces a socket file left by a dead server. `mode`:
@@ -96,9 +98,14 @@ impl Listener {
     /// The bound address with its actual port; `None` for a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0.kind {
-            Kind::Tcp(at) => Some(*at),
+            Kind::Tcp { at, .. } => Some(*at),
             Kind::Unix(_) => None,
         }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.0.kind, Kind::Tcp { is_tls: true, .. })
     }
 
     /// The next pending connection; `Ok(None)` if there is none.
@@ -113,9 +120,10 @@ impl Listener {
             Kind::Unix(path) => {
                 let name = format!("{}:0", path.display());
                 let (peer, local) = (name.clone(), name);
-                Ok(Some(Accepted { socket, peer, local, unix: true, is_local: true }))
+                let (unix, is_tls, is_local) = (true, false, true);
+                Ok(Some(Accepted { socket, peer, local, unix, is_tls, is_local }))
             }
-            Kind::Tcp(_) => {
+            Kind::Tcp { is_tls, .. } => {
                 let peer: Option<SocketAddr> = peer.and_then(|p| p.try_into().ok());
                 let local: Option<SocketAddr> =
                     net::getsockname(&socket).ok().and_then(|a| a.try_into().ok());
@@ -127,6 +135,7 @@ impl Listener {
                     local: local.map(name_of).unwrap_or_else(|| "?:0".into()),
                     socket,
                     unix: false,
+                    is_tls: *is_tls,
                 }))
             }
         }

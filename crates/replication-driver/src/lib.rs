@@ -94,7 +94,7 @@ pub struct State {
 impl Hub {
     /// Starts as a primary without a history. The caller calls it once, before there are clients.
     pub fn begin(&self, srv: &'static Server) {
-        let settings = settings::of(srv, &srv.config());
+        let settings = settings::of(&srv.config());
         let (node, pending) = node(srv, settings, Start { position: None, primary: None });
         let state = State {
             node,
@@ -118,7 +118,7 @@ impl Hub {
         let primary = config.primary();
         let primary = primary.map(|to| (String::from_utf8_lossy(&to.host).into_owned(), to.port));
         let position = found.and_then(|found| found.position(primary.is_some()));
-        let settings = settings::of(srv, &config);
+        let settings = settings::of(&config);
         drop(config);
         let mut state = self.lock();
         (state.node, state.pending) = node(srv, settings, Start { position, primary });
@@ -271,7 +271,7 @@ impl Hub {
     pub fn set(&self, srv: &'static Server, config: &Config) {
         // `begin` reads the whole configuration.
         if self.state.get().is_some() {
-            let settings = settings::of(srv, config);
+            let settings = settings::of(config);
             self.step(srv, |node, now, out| node.set(now, settings, out));
         }
     }

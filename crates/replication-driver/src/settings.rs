@@ -1,23 +1,22 @@
 //! Converts the configuration for the machines.
 
-use std::sync::atomic::Ordering;
 use weft_config::{Config, Id};
 use weft_replication::action::Ids;
 use weft_replication::settings::{DisklessLoad, OutputLimit, Settings};
 use weft_replication::{Ms, ReplicationId};
-use weft_state::server::Server;
 
 /// Reads the replication settings of this configuration.
-pub fn of(srv: &Server, config: &Config) -> Settings {
+pub fn of(config: &Config) -> Settings {
     let int = |id| u64::try_from(config.int(id)).unwrap_or(0);
     let seconds = |id| -> Ms { int(id).saturating_mul(1000) };
     let count = |id| usize::try_from(config.int(id)).unwrap_or(0);
     let limit = config.client_output_buffer_limits().replica;
     let text = |id| config.str(id).into_owned();
-    let announced = config.int(Id::REPLICA_ANNOUNCE_PORT);
-    let port = match announced {
-        0 => srv.process.port.load(Ordering::Relaxed).try_into().unwrap_or(0),
-        port => port.try_into().unwrap_or(0),
+    let tls_port = config.int(Id::TLS_PORT);
+    let port = match config.int(Id::REPLICA_ANNOUNCE_PORT) {
+        0 if tls_port != 0 && config.bool(Id::TLS_REPLICATION) => tls_port,
+        0 => config.int(Id::PORT),
+        port => port,
     };
     Settings {
         backlog_size: config.memory(Id::REPL_BACKLOG_SIZE),
@@ -42,7 +41,7 @@ pub fn of(srv: &Server, config: &Config) -> Settings {
         },
         user: text(Id::PRIMARYUSER),
         password: text(Id::PRIMARYAUTH),
-        port,
+        port: port.try_into().unwrap_or(0),
         announce_ip: text(Id::REPLICA_ANNOUNCE_IP),
         // The version whose protocol and files this server supports.
         version: Settings::default().version,

@@ -8,6 +8,7 @@ use weft_admin::announce;
 use weft_admin::commands::derived::{apply_derived, apply_log, apply_oom_score};
 use weft_admin::restart;
 use weft_admin::threads;
+use weft_admin::tls;
 use weft_admin::watchdog;
 use weft_config::cli::{self, USAGE};
 use weft_config::{Cli, Config, Id, LoadArgs, Permit};
@@ -135,6 +136,8 @@ fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failu
     let config = srv.config();
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
+    tls::configure(srv, &config)
+        .map_err(|()| "Failed to configure TLS. Check logs for more info.".to_string())?;
     let listeners = listen(srv, &config)?;
     write_pidfile(&config);
     drop(config);
@@ -326,8 +329,8 @@ fn limit_clients(config: &mut Config) -> Result<(), Failure> {
 fn listen(srv: &Server, config: &Config) -> Result<Vec<Listener>, Failure> {
     let backlog = config.int(Id::TCP_BACKLOG) as i32;
     let mut listeners = listening::begin(&srv.process.listening, config).map_err(|failed| {
-        let port = config.int(Id::PORT);
-        format!("{failed}\nFailed listening on port {port} (tcp), aborting.")
+        let (port, transport) = failed.port();
+        format!("{failed}\nFailed listening on port {port} ({transport}), aborting.")
     })?;
     if let Some(path) = config.path(Id::UNIXSOCKET) {
         let mode = config.int(Id::UNIXSOCKETPERM) as u32;

@@ -9,7 +9,6 @@ use crate::held_back::HeldBack;
 use crate::packed_requests::PackedRequests;
 use crate::session::Session;
 use crate::waiting::Waiting;
-use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use weft_net::interest::Interest;
 use weft_net::lifecycle as state;
 use weft_net::lifecycle::Pending;
 use weft_net::listen::{Accepted, Listener};
+use weft_net::stream::Stream;
 use weft_resp::{Parser, ProtocolError, Span};
 
 /// A message about the beginning or the end of connections.
@@ -212,8 +212,8 @@ impl Usage {
 
 #[derive(Debug)]
 pub struct Conn {
-    /// Shared only while another thread writes to the socket for this connection.
-    pub fd: Arc<OwnedFd>,
+    /// Shared only while another thread writes to it for this connection.
+    pub stream: Stream,
     pub state: State,
     /// Set if the client is a replica: the data that its connection sends.
     pub replica: Option<Feed>,
@@ -228,9 +228,9 @@ pub struct Conn {
 
 impl Conn {
     /// A connection from which nothing has been read.
-    pub fn new(fd: OwnedFd, generation: u32, session: Session) -> Self {
+    pub fn new(stream: Stream, generation: u32, session: Session) -> Self {
         Conn {
-            fd: Arc::new(fd),
+            stream,
             state: State::default(),
             replica: None,
             generation,
@@ -242,17 +242,22 @@ impl Conn {
         }
     }
 
+    /// Whether output waits for the socket.
+    pub fn has_output(&self) -> bool {
+        self.output.pending() > 0 || self.stream.has_unsent()
+    }
+
     /// The events to poll the socket for.
     pub fn wanted(&self) -> Interest {
-        let writes = self.output.pending() > 0
-            && (self.output.sends() || self.replica.is_some_and(Feed::sends));
+        let writes =
+            self.has_output() && (self.output.sends() || self.replica.is_some_and(Feed::sends));
         Interest::of(self.state.watches_input(), writes)
     }
 
     /// The pending output and requests, by which the state machine decides.
     pub fn pending(&self) -> Pending {
         Pending {
-            output: self.output.pending() > 0,
+            output: self.has_output(),
             in_row: self.output.pushed,
             is_elsewhere: !self.output.sends(),
             stands: self.input.kept.front().is_some_and(|kept| kept.attempt.retry.is_some()),

@@ -19,6 +19,7 @@
 //! * [`stats`], [`latency`], [`commandlog`], [`info_state`]: counters and their history
 //! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
+//! * [`tls`] - certificates and keys in use
 //! * [`version`] - version and commit of this build
 
 pub mod ahead;
@@ -67,6 +68,7 @@ pub mod stop_state;
 pub mod texts;
 pub mod threads;
 pub mod time;
+pub mod tls;
 pub mod unauthenticated;
 pub mod upkeep;
 pub mod version;

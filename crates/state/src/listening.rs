@@ -1,4 +1,4 @@
-//! The TCP sockets that `bind` and `port` name, at the start and when CONFIG SET changes them.
+//! The TCP sockets that `bind`, `port` and `tls-port` name, at the start and when CONFIG SET changes them.
 //!
 //! Sockets that stay are not reopened, so no client in their accept queue is lost. If a new socket can't be
 //! opened, the configuration keeps its old value, and the old sockets continue to listen. Old sockets that
@@ -20,8 +20,15 @@ use weft_process::log_warning;
 struct Wish {
     address: String,
     port: u16,
+    is_tls: bool,
     /// The address may be missing on this machine.
     optional: bool,
+}
+
+impl Wish {
+    fn is_same_socket(&self, other: &Wish) -> bool {
+        (&self.address, self.port, self.is_tls) == (&other.address, other.port, other.is_tls)
+    }
 }
 
 /// A socket that could not be opened.
@@ -29,6 +36,13 @@ struct Wish {
 pub struct Failed {
     wish: Wish,
     pub error: io::Error,
+}
+
+impl Failed {
+    /// The port, and its transport as Valkey names it.
+    pub fn port(&self) -> (u16, &'static str) {
+        (self.wish.port, if self.wish.is_tls { "tls" } else { "tcp" })
+    }
 }
 
 impl fmt::Display for Failed {
@@ -49,18 +63,21 @@ impl Listening {
     }
 }
 
+/// The addresses on both ports. Without `bind` addresses, or with port 0, there are none.
 fn wishes(config: &Config) -> Vec<Wish> {
-    let port = config.int(Id::PORT) as u16;
-    let addresses = config.list(Id::BIND).iter().filter(|_| port != 0);
-    let wish = |address: &Vec<u8>| {
+    let ports = [(Id::PORT, false), (Id::TLS_PORT, true)];
+    let ports = ports.map(|(port, is_tls)| (config.int(port) as u16, is_tls));
+    let wish = |address: &Vec<u8>, port, is_tls| {
         let text = String::from_utf8_lossy(address);
         let (address, optional) = match text.strip_prefix('-') {
             Some(rest) => (rest, true),
             None => (&*text, false),
         };
-        Wish { address: address.into(), port, optional }
+        Wish { address: address.into(), port, is_tls, optional }
     };
-    addresses.map(wish).collect()
+    let open = ports.into_iter().filter(|(port, _)| *port != 0);
+    let addresses = config.list(Id::BIND);
+    open.flat_map(|(port, is_tls)| addresses.iter().map(move |a| wish(a, port, is_tls))).collect()
 }
 
 /// Opens the addresses `wished`; reuses sockets of `kept`.
@@ -71,13 +88,11 @@ fn open(
 ) -> Result<Vec<(Wish, Listener)>, Failed> {
     let mut open: Vec<(Wish, Listener)> = Vec::new();
     for wish in wished {
-        let same = |(other, _): &&(Wish, Listener)| {
-            (&other.address, other.port) == (&wish.address, wish.port)
-        };
+        let same = |(other, _): &&(Wish, Listener)| other.is_same_socket(&wish);
         let taken = open.iter().any(|pair| same(&pair));
         let listener = match kept.iter().find(same).filter(|_| !taken) {
             Some((_, listener)) => Ok(listener.clone()),
-            None => Listener::tcp(&wish.address, wish.port, backlog),
+            None => Listener::tcp(&wish.address, wish.port, wish.is_tls, backlog),
         };
         match listener {
             Ok(listener) => open.push((wish, listener)),
@@ -111,9 +126,10 @@ pub fn begin(listening: &Listening, config: &Config) -> Result<Vec<Listener>, Fa
 pub fn change(listening: &Listening, threads: &Pool, config: &Config) -> Result<(), Failed> {
     let mut now = listening.now();
     let (wished, backlog) = (wishes(config), config.int(Id::TCP_BACKLOG) as i32);
-    let (kept, old): (Vec<_>, Vec<_>) = now.iter().cloned().partition(|(wish, _)| {
-        wished.iter().any(|new| (&new.address, new.port) == (&wish.address, wish.port))
-    });
+    let (kept, old): (Vec<_>, Vec<_>) = now
+        .iter()
+        .cloned()
+        .partition(|(wish, _)| wished.iter().any(|new| new.is_same_socket(wish)));
     let opened = match open(wished.clone(), &kept, backlog) {
         Err(Failed { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
             // An old socket may hold the address.

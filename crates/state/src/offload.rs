@@ -1,9 +1,7 @@
 //! Replies that another thread sends, with `io-threads-do-reads no`.
 
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
-use std::sync::Arc;
+use weft_net::stream::Stream;
 use weft_resp::Reply;
 
 /// A reply that another thread sends.
@@ -11,7 +9,7 @@ use weft_resp::Reply;
 pub struct WriteJob {
     /// The connection's token on the thread that owns it.
     pub token: u64,
-    pub socket: Arc<OwnedFd>,
+    pub socket: Stream,
     pub reply: Reply,
 }
 
@@ -38,7 +36,7 @@ impl WriteJob {
     pub fn run(self) -> Written {
         let WriteJob { token, socket, reply } = self;
         let bytes = reply.contiguous().unwrap_or_default();
-        let sent = match send(&socket, bytes, SendFlags::NOSIGNAL) {
+        let sent = match socket.send(bytes) {
             Ok(n) => Some(n),
             Err(Errno::AGAIN | Errno::INTR) => Some(0),
             Err(_) => None,

@@ -17,7 +17,6 @@ pub struct ProcessState {
     pub started: std::time::Instant,
     /// 40 hexadecimal digits.
     pub run_id: String,
-    pub port: AtomicU32,
     /// Empty without a configuration file.
     pub config_file: String,
     pub executable: String,

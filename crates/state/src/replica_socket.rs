@@ -10,10 +10,10 @@
 //! that sends the snapshot knows when every socket has arrived that will.
 
 use crate::saves::Running;
-use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+use weft_net::stream::Stream;
 use weft_replication::action::{ConnId, Form, SnapshotId, Target};
 
 /// The interval between two checks for cancellation.
@@ -43,7 +43,7 @@ struct Sockets {
 #[derive(Debug)]
 pub struct Lent {
     pub conn: ConnId,
-    pub socket: Arc<OwnedFd>,
+    pub socket: Stream,
     pub first: Vec<u8>,
     pub mark: Option<[u8; 40]>,
 }
@@ -121,7 +121,7 @@ impl Job {
 
 impl Ticket {
     /// Passes the socket on. `unsent`: bytes to send before all others.
-    pub fn hand_over(mut self, socket: Arc<OwnedFd>, mut unsent: Vec<u8>) {
+    pub fn hand_over(mut self, socket: Stream, mut unsent: Vec<u8>) {
         unsent.append(&mut self.head);
         let lent = Lent { conn: self.conn, socket, first: unsent, mark: self.mark };
         self.job.sockets().lent.push(lent);

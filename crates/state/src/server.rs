@@ -19,11 +19,12 @@ use crate::statistics::Statistics;
 use crate::stats::ThreadStats;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use crate::time::{Time, unix_us};
+use crate::tls::Tls;
 use crate::upkeep::Watchdog;
 use std::any::Any;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, MutexGuard, RwLock};
 use weft_base::machine::Machine;
@@ -125,6 +126,7 @@ pub struct Server {
     pub statistics: Statistics,
     pub scripts: weft_script::Scripts,
     pub process: ProcessState,
+    pub tls: Tls,
     pub links: Links,
 }
 
@@ -154,7 +156,6 @@ impl Server {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
             run_id: random[..20].iter().map(|b| format!("{b:02x}")).collect(),
-            port: AtomicU32::new(config.int(Id::PORT) as u32),
             config_file: config.file().map(|f| f.display().to_string()).unwrap_or_default(),
             called,
             executable: std::env::current_exe()
@@ -194,6 +195,7 @@ impl Server {
             statistics: Statistics::new(slow_stats),
             scripts: weft_script::Scripts::default(),
             process,
+            tls: Tls::default(),
             links: Links {
                 functions: parts.functions,
                 journal: parts.journal,

@@ -46,6 +46,8 @@ pub struct ClientSettings {
     pub max_unauthenticated: usize,
     /// Milliseconds in which a client must authenticate; 0: no limit.
     pub authentication_ms: i64,
+    /// How many TLS connections are accepted, and handshakes continued, in an iteration.
+    pub new_tls: usize,
     /// The memory limit of all clients together, above which some are closed (bytes); 0: no limit.
     pub memory: u64,
     /// The most keys in the tracking table; 0: no limit.
@@ -62,6 +64,7 @@ impl ClientSettings {
             maxclients: config.int(Id::MAXCLIENTS) as usize,
             max_unauthenticated: max_unauthenticated(config),
             authentication_ms: 1000 * config.int(Id::UNAUTHENTICATED_CLIENT_TIMEOUT),
+            new_tls: config.int(Id::MAX_NEW_TLS_CONNECTIONS_PER_CYCLE) as usize,
             memory: clients_memory(config),
             tracked_keys: usize::try_from(config.int(Id::TRACKING_TABLE_MAX_KEYS)).unwrap_or(0),
         }
@@ -236,6 +239,8 @@ pub struct Settings {
     /// The rules for clients of a replica.
     pub replica: ReplicaRules,
     pub scripts: ScriptSettings,
+    /// Seconds between two checks whether files of TLS have changed; 0: never.
+    pub tls_reload_s: i64,
 }
 
 /// Settings of scripts.
@@ -284,6 +289,7 @@ impl Settings {
             persistence: PersistenceSettings::of(config),
             replica: ReplicaRules::of(config),
             scripts: ScriptSettings::of(config),
+            tls_reload_s: config.int(Id::TLS_AUTO_RELOAD_INTERVAL),
         }
     }
 

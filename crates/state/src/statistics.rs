@@ -60,6 +60,7 @@ pub struct Totals {
     pub query_limit_disconnections: AtomicU64,
     pub output_limit_disconnections: AtomicU64,
     pub acl_denied_auth: AtomicU64,
+    pub acl_denied_tls_cert: AtomicU64,
     pub evict_cycles: AtomicU64,
     pub expire_cycles_capped: AtomicU64,
     /// Microseconds spent on active expiry.

@@ -14,7 +14,7 @@ mod server;
 mod shape;
 mod transaction;
 
-pub use connection::logged_line;
+pub use connection::{log_in_as, logged_line};
 pub use server::derived;
 pub use server::stay_off;
 

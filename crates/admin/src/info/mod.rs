@@ -35,7 +35,7 @@ pub mod totals;
 pub use selection::{Section, Selection};
 pub use text::Text;
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use weft_commands::Lane;
 use weft_executor::dispatch::core::Core;
 use weft_executor::dispatch::core::Held;
@@ -74,7 +74,7 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
             Section::CommandStats => commands::write_counts(core, &mut text),
             Section::ErrorStats => commands::write_errors(core, &mut text),
             Section::LatencyStats => commands::write_latency(core, &mut text),
-            Section::Tls => write_tls(&mut text),
+            Section::Tls => write_tls(core, &mut text),
             Section::ScriptingEngines => text.zeros(&[
                 "engines_count",
                 "engines_total_used_memory",
@@ -87,11 +87,18 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
     text.into_string()
 }
 
-/// INFO TLS of a server without certificates.
-fn write_tls(text: &mut Text) {
-    for name in ["server_cert", "client_cert", "ca_cert"] {
-        text.field(&format!("tls_{name}_serial"), "none");
-        text.field(&format!("tls_{name}_expires_in_seconds"), 0);
+fn write_tls(core: &Core, text: &mut Text) {
+    let facts = core.srv.tls.contexts().map(|contexts| contexts.facts.clone()).unwrap_or_default();
+    let all = [
+        ("server_cert", facts.server),
+        ("client_cert", facts.client),
+        ("ca_cert", facts.authority),
+    ];
+    for (name, facts) in all {
+        let serial = facts.as_ref().map_or("none", |facts| &facts.serial);
+        text.field(&format!("tls_{name}_serial"), serial);
+        let seconds = facts.as_ref().map_or(0, |facts| facts.expires_in(SystemTime::now()).max(0));
+        text.field(&format!("tls_{name}_expires_in_seconds"), seconds);
     }
 }
 

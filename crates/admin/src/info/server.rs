@@ -36,7 +36,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     text.field("config_file", &srv.process.config_file);
     text.field("io_threads_active", srv.threads.active());
     text.field("availability_zone", config.str(Id::AVAILABILITY_ZONE));
-    for (n, listener) in crate::announce::listener_lines(&config).into_iter().enumerate() {
+    for (n, listener) in crate::announce::listener_lines(&config) {
         text.field(&format!("listener{n}"), listener);
     }
     if let Some(until_ms) = srv.process.ending.attempts.waits_until() {

@@ -99,6 +99,7 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
         &totals.query_limit_disconnections,
         &totals.output_limit_disconnections,
         &totals.acl_denied_auth,
+        &totals.acl_denied_tls_cert,
         &totals.expire_cycles_capped,
         &totals.expire_us,
     ] {

@@ -193,6 +193,5 @@ const EFFECTIVE: Status = Status::Effective;
 const PERSISTENCE: Status = Status::NotYet("persistence");
 const MPTCP: Status = Status::NotYet("Multipath TCP");
 const CLUSTER: Status = Status::NotYet("cluster mode");
-const TLS: Status = Status::NotYet("TLS");
 const MODULES: Status = Status::NotYet("modules");
 const ACL: Status = Status::NotYet("access control lists");

@@ -105,8 +105,9 @@ section! {
     MAX_NEW_TLS_CONNECTIONS_PER_CYCLE = "max-new-tls-connections-per-cycle" {
         kind: int(1, 1000),
         default: "1",
-        status: super::TLS,
-        doc: "The same for TLS, whose handshakes cost far more.",
+        status: EFFECTIVE,
+        doc: "How many TLS connections one iteration of an event loop accepts, and how many \
+              handshakes it continues: they cost far more than commands.",
     }
     MPTCP_ENABLED = "mptcp" {
         kind: Kind::Bool,

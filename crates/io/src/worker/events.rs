@@ -37,6 +37,9 @@ impl Worker {
             return self.accept((event.token - LISTENERS) as usize);
         }
         let Some(index) = self.find(event.token) else { return };
+        if self.conns[index].stream.is_shaking_hands() {
+            return self.shake_hands(index);
+        }
         if event.write && self.conns[index].interest.write {
             self.on_writable(index);
         }
@@ -84,7 +87,7 @@ impl Worker {
         let want = conn.wanted();
         if want != conn.interest {
             conn.interest = want;
-            let _ = self.poll.change(&conn.fd, token(index, conn.generation), want);
+            let _ = self.poll.change(&conn.stream, token(index, conn.generation), want);
         }
     }
 

@@ -97,7 +97,7 @@ impl Worker {
             "Client closed connection {}",
             logged_line(self.core.srv, &conn.session.shared)
         );
-        if conn.replica.is_some() || (conn.output.pending() == 0 && !conn.output.writing) {
+        if conn.replica.is_some() || (!conn.has_output() && !conn.output.writing) {
             return self.close(index);
         }
         conn.state.close();

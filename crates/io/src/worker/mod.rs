@@ -19,6 +19,7 @@
 //! * [`away`] - connections whose command runs elsewhere; [`moving`]: moving connections;
 //!   [`owning`]: accepting and closing them
 //! * [`offload`] - `io-threads-do-reads no`
+//! * [`tls`] - handshakes
 //! * [`parts`] - the fields of a worker
 //!
 //! A connection's state alone decides what it may do next: [`weft_net::lifecycle`].
@@ -54,6 +55,7 @@ mod owning;
 mod parts;
 mod pushes;
 pub mod replicas;
+mod tls;
 mod withheld;
 
 /// The poll token of the mailbox.
@@ -130,6 +132,7 @@ impl Worker {
             self.core.stats().event_loop.turns.add(1);
             // Accepting a connection reads settings, such as whether a password is required.
             self.core.renew_settings();
+            self.listening.handshakes_left = self.core.settings.clients.new_tls;
             for event in &ready {
                 self.on_event(*event);
             }
@@ -280,6 +283,10 @@ impl Worker {
     fn check_clients(&mut self, now_ms: i64) {
         let timeout = self.core.settings.clients.timeout_s;
         for index in self.conns.indices() {
+            if self.is_handshake_late(index, now_ms) {
+                self.fail_handshake(index, "it takes too long");
+                continue;
+            }
             let conn = &self.conns[index];
             let idle = timeout > 0 && conn.session.shared.idle_seconds(now_ms) > timeout;
             let is_told = conn.session.pushes.monitor

@@ -120,7 +120,7 @@ impl Worker {
         let Some(mut conn) = self.conns.remove(index) else { return };
         let accounted = std::mem::take(&mut conn.usage.accounted);
         self.core.stats().client_memory.add(0u64.wrapping_sub(accounted));
-        self.poll.remove(&conn.fd);
+        self.poll.remove(&conn.stream);
         srv.threads[self.core.id].stats.network.connections.shared_sub(1);
         srv.threads[to].stats.network.connections.shared_add(1);
         self.core.stats().network.moved.add(1);
@@ -166,7 +166,7 @@ impl Worker {
         let killed = conn.session.shared.killed.load(Ordering::Relaxed);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];
-        let added = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ);
+        let added = self.poll.add(&conn.stream, token(index, conn.generation), Interest::READ);
         if let Err(e) = &added {
             log_warning!("Registering a client connection that was moved: {e}");
         }

@@ -44,13 +44,13 @@ impl Worker {
         let fits = self.offload.is_open
             && conn.output.sends()
             && !conn.state.is_closing()
-            && conn.output.pending() == 0
+            && !conn.has_output()
             && reply.contiguous().is_some();
         if fits {
             conn.output.writing = true;
             let token = token(index, conn.generation);
             let reply = std::mem::replace(reply, Reply::new(reply.proto));
-            self.offload.jobs.push(WriteJob { token, socket: conn.fd.clone(), reply });
+            self.offload.jobs.push(WriteJob { token, socket: conn.stream.clone(), reply });
         }
         fits
     }
@@ -119,7 +119,7 @@ impl Worker {
         let behind: Backlog = std::mem::take(&mut conn.output.backlog);
         conn.output.backlog.push(&mut reply, sent);
         conn.output.backlog.append(behind);
-        let waits = conn.output.pending() > 0;
+        let waits = conn.has_output();
         self.execution.recycle(reply);
         self.count_sent(index, sent);
         if waits {

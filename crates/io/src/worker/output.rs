@@ -81,7 +81,7 @@ impl Worker {
     /// Whether the connection is closing and has sent all its output.
     fn is_at_end(&self, index: usize) -> bool {
         let conn = &self.conns[index];
-        conn.state.is_closing() && conn.output.pending() == 0 && !conn.output.writing
+        conn.state.is_closing() && !conn.has_output() && !conn.output.writing
     }
 
     pub(super) fn on_writable(&mut self, index: usize) {

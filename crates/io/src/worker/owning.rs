@@ -9,13 +9,22 @@ use std::sync::atomic::Ordering;
 use weft_executor::pubsub;
 use weft_executor::tracking;
 use weft_executor::transaction;
+use weft_memory::holdings::ClientMemoryKind;
 use weft_net::interest::Interest;
 use weft_net::listen::{Accepted, Listener, MAX_ACCEPTS_PER_ITERATION};
+use weft_net::stream::{SESSION_MEMORY, Stream};
 use weft_process::{log_verbose, log_warning};
 use weft_state::clients::ClientShared;
 use weft_state::conn::{Conn, ConnectionMessage};
 use weft_state::mailbox::Message;
 use weft_state::session::Session;
+
+/// Says why a connection is closed. A TLS client, whose handshake has not begun, could not read it.
+fn refuse(accepted: &Accepted, why: &[u8]) {
+    if !accepted.is_tls {
+        let _ = rustix::io::write(&accepted.socket, why);
+    }
+}
 
 /// Minimum time between two log lines about a failure to accept.
 const QUIET_MS: i64 = 1000;
@@ -32,8 +41,11 @@ impl Worker {
     }
 
     pub(super) fn accept(&mut self, listener: usize) {
-        for _ in 0..MAX_ACCEPTS_PER_ITERATION {
-            // The event may be of a socket that was removed since.
+        // The event may be of a socket that was removed since.
+        let is_tls = self.listening.listeners.get(listener).is_some_and(Listener::is_tls);
+        let most =
+            if is_tls { self.core.settings.clients.new_tls } else { MAX_ACCEPTS_PER_ITERATION };
+        for _ in 0..most {
             let Some(listener) = self.listening.listeners.get(listener) else { return };
             match listener.accept(self.core.settings.clients.keepalive_s) {
                 Ok(Some(accepted)) => self.place(accepted),
@@ -90,7 +102,7 @@ impl Worker {
         if is_full && !self.close_oldest_unauthenticated(0) {
             let srv = &self.core.srv;
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
-            let _ = rustix::io::write(&accepted.socket, b"-ERR max number of clients reached\r\n");
+            refuse(&accepted, b"-ERR max number of clients reached\r\n");
             return;
         }
         let srv = &self.core.srv;
@@ -134,11 +146,22 @@ impl Worker {
         let settings = &self.core.settings;
         let protected = settings.auth.protected_mode && settings.auth.password.is_empty();
         if protected && !accepted.is_local {
-            let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
+            refuse(&accepted, weft_state::texts::PROTECTED.as_bytes());
             srv.threads[self.core.id].stats.network.connections.shared_sub(1);
             srv.statistics.totals.rejected_connections.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        let tls = match accepted.is_tls {
+            false => None,
+            true => match self.begin_tls() {
+                Some(session) => Some(session),
+                None => {
+                    srv.threads[self.core.id].stats.network.connections.shared_sub(1);
+                    return;
+                }
+            },
+        };
+        let settings = &self.core.settings;
         let id = srv.clients.registry.next_id();
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
@@ -146,10 +169,17 @@ impl Worker {
         shared.options.authenticated.store(authenticated, Ordering::Relaxed);
         let generation = self.conns.next_generation();
         let session = Session::new(shared.clone(), authenticated);
-        let conn = Conn::new(accepted.socket, generation, session);
+        let stream = match tls {
+            None => Stream::from(accepted.socket),
+            Some(tls) => {
+                shared.memory.holdings.set(ClientMemoryKind::Tls, SESSION_MEMORY);
+                Stream::encrypted(accepted.socket, tls)
+            }
+        };
+        let conn = Conn::new(stream, generation, session);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];
-        if let Err(e) = self.poll.add(&conn.fd, token(index, conn.generation), Interest::READ) {
+        if let Err(e) = self.poll.add(&conn.stream, token(index, conn.generation), Interest::READ) {
             log_warning!("Registering a client connection: {e}");
             self.conns.remove(index);
             srv.threads[self.core.id].stats.network.connections.shared_sub(1);
@@ -167,7 +197,8 @@ impl Worker {
     /// Closes a connection at once. Its jobs in the current batch, if any, are skipped.
     pub(super) fn close(&mut self, index: usize) {
         let Some(mut conn) = self.conns.remove(index) else { return };
-        self.poll.remove(&conn.fd);
+        self.poll.remove(&conn.stream);
+        conn.stream.end();
         let id = conn.session.shared.id;
         self.forget(id, &conn.state, conn.input.kept.front());
         let srv = &self.core.srv;

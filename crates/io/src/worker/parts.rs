@@ -32,11 +32,13 @@ pub(super) struct Listening {
     pub accepts: bool,
     /// Failures to accept are not logged before this time (monotonic ms).
     pub quiet_until_ms: i64,
+    /// The handshakes that this iteration may still continue.
+    pub handshakes_left: usize,
 }
 
 impl Listening {
     pub fn new(listeners: Vec<Listener>) -> Self {
-        Listening { listeners, accepts: true, quiet_until_ms: 0 }
+        Listening { listeners, accepts: true, quiet_until_ms: 0, handshakes_left: 0 }
     }
 
     /// Sets the events to watch on all (registered) listeners to `interest`.

@@ -274,7 +274,7 @@ impl Worker {
             held_back
                 .pushes()
                 .for_each(|push| write(&mut conn.output.backlog, &conn.session, push));
-            if conn.output.pending() > 0 && !conn.output.pushed && !conn.interest.write {
+            if conn.has_output() && !conn.output.pushed && !conn.interest.write {
                 conn.output.pushed = true;
                 self.pushes.pushed.push_back(index);
             }

@@ -55,7 +55,7 @@ impl Worker {
             Order::Send(bytes) => conn.output.backlog.write(|reply| reply.raw(&bytes)),
             Order::Lend(ticket) => {
                 conn.replica = Some(Feed::Lent);
-                ticket.hand_over(conn.fd.clone(), take_output(conn));
+                ticket.hand_over(conn.stream.clone(), take_output(conn));
             }
             Order::Stream { from } => {
                 conn.replica = Some(Feed::Stream { taken: from });
@@ -82,7 +82,7 @@ impl Worker {
         if self.core.srv.config().bool(Id::REPL_DISABLE_TCP_NODELAY)
             && !conn.session.shared.origin.unix
         {
-            let _ = rustix::net::sockopt::set_tcp_nodelay(&conn.fd, false);
+            let _ = rustix::net::sockopt::set_tcp_nodelay(&conn.stream, false);
         }
     }
 
@@ -95,7 +95,7 @@ impl Worker {
         for client in self.pushes.streams.clone() {
             // A replica whose socket is full continues when it is writable.
             if let Some(index) = self.conns.index_of(client)
-                && self.conns[index].output.pending() == 0
+                && !self.conns[index].has_output()
             {
                 self.send_on(index);
             }
@@ -172,7 +172,7 @@ impl Worker {
         if conn.replica == Some(Feed::Lent) {
             // The snapshot that still has the socket notices the end by this, and so does the
             // replica.
-            let _ = shutdown(&conn.fd, Shutdown::Both);
+            let _ = shutdown(&conn.stream, Shutdown::Both);
         }
         hub(self.core.srv).left(self.core.srv, &conn.session.shared);
     }

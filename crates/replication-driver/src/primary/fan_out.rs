@@ -9,9 +9,8 @@
 
 use crate::hub;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::{Shutdown, shutdown};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -19,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_executor::snapshot_waits as waits;
+use weft_net::stream::Stream;
 use weft_process::{log_notice, log_warning};
 use weft_replication::action::ConnId;
 use weft_state::replica_socket::{Job, Lent};
@@ -35,7 +35,7 @@ const SOON: Duration = Duration::from_millis(900);
 /// A replica.
 struct Member {
     conn: ConnId,
-    socket: Arc<OwnedFd>,
+    socket: Stream,
     /// Bytes for this replica only, sent before the common bytes.
     own: Vec<u8>,
     /// Number of those bytes, or of the common bytes, that were sent.
@@ -66,7 +66,7 @@ impl Member {
 
     /// Sends what the socket takes of `bytes`, of which `at` are sent.
     fn send(
-        socket: &OwnedFd,
+        socket: &Stream,
         at: &mut usize,
         moved: &mut Instant,
         bytes: &[u8],
@@ -74,7 +74,7 @@ impl Member {
     ) -> SendState {
         while *at < bytes.len() {
             let part = &bytes[*at..bytes.len().min(*at + AT_ONCE)];
-            match send(socket, part, SendFlags::NOSIGNAL) {
+            match socket.send(part) {
                 Ok(n) => {
                     *at += n;
                     *sent += n as u64;
@@ -211,7 +211,7 @@ impl FanOut {
     /// Sleeps until one of these sockets is writable.
     fn wait(&self, full: &[usize]) {
         let mut polled: Vec<PollFd<'_>> =
-            full.iter().map(|at| PollFd::new(&*self.members[*at].socket, PollFlags::OUT)).collect();
+            full.iter().map(|at| PollFd::new(&self.members[*at].socket, PollFlags::OUT)).collect();
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_MS * 1_000_000 };
         let _ = poll(&mut polled, Some(&timeout));
     }

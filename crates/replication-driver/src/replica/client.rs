@@ -6,7 +6,7 @@
 use crate::Hub;
 use crate::replica::handle::Link;
 use rustix::fd::AsRawFd;
-use std::io;
+use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,11 @@ use weft_state::server::Server;
 /// Adds the client entry when the stream begins, with `db` selected.
 pub fn show(srv: &Server, link: &Link, db: u32) {
     let Some(socket) = link.socket() else { return };
-    let name = |at: io::Result<SocketAddr>| at.map_or_else(|_| "?:0".into(), |at| at.to_string());
-    let ends = [name(socket.peer_addr()), name(socket.local_addr())];
+    let name = |at: Option<SocketAddrAny>| {
+        let at = at.and_then(|at| SocketAddr::try_from(at).ok());
+        at.map_or_else(|| "?:0".into(), |at| at.to_string())
+    };
+    let ends = [name(getpeername(socket).ok().flatten()), name(getsockname(socket).ok())];
     let (id, fd, now) = (srv.clients.registry.next_id(), socket.as_raw_fd(), srv.mono_ms());
     let client = Arc::new(ClientShared::of_primary(id, fd, ends, now));
     client.activity.db.store(db, Ordering::Relaxed);

@@ -3,10 +3,11 @@
 use crate::hub;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::io::{ErrorKind, Write};
-use std::net::{Shutdown, TcpStream};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use weft_net::stream::Stream;
 use weft_replication::action::LinkId;
 use weft_state::clients::ClientShared;
 use weft_state::server::Server;
@@ -16,7 +17,7 @@ pub struct Link {
     pub id: LinkId,
     pub host: String,
     pub port: u16,
-    pub(super) socket: OnceLock<TcpStream>,
+    pub(super) socket: OnceLock<Stream>,
     /// Set when the stream begins.
     pub client: OnceLock<Arc<ClientShared>>,
     pub(super) is_over: AtomicBool,
@@ -31,14 +32,14 @@ impl Link {
     /// Sends a few bytes without blocking, or closes the connection: a full socket means that the
     /// primary doesn't read.
     pub fn send(&self, bytes: &[u8]) {
-        let Some(mut socket) = self.socket.get() else { return };
+        let Some(socket) = self.socket.get() else { return };
         let sent = loop {
-            match socket.write(bytes) {
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            match socket.send(bytes) {
+                Err(Errno::INTR) => {}
                 sent => break sent,
             }
         };
-        if !sent.is_ok_and(|sent| sent == bytes.len()) {
+        if !sent.is_ok_and(|sent| sent == bytes.len()) || socket.has_unsent() {
             self.close();
         }
         if let Some(client) = self.client.get() {
@@ -47,14 +48,14 @@ impl Link {
     }
 
     /// The connection, once it is established.
-    pub fn socket(&self) -> Option<&TcpStream> {
+    pub fn socket(&self) -> Option<&Stream> {
         self.socket.get()
     }
 
     /// Shuts the connection down, which the thread sees.
     pub fn close(&self) {
         if let Some(socket) = self.socket.get() {
-            let _ = socket.shutdown(Shutdown::Both);
+            let _ = shutdown(socket, Shutdown::Both);
         }
     }
 

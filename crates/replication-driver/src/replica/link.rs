@@ -6,12 +6,14 @@ use crate::now;
 use crate::replica::apply::Applier;
 use crate::replica::copy::Copies;
 use crate::replica::handle::{Link, WakeFlag, settle};
+use crate::replica::socket::Options;
 use crate::replica::{LinkCommand, client, socket};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
 use weft_config::Id;
+use weft_net::stream::Stream;
 use weft_process::log_debug;
 use weft_state::server::Server;
 
@@ -76,13 +78,18 @@ impl Thread {
     fn run(&mut self, link: &Arc<Link>) {
         let srv = self.srv;
         let hub = hub(srv);
-        let source = srv.config().str(Id::BIND_SOURCE_ADDR).into_owned();
+        let config = srv.config();
+        let options = Options {
+            source: config.str(Id::BIND_SOURCE_ADDR).into_owned(),
+            tls: srv.tls.contexts().filter(|_| config.bool(Id::TLS_REPLICATION)),
+        };
+        drop(config);
         let is_current = || !link.is_over();
         let ended = |why: &str| {
             hub.step(srv, |node, now, out| node.link_closed(now, link.id, why, out));
         };
         let socket =
-            match socket::connect(&link.host, link.port, &source, &self.wake_flag, &is_current) {
+            match socket::connect(&link.host, link.port, &options, &self.wake_flag, &is_current) {
                 Ok(socket) => socket,
                 Err(e) => return ended(&weft_process::errors::words(&e)),
             };
@@ -109,7 +116,13 @@ impl Thread {
             if self.buf.capacity() - self.buf.len() < CHUNK / 4 {
                 self.buf.reserve(CHUNK);
             }
-            match rustix::io::read(socket, spare_capacity(&mut self.buf)) {
+            let read = match socket {
+                Stream::Plain(socket) => rustix::io::read(socket, spare_capacity(&mut self.buf)),
+                Stream::Tls(stream) => {
+                    stream.receive(CHUNK, |plain| self.buf.extend_from_slice(plain))
+                }
+            };
+            match read {
                 Ok(0) => return ended("Connection closed by the primary"),
                 Ok(bytes) => {
                     client::heard(self.srv, link, bytes);

@@ -24,6 +24,7 @@ use weft_commands::{CmdResult, Command, Ctx, Error, Lock};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
+pub use link::encrypt_links;
 pub use request::{keys, keys_for_getkeys};
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];

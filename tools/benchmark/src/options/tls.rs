@@ -38,8 +38,24 @@ pub fn resolve(
         ca_dir: raw.cacertdir.clone(),
         insecure: raw.insecure,
         identity,
-        suites: Suites::parse(raw.tls_ciphers.as_deref(), ciphersuites, warnings)?,
+        suites: suites(raw.tls_ciphers.as_deref(), ciphersuites, warnings)?,
     }))
+}
+
+/// Reads the lists of cipher suites, and warns about ignored words.
+fn suites(
+    ciphers: Option<&str>,
+    ciphersuites: Option<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<Suites, String> {
+    let suites = Suites::parse(ciphers, ciphersuites, |option, word| {
+        warnings.push(format!("WARNING: --{option}: left out, for it is not built in: {word}"));
+    });
+    suites.map_err(|(option, none)| {
+        let list = if option == "tls-ciphers" { ciphers } else { ciphersuites };
+        let list = list.unwrap_or_default();
+        format!("--{option}: there is no suite for {list:?}; there are {}", none.known)
+    })
 }
 
 /// The given options that need TLS.

@@ -5,11 +5,6 @@
 //! have a matching one. Each connection does a full handshake, so that with `-k 0` its cost is
 //! measured.
 
-mod ciphers;
-mod verify;
-
-pub use ciphers::Suites;
-
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +17,8 @@ use rustls::pki_types::{CertificateDer, IpAddr, Ipv4Addr, PrivateKeyDer, ServerN
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::{CertificateResult, load_certs_from_paths, load_native_certs};
 
-use verify::{Chain, NoVerification};
+pub use weft_tls::ciphers::Suites;
+use weft_tls::verify::{Chain, NoVerification};
 
 /// The options of TLS.
 #[derive(Clone, Debug)]

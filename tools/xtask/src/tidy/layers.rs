@@ -12,6 +12,7 @@ use super::Problem;
 /// Each crate with the crates it may depend on.
 const LAYERS: &[(&str, &[&str])] = &[
     ("weft-base", &[]),
+    ("weft-tls", &[]),
     ("weft-resp", &["weft-base"]),
     ("weft-config", &["weft-base"]),
     ("weft-process", &["weft-base"]),
@@ -45,7 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weft-memory", &["weft-process"]),
-    ("weft-net", &["weft-memory", "weft-process", "weft-resp"]),
+    ("weft-net", &["weft-memory", "weft-process", "weft-resp", "weft-tls"]),
     ("weft-scheduler", &["weft-base", "weft-config", "weft-process"]),
     ("weft-pubsub", &["weft-base", "weft-keyspace", "weft-memory", "weft-resp"]),
     (
@@ -72,6 +73,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-script",
             "weft-table",
             "weft-tracking",
+            "weft-tls",
             "weft-types",
         ],
     ),
@@ -134,6 +136,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-scheduler",
             "weft-state",
             "weft-table",
+            "weft-tls",
         ],
     ),
     (
@@ -158,6 +161,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-state",
             "weft-table",
             "weft-transfer",
+            "weft-tls",
             "weft-types",
         ],
     ),
@@ -182,6 +186,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-state",
             "weft-table",
             "weft-tracking",
+            "weft-tls",
             "weft-types",
         ],
     ),
@@ -215,7 +220,7 @@ const FOR_TESTS: [&str; 2] = ["weft-testkit", "weft-testkit-differential"];
 const TOOLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("weft-manual", &["weft-base"]),
-    ("weft-benchmark", &["weft-manual", "weft-resp", "weft-base"]),
+    ("weft-benchmark", &["weft-manual", "weft-resp", "weft-tls", "weft-base"]),
     ("weft-tune", &["weft-manual", "weft-config", "weft-resp", "weft-base"]),
 ];
 

@@ -11,6 +11,7 @@ mod readonly;
 mod reset;
 mod select;
 
+pub use auth::log_in_as;
 pub use client::logged_line;
 
 use crate::commands::shape::{command, spec};

@@ -30,15 +30,12 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     if changed.contains(&Id::APPENDONLY) {
         crate::announce::warn_no_log(config);
     }
+    if let Some(id) = changed.iter().find(|id| is_of_tls(**id)) {
+        crate::tls::configure(srv, config)
+            .map_err(|()| failed(*id, "Unable to update TLS configuration. Check server logs."))?;
+    }
     for id in changed {
-        apply_to_process(srv, config, *id).map_err(|reason| {
-            log_warning!(
-                "Failed applying new configuration. Possibly related to new {} setting. Restoring \
-                 previous settings.",
-                id.name()
-            );
-            (*id, reason)
-        })?;
+        apply_to_process(srv, config, *id).map_err(|reason| failed(*id, reason))?;
     }
     if changed.contains(&Id::APPENDONLY) {
         weft_durability::aof::start::want(srv, config);
@@ -62,6 +59,21 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     Ok(())
 }
 
+/// Logs that `id` can't change.
+fn failed(id: Id, reason: impl Into<String>) -> Refusal {
+    log_warning!(
+        "Failed applying new configuration. Possibly related to new {} setting. Restoring previous \
+         settings.",
+        id.name()
+    );
+    (id, reason.into())
+}
+
+/// Whether certificates and keys must be read again.
+fn is_of_tls(id: Id) -> bool {
+    id == Id::TLS_PORT || weft_state::tls::DIRECTIVES.contains(&id)
+}
+
 fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(), String> {
     match id {
         Id::DIR => change_directory(srv, config),
@@ -76,9 +88,8 @@ fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(),
         }
         Id::OOM_SCORE_ADJ | Id::OOM_SCORE_ADJ_VALUES => derived::apply_oom_score(srv, config)
             .map_err(|_| "Failed to set current oom_score_adj. Check server logs.".into()),
-        // PORT and BIND share a function. The first of them that has changed does the work for
-        // both.
-        Id::PORT => change_listeners(srv, config)
+        // These three share a function. The first of them that has changed does the work for all.
+        Id::PORT | Id::TLS_PORT => change_listeners(srv, config)
             .ok_or("Unable to listen on this port. Check server logs.".into()),
         Id::BIND => {
             change_listeners(srv, config).ok_or("Failed to bind to specified addresses.".into())

@@ -122,8 +122,8 @@ impl ServerCertVerifier for NoVerification {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider;
     use rcgen::{BasicConstraints, CertificateParams, Error as RcgenError, IsCa, KeyPair};
-    use rustls::crypto::ring;
 
     /// A self-signed certificate, optionally an authority, valid in these years.
     fn own(is_ca: bool, years: (i32, i32)) -> Result<CertificateDer<'static>, RcgenError> {
@@ -139,7 +139,7 @@ mod tests {
     fn verify(cert: &CertificateDer<'static>, trusted: &CertificateDer<'static>) -> bool {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.clone()).unwrap();
-        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let algorithms = provider::default_provider().signature_verification_algorithms;
         let name = ServerName::try_from("another.name").unwrap();
         let chain = Chain::new(vec![trusted.clone()], roots, algorithms);
         chain.verify_server_cert(cert, &[], &name, &[], UnixTime::now()).is_ok()

@@ -1,10 +1,12 @@
-//! Cipher suites by OpenSSL's names, for `--tls-ciphers` and `--tls-ciphersuites`.
+//! Cipher suites and protocol versions by OpenSSL's names, for `tls-ciphers`, `tls-ciphersuites` and
+//! `tls-protocols`.
 //!
 //! The library has the suites of TLS 1.3 and those of TLS 1.2 with forward secrecy and an AEAD.
 //! Other names are left out with a warning; a list without a supported suite is refused.
 
-use rustls::SupportedCipherSuite;
-use rustls::crypto::ring::cipher_suite as suite;
+use crate::provider::cipher_suite as suite;
+use rustls::version::{TLS12 as VERSION12, TLS13 as VERSION13};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
 /// Suites of TLS 1.3, with OpenSSL's names.
 const TLS13: &[(SupportedCipherSuite, &str)] = &[
@@ -68,25 +70,36 @@ impl Default for Suites {
     }
 }
 
+/// A list without a supported suite.
+#[derive(Debug, PartialEq)]
+pub struct NoSuite {
+    /// OpenSSL's names of the supported suites.
+    pub known: String,
+}
+
 impl Suites {
     /// Reads both lists; a list that isn't given leaves the default of its versions. Ignored words
-    /// are added to the warnings.
+    /// are passed to `ignored`, with the directive that contains them.
     ///
     /// # Errors
-    /// If a list has no supported suite.
+    /// The directive whose list has no supported suite.
     pub fn parse(
         ciphers: Option<&str>,
         ciphersuites: Option<&str>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Suites, String> {
+        mut ignored: impl FnMut(&'static str, &str),
+    ) -> Result<Suites, (&'static str, NoSuite)> {
         let mut suites = Suites::default();
         if let Some(list) = ciphers {
             let (found, unknown) = tls12(list);
-            suites.tls12 = some("--tls-ciphers", list, found, &unknown, warnings)?;
+            let known = TLS12.iter().map(|(_, names, _)| names[0]);
+            suites.tls12 = some(found, known).map_err(|none| ("tls-ciphers", none))?;
+            unknown.iter().for_each(|word| ignored("tls-ciphers", word));
         }
         if let Some(list) = ciphersuites {
             let (found, unknown) = tls13(list);
-            suites.tls13 = some("--tls-ciphersuites", list, found, &unknown, warnings)?;
+            let known = TLS13.iter().map(|(_, name)| *name);
+            suites.tls13 = some(found, known).map_err(|none| ("tls-ciphersuites", none))?;
+            unknown.iter().for_each(|word| ignored("tls-ciphersuites", word));
         }
         Ok(suites)
     }
@@ -97,28 +110,45 @@ impl Suites {
     }
 }
 
-/// The suites if there are any; warns about ignored ones.
+/// The suites if there are any.
 fn some(
-    option: &str,
-    list: &str,
     found: Vec<SupportedCipherSuite>,
-    unknown: &[&str],
-    warnings: &mut Vec<String>,
-) -> Result<Vec<SupportedCipherSuite>, String> {
-    if found.is_empty() {
-        let known: Vec<&str> = if option == "--tls-ciphers" {
-            TLS12.iter().map(|(_, names, _)| names[0]).collect()
-        } else {
-            TLS13.iter().map(|(_, name)| *name).collect()
-        };
-        let known = known.join(", ");
-        return Err(format!("{option}: there is no suite for {list:?}; there are {known}"));
+    known: impl Iterator<Item = &'static str>,
+) -> Result<Vec<SupportedCipherSuite>, NoSuite> {
+    match found.is_empty() {
+        true => Err(NoSuite { known: known.collect::<Vec<_>>().join(", ") }),
+        false => Ok(found),
     }
-    if !unknown.is_empty() {
-        let unknown = unknown.join(", ");
-        warnings.push(format!("WARNING: {option}: left out, for they are not built in: {unknown}"));
+}
+
+/// Reads `tls-protocols`; an empty list is the default. The library refuses versions before 1.2, which
+/// are broken: a list may contain them only next to a newer one.
+///
+/// # Errors
+/// What is wrong, as Valkey says it.
+pub fn protocols(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+    let (mut versions, mut is_old) = (Vec::new(), false);
+    for word in list.split_ascii_whitespace() {
+        match word.to_ascii_lowercase().as_str() {
+            "tlsv1" | "tlsv1.1" => is_old = true,
+            "tlsv1.2" => versions.push(&VERSION12),
+            "tlsv1.3" => versions.push(&VERSION13),
+            _ => {
+                return Err("Invalid tls-protocols specified. Use a combination of 'TLSv1.2' and \
+                            'TLSv1.3'."
+                    .into());
+            }
+        }
     }
-    Ok(found)
+    match (versions.is_empty(), is_old) {
+        (false, _) => Ok(versions),
+        (true, false) => Ok(vec![&VERSION13, &VERSION12]),
+        (true, true) => {
+            Err("tls-protocols allows only TLS 1.0 and 1.1, which this server does not \
+                             speak: they are broken. Add 'TLSv1.2' or 'TLSv1.3'."
+                .into())
+        }
+    }
 }
 
 fn tls13(list: &str) -> (Vec<SupportedCipherSuite>, Vec<&str>) {
@@ -210,21 +240,28 @@ mod tests {
 
     #[test]
     fn omitted_suite_is_reported() {
-        let mut warnings = Vec::new();
+        let mut ignored = Vec::new();
         let suites = Suites::parse(
             Some("AES128-SHA:ECDHE-RSA-AES128-GCM-SHA256"),
             Some("TLS_AES_128_CCM_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_128_GCM_SHA256"),
-            &mut warnings,
+            |directive, word| ignored.push(format!("{directive} {word}")),
         );
         let suites = suites.unwrap();
         assert_eq!(suites.tls12, [suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]);
         assert_eq!(suites.tls13, [suite::TLS13_AES_128_GCM_SHA256]);
-        assert_eq!(warnings.len(), 2);
-        assert!(warnings[0].ends_with("AES128-SHA") && warnings[1].ends_with("CCM_SHA256"));
+        assert_eq!(ignored, ["tls-ciphers AES128-SHA", "tls-ciphersuites TLS_AES_128_CCM_SHA256"]);
         for lists in [(Some("AES128-SHA"), None), (None, Some("NO")), (Some(""), None)] {
-            let error = Suites::parse(lists.0, lists.1, &mut warnings).unwrap_err();
-            assert!(error.contains("there is no suite for"), "{error}");
+            assert!(Suites::parse(lists.0, lists.1, |_, _| ()).is_err());
         }
-        assert_eq!(Suites::parse(None, None, &mut warnings), Ok(Suites::default()));
+        assert_eq!(Suites::parse(None, None, |_, _| ()), Ok(Suites::default()));
+    }
+
+    #[test]
+    fn old_protocols_are_refused() {
+        let names = |list: &str| protocols(list).map(|versions| versions.len());
+        assert_eq!((names(""), names("TLSv1.2 tlsv1.3"), names("TLSv1.3")), (Ok(2), Ok(2), Ok(1)));
+        assert_eq!(names("TLSv1.1 TLSv1.2"), Ok(1));
+        assert!(names("TLSv1.1").unwrap_err().contains("broken"));
+        assert!(names("SSLv3").unwrap_err().starts_with("Invalid tls-protocols specified."));
     }
 }
