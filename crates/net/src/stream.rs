@@ -18,7 +18,7 @@ use weft_tls::session::{Agreed, RECORD, Session};
 /// The most received bytes to decrypt at a time.
 pub const RECEIVE_MAX: usize = 128 << 10;
 
-/// The least space for plain text that a read from a TLS stream needs: a record, and what was left of the
+/// The least space for plain text that a read from a TLS stream needs: a record, and the rest of the
 /// one before.
 pub const RECEIVE_MIN: usize = 48 << 10;
 
@@ -179,7 +179,7 @@ impl Stream {
         }
     }
 
-    /// Tells the peer that no more bytes follow, if the socket takes the message now.
+    /// Sends the message that no more bytes follow, if the socket takes it now.
     pub fn end(&self) {
         let Stream::Tls(stream) = self else { return };
         with_buffers(|buffers| {

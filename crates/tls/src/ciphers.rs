@@ -125,7 +125,7 @@ fn some(
 /// are broken: a list may contain them only next to a newer one.
 ///
 /// # Errors
-/// What is wrong, as Valkey says it.
+/// The reason, in Valkey's words.
 pub fn protocols(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let (mut versions, mut is_old) = (Vec::new(), false);
     for word in list.split_ascii_whitespace() {

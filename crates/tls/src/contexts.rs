@@ -157,7 +157,7 @@ fn certified(
     }
 }
 
-/// Presents the same certificate to everybody.
+/// Presents the same certificate to every peer.
 #[derive(Debug)]
 struct Always(Arc<CertifiedKey>);
 
@@ -205,7 +205,7 @@ fn client_verifier(
     common: &Common,
     auth: ClientAuth,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    // A directory without certificates verifies nobody, which is safe. The library's verifier needs one.
+    // A directory without certificates verifies no client, which is safe. The library's verifier needs one.
     if common.roots.is_empty() {
         return match auth {
             ClientAuth::Optional => Ok(WebPkiClientVerifier::no_client_auth()),

@@ -286,7 +286,7 @@ impl Session {
         chain.and_then(|chain| chain.first()).cloned()
     }
 
-    /// What both sides have agreed on, once the handshake is over.
+    /// Protocol and cipher, once the handshake is over.
     pub fn agreed(&self) -> Option<Agreed> {
         use rustls::{HandshakeKind, ProtocolVersion};
         let (version, suite, kind) = match &self.side {

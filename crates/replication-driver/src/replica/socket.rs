@@ -98,7 +98,7 @@ fn wait(
     }
 }
 
-/// Shakes hands if the connection is to be encrypted.
+/// Shakes hands if the connection must be encrypted.
 fn encrypt(
     socket: OwnedFd,
     options: &Options,
