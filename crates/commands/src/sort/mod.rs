@@ -116,25 +116,6 @@ fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys)
 }
 
-/// The position of the destination key of a SORT with these arguments, for COMMAND GETKEYS. With
-/// several destinations, the last one.
-pub fn destination(args: &[&[u8]]) -> Option<usize> {
-    let mut found = None;
-    let mut i = 2;
-    while i < args.len() {
-        let is = |word: &str| args[i].eq_ignore_ascii_case(word.as_bytes());
-        if is("limit") {
-            i += 2;
-        } else if is("by") || is("get") {
-            i += 1;
-        } else if is("store") && i + 1 < args.len() {
-            found = Some(i + 1);
-        }
-        i += 1;
-    }
-    found
-}
-
 /// An element and its sort key.
 struct Item {
     element: Vec<u8>,

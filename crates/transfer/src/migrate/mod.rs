@@ -24,7 +24,7 @@ use weft_commands::{CmdResult, Command, Ctx, Error, Lock};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
-pub use request::{keys, keys_for_getkeys};
+pub use request::keys;
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];
 
