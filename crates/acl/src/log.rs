@@ -48,7 +48,7 @@ impl Context {
         match self {
             Context::TopLevel => "toplevel",
             Context::Multi => "multi",
-            Context::Script => "script",
+            Context::Script => "lua",
         }
     }
 }

@@ -331,7 +331,7 @@ fn plan(
 ) -> Rest {
     let limits = Limits {
         max_bulk: planner.max_bulk,
-        authenticated: conn.session.authenticated,
+        authenticated: !conn.session.identity.must_log_in,
         ..Limits::default()
     };
     let mut start = 0;
@@ -341,7 +341,7 @@ fn plan(
             Err(rest) => return rest,
         }
         // Before authentication the limits may change with each request.
-        if !conn.session.authenticated {
+        if conn.session.identity.must_log_in {
             job.more = start < buf.len();
             return Rest::Incomplete { start };
         }
@@ -372,7 +372,7 @@ fn plan(
                 return Rest::Incomplete { start };
             }
         }
-        if !conn.session.authenticated {
+        if conn.session.identity.must_log_in {
             job.more = start < buf.len();
             return Rest::Incomplete { start };
         }

@@ -21,6 +21,7 @@
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
 //! * [`version`] - version and commit of this build
 
+pub mod access;
 pub mod ahead;
 pub mod answers;
 pub mod aof_policy;
@@ -28,6 +29,7 @@ pub mod args;
 pub mod attempt;
 pub mod attention;
 pub mod bio;
+pub mod client_line;
 pub mod clients;
 pub mod command_table;
 pub mod commandlog;

@@ -1,5 +1,6 @@
 //! The state that all threads of the server share.
 
+use crate::access::Access;
 use crate::answers::ReplyBounds;
 use crate::attention::{self, Attention};
 use crate::bio::Bio;
@@ -113,6 +114,8 @@ pub struct Links {
 pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
+    /// Users and their rights.
+    pub access: Access,
     /// The I/O threads.
     pub threads: Arc<Pool>,
     pub slow: Arc<SlowLane>,
@@ -152,6 +155,8 @@ impl Server {
         let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
         let mut random = [0u8; 28];
         fill_random(&mut random);
+        let access = Access::new(&table, config.int(Id::DATABASES) as usize);
+        access.set_default_password(config.bytes(Id::REQUIREPASS));
         let process = ProcessState {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
@@ -177,6 +182,7 @@ impl Server {
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,
+            access,
             threads,
             slow,
             attention: Attention::default(),

@@ -65,8 +65,9 @@ impl ClientSettings {
 /// Authentication.
 #[derive(Clone, Debug)]
 pub struct AuthSettings {
-    pub password: Vec<u8>,
     pub protected_mode: bool,
+    /// The most entries of ACL LOG.
+    pub log_len: usize,
 }
 
 /// I/O threads.
@@ -259,8 +260,8 @@ impl Settings {
             eviction: EvictionSettings::of(config, policy),
             clients: ClientSettings::of(config),
             auth: AuthSettings {
-                password: config.bytes(Id::REQUIREPASS).to_vec(),
                 protected_mode: config.bool(Id::PROTECTED_MODE),
+                log_len: usize::try_from(config.int(Id::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX),
             },
             threads: ThreadSettings {
                 always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),

@@ -12,6 +12,7 @@ use weft_executor::transaction;
 use weft_net::interest::Interest;
 use weft_net::listen::{Accepted, Listener, MAX_ACCEPTS_PER_ITERATION};
 use weft_process::{log_verbose, log_warning};
+use weft_state::access::show_user;
 use weft_state::clients::ClientShared;
 use weft_state::conn::{Conn, ConnectionMessage};
 use weft_state::mailbox::Message;
@@ -105,8 +106,8 @@ impl Worker {
 
     fn adopt(&mut self, accepted: Accepted) {
         let srv = self.core.srv;
-        let settings = &self.core.settings;
-        let protected = settings.auth.protected_mode && settings.auth.password.is_empty();
+        let identity = srv.access.stranger();
+        let protected = self.core.settings.auth.protected_mode && identity.user.nopass;
         if protected && !accepted.is_local {
             let _ = rustix::io::write(&accepted.socket, weft_state::texts::PROTECTED.as_bytes());
             srv.threads[self.core.id].stats.network.connections.shared_sub(1);
@@ -116,10 +117,9 @@ impl Worker {
         let id = srv.clients.registry.next_id();
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
-        let authenticated = settings.auth.password.is_empty();
-        shared.options.authenticated.store(authenticated, Ordering::Relaxed);
+        show_user(&shared, &identity);
         let generation = self.conns.next_generation();
-        let session = Session::new(shared.clone(), authenticated);
+        let session = Session::new(shared.clone(), identity);
         let conn = Conn::new(accepted.socket, generation, session);
         let index = self.conns.insert(conn);
         let conn = &self.conns[index];

@@ -10,6 +10,7 @@ use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Proto;
+use weft_state::access::show_user;
 use weft_state::session::ReplyMode;
 
 const FLAGS: Flags = HANDSHAKE.or(Flags::RUNS_IN_MULTI).or(Flags::WHILE_SUBSCRIBED);
@@ -30,9 +31,10 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     crate::commands::pubsub::forget_all(cx);
     weft_executor::tracking::disable(cx.core.srv, cx.session);
     weft_executor::transaction::discard(cx.core.srv, cx.session);
-    let authenticated = cx.srv().settings().auth.password.is_empty();
+    let identity = cx.srv().access.stranger();
+    show_user(&shared, &identity);
     let session = &mut *cx.session;
-    session.authenticated = authenticated;
+    session.identity = identity;
     session.db = 0;
     // CLIENT REPLY SKIP covers this command, too. Otherwise a client that counts replies would be
     // off by one.
@@ -41,7 +43,6 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     session.options.no_touch = false;
     session.options.import_source = false;
-    shared.options.authenticated.store(authenticated, Ordering::Relaxed);
     for flag in [
         &shared.options.no_touch,
         &shared.options.no_evict,

@@ -65,6 +65,10 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
 fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(), String> {
     match id {
         Id::DIR => change_directory(srv, config),
+        Id::REQUIREPASS => {
+            srv.access.set_default_password(config.bytes(Id::REQUIREPASS));
+            Ok(())
+        }
         Id::MAXCLIENTS => raise_limit(config),
         Id::IO_THREADS => {
             find_descriptors(config)?;
