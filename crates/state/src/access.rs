@@ -1,32 +1,23 @@
 //! The users of the server, and the identity of a session.
 //!
 //! The set of users is immutable. A change publishes a new set and the next *generation*, while the I/O threads are
-//! between two commands: see [`Access::replace`]. Each session keeps its user, with the generation in which it was looked
+//! between two commands: see [`Access::change`]. Each session keeps its user, with the generation in which it was looked
 //! up. A thread compares generations before each command, so it notices a change at the next one.
 
 use crate::clients::ClientShared;
 use crate::command_table::CommandTable;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
 use weft_acl::{Catalog, ChannelDefault, Entry, Log, Policy, User, Users};
+use weft_keyspace::generation::Generations;
 
 /// The users, and the commands that were refused to them.
 #[derive(Debug)]
 pub struct Access {
     /// The facts of all commands.
     pub catalog: Catalog,
-    users: RwLock<Generation>,
-    /// The number of the generation in force. Stored under `users`.
-    generation: AtomicU64,
+    users: Generations<Users>,
     log: Mutex<Log>,
-}
-
-/// The users between two changes.
-#[derive(Clone, Debug)]
-struct Generation {
-    users: Users,
-    /// At least 1.
-    number: u64,
 }
 
 impl Access {
@@ -46,46 +37,37 @@ impl Access {
         }
         let catalog = Catalog::new(entries, databases);
         let users = Users::new(Policy { catalog: &catalog, channels: ChannelDefault::None });
-        Access {
-            catalog,
-            users: RwLock::new(Generation { users, number: 1 }),
-            generation: AtomicU64::new(1),
-            log: Mutex::default(),
-        }
+        Access { catalog, users: Generations::new(users), log: Mutex::default() }
     }
 
     /// The users in force.
     pub fn users(&self) -> Users {
-        self.current().users
-    }
-
-    fn current(&self) -> Generation {
-        self.users.read().unwrap_or_else(|p| p.into_inner()).clone()
+        self.users.current().0
     }
 
     /// The number of the generation in force.
     #[inline]
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.users.number()
     }
 
-    /// Puts `users` into force. Threads of the slow lane notice it before their next command. So do the I/O threads if
-    /// they are between two commands, which the caller must ensure once they run.
+    /// Puts the users that `change` makes of the present ones into force. Threads of the slow lane notice it before their
+    /// next command. So do the I/O threads if they are between two commands, which the caller must ensure once they run:
+    /// `weft_executor::access::change`.
     ///
     /// Returns the users before.
-    pub fn replace(&self, users: Users) -> Users {
-        let mut current = self.users.write().unwrap_or_else(|p| p.into_inner());
-        current.number += 1;
-        let before = std::mem::replace(&mut current.users, users);
-        self.generation.store(current.number, Ordering::Release);
-        before
+    ///
+    /// # Errors
+    /// That of `change`. Then nothing has changed.
+    pub fn change<E>(&self, change: impl FnOnce(&Users) -> Result<Users, E>) -> Result<Users, E> {
+        self.users.change(change)
     }
 
     /// Makes `password` that of the default user, which needs none if it is empty: `requirepass`. See
-    /// [`Access::replace`].
+    /// [`Access::change`].
     pub fn set_default_password(&self, password: &[u8]) {
         let password = Some(password).filter(|password| !password.is_empty());
-        self.replace(self.users().with_default_password(password));
+        let Ok(_) = self.change(|users| Ok::<_, Infallible>(users.with_default_password(password)));
     }
 
     /// The commands that were refused: ACL LOG.
@@ -95,7 +77,7 @@ impl Access {
 
     /// The identity of a client that has just connected, or sent RESET.
     pub fn stranger(&self) -> Identity {
-        let Generation { users, number } = self.current();
+        let (users, number) = self.users.current();
         let user = users.default_user().clone();
         let authenticated = is_open(&user);
         Identity::new(user, authenticated, &users, number)
@@ -103,7 +85,7 @@ impl Access {
 
     /// The identity of a client that has proved to be the user of this name.
     pub fn identify(&self, name: &[u8]) -> Option<Identity> {
-        let Generation { users, number } = self.current();
+        let (users, number) = self.users.current();
         let user = users.get(name)?.clone();
         Some(Identity::new(user, true, &users, number))
     }
@@ -148,7 +130,7 @@ impl Identity {
         if self.known_in == access.generation() {
             return;
         }
-        let Generation { users, number } = access.current();
+        let (users, number) = access.users.current();
         *self = match users.get(&self.user.name) {
             Some(user) => Identity::new(user.clone(), self.authenticated, &users, number),
             // The user was deleted, and the client will be closed.

@@ -224,14 +224,7 @@ fn no_permission(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Error {
 /// What the user may not do.
 fn reason_text(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Vec<u8> {
     match denied.reason {
-        Reason::Command => [
-            b"User ",
-            &identity.user.name,
-            b" has no permissions to run the '",
-            cmd.full_name.as_bytes(),
-            b"' command",
-        ]
-        .concat(),
+        Reason::Command => denied.text(&identity.user, cmd.full_name, &[]),
         Reason::Key => b"No permissions to access a key".to_vec(),
         Reason::Channel => b"No permissions to access a channel".to_vec(),
         Reason::Database => b"No permissions to access database".to_vec(),

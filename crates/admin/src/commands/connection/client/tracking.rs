@@ -7,7 +7,6 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_executor::tracking;
 use weft_executor::tracking::{Mode, TrackingOptions};
 use weft_state::client_line::redirect;
-use weft_state::clients::ClientShared;
 use weft_state::clients::Own;
 use weft_state::clients::Tracker;
 use weft_state::server::Server;
