@@ -29,10 +29,12 @@ pub fn change_users(cx: &mut ConnCx<'_>, users: Users, count: usize) {
     let before = srv.access.replace(users.clone());
     close_clients(cx, |client, user| match users.get(&user.name) {
         None => true,
-        Some(now) => before
-            .get(&user.name)
-            .is_some_and(|before| !Arc::ptr_eq(before, now) && before.may_lose_channels(now))
-            && subscribes_against(client, now),
+        Some(now) => {
+            before
+                .get(&user.name)
+                .is_some_and(|before| !Arc::ptr_eq(before, now) && before.may_lose_channels(now))
+                && subscribes_against(client, now)
+        }
     });
     // The running commands of users that have other rights now.
     let has_changed = |user: &User| match (before.get(&user.name), users.get(&user.name)) {
@@ -41,9 +43,9 @@ pub fn change_users(cx: &mut ConnCx<'_>, users: Users, count: usize) {
         (None, _) => false,
     };
     let me = cx.session.shared.id;
-    let clients = srv.slow.acting(|client| {
-        client.id != me && user_of(client).is_some_and(|user| has_changed(&user))
-    });
+    let clients = srv
+        .slow
+        .acting(|client| client.id != me && user_of(client).is_some_and(|user| has_changed(&user)));
     if !clients.is_empty() && !cx.in_transaction() {
         cx.session.replies.pending = Some(Box::new(PendingReply { count, clients }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
@@ -98,7 +100,9 @@ fn subscribes_against(client: &ClientShared, user: &User) -> bool {
     }
     let subscriber = client.subscriber();
     let Some(subscriber) = subscriber.as_deref() else { return false };
-    [(Kind::Pattern, true), (Kind::Channel, false), (Kind::Shard, false)]
-        .iter()
-        .any(|(kind, is_pattern)| !subscriber.all_names(*kind, |name| user.may_access_channel(name, *is_pattern)))
+    [(Kind::Pattern, true), (Kind::Channel, false), (Kind::Shard, false)].iter().any(
+        |(kind, is_pattern)| {
+            !subscriber.all_names(*kind, |name| user.may_access_channel(name, *is_pattern))
+        },
+    )
 }

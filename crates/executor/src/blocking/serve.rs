@@ -168,7 +168,13 @@ fn check_access(core: &Core, waiting: &Waiting, args: &[&[u8]]) -> Result<(), Er
 
 /// Ends the wait of a client whose user may no longer run the command. Other clients get the element.
 #[cold]
-fn refuse(core: &mut Core, waiting: &Arc<Waiting>, from: u64, e: &Error, mut reply: Reply) -> Serving {
+fn refuse(
+    core: &mut Core,
+    waiting: &Arc<Waiting>,
+    from: u64,
+    e: &Error,
+    mut reply: Reply,
+) -> Serving {
     leave(core.srv, waiting);
     reply::refuse(core, &mut reply, e);
     core.stats().commands[waiting.cmd.number].rejected.add(1);

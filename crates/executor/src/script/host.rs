@@ -1,7 +1,7 @@
 //! The commands that a script calls.
 
-use crate::access;
 use super::resolve::{Call, refusal_of_disk};
+use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::needs::{command_need, data_need};
 use crate::dispatch::refusals::{OOM, READ_ONLY, is_refused_write, unknown_subcommand};

@@ -70,8 +70,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     };
     let clients = srv.slow.acting(|c| ends(c) && fits(c));
     if !clients.is_empty() && !cx.in_transaction() {
-        cx.session.replies.pending =
-            Some(Box::new(PendingReply { count: found, clients }));
+        cx.session.replies.pending = Some(Box::new(PendingReply { count: found, clients }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
     }
     for client in others {
