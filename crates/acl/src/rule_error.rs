@@ -48,6 +48,14 @@ pub enum RuleError {
 }
 
 impl RuleError {
+    /// The reason, without the rule.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            RuleError::Unmatched(_) => "Wrong format",
+            RuleError::Rule(_, why) => why,
+        }
+    }
+
     /// The text of ACL SETUSER, without `ERR`. It contains the rule, which may be a password.
     pub fn text(&self) -> Vec<u8> {
         match self {

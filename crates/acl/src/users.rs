@@ -98,6 +98,16 @@ impl Users {
         Users(Arc::new(users))
     }
 
+    /// The same set. Users that are the same in `before` are shared with it.
+    pub fn keeping(self, before: &Users) -> Users {
+        let same = |user: Arc<User>| match before.get(&user.name) {
+            Some(known) if *known == user => Arc::clone(known),
+            _ => user,
+        };
+        let users = self.iter().map(|user| (user.name.clone(), same(Arc::clone(user))));
+        Users(Arc::new(users.collect()))
+    }
+
     /// A set of these users, and of a `default` that may do everything if it is not among them.
     pub(crate) fn of(policy: Policy<'_>, users: impl Iterator<Item = User>) -> Users {
         let mut all: BTreeMap<_, _> =

@@ -16,6 +16,7 @@
 //!
 //! Functions, locks and values are not here: locks are in `weft_commands::Lock`.
 
+pub mod absent;
 mod categories;
 mod flags;
 mod group;

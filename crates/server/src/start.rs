@@ -123,6 +123,7 @@ fn run(config: Config) -> Result<i32, Failure> {
     limit_clients(&mut config)?;
     let srv = crate::wiring::server(config, called);
     let config = srv.config();
+    weft_admin::commands::load_users(srv, &config)?;
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
     let listeners = listen(srv, &config)?;

@@ -9,6 +9,7 @@ use crate::command_table::CommandTable;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weft_acl::{Catalog, ChannelDefault, Entry, Log, Policy, User, Users};
+use weft_command_spec::absent::{ABSENT, Absent};
 use weft_keyspace::generation::Generations;
 
 /// The users, and the commands that were refused to them.
@@ -35,6 +36,7 @@ impl Access {
             entries.push(entry(top, None));
             entries.extend(top.subcommands.iter().map(|sub| entry(sub, Some(top.number))));
         }
+        entries.extend(absent_entries(table));
         let catalog = Catalog::new(entries, databases);
         let users = Users::new(Policy { catalog: &catalog, channels: ChannelDefault::None });
         Access { catalog, users: Generations::new(users), log: Mutex::default() }
@@ -89,6 +91,15 @@ impl Access {
         let user = users.get(name)?.clone();
         Some(Identity::new(user, true, &users, number))
     }
+}
+
+/// The commands that are not in the table, but may be in rules. Their numbers follow those of the table.
+fn absent_entries(table: &CommandTable) -> impl Iterator<Item = Entry> {
+    (table.all().len()..).zip(&ABSENT).map(|(number, Absent { full_name, spec })| {
+        let container = full_name.split_once('|').and_then(|(name, _)| table.find(name.as_bytes()));
+        let container = container.map(|cmd| cmd.number);
+        Entry { number, full_name, spec, container, has_subcommands: false }
+    })
 }
 
 /// Whether clients are this user without a password.

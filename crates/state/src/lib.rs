@@ -70,5 +70,6 @@ pub mod texts;
 pub mod threads;
 pub mod time;
 pub mod upkeep;
+mod user_lines;
 pub mod version;
 pub mod waiting;

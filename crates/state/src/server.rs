@@ -21,6 +21,7 @@ use crate::stats::ThreadStats;
 use crate::threads::{MAX_IO_THREADS, Pool};
 use crate::time::{Time, unix_us};
 use crate::upkeep::Watchdog;
+use crate::user_lines::user_lines;
 use std::any::Any;
 use std::io;
 use std::path::Path;
@@ -257,11 +258,12 @@ impl Server {
     /// time. Readers of the configuration don't wait for the disk; the caller does.
     pub fn rewrite_config<T>(&self, write: impl FnOnce(&Config) -> T) -> T {
         let _alone = self.configuration.rewriting.lock().unwrap_or_else(|p| p.into_inner());
-        let config = {
+        let mut config = {
             let mut present = self.config();
             self.links.replicator.set_replicaof(&mut present);
             present.clone()
         };
+        config.set_user_lines(user_lines(self, &config));
         write(&config)
     }
 

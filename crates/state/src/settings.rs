@@ -68,6 +68,8 @@ pub struct AuthSettings {
     pub protected_mode: bool,
     /// The most entries of ACL LOG.
     pub log_len: usize,
+    /// The channels of new users.
+    pub channels: weft_acl::ChannelDefault,
 }
 
 /// I/O threads.
@@ -262,6 +264,10 @@ impl Settings {
             auth: AuthSettings {
                 protected_mode: config.bool(Id::PROTECTED_MODE),
                 log_len: usize::try_from(config.int(Id::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX),
+                channels: match config.word(Id::ACL_PUBSUB_DEFAULT) {
+                    "allchannels" => weft_acl::ChannelDefault::All,
+                    _ => weft_acl::ChannelDefault::None,
+                },
             },
             threads: ThreadSettings {
                 always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),

@@ -195,4 +195,3 @@ const MPTCP: Status = Status::NotYet("Multipath TCP");
 const CLUSTER: Status = Status::NotYet("cluster mode");
 const TLS: Status = Status::NotYet("TLS");
 const MODULES: Status = Status::NotYet("modules");
-const ACL: Status = Status::NotYet("access control lists");
