@@ -7,7 +7,7 @@ use crate::group::Group;
 use crate::spec::Spec;
 
 /// All categories, in the order of the reference's reply.
-const ORDER: [&str; 21] = [
+pub const CATEGORIES: [&str; 21] = [
     "@keyspace",
     "@read",
     "@write",
@@ -60,7 +60,7 @@ impl Spec {
         {
             add(category, true);
         }
-        found.sort_by_key(|category| ORDER.iter().position(|known| known == category));
+        found.sort_by_key(|category| CATEGORIES.iter().position(|known| known == category));
         found
     }
 }

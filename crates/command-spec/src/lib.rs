@@ -16,19 +16,23 @@
 //!
 //! Functions, locks and values are not here: locks are in `weft_commands::Lock`.
 
+pub mod absent;
 mod categories;
 mod flags;
 mod group;
+pub mod key_options;
 mod key_spec;
 pub mod keys;
 mod spec;
 mod special;
 pub mod syntax;
 
+pub use categories::CATEGORIES;
 pub use flags::Flags;
 pub use group::Group;
 pub use key_spec::{Begin, Find, FixedKey, KeySpec, NOT_A_KEY, legacy_range};
 pub use spec::Spec;
 pub use special::{
-    CommandRole, Deprecated, GetKeys, QueuedWork, ScriptBy, ScriptCommand, Secrets, Special,
+    Channels, CommandRole, Databases, Deprecated, GetKeys, QueuedWork, ScriptBy, ScriptCommand,
+    Secrets, Special,
 };

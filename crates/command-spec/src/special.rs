@@ -7,6 +7,8 @@ pub struct Special {
     pub queued_work: QueuedWork,
     pub secrets: Secrets,
     pub get_keys: GetKeys,
+    pub channels: Channels,
+    pub databases: Databases,
     pub deprecated: Option<Deprecated>,
 }
 
@@ -17,6 +19,8 @@ impl Special {
         queued_work: QueuedWork::Usual,
         secrets: Secrets::None,
         get_keys: GetKeys::BySpecs,
+        channels: Channels::None,
+        databases: Databases::Current,
         deprecated: None,
     };
 
@@ -33,6 +37,16 @@ impl Special {
     /// Only the arguments with secrets are special.
     pub const fn secrets(secrets: Secrets) -> Special {
         Special { secrets, ..Special::NONE }
+    }
+
+    /// Only the channels are special.
+    pub const fn channels(channels: Channels) -> Special {
+        Special { channels, ..Special::NONE }
+    }
+
+    /// Only the databases are special.
+    pub const fn databases(databases: Databases) -> Special {
+        Special { databases, ..Special::NONE }
     }
 
     /// Only the search for keys is special.
@@ -119,10 +133,8 @@ pub enum QueuedWork {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
     None,
-    /// All after the name.
+    /// All after the name, or after that of a subcommand.
     AllArguments,
-    /// All after the subcommand.
-    AfterSubcommand,
     /// Two after each option AUTH.
     AfterAuth,
     /// The password after the option AUTH, user and password after AUTH2.
@@ -146,6 +158,31 @@ pub enum GetKeys {
     Set,
     /// The access depends on the operations.
     Bitfield,
+}
+
+/// Which arguments are channels that an access control list restricts. Unsubscribing is always allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    None,
+    /// The first argument, to publish to.
+    Publish,
+    /// All arguments, to subscribe to.
+    Subscribe,
+    /// All arguments are patterns to subscribe to.
+    SubscribePatterns,
+}
+
+/// Which databases a command works on, besides the selected one if it has keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Databases {
+    /// The selected one, if it has keys or a category of access to keys.
+    Current,
+    /// Those at these arguments.
+    At(&'static [usize]),
+    /// The one after the last word DB among the options of COPY.
+    AfterDb,
+    /// All of them.
+    All,
 }
 
 /// Why COMMAND DOCS calls a command deprecated.

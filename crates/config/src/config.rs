@@ -20,7 +20,6 @@ use crate::glob;
 use crate::kind::{Kind, Reason};
 use crate::table::{self, NAMES, TABLE};
 use crate::tokens;
-use crate::users;
 use crate::value::{KeyspaceEvents, OutputBufferLimits, Primary, SavePoint, Statement, Value};
 
 /// A value for every directive, and where they came from.
@@ -29,6 +28,8 @@ pub struct Config {
     pub(crate) values: Vec<Value>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) files: Arc<dyn Files>,
+    /// The arguments of the lines `user` that REWRITE writes. `None`: those of the file stay.
+    pub(crate) user_lines: Option<Vec<Vec<u8>>>,
 }
 
 /// The default of every directive. `dir` is not resolved yet.
@@ -57,10 +58,15 @@ impl Default for Config {
 impl Config {
     /// Every directive at its default; files are reached through `files`.
     pub fn with_files(files: Arc<dyn Files>) -> Config {
-        let mut config = Config { values: DEFAULTS.clone(), file: None, files };
+        let mut config = Config { values: DEFAULTS.clone(), file: None, files, user_lines: None };
         let here = config.files.directory(Path::new("."));
         config.values[Id::DIR.index()] = Value::Text(path_bytes(&here.unwrap_or_default()));
         config
+    }
+
+    /// Sets the arguments of the lines `user` that REWRITE writes. `None`: those of the file stay.
+    pub fn set_user_lines(&mut self, lines: Option<Vec<Vec<u8>>>) {
+        self.user_lines = lines;
     }
 
     /// The file that was loaded, as an absolute path.
@@ -239,12 +245,7 @@ impl Config {
             Status::Effective => None,
             Status::NotYet(reason) | Status::Obsolete(reason) => Some((id, reason)),
         };
-        let password = self.answer(Id::REQUIREPASS);
-        let needs_nothing = |id: &Id| {
-            let mut users = self.statements(Id::USER).iter();
-            *id == Id::USER && users.all(|user| users::says_nothing_new(user, &password))
-        };
-        let set = Id::all().filter(|id| !self.is_default(*id) && !needs_nothing(id));
+        let set = Id::all().filter(|id| !self.is_default(*id));
         set.filter_map(without_effect).collect()
     }
 

@@ -89,7 +89,6 @@ mod special;
 mod suggest;
 mod table;
 pub mod tokens;
-mod users;
 mod value;
 
 pub use cli::Cli;

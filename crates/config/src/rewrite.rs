@@ -9,8 +9,8 @@
 //! under two spellings, are judged together. A file with includes is then loaded as a whole, and a
 //! directive that an include overrides is repeated at the end.
 //!
-//! Statements (`include`, `user`, `rename-command`, `loadmodule`) are not
-//! values of the configuration and stay as they are.
+//! Statements (`include`, `rename-command`, `loadmodule`) are not values of the configuration and stay as they are. So do
+//! lines `user`, unless the server says which ones it needs now.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -103,6 +103,9 @@ impl Config {
         }
         if loaded.is_some() {
             self.override_includes(&mut page);
+        }
+        if let Some(users) = &self.user_lines {
+            page.replace(Id::USER, users.clone());
         }
         page.content()
     }

@@ -371,7 +371,6 @@ fn guards_without_effect() {
     }
     let rewritten = "requirepass x\nuser default on nopass sanitize-payload ~* &* +@all";
     assert!(guards(rewritten).is_empty());
-    assert_eq!(guards("user default on nopass ~* &* +@all\nuser bob on"), ["user"]);
     assert!(guards("requirepass x\ntls-port 0\naclfile \"\"\nmin-slaves-to-write 0").is_empty());
 }
 

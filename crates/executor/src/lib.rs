@@ -8,6 +8,7 @@
 //! * [`end_client`] - CLIENT KILL and `maxmemory-clients`
 //! * [`eviction`], [`defrag`] - the memory limit, and defragmentation
 
+pub mod access;
 pub mod batch;
 pub mod blocking;
 pub mod defrag;

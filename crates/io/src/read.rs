@@ -360,7 +360,7 @@ fn plan(
 ) -> Rest {
     let limits = Limits {
         max_bulk: planner.max_bulk,
-        authenticated: conn.session.authenticated,
+        authenticated: !conn.session.identity.must_log_in,
         ..Limits::default()
     };
     let mut start = 0;
@@ -370,7 +370,7 @@ fn plan(
             Err(rest) => return rest,
         }
         // Before authentication the limits may change with each request.
-        if !conn.session.authenticated {
+        if conn.session.identity.must_log_in {
             job.more = start < buf.len();
             return Rest::Incomplete { start };
         }
@@ -401,7 +401,7 @@ fn plan(
                 return Rest::Incomplete { start };
             }
         }
-        if !conn.session.authenticated {
+        if conn.session.identity.must_log_in {
             job.more = start < buf.len();
             return Rest::Incomplete { start };
         }

@@ -37,6 +37,7 @@ pub mod defrag;
 pub mod effect;
 pub mod evict;
 pub mod expiry;
+pub mod generation;
 pub mod guard;
 pub mod hold;
 pub mod interest;

@@ -5,7 +5,7 @@
 pub(crate) use std::{
     hint::spin_loop,
     sync::{
-        Condvar, Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard, RwLock,
         atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
@@ -14,7 +14,7 @@ pub(crate) use std::{
 pub(crate) use loom::{
     hint::spin_loop,
     sync::{
-        Condvar, Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard, RwLock,
         atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };

@@ -54,6 +54,11 @@ impl Subscriber {
         self.names[kind as usize].contains_key(name)
     }
 
+    /// Whether `is` holds for each name of a kind. O(n).
+    pub fn all_names(&self, kind: Kind, is: impl Fn(&[u8]) -> bool) -> bool {
+        self.names[kind as usize].keys().all(|name| is(name))
+    }
+
     /// All names of a kind, oldest first. O(n * log(n)).
     pub fn names(&self, kind: Kind) -> Vec<Name> {
         let mut all: Vec<(u64, &Name)> =

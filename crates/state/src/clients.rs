@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use weft_acl::User;
 use weft_keyspace::Watch;
 use weft_memory::holdings::{ClientMemoryKind, Holdings};
 use weft_memory::size_class::heap;
@@ -134,7 +135,6 @@ pub struct ShownOptions {
     pub no_touch: AtomicBool,
     pub import_source: AtomicBool,
     pub reply_off: AtomicBool,
-    pub authenticated: AtomicBool,
     /// CLIENT CAPA REDIRECT.
     pub redirect_capable: AtomicBool,
 }
@@ -189,12 +189,21 @@ pub struct Route {
     pub was_pushed_to: bool,
 }
 
-/// The strings that the client set with CLIENT SETNAME and SETINFO.
+/// The strings that the client set with CLIENT SETNAME and SETINFO, and its user.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     pub name: Vec<u8>,
     pub lib_name: Vec<u8>,
     pub lib_version: Vec<u8>,
+    /// `None`: the link to our primary, which may do everything.
+    pub user: Option<Arc<User>>,
+}
+
+impl Names {
+    /// The name of the user, as CLIENT LIST shows it.
+    pub fn user_name(&self) -> &[u8] {
+        self.user.as_ref().map_or(b"(superuser)", |user| &user.name)
+    }
 }
 
 impl ClientShared {
@@ -284,7 +293,7 @@ impl ClientShared {
         }
     }
 
-    /// Calls `look` with the strings that the client set.
+    /// Calls `look` with the strings that the client set, and its user.
     pub fn with_names<T>(&self, look: impl FnOnce(&Names) -> T) -> T {
         look(&self.names.lock().unwrap_or_else(|p| p.into_inner()))
     }

@@ -22,6 +22,7 @@
 //! * [`tls`] - certificates and keys in use
 //! * [`version`] - version and commit of this build
 
+pub mod access;
 pub mod ahead;
 pub mod answers;
 pub mod aof_policy;
@@ -29,6 +30,7 @@ pub mod args;
 pub mod attempt;
 pub mod attention;
 pub mod bio;
+pub mod client_line;
 pub mod clients;
 pub mod command_table;
 pub mod commandlog;
@@ -71,5 +73,6 @@ pub mod time;
 pub mod tls;
 pub mod unauthenticated;
 pub mod upkeep;
+mod user_lines;
 pub mod version;
 pub mod waiting;

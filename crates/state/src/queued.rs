@@ -15,6 +15,8 @@ pub struct Transaction {
     pub queue: Vec<Queued>,
     /// Memory of the queued arguments and of the queue (bytes).
     memory: usize,
+    /// The database of the next command: that of the session, or of the last queued SELECT.
+    pub db: usize,
     /// The union of the queued commands' flags.
     pub flags: u64,
     /// A command was refused, so EXEC will be.
@@ -29,6 +31,11 @@ pub struct Queued {
 }
 
 impl Transaction {
+    /// Of a client that has selected database `db`.
+    pub fn new(db: usize) -> Self {
+        Transaction { db, ..Transaction::default() }
+    }
+
     /// The number of queued commands.
     pub fn commands(&self) -> usize {
         self.queue.len()

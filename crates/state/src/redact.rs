@@ -14,8 +14,10 @@ fn is_sensitive(id: weft_config::Id) -> bool {
 pub fn hide_secrets<'a>(cmd: &Cmd, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut shown = args.to_vec();
     match cmd.spec.special.secrets {
-        Secrets::AllArguments => shown.iter_mut().skip(1).for_each(|a| *a = HIDDEN),
-        Secrets::AfterSubcommand => shown.iter_mut().skip(2).for_each(|a| *a = HIDDEN),
+        Secrets::AllArguments => {
+            let names = if cmd.full_name.contains('|') { 2 } else { 1 };
+            shown.iter_mut().skip(names).for_each(|arg| *arg = HIDDEN);
+        }
         Secrets::AfterAuth => hide_in_hello(&mut shown),
         Secrets::Migrate => hide_in_migrate(&mut shown),
         Secrets::Directives => {

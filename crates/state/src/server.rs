@@ -1,5 +1,6 @@
 //! The state that all threads of the server share.
 
+use crate::access::Access;
 use crate::answers::ReplyBounds;
 use crate::attention::{self, Attention};
 use crate::bio::Bio;
@@ -21,6 +22,7 @@ use crate::threads::{MAX_IO_THREADS, Pool};
 use crate::time::{Time, unix_us};
 use crate::tls::Tls;
 use crate::upkeep::Watchdog;
+use crate::user_lines::user_lines;
 use std::any::Any;
 use std::io;
 use std::path::Path;
@@ -114,6 +116,8 @@ pub struct Links {
 pub struct Server {
     pub ks: Keyspace,
     pub table: CommandTable,
+    /// Users and their rights.
+    pub access: Access,
     /// The I/O threads.
     pub threads: Arc<Pool>,
     pub slow: Arc<SlowLane>,
@@ -152,6 +156,8 @@ impl Server {
         let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
         let mut random = [0u8; 28];
         fill_random(&mut random);
+        let access = Access::new(&table, config.int(Id::DATABASES) as usize);
+        access.set_default_password(config.bytes(Id::REQUIREPASS));
         let process = ProcessState {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
@@ -184,6 +190,7 @@ impl Server {
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,
+            access,
             threads,
             slow,
             attention: Attention::default(),
@@ -252,11 +259,12 @@ impl Server {
     /// time. Readers of the configuration don't wait for the disk; the caller does.
     pub fn rewrite_config<T>(&self, write: impl FnOnce(&Config) -> T) -> T {
         let _alone = self.configuration.rewriting.lock().unwrap_or_else(|p| p.into_inner());
-        let config = {
+        let mut config = {
             let mut present = self.config();
             self.links.replicator.set_replicaof(&mut present);
             present.clone()
         };
+        config.set_user_lines(user_lines(self, &config));
         write(&config)
     }
 

@@ -1,5 +1,6 @@
 //! The state of one connection that its commands work with.
 
+use crate::access::Identity;
 use crate::clients::ClientShared;
 use crate::clients::Own;
 use crate::queued::{Transaction, Watched};
@@ -34,12 +35,12 @@ impl ReplyMode {
     }
 }
 
-/// The result of a CLIENT KILL, and the commands that it still waits for.
+/// The result of a command that has taken effect, and the commands of other clients that its reply waits for.
 #[derive(Debug)]
-pub struct PendingKillReply {
-    /// The number of killed clients.
-    pub killed: usize,
-    /// Killed clients whose command is still running in the slow lane.
+pub struct PendingReply {
+    /// The number to reply with: of killed clients, or of deleted users.
+    pub count: usize,
+    /// Clients whose command is still running in the slow lane.
     pub clients: Vec<u64>,
 }
 
@@ -59,15 +60,15 @@ pub struct Replies {
     pub mode: ReplyMode,
     /// While CLIENT REPLY drops a reply: the output before this mark is no reply, so it is kept.
     pub keep: Option<Mark>,
-    /// The reply of CLIENT KILL is sent when these commands have ended.
-    pub pending_kill: Option<Box<PendingKillReply>>,
+    /// The reply of CLIENT KILL, or of a change of users, is sent when these commands have ended.
+    pub pending: Option<Box<PendingReply>>,
     /// CLIENT LIST or INFO counted its own request as input; the count must be corrected.
     pub counted_own_request: bool,
 }
 
 impl Replies {
     fn new(mode: ReplyMode) -> Self {
-        Replies { mode, keep: None, pending_kill: None, counted_own_request: false }
+        Replies { mode, keep: None, pending: None, counted_own_request: false }
     }
 }
 
@@ -102,7 +103,7 @@ pub struct Session {
     pub shared: Arc<ClientShared>,
     pub db: usize,
     pub proto: Proto,
-    pub authenticated: bool,
+    pub identity: Identity,
     /// Close the connection once the replies are sent.
     pub close: bool,
     pub options: ClientOptions,
@@ -132,12 +133,12 @@ pub struct ScriptNeeds {
 
 impl Session {
     /// The session of a client that has sent no command.
-    pub fn new(shared: Arc<ClientShared>, authenticated: bool) -> Self {
+    pub fn new(shared: Arc<ClientShared>, identity: Identity) -> Self {
         Session {
             shared,
             db: 0,
             proto: Proto::Resp2,
-            authenticated,
+            identity,
             close: false,
             options: ClientOptions::default(),
             replies: Replies::new(ReplyMode::On),
@@ -182,7 +183,7 @@ impl Session {
             replies: Replies::new(self.replies.mode),
             pushes: self.pushes.clone(),
             last_unit: self.last_unit,
-            ..Session::new(self.shared.clone(), self.authenticated)
+            ..Session::new(self.shared.clone(), self.identity.clone())
         }
     }
 }

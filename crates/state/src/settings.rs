@@ -80,8 +80,11 @@ fn max_unauthenticated(config: &Config) -> usize {
 /// Authentication.
 #[derive(Clone, Debug)]
 pub struct AuthSettings {
-    pub password: Vec<u8>,
     pub protected_mode: bool,
+    /// The most entries of ACL LOG.
+    pub log_len: usize,
+    /// The channels of new users.
+    pub channels: weft_acl::ChannelDefault,
 }
 
 /// I/O threads.
@@ -276,8 +279,12 @@ impl Settings {
             eviction: EvictionSettings::of(config, policy),
             clients: ClientSettings::of(config),
             auth: AuthSettings {
-                password: config.bytes(Id::REQUIREPASS).to_vec(),
                 protected_mode: config.bool(Id::PROTECTED_MODE),
+                log_len: usize::try_from(config.int(Id::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX),
+                channels: match config.word(Id::ACL_PUBSUB_DEFAULT) {
+                    "allchannels" => weft_acl::ChannelDefault::All,
+                    _ => weft_acl::ChannelDefault::None,
+                },
             },
             threads: ThreadSettings {
                 always_active: config.bool(Id::IO_THREADS_ALWAYS_ACTIVE),

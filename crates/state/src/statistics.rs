@@ -61,6 +61,10 @@ pub struct Totals {
     pub output_limit_disconnections: AtomicU64,
     pub acl_denied_auth: AtomicU64,
     pub acl_denied_tls_cert: AtomicU64,
+    pub acl_denied_commands: AtomicU64,
+    pub acl_denied_keys: AtomicU64,
+    pub acl_denied_channels: AtomicU64,
+    pub acl_denied_databases: AtomicU64,
     pub evict_cycles: AtomicU64,
     pub expire_cycles_capped: AtomicU64,
     /// Microseconds spent on active expiry.

@@ -1,5 +1,6 @@
 //! A blocked client, with everything that another thread needs to execute its command.
 
+use crate::access::Identity;
 use crate::args::ArgBuf;
 use crate::clients::ClientShared;
 use crate::clients::Tracker;
@@ -25,6 +26,8 @@ pub struct Context {
     pub db: usize,
     pub proto: Proto,
     pub no_touch: bool,
+    /// The user, whose rights are checked again before the command is served.
+    pub identity: Identity,
     /// CLIENT REPLY drops its reply.
     pub drops_reply: bool,
     /// The client to record as a reader of the command's keys.
@@ -105,6 +108,7 @@ impl Context {
             db: session.db,
             proto: session.proto,
             no_touch: session.options.no_touch,
+            identity: session.identity.clone(),
             drops_reply: session.replies.mode.drops(),
             reader: session
                 .pushes

@@ -3,6 +3,7 @@
 //! As in `weft-commands`, a command is a spec and a function. Here the function gets a
 //! [`ConnCx`](weft_executor::dispatch::core::ConnCx).
 
+mod acl;
 pub mod cluster;
 mod connection;
 mod functions;
@@ -14,6 +15,7 @@ mod server;
 mod shape;
 mod transaction;
 
+pub use acl::file::load_at_start as load_users;
 pub use connection::{log_in_as, logged_line};
 pub use server::derived;
 pub use server::stay_off;
@@ -25,6 +27,7 @@ use weft_state::command_table::CommandTable;
 
 /// Every command of this crate, by group.
 pub const SERVER_COMMANDS: &[&[&ServerCommand]] = &[
+    acl::COMMANDS,
     cluster::COMMANDS,
     connection::COMMANDS,
     functions::COMMANDS,

@@ -1,7 +1,7 @@
 //! Shorthand for the specs of this crate's commands, which differ little.
 
 use weft_command_spec::{Flags, Group, Spec, Special};
-use weft_commands::{CmdResult, error};
+use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_state::command_table::{NOTHING, NeedsFn};
@@ -93,4 +93,13 @@ pub fn answer_help(cx: &mut ConnCx<'_>, lines: &[&str]) -> CmdResult {
     cx.reply.simple("HELP");
     cx.reply.simple("    Print this help.");
     Ok(())
+}
+
+/// The error for an unknown subcommand, or one with the wrong number of arguments.
+pub fn unknown_subcommand(cx: &ConnCx<'_>, container: &str) -> Error {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    // The reference prints a C string.
+    text.extend(cx.args[1].iter().take(128).take_while(|b| **b != 0));
+    text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
+    Error::owned(text)
 }

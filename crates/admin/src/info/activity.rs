@@ -122,9 +122,11 @@ fn write_errors_and_io(core: &Core, totals: &Totals, text: &mut Text) {
     let turn_us = if rates.turns > 0.0 { rates.busy_us / rates.turns } else { 0.0 };
     text.field("instantaneous_eventloop_duration_usec", turn_us.round() as u64);
     text.field("acl_access_denied_auth", shared(&counted.acl_denied_auth));
-    text.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
+    text.field("acl_access_denied_cmd", shared(&counted.acl_denied_commands));
+    text.field("acl_access_denied_key", shared(&counted.acl_denied_keys));
+    text.field("acl_access_denied_channel", shared(&counted.acl_denied_channels));
     text.field("acl_access_denied_tls_cert", shared(&counted.acl_denied_tls_cert));
-    text.zeros(&["acl_access_denied_db"]);
+    text.field("acl_access_denied_db", shared(&counted.acl_denied_databases));
 }
 
 pub fn write_cpu(core: &mut Core, text: &mut Text) {

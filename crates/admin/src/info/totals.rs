@@ -100,6 +100,10 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
         &totals.output_limit_disconnections,
         &totals.acl_denied_auth,
         &totals.acl_denied_tls_cert,
+        &totals.acl_denied_commands,
+        &totals.acl_denied_keys,
+        &totals.acl_denied_channels,
+        &totals.acl_denied_databases,
         &totals.expire_cycles_capped,
         &totals.expire_us,
     ] {

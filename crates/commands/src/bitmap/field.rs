@@ -160,20 +160,6 @@ enum Written {
     Changed,
 }
 
-/// Whether a request with these words certainly does not change its key. Words that are not valid
-/// operations count as a possible change.
-pub fn only_reads(args: &[&[u8]]) -> bool {
-    let mut words = args.get(2..).unwrap_or_default();
-    loop {
-        words = match words {
-            [] => return true,
-            [word, _, _, rest @ ..] if word.eq_ignore_ascii_case(b"get") => rest,
-            [word, _, rest @ ..] if word.eq_ignore_ascii_case(b"overflow") => rest,
-            [..] => return false,
-        };
-    }
-}
-
 fn parse(ctx: &Ctx<'_>) -> Result<Operations, Error> {
     let mut operations = Operations::new();
     let mut overflow = Overflow::default();

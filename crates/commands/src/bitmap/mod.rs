@@ -26,8 +26,6 @@ use weft_base::num;
 use weft_keyspace::Record;
 use weft_types::string::Str;
 
-pub use field::only_reads;
-
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &search::BITCOUNT,

@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::lock::Lock;
 use crate::registry::Command;
-use weft_command_spec::{Begin, Find, Flags, Group, KeySpec, Spec, Special};
+use weft_command_spec::{Begin, Databases, Find, Flags, Group, KeySpec, Spec, Special};
 use weft_keyspace::Classes;
 use weft_types::value::{duplicate, duplicate_work};
 
@@ -32,7 +32,7 @@ pub const COPY: Command = Command {
         syntax: "source:key destination:key [DB destination-db:integer] [replace=REPLACE]",
         history: &[],
         tips: &[],
-        special: Special::NONE,
+        special: Special::databases(Databases::AfterDb),
     },
     lock: Lock::Keys,
     run: copy,

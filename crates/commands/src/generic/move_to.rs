@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::error::CmdResult;
 use crate::lock::Lock;
 use crate::registry::Command;
-use weft_command_spec::{Flags, Group, Spec, Special, keys};
+use weft_command_spec::{Databases, Flags, Group, Spec, Special, keys};
 use weft_keyspace::Classes;
 
 pub const MOVE: Command = Command {
@@ -25,7 +25,7 @@ pub const MOVE: Command = Command {
         syntax: "key db:integer",
         history: &[],
         tips: &[],
-        special: Special::NONE,
+        special: Special::databases(Databases::At(&[2])),
     },
     lock: Lock::Keys,
     run: move_to,

@@ -26,8 +26,6 @@ use cell::Place;
 use weft_resp::Reply;
 use weft_types::zset::View;
 
-pub use search::destination;
-
 /// The commands of this group.
 pub const COMMANDS: &[&Command] = &[
     &add::GEOADD,

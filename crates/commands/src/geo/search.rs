@@ -16,6 +16,7 @@ use crate::registry::Command;
 use crate::zset::range::store_elements;
 use crate::zset::zset;
 use std::cmp::Ordering;
+use weft_command_spec::key_options::names_destination;
 use weft_command_spec::{Begin, Find, Flags, GetKeys, Group, KeySpec, Spec, Special};
 use weft_types::string::Digits;
 use weft_types::zset::{Range, ScoreEnd, Span, View};
@@ -167,24 +168,6 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
 fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
     let named = (5..args.len().saturating_sub(1)).filter(|at| names_destination(args[*at]));
     Some(std::iter::once(1).chain(named.map(|at| at + 1)).collect())
-}
-
-fn names_destination(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist")
-}
-
-/// The position of the destination key of GEORADIUS or GEORADIUSBYMEMBER, for COMMAND GETKEYS. With
-/// several destinations, the last one.
-pub fn destination(args: &[&[u8]]) -> Option<usize> {
-    let (mut found, mut at) = (None, 5);
-    while at + 1 < args.len() {
-        if names_destination(args[at]) {
-            at += 1;
-            found = Some(at);
-        }
-        at += 1;
-    }
-    found
 }
 
 /// A member in the area.

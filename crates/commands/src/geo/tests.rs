@@ -148,6 +148,6 @@ fn destinations_are_keys() {
         ("georadiusbymember g m 3 km storedist d", Some(6)),
     ] {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        assert_eq!(super::destination(&args), destination, "{line}");
+        assert_eq!(weft_command_spec::key_options::geo_destination(&args), destination, "{line}");
     }
 }

@@ -9,13 +9,14 @@ use crate::ctx::Ctx;
 use crate::error::{CmdResult, Error, SYNTAX};
 use crate::lock::Lock;
 use crate::registry::Command;
-use weft_command_spec::{Flags, Group, Spec, Special};
+use weft_command_spec::{Databases, Flags, Group, Spec, Special};
 use weft_keyspace::context::Free;
 
 const fn command(
     name: &'static str,
     summary: &'static str,
     complexity: &'static str,
+    databases: Databases,
     run: fn(&mut Ctx<'_>) -> CmdResult,
 ) -> Command {
     let spec = Spec {
@@ -31,7 +32,7 @@ const fn command(
         syntax: "[flush-type=(async=ASYNC@4.0.0|sync=SYNC@6.2.0)]",
         history: &[("4.0.0", "The option ASYNC."), ("6.2.0", "The option SYNC.")],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-        special: Special::NONE,
+        special: Special::databases(databases),
     };
     Command { spec, lock: Lock::World, run, subcommands: &[] }
 }
@@ -40,6 +41,7 @@ pub const FLUSHALL: Command = command(
     "flushall",
     "Removes all keys of all databases.",
     "O(N) for N keys in all databases, in the background with ASYNC.",
+    Databases::All,
     |ctx| {
         let free = free_mode(ctx)?;
         for db in 0..ctx.db.keyspace().databases() {
@@ -57,6 +59,7 @@ pub const FLUSHDB: Command = command(
     "flushdb",
     "Removes all keys of the database.",
     "O(N) for N keys in the database, in the background with ASYNC.",
+    Databases::Current,
     |ctx| {
         let free = free_mode(ctx)?;
         flush(ctx, ctx.db.index(), free);

@@ -7,7 +7,7 @@ use crate::error::{CmdResult, DB_OUT_OF_RANGE, Error};
 use crate::lock::Lock;
 use crate::registry::Command;
 use weft_base::num;
-use weft_command_spec::{Flags, Group, Spec, Special};
+use weft_command_spec::{Databases, Flags, Group, Spec, Special};
 
 const FIRST: Error = Error::new("ERR invalid first DB index");
 const SECOND: Error = Error::new("ERR invalid second DB index");
@@ -26,7 +26,7 @@ pub const SWAPDB: Command = Command {
         syntax: "index1:integer index2:integer",
         history: &[],
         tips: &[],
-        special: Special::NONE,
+        special: Special::databases(Databases::At(&[1, 2])),
     },
     lock: Lock::World,
     run: swapdb,

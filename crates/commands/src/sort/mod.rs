@@ -116,23 +116,38 @@ fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys)
 }
 
-/// The position of the destination key of a SORT with these arguments, for COMMAND GETKEYS. With
-/// several destinations, the last one.
-pub fn destination(args: &[&[u8]]) -> Option<usize> {
-    let mut found = None;
-    let mut i = 2;
-    while i < args.len() {
-        let is = |word: &str| args[i].eq_ignore_ascii_case(word.as_bytes());
-        if is("limit") {
-            i += 2;
-        } else if is("by") || is("get") {
-            i += 1;
-        } else if is("store") && i + 1 < args.len() {
-            found = Some(i + 1);
-        }
-        i += 1;
+/// Whether a command has the options of SORT, which name keys by patterns.
+pub fn has_patterns(spec: &Spec) -> bool {
+    spec.keys.contains(&BY_OR_GET)
+}
+
+/// Checks the options of SORT for a user that may not read every key: they must not name keys by patterns. Other errors are
+/// left to the command.
+///
+/// # Errors
+/// The first pattern before another error.
+pub fn check_patterns(args: &[&[u8]]) -> CmdResult {
+    const BY: Error =
+        Error::new("ERR BY option of SORT denied due to insufficient ACL permissions.");
+    const GET: Error =
+        Error::new("ERR GET option of SORT denied due to insufficient ACL permissions.");
+    let mut rest = args.get(2..).unwrap_or_default();
+    while let [word, after @ ..] = rest {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        rest = match after {
+            [pattern, ..] if is("by") && pattern.contains(&b'*') => return Err(BY),
+            [_, ..] if is("get") => return Err(GET),
+            [offset, count, after @ ..]
+                if is("limit") && [offset, count].iter().all(|n| num::parse_i64(n).is_some()) =>
+            {
+                after
+            }
+            [_, after @ ..] if is("by") || is("store") => after,
+            after if is("asc") || is("desc") || is("alpha") => after,
+            _ => return Ok(()),
+        };
     }
-    found
+    Ok(())
 }
 
 /// An element and its sort key.

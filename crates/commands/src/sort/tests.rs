@@ -29,7 +29,7 @@ fn orders_windows_and_stores() {
 fn destinations_are_found() {
     let at = |line: &str| {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        super::destination(&args)
+        weft_command_spec::key_options::sort_destination(&args)
     };
     for (line, want) in [
         ("SORT a", None),

@@ -194,4 +194,3 @@ const PERSISTENCE: Status = Status::NotYet("persistence");
 const MPTCP: Status = Status::NotYet("Multipath TCP");
 const CLUSTER: Status = Status::NotYet("cluster mode");
 const MODULES: Status = Status::NotYet("modules");
-const ACL: Status = Status::NotYet("access control lists");

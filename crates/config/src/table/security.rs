@@ -1,6 +1,6 @@
 //! Permissions.
 
-use super::{ACL, EFFECTIVE, LONG_MAX};
+use super::{EFFECTIVE, LONG_MAX};
 use crate::directive::Flags;
 use crate::kind::{Kind, int, one_of, text};
 
@@ -21,27 +21,27 @@ section! {
         kind: Kind::Statement { min: 1, max: usize::MAX },
         default: "alice on >secret ~cached:* +@read",
         flags: Flags::REPEATABLE.and(Flags::SENSITIVE).and(Flags::GUARD),
-        status: ACL,
+        status: EFFECTIVE,
         doc: "Define a user: a name and the rules that ACL SETUSER takes.",
     }
     ACLFILE = "aclfile" {
         kind: text(),
         default: "\"\"",
         flags: Flags::IMMUTABLE.and(Flags::GUARD),
-        status: ACL,
+        status: EFFECTIVE,
         doc: "File with one user on each line, in place of user lines here. ACL LOAD and ACL \
               SAVE work on it.",
     }
     ACL_PUBSUB_DEFAULT = "acl-pubsub-default" {
         kind: one_of(&["allchannels", "resetchannels"]),
         default: "resetchannels",
-        status: ACL,
+        status: EFFECTIVE,
         doc: "Whether a new user may use every channel or none.",
     }
     ACLLOG_MAX_LEN = "acllog-max-len" {
         kind: int(0, LONG_MAX),
         default: "128",
-        status: ACL,
+        status: EFFECTIVE,
         doc: "How many refused commands and failed logins ACL LOG remembers.",
     }
     RENAME_COMMAND = "rename-command" {

@@ -6,6 +6,7 @@
 //! could send its next command while this thread still serves other clients. A push that follows the reply could
 //! then serve one of those clients first, and no serial order of the two commands would explain that.
 
+use crate::access;
 use crate::blocking::{Served, hand_over, leave};
 use crate::dispatch::call::{Caller, call, log_words};
 use crate::dispatch::core::Core;
@@ -15,7 +16,7 @@ use crate::dispatch::request::Request;
 use crate::tracking;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_commands::{Lane, Pause};
+use weft_commands::{Error, Lane, Pause};
 use weft_keyspace::commit::settle;
 use weft_keyspace::invalidation::invalidate;
 use weft_keyspace::wait::Claim;
@@ -113,7 +114,11 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     let mut reply = Reply::new(waiting.context.proto);
     let caller =
         Caller { db: waiting.context.db, no_touch: waiting.context.no_touch, is_source: false };
+    core.renew_access();
     let from = core.srv.process.time.clock.raw();
+    if let Err(e) = check_access(core, waiting, &args) {
+        return refuse(core, waiting, from, &e, reply);
+    }
     let own_changes = std::mem::replace(&mut core.context.client, waiting.context.own_changes);
     let seen = (core.context.tally.hits, core.context.tally.misses);
     let (result, pause) =
@@ -148,5 +153,31 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
     core.last_tick += to.saturating_sub(from);
     let ns = waiting.spent_ns + core.srv.process.time.clock.delta_as_nanos(from, to);
     reply::count_waited(core, waiting, ns, &reply, result.is_err());
+    Serving::Done(reply)
+}
+
+/// Checks the rights of a blocked client's user again, which may have changed since it was blocked.
+fn check_access(core: &Core, waiting: &Waiting, args: &[&[u8]]) -> Result<(), Error> {
+    if waiting.context.identity.is_free_in(core.access_generation) {
+        return Ok(());
+    }
+    let mut identity = waiting.context.identity.clone();
+    let client = (&*waiting.shared, &mut identity);
+    access::check_blocked(core, client, waiting.cmd, args, waiting.context.db)
+}
+
+/// Ends the wait of a client whose user may no longer run the command. Other clients get the element.
+#[cold]
+fn refuse(
+    core: &mut Core,
+    waiting: &Arc<Waiting>,
+    from: u64,
+    e: &Error,
+    mut reply: Reply,
+) -> Serving {
+    leave(core.srv, waiting);
+    reply::refuse(core, &mut reply, e);
+    core.stats().commands[waiting.cmd.number].rejected.add(1);
+    core.last_tick += core.srv.process.time.clock.raw().saturating_sub(from);
     Serving::Done(reply)
 }

@@ -3,6 +3,7 @@
 //! Checks that need no shards: authentication, arity, pauses, `maxmemory`, the server's role. A request between
 //! MULTI and EXEC is queued here. Next: [`crate::dispatch::hold`].
 
+use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::refusals::{
@@ -26,7 +27,6 @@ use weft_state::attention;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::session::{ReplyMode, Session};
 
-const NO_AUTH: Error = Error::new("NOAUTH Authentication required.");
 const FEW_REPLICAS: Error = Error::new("NOREPLICAS Not enough good replicas to write.");
 const PRIMARY_DOWN: Error =
     Error::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
@@ -71,13 +71,15 @@ pub fn execute(
             Ok(())
         }
         None => {
-            let error = match absent::command(request.args[0]) {
-                _ if !session.authenticated => NO_AUTH,
-                Some(_) if session.is_restricted() => {
-                    restricted(&request.args[0].to_ascii_lowercase())
-                }
-                Some(absent) => absent,
-                None => unknown_command(request.args),
+            let error = match access::check_login(core, session, Flags::NONE) {
+                Err(e) => e,
+                Ok(()) => match absent::command(request.args[0]) {
+                    Some(_) if session.is_restricted() => {
+                        restricted(&request.args[0].to_ascii_lowercase())
+                    }
+                    Some(absent) => absent,
+                    None => unknown_command(request.args),
+                },
             };
             fail_transaction(session);
             if let Some(own) = &mut session.pushes.tracks {
@@ -111,6 +113,7 @@ fn queue(mut task: Task<'_>) -> Flow {
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, task.request.args, task.request.blobs);
     }
+    access::note_queued(task.session, task.cmd, task.request.args);
     transaction::renew_shared(task.session);
     task.reply.simple("QUEUED");
     Ok(())
@@ -221,28 +224,12 @@ fn unknown_command(args: &[&[u8]]) -> Error {
 /// Checks whether a command may run. `Ok(Some(_))`: it must wait.
 #[inline]
 fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Suspend>, Error> {
+    if access::is_free(task.core, task.session) {
+        check_form(task)?;
+    } else {
+        check_rights(task)?;
+    }
     let Task { core, session, request, cmd, .. } = task;
-    // First: the other errors would give an unauthenticated client information about commands.
-    if !session.authenticated
-        && !cmd.spec.flags.has(Flags::NO_AUTH)
-        // The password may have been removed since the client connected.
-        && !core.settings.auth.password.is_empty()
-    {
-        return Err(NO_AUTH);
-    }
-    if !cmd.spec.fits(request.args.len()) {
-        return Err(error::wrong_arity(cmd.full_name));
-    }
-    // COMMAND also runs without a subcommand; the arity of other containers requires one.
-    if !cmd.subcommands.is_empty() && request.args.len() > 1 {
-        return Err(unknown_subcommand(session, cmd, request.args));
-    }
-    if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
-        return Err(Error::owned(format!(
-            "ERR Command '{}' not allowed inside a transaction",
-            cmd.full_name
-        )));
-    }
     if session.is_restricted() && !cmd.spec.flags.has(Flags::WHILE_SUBSCRIBED) {
         return Err(restricted(cmd.full_name.as_bytes()));
     }
@@ -266,6 +253,40 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
             Ok(held_back)
         }
     }
+}
+
+/// Checks a request of a user that may not do everything, or that must log in.
+///
+/// # Errors
+/// Those of [`check_form`], NOAUTH, NOPERM.
+#[cold]
+fn check_rights(task: &mut Task<'_>) -> Result<(), Error> {
+    access::check_login(task.core, task.session, task.cmd.spec.flags)?;
+    check_form(task)?;
+    if !access::is_free(task.core, task.session) {
+        access::check(task.core, task.session, task.cmd, task.request.args)?;
+    }
+    Ok(())
+}
+
+/// Checks the number of arguments, the subcommand, and whether a transaction may have the command.
+#[inline]
+fn check_form(task: &Task<'_>) -> Result<(), Error> {
+    let Task { session, request, cmd, .. } = task;
+    if !cmd.spec.fits(request.args.len()) {
+        return Err(error::wrong_arity(cmd.full_name));
+    }
+    // COMMAND also runs without a subcommand; the arity of other containers requires one.
+    if !cmd.subcommands.is_empty() && request.args.len() > 1 {
+        return Err(unknown_subcommand(session, cmd, request.args));
+    }
+    if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
+        return Err(Error::owned(format!(
+            "ERR Command '{}' not allowed inside a transaction",
+            cmd.full_name
+        )));
+    }
+    Ok(())
 }
 
 /// Whether the command may publish messages, and can't wait for a mailbox once it runs: PUBLISH in a transaction,

@@ -59,8 +59,9 @@ pub fn call_server(
     }
     // After the command: the line shows the database that SELECT has chosen.
     feed_monitors(core, session, cmd, args);
-    // CONFIG SET and CLIENT PAUSE apply to the next request of the same pipeline.
+    // CONFIG SET, ACL SETUSER and CLIENT PAUSE apply to the next request of the same pipeline.
     core.renew_settings();
+    core.renew_access();
     core.begin_command();
     (result, suspend)
 }

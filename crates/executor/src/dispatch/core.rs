@@ -33,6 +33,9 @@ pub struct Core {
     pub srv: &'static Server,
     pub context: ExecContext,
     pub settings: Arc<Settings>,
+    /// The generation of users in force. It can't change while an I/O thread is inside its safepoint, except by its own
+    /// commands. Other threads read it again before each command.
+    pub access_generation: u64,
     pub evictor: Evictor,
     pub memory: ThreadMemory,
     /// Raw clock at the end of the last command, from which the duration of the next one is measured.
@@ -86,6 +89,7 @@ impl Core {
             id,
             context,
             settings,
+            access_generation: srv.access.generation(),
             evictor: Evictor::default(),
             memory: ThreadMemory::new(),
             last_tick: 0,
@@ -126,10 +130,17 @@ impl Core {
         }
     }
 
-    /// Reads the clock and the settings for the next commands. Call it inside the safepoint, so that the time is not
+    /// Takes the generation of users in force.
+    #[inline]
+    pub fn renew_access(&mut self) {
+        self.access_generation = self.srv.access.generation();
+    }
+
+    /// Reads the clock, the settings and the generation of users for the next commands. Call it inside the safepoint, so that the time is not
     /// before that of a command that has stopped the world.
     pub fn begin(&mut self) {
         self.renew_settings();
+        self.renew_access();
         self.last_tick = self.srv.process.time.clock.raw();
         self.mono_ms = self.srv.mono_ms_at(self.last_tick);
         self.context.set_time(self.srv.unix_ms_at(self.last_tick));

@@ -4,6 +4,7 @@
 //! has happened, and the connection is parked. An I/O thread never waits for the slow lane: a command that would have
 //! to wait for it runs there itself ([`crate::dispatch::take`]). Next: [`crate::dispatch::run`].
 
+use crate::access;
 use crate::dispatch::core::Held;
 use crate::dispatch::needs;
 use crate::dispatch::needs::{data_need, watch_need};
@@ -147,8 +148,8 @@ enum Standing {
 }
 
 /// Checks again whether a command may run: since it was admitted, the server may have become a replica or begun to load
-/// a full sync, writes may be paused, or the client killed.
-fn check_standing(task: &Task<'_>) -> Standing {
+/// a full sync, writes may be paused, the client killed, or its user have other rights.
+fn check_standing(task: &mut Task<'_>) -> Standing {
     let (core, session) = (&*task.core, &*task.session);
     let flags = transaction::flags_of(session, task.cmd);
     // A client that should retry and has hung up has passed its turn to the next client.
@@ -161,11 +162,25 @@ fn check_standing(task: &Task<'_>) -> Standing {
         return Standing::Paused;
     }
     let loads = transaction::all_have(session, task.cmd, Flags::LOADING);
-    match refusals::admit_again(core, flags, loads) {
+    match refusals::admit_again(core, flags, loads).and_then(|()| check_access(task)) {
         Ok(()) => Standing::Runs,
         Err(e) if is_exec(task.cmd) => Standing::Refused(refusals::aborted(&e)),
         Err(e) => Standing::Refused(e),
     }
+}
+
+/// Checks the rights of the client's user again, which may have changed. A command that has taken effect waits only for its
+/// reply.
+///
+/// # Errors
+/// NOAUTH or NOPERM.
+fn check_access(task: &mut Task<'_>) -> Result<(), Error> {
+    let Task { core, session, request, cmd, .. } = task;
+    core.renew_access();
+    if access::is_free(core, session) || request.attempt.has_run && cmd.takes_session() {
+        return Ok(());
+    }
+    access::check_again(core, session, cmd, request.args)
 }
 
 /// As [`check_standing`], on an I/O thread that has been outside of its safepoint. A command that may run is begun again:
@@ -231,11 +246,16 @@ fn run_last(task: Task<'_>, run: impl FnOnce(Task<'_>) -> Flow) -> Flow {
 }
 
 /// Runs a command that needs the other I/O threads to be between two commands.
-fn stop_and_run(task: Task<'_>, inside: &mut Inside<'static>, number: usize) -> Flow {
+fn stop_and_run(mut task: Task<'_>, inside: &mut Inside<'static>, number: usize) -> Flow {
     let stop = inside.stop();
     if is_killed(task.session) {
         task.session.close = true;
         return Ok(());
+    }
+    if let Err(e) = check_access(&mut task) {
+        drop(stop);
+        messages::append_messages(&mut task);
+        return reply::finish(task, Outcome::Ended(Err(e)));
     }
     task.core.begin_command();
     run_last(task, |task| run::server(task, number, Held::Stop(stop)))
@@ -262,6 +282,9 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
         if is_killed(task.session) {
             return reply::finish(task, Outcome::Killed);
+        }
+        if let Err(e) = check_access(&mut task) {
+            return reply::finish(task, Outcome::Ended(Err(e)));
         }
         task.core.begin_command();
         return run::server(task, number, Held::Aside);
@@ -307,7 +330,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     // A command that has taken effect waits only for its reply.
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
     if !has_effect {
-        match check_standing(&task) {
+        match check_standing(&mut task) {
             Standing::Runs => {}
             turned_away => return turn_away(task, guard, turned_away),
         }
@@ -337,13 +360,13 @@ fn refuse_busy(mut task: Task<'_>, e: Error) -> Flow {
     reply::finish(task, Outcome::Ended(Err(e)))
 }
 
-/// The shards that a thread of the slow lane takes for a request that needs `need`. Waits for the commands of clients that the
-/// request has killed.
+/// The shards that a thread of the slow lane takes for a request that needs `need`. Waits for the commands that the reply of
+/// the request must wait for.
 fn slow_need(task: &Task<'_>, need: Need) -> Need {
     match need {
-        // CLIENT KILL has taken effect.
-        Need::Stop if task.session.replies.pending_kill.is_some() => {
-            let behind = task.session.replies.pending_kill.iter();
+        // CLIENT KILL, or a change of users, has taken effect.
+        Need::Stop if task.session.replies.pending.is_some() => {
+            let behind = task.session.replies.pending.iter();
             behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
             Need::Shards(ShardSet::default())
         }

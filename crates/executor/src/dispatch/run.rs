@@ -3,6 +3,7 @@
 //! The function replies, fails, or asks to be suspended ([`crate::dispatch::block`]). Next, still under the shards:
 //! [`crate::dispatch::commit`].
 
+use crate::access;
 use crate::dispatch::call::{Caller, DataFn, call, call_server, feed_monitors};
 use crate::dispatch::core::Held;
 use crate::dispatch::messages::{append_mail, append_messages};
@@ -188,7 +189,12 @@ fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>) {
     let bytes_at_most = request.bytes();
     let request = Request { bytes_at_most, ..Request::new(Some(cmd), &args, &blobs) };
     let mark = reply.mark();
+    let access = match access::is_free(core, session) {
+        true => Ok(()),
+        false => access::check_queued(core, session, cmd, &args),
+    };
     let result = match cmd.run {
+        _ if access.is_err() => access,
         Run::Script(command) => {
             script::run_in_transaction(core, session, &request, command, reply, guard)
         }

@@ -1,6 +1,7 @@
 //! The commands that a script calls.
 
 use super::resolve::{Call, refusal_of_disk};
+use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::needs::{command_need, data_need};
 use crate::dispatch::refusals::{OOM, READ_ONLY, is_refused_write, unknown_subcommand};
@@ -204,6 +205,15 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         match self.call.first_key {
             Some(first) if first.bytes == bytes => Key { bytes, ..first },
             Some(_) | None => self.core.srv.ks.key(bytes),
+        }
+    }
+
+    /// Checks the rights of the client's user, which may change while the script runs.
+    fn check_access(&mut self, cmd: &Cmd, args: &[&[u8]]) -> Result<(), Error> {
+        self.core.renew_access();
+        match access::is_free(self.core, self.session) {
+            true => Ok(()),
+            false => access::check_in_script(self.core, self.session, cmd, args),
         }
     }
 
@@ -418,7 +428,11 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
 
 impl engine::Host for Host<'_, '_, '_> {
     fn call(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), Stop> {
-        let cmd = match self.command(args).and_then(|cmd| self.check(cmd).map(|()| cmd)) {
+        let found = self.command(args).and_then(|cmd| {
+            self.check_access(cmd, args)?;
+            self.check(cmd).map(|()| cmd)
+        });
+        let cmd = match found {
             Ok(cmd) => cmd,
             Err(e) => {
                 reply.error(&e.0);
@@ -468,11 +482,14 @@ impl engine::Host for Host<'_, '_, '_> {
     }
 
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {
-        match self.command(args) {
-            Ok(_) => Some(true),
-            Err(e) if e == NOT_ALLOWED || e == WRONG_ARITY => Some(true),
-            Err(_) => None,
-        }
+        let cmd = self.core.srv.table.find(args[0])?;
+        let cmd = match args.get(1) {
+            Some(sub) if !cmd.subcommands.is_empty() => cmd.subcommand(sub)?,
+            _ => cmd,
+        };
+        self.core.renew_access();
+        let is_free = access::is_free(self.core, self.session);
+        Some(is_free || access::allows_in_script(self.core, self.session, cmd, args))
     }
 
     fn set_repl(&mut self, to_log: bool, to_replicas: bool) {

@@ -140,9 +140,7 @@ impl Worker {
         if conn.replica.is_some() {
             return false;
         }
-        let is_stranger =
-            !conn.session.authenticated && !self.core.settings.auth.password.is_empty();
-        if is_stranger && pending > STRANGERS_OUTPUT {
+        if conn.session.identity.must_log_in && pending > STRANGERS_OUTPUT {
             return true;
         }
         let limits = &self.core.settings.clients.output_limits;

@@ -14,6 +14,7 @@ use weft_net::interest::Interest;
 use weft_net::listen::{Accepted, Listener, MAX_ACCEPTS_PER_ITERATION};
 use weft_net::stream::{SESSION_MEMORY, Stream};
 use weft_process::{log_verbose, log_warning};
+use weft_state::access::show_user;
 use weft_state::clients::ClientShared;
 use weft_state::conn::{Conn, ConnectionMessage};
 use weft_state::mailbox::Message;
@@ -122,7 +123,7 @@ impl Worker {
     /// Closes the oldest of more than `most` unauthenticated clients. Returns whether there was one.
     fn close_oldest_unauthenticated(&mut self, most: usize) -> bool {
         // Without a password no client has to authenticate, though some may have connected when there was one.
-        if self.core.settings.auth.password.is_empty() {
+        if !self.core.srv.access.stranger().must_log_in {
             return false;
         }
         let oldest = self.core.srv.clients.unauthenticated.take_oldest_beyond(most);
@@ -133,7 +134,7 @@ impl Worker {
     pub(super) fn close_unauthenticated(&mut self, now_ms: i64) {
         let unauthenticated = &self.core.srv.clients.unauthenticated;
         let limit = self.core.settings.clients.authentication_ms;
-        if limit > 0 && !self.core.settings.auth.password.is_empty() {
+        if limit > 0 && self.core.srv.access.stranger().must_log_in {
             while let Some(client) = unauthenticated.take_older_than(now_ms - limit) {
                 self.kill(client);
             }
@@ -143,8 +144,8 @@ impl Worker {
 
     fn adopt(&mut self, accepted: Accepted) {
         let srv = self.core.srv;
-        let settings = &self.core.settings;
-        let protected = settings.auth.protected_mode && settings.auth.password.is_empty();
+        let identity = srv.access.stranger();
+        let protected = self.core.settings.auth.protected_mode && identity.user.nopass;
         if protected && !accepted.is_local {
             refuse(&accepted, weft_state::texts::PROTECTED.as_bytes());
             srv.threads[self.core.id].stats.network.connections.shared_sub(1);
@@ -165,10 +166,10 @@ impl Worker {
         let id = srv.clients.registry.next_id();
         let fd = accepted.socket.as_raw_fd();
         let shared = Arc::new(ClientShared::new(id, self.core.id, fd, &accepted, srv.mono_ms()));
-        let authenticated = settings.auth.password.is_empty();
-        shared.options.authenticated.store(authenticated, Ordering::Relaxed);
+        show_user(&shared, &identity);
         let generation = self.conns.next_generation();
-        let session = Session::new(shared.clone(), authenticated);
+        let must_log_in = identity.must_log_in;
+        let session = Session::new(shared.clone(), identity);
         let stream = match tls {
             None => Stream::from(accepted.socket),
             Some(tls) => {
@@ -187,7 +188,7 @@ impl Worker {
         }
         log_verbose!("Accepted {}", shared.origin.peer);
         srv.clients.registry.insert(shared.clone());
-        if !authenticated {
+        if must_log_in {
             srv.clients.unauthenticated.add(&shared, srv.mono_ms());
             let most = settings.clients.max_unauthenticated;
             while self.close_oldest_unauthenticated(most) {}
@@ -203,9 +204,7 @@ impl Worker {
         self.forget(id, &conn.state, conn.input.kept.front());
         let srv = &self.core.srv;
         srv.clients.registry.remove(id);
-        if !conn.session.authenticated {
-            srv.clients.unauthenticated.remove(id);
-        }
+        srv.clients.unauthenticated.remove(id);
         if conn.session.pushes.monitor {
             weft_executor::monitor::leave(srv, id);
         }

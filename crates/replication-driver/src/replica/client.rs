@@ -26,7 +26,6 @@ pub fn show(srv: &Server, link: &Link, db: u32) {
     let (id, fd, now) = (srv.clients.registry.next_id(), socket.as_raw_fd(), srv.mono_ms());
     let client = Arc::new(ClientShared::of_primary(id, fd, ends, now));
     client.activity.db.store(db, Ordering::Relaxed);
-    client.options.authenticated.store(true, Ordering::Relaxed);
     if link.client.set(client.clone()).is_ok() {
         srv.clients.registry.insert(client);
     }

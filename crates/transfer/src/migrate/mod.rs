@@ -25,7 +25,7 @@ use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
 pub use link::encrypt_links;
-pub use request::{keys, keys_for_getkeys};
+pub use request::keys;
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];
 

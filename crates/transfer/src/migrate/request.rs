@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use weft_base::num::parse_i64;
+use weft_command_spec::key_options::migrate_keys_option;
 use weft_commands::{Error, error};
 use weft_types::string::canonical_int;
 
@@ -71,12 +72,7 @@ impl<'a> Options<'a> {
 /// The positions of the keys. Also works for requests that will fail. `None` if both the key
 /// argument and KEYS have keys.
 pub fn keys(args: &[&[u8]]) -> Option<Vec<usize>> {
-    keys_after(args, keys_option_position(args))
-}
-
-/// The positions for COMMAND GETKEYS: the reference ignores KEYS as the last word.
-pub fn keys_for_getkeys(args: &[&[u8]]) -> Option<Vec<usize>> {
-    keys_after(args, keys_option_position(args).filter(|at| at + 1 < args.len()))
+    keys_after(args, migrate_keys_option(args))
 }
 
 fn keys_after(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
@@ -84,20 +80,6 @@ fn keys_after(args: &[&[u8]], word: Option<usize>) -> Option<Vec<usize>> {
         Some(at) => args[3].is_empty().then(|| (at + 1..args.len()).collect()),
         None => Some(vec![3]),
     }
-}
-
-/// The position of KEYS.
-fn keys_option_position(args: &[&[u8]]) -> Option<usize> {
-    let mut at = OPTIONS;
-    while let Some(word) = args.get(at) {
-        at += match word.to_ascii_lowercase().as_slice() {
-            b"keys" => return Some(at),
-            b"auth" => 2,
-            b"auth2" => 3,
-            _ => 1,
-        };
-    }
-    None
 }
 
 impl<'a> Request<'a> {
@@ -137,6 +119,7 @@ impl<'a> Request<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_command_spec::key_options::migrate_keys;
 
     fn words(line: &str) -> Vec<&[u8]> {
         line.split(' ').map(|word| word.trim_matches('\'').as_bytes()).collect()
@@ -156,9 +139,9 @@ mod tests {
         }
         assert_eq!(keys(&words("migrate h 1 k 0 5 KEYS a")), None);
         for line in ["migrate h 1 k 0 5 KEYS", "migrate h 1 '' 0 5 COPY KEYS"] {
-            assert_eq!(keys_for_getkeys(&words(line)), Some(vec![3]), "{line}");
+            assert_eq!(migrate_keys(&words(line)), Some(3..4), "{line}");
         }
-        assert_eq!(keys_for_getkeys(&words("migrate h 1 '' 0 5 KEYS KEYS")), Some(vec![7]));
+        assert_eq!(migrate_keys(&words("migrate h 1 '' 0 5 KEYS KEYS")), Some(7..8));
     }
 
     #[test]

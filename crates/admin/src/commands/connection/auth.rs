@@ -1,20 +1,16 @@
-//! AUTH: checks a client's password.
-//!
-//! There is one user, `default`. Its password is `requirepass`; without it, any password is
-//! accepted.
+//! AUTH: checks a client's password, and makes the client act as the user.
 
 use crate::commands::connection::{HANDSHAKE, plain};
-use std::sync::atomic::Ordering;
+use weft_acl::DEFAULT_USER;
 use weft_command_spec::{Secrets, Spec, Special};
 use weft_commands::{CmdResult, Error, error};
+use weft_executor::access;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
+use weft_state::access::{Identity, show_user};
 use weft_state::command_table::NOTHING;
 use weft_state::server::Server;
 use weft_state::session::Session;
-
-/// The user of every connection.
-pub const DEFAULT_USER: &str = "default";
 
 const WRONG_PASS: Error =
     Error::new("WRONGPASS invalid username-password pair or user is disabled.");
@@ -46,8 +42,8 @@ pub const AUTH: ServerCommand = ServerCommand {
 
 fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.args {
-        [_, _] if cx.srv().settings().auth.password.is_empty() => return Err(NO_PASSWORD),
-        [_, password] => authenticate(cx, DEFAULT_USER.as_bytes(), password)?,
+        [_, _] if cx.srv().access.users().default_user().nopass => return Err(NO_PASSWORD),
+        [_, password] => authenticate(cx, DEFAULT_USER, password)?,
         [_, user, password] => authenticate(cx, user, password)?,
         _ => return Err(error::SYNTAX),
     }
@@ -57,52 +53,29 @@ fn auth(cx: &mut ConnCx<'_>) -> CmdResult {
 
 /// Authenticates the session as `user`. On failure, the session keeps its state.
 pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdResult {
-    // Not the thread's cached settings: CONFIG SET may be in the same batch.
-    let settings = cx.srv().settings();
-    let wanted = &settings.auth.password;
-    let known = wanted.is_empty() || same_bytes(wanted, password);
-    if user != DEFAULT_USER.as_bytes() || !known {
-        cx.srv().statistics.totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
+    let users = cx.srv().access.users();
+    let is_right = users.get(user).is_some_and(|user| user.accepts_password(password));
+    let Some(identity) = cx.srv().access.identify(user).filter(|_| is_right) else {
+        access::note_failed_login(cx.core, cx.session, cx.args, user);
         return Err(WRONG_PASS);
-    }
+    };
     let srv = cx.srv();
-    log_in_as(srv, cx.session, user);
+    log_in(srv, cx.session, identity);
     Ok(())
 }
 
 /// Logs a session in as `user` without a password, because its certificate names that user. Returns
-/// whether there is such a user. Users of ACL are looked up here.
+/// whether there is such a user, and it is enabled.
 pub fn log_in_as(srv: &Server, session: &mut Session, user: &[u8]) -> bool {
-    if user != DEFAULT_USER.as_bytes() {
+    let Some(identity) = srv.access.identify(user).filter(|identity| identity.user.enabled) else {
         return false;
-    }
-    if !session.authenticated {
-        srv.clients.unauthenticated.remove(session.shared.id);
-    }
-    session.authenticated = true;
-    session.shared.options.authenticated.store(true, Ordering::Relaxed);
+    };
+    log_in(srv, session, identity);
     true
 }
 
-/// Compares in a time that does not depend on where the two differ.
-fn same_bytes(secret: &[u8], given: &[u8]) -> bool {
-    let mut differences = secret.len() ^ given.len();
-    for (i, byte) in given.iter().enumerate() {
-        // An empty secret never gets here. The index only has to stay within the secret.
-        differences |= usize::from(secret[i % secret.len()] ^ byte);
-    }
-    std::hint::black_box(differences) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::same_bytes;
-
-    #[test]
-    fn same_bytes_accepts_only_equal_passwords() {
-        assert!(same_bytes(b"secret", b"secret"));
-        for other in [&b""[..], b"s", b"secres", b"Secret", b"secretsecret", b"secret\0"] {
-            assert!(!same_bytes(b"secret", other), "{other:?}");
-        }
-    }
+fn log_in(srv: &Server, session: &mut Session, identity: Identity) {
+    srv.clients.unauthenticated.remove(session.shared.id);
+    show_user(&session.shared, &identity);
+    session.identity = identity;
 }

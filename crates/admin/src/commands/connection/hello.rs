@@ -96,7 +96,7 @@ fn hello(cx: &mut ConnCx<'_>) -> CmdResult {
     if let Some((user, password)) = wishes.auth {
         authenticate(cx, user, password)?;
     }
-    if !cx.session.authenticated {
+    if cx.session.identity.must_log_in {
         return Err(NO_AUTH);
     }
     if let Some(name) = wishes.name {

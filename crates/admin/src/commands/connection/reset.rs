@@ -10,6 +10,7 @@ use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Proto;
+use weft_state::access::show_user;
 use weft_state::session::ReplyMode;
 
 const FLAGS: Flags = HANDSHAKE.or(Flags::RUNS_IN_MULTI).or(Flags::WHILE_SUBSCRIBED);
@@ -30,13 +31,14 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     crate::commands::pubsub::forget_all(cx);
     weft_executor::tracking::disable(cx.core.srv, cx.session);
     weft_executor::transaction::discard(cx.core.srv, cx.session);
-    let authenticated = cx.srv().settings().auth.password.is_empty();
     let srv = cx.srv();
+    let identity = srv.access.stranger();
+    show_user(&shared, &identity);
     let session = &mut *cx.session;
-    session.authenticated = authenticated;
-    if !authenticated {
+    if identity.must_log_in {
         srv.clients.unauthenticated.add(&shared, srv.mono_ms());
     }
+    session.identity = identity;
     session.db = 0;
     // CLIENT REPLY SKIP covers this command, too. Otherwise a client that counts replies would be
     // off by one.
@@ -45,7 +47,6 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     session.options.no_touch = false;
     session.options.import_source = false;
-    shared.options.authenticated.store(authenticated, Ordering::Relaxed);
     for flag in [
         &shared.options.no_touch,
         &shared.options.no_evict,

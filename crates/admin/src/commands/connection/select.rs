@@ -2,7 +2,7 @@
 
 use crate::commands::connection::plain;
 use crate::commands::shape::special;
-use weft_command_spec::{CommandRole, Flags, Special};
+use weft_command_spec::{CommandRole, Databases, Flags, Special};
 use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
@@ -23,7 +23,7 @@ pub const SELECT: ServerCommand = special(
         "index:integer",
         select,
     ),
-    Special::role(CommandRole::Select),
+    Special { databases: Databases::At(&[1]), ..Special::role(CommandRole::Select) },
 );
 
 fn select(cx: &mut ConnCx<'_>) -> CmdResult {

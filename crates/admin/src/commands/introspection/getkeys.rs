@@ -1,7 +1,7 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: find the keys of a request without executing it.
 
 use crate::commands::introspection::info::key_flags_reply;
-use weft_command_spec::{Begin, Flags, GetKeys, KeySpec, NOT_A_KEY};
+use weft_command_spec::{Begin, Flags, GetKeys, KeySpec, NOT_A_KEY, key_options};
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::absent;
 use weft_executor::dispatch::core::ConnCx;
@@ -68,8 +68,8 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
         let flags = key_flags(cmd, spec, args);
         if rule == GetKeys::Migrate {
             // Which of its specifications applies depends on whether the key is empty.
-            let keys = weft_transfer::migrate::keys_for_getkeys(args).ok_or(BAD_ARGUMENTS)?;
-            found.extend(keys.into_iter().map(|at| Found { key: args[at], flags: flags.clone() }));
+            let keys = key_options::migrate_keys(args).ok_or(BAD_ARGUMENTS)?;
+            found.extend(keys.map(|at| Found { key: args[at], flags: flags.clone() }));
             break;
         }
         let each = |at: usize| found.push(Found { key: args[at], flags: flags.clone() });
@@ -81,8 +81,8 @@ fn find<'a>(cx: &ConnCx<'a>) -> Result<Vec<Found<'a>>, Error> {
     }
     // No key specification can describe the place of this key.
     let destination = match rule {
-        GetKeys::Sort => weft_commands::sort::destination(args),
-        GetKeys::GeoStore => weft_commands::geo::destination(args),
+        GetKeys::Sort => key_options::sort_destination(args),
+        GetKeys::GeoStore => key_options::geo_destination(args),
         GetKeys::BySpecs | GetKeys::Migrate | GetKeys::Set | GetKeys::Bitfield => None,
     };
     if let Some(at) = destination {
@@ -101,12 +101,11 @@ fn command_of(cx: &ConnCx<'_>, args: &[&[u8]]) -> Option<&'static Cmd> {
 }
 
 fn key_flags(cmd: &Cmd, spec: &KeySpec, args: &[&[u8]]) -> Vec<&'static str> {
-    let is_get = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"get");
     match cmd.spec.special.get_keys {
         // The old value is read only on request.
-        GetKeys::Set if args[3..].iter().any(is_get) => vec!["RW", "ACCESS", "UPDATE"],
+        GetKeys::Set if key_options::set_reads(args) => vec!["RW", "ACCESS", "UPDATE"],
         GetKeys::Set => vec!["OW", "UPDATE"],
-        GetKeys::Bitfield if weft_commands::bitmap::only_reads(args) => vec!["RO", "ACCESS"],
+        GetKeys::Bitfield if key_options::bitfield_only_reads(args) => vec!["RO", "ACCESS"],
         _ => spec.flags.iter().copied().filter(|flag| *flag != VARIABLE).collect(),
     }
 }

@@ -7,7 +7,7 @@ mod subscribe;
 pub use subscribe::forget_all;
 
 use crate::commands::shape::command;
-use weft_command_spec::{CommandRole, Flags, Group, KeySpec, Spec, Special};
+use weft_command_spec::{Channels, CommandRole, Flags, Group, KeySpec, Spec, Special};
 use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
@@ -59,8 +59,13 @@ impl Plan {
         self
     }
 
-    const fn role(mut self, role: CommandRole) -> Plan {
-        self.0.special = Special::role(role);
+    const fn publishes(mut self, role: CommandRole) -> Plan {
+        self.0.special = Special { role, ..Special::channels(Channels::Publish) };
+        self
+    }
+
+    const fn subscribes(mut self, channels: Channels) -> Plan {
+        self.0.special = Special::channels(channels);
         self
     }
 

@@ -20,7 +20,7 @@ pub const PUBLISH: ServerCommand =
     plan("publish", 3, PUBLISHES, "2.0.0", |cx| publish(cx, Kind::Channel))
         .about("Sends a message to all subscribers of a channel.", "channel message")
         .complexity("O(N+M) where N is the number of receivers and M the number of patterns")
-        .role(CommandRole::Publish)
+        .publishes(CommandRole::Publish)
         .build();
 
 pub const SPUBLISH: ServerCommand =
@@ -28,7 +28,7 @@ pub const SPUBLISH: ServerCommand =
         .about("Sends a message to all subscribers of a shard channel.", "shardchannel message")
         .complexity("O(N) where N is the number of receivers")
         .keys(&keys::one(&[NOT_A_KEY]))
-        .role(CommandRole::ShardPublish)
+        .publishes(CommandRole::ShardPublish)
         .build();
 
 fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {

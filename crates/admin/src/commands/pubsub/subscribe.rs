@@ -5,7 +5,7 @@
 
 use crate::commands::pubsub::{FLAGS, plan};
 use std::sync::atomic::Ordering;
-use weft_command_spec::{Flags, NOT_A_KEY, keys};
+use weft_command_spec::{Channels, Flags, NOT_A_KEY, keys};
 use weft_commands::{CmdResult, Error};
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
@@ -22,12 +22,14 @@ pub const SUBSCRIBE: ServerCommand =
     plan("subscribe", -2, LISTENS, "2.0.0", |cx| subscribe(cx, Kind::Channel))
         .about("Subscribes to channels.", "channel...")
         .complexity("O(N) where N is the number of channels")
+        .subscribes(Channels::Subscribe)
         .build();
 
 pub const PSUBSCRIBE: ServerCommand =
     plan("psubscribe", -2, LISTENS, "2.0.0", |cx| subscribe(cx, Kind::Pattern))
         .about("Subscribes to all channels whose names match a pattern.", "pattern:pattern...")
         .complexity("O(N) where N is the number of patterns")
+        .subscribes(Channels::SubscribePatterns)
         .build();
 
 pub const SSUBSCRIBE: ServerCommand =
@@ -35,6 +37,7 @@ pub const SSUBSCRIBE: ServerCommand =
         .about("Subscribes to shard channels.", "shardchannel...")
         .complexity("O(N) where N is the number of shard channels")
         .keys(&keys::all(1, &[NOT_A_KEY]))
+        .subscribes(Channels::Subscribe)
         .build();
 
 pub const UNSUBSCRIBE: ServerCommand =

@@ -77,6 +77,10 @@ fn is_of_tls(id: Id) -> bool {
 fn apply_to_process(srv: &'static Server, config: &Config, id: Id) -> Result<(), String> {
     match id {
         Id::DIR => change_directory(srv, config),
+        Id::REQUIREPASS => {
+            srv.access.set_default_password(config.bytes(Id::REQUIREPASS));
+            Ok(())
+        }
         Id::MAXCLIENTS => raise_limit(config),
         Id::IO_THREADS => {
             find_descriptors(config)?;

@@ -16,7 +16,7 @@ use weft_durability::aof::{Switch, start};
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
 use weft_executor::dispatch::{ServerCommand, busy};
-use weft_keyspace::GaveUp;
+use weft_keyspace::{ExecContext, GaveUp};
 use weft_process::{log_notice, log_warning};
 use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
@@ -56,6 +56,8 @@ pub const CONFIG: ServerCommand = container(
             |args| match args.iter().any(|arg| arg.eq_ignore_ascii_case(b"appendonly")) {
                 // It stops the world and waits for that.
                 true => Needs::Aside,
+                // A change of users.
+                false if names_password(args) => Needs::Stop,
                 false => Needs::Nothing,
             },
             Spec {
@@ -122,6 +124,10 @@ fn wait_until_idle(srv: &'static Server) -> CmdResult {
     idle.map_err(|GaveUp| busy::error(srv, |_| true).unwrap_or(error::BUSY_SCRIPT))
 }
 
+fn names_password(args: &[&[u8]]) -> bool {
+    args.iter().any(|arg| arg.eq_ignore_ascii_case(b"requirepass"))
+}
+
 fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let (pairs, []) = cx.args[2..].as_chunks::<2>() else {
         return Err(error::SYNTAX);
@@ -147,6 +153,10 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let span = before.map(|before| (before, config.clone()));
     drop(config);
     done.map_err(told)?;
+    if changes.contains(&Id::REQUIREPASS) && matches!(cx.held, Held::Aside) {
+        // Each I/O thread finds the change at its next command, which must follow the reply.
+        drop(srv.hand().world(&mut ExecContext::new(0, 0)));
+    }
     // The disk I/O happens here, without the lock of the configuration.
     if let (Some(switch), Some((before, after))) = (switch, span) {
         if start::follow(srv, &switch).is_err() {

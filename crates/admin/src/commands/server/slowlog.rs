@@ -1,6 +1,8 @@
 //! COMMANDLOG, and SLOWLOG for its first log: see [`weft_state::commandlog`].
 
-use crate::commands::shape::{ALL_NODES, ANYTIME, answer_help, command, container, help, spec};
+use crate::commands::shape::{
+    ALL_NODES, ANYTIME, answer_help, command, container, help, spec, unknown_subcommand,
+};
 use weft_base::num::parse_i64;
 use weft_command_spec::{Flags, Spec};
 use weft_commands::{CmdResult, Error};
@@ -136,18 +138,9 @@ fn slow_get(cx: &mut ConnCx<'_>) -> CmdResult {
         2 => DEFAULT_COUNT,
         3 => count(cx)?,
         // The reference checks this arity itself, and has a separate error text.
-        _ => return Err(unknown(cx, "SLOWLOG")),
+        _ => return Err(unknown_subcommand(cx, "SLOWLOG")),
     };
     answer(cx, LogKind::Slow, count)
-}
-
-/// The error for an unknown subcommand, or one with the wrong number of arguments.
-pub(super) fn unknown(cx: &ConnCx<'_>, container: &str) -> Error {
-    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    // The reference prints a C string.
-    text.extend(cx.args[1].iter().take(128).take_while(|b| **b != 0));
-    text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
-    Error::owned(text)
 }
 
 /// Parses argument 2 as a count; -1 means all.

@@ -114,7 +114,7 @@ fn elsewhere(_: &mut ConnCx<'_>) -> CmdResult {
 }
 
 fn multi(cx: &mut ConnCx<'_>) -> CmdResult {
-    cx.session.transaction = Some(Box::new(Transaction::default()));
+    cx.session.transaction = Some(Box::new(Transaction::new(cx.session.db)));
     cx.reply.ok();
     Ok(())
 }

@@ -4,12 +4,11 @@
 //! sets of [`Traits`]: those that a client must have and those that it must not have. An option
 //! that is repeated replaces its first value, except ID, which collects.
 
-use crate::commands::connection::auth::DEFAULT_USER;
-use crate::commands::connection::client::flags::{capabilities, flags};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
 use weft_commands::{Error, error};
+use weft_state::client_line::{capabilities, flags};
 use weft_state::clients::{ClientShared, Names};
 use weft_state::server::Server;
 
@@ -155,7 +154,7 @@ impl<'a> Traits<'a> {
                 Some(kind) => self.kind = Some(kind),
                 None => return Err(quoted("ERR Unknown client type '", value)),
             },
-            b"user" if value == DEFAULT_USER.as_bytes() => self.user = Some(value),
+            b"user" if srv.access.users().get(value).is_some() => self.user = Some(value),
             b"user" => return Err(quoted("ERR No such user '", value)),
             b"addr" => self.addr = Some(value),
             b"laddr" => self.laddr = Some(value),
@@ -211,8 +210,8 @@ impl<'a> Traits<'a> {
             is(self.addr, client.origin.peer.as_bytes()),
             is(self.laddr, client.origin.local.as_bytes()),
             is(self.ip, ip.as_bytes()),
-            // The connection to our primary has no user; every other client is the user `default`.
-            self.user.map(|_| !client.origin.is_primary),
+            // The connection to our primary has no user.
+            self.user.map(|user| names.user.as_ref().is_some_and(|own| *own.name == *user)),
             named(self.name, &names.name),
             named(self.lib_name, &names.lib_name),
             named(self.lib_version, &names.lib_version),

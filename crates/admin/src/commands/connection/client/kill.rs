@@ -23,7 +23,7 @@ use weft_replication_driver::hub;
 use weft_state::clients::ClientShared;
 use weft_state::conn::ConnectionMessage;
 use weft_state::mailbox::Message;
-use weft_state::session::PendingKillReply;
+use weft_state::session::PendingReply;
 
 const NO_SUCH_CLIENT: Error = Error::new("ERR No such client");
 
@@ -51,9 +51,9 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
     let srv = cx.srv();
     let me = cx.session.shared.id;
-    if let Some(behind) = cx.session.replies.pending_kill.take() {
+    if let Some(behind) = cx.session.replies.pending.take() {
         // The first run has marked the clients.
-        return behind.killed;
+        return behind.count;
     }
     let (own, others): (Vec<_>, Vec<_>) =
         srv.clients.registry.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
@@ -70,8 +70,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
     };
     let clients = srv.slow.acting(|c| ends(c) && fits(c));
     if !clients.is_empty() && !cx.in_transaction() {
-        cx.session.replies.pending_kill =
-            Some(Box::new(PendingKillReply { killed: found, clients }));
+        cx.session.replies.pending = Some(Box::new(PendingReply { count: found, clients }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
     }
     for client in others {

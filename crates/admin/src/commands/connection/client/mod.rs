@@ -6,7 +6,6 @@
 //! * [`kill`](self::kill), [`pause`](self::pause), [`names`], [`modes`], [`help`]: the rest
 
 mod filter;
-mod flags;
 mod help;
 mod kill;
 mod line;

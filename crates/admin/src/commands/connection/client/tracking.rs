@@ -6,7 +6,7 @@ use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::tracking;
 use weft_executor::tracking::{Mode, TrackingOptions};
-use weft_state::clients::ClientShared;
+use weft_state::client_line::redirect;
 use weft_state::clients::Own;
 use weft_state::clients::Tracker;
 use weft_state::server::Server;
@@ -181,14 +181,6 @@ pub fn caching(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     cx.reply.ok();
     Ok(())
-}
-
-/// The client that gets this client's invalidations; 0: the client itself, -1: tracking is off.
-pub fn redirect(client: &ClientShared) -> i64 {
-    match client.tracker().filter(|tracker| tracker.mode().has(Mode::ON)) {
-        Some(tracker) => tracker.redirect().map_or(0, |id| id as i64),
-        None => -1,
-    }
 }
 
 pub fn getredir(cx: &mut ConnCx<'_>) -> CmdResult {

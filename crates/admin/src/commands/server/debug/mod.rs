@@ -13,7 +13,7 @@ mod restart;
 mod switches;
 
 use crate::active_threads as control;
-use crate::commands::server::slowlog::unknown;
+use crate::commands::shape::unknown_subcommand;
 use crate::commands::shape::{ADMIN, answer_help, holding, spec};
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -264,7 +264,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     match find(cx.args) {
         Some(Sub(.., run)) => run(cx),
-        None => Err(unknown(cx, "DEBUG")),
+        None => Err(unknown_subcommand(cx, "DEBUG")),
     }
 }
 

@@ -4,7 +4,7 @@
 //! A suite switches a mechanism off, tests, and switches it on again. The replies are those of the
 //! reference, so that its tests run. The help says that there is no effect, and why.
 
-use crate::commands::server::debug::unknown;
+use crate::commands::shape::unknown_subcommand;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::core::ConnCx;
@@ -45,7 +45,7 @@ pub fn reply_buffer(cx: &mut ConnCx<'_>) -> CmdResult {
     } else if cx.is(2, "resizing") {
         any(cx)
     } else {
-        Err(unknown(cx, "DEBUG"))
+        Err(unknown_subcommand(cx, "DEBUG"))
     }
 }
 
@@ -62,7 +62,7 @@ pub fn protect_client(cx: &mut ConnCx<'_>) -> CmdResult {
 pub fn slot_migration(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.is(2, "prevent-pause") || cx.is(2, "prevent-failover") {
         true => any(cx),
-        false => Err(unknown(cx, "DEBUG")),
+        false => Err(unknown_subcommand(cx, "DEBUG")),
     }
 }
 

@@ -1,0 +1,119 @@
+//! The check of a request against the rights of a user.
+
+use crate::catalog::Catalog;
+use crate::patterns::Access;
+use crate::user::User;
+
+/// A request to check.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The number of the command in the catalog. For a subcommand its own, not the container's.
+    pub command: usize,
+    /// All arguments, from the name of the command or container on.
+    pub args: &'a [&'a [u8]],
+    /// The selected database.
+    pub database: usize,
+}
+
+/// What a user may not do. If several selectors refuse a request, the greatest reason is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    Database,
+    Command,
+    Key,
+    Channel,
+}
+
+/// A refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Denied {
+    pub reason: Reason,
+    /// The argument that is refused: a key, a channel or a database. 0 for a command.
+    pub at: usize,
+}
+
+impl Denied {
+    /// The reply of ACL DRYRUN, which names everything.
+    pub fn text(&self, user: &User, command: &str, args: &[&[u8]]) -> Vec<u8> {
+        let name = &user.name[..];
+        let object = args.get(self.at).copied().unwrap_or_default();
+        let parts: [&[u8]; 5] = match self.reason {
+            Reason::Command => [
+                b"User ",
+                name,
+                b" has no permissions to run the '",
+                command.as_bytes(),
+                b"' command",
+            ],
+            Reason::Key => {
+                [b"User ", name, b" has no permissions to access the '", object, b"' key"]
+            }
+            Reason::Channel => {
+                [b"User ", name, b" has no permissions to access the '", object, b"' channel"]
+            }
+            Reason::Database => {
+                [b"User ", name, b" has no permissions to access database ", object, b""]
+            }
+        };
+        parts.concat()
+    }
+}
+
+impl User {
+    /// Whether a selector allows a request. O(selectors x patterns x keys); allocates nothing, except for COPY in
+    /// selectors that restrict databases.
+    #[inline]
+    pub fn check(&self, catalog: &Catalog, request: &Request<'_>) -> Result<(), Denied> {
+        let Some(command) = catalog.get(request.command) else {
+            return Err(Denied { reason: Reason::Command, at: 0 });
+        };
+        let mut worst = Denied { reason: Reason::Database, at: 0 };
+        for selector in &self.selectors {
+            match selector.check(catalog, command, request) {
+                Ok(()) => return Ok(()),
+                Err(denied) => worst = worst.max(denied),
+            }
+        }
+        Err(worst)
+    }
+
+    /// As [`User::check`], and the selector also allows this access to every key, as SORT BY and GET need it.
+    pub fn check_with_every_key(
+        &self,
+        catalog: &Catalog,
+        request: &Request<'_>,
+        access: Access,
+    ) -> bool {
+        let Some(command) = catalog.get(request.command) else { return false };
+        let mut selectors = self.selectors.iter();
+        selectors.any(|s| s.keys.allow_every(access) && s.check(catalog, command, request).is_ok())
+    }
+
+    /// Whether a selector allows this access to a key.
+    pub fn may_access_key(&self, key: &[u8], access: Access) -> bool {
+        self.selectors.iter().any(|selector| selector.keys.allow(key, access))
+    }
+
+    /// Whether a selector allows this access to all keys with a prefix.
+    pub fn may_access_prefix(&self, prefix: &[u8], access: Access) -> bool {
+        self.selectors.iter().any(|selector| selector.keys.allow_prefix(prefix, access))
+    }
+
+    /// Whether a selector allows a channel, or a pattern of channels as it stands.
+    pub fn may_access_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.selectors.iter().any(|selector| selector.channels.allow(channel, is_pattern))
+    }
+
+    /// Whether a change from `self` to `new` can forbid channels, so that subscribers must be looked at.
+    pub fn may_lose_channels(&self, new: &User) -> bool {
+        if new.selectors.iter().any(|selector| selector.channels.all) {
+            return false;
+        }
+        let is_kept = |pattern: &[u8]| {
+            new.selectors.iter().any(|s| s.channels.patterns().any(|known| known == pattern))
+        };
+        self.selectors
+            .iter()
+            .any(|s| s.channels.all || s.channels.patterns().any(|pattern| !is_kept(pattern)))
+    }
+}
