@@ -104,10 +104,10 @@ pub const RULES: &[Rule] = &[
     rule(1, "ACL DRYRUN (default|nosuch) (GET <key>|SET <key> <value>|PING|GET|<word>)", Exact),
     rule(1, "ACL GENPASS (0|<word>|99999)", Exact),
     rule(1, "ACL (LOAD|SAVE|HELP|<word>)", Shape),
-    rule(1, "ACL LOG RESET", Exact),
+    fixed(1, "ACL LOG RESET", Exact),
     fixed(
         1,
-        "ACL SETUSER u reset on nopass (+get|-get|+@read|+config\\|get|bad) (~a*|%R~b|allkeys|&c) [db=0] ; ACL GETUSER u ; ACL LIST ; \
+        "ACL SETUSER u reset on nopass (+get|-get|+@read|\"+config|get\"|bad) (~a*|%R~b|allkeys|&c) [db=0] ; ACL GETUSER u ; ACL LIST ; \
          ACL DELUSER u nosuch",
         Exact,
     ),
