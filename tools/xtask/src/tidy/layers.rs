@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-types", &["weft-table", "weft-base"]),
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-command-spec", &["weft-base"]),
+    ("weft-acl", &["weft-command-spec", "weft-base"]),
     (
         "weft-commands",
         &[
@@ -57,6 +58,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-state",
         &[
+            "weft-acl",
             "weft-base",
             "weft-command-spec",
             "weft-commands",
@@ -80,6 +82,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-executor",
         &[
+            "weft-acl",
             "weft-base",
             "weft-command-spec",
             "weft-commands",
@@ -142,6 +145,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-admin",
         &[
+            "weft-acl",
             "weft-base",
             "weft-command-spec",
             "weft-commands",
@@ -168,6 +172,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-io",
         &[
+            "weft-acl",
             "weft-admin",
             "weft-base",
             "weft-commands",
