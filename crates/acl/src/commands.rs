@@ -2,6 +2,7 @@
 
 use crate::catalog::{Catalog, Command, MAX_COMMANDS, category_bit};
 use crate::rule_error::Why;
+use crate::users::has_invalid_bytes;
 
 const WORDS: usize = MAX_COMMANDS / 64;
 
@@ -96,7 +97,8 @@ impl Commands {
         if command.is_subcommand {
             return Err(Why::FirstArgOfSubcommand);
         }
-        if sub.is_empty() {
+        // Rules with these bytes could not be read again from their description.
+        if sub.is_empty() || has_invalid_bytes(sub) || sub.iter().any(|b| b"\"'()".contains(b)) {
             return Err(Why::Syntax);
         }
         let full = [name, b"|", sub].concat();

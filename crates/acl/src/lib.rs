@@ -21,11 +21,14 @@ pub mod check;
 mod commands;
 mod databases;
 pub mod file;
+pub mod fuzz;
 mod log;
 mod password;
 mod patterns;
 mod rule_error;
 mod selector;
+#[cfg(test)]
+mod tests;
 mod user;
 mod users;
 

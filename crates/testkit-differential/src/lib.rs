@@ -25,7 +25,8 @@
 //!  shrink.rs        the shortest sequence that still shows the difference
 //! ```
 //!
-//! [`sessions`] does the same with several clients at once, whose pushes are compared, too.
+//! [`sessions`] does the same with several clients at once, whose pushes are compared, too. [`access`] defines users at
+//! random, and compares what they may do.
 //!
 //! # Episodes
 //!
@@ -40,6 +41,7 @@
 //! that then sleep and touch the key, so that both servers have noticed. Replies with a remaining
 //! time are compared with a tolerance.
 
+pub mod access;
 pub mod commands;
 pub mod compare;
 pub mod deck;

@@ -58,8 +58,8 @@ section! {
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Start although a protective directive, such as user, aclfile, rename-command or \
-              tls-port, has no effect in this version. With no, the server refuses to start with \
+        doc: "Start although a protective directive, such as rename-command or tls-port, \
+              has no effect in this version. With no, the server refuses to start with \
               such a directive, since it would serve clients that the directive should keep out.",
     }
     ENABLE_PROTECTED_CONFIGS = "enable-protected-configs" {

@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-types", &["weft-table", "weft-base"]),
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-command-spec", &["weft-base"]),
+    ("weft-acl", &["weft-command-spec", "weft-base"]),
     (
         "weft-commands",
         &[
@@ -56,6 +57,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-state",
         &[
+            "weft-acl",
             "weft-base",
             "weft-command-spec",
             "weft-commands",
@@ -78,6 +80,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-executor",
         &[
+            "weft-acl",
             "weft-base",
             "weft-command-spec",
             "weft-commands",
@@ -139,6 +142,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-admin",
         &[
+            "weft-acl",
             "weft-base",
             "weft-command-spec",
             "weft-commands",
@@ -164,6 +168,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-io",
         &[
+            "weft-acl",
             "weft-admin",
             "weft-base",
             "weft-commands",

@@ -87,7 +87,7 @@ pub fn load_at_start(srv: &Server, config: &Config) -> Result<(), String> {
             format!("Aborting Weft startup because of ACL errors: {}", String::from_utf8_lossy(&e))
         })?;
     }
-    srv.access.change(|_| Ok::<_, Infallible>(users)).map_err(|e| match e {})?;
+    let Ok(_before) = srv.access.change(|_| Ok::<_, Infallible>(users));
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! A suite switches a mechanism off, tests, and switches it on again. The replies are those of the
 //! reference, so that its tests run. The help says that there is no effect, and why.
 
-use crate::commands::server::debug::unknown;
+use crate::commands::shape::unknown_subcommand;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, error};
 use weft_executor::dispatch::core::ConnCx;
