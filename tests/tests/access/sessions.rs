@@ -25,6 +25,11 @@ fn play(server: &Server, lines: &[&str], version: u8) -> Vec<String> {
                 send(client, &words[1..]);
                 String::new()
             }
+            "quiet" => {
+                send(client, &words[1..]);
+                next_frame(client);
+                String::new()
+            }
             "read" => next_frame(client),
             "log" => log(client),
             "denied" => denied(client),

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `send` | sends the request without reading a reply |
 //! | `read` | reads the next reply, or the end of the connection |
+//! | `quiet` | sends the request and drops its reply, which is different on purpose |
 //! | `log` | reads ACL LOG, without what differs between two runs |
 //! | `denied` | reads the counters of INFO |
 
@@ -308,7 +309,7 @@ pub const LOGINS: &[&str] = &[
     "m HELLO 3 AUTH m pw SETNAME",
     "m ACL WHOAMI",
     "m CLIENT GETNAME",
-    "m HELLO 2 AUTH m pw SETNAME z",
+    "m quiet HELLO 2 AUTH m pw SETNAME z",
     "m ACL WHOAMI",
     "m CLIENT GETNAME",
     "a ACL SETUSER m off",

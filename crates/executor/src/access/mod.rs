@@ -23,7 +23,7 @@ pub mod change;
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
 use weft_acl::{Access, Context, Denied, Event, LogReason, Reason, Request};
-use weft_command_spec::{CommandRole, Flags};
+use weft_command_spec::{Begin, CommandRole, Flags};
 use weft_commands::{Error, sort};
 use weft_state::access::Identity;
 use weft_state::client_line::{Shown, describe};
@@ -72,6 +72,7 @@ pub fn check(core: &Core, session: &mut Session, cmd: &Cmd, args: &[&[u8]]) -> R
             Context::TopLevel => check_patterns(core, session, cmd, args),
         };
     };
+    show_command(&session.shared, cmd);
     note_denied(core, &session.shared, identity, context, cmd, args, &denied);
     Err(no_permission(identity, cmd, &denied))
 }
@@ -108,6 +109,8 @@ pub fn check_blocked(
         return Err(NO_AUTH);
     }
     let Err(denied) = verdict(core, identity, cmd, args, db) else { return Ok(()) };
+    // Its thread will find the same when it gets the reply.
+    shared.activity.blocked.store(false, Ordering::Relaxed);
     note_denied(core, shared, identity, Context::TopLevel, cmd, args, &denied);
     Err(no_permission(identity, cmd, &denied))
 }
@@ -180,7 +183,9 @@ pub fn check_patterns(
     cmd: &Cmd,
     args: &[&[u8]],
 ) -> Result<(), Error> {
-    if !sort::has_patterns(cmd.spec) {
+    // Few commands have such keys, and the comparison takes longer.
+    let has_unknown = cmd.spec.keys.iter().any(|key| key.begin == Begin::Unknown);
+    if !has_unknown || !sort::has_patterns(cmd.spec) {
         return Ok(());
     }
     let (catalog, request) = (&core.srv.access.catalog, request(cmd, args, session.db));
@@ -253,7 +258,7 @@ fn note_denied(
         (Reason::Command, _) | (Reason::Database, 0) => cmd.full_name.as_bytes(),
         (_, at) => args[at],
     };
-    note(core, shared, (reason, context), object, &identity.user.name, cmd);
+    note(core, shared, (reason, context), object, &identity.user.name);
 }
 
 /// Adds a failed login as `user` to ACL LOG.
@@ -263,8 +268,15 @@ pub fn note_failed_login(core: &Core, session: &Session, args: &[&[u8]], user: &
         Some(_) => Context::Multi,
         None => Context::TopLevel,
     };
-    let Some(cmd) = core.srv.table.find(args[0]) else { return };
-    note(core, &session.shared, (LogReason::Auth, context), args[0], user, cmd);
+    if let Some(cmd) = core.srv.table.find(args[0]) {
+        show_command(&session.shared, cmd);
+    }
+    note(core, &session.shared, (LogReason::Auth, context), args[0], user);
+}
+
+/// Makes the client's line show the command that it has sent: the owner thread does so only after each batch.
+pub fn show_command(shared: &ClientShared, cmd: &Cmd) {
+    shared.activity.last_command.store(cmd.number as u32 + 1, Ordering::Relaxed);
 }
 
 fn note(
@@ -273,17 +285,10 @@ fn note(
     (reason, context): (LogReason, Context),
     object: &[u8],
     user: &[u8],
-    cmd: &Cmd,
 ) {
     let srv = core.srv;
     let mut client = Vec::new();
-    let last = &shared.activity.last_command;
-    let before = last.load(Ordering::Relaxed);
-    if context != Context::Script {
-        last.store(cmd.number as u32 + 1, Ordering::Relaxed);
-    }
     describe(shared, &srv.table, srv.mono_ms(), Shown::All, &mut client);
-    last.store(before, Ordering::Relaxed);
     client.truncate(client.trim_ascii_end().len());
     let (object, user, now) = (object.to_vec(), user.to_vec(), srv.now_ms());
     let event = Event { reason, context, object, user, client, now };

@@ -139,6 +139,9 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
     if is_broken {
         task.reply.null_array();
     } else {
+        if !access::is_free(task.core, task.session) {
+            access::show_command(&task.session.shared, task.cmd);
+        }
         // The pushes of a dropped reply remain.
         if !task.session.replies.mode.drops() {
             task.reply.array(transaction.queue.len());

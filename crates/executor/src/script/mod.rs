@@ -28,6 +28,7 @@ mod known;
 pub mod resolve;
 pub mod thread;
 
+use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
 use crate::dispatch::request::{Request, Task};
@@ -221,6 +222,11 @@ fn run_script(
 ) -> End {
     let db = session.db;
     session.in_script = Some(InScript::default());
+    if let Some(cmd) = request.cmd
+        && !access::is_free(core, session)
+    {
+        access::show_command(&session.shared, cmd);
+    }
     let mut threads = core.scripts.take().expect("`resolve` has made the interpreter");
     let entry =
         (lane != Lane::Script).then(|| core.srv.scripts.running.begin(called(call, request)));
