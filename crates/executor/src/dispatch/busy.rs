@@ -24,9 +24,8 @@ pub fn error(srv: &Server, needs: impl Fn(u16) -> bool) -> Option<Error> {
 /// Whether the command may get the error. A command that has taken effect, and a retry of a blocked client, wait. A command
 /// on keys that has run has only read.
 pub fn may_refuse(cmd: &Cmd, request: &Request<'_>) -> bool {
-    !cmd.spec.flags.has(Flags::ALLOW_BUSY)
-        && !(request.attempt.has_run && cmd.takes_session())
-        && request.attempt.retry.is_none()
+    let has_effect = request.attempt.has_run && cmd.takes_session();
+    !has_effect && !cmd.spec.flags.has(Flags::ALLOW_BUSY) && request.attempt.retry.is_none()
 }
 
 /// As [`error`], for a command that needs this.

@@ -159,7 +159,7 @@ mod tests {
     use crate::lua::Lua;
 
     fn texts(n: usize) -> Vec<Vec<u8>> {
-        let text = |n| format!("#!lua name=l{n}\nredis.register_function('f{n}', tostring)");
+        let text = |n| format!("#!lua name=l{n}\nredis.register_function('f{n}', function() end)");
         (0..n).map(|n| text(n).into_bytes()).collect()
     }
 
@@ -193,7 +193,7 @@ mod tests {
         assert!(!fewer.has_library(id) && fewer.function(b"F1").is_none());
         assert!(fewer.function(b"F2").is_some() && loaded.has_library(id));
         assert!(fewer.without(b"l1").is_none());
-        let other = b"#!lua name=l9\nredis.register_function('F2', tostring)".to_vec();
+        let other = b"#!lua name=l9\nredis.register_function('F2', function() end)".to_vec();
         let error = load_texts(fewer, &[other], false).expect_err("the name is taken");
         assert_eq!(error, b"Function F2 already exists");
     }
