@@ -30,5 +30,6 @@ pub use group::Group;
 pub use key_spec::{Begin, Find, FixedKey, KeySpec, NOT_A_KEY, legacy_range};
 pub use spec::Spec;
 pub use special::{
-    CommandRole, Deprecated, GetKeys, QueuedWork, ScriptBy, ScriptCommand, Secrets, Special,
+    CommandRole, Deprecated, GetKeys, Protection, QueuedWork, ScriptBy, ScriptCommand, Secrets,
+    Special,
 };

@@ -6,6 +6,7 @@ pub struct Special {
     pub role: CommandRole,
     pub queued_work: QueuedWork,
     pub secrets: Secrets,
+    pub protection: Protection,
     pub get_keys: GetKeys,
     pub deprecated: Option<Deprecated>,
 }
@@ -16,6 +17,7 @@ impl Special {
         role: CommandRole::Plain,
         queued_work: QueuedWork::Usual,
         secrets: Secrets::None,
+        protection: Protection::None,
         get_keys: GetKeys::BySpecs,
         deprecated: None,
     };
@@ -33,6 +35,11 @@ impl Special {
     /// Only the arguments with secrets are special.
     pub const fn secrets(secrets: Secrets) -> Special {
         Special { secrets, ..Special::NONE }
+    }
+
+    /// Only the protection is special.
+    pub const fn protection(protection: Protection) -> Special {
+        Special { protection, ..Special::NONE }
     }
 
     /// Only the search for keys is special.
@@ -129,6 +136,16 @@ pub enum Secrets {
     Migrate,
     /// The values of sensitive directives, in pairs of directive and value.
     Directives,
+}
+
+/// The directive that decides which clients may use the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    None,
+    /// `enable-debug-command`
+    Debug,
+    /// `enable-module-command`
+    Module,
 }
 
 /// How COMMAND GETKEYS finds keys and the access to them where key specifications can't say it.

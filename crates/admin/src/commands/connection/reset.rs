@@ -35,7 +35,8 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     let session = &mut *cx.session;
     session.authenticated = authenticated;
     if !authenticated {
-        srv.clients.unauthenticated.add(&shared, srv.mono_ms());
+        let list = &srv.clients.unauthenticated;
+        list.add(&shared, list.next_arrival(), srv.mono_ms());
     }
     session.db = 0;
     // CLIENT REPLY SKIP covers this command, too. Otherwise a client that counts replies would be
