@@ -33,6 +33,6 @@ pub use group::Group;
 pub use key_spec::{Begin, Find, FixedKey, KeySpec, NOT_A_KEY, legacy_range};
 pub use spec::Spec;
 pub use special::{
-    Channels, CommandRole, Databases, Deprecated, GetKeys, QueuedWork, ScriptBy, ScriptCommand,
-    Secrets, Special,
+    Channels, CommandRole, Databases, Deprecated, GetKeys, Protection, QueuedWork, ScriptBy,
+    ScriptCommand, Secrets, Special,
 };

@@ -6,6 +6,7 @@ pub struct Special {
     pub role: CommandRole,
     pub queued_work: QueuedWork,
     pub secrets: Secrets,
+    pub protection: Protection,
     pub get_keys: GetKeys,
     pub channels: Channels,
     pub databases: Databases,
@@ -18,6 +19,7 @@ impl Special {
         role: CommandRole::Plain,
         queued_work: QueuedWork::Usual,
         secrets: Secrets::None,
+        protection: Protection::None,
         get_keys: GetKeys::BySpecs,
         channels: Channels::None,
         databases: Databases::Current,
@@ -47,6 +49,11 @@ impl Special {
     /// Only the databases are special.
     pub const fn databases(databases: Databases) -> Special {
         Special { databases, ..Special::NONE }
+    }
+
+    /// Only the protection is special.
+    pub const fn protection(protection: Protection) -> Special {
+        Special { protection, ..Special::NONE }
     }
 
     /// Only the search for keys is special.
@@ -141,6 +148,16 @@ pub enum Secrets {
     Migrate,
     /// The values of sensitive directives, in pairs of directive and value.
     Directives,
+}
+
+/// The directive that decides which clients may use the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    None,
+    /// `enable-debug-command`
+    Debug,
+    /// `enable-module-command`
+    Module,
 }
 
 /// How COMMAND GETKEYS finds keys and the access to them where key specifications can't say it.

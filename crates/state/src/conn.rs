@@ -24,8 +24,8 @@ use weft_resp::{Parser, ProtocolError, Span};
 /// A message about the beginning or the end of connections.
 #[derive(Debug)]
 pub enum ConnectionMessage {
-    /// A new connection to own.
-    Accepted(Accepted),
+    /// A new connection to own, and its place in the order of all arrivals.
+    Accepted(Accepted, u64),
     /// Close this client's connection.
     Kill { client: Arc<ClientShared> },
     /// Accept connections from exactly these TCP sockets.

@@ -51,7 +51,7 @@ fn hide_in_hello(words: &mut [&[u8]]) {
     }
 }
 
-/// Hides what follows AUTH and AUTH2. The words after KEYS are keys.
+/// Hides the arguments of AUTH and AUTH2. The words after KEYS are keys.
 fn hide_in_migrate(words: &mut [&[u8]]) {
     const OPTIONS: usize = 6;
     let mut at = OPTIONS;

@@ -5,6 +5,7 @@
 
 use crate::clients::ClientShared;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use weft_process::log_warning;
 
@@ -13,15 +14,17 @@ const QUIET_MS: i64 = 1000;
 
 /// The clients, and how many were closed since the last log line.
 #[derive(Debug, Default)]
-pub struct Unauthenticated(Mutex<State>);
+pub struct Unauthenticated {
+    state: Mutex<State>,
+    arrivals: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the order of arrival.
+    /// By arrival.
     queue: BTreeMap<u64, Entry>,
     /// The keys of `queue` by client.
     keys: HashMap<u64, u64>,
-    next: u64,
     /// Clients closed for their number, and for their time, that the log does not show yet.
     crowded: u64,
     late: u64,
@@ -36,16 +39,20 @@ struct Entry {
 
 impl Unauthenticated {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|p| p.into_inner())
+        self.state.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The place of a new connection in the order of all. Threads may add their connections in another order.
+    pub fn next_arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Adds a client that has to authenticate, at this monotonic time.
-    pub fn add(&self, client: &Arc<ClientShared>, now_ms: i64) {
+    pub fn add(&self, client: &Arc<ClientShared>, arrival: u64, now_ms: i64) {
         let state = &mut *self.state();
         state.forget(client.id);
-        state.keys.insert(client.id, state.next);
-        state.queue.insert(state.next, Entry { client: client.clone(), since_ms: now_ms });
-        state.next += 1;
+        state.keys.insert(client.id, arrival);
+        state.queue.insert(arrival, Entry { client: client.clone(), since_ms: now_ms });
     }
 
     /// The client has authenticated or left.
@@ -118,12 +125,13 @@ mod tests {
         let clients: Vec<_> = (0..5)
             .map(|id| Arc::new(ClientShared::of_primary(id, 0, Default::default(), 0)))
             .collect();
-        clients.iter().for_each(|client| all.add(client, 10 * client.id as i64));
+        // Another order than that of arrival.
+        clients.iter().rev().for_each(|client| all.add(client, client.id, 10 * client.id as i64));
         let id = |taken: Option<Arc<ClientShared>>| taken.map(|client| client.id);
         assert_eq!(id(all.take_oldest_beyond(5)), None);
         assert_eq!(id(all.take_oldest_beyond(4)), Some(0));
         // RESET starts anew.
-        all.add(&clients[1], 50);
+        all.add(&clients[1], 5, 50);
         all.remove(3);
         all.remove(3);
         assert_eq!(id(all.take_older_than(20)), None);

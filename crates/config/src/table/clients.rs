@@ -21,15 +21,15 @@ section! {
         kind: int(1, 100),
         default: "50",
         status: EFFECTIVE,
-        doc: "The share of maxclients that clients may have which must authenticate and have not \
-              done so. Above it, and when maxclients is reached, a new client takes the place of \
-              the oldest of them. So clients without a password can't keep others out.",
+        doc: "The percentage of maxclients for clients that have not authenticated though they \
+              must. Above it, and when maxclients is reached, a new client takes the place of the \
+              oldest of them. So clients without a password can't keep others out.",
     }
     UNAUTHENTICATED_CLIENT_TIMEOUT = "unauthenticated-client-timeout" {
         kind: int(0, INT_MAX),
         default: "60",
         status: EFFECTIVE,
-        doc: "Seconds after which a client that must authenticate and has not done so is closed. 0 \
+        doc: "Seconds after which a client is closed that has not authenticated though it must. 0 \
               sets no limit.",
     }
     MAXMEMORY_CLIENTS = "maxmemory-clients" {

@@ -50,7 +50,7 @@ section! {
         flags: Flags::REPEATABLE.and(Flags::GUARD),
         status: EFFECTIVE,
         doc: "Rename a command, or disable it with \"\", for every client. Scripts must use the new \
-              name. Prefer rules for users, which keep the command for those who need it: tools, \
+              name. Prefer rules for users, which keep the command for clients that need it: tools, \
               Sentinel and replicas with other names fail to call a renamed command, and its \
               new name appears in MONITOR, in SLOWLOG and in files.",
     }

@@ -7,8 +7,8 @@ use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::refusals::{
-    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_paused, is_refused_write,
-    restricted, unknown_subcommand,
+    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, check_protection, head, is_paused,
+    is_refused_write, restricted, unknown_subcommand,
 };
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};
@@ -107,6 +107,10 @@ fn queue(mut task: Task<'_>) -> Flow {
     if let Run::Script(command) = task.cmd.run
         && let Err(e) = resolve::check_queued(task.core, task.request.args, command)
     {
+        return reject(task, e);
+    }
+    let protection = task.cmd.spec.special.protection;
+    if let Err(e) = check_protection(task.core.srv, &task.session.shared, protection) {
         return reject(task, e);
     }
     messages::append_messages(&mut task);

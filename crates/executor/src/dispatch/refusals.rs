@@ -3,11 +3,14 @@
 use crate::dispatch::absent;
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
-use weft_command_spec::Flags;
+use weft_command_spec::{Flags, Protection};
 use weft_commands::Error;
+use weft_config::Id;
 use weft_state::attention;
+use weft_state::clients::ClientShared;
 use weft_state::command_table::Cmd;
 use weft_state::pause::PauseMode;
+use weft_state::server::Server;
 use weft_state::session::Session;
 
 pub const LOADING: Error = Error::new("LOADING Weft is loading the dataset in memory");
@@ -80,6 +83,47 @@ pub const SHOWN: usize = 128;
 pub fn head(arg: &[u8], room: usize) -> &[u8] {
     let end = arg.iter().take(room).position(|b| *b == 0).unwrap_or(arg.len().min(room));
     &arg[..end]
+}
+
+/// Whether a directive with the values `no`, `yes` and `local` permits something to this client.
+pub fn is_permitted(client: &ClientShared, word: &str) -> bool {
+    match word {
+        "yes" => true,
+        "local" => is_local(client),
+        _ => false,
+    }
+}
+
+/// Whether a client is on this machine: connected over a unix socket or the loopback interface.
+fn is_local(client: &ClientShared) -> bool {
+    let ip =
+        || client.origin.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
+    client.origin.unix || ip().is_some_and(|ip| ip.is_loopback())
+}
+
+/// Checks a command before it is queued or runs.
+///
+/// # Errors
+/// `enable-debug-command` or `enable-module-command` doesn't permit it to this client.
+pub fn check_protection(
+    srv: &Server,
+    client: &ClientShared,
+    protection: Protection,
+) -> Result<(), Error> {
+    let (id, name) = match protection {
+        Protection::None => return Ok(()),
+        Protection::Debug => (Id::ENABLE_DEBUG_COMMAND, "DEBUG"),
+        Protection::Module => (Id::ENABLE_MODULE_COMMAND, "MODULE"),
+    };
+    if is_permitted(client, srv.config().word(id)) {
+        return Ok(());
+    }
+    Err(Error::owned(format!(
+        "ERR {name} command not allowed. If the {} option is set to \"local\", you can run it from a \
+         local connection, otherwise you need to set this option in the configuration file, and then \
+         restart the server.",
+        id.name()
+    )))
 }
 
 /// The error of a RESP2 client with subscriptions.

@@ -34,7 +34,7 @@ impl Worker {
     /// Handles a message, and returns its cost.
     pub(super) fn handle_connection(&mut self, message: ConnectionMessage) -> usize {
         match message {
-            ConnectionMessage::Accepted(accepted) => self.adopt(accepted),
+            ConnectionMessage::Accepted(accepted, arrival) => self.adopt(accepted, arrival),
             ConnectionMessage::Kill { client } => self.kill(client),
             ConnectionMessage::Listen { listeners } => self.listen(listeners),
         }
@@ -108,15 +108,16 @@ impl Worker {
         }
         let srv = &self.core.srv;
         srv.statistics.totals.connections.fetch_add(1, Ordering::Relaxed);
+        let arrival = srv.clients.unauthenticated.next_arrival();
         let thread = srv.threads.emptiest();
         // Counted before the connection arrives there, so that a burst is spread.
         srv.threads[thread].stats.network.connections.shared_add(1);
         if thread == self.core.id {
-            self.adopt(accepted);
+            self.adopt(accepted, arrival);
         } else {
             srv.threads[thread]
                 .mailbox
-                .send(Message::Connection(ConnectionMessage::Accepted(accepted)));
+                .send(Message::Connection(ConnectionMessage::Accepted(accepted, arrival)));
         }
     }
 
@@ -142,7 +143,7 @@ impl Worker {
         unauthenticated.report(now_ms);
     }
 
-    fn adopt(&mut self, accepted: Accepted) {
+    fn adopt(&mut self, accepted: Accepted, arrival: u64) {
         let srv = self.core.srv;
         let identity = srv.access.stranger();
         let protected = self.core.settings.auth.protected_mode && identity.user.nopass;
@@ -189,7 +190,7 @@ impl Worker {
         log_verbose!("Accepted {}", shared.origin.peer);
         srv.clients.registry.insert(shared.clone());
         if must_log_in {
-            srv.clients.unauthenticated.add(&shared, srv.mono_ms());
+            srv.clients.unauthenticated.add(&shared, arrival, srv.mono_ms());
             let most = settings.clients.max_unauthenticated;
             while self.close_oldest_unauthenticated(most) {}
         }

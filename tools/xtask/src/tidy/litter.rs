@@ -21,6 +21,7 @@ const ROOT: &[&str] = &[
     "LICENSE-MIT",
     "README.md",
     "SECURITY.md",
+    "deny.toml",
     "rustfmt.toml",
     "weft.conf",
     // A work tree of git.

@@ -36,7 +36,8 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     show_user(&shared, &identity);
     let session = &mut *cx.session;
     if identity.must_log_in {
-        srv.clients.unauthenticated.add(&shared, srv.mono_ms());
+        let list = &srv.clients.unauthenticated;
+        list.add(&shared, list.next_arrival(), srv.mono_ms());
     }
     session.identity = identity;
     session.db = 0;

@@ -15,6 +15,7 @@ use weft_durability::aof::aof;
 use weft_durability::aof::{Switch, start};
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
+use weft_executor::dispatch::refusals::is_permitted;
 use weft_executor::dispatch::{ServerCommand, busy};
 use weft_keyspace::{ExecContext, GaveUp};
 use weft_process::{log_notice, log_warning};
@@ -143,8 +144,7 @@ fn set(cx: &mut ConnCx<'_>) -> CmdResult {
     let mut changes = Vec::new();
     let mut config = srv.config();
     let before = switch.is_some().then(|| config.clone());
-    let protected =
-        crate::commands::server::is_permitted(cx, config.word(Id::ENABLE_PROTECTED_CONFIGS));
+    let protected = is_permitted(&cx.session.shared, config.word(Id::ENABLE_PROTECTED_CONFIGS));
     let permit = Permit { protected, loading: srv.persistence.loading.is_on() };
     let done = config.set(&pairs, permit, &mut |config, changed| {
         changes = changed.to_vec();

@@ -44,22 +44,6 @@ pub const COMMANDS: &[&ServerCommand] = &[
     &waitaof::WAITAOF,
 ];
 
-/// Whether a directive with the values `no`, `yes` and `local` permits the command to this client.
-fn is_permitted(cx: &ConnCx<'_>, word: &str) -> bool {
-    match word {
-        "yes" => true,
-        "local" => is_local(&cx.session.shared),
-        _ => false,
-    }
-}
-
-/// Whether a client is on this machine: connected over a unix socket or the loopback interface.
-fn is_local(client: &weft_state::clients::ClientShared) -> bool {
-    let ip =
-        || client.origin.peer.parse::<std::net::SocketAddr>().ok().map(|at| at.ip().to_canonical());
-    client.origin.unix || ip().is_some_and(|ip| ip.is_loopback())
-}
-
 /// Runs `look` on a key of the client's database. The command's needs include the key's shard.
 fn with_key<T>(
     cx: &mut ConnCx<'_>,

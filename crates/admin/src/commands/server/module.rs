@@ -2,19 +2,13 @@
 //!
 //! Tools send MODULE LIST when they connect. `enable-module-command` sets which clients may use LOAD, LOADEX and UNLOAD.
 
-use super::is_permitted;
 use crate::commands::shape::{answer_help, command, container, help, spec};
-use weft_command_spec::{Flags, Spec};
+use weft_command_spec::{Flags, Protection, Spec, Special};
 use weft_commands::{CmdResult, Error};
-use weft_config::Id;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::refusals::check_protection;
 
-const DENIED: Error = Error::new(
-    "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you \
-     can run it from a local connection, otherwise you need to set this option in the \
-     configuration file, and then restart the server.",
-);
 const NO_MODULES: Error =
     Error::new("ERR Error loading the extension: this version does not have modules");
 const NOT_LOADED: Error = Error::new("ERR Error unloading module: no such module with that name");
@@ -39,30 +33,42 @@ pub const MODULE: ServerCommand = container(
                 Ok(())
             },
         ),
-        command(spec("load", -3, CHANGES, "4.0.0", "Loads a module.", "path [arg...]"), |cx| {
+        command(protected("load", -3, "4.0.0", "Loads a module.", "path [arg...]"), |cx| {
             refuse(cx, NO_MODULES)
         }),
         command(
-            spec(
+            protected(
                 "loadex",
                 -3,
-                CHANGES,
                 "7.0.0",
                 "Loads a module with directives of its own.",
                 "path [CONFIG configs=(name value)...+] [ARGS args...]",
             ),
             |cx| refuse(cx, NO_MODULES),
         ),
-        command(spec("unload", 3, CHANGES, "4.0.0", "Unloads a module.", "name"), |cx| {
+        command(protected("unload", 3, "4.0.0", "Unloads a module.", "name"), |cx| {
             refuse(cx, NOT_LOADED)
         }),
     ],
 );
 
-/// The error of a client that may use the command, or of one that may not.
+const fn protected(
+    name: &'static str,
+    arity: i16,
+    since: &'static str,
+    summary: &'static str,
+    syntax: &'static str,
+) -> Spec {
+    Spec {
+        special: Special::protection(Protection::Module),
+        ..spec(name, arity, CHANGES, since, summary, syntax)
+    }
+}
+
+/// The error of a client that may not use the command, or of one that may.
 fn refuse(cx: &ConnCx<'_>, permitted: Error) -> CmdResult {
-    let allowed = cx.srv().config().word(Id::ENABLE_MODULE_COMMAND);
-    Err(if is_permitted(cx, allowed) { permitted } else { DENIED })
+    check_protection(cx.srv(), &cx.session.shared, Protection::Module)?;
+    Err(permitted)
 }
 
 const HELP: &[&str] = &[

@@ -19,14 +19,15 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_base::num::parse_i64;
-use weft_command_spec::{Flags, Spec};
+use weft_command_spec::{Flags, Protection, Spec, Special};
 use weft_commands::{CmdResult, Error, error};
-use weft_config::{Config, Id};
+use weft_config::Config;
 use weft_durability::aof::aof;
 use weft_durability::persistence::reload;
 use weft_durability::persistence::reload::Options;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
+use weft_executor::dispatch::refusals::check_protection;
 use weft_process::log_warning;
 use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
@@ -37,6 +38,7 @@ pub const DEBUG: ServerCommand = holding(
     needs,
     Spec {
         complexity: "Depends on subcommand.",
+        special: Special::protection(Protection::Debug),
         ..spec(
             "debug",
             -2,
@@ -49,11 +51,6 @@ pub const DEBUG: ServerCommand = holding(
     run,
 );
 
-const DENIED: Error = Error::new(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
-     can run it from a local connection, otherwise you need to set this option in the \
-     configuration file, and then restart the server.",
-);
 const UNKNOWN_OPTION: Error =
     Error::new("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
 
@@ -258,10 +255,7 @@ fn needs(args: &[&[u8]]) -> Needs {
 }
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
-    let allowed = cx.srv().config().word(Id::ENABLE_DEBUG_COMMAND);
-    if !super::is_permitted(cx, allowed) {
-        return Err(DENIED);
-    }
+    check_protection(cx.srv(), &cx.session.shared, Protection::Debug)?;
     match find(cx.args) {
         Some(Sub(.., run)) => run(cx),
         None => Err(unknown_subcommand(cx, "DEBUG")),
