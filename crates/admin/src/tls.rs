@@ -26,15 +26,15 @@ const WARN_EVERY_MS: i64 = DAY_S * 1000;
 /// Reads certificates and keys, and puts them into force. Does nothing without TLS.
 ///
 /// # Errors
-/// The directives can't be followed. The reason is logged, and nothing has changed.
-pub fn configure(srv: &Server, config: &Config) -> Result<(), ()> {
+/// The reason why the directives can't be followed. Nothing has changed.
+pub fn configure(srv: &Server, config: &Config) -> Result<(), String> {
     if !tls::is_wanted(config) {
         weft_transfer::migrate::encrypt_links(None);
         return Ok(());
     }
     let settings = tls::settings(config);
     let stamps = Stamps::read(&settings);
-    let contexts = Contexts::build(&settings).map_err(|why| log_warning!("{why}"))?;
+    let contexts = Contexts::build(&settings)?;
     put_in_force(srv, config, contexts, stamps);
     Ok(())
 }

@@ -288,6 +288,9 @@ impl TlsStream {
         if session.has_ended() {
             return Ok(true);
         }
+        if session.has_failed() {
+            return Err(Errno::PROTO);
+        }
         let held = session.incomplete().len();
         // Decrypted bytes are fewer than encrypted ones.
         let most = most.min(RECEIVE_MAX);

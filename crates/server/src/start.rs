@@ -138,7 +138,7 @@ fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failu
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
     tls::configure(srv, &config)
-        .map_err(|()| "Failed to configure TLS. Check logs for more info.".to_string())?;
+        .map_err(|why| format!("{why}\nFailed to configure TLS. Check logs for more info."))?;
     let listeners = listen(srv, &config)?;
     write_pidfile(&config);
     drop(config);

@@ -34,6 +34,8 @@ pub struct Session {
     is_established: bool,
     /// The peer has sent its last byte.
     has_ended: bool,
+    /// The peer has broken the protocol. Nothing more is read or written.
+    has_failed: bool,
 }
 
 /// Encrypted bytes to send: `buf[start..end]`. The rest of `buf` is space, initialized once.
@@ -87,7 +89,7 @@ impl Session {
         let connection = UnbufferedClientConnection::new(config, nobody)?;
         let mut session = Session::new(Side::Client(Box::new(connection)));
         // Queues the first message.
-        session.advance(&mut [], &mut |_| {})?;
+        session.advance(&mut [], &mut 0, &mut |_| {})?;
         Ok(session)
     }
 
@@ -99,6 +101,7 @@ impl Session {
             out: Out::default(),
             is_established: false,
             has_ended: false,
+            has_failed: false,
         }
     }
 
@@ -110,6 +113,11 @@ impl Session {
     /// Whether the peer has sent its last byte.
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Whether the peer has broken the protocol: nothing more is read or written.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// The bytes of an incomplete record, which must come before newly received ones.
@@ -148,18 +156,16 @@ impl Session {
     /// # Errors
     /// The peer has broken the protocol.
     pub fn take(&mut self, received: &mut [u8], sink: &mut impl FnMut(&[u8])) -> Result<(), Error> {
-        let done = self.advance(received, sink);
-        let used = match done {
-            Ok(used) => used,
-            Err(e) => {
-                // The reason is sent to the peer. The next call fails in the same way.
-                let _ = self.advance(&mut [], &mut |_| {});
-                self.incomplete = Vec::new();
-                return Err(e);
-            }
-        };
+        let mut used = 0;
+        if let Err(e) = self.advance(received, &mut used, sink) {
+            self.queue_alert();
+            self.incomplete = Vec::new();
+            self.has_failed = true;
+            return Err(e);
+        }
         let rest = &received[used..];
         if rest.len() > INCOMPLETE_MAX {
+            self.has_failed = true;
             return Err(Error::General("handshake message too long".into()));
         }
         if rest.is_empty() {
@@ -172,68 +178,113 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the number of processed bytes.
+    /// Processes received bytes, and adds the number of those that are no longer needed to `used`.
     fn advance(
         &mut self,
         received: &mut [u8],
+        used: &mut usize,
         sink: &mut impl FnMut(&[u8]),
-    ) -> Result<usize, Error> {
-        let mut used = 0;
+    ) -> Result<(), Error> {
         loop {
+            let rest = &mut received[*used..];
             let (part, step) = match &mut self.side {
-                Side::Server(connection) => handle(
-                    connection.process_tls_records(&mut received[used..]),
-                    sink,
-                    &mut self.out,
-                ),
-                Side::Client(connection) => handle(
-                    connection.process_tls_records(&mut received[used..]),
-                    sink,
-                    &mut self.out,
-                ),
+                Side::Server(connection) => {
+                    handle(connection.process_tls_records(rest), sink, &mut self.out)
+                }
+                Side::Client(connection) => {
+                    handle(connection.process_tls_records(rest), sink, &mut self.out)
+                }
             };
-            used += part;
+            *used += part;
             match step? {
                 Step::Again => {}
                 Step::Ended => self.has_ended = true,
-                Step::Blocked => return Ok(used),
+                Step::Blocked => return Ok(()),
                 Step::Established => {
                     self.is_established = true;
-                    return Ok(used);
+                    return Ok(());
                 }
             }
         }
     }
 
+    /// Queues the reason of a failure for the peer, if there is one. The library returns such a message before
+    /// it looks at received bytes, which it must not see again after a failure.
+    fn queue_alert(&mut self) {
+        match &mut self.side {
+            Side::Server(connection) => {
+                while connection.wants_write() {
+                    let _ =
+                        handle(connection.process_tls_records(&mut []), &mut |_| {}, &mut self.out);
+                }
+            }
+            Side::Client(connection) => {
+                while connection.wants_write() {
+                    let _ =
+                        handle(connection.process_tls_records(&mut []), &mut |_| {}, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// Calls `run` with the bytes of an incomplete message. The library refers to them by their place, so
+    /// every call must present them, also one that only writes. `run` adds the number of bytes that
+    /// are no longer needed to its second argument.
+    fn with_incomplete<T>(&mut self, run: impl FnOnce(&mut Self, &mut [u8], &mut usize) -> T) -> T {
+        let (mut incomplete, mut used) = (std::mem::take(&mut self.incomplete), 0);
+        let result = run(self, &mut incomplete, &mut used);
+        incomplete.drain(..used);
+        self.incomplete = incomplete;
+        result
+    }
+
     /// Encrypts `plain` into [`Session::unsent`].
     ///
     /// # Errors
-    /// The keys are exhausted, or the handshake is not over.
+    /// The keys are exhausted, the handshake is not over, or the connection has failed.
     pub fn encrypt(&mut self, plain: &[u8]) -> Result<(), Error> {
+        if !self.is_established || self.has_failed {
+            return Err(Error::EncryptError);
+        }
+        self.with_incomplete(|session, incomplete, used| {
+            session.encrypt_at(incomplete, used, plain)
+        })
+    }
+
+    fn encrypt_at(
+        &mut self,
+        incomplete: &mut [u8],
+        used: &mut usize,
+        plain: &[u8],
+    ) -> Result<(), Error> {
         let mut room = plain.len() + plain.len().div_ceil(RECORD).max(1) * OVERHEAD;
-        // Once for messages of the library that go before, and once if one of them needs more room.
-        for _ in 0..3 {
-            let space = self.out.space(room);
-            let done = match &mut self.side {
+        // A second time if a message of the library goes before and needs more room.
+        for _ in 0..2 {
+            let (space, rest) = (self.out.space(room), &mut incomplete[*used..]);
+            let (part, done) = match &mut self.side {
                 Side::Server(connection) => {
-                    encrypt(connection.process_tls_records(&mut []), plain, space)
+                    encrypt(connection.process_tls_records(rest), plain, space)
                 }
                 Side::Client(connection) => {
-                    encrypt(connection.process_tls_records(&mut []), plain, space)
+                    encrypt(connection.process_tls_records(rest), plain, space)
                 }
             };
             match done {
                 Ok(written) => {
+                    *used += part;
                     self.out.end += written;
                     return Ok(());
                 }
-                Err(Some(EncryptError::InsufficientSize(needed))) => room = needed.required_size,
-                Err(Some(EncryptError::EncryptExhausted)) => return Err(Error::EncryptError),
-                Err(None) => {
-                    self.advance(&mut [], &mut |_| {})?;
+                Err(Some(EncryptError::InsufficientSize(needed))) => {
+                    *used += part;
+                    room = needed.required_size;
+                    // That message: dropping it would break the sequence of records.
+                    self.advance(incomplete, used, &mut |_| {})?;
                 }
+                Err(Some(EncryptError::EncryptExhausted) | None) => break,
             }
         }
+        self.has_failed = true;
         Err(Error::EncryptError)
     }
 
@@ -241,15 +292,22 @@ impl Session {
     pub fn queue_close_notify(&mut self) {
         /// More than an alert takes.
         const ALERT: usize = 128;
-        if !self.is_established {
+        if !self.is_established || self.has_failed {
             return;
         }
-        let space = self.out.space(ALERT);
-        let written = match &mut self.side {
-            Side::Server(connection) => close(connection.process_tls_records(&mut []), space),
-            Side::Client(connection) => close(connection.process_tls_records(&mut []), space),
-        };
-        self.out.end += written;
+        self.with_incomplete(|session, incomplete, used| {
+            let space = session.out.space(ALERT);
+            let (part, written) = match &mut session.side {
+                Side::Server(connection) => {
+                    close(connection.process_tls_records(incomplete), space)
+                }
+                Side::Client(connection) => {
+                    close(connection.process_tls_records(incomplete), space)
+                }
+            };
+            *used += part;
+            session.out.end += written;
+        });
     }
 
     /// Encrypted bytes that the socket has not taken.
@@ -369,23 +427,26 @@ fn handle<D>(
     (discard, Ok(step))
 }
 
-/// `None` as the error: the handshake is not over, or the connection has failed.
+/// Returns the number of bytes to discard, and that of bytes written. An error without a reason: the
+/// connection can't write. Between two calls of [`Session::advance`] nothing else is pending.
 fn encrypt<D>(
     status: UnbufferedStatus<'_, '_, D>,
     plain: &[u8],
     out: &mut [u8],
-) -> Result<usize, Option<EncryptError>> {
-    match status.state {
+) -> (usize, Result<usize, Option<EncryptError>>) {
+    let done = match status.state {
         Ok(ConnectionState::WriteTraffic(mut traffic)) => traffic.encrypt(plain, out).map_err(Some),
         _ => Err(None),
-    }
+    };
+    (status.discard, done)
 }
 
-fn close<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut [u8]) -> usize {
-    match status.state {
+fn close<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut [u8]) -> (usize, usize) {
+    let written = match status.state {
         Ok(ConnectionState::WriteTraffic(mut traffic)) => {
             traffic.queue_close_notify(out).unwrap_or(0)
         }
         _ => 0,
-    }
+    };
+    (status.discard, written)
 }

@@ -126,3 +126,69 @@ fn set_that_cannot_work_is_refused() {
     let warned = Settings { dh_params: Some("any".into()), ..alone };
     assert_eq!(Contexts::build(&warned).unwrap().warnings.len(), 1);
 }
+
+/// The server's messages come in one record, of which the client refuses the second.
+#[test]
+fn refused_certificate_ends_the_handshake() {
+    let (dir, strangers) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let contexts = Contexts::build(&settings(dir.path())).unwrap();
+    let other = Contexts::build(&settings(strangers.path())).unwrap();
+    let mut client = Session::client(other.client.clone()).unwrap();
+    let mut server = Session::server(contexts.server.clone()).unwrap();
+    pass(&mut client, &mut server, RECORD);
+    let mut flight = server.unsent().to_vec();
+    let error = client.shake_hands(&mut flight).unwrap_err();
+    assert!(error.to_string().starts_with("invalid peer certificate"), "{error}");
+    server.sent(flight.len(), &mut Vec::new());
+    // The client says why.
+    let mut alert = client.unsent().to_vec();
+    assert!(server.shake_hands(&mut alert).is_err());
+    assert!(client.encrypt(b"x").is_err() && server.encrypt(b"x").is_err());
+}
+
+/// A part of a message of the handshake, such as an update of keys, waits while replies are written.
+#[test]
+fn server_writes_while_a_message_is_incomplete() {
+    use rustls::crypto::cipher::{AeadKey, OutboundChunks, OutboundPlainMessage};
+    use rustls::pki_types::ServerName;
+    use rustls::{ConnectionTrafficSecrets, ContentType, ProtocolVersion};
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings { protocols: "TLSv1.3".into(), ..settings(dir.path()) };
+    let contexts = Contexts::build(&settings).unwrap();
+    let mut config = (*contexts.client).clone();
+    config.enable_secret_extraction = true;
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = rustls::ClientConnection::new(config.into(), name).unwrap();
+    let mut server = Session::server(contexts.server.clone()).unwrap();
+    while !server.is_established() {
+        let mut sent = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut sent).unwrap();
+        }
+        server.shake_hands(&mut sent).unwrap();
+        let mut answer = server.unsent();
+        while !answer.is_empty() {
+            client.read_tls(&mut answer).unwrap();
+            client.process_new_packets().unwrap();
+        }
+        server.sent(server.unsent().len(), &mut Vec::new());
+    }
+    let suite = client.negotiated_cipher_suite().unwrap().tls13().unwrap();
+    let (number, secrets) = client.dangerous_extract_secrets().unwrap().tx;
+    let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("another cipher") };
+    let key: [u8; 32] = key.as_ref().try_into().unwrap();
+    let mut encrypter = suite.aead_alg.encrypter(AeadKey::from(key), iv);
+    // The first two bytes of a KeyUpdate.
+    let message = OutboundPlainMessage {
+        typ: ContentType::Handshake,
+        version: ProtocolVersion::TLSv1_2,
+        payload: OutboundChunks::Single(&[24, 0]),
+    };
+    let mut record = encrypter.encrypt(message, number).unwrap().encode();
+    server.take(&mut record, &mut |_| panic!("plain text")).unwrap();
+    for _ in 0..3 {
+        server.encrypt(b"reply").unwrap();
+    }
+    server.queue_close_notify();
+    assert!(!server.unsent().is_empty() && !server.incomplete().is_empty());
+}

@@ -31,8 +31,10 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
         crate::announce::warn_no_log(config);
     }
     if let Some(id) = changed.iter().find(|id| is_of_tls(**id)) {
-        crate::tls::configure(srv, config)
-            .map_err(|()| failed(*id, "Unable to update TLS configuration. Check server logs."))?;
+        crate::tls::configure(srv, config).map_err(|why| {
+            log_warning!("{why}");
+            failed(*id, "Unable to update TLS configuration. Check server logs.")
+        })?;
     }
     for id in changed {
         apply_to_process(srv, config, *id).map_err(|reason| failed(*id, reason))?;
