@@ -7,7 +7,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `ACCESS_ROUNDS` | how often the rights are taken away, default 60 |
+//! | `ACCESS_ROUNDS` | how often the rights are taken away, default 20 |
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -195,7 +195,7 @@ fn round(admin: &mut Client, port: u16, round: usize) {
 #[test]
 fn nothing_runs_under_rights_that_were_taken_away() {
     let server = Server::weft(&THREADS);
-    let (port, rounds) = (server.port(), env_or("ACCESS_ROUNDS", 60));
+    let (port, rounds) = (server.port(), env_or("ACCESS_ROUNDS", 20));
     let (is_over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut admin = server.client();
     admin.set_timeout(Duration::from_secs(60));
