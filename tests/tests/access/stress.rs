@@ -1,9 +1,9 @@
 //! Users change while their clients execute, block, subscribe and run transactions on several threads: after the reply to
 //! the change, nothing runs under the old rights.
 //!
-//! Clients of the user `worker` send as much as they can. Meanwhile an administrator takes rights away from the user, or the
-//! user itself, and gives them back. Whatever a worker does counts in keys, so what was counted when the change was answered
-//! must not grow until the rights are back.
+//! Clients of the user `worker` send as much as they can. Meanwhile an administrator takes rights away from the user, or
+//! deletes it, and gives them back. Each command of a worker counts in a key. The sum must not grow between the answer to
+//! the change and the return of the rights.
 //!
 //! | variable | meaning |
 //! |---|---|

@@ -228,7 +228,7 @@ fn no_permission(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Error {
     Error::owned([b"NOPERM ", &*reason_text(identity, cmd, denied)].concat())
 }
 
-/// What the user may not do.
+/// The reason of a refusal.
 fn reason_text(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Vec<u8> {
     match denied.reason {
         Reason::Command => denied.text(&identity.user, cmd.full_name, &[]),
