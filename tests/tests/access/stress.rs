@@ -26,13 +26,13 @@ const WORKERS: usize = 8;
 const DEPTH: usize = 16;
 
 /// Queued commands beyond which EXEC runs in the slow lane.
-const LONG: usize = 1200;
+const LONG: usize = 2500;
 
 const GRANT: &[&str] = &["ACL", "SETUSER", "worker", "reset", "on", ">pw", "~*", "&*", "+@all"];
 
 /// The ways to take the rights away.
 const REVOCATIONS: [&[&str]; 5] = [
-    &["ACL", "SETUSER", "worker", "-@all", "+ping"],
+    &["ACL", "SETUSER", "worker", "-@all", "+ping", "resetchannels"],
     &["ACL", "SETUSER", "worker", "resetkeys", "resetchannels", "~none"],
     &["ACL", "SETUSER", "worker", "-@write", "-@scripting", "resetchannels"],
     &["ACL", "SETUSER", "worker", "resetdbs", "db=9", "resetchannels"],

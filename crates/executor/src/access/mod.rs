@@ -69,6 +69,8 @@ pub fn check(core: &Core, session: &mut Session, cmd: &Cmd, args: &[&[u8]]) -> R
         // In a transaction, the patterns of SORT are checked when it runs.
         return match context {
             Context::Multi | Context::Script => Ok(()),
+            // A subscriber gets another error.
+            Context::TopLevel if session.is_restricted() => Ok(()),
             Context::TopLevel => check_patterns(core, session, cmd, args),
         };
     };
