@@ -20,7 +20,7 @@
 
 pub mod change;
 
-use crate::dispatch::core::Core;
+use crate::dispatch::core::{ConnCx, Core};
 use std::sync::atomic::Ordering;
 use weft_acl::{Access, Context, Denied, Event, LogReason, Reason, Request};
 use weft_command_spec::{Begin, CommandRole, Flags};
@@ -264,12 +264,10 @@ fn note_denied(
 }
 
 /// Adds a failed login as `user` to ACL LOG.
-pub fn note_failed_login(core: &Core, session: &Session, args: &[&[u8]], user: &[u8]) {
+pub fn note_failed_login(cx: &ConnCx<'_>, user: &[u8]) {
+    let (core, session, args) = (&*cx.core, &*cx.session, cx.args);
     core.srv.statistics.totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
-    let context = match session.transaction {
-        Some(_) => Context::Multi,
-        None => Context::TopLevel,
-    };
+    let context = if cx.in_transaction() { Context::Multi } else { Context::TopLevel };
     if let Some(cmd) = core.srv.table.find(args[0]) {
         show_command(&session.shared, cmd);
     }
