@@ -206,9 +206,12 @@ impl Selector {
         self.channels.describe()
     }
 
-    /// The field "databases" of ACL GETUSER.
+    /// The field "databases" of ACL GETUSER: empty for none.
     pub fn databases_text(&self) -> String {
-        self.databases.describe()
+        match &self.databases {
+            Databases::Only(numbers) if numbers.is_empty() => String::new(),
+            databases => databases.describe(),
+        }
     }
 
     pub(crate) fn is_unrestricted(&self) -> bool {

@@ -3,7 +3,8 @@
 //! Each change makes the next *generation*. A thread that knows the value of one generation compares one number before it
 //! uses it. A change that no command may run across is made while the safepoints are closed: a thread inside its safepoint
 //! then reads the number once, on entering. Threads of the slow lane have no safepoint. They announce a command first and
-//! read the number then, and whoever makes a change looks for announced commands afterwards: one of the two sees the other.
+//! read the number then. The thread that makes a change looks for announced commands afterwards: one of the two sees the
+//! other.
 //!
 //! Model-tested with loom (`tests/loom_generation.rs`).
 

@@ -154,3 +154,73 @@ impl Identity {
 pub fn show_user(shared: &ClientShared, identity: &Identity) {
     shared.change_names(|names| names.user = Some(identity.user.clone()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_table::ServerCommand;
+
+    fn access() -> Access {
+        let nothing = std::iter::empty::<&'static ServerCommand<()>>();
+        let (table, _) = CommandTable::new(std::iter::empty(), nothing);
+        Access::new(&table, 16)
+    }
+
+    fn set(access: &Access, name: &str, rules: &str) {
+        let policy = Policy { catalog: &access.catalog, channels: ChannelDefault::None };
+        let rules: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
+        access.change(|users| users.set(policy, name.as_bytes(), &rules)).expect("valid rules");
+    }
+
+    #[test]
+    fn session_is_free_only_in_the_generation_in_which_it_was_looked_up() {
+        let access = access();
+        set(&access, "u", "on nopass ~* &* +@all");
+        let mut identity = access.identify(b"u").expect("a user");
+        assert!(identity.is_free_in(access.generation()));
+        set(&access, "other", "on");
+        assert!(!identity.is_free_in(access.generation()), "before it is looked up again");
+        identity.renew(&access);
+        assert!(identity.is_free_in(access.generation()));
+        for rules in ["resetkeys", "allkeys resetchannels", "allchannels resetdbs", "alldbs -@all"]
+        {
+            set(&access, "u", rules);
+            identity.renew(&access);
+            assert!(!identity.is_free_in(access.generation()), "{rules}");
+        }
+        set(&access, "u", "+@all");
+        identity.renew(&access);
+        assert!(identity.is_free_in(access.generation()));
+    }
+
+    #[test]
+    fn client_of_a_deleted_user_becomes_a_stranger() {
+        let access = access();
+        set(&access, "u", "on nopass ~* &* +@all");
+        let mut identity = access.identify(b"u").expect("a user");
+        access.set_default_password(b"secret");
+        let Ok(_) = access.change(|users| Ok::<_, Infallible>(users.delete(b"u").expect("a user")));
+        identity.renew(&access);
+        assert!(identity.must_log_in && !identity.is_free_in(access.generation()));
+        assert_eq!(*identity.user.name, *b"default");
+        assert!(access.identify(b"u").is_none());
+    }
+
+    #[test]
+    fn default_user_must_log_in_unless_it_needed_no_password() {
+        let access = access();
+        let mut early = access.stranger();
+        assert!(early.authenticated && early.is_free_in(access.generation()));
+        access.set_default_password(b"secret");
+        early.renew(&access);
+        assert!(early.is_free_in(access.generation()), "it stays logged in");
+        let mut late = access.stranger();
+        assert!(late.must_log_in && !late.is_free_in(access.generation()));
+        access.set_default_password(b"");
+        late.renew(&access);
+        assert!(!late.must_log_in && late.is_free_in(access.generation()));
+        set(&access, "default", "off");
+        late.renew(&access);
+        assert!(late.must_log_in);
+    }
+}

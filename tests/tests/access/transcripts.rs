@@ -1,4 +1,4 @@
-//! What clients of restricted users send, in the order in which they send it. Each is compared with the reference.
+//! Requests of clients with restricted users, in their order. The replies are compared with those of the reference.
 //!
 //! A line is the name of a connection and its request, in which `_` stands for a space. Names other than those of commands:
 //!

@@ -26,10 +26,10 @@ fn wrong_users_stop_the_start_without_their_passwords() {
     let path = file.to_str().expect("a plain path");
     write(&file, "user a on >hunter2 bad\nuser b +nosuch\n");
     for (args, wanted) in [
-        (vec!["--user", "a on >hunter2 bad"], "Syntax error"),
-        (vec!["--user", "a on (+get"], "Wrong format"),
+        (vec!["--user", "a", "on", ">hunter2", "bad"], "Syntax error"),
+        (vec!["--user", "a", "on", "(+get"], "Wrong format"),
         (vec!["--aclfile", path], "2: Error in applying operation '+nosuch'"),
-        (vec!["--aclfile", path, "--user", "a on"], "not both"),
+        (vec!["--aclfile", path, "--user", "a", "on"], "not both"),
         (vec!["--aclfile", "/nosuch/users.acl"], "No such file or directory"),
     ] {
         let output = start(&args);

@@ -45,3 +45,29 @@ fn destinations_are_found() {
         assert_eq!(at(line), want, "{line}");
     }
 }
+
+#[test]
+fn patterns_are_denied_before_later_errors() {
+    let check = |line: &str| {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        super::check_patterns(&args).map_err(|e| e.0[4..6].to_vec())
+    };
+    for line in [
+        "sort k",
+        "sort k by nosort",
+        "sort k by nosort alpha desc limit 0 1 store d",
+        "sort k limit a b by w*",
+        "sort k nosuch get #",
+        "sort k by",
+        "sort k get",
+        "sort k store get",
+    ] {
+        assert_eq!(check(line), Ok(()), "{line}");
+    }
+    for line in ["sort k by w*", "sort k by w* nosuch", "sort k limit 0 1 by w* get #"] {
+        assert_eq!(check(line), Err(b"BY".to_vec()), "{line}");
+    }
+    for line in ["sort k get #", "sort_ro k by nosort get x", "sort k asc get x by w*"] {
+        assert_eq!(check(line), Err(b"GE".to_vec()), "{line}");
+    }
+}

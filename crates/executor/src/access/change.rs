@@ -4,8 +4,8 @@
 //! commands. Their next command finds the new generation. Clients of deleted users are closed as by CLIENT KILL, and so
 //! are subscribers that their user may no longer receive messages for: their subscriptions end here, before the reply.
 //!
-//! Commands in the slow lane continue. One that holds shards has an effect that no other client sees before it ends, so it
-//! counts as earlier. A transaction, a script or a server command may do more than change keys: the reply waits for those
+//! Commands in the slow lane continue. A command on keys holds its shards, so no other client sees its effect before it
+//! ends, and it counts as earlier. A transaction, a script or a server command may do more than change keys: the reply waits for those
 //! of the users that have changed, as that of CLIENT KILL does.
 
 use crate::dispatch::core::ConnCx;

@@ -20,7 +20,7 @@
 
 pub mod change;
 
-use crate::dispatch::core::Core;
+use crate::dispatch::core::{ConnCx, Core};
 use std::sync::atomic::Ordering;
 use weft_acl::{Access, Context, Denied, Event, LogReason, Reason, Request};
 use weft_command_spec::{Begin, CommandRole, Flags};
@@ -69,6 +69,8 @@ pub fn check(core: &Core, session: &mut Session, cmd: &Cmd, args: &[&[u8]]) -> R
         // In a transaction, the patterns of SORT are checked when it runs.
         return match context {
             Context::Multi | Context::Script => Ok(()),
+            // A subscriber gets another error.
+            Context::TopLevel if session.is_restricted() => Ok(()),
             Context::TopLevel => check_patterns(core, session, cmd, args),
         };
     };
@@ -226,7 +228,7 @@ fn no_permission(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Error {
     Error::owned([b"NOPERM ", &*reason_text(identity, cmd, denied)].concat())
 }
 
-/// What the user may not do.
+/// The reason of a refusal.
 fn reason_text(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Vec<u8> {
     match denied.reason {
         Reason::Command => denied.text(&identity.user, cmd.full_name, &[]),
@@ -262,12 +264,10 @@ fn note_denied(
 }
 
 /// Adds a failed login as `user` to ACL LOG.
-pub fn note_failed_login(core: &Core, session: &Session, args: &[&[u8]], user: &[u8]) {
+pub fn note_failed_login(cx: &ConnCx<'_>, user: &[u8]) {
+    let (core, session, args) = (&*cx.core, &*cx.session, cx.args);
     core.srv.statistics.totals.acl_denied_auth.fetch_add(1, Ordering::Relaxed);
-    let context = match session.transaction {
-        Some(_) => Context::Multi,
-        None => Context::TopLevel,
-    };
+    let context = if cx.in_transaction() { Context::Multi } else { Context::TopLevel };
     if let Some(cmd) = core.srv.table.find(args[0]) {
         show_command(&session.shared, cmd);
     }

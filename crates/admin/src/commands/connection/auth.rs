@@ -56,7 +56,7 @@ pub fn authenticate(cx: &mut ConnCx<'_>, user: &[u8], password: &[u8]) -> CmdRes
     let users = cx.srv().access.users();
     let is_right = users.get(user).is_some_and(|user| user.accepts_password(password));
     let Some(identity) = cx.srv().access.identify(user).filter(|_| is_right) else {
-        access::note_failed_login(cx.core, cx.session, cx.args, user);
+        access::note_failed_login(cx, user);
         return Err(WRONG_PASS);
     };
     let srv = cx.srv();
