@@ -53,6 +53,7 @@ impl ThreadScripts {
         sha.0.make_ascii_lowercase();
         if let Some(script) = self.known.get(&sha) {
             if script.is_live() {
+                script.note_use();
                 return Some(script.clone());
             }
             self.known.remove(&sha);
