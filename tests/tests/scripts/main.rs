@@ -8,4 +8,5 @@ mod functions_kept;
 mod long;
 mod refusals;
 mod replies;
+mod server_state;
 mod stress;

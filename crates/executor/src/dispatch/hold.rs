@@ -8,6 +8,7 @@ use crate::dispatch::core::Held;
 use crate::dispatch::needs;
 use crate::dispatch::needs::{data_need, watch_need};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
+use crate::dispatch::paused::is_request_paused;
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::take::{Try, Wait, WaitOrGiveUp, take_shards};
@@ -148,8 +149,8 @@ enum Standing {
 
 /// Checks again whether a command may run: since it was admitted, the server may have become a replica or begun to load
 /// a full sync, writes may be paused, or the client killed.
-fn check_standing(task: &Task<'_>) -> Standing {
-    let (core, session) = (&*task.core, &*task.session);
+fn check_standing(task: &mut Task<'_>) -> Standing {
+    let (core, session) = (&mut *task.core, &*task.session);
     let flags = transaction::flags_of(session, task.cmd);
     // A client that should retry and has hung up has passed its turn to the next client.
     if is_killed(session)
@@ -157,7 +158,7 @@ fn check_standing(task: &Task<'_>) -> Standing {
     {
         return Standing::Killed;
     }
-    if refusals::is_paused(core, flags) {
+    if is_request_paused(core, session, task.request, task.cmd) {
         return Standing::Paused;
     }
     let loads = transaction::all_have(session, task.cmd, Flags::LOADING);
@@ -301,7 +302,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     // A command that has taken effect waits only for its reply.
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
     if !has_effect {
-        match check_standing(&task) {
+        match check_standing(&mut task) {
             Standing::Runs => {}
             turned_away => return turn_away(task, guard, turned_away),
         }

@@ -106,14 +106,33 @@ fn resolve_function<'a>(
     Ok(Call { code: Code::Function(found), keys, args, only_reads, is_out_of_memory })
 }
 
-/// Checks a script or a function of a transaction, before it is queued.
+/// Checks a script or a function of a transaction, before it is queued. Returns whether it declares that it only reads.
 ///
 /// # Errors
 /// The server's state forbids it.
-pub fn check_queued(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Result<(), Error> {
-    let srv = core.srv;
-    let scripts = core.scripts.get_or_insert_default();
-    let flags = match command.by {
+pub fn check_queued(
+    core: &mut Core,
+    words: &[&[u8]],
+    command: ScriptCommand,
+) -> Result<bool, Error> {
+    let Some(flags) = declared_flags(core, words, command) else { return Ok(command.only_reads) };
+    check_state(core, flags, is_out_of_memory(core) && !flags.allow_oom)?;
+    Ok(command.only_reads || flags.no_writes)
+}
+
+/// Whether a script or a function declares that it only reads. False if it doesn't exist.
+pub fn only_reads(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> bool {
+    command.only_reads
+        || declared_flags(core, words, command).is_some_and(|flags| flags.no_writes)
+}
+
+fn declared_flags(
+    core: &mut Core,
+    words: &[&[u8]],
+    command: ScriptCommand,
+) -> Option<ScriptFlags> {
+    let (srv, scripts) = (core.srv, &mut core.scripts);
+    match command.by {
         ScriptBy::Text => flags_of(words[1]).ok().flatten(),
         ScriptBy::Hash => scripts.by_hash(srv, words[1]).and_then(|script| script.flags),
         ScriptBy::Function => scripts.function(srv, words[1]).map(|found| found.function().flags),
