@@ -22,6 +22,7 @@ use weft_state::args::ArgBuf;
 use weft_state::command_table::Run;
 use weft_state::queued::{Queued, Watched};
 
+use weft_state::session::FixedTime;
 /// Runs a command on keys.
 #[inline]
 pub fn data(task: Task<'_>, run: DataFn, guard: Guard<'_>) -> Flow {
@@ -142,10 +143,16 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
         if !task.session.replies.mode.drops() {
             task.reply.array(transaction.queue.len());
         }
-        for queued in &transaction.queue {
-            run_queued(&mut task, queued, &mut guard);
+        task.session.fixed_time = Some(FixedTime::default());
+        let mut stopped_before = 0;
+        for (n, queued) in transaction.queue.iter().enumerate() {
+            if changes_functions(queued.cmd) {
+                stopped_before = next_change(&transaction.queue, n);
+            }
+            run_queued(&mut task, queued, &mut guard, n < stopped_before);
         }
     }
+        task.session.fixed_time = None;
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
     if let Some(own) = &mut task.session.pushes.tracks {
         // CLIENT CACHING in a transaction applies to the commands after it in the transaction.

@@ -49,7 +49,7 @@ use weft_script::engine::Failure;
 use weft_script::running::Called;
 use weft_state::attention;
 use weft_state::command_table::Need;
-use weft_state::session::{InScript, ScriptNeeds, Session};
+use weft_state::session::{ScriptNeeds, Session};
 
 /// Holds the shards of the declared keys on an I/O thread, and runs the script.
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand) -> Flow {
@@ -215,15 +215,21 @@ fn run_script(
     shards: Shards<'_, '_>,
     lane: Lane,
 ) -> End {
-    let db = session.db;
-    session.in_script = Some(InScript::default());
+    let (srv, db, mark) = (core.srv, session.db, reply.mark());
+    let in_transaction = session.fixed_time.is_some();
+    session.fixed_time.get_or_insert_default();
+    session.in_script = true;
     let mut threads = core.scripts.take().expect("`resolve` has made the interpreter");
     let entry =
         (lane != Lane::Script).then(|| core.srv.scripts.running.begin(called(call, request)));
     let mut host = Host::new(core, session, call, shards, lane, entry.as_ref().map(|e| &*e.run));
     let result = threads.run(&call.code, call.keys, call.args, reply, &mut host);
     let more = host.finish();
-    session.in_script = None;
+    let errors = threads.take_errors();
+    session.in_script = false;
+    if !in_transaction {
+        session.fixed_time = None;
+    }
     session.db = db;
     threads.publish(core.srv);
     core.scripts = Some(threads);
