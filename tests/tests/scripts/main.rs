@@ -9,4 +9,5 @@ mod long;
 mod refusals;
 mod replies;
 mod server_state;
+mod statistics;
 mod stress;

@@ -3,7 +3,9 @@
 use super::frame::{Frame, Kind, Raised};
 use super::state::{Kept, Library, State};
 use super::{api, convert, library, libs, sandbox};
-use crate::engine::{Failure, Host, Input, Interpreter, LibraryId, Registered, Sha};
+use crate::engine::{
+    Failure, Host, Input, Interpreter, LibraryId, Registered, ReplyErrors, Sha,
+};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use weft_resp::Reply;
@@ -113,6 +115,11 @@ impl Interpreter for Lua {
             self.state.release(old);
         }
         Ok(())
+    }
+
+    /// The errors in the result of the last script. `counted` isn't 0 if it has failed with the error of a command.
+    pub fn take_errors(&mut self) -> ReplyErrors {
+        self.state.context().errors.take()
     }
 
     fn knows(&self, sha: &Sha) -> bool {
@@ -320,6 +327,7 @@ fn push_list(frame: &mut Frame<'_>, list: &[&[u8]]) {
         frame.set_index(-2, n as i64 + 1);
     }
 }
+            frame.context().errors.take();
 
 /// The handler of a script's errors: makes a table with the text and the position.
 fn add_position(frame: &mut Frame<'_>) -> Result<usize, Raised> {
@@ -383,3 +391,6 @@ fn error_text(frame: &mut Frame<'_>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests;
+    if convert::is_counted(frame) {
+        frame.context().errors.borrow_mut().counted += 1;
+    }
