@@ -54,7 +54,7 @@ pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     if !stop.force && !has_base(srv, goes_on) {
         return false;
     }
-    if !stop.now && !wait_for_replicas(srv, goes_on) {
+    if !stop.now && !wait_for_replicas(srv, stop, goes_on) {
         return false;
     }
     if !saves(stop, srv) {
@@ -157,7 +157,7 @@ pub fn finish(srv: &Server) {
 
 /// Waits until replicas have all writes, for `shutdown-timeout` at most. Returns whether to
 /// continue.
-fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
+fn wait_for_replicas(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
     let timeout_s = srv.config().int(Id::SHUTDOWN_TIMEOUT).max(0);
     let hub = hub(srv);
@@ -169,7 +169,10 @@ fn wait_for_replicas(srv: &'static Server, goes_on: GoesOn<'_>) -> bool {
     if !goes_on(phase) {
         return false;
     }
-    wait_for_writes(srv);
+    // SHUTDOWN NOSAVE drops what a busy script has written.
+    if stop.save != Some(false) || !srv.scripts.busy.is_any() {
+        wait_for_writes(srv);
+    }
     drop(hub.up_to_date(srv));
     // The request for acknowledgements is part of the stream that they must have.
     hub.step(srv, |node, now, out| node.request_acks(now, out));

@@ -11,6 +11,9 @@
 //! neither an I/O thread nor the slow lane, and a long command in the slow lane delays only
 //! commands on the same shards.
 //!
+//! A busy script can hold an attempt up without end. Then SHUTDOWN NOSAVE, the command that BUSY names,
+//! replaces the attempt.
+//!
 //! SHUTDOWN ABORT detaches the attempt from its thread: the thread's further steps have no effect,
 //! and it ends by itself.
 
@@ -35,8 +38,10 @@ pub fn request_stop(srv: &Server, stop: Stop) {
     srv.threads[0].mailbox.send(Message::Thread(ThreadMessage::Wake));
 }
 
-/// Stops the server if a signal has requested it.
+/// Stops the server if a signal has requested it, or if a client's SHUTDOWN NOSAVE joined an attempt
+/// that a busy script holds up.
 pub fn stop_if_requested(srv: &'static Server) {
+    replace_held_up_attempt(srv);
     let Some(stop) = srv.process.ending.attempts.state().requested.take() else { return };
     if srv.process.ending.attempts.state().attempt.is_some() {
         return;
@@ -45,7 +50,7 @@ pub fn stop_if_requested(srv: &'static Server) {
     if !has_to_wait(stop, srv) {
         return srv.shut_down(0);
     }
-    if let Err(e) = begin_attempt(srv, stop, None) {
+    if let Err(e) = begin_attempt(srv, stop, &[]) {
         weft_process::signals::forget();
         log_warning!("Can't save before the exit, not shutting down: {e}");
     }
@@ -64,27 +69,50 @@ pub fn stop_for_client(
 ) -> std::io::Result<()> {
     if let Some(attempt) = &mut srv.process.ending.attempts.state().attempt {
         attempt.waiting.push(waiting);
+        if stop.save == Some(false) {
+            attempt.unsaved = Some(stop);
+            srv.threads[0].mailbox.send(Message::Thread(ThreadMessage::Wake));
+        }
         return Ok(());
     }
     says();
-    begin_attempt(srv, stop, Some(waiting))
+    begin_attempt(srv, stop, &[waiting])
+}
+
+/// Replaces the attempt by that of a SHUTDOWN NOSAVE that has joined it, if there is a busy script.
+fn replace_held_up_attempt(srv: &'static Server) {
+    if !srv.scripts.busy.is_any() {
+        return;
+    }
+    let mut state = srv.process.ending.attempts.state();
+    let Some(earlier) = state.attempt.take_if(|attempt| attempt.unsaved.is_some()) else { return };
+    drop(state);
+    let stop = earlier.unsaved.unwrap_or_default();
+    if !has_to_wait(stop, srv) {
+        return srv.shut_down(0);
+    }
+    if let Err(e) = begin_attempt(srv, stop, &earlier.waiting) {
+        srv.pause_for_shutdown(false);
+        log_warning!("Can't prepare the exit, not shutting down: {e}");
+        refuse_stop(srv, &earlier.waiting);
+    }
 }
 
 /// Starts a thread that prepares and performs the stop, unless an attempt is running.
 fn begin_attempt(
     srv: &'static Server,
     stop: Stop,
-    waiting: Option<Arc<Waiting>>,
+    waiting: &[Arc<Waiting>],
 ) -> std::io::Result<()> {
     let mut state = srv.process.ending.attempts.state();
     if let Some(attempt) = &mut state.attempt {
-        attempt.waiting.extend(waiting);
+        attempt.waiting.extend_from_slice(waiting);
         return Ok(());
     }
     state.attempts += 1;
     let number = state.attempts;
-    let waiting = waiting.into_iter().collect();
-    state.attempt = Some(Attempt { number, phase: Phase::Log, waiting });
+    let waiting = waiting.to_vec();
+    state.attempt = Some(Attempt { number, phase: Phase::Log, waiting, unsaved: None });
     let thread = std::thread::Builder::new().name("weft-stop".into());
     let spawned = thread.spawn(move || {
         let _stack = weft_process::crash::second_stack();

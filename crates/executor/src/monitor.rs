@@ -60,7 +60,7 @@ pub fn leave(srv: &Server, client: u64) {
 
 fn session_line(table: &CommandTable, session: &Session, args: &[&[u8]]) -> Vec<u8> {
     let peer = match session.shared.origin.unix {
-        _ if session.in_script.is_some() => "lua".into(),
+        _ if session.in_script => "lua".into(),
         true => format!("unix:{}", session.shared.origin.peer.trim_end_matches(":0")),
         false => session.shared.origin.peer.clone(),
     };

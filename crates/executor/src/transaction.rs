@@ -54,12 +54,6 @@ pub fn has_script(session: &Session) -> bool {
     queue(session).iter().any(|queued| matches!(queued.cmd.run, Run::Script(_)))
 }
 
-/// Whether one of the queued scripts may write.
-fn has_writing_script(session: &Session) -> bool {
-    let writes = |queued: &Queued| matches!(queued.cmd.run, Run::Script(s) if !s.only_reads);
-    queue(session).iter().any(writes)
-}
-
 /// Queued commands and watched keys of the session.
 pub fn size(session: &Session) -> usize {
     let watched = session.watched.as_ref().map_or(0, |watched| watched.watched());
@@ -70,9 +64,6 @@ pub fn size(session: &Session) -> usize {
 /// a pause of writes delays it.
 pub fn flags_of(session: &Session, cmd: &Cmd) -> Flags {
     match (&session.transaction, cmd.run) {
-        (Some(transaction), Run::Exec) if has_writing_script(session) => {
-            cmd.spec.flags.or(Flags(transaction.flags)).or(Flags::MAY_REPLICATE)
-        }
         (Some(transaction), Run::Exec) => cmd.spec.flags.or(Flags(transaction.flags)),
         (_, Run::Script(script)) if !script.only_reads => cmd.spec.flags.or(Flags::MAY_REPLICATE),
         _ => cmd.spec.flags,

@@ -334,7 +334,7 @@ impl<'g> Db<'g> {
     /// The number of keys in this database. Exact while the I/O threads are stopped. O(shards
     /// with keys).
     pub fn len(&self) -> usize {
-        self.keyspace().occupied_shards(self.index).map(|shard| self.shard_len(shard)).sum()
+        self.guard.count_keys(self.index)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -340,6 +340,22 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// The number of keys in a database, without the changes of running commands. These may have emptied shards, or
+    /// exchanged databases.
+    pub(crate) fn count_keys(&self, db: usize) -> usize {
+        let occupied = self.ks.occupied_shards(db);
+        match &self.held {
+            Held::Rest(rest) => {
+                let held: usize = rest.running.iter().map(|entry| entry.keys(db)).sum();
+                let free = occupied.filter(|shard| !running::is_held(&rest.running, *shard));
+                held + free.map(|shard| self.ks.shard_len(shard, db)).sum::<usize>()
+            }
+            Held::One(_) | Held::Many(_) | Held::AllShards(_) | Held::Cut(_) => {
+                occupied.map(|shard| self.ks.shard_len(shard, db)).sum()
+            }
+        }
+    }
+
     /// The walk, if this guard belongs to one.
     pub(crate) fn as_cut(&self) -> Option<&Cut<'k>> {
         match &self.held {

@@ -101,9 +101,23 @@ impl Cache {
             scripts.evaluated.remove(&sha);
         }
         script.is_live.store(true, Ordering::Release);
+        if scripts.evaluated.len() > MOST_EVALUATED {
+            self.touch_recent(&scripts.evaluated);
+        }
+        // After the others: the script that was just added must not be the one to evict.
         self.touch(&script);
         self.evict(&mut scripts);
         script
+    }
+
+    /// Touches the scripts that threads have used without a lookup here.
+    fn touch_recent(&self, scripts: &HashMap<Sha, Arc<Script>>) {
+        for script in scripts.values() {
+            if script.is_recent.load(Ordering::Relaxed) {
+                script.is_recent.store(false, Ordering::Relaxed);
+                self.touch(script);
+            }
+        }
     }
 
     /// Removes the script of EVAL that was used least recently, if there are too many.
@@ -218,5 +232,21 @@ mod tests {
         drop(cache.flush());
         assert!(seen.iter().all(|script| script.upgrade().is_none()));
         assert_ne!(cache.flushes(), flushes);
+    }
+
+    /// Regression: only lookups counted as uses, and threads look a script up once.
+    #[test]
+    fn script_that_threads_use_is_not_evicted() {
+        let cache = Cache::default();
+        let hot = cache.add(script(0), false);
+        for n in 1..3 * MOST_EVALUATED {
+            let added = cache.add(script(n), false);
+            assert!(added.is_live());
+            hot.note_use();
+        }
+        assert!(hot.is_live());
+        let all: Vec<_> = cache.read().all.values().cloned().collect();
+        all.iter().for_each(|script| script.note_use());
+        assert!(cache.add(script(5000), false).is_live());
     }
 }

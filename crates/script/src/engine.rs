@@ -53,6 +53,15 @@ pub enum Failure {
     Stopped,
 }
 
+/// The error replies in a script's result, for the server's statistics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplyErrors {
+    /// Errors that commands of the script have returned: they were counted with these commands.
+    pub counted: u64,
+    /// The codes of the other ones.
+    pub new: Vec<Vec<u8>>,
+}
+
 /// The arguments of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
@@ -104,6 +113,9 @@ pub trait Interpreter {
 
     /// Whether the library is loaded.
     fn has(&self, library: LibraryId) -> bool;
+
+    /// Whether any library is loaded.
+    fn has_libraries(&self) -> bool;
 
     /// Forgets the libraries that are not kept.
     fn retain(&mut self, is_kept: impl Fn(LibraryId) -> bool);

@@ -67,6 +67,8 @@ pub struct Script {
     pub history: History,
     /// When a thread has last found it in the cache, in the cache's own count.
     pub(crate) used: AtomicU64,
+    /// Whether a thread that knows it has used it since the cache last looked for one to evict.
+    pub(crate) is_recent: AtomicBool,
     /// Whether it is still in the cache.
     pub(crate) is_live: AtomicBool,
 }
@@ -84,6 +86,7 @@ impl Script {
             flags,
             history: History::default(),
             used: AtomicU64::new(0),
+            is_recent: AtomicBool::new(false),
             is_live: AtomicBool::new(false),
         })
     }
@@ -91,6 +94,13 @@ impl Script {
     /// Whether it is still in the cache.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Acquire)
+    }
+
+    /// Protects it from eviction. Writes only once after each eviction: many threads share the script.
+    pub fn note_use(&self) {
+        if !self.is_recent.load(Ordering::Relaxed) {
+            self.is_recent.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The source for the interpreter: without the first line's text, but with its line end, so that lines keep their

@@ -4,6 +4,7 @@ use crate::args::ArgBuf;
 use crate::bio::Bio;
 use crate::command_table::Cmd;
 use std::sync::Arc;
+use weft_command_spec::Flags;
 use weft_keyspace::{Db, ExecContext, Guard, Keyspace, Watch};
 use weft_memory::holdings::{Charge, ClientMemoryKind, Holdings};
 use weft_memory::size_class::{heap, map_entry};
@@ -46,13 +47,19 @@ impl Transaction {
         self.memory
     }
 
-    /// Queues a request.
-    pub fn push(&mut self, cmd: &'static Cmd, args: &[&[u8]], blobs: &[(usize, Blob)]) {
+    /// Queues a request. `flags`: those of the command, and those that its script declares.
+    pub fn push(
+        &mut self,
+        cmd: &'static Cmd,
+        flags: Flags,
+        args: &[&[u8]],
+        blobs: &[(usize, Blob)],
+    ) {
         let mut args: Vec<ArgBuf> = args.iter().map(|a| ArgBuf::Bytes(a.to_vec())).collect();
         for (at, blob) in blobs {
             args[*at] = ArgBuf::Blob(blob.clone());
         }
-        self.flags |= cmd.spec.flags.0;
+        self.flags |= flags.0;
         let before = self.queue.capacity();
         self.memory += args.iter().map(ArgBuf::memory).sum::<usize>();
         self.queue.push(Queued { cmd, args });

@@ -90,10 +90,10 @@ pub struct PushState {
     pub seen: u64,
 }
 
-/// A script that calls the session's commands.
+/// The time in a transaction or a script: it doesn't change while they run.
 #[derive(Debug, Default)]
-pub struct InScript {
-    /// The time since 1970 that TIME has returned: it doesn't change during the script.
+pub struct FixedTime {
+    /// The time since 1970 that TIME has returned.
     pub time: Option<Duration>,
 }
 
@@ -119,7 +119,9 @@ pub struct Session {
     /// The needs of its script, which starts over.
     pub script: Option<Box<ScriptNeeds>>,
     /// Set while a script calls its commands.
-    pub in_script: Option<InScript>,
+    pub in_script: bool,
+    /// Set while EXEC or a script calls commands.
+    pub fixed_time: Option<FixedTime>,
 }
 
 /// The needs that a script has found in its earlier runs, before it starts over.
@@ -148,7 +150,8 @@ impl Session {
             last_unit: 0,
             snapshot_wait: None,
             script: None,
-            in_script: None,
+            in_script: false,
+            fixed_time: None,
         }
     }
 

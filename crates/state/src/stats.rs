@@ -18,6 +18,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
+    /// Takes back what was added. Only the owner thread may call this.
+    pub fn take_back(&self, n: u64) {
+        self.add(n.wrapping_neg());
+    }
+
     /// For the few counters that have several writers.
     pub fn shared_add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);

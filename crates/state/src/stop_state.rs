@@ -46,6 +46,8 @@ pub struct Attempt {
     pub phase: Phase,
     /// Clients that sent SHUTDOWN.
     pub waiting: Vec<Arc<Waiting>>,
+    /// The SHUTDOWN NOSAVE that joined it last.
+    pub unsaved: Option<Stop>,
 }
 
 impl Stopping {

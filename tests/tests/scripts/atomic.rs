@@ -255,3 +255,20 @@ fn the_sum_of_accounts_never_changes() {
     let sum = client(&server).cmd(&["EVAL", SUM, "0", &ACCOUNTS.to_string()]).int();
     assert_eq!(sum, total);
 }
+
+/// Regression: DBSIZE left out shards that a running script had emptied.
+#[test]
+fn number_of_keys_is_that_before_the_script() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let (mut caller, mut other) = (client(&server), client(&server));
+    for key in ["a", "b", "c"] {
+        other.ok(&["SET", key, "v"]);
+    }
+    let script = "redis.call('swapdb', 0, 1) redis.call('set', 'd', 'v')
+        redis.log(redis.LOG_WARNING, 'it has written') while true do end";
+    send(&mut caller, &["EVAL", script, "0"]);
+    until("the databases are exchanged", || server.log().contains("it has written"));
+    assert_eq!(other.cmd(&["DBSIZE"]).int(), 3);
+    other.ok(&["SELECT", "1"]);
+    assert_eq!(other.cmd(&["DBSIZE"]).int(), 0);
+}

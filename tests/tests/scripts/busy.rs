@@ -293,3 +293,18 @@ fn commands_for_a_full_slow_lane_get_busy() {
     }
     other.ok(&["SAVE"]);
 }
+
+/// Regression: SHUTDOWN NOSAVE joined the signal's shutdown, which waited for the script.
+#[test]
+fn shutdown_nosave_ends_a_shutdown_that_waits_for_a_script() {
+    let args = ["--io-threads", "2", "--busy-reply-threshold", "1", "--save", "100 1"];
+    let mut server = Server::weft(&args);
+    let (mut caller, mut other, mut last) = (client(&server), client(&server), client(&server));
+    send(&mut caller, &["EVAL", "redis.call('set', 'x', 1) while true do end", "0"]);
+    until("it is busy", || error(&mut other, &["GET", "x"]).starts_with("BUSY "));
+    server.signal(rustix::process::Signal::TERM);
+    until("the shutdown has begun", || server.log().contains("User requested shutdown"));
+    send(&mut last, &["SHUTDOWN", "NOSAVE"]);
+    let status = server.wait();
+    assert!(status.success(), "{status}\n{}", server.log_tail());
+}

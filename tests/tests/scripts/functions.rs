@@ -1,9 +1,12 @@
 //! Functions: the same replies as on the reference, and libraries that all threads see at once.
 
 use std::cell::RefCell;
+use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_testkit_differential::payloads::with_sum;
-use weft_tests::scene::{client, info, on_both, reply, send, until, until_in_slow_lane};
+use weft_tests::scene::{
+    client, info, on_both, reply, reply_within, send, send_all, until, until_in_slow_lane,
+};
 
 /// Commands, one a line; `\n` is a line end. Each has the same reply on the reference, in RESP2 and RESP3.
 const COMMANDS: &str = r###"
@@ -349,4 +352,29 @@ fn restored_library_has_a_limit_of_time() {
         assert!(error.as_ref().is_some_and(|error| error.contains("timeout")), "{error:?}");
     }
     assert!(client.cmd(&["FCALL", "f", "0"]).is_null());
+}
+
+/// Regression: in a transaction with a script, other clients saw the state between two changes.
+#[test]
+fn libraries_change_at_once_in_a_transaction_with_scripts() {
+    let server = Server::weft(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let (mut writer, mut reader) = (client(&server), client(&server));
+    let code = "#!lua name=l\nserver.register_function('f', function() return 1 end)";
+    writer.cmd(&["FUNCTION", "LOAD", code]);
+    let commands: [&[&str]; 7] = [
+        &["MULTI"],
+        &["EVAL", "return 1", "0"],
+        &["FUNCTION", "DELETE", "l"],
+        &["DBSIZE"],
+        &["DEBUG", "SLEEP", "0.2"],
+        &["FUNCTION", "LOAD", code],
+        &["EXEC"],
+    ];
+    send_all(&mut writer, &commands);
+    let mut replies = Vec::new();
+    while replies.len() < commands.len() {
+        assert_eq!(reader.cmd(&["FCALL", "f", "0"]).int(), 1);
+        replies.extend(reply_within(&mut writer, Duration::from_millis(1)));
+    }
+    assert_eq!(replies[6].items().len(), 5);
 }

@@ -8,5 +8,7 @@ mod functions_kept;
 mod long;
 mod refusals;
 mod replies;
+mod server_state;
+mod statistics;
 mod stress;
 mod together;

@@ -6,9 +6,10 @@
 use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
+use crate::dispatch::paused::is_request_paused;
 use crate::dispatch::refusals::{
-    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, check_protection, head, is_paused,
-    is_refused_write, restricted, unknown_subcommand,
+    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, check_protection, head, is_refused_write,
+    restricted, unknown_subcommand,
 };
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};
@@ -104,10 +105,13 @@ pub fn execute(
 
 #[cold]
 fn queue(mut task: Task<'_>) -> Flow {
-    if let Run::Script(command) = task.cmd.run
-        && let Err(e) = resolve::check_queued(task.core, task.request.args, command)
-    {
-        return reject(task, e);
+    let mut flags = task.cmd.spec.flags;
+    if let Run::Script(command) = task.cmd.run {
+        match resolve::check_queued(task.core, task.request.args, command) {
+            Ok(true) => {}
+            Ok(false) => flags = flags.or(Flags::MAY_REPLICATE),
+            Err(e) => return reject(task, e),
+        }
     }
     let protection = task.cmd.spec.special.protection;
     if let Err(e) = check_protection(task.core.srv, &task.session.shared, protection) {
@@ -115,7 +119,7 @@ fn queue(mut task: Task<'_>) -> Flow {
     }
     messages::append_messages(&mut task);
     if let Some(transaction) = &mut task.session.transaction {
-        transaction.push(task.cmd, task.request.args, task.request.blobs);
+        transaction.push(task.cmd, flags, task.request.args, task.request.blobs);
     }
     access::note_queued(task.session, task.cmd, task.request.args);
     transaction::renew_shared(task.session);
@@ -247,7 +251,7 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
             {
                 return Ok(Some(Suspend::MailboxFull(thread)));
             }
-            let held_back = check_server_state(core, inside, session, cmd, bits)?;
+            let held_back = check_server_state(core, inside, session, request, cmd, bits)?;
             if bits & attention::SNAPSHOT != 0
                 && held_back.is_none()
                 && snapshot::holds_back(core, session, request, cmd)
@@ -316,13 +320,14 @@ fn check_server_state(
     core: &mut Core,
     inside: &mut Inside<'static>,
     session: &Session,
+    request: &Request<'_>,
     cmd: &'static Cmd,
     bits: u32,
 ) -> Result<Option<Suspend>, Error> {
-    let flags = transaction::flags_of(session, cmd);
-    if is_paused(core, flags) {
+    if is_request_paused(core, session, request, cmd) {
         return Ok(Some(Suspend::Paused));
     }
+    let flags = transaction::flags_of(session, cmd);
     if bits & attention::REPLICA != 0 {
         admit_on_replica(core, session, cmd)?;
     }

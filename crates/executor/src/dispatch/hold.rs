@@ -9,6 +9,7 @@ use crate::dispatch::core::Held;
 use crate::dispatch::needs;
 use crate::dispatch::needs::{data_need, watch_need};
 use crate::dispatch::outcome::{Flow, Outcome, Suspend};
+use crate::dispatch::paused::is_request_paused;
 use crate::dispatch::refusals;
 use crate::dispatch::request::{Request, Task};
 use crate::dispatch::take::{Try, Wait, WaitOrGiveUp, take_shards};
@@ -150,7 +151,7 @@ enum Standing {
 /// Checks again whether a command may run: since it was admitted, the server may have become a replica or begun to load
 /// a full sync, writes may be paused, the client killed, or its user have other rights.
 fn check_standing(task: &mut Task<'_>) -> Standing {
-    let (core, session) = (&*task.core, &*task.session);
+    let (core, session) = (&mut *task.core, &*task.session);
     let flags = transaction::flags_of(session, task.cmd);
     // A client that should retry and has hung up has passed its turn to the next client.
     if is_killed(session)
@@ -158,7 +159,7 @@ fn check_standing(task: &mut Task<'_>) -> Standing {
     {
         return Standing::Killed;
     }
-    if refusals::is_paused(core, flags) {
+    if is_request_paused(core, session, task.request, task.cmd) {
         return Standing::Paused;
     }
     let loads = transaction::all_have(session, task.cmd, Flags::LOADING);

@@ -27,6 +27,7 @@ pub mod hold;
 pub mod messages;
 pub mod needs;
 pub mod outcome;
+pub mod paused;
 pub mod refusals;
 pub mod reply;
 pub mod request;

@@ -60,12 +60,35 @@ pub fn finish_one(
     account(core, session, cmd, request, reply, begin, result.is_err());
 }
 
+/// As [`finish_one`], for a command of a script. Doesn't count an error, since the run may be undone. Returns the
+/// command's nanoseconds.
+pub fn finish_called(
+    core: &mut Core,
+    session: &Session,
+    cmd: &'static Cmd,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    mark: Mark,
+    result: &CmdResult,
+) -> u64 {
+    if let Err(e) = result {
+        reply.truncate(mark);
+        reply.error(&e.0);
+    }
+    account(core, session, cmd, request, reply, mark, result.is_err())
+}
+
 /// Counts an error, and appends it as the reply.
 #[cold]
 pub fn refuse(core: &Core, reply: &mut Reply, e: &Error) {
+    count_error(core, e);
+    reply.error(&e.0);
+}
+
+#[cold]
+pub fn count_error(core: &Core, e: &Error) {
     core.stats().errors.replies.add(1);
     core.srv.count_error(&e.0);
-    reply.error(&e.0);
 }
 
 /// Counts a command without its duration, which was measured as part of another command.
@@ -122,7 +145,7 @@ fn new_histogram(core: &Core) -> Histogram {
     Histogram::default()
 }
 
-/// Counts the command, and logs it if it was slow or large.
+/// Counts the command, and logs it if it was slow or large. Returns its nanoseconds.
 #[inline(always)]
 fn account(
     core: &mut Core,
@@ -132,7 +155,7 @@ fn account(
     reply: &Reply,
     begin: Mark,
     failed: bool,
-) {
+) -> u64 {
     let now = core.srv.process.time.clock.raw();
     let ns = core.srv.process.time.clock.delta_as_nanos(core.last_tick, now);
     core.last_tick = now;
@@ -158,6 +181,7 @@ fn account(
     if request.bytes_at_most >= settings.log.large_request {
         note_large(core, session, cmd, request);
     }
+    ns
 }
 
 /// Whether the client gets a large reply. Of the `replied` bytes, CLIENT REPLY may drop all but the pushes.

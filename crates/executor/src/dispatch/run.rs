@@ -12,6 +12,7 @@ use crate::dispatch::request::{Request, Task};
 use crate::dispatch::under::execute_under;
 use crate::dispatch::{block, commit, needs, reply};
 use crate::script;
+use crate::script::functions::changes_functions;
 use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
@@ -22,6 +23,7 @@ use weft_resp::Blob;
 use weft_state::args::ArgBuf;
 use weft_state::command_table::Run;
 use weft_state::queued::{Queued, Watched};
+use weft_state::session::FixedTime;
 
 /// Runs a command on keys.
 #[inline]
@@ -146,9 +148,15 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
         if !task.session.replies.mode.drops() {
             task.reply.array(transaction.queue.len());
         }
-        for queued in &transaction.queue {
-            run_queued(&mut task, queued, &mut guard);
+        task.session.fixed_time = Some(FixedTime::default());
+        let mut stopped_before = 0;
+        for (n, queued) in transaction.queue.iter().enumerate() {
+            if changes_functions(queued.cmd) {
+                stopped_before = next_change(&transaction.queue, n);
+            }
+            run_queued(&mut task, queued, &mut guard, n < stopped_before);
         }
+        task.session.fixed_time = None;
     }
     feed_monitors(task.core, task.session, task.cmd, task.request.args);
     if let Some(own) = &mut task.session.pushes.tracks {
@@ -169,7 +177,7 @@ pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow
     task.reply.array(transaction.queue.len());
     for queued in &transaction.queue {
         if let Some(mut guard) = inside.world(&mut task.core.context) {
-            run_queued(&mut task, queued, &mut guard);
+            run_queued(&mut task, queued, &mut guard, false);
             commit::commit_pending(task.core, &mut guard, Vec::new());
         }
         std::thread::yield_now();
@@ -177,8 +185,16 @@ pub fn exec_one_by_one(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow
     reply::finish(task, Outcome::EndedInParts { from })
 }
 
-/// Runs one command of a transaction, and completes its part of the reply.
-fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>) {
+/// The next command after `n` that changes the libraries of functions, if no script precedes it; else `n`. Other clients
+/// must not see the libraries between two such changes. But they must be able to kill a script.
+fn next_change(queue: &[Queued], n: usize) -> usize {
+    let mut rest = queue[n + 1..].iter().take_while(|q| !matches!(q.cmd.run, Run::Script(_)));
+    rest.position(|queued| changes_functions(queued.cmd)).map_or(n, |after| n + 1 + after)
+}
+
+/// Runs one command of a transaction, and completes its part of the reply. `stays_stopped`: I/O threads that it stops
+/// do not resume after it.
+fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>, stays_stopped: bool) {
     let Task { core, session, request, reply, mark: begin, .. } = task;
     let cmd = queued.cmd;
     let args: SmallVec<[&[u8]; 16]> = queued.args.iter().map(ArgBuf::bytes).collect();
@@ -207,7 +223,9 @@ fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>) {
         {
             guard.stop_io_threads();
             let result = execute_under(core, session, &request, cmd, reply, guard);
-            guard.resume_io_threads();
+            if !stays_stopped {
+                guard.resume_io_threads();
+            }
             result
         }
         Run::Data { .. } | Run::Server(_) | Run::Exec | Run::Watch => {

@@ -1,11 +1,12 @@
 //! The commands that a script calls.
 
+use super::calls::Calls;
 use super::resolve::{Call, refusal_of_disk};
 use crate::access;
 use crate::dispatch::core::Core;
 use crate::dispatch::needs::{command_need, data_need};
 use crate::dispatch::refusals::{OOM, READ_ONLY, is_refused_write, unknown_subcommand};
-use crate::dispatch::reply::finish_one;
+use crate::dispatch::reply::{finish_called, finish_one};
 use crate::dispatch::request::Request;
 use crate::dispatch::under::{Ran, call_under};
 use std::sync::atomic::Ordering;
@@ -91,6 +92,7 @@ pub(super) struct Host<'h, 'g, 'k> {
     busy: Option<busy::Entry<'static>>,
     has_written: bool,
     more: Option<More>,
+    calls: Calls,
     /// Messages that it has published, which are kept back until it has ended.
     published: Vec<(&'static Cmd, Vec<Box<[u8]>>)>,
 }
@@ -119,12 +121,17 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             busy: None,
             has_written: false,
             more: None,
+            calls: Calls::default(),
             published: Vec::new(),
         }
     }
 
     /// Ends the run. Returns what it needs to start over.
     pub(super) fn finish(mut self) -> Option<More> {
+        match self.more {
+            None => self.calls.finish(self.core),
+            Some(_) => self.calls.take_back(self.core),
+        }
         if self.more.is_none() && !self.published.is_empty() {
             self.publish();
         }
@@ -181,16 +188,21 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         Stop
     }
 
-    /// The command of these words.
-    fn command(&self, args: &[&[u8]]) -> Result<&'static Cmd, Error> {
+    /// The command that these words name.
+    fn named(&self, args: &[&[u8]]) -> Result<&'static Cmd, Error> {
         let cmd = self.core.srv.table.find(args[0]).ok_or(UNKNOWN)?;
-        let cmd = match args.get(1) {
+        match args.get(1) {
             Some(sub) if !cmd.subcommands.is_empty() => {
                 let unknown = || unknown_subcommand(self.session, cmd, args);
-                cmd.subcommand(sub).ok_or_else(unknown)?
+                cmd.subcommand(sub).ok_or_else(unknown)
             }
-            _ => cmd,
-        };
+            _ => Ok(cmd),
+        }
+    }
+
+    /// The command of these words, if a script may call it.
+    fn command(&self, args: &[&[u8]]) -> Result<&'static Cmd, Error> {
+        let cmd = self.named(args)?;
         if !cmd.spec.fits(args.len()) {
             return Err(WRONG_ARITY);
         }
@@ -414,11 +426,17 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         reply: &mut Reply,
     ) -> Result<(), Stop> {
         let mark = reply.mark();
-        let Host { core, session, shards, lane, .. } = self;
+        let Host { core, session, shards, lane, calls, .. } = self;
         let ran = call_under(core, session, request, cmd, reply, shards.guard(), *lane);
         match ran {
             Ran::Ended(result) => {
-                finish_one(core, session, cmd, request, reply, (mark, mark), &result);
+                let ns = finish_called(core, session, cmd, request, reply, mark, &result);
+                if let Shards::Growing(_) = shards {
+                    calls.note(cmd, ns, result.is_err());
+                }
+                if let Err(e) = &result {
+                    calls.note_error(e);
+                }
                 Ok(())
             }
             Ran::IsLong => Err(self.start_over(More::Time)),
@@ -436,6 +454,7 @@ impl engine::Host for Host<'_, '_, '_> {
             Ok(cmd) => cmd,
             Err(e) => {
                 reply.error(&e.0);
+                self.calls.note_rejected(self.named(args).ok(), &e);
                 return Ok(());
             }
         };

@@ -17,10 +17,12 @@
 //! * [`functions`] - FUNCTION LOAD and the other commands that change the libraries
 //! * [`resolve`] - the arguments, the script, and whether it may run
 //! * [`host`] - the commands that it calls
+//! * [`calls`] - the statistics of these commands
 //! * [`thread`] - the thread's interpreter; `known`: the scripts that it has compiled
 //!
 //! See `docs/design/scripts.md`.
 
+mod calls;
 mod code;
 pub mod functions;
 mod host;
@@ -37,7 +39,7 @@ use crate::dispatch::{commit, messages, reply};
 use crate::tracking;
 use code::Code;
 use host::{End, Host, More, Shards};
-use resolve::Call;
+use resolve::{Call, Refusal};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weft_command_spec::ScriptCommand;
@@ -47,17 +49,17 @@ use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Guard, Inside, Keyspace, ShardSet, planted};
 use weft_resp::Reply;
 use weft_script::Scope;
-use weft_script::engine::Failure;
+use weft_script::engine::{Failure, ReplyErrors};
 use weft_script::running::Called;
 use weft_state::attention;
 use weft_state::command_table::Need;
-use weft_state::session::{InScript, ScriptNeeds, Session};
+use weft_state::session::{ScriptNeeds, Session};
 
 /// Holds the shards of the declared keys on an I/O thread, and runs the script.
 pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand) -> Flow {
     let call = match resolve::resolve(task.core, task.request.args, command) {
         Ok(call) => call,
-        Err(e) => return refuse(task, e),
+        Err(refusal) => return refuse(task, refusal),
     };
     let needs = need(inside.keyspace(), &call, task.session);
     let Need::Shards(set) = needs else { return Err(Suspend::SLOW) };
@@ -74,9 +76,9 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>, command: ScriptCommand
 pub fn run_slow(task: Task<'_>, command: ScriptCommand, guard: Guard<'_>) -> Flow {
     match resolve::resolve(task.core, task.request.args, command) {
         Ok(call) => run_alone(task, call, guard, Lane::Transaction),
-        Err(e) => {
+        Err(refusal) => {
             drop(guard);
-            refuse(task, e)
+            refuse(task, refusal)
         }
     }
 }
@@ -104,10 +106,14 @@ fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
     }
 }
 
-fn refuse(mut task: Task<'_>, e: Error) -> Flow {
+fn refuse(mut task: Task<'_>, refusal: Refusal) -> Flow {
     messages::append_messages(&mut task);
-    task.session.script = None;
-    reply::finish(task, Outcome::Ended(Err(e)))
+    // A script that starts over was shown before its first run.
+    let is_first_try = task.session.script.take().is_none();
+    if is_first_try && !refusal.is_by_state {
+        show(task.core, task.session, task.request);
+    }
+    reply::finish(task, Outcome::Ended(Err(refusal.error)))
 }
 
 /// Runs a script that is not part of a transaction.
@@ -194,8 +200,8 @@ pub(crate) fn run_in_transaction(
     reply: &mut Reply,
     guard: &mut Guard<'_>,
 ) -> CmdResult {
-    let call = resolve::resolve(core, request.args, command)?;
     show(core, session, request);
+    let call = resolve::resolve(core, request.args, command).map_err(|refusal| refusal.error)?;
     let shards = Shards::All(guard);
     match run_script(core, session, &call, request, reply, shards, Lane::Transaction) {
         End::Done(result) => result,
@@ -220,8 +226,10 @@ fn run_script(
     shards: Shards<'_, '_>,
     lane: Lane,
 ) -> End {
-    let db = session.db;
-    session.in_script = Some(InScript::default());
+    let (srv, db, mark) = (core.srv, session.db, reply.mark());
+    let in_transaction = session.fixed_time.is_some();
+    session.fixed_time.get_or_insert_default();
+    session.in_script = true;
     if let Some(cmd) = request.cmd
         && !access::is_free(core, session)
     {
@@ -231,20 +239,46 @@ fn run_script(
     let entry =
         (lane != Lane::Script).then(|| core.srv.scripts.running.begin(called(call, request)));
     let mut host = Host::new(core, session, call, shards, lane, entry.as_ref().map(|e| &*e.run));
-    let result = threads.run(&call.code, call.keys, call.args, reply, &mut host);
+    let result = threads.run(srv, &call.code, call.keys, call.args, reply, &mut host);
     let more = host.finish();
-    session.in_script = None;
+    let errors = threads.take_errors();
+    session.in_script = false;
+    if !in_transaction {
+        session.fixed_time = None;
+    }
     session.db = db;
     threads.publish(core.srv);
     core.scripts = Some(threads);
     match (result, more) {
         (_, Some(more)) => End::StartOver(more),
-        (Ok(()), None) => End::Done(Ok(())),
+        (Ok(()), None) => {
+            count_errors(core, request, &errors);
+            End::Done(Ok(()))
+        }
+        // Not a failure of the task: it would be counted twice.
+        (Err(Failure::Error(text)), None) if errors.counted > 0 => {
+            count_errors(core, request, &errors);
+            reply.truncate(mark);
+            reply.error(&text);
+            End::Done(Ok(()))
+        }
         (Err(Failure::Error(text)), None) => End::Done(Err(Error::owned(text))),
         (Err(Failure::Stopped), None) => End::Done(Err(match call.code {
             Code::Script(_) => host::KILLED,
             Code::Function(_) => host::FUNCTION_KILLED,
         })),
+    }
+}
+
+/// Counts the errors in the result of a script.
+fn count_errors(core: &Core, request: &Request<'_>, errors: &ReplyErrors) {
+    for code in &errors.new {
+        core.stats().errors.replies.add(1);
+        core.srv.count_error(code);
+    }
+    let failed = errors.counted + u64::from(!errors.new.is_empty());
+    if let Some(cmd) = request.cmd.filter(|_| failed > 0) {
+        core.stats().commands[cmd.number].failed.add(failed);
     }
 }
 

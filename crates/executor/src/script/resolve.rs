@@ -36,6 +36,26 @@ pub struct Call<'a> {
     pub is_out_of_memory: bool,
 }
 
+/// Why a script command can't run.
+#[derive(Debug)]
+pub struct Refusal {
+    pub error: Error,
+    /// The server's state forbids it. MONITOR doesn't show such a command, as on the reference.
+    pub is_by_state: bool,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal { error, is_by_state: false }
+    }
+}
+
+impl Refusal {
+    fn by_state(error: Error) -> Refusal {
+        Refusal { error, is_by_state: true }
+    }
+}
+
 /// Reads the arguments of a script command and finds its script.
 ///
 /// # Errors
@@ -44,12 +64,12 @@ pub fn resolve<'a>(
     core: &mut Core,
     words: &'a [&'a [u8]],
     command: ScriptCommand,
-) -> Result<Call<'a>, Error> {
+) -> Result<Call<'a>, Refusal> {
     if command.by == ScriptBy::Function {
         return resolve_function(core, words, command);
     }
     if command.by == ScriptBy::Hash && words[1].len() != size_of::<Sha>() {
-        return Err(UNKNOWN);
+        return Err(UNKNOWN.into());
     }
     let (keys, args) = keys_and_args(words, error::NOT_AN_INTEGER)?;
     let srv = core.srv;
@@ -62,9 +82,10 @@ pub fn resolve<'a>(
     };
     let is_out_of_memory = is_out_of_memory(core);
     if let Some(flags) = script.flags {
-        check_state(core, flags, is_out_of_memory && !flags.allow_oom)?;
+        check_state(core, flags, is_out_of_memory && !flags.allow_oom)
+            .map_err(Refusal::by_state)?;
         if command.only_reads && !flags.no_writes {
-            return Err(WRITES);
+            return Err(WRITES.into());
         }
     }
     let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
@@ -95,37 +116,50 @@ fn resolve_function<'a>(
     core: &mut Core,
     words: &'a [&'a [u8]],
     command: ScriptCommand,
-) -> Result<Call<'a>, Error> {
+) -> Result<Call<'a>, Refusal> {
     let srv = core.srv;
     let scripts = core.scripts.get_or_insert_default();
     let found = scripts.function(srv, words[1]).ok_or(NO_FUNCTION)?;
     let flags = found.function().flags;
     let is_out_of_memory = is_out_of_memory(core) && !flags.allow_oom;
-    check_state(core, flags, is_out_of_memory)?;
+    check_state(core, flags, is_out_of_memory).map_err(Refusal::by_state)?;
     let (keys, args) = keys_and_args(words, BAD_COUNT)?;
     if command.only_reads && !flags.no_writes {
-        return Err(WRITES);
+        return Err(WRITES.into());
     }
     let only_reads = flags.no_writes;
     let first_key = keys.first().map(|key| srv.ks.key(key));
     Ok(Call { code: Code::Function(found), keys, args, first_key, only_reads, is_out_of_memory })
 }
 
-/// Checks a script or a function of a transaction, before it is queued.
+/// Checks a script or a function of a transaction, before it is queued. Returns whether it declares that it only reads.
 ///
 /// # Errors
 /// The server's state forbids it.
-pub fn check_queued(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Result<(), Error> {
-    let srv = core.srv;
-    let scripts = core.scripts.get_or_insert_default();
-    let flags = match command.by {
+pub fn check_queued(
+    core: &mut Core,
+    words: &[&[u8]],
+    command: ScriptCommand,
+) -> Result<bool, Error> {
+    let Some(flags) = declared_flags(core, words, command) else { return Ok(command.only_reads) };
+    check_state(core, flags, is_out_of_memory(core) && !flags.allow_oom)?;
+    Ok(command.only_reads || flags.no_writes)
+}
+
+/// Whether a script or a function declares that it only reads. False if it doesn't exist.
+pub fn only_reads(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> bool {
+    command.only_reads || declared_flags(core, words, command).is_some_and(|flags| flags.no_writes)
+}
+
+fn declared_flags(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Option<ScriptFlags> {
+    let (srv, scripts) = (core.srv, &mut core.scripts);
+    match command.by {
         ScriptBy::Text => flags_of(words[1]).ok().flatten(),
-        ScriptBy::Hash => scripts.by_hash(srv, words[1]).and_then(|script| script.flags),
-        ScriptBy::Function => scripts.function(srv, words[1]).map(|found| found.function().flags),
-    };
-    match flags {
-        Some(flags) => check_state(core, flags, is_out_of_memory(core) && !flags.allow_oom),
-        None => Ok(()),
+        ScriptBy::Hash => scripts.get_or_insert_default().by_hash(srv, words[1])?.flags,
+        ScriptBy::Function => {
+            let found = scripts.get_or_insert_default().function(srv, words[1])?;
+            Some(found.function().flags)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::known::{Known, KnownScripts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_resp::Reply;
-use weft_script::engine::{Failure, Host, Input, Interpreter, Sha};
+use weft_script::engine::{Failure, Host, Input, Interpreter, ReplyErrors, Sha};
 use weft_script::functions::{Found, Libraries, load_again};
 use weft_script::lua::Lua;
 use weft_script::{Script, sha_of};
@@ -44,7 +44,10 @@ impl ThreadScripts {
         let mut sha = Sha(sha.try_into().ok()?);
         sha.0.make_ascii_lowercase();
         match self.known.find(&sha) {
-            Known::Script(script) => return Some(script),
+            Known::Script(script) => {
+                script.note_use();
+                return Some(script);
+            }
             Known::Gone => self.lua.forget(&sha),
             Known::No => {}
         }
@@ -122,6 +125,7 @@ impl ThreadScripts {
     /// It has failed or was stopped.
     pub fn run(
         &mut self,
+        srv: &Server,
         code: &Code,
         keys: &[&[u8]],
         args: &[&[u8]],
@@ -130,7 +134,13 @@ impl ThreadScripts {
     ) -> Result<(), Failure> {
         let input = Input { keys, args };
         match code {
-            Code::Script(script) => self.lua.run(&script.sha, input, host, reply),
+            Code::Script(script) => {
+                // The memory of deleted libraries is free for the script.
+                if self.lua.has_libraries() {
+                    self.renew(srv);
+                }
+                self.lua.run(&script.sha, input, host, reply)
+            }
             Code::Function(Found { library, number }) => {
                 if !self.lua.has(library.id) {
                     load_again(library, &mut self.lua)
@@ -139,6 +149,11 @@ impl ThreadScripts {
                 self.lua.call((library.id, *number), input, host, reply)
             }
         }
+    }
+
+    /// The errors in the result of the last run.
+    pub fn take_errors(&mut self) -> ReplyErrors {
+        self.lua.take_errors()
     }
 
     /// Counts the interpreter's memory in the server's total, if it has changed.

@@ -1,6 +1,6 @@
 //! The data of one Lua state that functions written in Rust share.
 
-use crate::engine::{Host, Registered};
+use crate::engine::{Host, Registered, ReplyErrors};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use weft_resp::Reply;
@@ -19,6 +19,8 @@ pub struct Context {
     pub unchecked_work: Cell<usize>,
     /// For replies of commands: empty between two calls.
     pub reply: RefCell<Reply>,
+    /// Those of the last script.
+    pub errors: RefCell<ReplyErrors>,
     /// The functions that the library has registered; `None` while no library is loaded.
     pub loading: RefCell<Option<Vec<Registered>>>,
 }

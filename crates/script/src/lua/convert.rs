@@ -17,6 +17,9 @@ use weft_resp::Reply;
 /// The nesting of values that can be converted: a thread has a stack of 2 MB.
 const MOST_DEPTH: usize = 1000;
 
+/// The field of an error that was counted with its command. Scripts see it, as on the reference.
+const COUNTED: &[u8] = b"ignore_error_stats_update";
+
 /// Reads a reply of a command and pushes it. Returns the bytes that follow it. The reply is complete, since a
 /// [`Reply`] has written it.
 ///
@@ -39,7 +42,7 @@ pub(super) fn push_reply<'b>(frame: &mut Frame<'_>, bytes: &'b [u8]) -> Result<&
             frame.push_bytes(text);
             frame.set_field(-2, b"err");
             frame.push_bool(true);
-            frame.set_field(-2, b"ignore_error_stats_update");
+            frame.set_field(-2, COUNTED);
         }
         b'_' => push_null(frame),
         b'#' => frame.push_bool(text == b"t"),
@@ -232,7 +235,7 @@ fn append_table(
     reply: &mut Reply,
     depth: usize,
 ) -> Result<(), NotConverted> {
-    let is_done = append_text(frame, reply, b"err", Reply::error)
+    let is_done = append_error(frame, reply)
         || append_text(frame, reply, b"ok", |reply, text| {
             reply.raw(&[b"+", &one_line(text)[..], b"\r\n"].concat());
         })
@@ -254,6 +257,31 @@ fn append_table(
         frame.pop(1);
     }
     append_array(frame, reply, depth)
+}
+
+fn append_error(frame: &mut Frame<'_>, reply: &mut Reply) -> bool {
+    let mut code = Vec::new();
+    let is_error = append_text(frame, reply, b"err", |reply, text| {
+        reply.error(text);
+        code = text.split(|b| *b == b' ').next().unwrap_or(text).to_vec();
+    });
+    if is_error {
+        let is_counted = is_counted(frame);
+        let mut errors = frame.context().errors.borrow_mut();
+        match is_counted {
+            true => errors.counted += 1,
+            false => errors.new.push(code),
+        }
+    }
+    is_error
+}
+
+/// Whether the error that is the last value is that of a command.
+pub(super) fn is_counted(frame: &mut Frame<'_>) -> bool {
+    frame.get_field(-1, COUNTED);
+    let is_counted = frame.is_true(-1);
+    frame.pop(1);
+    is_counted
 }
 
 type Append = fn(&mut Frame<'_>, &mut Reply, usize) -> Result<(), NotConverted>;

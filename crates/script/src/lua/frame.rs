@@ -10,7 +10,7 @@
 pub(super) mod functions;
 
 use super::context::Context;
-use super::interrupt::hurry_hook;
+use super::interrupt::{collect_if_needed, hurry_hook};
 use super::shared::{Shared, shared_of};
 use mlua_sys::lua51::*;
 use std::ffi::{CStr, c_int};
@@ -395,11 +395,14 @@ impl<'f> Frame<'f> {
         // the limit can apply. The collector is off, since the parser of Lua 5.1 doesn't protect the chunk's name from
         // it (CVE-2025-49844).
         unsafe {
+            collect_if_needed(self.raw);
             lua_gc(self.raw, LUA_GCSTOP, 0);
+            self.shared().memory.set_compiling(true);
             self.shared().memory.restore(true);
             let status =
                 luaL_loadbuffer(self.raw, source.as_ptr().cast(), source.len(), name.as_ptr());
             self.shared().memory.suspend();
+            self.shared().memory.set_compiling(false);
             lua_gc(self.raw, LUA_GCRESTART, 0);
             status == LUA_OK
         }
@@ -435,6 +438,8 @@ impl<'f> Frame<'f> {
     /// Raises an error if the state uses more memory than scripts may. A function whose results can be much larger than
     /// its arguments calls it for each of them.
     pub(super) fn check_memory(&mut self) -> Result<(), Raised> {
+        // SAFETY: the thread is live, and the values that the caller uses are on the stack.
+        unsafe { collect_if_needed(self.raw) };
         match self.shared().memory.is_full() {
             true => Err(self.out_of_memory()),
             false => Ok(()),
@@ -443,6 +448,9 @@ impl<'f> Frame<'f> {
 
     /// Raises an error if a script may not use so many bytes more.
     pub(super) fn check_room(&mut self, bytes: usize) -> Result<(), Raised> {
+        if !self.shared().memory.has_room(bytes) {
+            self.collect();
+        }
         match self.shared().memory.has_room(bytes) {
             true => Ok(()),
             false => Err(self.out_of_memory()),
@@ -468,6 +476,7 @@ impl<'f> Frame<'f> {
     pub(super) fn collect(&mut self) {
         // SAFETY: the state is live. No object has a finalizer: scripts can't make any.
         unsafe { lua_gc(self.raw, LUA_GCCOLLECT, 0) };
+        self.shared().memory.collected();
     }
 
     /// One step of the collector, of about `size` kilobytes. Returns whether it has ended a cycle.

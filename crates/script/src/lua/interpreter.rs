@@ -5,7 +5,7 @@ use super::frame::{Frame, Kind, Raised};
 use super::inputs::Inputs;
 use super::state::{Kept, Library, State};
 use super::{api, convert, library, libs, sandbox};
-use crate::engine::{Failure, Host, Input, Interpreter, LibraryId, Registered, Sha};
+use crate::engine::{Failure, Host, Input, Interpreter, LibraryId, Registered, ReplyErrors, Sha};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use weft_resp::Reply;
@@ -88,12 +88,38 @@ impl Lua {
         end.map_err(|text| [b"Error registering functions: ", &text[..]].concat())
     }
 
+    fn load_beside_others(
+        &mut self,
+        library: LibraryId,
+        code: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Vec<Registered>, Vec<u8>> {
+        self.state.with(library::begin);
+        let loaded = self.run_library(convert::until_zero(code), host);
+        let mut registered = Vec::new();
+        let functions = self.state.keep(|frame| registered = library::end(frame));
+        self.collect();
+        if let Err(text) = loaded {
+            self.state.release(functions);
+            return Err(text);
+        }
+        if let Some(old) = self.libraries.insert(library, functions) {
+            self.state.release(old);
+        }
+        Ok(registered)
+    }
+
     /// Changes the memory that scripts may use.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn limit_memory(&mut self, bytes: usize) {
         self.state.set_limit(bytes);
         self.collection.full = bytes / 2;
         self.collection.begin = self.collection.begin.min(bytes / 2);
+    }
+
+    /// The errors in the result of the last script. `counted` isn't 0 if it has failed with the error of a command.
+    pub fn take_errors(&mut self) -> ReplyErrors {
+        self.state.context().errors.take()
     }
 
     /// Collects all garbage. O(objects).
@@ -154,29 +180,29 @@ impl Interpreter for Lua {
         end
     }
 
+    /// If other libraries leave too little memory, they are forgotten: their next calls load them again.
     fn load(
         &mut self,
         library: LibraryId,
         code: &[u8],
         host: &mut dyn Host,
     ) -> Result<Vec<Registered>, Vec<u8>> {
-        self.state.with(library::begin);
-        let loaded = self.run_library(convert::until_zero(code), host);
-        let mut registered = Vec::new();
-        let functions = self.state.keep(|frame| registered = library::end(frame));
-        self.collect();
-        if let Err(text) = loaded {
-            self.state.release(functions);
-            return Err(text);
+        match self.load_beside_others(library, code, host) {
+            Err(text) if text.ends_with(b"not enough memory") && !self.libraries.is_empty() => {
+                self.retain(|_| false);
+                self.state.collect();
+                self.load_beside_others(library, code, host)
+            }
+            loaded => loaded,
         }
-        if let Some(old) = self.libraries.insert(library, functions) {
-            self.state.release(old);
-        }
-        Ok(registered)
     }
 
     fn has(&self, library: LibraryId) -> bool {
         self.libraries.contains_key(&library)
+    }
+
+    fn has_libraries(&self) -> bool {
+        !self.libraries.is_empty()
     }
 
     fn retain(&mut self, is_kept: impl Fn(LibraryId) -> bool) {
@@ -258,6 +284,7 @@ impl Collection {
 
     #[cold]
     fn step(&mut self, state: &mut State) {
+        state.reset_steps();
         if state.memory() > self.full {
             state.collect();
             self.full = self.full.max(state.memory() * 3 / 2);
@@ -278,6 +305,7 @@ fn append_result(
         _ if frame.context().stopped.get() => Err(Failure::Stopped),
         Ok(()) => convert::append(frame, reply).map_err(|why| match why {
             NotConverted::TooLarge => {
+                frame.context().errors.take();
                 Failure::Error(b"ERR the result of the script is too large".to_vec())
             }
             NotConverted::Stopped => Failure::Stopped,
@@ -345,6 +373,9 @@ fn error_text(frame: &mut Frame<'_>) -> Vec<u8> {
     };
     let (text, source, line) = (field(b"err"), field(b"source"), field(b"line"));
     let mut text = text.unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if convert::is_counted(frame) {
+        frame.context().errors.borrow_mut().counted += 1;
+    }
     if let (Some(source), Some(line)) = (source, line) {
         text.extend_from_slice(b" script: on ");
         text.extend_from_slice(&source);

@@ -24,6 +24,33 @@ unsafe fn raise(raw: *mut lua_State, message: &'static CStr) -> ! {
     }
 }
 
+/// Collects garbage if there is much.
+///
+/// # Safety
+/// `raw` is live.
+#[inline]
+pub(super) unsafe fn collect_if_needed(raw: *mut lua_State) {
+    // SAFETY: by the contract.
+    unsafe {
+        if shared_of(raw).memory.needs_collection() {
+            collect(raw);
+        }
+    }
+}
+
+/// As above.
+#[cold]
+unsafe fn collect(raw: *mut lua_State) {
+    // SAFETY: by the contract. The limit is suspended, so that no error is raised.
+    unsafe {
+        let memory = &shared_of(raw).memory;
+        let was_limited = memory.suspend();
+        lua_gc(raw, LUA_GCCOLLECT, 0);
+        memory.collected();
+        memory.restore(was_limited);
+    }
+}
+
 /// Raises an error if the script uses more memory than it may, or calls a function with too many arguments. No
 /// allocation of a function in Rust is refused: this ends a script that only calls such functions.
 ///
@@ -32,6 +59,7 @@ unsafe fn raise(raw: *mut lua_State, message: &'static CStr) -> ! {
 pub(super) unsafe fn check_limits(raw: *mut lua_State) {
     // SAFETY: by the contract.
     unsafe {
+        collect_if_needed(raw);
         if shared_of(raw).memory.is_exceeded() {
             raise(raw, c"not enough memory");
         }
@@ -53,7 +81,10 @@ pub(super) unsafe fn hurry_hook(raw: *mut lua_State) {
 /// Called every few instructions of a running script.
 pub(super) unsafe extern "C-unwind" fn run_hook(raw: *mut lua_State, _: *mut lua_Debug) {
     // SAFETY: Lua calls this with a live thread.
-    let shared = unsafe { shared_of(raw) };
+    let shared = unsafe {
+        collect_if_needed(raw);
+        shared_of(raw)
+    };
     let was_limited = shared.memory.suspend();
     let is_stopped = shared.context.stopped.get()
         || shared.context.with_host(|host| host.interrupt().is_err()).unwrap_or(false);

@@ -3,10 +3,16 @@
 //! Lua reports a failed allocation by a jump (`longjmp`) to the innermost protected call. Such a jump over a Rust
 //! function would skip its destructors. So the limit applies only while Lua's own code runs. A function that is
 //! written in Rust suspends the limit while it runs ([`Memory::suspend`]), and none of its allocations fails.
+//!
+//! Garbage counts, too, and Lua 5.1 doesn't retry a failed allocation. So garbage may take half of the memory that live
+//! objects leave: beyond that ([`Memory::needs_collection`]), the next possible step of the collector is a whole cycle.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use mlua_sys::lua51::{LUA_GCRESTART, LUA_GCSETSTEPMUL, lua_State, lua_gc};
 
 /// The counters of one state. Lua has a pointer to it and passes it to [`allocate`].
 #[derive(Debug)]
@@ -16,11 +22,31 @@ pub(super) struct Memory {
     /// Lua's own code may use at most this many bytes.
     limit: Cell<usize>,
     is_limited: Cell<bool>,
+    /// The fewest bytes in use since a collection was last needed: about the size of live objects.
+    least: Cell<usize>,
+    /// More bytes in use than this: garbage must be collected. At most the limit.
+    collect_from: Cell<usize>,
+    /// The collector must stay off.
+    is_compiling: Cell<bool>,
+    /// The state that uses the memory; null while it is made.
+    owner: Cell<*mut lua_State>,
 }
 
 impl Memory {
     pub(super) fn new(limit: usize) -> Self {
-        Memory { used: Cell::new(0), limit: Cell::new(limit), is_limited: Cell::new(false) }
+        Memory {
+            used: Cell::new(0),
+            limit: Cell::new(limit),
+            is_limited: Cell::new(false),
+            least: Cell::new(0),
+            collect_from: Cell::new(limit / 2),
+            is_compiling: Cell::new(false),
+            owner: Cell::new(null_mut()),
+        }
+    }
+
+    pub(super) fn set_owner(&self, owner: *mut lua_State) {
+        self.owner.set(owner);
     }
 
     pub(super) fn used(&self) -> usize {
@@ -29,6 +55,48 @@ impl Memory {
 
     pub(super) fn set_limit(&self, limit: usize) {
         self.limit.set(limit);
+        self.note_least(self.used.get());
+    }
+
+    /// While a script is compiled, the collector stays off.
+    pub(super) fn set_compiling(&self, is_compiling: bool) {
+        self.is_compiling.set(is_compiling);
+    }
+
+    /// Whether garbage must be collected before a script's next step. False after [`Memory::collected`], unless live
+    /// objects take all memory.
+    #[inline]
+    pub(super) fn needs_collection(&self) -> bool {
+        self.used.get() > self.collect_from.get()
+    }
+
+    /// All garbage was collected.
+    pub(super) fn collected(&self) {
+        self.note_least(self.used.get());
+    }
+
+    fn note_least(&self, bytes: usize) {
+        let limit = self.limit.get();
+        self.least.set(bytes);
+        self.collect_from.set(usize::midpoint(bytes, limit).min(limit));
+    }
+
+    /// Makes Lua's next step of the collector a whole cycle, which begins at the next object.
+    #[cold]
+    fn hurry_collector(&self, used: usize) {
+        if self.is_compiling.get() {
+            return;
+        }
+        let owner = self.owner.get();
+        if !owner.is_null() {
+            // SAFETY: the state is live: it is calling the allocator. The calls set two fields of the state, and Lua
+            // keeps no copy of these during an allocation.
+            unsafe {
+                lua_gc(owner, LUA_GCSETSTEPMUL, 0);
+                lua_gc(owner, LUA_GCRESTART, 0);
+            }
+        }
+        self.note_least(used);
     }
 
     /// Suspends the limit. Returns whether it applied, for [`Memory::restore`].
@@ -63,7 +131,13 @@ impl Memory {
     }
 
     fn count(&self, old: usize, new: usize) {
-        self.used.set(self.used.get() + new - old);
+        let used = self.used.get() + new - old;
+        self.used.set(used);
+        if used < self.least.get() {
+            self.note_least(used);
+        } else if used > self.collect_from.get() && new > old && self.is_limited.get() {
+            self.hurry_collector(used);
+        }
     }
 }
 
@@ -114,6 +188,34 @@ pub(super) unsafe extern "C" fn allocate(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Half of what live objects leave is for garbage.
+    #[test]
+    fn a_collection_is_needed_before_the_limit() {
+        let memory = Memory::new(100);
+        memory.restore(true);
+        memory.count(0, 50);
+        assert!(!memory.needs_collection());
+        memory.suspend();
+        memory.count(0, 10);
+        assert!(memory.needs_collection());
+        memory.count(20, 0);
+        memory.collected();
+        assert!(!memory.needs_collection());
+        memory.count(0, 31);
+        assert!(memory.needs_collection(), "40 bytes are live, 30 for garbage");
+        memory.collected();
+        memory.count(0, 100);
+        memory.collected();
+        assert!(memory.is_full() && memory.needs_collection());
+        memory.count(100, 0);
+        memory.restore(true);
+        memory.count(0, 20);
+        assert!(!memory.needs_collection(), "Lua does it at its next object");
+        memory.count(61, 0);
+        memory.count(0, 35);
+        assert!(!memory.needs_collection(), "30 bytes are live");
+    }
 
     #[test]
     fn the_limit_applies_to_growth_only() {

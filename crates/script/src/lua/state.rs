@@ -43,7 +43,9 @@ impl State {
         // SAFETY: `shared` is a `Shared`, which begins with a `Memory`, and lives until `drop`.
         let raw = unsafe { lua_newstate(allocate, shared.as_ptr().cast()) };
         // Without a limit, an allocation doesn't fail.
-        State { raw: NonNull::new(raw).expect("memory for a Lua state"), shared }
+        let state = State { raw: NonNull::new(raw).expect("memory for a Lua state"), shared };
+        state.shared().memory.set_owner(raw);
+        state
     }
 
     fn shared(&self) -> &Shared {
@@ -198,6 +200,14 @@ impl State {
         unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSTEP, size as c_int) != 0 }
     }
 
+    /// Lets the collector's steps be small again, after a script that has used much memory.
+    pub fn reset_steps(&mut self) {
+        /// Lua's default, in percent.
+        const STEP_SIZE: c_int = 200;
+        // SAFETY: as above.
+        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSETSTEPMUL, STEP_SIZE) };
+    }
+
     /// Sets the size at which Lua begins a cycle by itself, in percent of the size after the last one.
     pub fn set_pause(&mut self, percent: usize) {
         // SAFETY: as above.
@@ -208,6 +218,7 @@ impl State {
     pub fn collect(&mut self) {
         // SAFETY: as above.
         unsafe { lua_gc(self.raw.as_ptr(), LUA_GCCOLLECT, 0) };
+        self.shared().memory.collected();
     }
 }
 

@@ -30,8 +30,8 @@ pub const LASTSAVE: ServerCommand = command(
 /// Unix seconds, and the microseconds beyond them.
 fn time(cx: &mut ConnCx<'_>) -> CmdResult {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = match &mut cx.session.in_script {
-        Some(script) => *script.time.get_or_insert_with(clock),
+    let now = match &mut cx.session.fixed_time {
+        Some(fixed) => *fixed.time.get_or_insert_with(clock),
         None => clock(),
     };
     cx.reply.array(2);

@@ -284,6 +284,39 @@ fn memory_of_functions_in_rust_is_limited() {
     }
 }
 
+/// Regression: garbage counted against the limit, and was not collected before the script failed.
+#[test]
+fn garbage_leaves_memory_for_the_script() {
+    let mut lua = Lua::new();
+    lua.limit_memory(8 << 20);
+    for script in [
+        "local s = ('x'):rep(1e6) for n = 1, 50 do local t = s .. n end return 1",
+        "for n = 1, 50 do local s = ('x'):rep(3e6) end return 1",
+        "for n = 1, 50 do local s = redis.call('x') .. ('x'):rep(1e6) end return 1",
+        "for n = 1, 30 do local t = {} for m = 1, 1e5 do t[m] = m end end return 1",
+    ] {
+        assert_eq!(sent(&mut lua, b"$1\r\nx\r\n", Proto::Resp2, script), ":1\\r\\n", "{script}");
+    }
+}
+
+/// Regression: a library was accepted, and its functions failed for lack of memory.
+#[test]
+fn library_takes_the_memory_of_others() {
+    let mut lua = Lua::new();
+    lua.limit_memory(8 << 20);
+    let code = b"local s = ('x'):rep(5e6) redis.register_function('f', function() return #s end)";
+    for id in [1, 2, 1].map(LibraryId) {
+        let loaded = lua.load(id, code, &mut Canned(b"", 100));
+        assert!(loaded.is_ok_and(|functions| functions.len() == 1));
+        assert!(lua.has(id));
+    }
+    assert!(!lua.has(LibraryId(2)));
+    let code = b"local s = ('x'):rep(9e6) local t = {}";
+    let loaded = lua.load(LibraryId(3), code, &mut Canned(b"", 100));
+    let text = loaded.expect_err("more than the limit");
+    assert!(text.ends_with(b"not enough memory"), "{}", text.escape_ascii());
+}
+
 /// A short reply may have many values, and a short script may name a long string many times.
 #[test]
 fn memory_of_commands_is_limited() {

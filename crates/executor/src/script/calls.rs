@@ -1,0 +1,73 @@
+//! Statistics of the commands that a script calls. An undone run must leave no trace in them.
+
+use crate::dispatch::core::Core;
+use crate::dispatch::reply::count_error;
+use smallvec::SmallVec;
+use weft_commands::Error;
+use weft_state::command_table::Cmd;
+
+/// The calls of one run.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// What was counted so far, by command, if the run may be undone.
+    counted: SmallVec<[Counted; 4]>,
+    /// Not counted before the run has ended.
+    errors: Vec<Error>,
+    rejected: Vec<&'static Cmd>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    cmd: &'static Cmd,
+    calls: u64,
+    failed: u64,
+    ns: u64,
+}
+
+impl Calls {
+    /// Notes a call that was counted, and may have to be taken back. O(different commands of the script).
+    pub(super) fn note(&mut self, cmd: &'static Cmd, ns: u64, is_failed: bool) {
+        let failed = u64::from(is_failed);
+        match self.counted.iter_mut().find(|counted| std::ptr::eq(counted.cmd, cmd)) {
+            Some(counted) => {
+                counted.calls += 1;
+                counted.failed += failed;
+                counted.ns += ns;
+            }
+            None => self.counted.push(Counted { cmd, calls: 1, failed, ns }),
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_error(&mut self, error: &Error) {
+        self.errors.push(error.clone());
+    }
+
+    /// Notes that the script must not call the command, if there is one.
+    #[cold]
+    pub(super) fn note_rejected(&mut self, cmd: Option<&'static Cmd>, error: &Error) {
+        self.rejected.extend(cmd);
+        self.note_error(error);
+    }
+
+    /// The run has ended.
+    pub(super) fn finish(&mut self, core: &Core) {
+        for error in self.errors.drain(..) {
+            count_error(core, &error);
+        }
+        for cmd in self.rejected.drain(..) {
+            core.stats().commands[cmd.number].rejected.add(1);
+        }
+    }
+
+    /// The run is undone.
+    #[cold]
+    pub(super) fn take_back(&self, core: &Core) {
+        for Counted { cmd, calls, failed, ns } in &self.counted {
+            let stats = &core.stats().commands[cmd.number];
+            stats.calls.take_back(*calls);
+            stats.failed.take_back(*failed);
+            stats.ns.take_back(*ns);
+        }
+    }
+}
