@@ -1,6 +1,6 @@
 //! Keys that key specifications can't describe: they are found by parsing options.
 //!
-//! Commands with these options check them again when they run. What is found here serves COMMAND GETKEYS and access
+//! Commands with these options check them again when they run. This search serves COMMAND GETKEYS and access
 //! control lists, which judge a request before it runs.
 
 /// The position of the destination key of a SORT. With several destinations, the last one.

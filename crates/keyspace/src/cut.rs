@@ -121,7 +121,7 @@ impl<'k> Cut<'k> {
         Some(journal)
     }
 
-    /// Nobody may write to the journal meanwhile.
+    /// No thread may write to the journal meanwhile.
     fn end_journal(&self, shard: u16) -> Journal {
         self.ks.set_interest(shard, JOURNALED, false);
         Journal(self.ks.observers.interests[usize::from(shard)].take_journal())

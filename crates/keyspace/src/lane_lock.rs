@@ -123,7 +123,7 @@ mod tests {
         assert!(lock.share(NEVER).is_some());
     }
 
-    /// A thread that waits to hold it alone keeps new shares out. Once it is told to, it gives up, and they get in.
+    /// A thread that waits to hold it alone keeps new shares out. It gives up when it is woken, and they get in.
     #[test]
     fn waiting_threads_give_up_when_they_are_woken() {
         let (lock, is_busy) = (LaneLock::new(), AtomicBool::new(false));

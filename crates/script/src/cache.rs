@@ -37,7 +37,7 @@ pub struct Cache {
 #[derive(Debug, Default)]
 struct Scripts {
     all: HashMap<Sha, Arc<Script>>,
-    /// Those of EVAL among them: at most [`MOST_EVALUATED`] and one.
+    /// The scripts of EVAL among them: at most [`MOST_EVALUATED`] and one.
     evaluated: HashMap<Sha, Arc<Script>>,
     /// Scripts that were compared to find one to evict.
     #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct Options {
     pub seed: u64,
     /// Commands to send, rounded up to whole episodes.
     pub commands: usize,
-    /// Runs of scripts and functions among them: the run goes on until there are so many.
+    /// Runs of scripts and functions among them: the run continues until there are so many.
     pub scripts: usize,
     /// The groups of rules, with their relative frequencies.
     pub groups: Vec<(Group, u32)>,

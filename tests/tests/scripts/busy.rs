@@ -234,7 +234,7 @@ fn script_commits_after_keys_has_given_up() {
     assert_eq!(keys, ["{a}k", "{b}k"]);
 }
 
-/// A script in a transaction holds all shards. Commands that need none of the values in them run beside it.
+/// A script in a transaction holds all shards. Commands that need none of the values in them run at the same time.
 #[test]
 fn transaction_with_a_script_lets_the_keyspace_be_counted() {
     let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1"]);

@@ -1,4 +1,4 @@
-//! What INFO and MONITOR show of scripts and of the commands that they call.
+//! Scripts, and the commands that they call, in INFO and MONITOR.
 
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, info, on_both, reply, send};

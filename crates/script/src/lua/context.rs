@@ -19,7 +19,7 @@ pub struct Context {
     pub unchecked_work: Cell<usize>,
     /// For replies of commands: empty between two calls.
     pub reply: RefCell<Reply>,
-    /// Those of the last script.
+    /// The errors in the reply of the last script.
     pub errors: RefCell<ReplyErrors>,
     /// The functions that the library has registered; `None` while no library is loaded.
     pub loading: RefCell<Option<Vec<Registered>>>,
