@@ -90,6 +90,8 @@ pub(super) struct Host<'h, 'g, 'k> {
     began: u64,
     /// Set once it has run for longer than `busy-reply-threshold`.
     busy: Option<busy::Entry<'static>>,
+    /// Its run time at which a busy script wakes those that wait for its shards.
+    wakes_ns: u64,
     has_written: bool,
     more: Option<More>,
     calls: Calls,
@@ -119,6 +121,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             run,
             began,
             busy: None,
+            wakes_ns: 0,
             has_written: false,
             more: None,
             calls: Calls::default(),
@@ -295,8 +298,14 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
     fn check_busy(&mut self) {
         let clock = &self.core.srv.process.time.clock;
         let Some(after_ns) = self.core.settings.scripts.busy_after_ns else { return };
-        if self.busy.is_none() && clock.delta_as_nanos(self.began, clock.raw()) > after_ns {
-            let guard = self.shards.guard();
+        let ran_ns = clock.delta_as_nanos(self.began, clock.raw());
+        if ran_ns <= after_ns.max(self.wakes_ns) {
+            return;
+        }
+        // More than once: a client may begin to wait without having seen that the script is busy.
+        self.wakes_ns = 2 * ran_ns;
+        let guard = self.shards.guard();
+        if self.busy.is_none() {
             let killer = self.call.code.killer();
             self.busy = Some(self.core.srv.scripts.busy.begin(guard.shards(), killer));
             log_warning!(
@@ -304,8 +313,8 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
                  the {killer} command.",
                 after_ns / 1_000_000
             );
-            guard.wake_waiters();
         }
+        guard.wake_waiters();
     }
 
     fn has_late(&self) -> bool {
