@@ -166,7 +166,7 @@ impl Command {
         self.categories & category != 0
     }
 
-    /// Calls `found` with the position of each key and the access to it, until one is refused.
+    /// The position of the first key that `is_allowed` refuses, given its position and the access to it.
     ///
     /// If the arguments do not determine the keys, the request has none: it fails with an error of its own.
     #[inline]

@@ -89,16 +89,6 @@ impl User {
         selectors.any(|s| s.keys.allow_every(access) && s.check(catalog, command, request).is_ok())
     }
 
-    /// Whether a selector allows this access to a key.
-    pub fn may_access_key(&self, key: &[u8], access: Access) -> bool {
-        self.selectors.iter().any(|selector| selector.keys.allow(key, access))
-    }
-
-    /// Whether a selector allows this access to all keys with a prefix.
-    pub fn may_access_prefix(&self, prefix: &[u8], access: Access) -> bool {
-        self.selectors.iter().any(|selector| selector.keys.allow_prefix(prefix, access))
-    }
-
     /// Whether a selector allows a channel, or a pattern of channels as it stands.
     pub fn may_access_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors.iter().any(|selector| selector.channels.allow(channel, is_pattern))

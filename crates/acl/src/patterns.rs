@@ -56,15 +56,6 @@ impl Keys {
         self.all || self.patterns.iter().any(|p| p.access.includes(access) && p.matches(key))
     }
 
-    /// Whether a prefix of keys is allowed as a whole: a pattern matches each key with it.
-    pub fn allow_prefix(&self, prefix: &[u8], access: Access) -> bool {
-        let covers = |p: &KeyPattern| match p.pattern.split_last() {
-            Some((b'*', plain)) => glob::is_literal(plain) && prefix.starts_with(plain),
-            _ => false,
-        };
-        self.all || self.patterns.iter().any(|p| p.access.includes(access) && covers(p))
-    }
-
     /// Whether this access to every key is allowed.
     pub fn allow_every(&self, access: Access) -> bool {
         let is_every = |p: &KeyPattern| p.access.includes(access) && *p.pattern == *b"*";

@@ -139,16 +139,16 @@ impl Selector {
         request: &Request<'_>,
     ) -> Option<usize> {
         use weft_command_spec::Databases as Named;
-        if command.uses_database && !self.databases.allow(request.database) {
-            return Some(0);
-        }
         let args = request.args;
-        match command.spec.special.databases {
+        let named = match command.spec.special.databases {
             Named::Current => None,
             Named::All => Some(0),
             Named::At(positions) => self.refused_of(catalog, args, positions.iter().copied()),
-            Named::AfterDb => self.refused_of(catalog, args, copy_databases(args)?.into_iter()),
-        }
+            Named::AfterDb => copy_databases(args)
+                .and_then(|positions| self.refused_of(catalog, args, positions.into_iter())),
+        };
+        let is_refused = || command.uses_database && !self.databases.allow(request.database);
+        named.or_else(|| is_refused().then_some(0))
     }
 
     /// The first of these arguments that is a database which is not allowed. If one of them is no database, the
