@@ -58,7 +58,7 @@ impl Server {
     /// The command that takes the rights away.
     fn change(&self, fault: Fault) {
         let stop = (fault != Fault::DoesNotStop).then(|| self.safepoints.close());
-        let Ok(_) = self.rights.change(|_| Ok::<_, ()>(false));
+        let Ok(_) = self.rights.change(|_| Ok::<_, std::convert::Infallible>(false));
         self.close_subscriber();
         drop(stop);
         if fault != Fault::DoesNotWait {
