@@ -2,7 +2,8 @@
 //!
 //! A plain stream costs one predictable branch for each read and write. A TLS stream has its state under a
 //! mutex, because another thread may write a snapshot to a replica while the connection's thread
-//! reads from it. No thread holds the mutex while it waits for the socket.
+//! reads from it. No thread holds the mutex while it waits for the socket. A reader that finds it taken
+//! returns `AGAIN`: the other thread has a lower priority, and may be kept from running.
 //!
 //! Large buffers belong to the thread, not to the connection: see [`Buffers`].
 
@@ -12,7 +13,7 @@ use rustix::net::{SendFlags, send};
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use weft_tls::session::{Agreed, RECORD, Session};
 
 /// The most received bytes to decrypt at a time.
@@ -183,7 +184,7 @@ impl Stream {
     pub fn end(&self) {
         let Stream::Tls(stream) = self else { return };
         with_buffers(|buffers| {
-            let mut session = stream.session();
+            let Some(mut session) = stream.try_session() else { return };
             session.queue_close_notify();
             let _ = stream.flush(&mut session, &mut buffers.encrypted);
         });
@@ -197,6 +198,15 @@ fn with_buffers<T>(run: impl FnOnce(&mut Buffers) -> T) -> T {
 impl TlsStream {
     fn session(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The session, unless another thread works with it.
+    fn try_session(&self) -> Option<MutexGuard<'_, Session>> {
+        match self.session.try_lock() {
+            Ok(session) => Some(session),
+            Err(TryLockError::Poisoned(p)) => Some(p.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Runs `read` with the session, for facts about it.
@@ -280,7 +290,7 @@ impl TlsStream {
         most: usize,
         sink: &mut impl FnMut(&[u8]),
     ) -> rustix::io::Result<bool> {
-        let mut session = self.session();
+        let Some(mut session) = self.try_session() else { return Err(Errno::AGAIN) };
         if session.has_early() {
             session.take_early(sink);
             return Ok(false);
