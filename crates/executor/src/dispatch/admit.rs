@@ -7,8 +7,8 @@ use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::paused::is_request_paused;
 use crate::dispatch::refusals::{
-    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_refused_write,
-    restricted, unknown_subcommand,
+    LOADING, OOM, READ_ONLY, SHOWN, UNSAVED, aborted, head, is_refused_write, restricted,
+    unknown_subcommand,
 };
 use crate::dispatch::reply::refuse;
 use crate::dispatch::request::{Request, Task};

@@ -143,15 +143,10 @@ pub fn check_queued(
 
 /// Whether a script or a function declares that it only reads. False if it doesn't exist.
 pub fn only_reads(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> bool {
-    command.only_reads
-        || declared_flags(core, words, command).is_some_and(|flags| flags.no_writes)
+    command.only_reads || declared_flags(core, words, command).is_some_and(|flags| flags.no_writes)
 }
 
-fn declared_flags(
-    core: &mut Core,
-    words: &[&[u8]],
-    command: ScriptCommand,
-) -> Option<ScriptFlags> {
+fn declared_flags(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Option<ScriptFlags> {
     let (srv, scripts) = (core.srv, &mut core.scripts);
     match command.by {
         ScriptBy::Text => flags_of(words[1]).ok().flatten(),

@@ -3,9 +3,7 @@
 use super::frame::{Frame, Kind, Raised};
 use super::state::{Kept, Library, State};
 use super::{api, convert, library, libs, sandbox};
-use crate::engine::{
-    Failure, Host, Input, Interpreter, LibraryId, Registered, ReplyErrors, Sha,
-};
+use crate::engine::{Failure, Host, Input, Interpreter, LibraryId, Registered, ReplyErrors, Sha};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use weft_resp::Reply;
