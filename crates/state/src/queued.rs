@@ -40,7 +40,7 @@ impl Transaction {
         self.memory
     }
 
-    /// Queues a request. `flags`: those of the command, and those that its script declares.
+    /// Queues a request. `flags`: the flags of the command and the flags that its script declares.
     pub fn push(
         &mut self,
         cmd: &'static Cmd,

@@ -17,7 +17,7 @@ pub struct Context {
     pub random: Cell<u64>,
     /// For replies of commands: empty between two calls.
     pub reply: RefCell<Option<Reply>>,
-    /// Those of the last script.
+    /// The errors in the result of the last script.
     pub errors: RefCell<ReplyErrors>,
     /// The functions that the library has registered; `None` while no library is loaded.
     pub loading: RefCell<Option<Vec<Registered>>>,
