@@ -47,7 +47,7 @@ impl Transaction {
         self.memory
     }
 
-    /// Queues a request. `flags`: the command's, and the ones that its script declares.
+    /// Queues a request. `flags`: the flags of the command and the flags that its script declares.
     pub fn push(
         &mut self,
         cmd: &'static Cmd,

@@ -18,7 +18,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Takes back an addition. Only the owner thread may call this.
+    /// Subtracts a number that was added. Only the owner thread may call this.
     pub fn take_back(&self, n: u64) {
         self.add(n.wrapping_neg());
     }

@@ -51,7 +51,7 @@ fn pause_of_writes_delays_scripts_that_may_write() {
     });
 }
 
-/// Regression: TIME advanced between the commands of a transaction.
+/// Regression: TIME changed between the commands of a transaction.
 #[test]
 fn time_stands_still_in_a_transaction() {
     on_both(&[], &[], |server| {

@@ -1,4 +1,4 @@
-//! Scripts, and the commands that they call, in INFO and MONITOR.
+//! Numbers in INFO and lines of MONITOR for scripts and the commands that they call.
 
 use weft_testkit::{Client, Server};
 use weft_tests::scene::{client, info, on_both, reply, send};

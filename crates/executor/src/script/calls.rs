@@ -9,7 +9,7 @@ use weft_state::command_table::Cmd;
 /// The calls of one run.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// The counts so far, by command, if the run may be undone.
+    /// The counted calls, by command, if the run may be undone.
     counted: SmallVec<[Counted; 4]>,
     /// Not counted before the run has ended.
     errors: Vec<Error>,

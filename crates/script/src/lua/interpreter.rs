@@ -88,7 +88,7 @@ impl Lua {
         end.map_err(|text| [b"Error registering functions: ", &text[..]].concat())
     }
 
-    fn load_with_others(
+    fn load_once(
         &mut self,
         library: LibraryId,
         code: &[u8],
@@ -187,11 +187,11 @@ impl Interpreter for Lua {
         code: &[u8],
         host: &mut dyn Host,
     ) -> Result<Vec<Registered>, Vec<u8>> {
-        match self.load_with_others(library, code, host) {
+        match self.load_once(library, code, host) {
             Err(text) if text.ends_with(b"not enough memory") && !self.libraries.is_empty() => {
                 self.retain(|_| false);
                 self.state.collect();
-                self.load_with_others(library, code, host)
+                self.load_once(library, code, host)
             }
             loaded => loaded,
         }

@@ -44,6 +44,9 @@ unsafe fn collect(raw: *mut lua_State) {
     // SAFETY: by the contract. The limit is suspended, so that no error is raised.
     unsafe {
         let memory = &shared_of(raw).memory;
+        if !memory.end_hurry() {
+            return;
+        }
         let was_limited = memory.suspend();
         lua_gc(raw, LUA_GCCOLLECT, 0);
         memory.collected();

@@ -7,12 +7,11 @@
 //! Garbage counts, too, and Lua 5.1 doesn't retry a failed allocation. So garbage may take half of the memory that live
 //! objects leave: beyond that ([`Memory::needs_collection`]), the next possible step of the collector is a whole cycle.
 
+use mlua_sys::lua51::{LUA_GCRESTART, LUA_GCSETSTEPMUL, lua_State, lua_gc};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-
-use mlua_sys::lua51::{LUA_GCRESTART, LUA_GCSETSTEPMUL, lua_State, lua_gc};
 
 /// The counters of one state. Lua has a pointer to it and passes it to [`allocate`].
 #[derive(Debug)]
@@ -25,7 +24,11 @@ pub(super) struct Memory {
     /// The fewest bytes in use since a collection was last needed: about the size of live objects.
     least: Cell<usize>,
     /// More bytes in use than this: garbage must be collected. At most the limit.
+    most: Cell<usize>,
+    /// As `most`; 0 once Lua's collector was asked for a whole cycle.
     collect_from: Cell<usize>,
+    /// The bytes in use when the collector was asked for a whole cycle; `None` if it wasn't.
+    hurried_at: Cell<Option<usize>>,
     /// The collector must stay off.
     is_compiling: Cell<bool>,
     /// The state that uses the memory; null while it is made.
@@ -39,7 +42,9 @@ impl Memory {
             limit: Cell::new(limit),
             is_limited: Cell::new(false),
             least: Cell::new(0),
+            most: Cell::new(limit / 2),
             collect_from: Cell::new(limit / 2),
+            hurried_at: Cell::new(None),
             is_compiling: Cell::new(false),
             owner: Cell::new(null_mut()),
         }
@@ -77,26 +82,52 @@ impl Memory {
 
     fn note_least(&self, bytes: usize) {
         let limit = self.limit.get();
+        // The least step bounds the number of collections while live objects fill the memory.
+        let step = (limit.saturating_sub(bytes) / 2).max(limit / 16);
         self.least.set(bytes);
-        self.collect_from.set(usize::midpoint(bytes, limit).min(limit));
+        self.most.set((bytes + step).min(limit));
+        if self.hurried_at.get().is_none() {
+            self.collect_from.set(self.most.get());
+        }
     }
 
-    /// Makes Lua's next step of the collector a whole cycle, which begins at the next object.
+    /// Makes Lua's next step of the collector a whole cycle, which begins at the next object. Until [`Memory::end_hurry`],
+    /// a collection counts as needed.
     #[cold]
     fn hurry_collector(&self, used: usize) {
-        if self.is_compiling.get() {
+        if self.is_compiling.get() || used <= self.most.get() {
             return;
         }
+        self.set_step_size(0);
+        self.hurried_at.set(Some(used));
+        self.collect_from.set(0);
+        self.note_least(used);
+    }
+
+    /// Makes the collector's steps small again. Returns whether it must still collect: there was no step since
+    /// [`Memory::hurry_collector`], or the step was not enough.
+    pub(super) fn end_hurry(&self) -> bool {
+        /// Lua's default, in percent.
+        const STEP_SIZE: c_int = 200;
+        let Some(hurried_at) = self.hurried_at.take() else { return true };
+        self.set_step_size(STEP_SIZE);
+        self.note_least(self.least.get());
+        self.least.get() == hurried_at || self.needs_collection()
+    }
+
+    /// `percent` 0: a step is a whole cycle. The next step begins at the next object.
+    fn set_step_size(&self, percent: c_int) {
         let owner = self.owner.get();
         if !owner.is_null() {
-            // SAFETY: the state is live: it is calling the allocator. The calls set two fields of the state, and Lua
-            // keeps no copy of these during an allocation.
+            // SAFETY: the state is live: it calls the allocator, or its own function. The calls set two fields of the
+            // state, and Lua keeps no copy of these during an allocation.
             unsafe {
-                lua_gc(owner, LUA_GCSETSTEPMUL, 0);
-                lua_gc(owner, LUA_GCRESTART, 0);
+                lua_gc(owner, LUA_GCSETSTEPMUL, percent);
+                if percent == 0 {
+                    lua_gc(owner, LUA_GCRESTART, 0);
+                }
             }
         }
-        self.note_least(used);
     }
 
     /// Suspends the limit. Returns whether it applied, for [`Memory::restore`].
@@ -211,9 +242,12 @@ mod tests {
         memory.count(100, 0);
         memory.restore(true);
         memory.count(0, 20);
-        assert!(!memory.needs_collection(), "Lua does it at its next object");
-        memory.count(61, 0);
+        assert!(memory.needs_collection() && memory.end_hurry(), "Lua has not done it");
+        memory.collected();
+        memory.count(0, 8);
+        memory.count(69, 0);
         memory.count(0, 35);
+        assert!(memory.needs_collection() && !memory.end_hurry(), "Lua has done it");
         assert!(!memory.needs_collection(), "30 bytes are live");
     }
 

@@ -202,10 +202,7 @@ impl State {
 
     /// Lets the collector's steps be small again, after a script that has used much memory.
     pub fn reset_steps(&mut self) {
-        /// Lua's default, in percent.
-        const STEP_SIZE: c_int = 200;
-        // SAFETY: as above.
-        unsafe { lua_gc(self.raw.as_ptr(), LUA_GCSETSTEPMUL, STEP_SIZE) };
+        self.shared().memory.end_hurry();
     }
 
     /// Sets the size at which Lua begins a cycle by itself, in percent of the size after the last one.
