@@ -18,7 +18,6 @@ pub struct Absent {
 
 const ADMIN: Flags = Flags::ADMIN.or(Flags::STALE);
 const ADMIN_LOADED: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
-const MODULE: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING);
 const ANYTIME: Flags = Flags::LOADING.or(Flags::STALE);
 
 const fn absent(full_name: &'static str, arity: i16, flags: Flags) -> Absent {
@@ -63,7 +62,7 @@ const fn clusterscan() -> Absent {
 }
 
 /// All missing commands and subcommands. Their containers are in the command table.
-pub static ABSENT: [Absent; 36] = [
+pub static ABSENT: [Absent; 33] = [
     clusterscan(),
     absent("cluster|addslots", -3, ADMIN_LOADED),
     absent("cluster|addslotsrange", -4, ADMIN_LOADED),
@@ -100,7 +99,4 @@ pub static ABSENT: [Absent; 36] = [
     absent("cluster|slot-stats", -4, ANYTIME),
     absent("cluster|slots", 2, ANYTIME),
     absent("cluster|syncslots", -3, ADMIN_LOADED),
-    absent("module|load", -3, MODULE),
-    absent("module|loadex", -3, MODULE),
-    absent("module|unload", 3, MODULE),
 ];

@@ -14,7 +14,6 @@ const ABSENT: &[(&str, &[&str])] = &[];
 /// Commands that return [`DISABLED`], as in the reference without cluster mode.
 const CLUSTER: &[&str] = &[
     "clusterscan",
-    "clusterscan",
     "cluster|addslots",
     "cluster|addslotsrange",
     "cluster|bumpepoch",
