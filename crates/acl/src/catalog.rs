@@ -129,8 +129,8 @@ impl Catalog {
 
 /// The bit of a category, which has no `@` here. Its case does not matter.
 pub(crate) fn category_bit(name: &[u8]) -> Option<u32> {
-    let is = |known: &&str| known.as_bytes()[1..].eq_ignore_ascii_case(name);
-    CATEGORIES.iter().position(|known| is(&known)).map(|at| 1 << at)
+    let is = |known: &str| known.as_bytes()[1..].eq_ignore_ascii_case(name);
+    CATEGORIES.iter().position(|known| is(known)).map(|at| 1 << at)
 }
 
 fn access_of(spec: &KeySpec) -> Access {

@@ -18,8 +18,10 @@ pub struct Selector {
     pub(crate) databases: Databases,
 }
 
+type Apply = fn(&mut Selector);
+
 /// The rules without an argument.
-const WORDS: [(&str, fn(&mut Selector)); 12] = [
+const WORDS: [(&str, Apply); 12] = [
     ("allkeys", |s| s.keys.set_all(true)),
     ("~*", |s| s.keys.set_all(true)),
     ("resetkeys", |s| s.keys.set_all(false)),

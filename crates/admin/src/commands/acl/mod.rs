@@ -2,12 +2,12 @@
 //!
 //! `weft-acl` defines the rules and checks them; [`weft_executor::access`] checks requests and puts changes into force.
 //!
-//! * [`change`]: SETUSER, DELUSER
-//! * [`show`]: LIST, USERS, GETUSER, WHOAMI, CAT
-//! * [`dry_run`]: DRYRUN
-//! * [`log`]: LOG
-//! * [`file`]: LOAD, SAVE, and the users at the start
-//! * [`genpass`]: GENPASS
+//! * [`change`] - SETUSER, DELUSER
+//! * [`show`] - LIST, USERS, GETUSER, WHOAMI, CAT
+//! * [`dry_run`] - DRYRUN
+//! * [`log`] - LOG
+//! * [`file`] - LOAD, SAVE, and the users at the start
+//! * [`genpass`] - GENPASS
 
 mod change;
 mod dry_run;
