@@ -170,7 +170,7 @@ pub enum Channels {
     SubscribePatterns,
 }
 
-/// Which databases a command works on, besides the selected one if it has keys.
+/// Which databases a command works on, in addition to the selected one if it has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Databases {
     /// The selected one, if it has keys or a category of access to keys.

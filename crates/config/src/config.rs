@@ -28,7 +28,7 @@ pub struct Config {
     pub(crate) values: Vec<Value>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) files: Arc<dyn Files>,
-    /// The arguments of the lines `user` that REWRITE writes. `None`: those of the file stay.
+    /// The arguments of the lines `user` that REWRITE writes. `None`: the lines of the file stay.
     pub(crate) user_lines: Option<Vec<Vec<u8>>>,
 }
 
@@ -64,7 +64,7 @@ impl Config {
         config
     }
 
-    /// Sets the arguments of the lines `user` that REWRITE writes. `None`: those of the file stay.
+    /// Sets the arguments of the lines `user` that REWRITE writes. `None`: the lines of the file stay.
     pub fn set_user_lines(&mut self, lines: Option<Vec<Vec<u8>>>) {
         self.user_lines = lines;
     }
