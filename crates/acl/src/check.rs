@@ -2,62 +2,8 @@
 
 use crate::catalog::Catalog;
 use crate::patterns::Access;
+use crate::request::{Denied, Reason, Request};
 use crate::user::User;
-
-/// A request to check.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// The number of the command in the catalog. For a subcommand its own, not the container's.
-    pub command: usize,
-    /// All arguments, from the name of the command or container on.
-    pub args: &'a [&'a [u8]],
-    /// The selected database.
-    pub database: usize,
-}
-
-/// What a user may not do. If several selectors refuse a request, the greatest reason is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    Database,
-    Command,
-    Key,
-    Channel,
-}
-
-/// A refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Denied {
-    pub reason: Reason,
-    /// The argument that is refused: a key, a channel or a database. 0 for a command.
-    pub at: usize,
-}
-
-impl Denied {
-    /// The reply of ACL DRYRUN, which names everything.
-    pub fn text(&self, user: &User, command: &str, args: &[&[u8]]) -> Vec<u8> {
-        let name = &user.name[..];
-        let object = args.get(self.at).copied().unwrap_or_default();
-        let parts: [&[u8]; 5] = match self.reason {
-            Reason::Command => [
-                b"User ",
-                name,
-                b" has no permissions to run the '",
-                command.as_bytes(),
-                b"' command",
-            ],
-            Reason::Key => {
-                [b"User ", name, b" has no permissions to access the '", object, b"' key"]
-            }
-            Reason::Channel => {
-                [b"User ", name, b" has no permissions to access the '", object, b"' channel"]
-            }
-            Reason::Database => {
-                [b"User ", name, b" has no permissions to access database ", object, b""]
-            }
-        };
-        parts.concat()
-    }
-}
 
 impl User {
     /// Whether a selector allows a request. O(selectors x patterns x keys); allocates nothing, except for COPY in

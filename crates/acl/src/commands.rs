@@ -1,8 +1,8 @@
 //! The commands that a selector allows: a bitmap, first arguments of other commands, and the rules that led to them.
 
 use crate::catalog::{Catalog, Command, MAX_COMMANDS, category_bit};
+use crate::patterns::has_invalid_bytes;
 use crate::rule_error::Why;
-use crate::users::has_invalid_bytes;
 
 const WORDS: usize = MAX_COMMANDS / 64;
 

@@ -1,8 +1,10 @@
 //! The file of users: a line `user NAME RULES` for each.
 
+use crate::patterns::has_invalid_bytes;
+use crate::policy::Policy;
 use crate::rule_error::Why;
 use crate::user::User;
-use crate::users::{Policy, Users, has_invalid_bytes, merge_selectors};
+use crate::users::{Users, merge_selectors};
 use std::collections::BTreeMap;
 
 /// After the errors of all lines.

@@ -1,9 +1,10 @@
 //! For the fuzz targets and the unit tests: a small catalog, and what must hold for any rules.
 
 use crate::catalog::{Catalog, Entry};
-use crate::check::Request;
 use crate::file;
-use crate::users::{ChannelDefault, Policy, Users};
+use crate::policy::{ChannelDefault, Policy};
+use crate::request::Request;
+use crate::users::Users;
 use weft_command_spec::{Channels, Databases, Flags, Group, KeySpec, Spec, Special, keys};
 
 const fn command(name: &'static str, flags: Flags, keys: &'static [KeySpec]) -> Spec {

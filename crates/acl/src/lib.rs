@@ -7,7 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`Catalog`] | the facts of all commands, by number: names, categories, keys, channels, databases |
-//! | [`Users`], [`User`] | who may log in, and with which password |
+//! | [`Users`], [`User`] | names, passwords and rules |
 //! | [`Selector`] | one set of rights: commands, keys, channels, databases |
 //! | [`check`] | whether a user may run a request; allocates nothing |
 //! | [`RuleError`] | why a rule of ACL SETUSER is refused |
@@ -25,6 +25,8 @@ pub mod fuzz;
 mod log;
 mod password;
 mod patterns;
+mod policy;
+mod request;
 mod rule_error;
 mod selector;
 #[cfg(test)]
@@ -33,11 +35,12 @@ mod user;
 mod users;
 
 pub use catalog::{Catalog, Entry};
-pub use check::{Denied, Reason, Request};
 pub use log::{Context, Event, Log, LogEntry, LogReason};
 pub use password::{MAX_PASSWORD_BITS, Password, hex_password};
-pub use patterns::Access;
+pub use patterns::{Access, has_invalid_bytes};
+pub use policy::{ChannelDefault, Policy};
+pub use request::{Denied, Reason, Request};
 pub use rule_error::RuleError;
 pub use selector::Selector;
 pub use user::User;
-pub use users::{ChannelDefault, DEFAULT_USER, Policy, Users, has_invalid_bytes};
+pub use users::{DEFAULT_USER, Users};

@@ -2,7 +2,7 @@
 
 use weft_base::glob;
 
-/// What a command does to a key.
+/// The access of a command to a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     pub read: bool,
@@ -128,4 +128,9 @@ impl Channels {
         let rules: Vec<Vec<u8>> = self.patterns().map(|p| [b"&", p].concat()).collect();
         rules.join(&b' ')
     }
+}
+
+/// Whether a name or pattern has a byte that would break a line of rules: white space or NUL.
+pub fn has_invalid_bytes(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }

@@ -1,12 +1,12 @@
 //! Selectors: a user may run what one of them allows.
 
 use crate::catalog::{Catalog, Command};
-use crate::check::{Denied, Reason, Request};
 use crate::commands::Commands;
 use crate::databases::Databases;
-use crate::patterns::{Access, Channels, Keys};
+use crate::patterns::{Access, Channels, Keys, has_invalid_bytes};
+use crate::policy::{ChannelDefault, Policy};
+use crate::request::{Denied, Reason, Request};
 use crate::rule_error::Why;
-use crate::users::{ChannelDefault, Policy, has_invalid_bytes};
 use weft_base::words;
 
 /// A set of rights.

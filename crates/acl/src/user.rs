@@ -1,9 +1,9 @@
 //! Users, and the rules that change them.
 
 use crate::password::Password;
+use crate::policy::{ChannelDefault, Policy};
 use crate::rule_error::Why;
 use crate::selector::Selector;
-use crate::users::{ChannelDefault, Policy};
 
 /// A user. It does not change: a rule makes a changed copy.
 #[derive(Clone, Debug, PartialEq, Eq)]

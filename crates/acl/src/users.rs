@@ -1,6 +1,6 @@
 //! The set of users.
 
-use crate::catalog::Catalog;
+use crate::policy::Policy;
 use crate::rule_error::{RuleError, Why};
 use crate::user::User;
 use std::collections::BTreeMap;
@@ -8,21 +8,6 @@ use std::sync::Arc;
 
 /// The user of clients that have not logged in.
 pub const DEFAULT_USER: &[u8] = b"default";
-
-/// Which channels a new user may use: `acl-pubsub-default`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ChannelDefault {
-    #[default]
-    None,
-    All,
-}
-
-/// What the meaning of rules depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy<'a> {
-    pub catalog: &'a Catalog,
-    pub channels: ChannelDefault,
-}
 
 /// All users, sorted by name. Always contains `default`. A clone shares them.
 #[derive(Clone, Debug)]
@@ -91,7 +76,7 @@ impl Users {
         self.with(user)
     }
 
-    /// The set with this user in the place of one of the same name.
+    /// The set with this user instead of one of the same name.
     pub(crate) fn with(&self, user: User) -> Users {
         let mut users = BTreeMap::clone(&self.0);
         users.insert(user.name.clone(), Arc::new(user));
@@ -124,11 +109,6 @@ fn default_user(policy: Policy<'_>) -> User {
         debug_assert_eq!(applied, Ok(()), "{rule}");
     }
     user
-}
-
-/// Whether a name or pattern has a byte that would break a line of rules: white space or NUL.
-pub fn has_invalid_bytes(text: &[u8]) -> bool {
-    text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }
 
 /// Joins the arguments from `(` to `)` into one rule.

@@ -1,7 +1,7 @@
 //! Keys that key specifications can't describe: they are found by parsing options.
 //!
-//! Commands with these options check them again when they run. This search serves COMMAND GETKEYS and access
-//! control lists, which judge a request before it runs.
+//! The positions serve COMMAND GETKEYS and access control lists, which judge a request before it runs. Commands check
+//! their options again when they run.
 
 /// The position of the destination key of a SORT. With several destinations, the last one.
 pub fn sort_destination(args: &[&[u8]]) -> Option<usize> {

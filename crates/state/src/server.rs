@@ -264,7 +264,7 @@ impl Server {
             self.links.replicator.set_replicaof(&mut present);
             present.clone()
         };
-        config.set_user_lines(user_lines(self, &config));
+        config.set_user_lines(user_lines(&self.access, self.settings().auth.channels, &config));
         write(&config)
     }
 

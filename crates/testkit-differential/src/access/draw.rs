@@ -3,7 +3,7 @@
 use weft_testkit::client::Client;
 use weft_testkit::rng::Rng;
 
-/// The users of an episode, besides `default`.
+/// The users of an episode, except `default`.
 pub const USERS: [&str; 4] = ["u1", "u2", "u3", "tester"];
 
 const PASSWORDS: [&str; 3] = ["p1", "secret", ""];
@@ -34,7 +34,7 @@ const OPTIONS: [&str; 18] = [
     "AGGREGATE",
 ];
 
-/// What happens next.
+/// A step of an episode.
 #[derive(Debug)]
 pub enum Step {
     /// The administrator sends a command.

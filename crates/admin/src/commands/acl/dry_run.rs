@@ -19,7 +19,7 @@ pub fn dry_run(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     match user.check(catalog, &Request { command, args, database: cx.session.db }) {
         Ok(()) => cx.reply.ok(),
-        Err(denied) => cx.reply.bulk(&denied.text(user, name, args)),
+        Err(denied) => cx.reply.bulk(&denied.text(&user.name, name, args)),
     }
     Ok(())
 }

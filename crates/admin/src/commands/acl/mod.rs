@@ -197,7 +197,7 @@ const HELP: &[&str] = &[
     "    Return the user of this connection.",
 ];
 
-/// What the meaning of rules depends on.
+/// The meaning of rules depends on it.
 fn policy(srv: &Server) -> Policy<'_> {
     Policy { catalog: &srv.access.catalog, channels: srv.settings().auth.channels }
 }
