@@ -5,7 +5,8 @@ use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_testkit_differential::payloads::with_sum;
 use weft_tests::scene::{
-    client, info, on_both, reply, reply_within, send, send_all, until, until_in_slow_lane,
+    LongCommand, client, info, on_both, reply, reply_within, send, send_all, until,
+    until_in_slow_lane,
 };
 
 /// Commands, one a line; `\n` is a line end. Each has the same reply on the reference, in RESP2 and RESP3.
@@ -357,8 +358,10 @@ fn restored_library_has_a_limit_of_time() {
 /// Regression: in a transaction with a script, other clients saw the state between two changes.
 #[test]
 fn libraries_change_at_once_in_a_transaction_with_scripts() {
-    let server = Server::weft(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let server = Server::weft(&["--io-threads", "2"]);
     let (mut writer, mut reader) = (client(&server), client(&server));
+    let long = LongCommand::with_tag(&server, "a").request(0.5);
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
     let code = "#!lua name=l\nserver.register_function('f', function() return 1 end)";
     writer.cmd(&["FUNCTION", "LOAD", code]);
     let commands: [&[&str]; 7] = [
@@ -366,7 +369,7 @@ fn libraries_change_at_once_in_a_transaction_with_scripts() {
         &["EVAL", "return 1", "0"],
         &["FUNCTION", "DELETE", "l"],
         &["DBSIZE"],
-        &["DEBUG", "SLEEP", "0.2"],
+        &long,
         &["FUNCTION", "LOAD", code],
         &["EXEC"],
     ];
