@@ -231,7 +231,7 @@ fn no_permission(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Error {
 /// The reason of a refusal.
 fn reason_text(identity: &Identity, cmd: &Cmd, denied: &Denied) -> Vec<u8> {
     match denied.reason {
-        Reason::Command => denied.text(&identity.user, cmd.full_name, &[]),
+        Reason::Command => denied.text(&identity.user.name, cmd.full_name, &[]),
         Reason::Key => b"No permissions to access a key".to_vec(),
         Reason::Channel => b"No permissions to access a channel".to_vec(),
         Reason::Database => b"No permissions to access database".to_vec(),
