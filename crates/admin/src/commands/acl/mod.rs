@@ -6,7 +6,7 @@
 //! * [`show`] - LIST, USERS, GETUSER, WHOAMI, CAT
 //! * [`dry_run`] - DRYRUN
 //! * [`log`] - LOG
-//! * [`file`] - LOAD, SAVE, and the users at the start
+//! * [`mod@file`] - LOAD, SAVE, and the users at the start
 //! * [`genpass`] - GENPASS
 
 mod change;
