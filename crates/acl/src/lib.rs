@@ -11,7 +11,7 @@
 //! | [`Selector`] | one set of rights: commands, keys, channels, databases |
 //! | [`check`] | whether a user may run a request; allocates nothing |
 //! | [`RuleError`] | why a rule of ACL SETUSER is refused |
-//! | [`file`] | the file of users |
+//! | [`mod@file`] | the file of users |
 //! | [`Log`] | ACL LOG |
 //!
 //! Rules and texts are those of the reference ([page](../../../docs/design/acl.md)).
