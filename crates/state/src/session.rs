@@ -4,6 +4,7 @@ use crate::access::Identity;
 use crate::clients::ClientShared;
 use crate::clients::Own;
 use crate::queued::{Transaction, Watched};
+use crate::slow_lane::ActionId;
 use crate::snapshot_waits::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,8 +41,8 @@ impl ReplyMode {
 pub struct PendingReply {
     /// The number to reply with: of killed clients, or of deleted users.
     pub count: usize,
-    /// Clients whose command is still running in the slow lane.
-    pub clients: Vec<u64>,
+    /// Commands that are still running in the slow lane.
+    pub commands: Vec<ActionId>,
 }
 
 /// Options set by the client.

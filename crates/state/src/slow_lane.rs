@@ -99,17 +99,37 @@ impl Pause {
     }
 }
 
-/// Clients with a running command that took the session along and may do more than change keys. A thread that
-/// kills such a client waits for the end of the command.
+/// Running commands that may do more than change keys, or that send keys to another server. A thread that kills such a
+/// client, or takes rights away from its user, waits for the end of the command.
 #[derive(Debug, Default)]
 struct Acting {
-    clients: Mutex<Vec<Arc<ClientShared>>>,
+    state: Mutex<Actions>,
     ended: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Actions {
+    last: u64,
+    running: Vec<Action>,
+}
+
+#[derive(Debug)]
+struct Action {
+    number: u64,
+    client: Arc<ClientShared>,
+    delays_kill: bool,
+}
+
+/// A running command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActionId {
+    pub client: u64,
+    number: u64,
+}
+
 impl Acting {
-    fn clients(&self) -> MutexGuard<'_, Vec<Arc<ClientShared>>> {
-        self.clients.lock().unwrap_or_else(|p| p.into_inner())
+    fn state(&self) -> MutexGuard<'_, Actions> {
+        self.state.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
 
@@ -118,7 +138,7 @@ pub struct Acts<'a>(&'a Acting, u64);
 
 impl Drop for Acts<'_> {
     fn drop(&mut self) {
-        self.0.clients().retain(|client| client.id != self.1);
+        self.0.state().running.retain(|action| action.number != self.1);
         self.0.ended.notify_all();
     }
 }
@@ -177,24 +197,29 @@ impl SlowLane {
         self.pause.set(is_on);
     }
 
-    /// Registers a running command of the client, until the result is dropped.
-    pub fn acts(&self, client: &Arc<ClientShared>) -> Acts<'_> {
-        self.acting.clients().push(client.clone());
-        Acts(&self.acting, client.id)
+    /// Registers a running command of the client, until the result is dropped. `delays_kill`: CLIENT KILL waits for it,
+    /// too.
+    pub fn acts(&self, client: &Arc<ClientShared>, delays_kill: bool) -> Acts<'_> {
+        let mut state = self.acting.state();
+        state.last += 1;
+        let number = state.last;
+        state.running.push(Action { number, client: client.clone(), delays_kill });
+        Acts(&self.acting, number)
     }
 
-    /// The clients with a registered command that satisfy `is`.
-    pub fn acting(&self, is: impl Fn(&ClientShared) -> bool) -> Vec<u64> {
-        self.acting.clients().iter().filter(|client| is(client)).map(|client| client.id).collect()
+    /// The registered commands of clients that satisfy `is`, which also gets whether the command delays CLIENT KILL.
+    pub fn acting(&self, is: impl Fn(&ClientShared, bool) -> bool) -> Vec<ActionId> {
+        let state = self.acting.state();
+        let running = state.running.iter().filter(|action| is(&action.client, action.delays_kill));
+        running.map(|a| ActionId { client: a.client.id, number: a.number }).collect()
     }
 
-    /// Blocks until none of these clients has a registered command. They are killed or gone, so no further
-    /// command follows.
-    pub fn wait_for(&self, clients: &[u64]) {
-        let acting = self.acting.clients();
-        let one_acts =
-            |all: &mut Vec<Arc<ClientShared>>| all.iter().any(|c| clients.contains(&c.id));
-        drop(self.acting.ended.wait_while(acting, one_acts));
+    /// Blocks until these commands have ended.
+    pub fn wait_for(&self, commands: &[ActionId]) {
+        let one_runs = |state: &mut Actions| {
+            state.running.iter().any(|a| commands.iter().any(|waited| waited.number == a.number))
+        };
+        drop(self.acting.ended.wait_while(self.acting.state(), one_runs));
     }
 
     /// Registers a running command that writes, until the result is dropped.

@@ -62,11 +62,11 @@ fn follow_change(cx: &mut ConnCx<'_>, before: &Users, count: usize) {
         (None, _) => false,
     };
     let me = cx.session.shared.id;
-    let clients = srv
-        .slow
-        .acting(|client| client.id != me && user_of(client).is_some_and(|user| has_changed(&user)));
-    if !clients.is_empty() && !cx.in_transaction() {
-        cx.session.replies.pending = Some(Box::new(PendingReply { count, clients }));
+    let commands = srv.slow.acting(|client, _| {
+        client.id != me && user_of(client).is_some_and(|user| has_changed(&user))
+    });
+    if !commands.is_empty() && !cx.in_transaction() {
+        cx.session.replies.pending = Some(Box::new(PendingReply { count, commands }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
     }
 }
@@ -78,7 +78,7 @@ pub fn finish_change(cx: &mut ConnCx<'_>) -> Option<usize> {
     // They may have subscribed, or logged in, since.
     let users = cx.srv().access.users();
     close_clients(cx, |client, user| {
-        pending.clients.contains(&client.id)
+        pending.commands.iter().any(|command| command.client == client.id)
             && users.get(&user.name).is_none_or(|now| subscribes_against(client, now))
     });
     Some(pending.count)

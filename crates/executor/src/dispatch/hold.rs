@@ -281,6 +281,8 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     let flags = transaction::flags_of(task.session, task.cmd);
     task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
+        // Before the check: a change of its user that the check misses waits for the end of the command.
+        let _acts = task.core.srv.slow.acts(&task.session.shared, false);
         if is_killed(task.session) {
             return reply::finish(task, Outcome::Killed);
         }
@@ -325,9 +327,9 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     let writes = flags.has(Flags::WRITE) || may_write && flags.has(Flags::MAY_REPLICATE);
     // Both come before the check: a pause or a kill that the check misses finds these marks and waits.
     let _writing = writes.then(|| slow.writing());
-    // CLIENT KILL does not wait for a command that waits for another server.
-    let acts = task.cmd.takes_session() && !outside;
-    let _acts = acts.then(|| slow.acts(&task.session.shared));
+    // CLIENT KILL does not wait for a command that waits for another server. A change of its user does.
+    let acts = task.cmd.takes_session() || outside;
+    let _acts = acts.then(|| slow.acts(&task.session.shared, !outside));
     // A command that has taken effect waits only for its reply.
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
     if !has_effect {
@@ -368,7 +370,7 @@ fn slow_need(task: &Task<'_>, need: Need) -> Need {
         // CLIENT KILL, or a change of users, has taken effect.
         Need::Stop if task.session.replies.pending.is_some() => {
             let behind = task.session.replies.pending.iter();
-            behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.clients));
+            behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.commands));
             Need::Shards(ShardSet::default())
         }
         // A command that has taken effect holds all shards, so that it replies when no other slow command runs.

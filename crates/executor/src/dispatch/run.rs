@@ -208,6 +208,8 @@ fn run_queued(task: &mut Task<'_>, queued: &Queued, guard: &mut Guard<'_>, stays
     let bytes_at_most = request.bytes();
     let request = Request { bytes_at_most, ..Request::new(Some(cmd), &args, &blobs) };
     let mark = reply.mark();
+    // The command before may have changed the users.
+    core.renew_access();
     let access = match access::is_free(core, session) {
         true => Ok(()),
         false => access::check_queued(core, session, cmd, &args),

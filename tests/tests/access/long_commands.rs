@@ -1,0 +1,87 @@
+//! Rights are taken away while a command of the user runs in the slow lane: the answer comes after its end.
+
+use std::net::TcpListener;
+use std::time::Duration;
+use weft_testkit::{Client, Server};
+use weft_tests::scene::{client, reply, reply_within, send, until, until_in_slow_lane};
+
+/// A client that may do everything, as a user of its own.
+fn operator(server: &Server) -> Client {
+    client(server).ok(&["ACL", "SETUSER", "operator", "on", "nopass", "~*", "&*", "+@all"]);
+    let mut operator = client(server);
+    operator.ok(&["AUTH", "operator", "any"]);
+    operator
+}
+
+/// Sends a change of users, which must wait.
+fn take_away(server: &Server, change: &[&str]) -> Client {
+    let mut admin = client(server);
+    send(&mut admin, change);
+    let early = reply_within(&mut admin, Duration::from_millis(100));
+    assert!(early.is_none(), "{change:?} was answered while the command ran: {early:?}");
+    admin
+}
+
+/// CONFIG SET appendonly waits for long commands. What it changes must not come after the answer to DELUSER.
+#[test]
+fn change_of_users_waits_for_config_set() {
+    let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "0"]);
+    let (mut endless, mut operator) = (client(&server), operator(&server));
+    let script = "redis.log(redis.LOG_WARNING, 'it holds') while true do end";
+    send(&mut endless, &["EVAL", script, "1", "k"]);
+    until("the script is in the slow lane", || server.log().matches("it holds").count() == 2);
+    let set = ["CONFIG", "SET", "appendonly", "yes", "requirepass", "mine"];
+    send(&mut operator, &set);
+    let mut other = client(&server);
+    until_in_slow_lane(&mut other, 2);
+    let mut admin = take_away(&server, &["ACL", "DELUSER", "operator"]);
+    other.ok(&["SCRIPT", "KILL"]);
+    assert_eq!(reply(&mut admin).int(), 1);
+    let passwords = admin.cmd(&["CONFIG", "GET", "requirepass"]);
+    assert_eq!(passwords.items()[1].text(), "mine", "the command came first");
+}
+
+/// The other server of MIGRATE doesn't answer.
+#[test]
+fn change_of_users_waits_for_migrate() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    for in_transaction in [false, true] {
+        let mut operator = operator(&server);
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("a port").port().to_string();
+        operator.ok(&["SET", "k", "v"]);
+        if in_transaction {
+            operator.ok(&["MULTI"]);
+        }
+        send(&mut operator, &["MIGRATE", "127.0.0.1", &port, "k", "0", "600000"]);
+        if in_transaction {
+            reply(&mut operator);
+            assert_eq!(operator.cmd(&["INCR", "n"]).text(), "QUEUED");
+            send(&mut operator, &["EXEC"]);
+        }
+        let (stream, _) = silent.accept().expect("the key is moved");
+        let mut admin = take_away(&server, &["ACL", "SETUSER", "operator", "reset"]);
+        drop(stream);
+        assert!(reply(&mut admin).is_ok());
+        let count = admin.cmd(&["GET", "n"]);
+        // Afterwards, nothing more comes.
+        let answer = reply_within(&mut operator, Duration::from_millis(100));
+        assert!(answer.is_some(), "the command has ended before the change was answered");
+        assert_eq!(admin.cmd(&["GET", "n"]), count);
+    }
+}
+
+/// A transaction that takes its own rights away.
+#[test]
+fn transaction_that_demotes_its_user_is_refused_the_rest() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let mut operator = operator(&server);
+    operator.ok(&["MULTI"]);
+    for command in [&["ACL", "SETUSER", "operator", "-set"][..], &["SET", "k", "v"]] {
+        assert_eq!(operator.cmd(command).text(), "QUEUED");
+    }
+    let replies = operator.cmd(&["EXEC"]);
+    let error = replies.items()[1].error().unwrap_or_default();
+    assert!(error.starts_with("NOPERM "), "{replies}");
+    assert_eq!(client(&server).cmd(&["EXISTS", "k"]).int(), 0);
+}
