@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use weft_config::{Config, Id};
+use weft_executor::access;
 use weft_process::{log_notice, log_verbose, log_warning};
 use weft_state::server::Server;
 use weft_state::session::Session;
@@ -134,10 +135,11 @@ pub fn log_in_by_certificate(srv: &Server, session: &mut Session, certificate: O
         "URI" => facts.uris.iter().map(String::as_str).collect(),
         _ => return,
     };
+    let Some(first) = names.first() else { return };
     match names.iter().find(|name| log_in_as(srv, session, name.as_bytes())) {
         Some(name) => log_verbose!("TLS: Auto-authenticated client as {name}"),
         None => {
-            srv.statistics.totals.acl_denied_tls_cert.fetch_add(1, Ordering::Relaxed);
+            access::note_refused_certificate(srv, &session.shared, first.as_bytes());
             log_verbose!("TLS: No matching user found for certificate {field} {names:?}");
         }
     }

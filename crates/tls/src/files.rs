@@ -47,6 +47,10 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
+    // Reading a pipe or a terminal could block.
+    if fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
+        return Err("not a file".into());
+    }
     fs::read(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => "No such file or directory".into(),
         io::ErrorKind::PermissionDenied => "Permission denied".into(),

@@ -47,6 +47,8 @@ fn certificate_logs_in_the_user_that_it_names() {
     assert!(stranger.cmd(&["PING"]).error().unwrap().starts_with("NOAUTH"));
     let info = client.cmd(&["INFO", "stats"]).text();
     assert!(info.contains("acl_access_denied_tls_cert:1\r"), "{info}");
+    let log = client.cmd(&["ACL", "LOG"]).to_string();
+    assert!(log.contains("tls-cert") && log.contains("nobody"), "{log}");
 }
 
 #[test]

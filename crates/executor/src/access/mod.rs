@@ -29,6 +29,7 @@ use weft_state::access::Identity;
 use weft_state::client_line::{Shown, describe};
 use weft_state::clients::ClientShared;
 use weft_state::command_table::Cmd;
+use weft_state::server::Server;
 use weft_state::session::Session;
 
 /// The error of a client that has not logged in.
@@ -260,7 +261,7 @@ fn note_denied(
         (Reason::Command, _) | (Reason::Database, 0) => cmd.full_name.as_bytes(),
         (_, at) => args[at],
     };
-    note(core, shared, (reason, context), object, &identity.user.name);
+    note(log_of(core), shared, (reason, context), object, &identity.user.name);
 }
 
 /// Adds a failed login as `user` to ACL LOG.
@@ -271,7 +272,14 @@ pub fn note_failed_login(cx: &ConnCx<'_>, user: &[u8]) {
     if let Some(cmd) = core.srv.table.find(args[0]) {
         show_command(&session.shared, cmd);
     }
-    note(core, &session.shared, (LogReason::Auth, context), args[0], user);
+    note(log_of(core), &session.shared, (LogReason::Auth, context), args[0], user);
+}
+
+/// Adds a refused certificate to ACL LOG: it names `user`, which doesn't exist or is disabled.
+pub fn note_refused_certificate(srv: &Server, shared: &ClientShared, user: &[u8]) {
+    srv.statistics.totals.acl_denied_tls_cert.fetch_add(1, Ordering::Relaxed);
+    let most = srv.settings().auth.log_len;
+    note((srv, most), shared, (LogReason::Certificate, Context::TopLevel), b"", user);
 }
 
 /// Makes the client's line show the command that it has sent: the owner thread does so only after each batch.
@@ -279,18 +287,22 @@ pub fn show_command(shared: &ClientShared, cmd: &Cmd) {
     shared.activity.last_command.store(cmd.number as u32 + 1, Ordering::Relaxed);
 }
 
+/// The server, and the most entries of its log.
+fn log_of(core: &Core) -> (&Server, usize) {
+    (core.srv, core.settings.auth.log_len)
+}
+
 fn note(
-    core: &Core,
+    (srv, most): (&Server, usize),
     shared: &ClientShared,
     (reason, context): (LogReason, Context),
     object: &[u8],
     user: &[u8],
 ) {
-    let srv = core.srv;
     let mut client = Vec::new();
     describe(shared, &srv.table, srv.mono_ms(), Shown::All, &mut client);
     client.truncate(client.trim_ascii_end().len());
     let (object, user, now) = (object.to_vec(), user.to_vec(), srv.now_ms());
     let event = Event { reason, context, object, user, client, now };
-    srv.access.log().add(event, core.settings.auth.log_len);
+    srv.access.log().add(event, most);
 }
