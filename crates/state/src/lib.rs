@@ -23,6 +23,7 @@
 //! * [`version`] - version and commit of this build
 
 pub mod access;
+pub mod acting;
 pub mod ahead;
 pub mod answers;
 pub mod aof_policy;

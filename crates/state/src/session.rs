@@ -1,10 +1,10 @@
 //! The state of one connection that its commands work with.
 
 use crate::access::Identity;
+use crate::acting::ActionId;
 use crate::clients::ClientShared;
 use crate::clients::Own;
 use crate::queued::{Transaction, Watched};
-use crate::slow_lane::ActionId;
 use crate::snapshot_waits::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

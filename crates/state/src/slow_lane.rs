@@ -1,6 +1,7 @@
 //! The queues of the slow lane, and the state of its jobs that other threads read. Its threads:
 //! `weft_executor::slow`.
 
+use crate::acting::{Acting, Acts};
 use crate::args::ArgBuf;
 use crate::attempt::Attempt;
 use crate::clients::ClientShared;
@@ -10,7 +11,7 @@ use crate::session::Session;
 use crate::waiting::Waiting;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::Thread;
 use weft_memory::holdings::Charge;
 use weft_resp::Reply;
@@ -99,54 +100,10 @@ impl Pause {
     }
 }
 
-/// Running commands that may do more than change keys, or that send keys to another server. A thread that kills such a
-/// client, or takes rights away from its user, waits for the end of the command.
-#[derive(Debug, Default)]
-struct Acting {
-    state: Mutex<Actions>,
-    ended: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Actions {
-    last: u64,
-    running: Vec<Action>,
-}
-
-#[derive(Debug)]
-struct Action {
-    number: u64,
-    client: Arc<ClientShared>,
-    delays_kill: bool,
-}
-
-/// A running command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActionId {
-    pub client: u64,
-    number: u64,
-}
-
-impl Acting {
-    fn state(&self) -> MutexGuard<'_, Actions> {
-        self.state.lock().unwrap_or_else(|p| p.into_inner())
-    }
-}
-
-/// The client's command counts as running until this is dropped.
-pub struct Acts<'a>(&'a Acting, u64);
-
-impl Drop for Acts<'_> {
-    fn drop(&mut self) {
-        self.0.state().running.retain(|action| action.number != self.1);
-        self.0.ended.notify_all();
-    }
-}
-
 /// The slow lane, as other threads see it.
 #[derive(Debug)]
 pub struct SlowLane {
-    acting: Acting,
+    pub acting: Acting,
     pub pause: Pause,
     pub long: Queue,
     pub outside: Queue,
@@ -197,29 +154,9 @@ impl SlowLane {
         self.pause.set(is_on);
     }
 
-    /// Registers a running command of the client, until the result is dropped. `delays_kill`: CLIENT KILL waits for it,
-    /// too.
+    /// Registers a running command: see [`Acting::begin`].
     pub fn acts(&self, client: &Arc<ClientShared>, delays_kill: bool) -> Acts<'_> {
-        let mut state = self.acting.state();
-        state.last += 1;
-        let number = state.last;
-        state.running.push(Action { number, client: client.clone(), delays_kill });
-        Acts(&self.acting, number)
-    }
-
-    /// The registered commands of clients that satisfy `is`, which also gets whether the command delays CLIENT KILL.
-    pub fn acting(&self, is: impl Fn(&ClientShared, bool) -> bool) -> Vec<ActionId> {
-        let state = self.acting.state();
-        let running = state.running.iter().filter(|action| is(&action.client, action.delays_kill));
-        running.map(|a| ActionId { client: a.client.id, number: a.number }).collect()
-    }
-
-    /// Blocks until these commands have ended.
-    pub fn wait_for(&self, commands: &[ActionId]) {
-        let one_runs = |state: &mut Actions| {
-            state.running.iter().any(|a| commands.iter().any(|waited| waited.number == a.number))
-        };
-        drop(self.acting.ended.wait_while(self.acting.state(), one_runs));
+        self.acting.begin(client, delays_kill)
     }
 
     /// Registers a running command that writes, until the result is dropped.

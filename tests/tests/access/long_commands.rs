@@ -22,7 +22,7 @@ fn take_away(server: &Server, change: &[&str]) -> Client {
     admin
 }
 
-/// CONFIG SET appendonly waits for long commands. What it changes must not come after the answer to DELUSER.
+/// CONFIG SET appendonly waits for long commands. Its changes must not come after the answer to DELUSER.
 #[test]
 fn change_of_users_waits_for_config_set() {
     let server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "0"]);

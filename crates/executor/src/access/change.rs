@@ -62,7 +62,7 @@ fn follow_change(cx: &mut ConnCx<'_>, before: &Users, count: usize) {
         (None, _) => false,
     };
     let me = cx.session.shared.id;
-    let commands = srv.slow.acting(|client, _| {
+    let commands = srv.slow.acting.commands(|client, _| {
         client.id != me && user_of(client).is_some_and(|user| has_changed(&user))
     });
     if !commands.is_empty() && !cx.in_transaction() {

@@ -370,7 +370,7 @@ fn slow_need(task: &Task<'_>, need: Need) -> Need {
         // CLIENT KILL, or a change of users, has taken effect.
         Need::Stop if task.session.replies.pending.is_some() => {
             let behind = task.session.replies.pending.iter();
-            behind.for_each(|behind| task.core.srv.slow.wait_for(&behind.commands));
+            behind.for_each(|behind| task.core.srv.slow.acting.wait_for(&behind.commands));
             Need::Shards(ShardSet::default())
         }
         // A command that has taken effect holds all shards, so that it replies when no other slow command runs.

@@ -68,7 +68,7 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
         let (killed, closing) = (&c.killed, &c.closing);
         c.id != me && (killed.load(Ordering::SeqCst) || closing.load(Ordering::SeqCst))
     };
-    let commands = srv.slow.acting(|c, delays_kill| delays_kill && ends(c) && fits(c));
+    let commands = srv.slow.acting.commands(|c, delays_kill| delays_kill && ends(c) && fits(c));
     if !commands.is_empty() && !cx.in_transaction() {
         cx.session.replies.pending = Some(Box::new(PendingReply { count: found, commands }));
         cx.suspend = Some(Suspend::Slow { has_run: true });
