@@ -193,24 +193,22 @@ impl Drop for KillOnDrop {
 }
 
 #[test]
-fn unsupported_protection_refuses_the_start() {
+fn protection_takes_effect_at_the_start() {
     let dir = folder();
-    for guard in [&["--user", "default", "off"][..], &["--aclfile", "users.acl"]] {
-        let name = guard[0].trim_start_matches('-');
+    for (protection, reason) in [
+        (&["--aclfile", "users.acl"][..], "users.acl': No such file or directory"),
+        (&["--user", "alice", "+nosuch"], "Unknown command or category name in ACL"),
+        (&["--tls-port", "1"], "tls-cert-file"),
+    ] {
         let port = free_port().to_string();
-        let all = [&["--port", &port], guard].concat();
-        let said = refused(dir.path(), &all);
-        assert!(said.contains(&format!("'{name}' can't protect")), "{guard:?}: {said}");
-        assert!(said.contains("'allow-unsupported-protection yes'"), "{said}");
-        let allowed = [guard, &["--allow-unsupported-protection", "yes"]].concat();
-        let server = Server::weft(&allowed);
-        let expected = format!("The directive '{name}' has no effect");
-        assert!(server.log().contains(&expected), "{}", server.log());
+        let said = refused(dir.path(), &[&["--port", &port], protection].concat());
+        assert!(said.contains(reason), "{protection:?}: {said}");
     }
-    // A supported protection takes effect.
-    let closed = Server::weft(&["--requirepass", "sesame"]);
-    let reply = closed.client().try_cmd(&["GET", "k"]).expect("a reply").value;
-    assert_eq!(reply.error().as_deref(), Some("NOAUTH Authentication required."));
+    for protection in [&["--requirepass", "sesame"][..], &["--user", "default", "off"]] {
+        let closed = Server::weft(protection);
+        let reply = closed.client().try_cmd(&["GET", "k"]).expect("a reply").value;
+        assert_eq!(reply.error().as_deref(), Some("NOAUTH Authentication required."));
+    }
 }
 
 #[test]
@@ -225,7 +223,7 @@ fn start_failures_are_logged_once_with_the_path() {
         (&["--port", "0", "--unixsocket", "/nonexistent/socket"], "/nonexistent/socket"),
         (&["--dir", "/nonexistent"], "/nonexistent"),
         (&["--port", "0"], "not listen anywhere"),
-        (&["--user", "default", "off"], "can't protect"),
+        (&["--aclfile", "/nonexistent/users.acl"], "/nonexistent/users.acl"),
         (&["--nosuchdirective", "1"], "nosuchdirective"),
     ];
     for (args, expected) in cases {
