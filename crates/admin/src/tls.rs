@@ -48,16 +48,16 @@ fn put_in_force(srv: &Server, config: &Config, contexts: Contexts, stamps: Stamp
         let days = facts.expires_in(SystemTime::now()) / DAY_S;
         log_notice!("TLS: certificate {} is in use and expires in {days} days", facts.serial);
     }
-    *srv.tls.stamps.lock().unwrap_or_else(|p| p.into_inner()) = stamps;
+    *srv.process.tls.stamps.lock().unwrap_or_else(|p| p.into_inner()) = stamps;
     let contexts = Arc::new(contexts);
-    srv.tls.set_contexts(contexts.clone());
+    srv.process.tls.set_contexts(contexts.clone());
     let is_encrypted = config.bool(Id::TLS_CLUSTER);
     weft_transfer::migrate::encrypt_links(is_encrypted.then(|| contexts.client.clone()));
     warn_of_expiry(srv, &contexts);
 }
 
 fn warn_of_expiry(srv: &Server, contexts: &Contexts) {
-    srv.tls.next_warning_ms.store(srv.mono_ms() + WARN_EVERY_MS, Ordering::Relaxed);
+    srv.process.tls.next_warning_ms.store(srv.mono_ms() + WARN_EVERY_MS, Ordering::Relaxed);
     let facts = &contexts.facts;
     let all = [
         ("tls-cert-file", &facts.server),
@@ -82,9 +82,9 @@ fn warn_of_expiry(srv: &Server, contexts: &Contexts) {
 pub fn tick(srv: &'static Server) {
     let now_ms = srv.mono_ms();
     let interval_s = srv.settings().tls_reload_s;
-    if interval_s > 0 && now_ms >= srv.tls.next_reload_ms.load(Ordering::Relaxed) {
+    if interval_s > 0 && now_ms >= srv.process.tls.next_reload_ms.load(Ordering::Relaxed) {
         let next_ms = now_ms.saturating_add(interval_s.saturating_mul(1000));
-        let is_first = srv.tls.next_reload_ms.swap(next_ms, Ordering::Relaxed) == 0;
+        let is_first = srv.process.tls.next_reload_ms.swap(next_ms, Ordering::Relaxed) == 0;
         if !is_first {
             let thread = std::thread::Builder::new().name("weft-tls".into());
             if let Err(e) = thread.spawn(move || reload_if_changed(srv)) {
@@ -92,8 +92,8 @@ pub fn tick(srv: &'static Server) {
             }
         }
     }
-    if now_ms >= srv.tls.next_warning_ms.load(Ordering::Relaxed)
-        && let Some(contexts) = srv.tls.contexts()
+    if now_ms >= srv.process.tls.next_warning_ms.load(Ordering::Relaxed)
+        && let Some(contexts) = srv.process.tls.contexts()
     {
         warn_of_expiry(srv, &contexts);
     }
@@ -107,7 +107,7 @@ fn reload_if_changed(srv: &Server) {
     let settings = tls::settings(&config);
     drop(config);
     let stamps = Stamps::read(&settings);
-    if *srv.tls.stamps.lock().unwrap_or_else(|p| p.into_inner()) == stamps {
+    if *srv.process.tls.stamps.lock().unwrap_or_else(|p| p.into_inner()) == stamps {
         return;
     }
     log_notice!("TLS materials changed, reloading in background");

@@ -4,6 +4,7 @@ use crate::listening::Listening;
 use crate::server_parts::Background;
 use crate::stop_state::Stopping;
 use crate::time::Time;
+use crate::tls::Tls;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, RwLock};
 use weft_base::cpulist::CpuSet;
@@ -26,6 +27,8 @@ pub struct ProcessState {
     pub listening: Listening,
     pub hardware: Hardware,
     pub ending: Ending,
+    /// The certificates in force.
+    pub tls: Tls,
     pub time: Time,
     pub background: Background,
 }

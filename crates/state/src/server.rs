@@ -130,7 +130,6 @@ pub struct Server {
     pub statistics: Statistics,
     pub scripts: weft_script::Scripts,
     pub process: ProcessState,
-    pub tls: Tls,
     pub links: Links,
 }
 
@@ -175,6 +174,7 @@ impl Server {
                 placement: RwLock::default(),
             },
             ending: Ending::default(),
+            tls: Tls::default(),
             time: Time::default(),
             background: Background {
                 bio: Bio::default(),
@@ -202,7 +202,6 @@ impl Server {
             statistics: Statistics::new(slow_stats),
             scripts: weft_script::Scripts::default(),
             process,
-            tls: Tls::default(),
             links: Links {
                 functions: parts.functions,
                 journal: parts.journal,

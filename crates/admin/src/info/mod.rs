@@ -88,7 +88,8 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
 }
 
 fn write_tls(core: &Core, text: &mut Text) {
-    let facts = core.srv.tls.contexts().map(|contexts| contexts.facts.clone()).unwrap_or_default();
+    let facts =
+        core.srv.process.tls.contexts().map(|contexts| contexts.facts.clone()).unwrap_or_default();
     let all = [
         ("server_cert", facts.server),
         ("client_cert", facts.client),

@@ -19,7 +19,7 @@ impl Worker {
     /// The state of TLS for a new connection.
     pub(super) fn begin_tls(&self) -> Option<Session> {
         // The last TLS port may have been closed since.
-        let contexts = self.core.srv.tls.contexts()?;
+        let contexts = self.core.srv.process.tls.contexts()?;
         Session::server(contexts.server.clone())
             .inspect_err(|e| log_warning!("Can't begin a TLS connection: {e}"))
             .ok()

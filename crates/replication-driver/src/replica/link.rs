@@ -81,7 +81,7 @@ impl Thread {
         let config = srv.config();
         let options = Options {
             source: config.str(Id::BIND_SOURCE_ADDR).into_owned(),
-            tls: srv.tls.contexts().filter(|_| config.bool(Id::TLS_REPLICATION)),
+            tls: srv.process.tls.contexts().filter(|_| config.bool(Id::TLS_REPLICATION)),
         };
         drop(config);
         let is_current = || !link.is_over();
