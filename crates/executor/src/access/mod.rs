@@ -214,12 +214,13 @@ fn verdict(
     identity.user.check(&core.srv.access.catalog, &request(cmd, args, db))
 }
 
-/// The database that commands after a queued SELECT would work on.
-pub fn note_queued(session: &mut Session, cmd: &Cmd, args: &[&[u8]]) {
+/// The database that commands after a queued SELECT would work on. `databases`: their number.
+pub fn note_queued(session: &mut Session, cmd: &Cmd, args: &[&[u8]], databases: usize) {
     if cmd.spec.special.role == CommandRole::Select
         && let Some(transaction) = &mut session.transaction
         && let Some(db) = args.get(1).and_then(|db| weft_base::num::parse_i64(db))
         && let Ok(db) = usize::try_from(db)
+        && db < databases
     {
         transaction.db = db;
     }

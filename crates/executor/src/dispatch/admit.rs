@@ -121,7 +121,8 @@ fn queue(mut task: Task<'_>) -> Flow {
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, flags, task.request.args, task.request.blobs);
     }
-    access::note_queued(task.session, task.cmd, task.request.args);
+    let databases = task.core.srv.ks.databases();
+    access::note_queued(task.session, task.cmd, task.request.args, databases);
     transaction::renew_shared(task.session);
     task.reply.simple("QUEUED");
     Ok(())

@@ -178,10 +178,24 @@ fn answer(client: &mut Client, args: &[Vec<u8>]) -> Option<Value> {
         Value::Array(entries) if is(0, "acl") && is(1, "log") => {
             Value::Array(entries.into_iter().map(without_times).collect())
         }
-        // The name of the server.
-        Value::Map(_) | Value::Array(_) if is(0, "hello") => Value::Simple(b"OK".to_vec()),
-        value => value,
+        Value::Array(replies) if is(0, "exec") => {
+            Value::Array(replies.into_iter().map(without_name).collect())
+        }
+        value => without_name(value),
     })
+}
+
+/// OK instead of the reply to HELLO, which names the server.
+fn without_name(reply: Value) -> Value {
+    let first = match &reply {
+        Value::Map(fields) => fields.first().map(|(name, _)| name),
+        Value::Array(fields) => fields.first(),
+        _ => None,
+    };
+    match first {
+        Some(Value::Bulk(name)) if name == b"server" => Value::Simple(b"OK".to_vec()),
+        _ => reply,
+    }
 }
 
 /// An entry of ACL LOG without times and the client's address.
