@@ -105,7 +105,20 @@ fn is_local(client: &ClientShared) -> bool {
 ///
 /// # Errors
 /// `enable-debug-command` or `enable-module-command` doesn't permit it to this client.
+#[inline]
 pub fn check_protection(
+    srv: &Server,
+    client: &ClientShared,
+    protection: Protection,
+) -> Result<(), Error> {
+    match protection {
+        Protection::None => Ok(()),
+        Protection::Debug | Protection::Module => check_permission(srv, client, protection),
+    }
+}
+
+#[cold]
+fn check_permission(
     srv: &Server,
     client: &ClientShared,
     protection: Protection,
