@@ -4,6 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+/// No shard has this number.
+pub const RUNNING: u16 = u16::MAX;
+
 /// A script that has run for long.
 #[derive(Debug)]
 struct Run {
@@ -55,10 +58,14 @@ impl BusyScripts {
         Entry { busy: self, number }
     }
 
-    /// The command that ends the busy script that holds one of the shards that satisfy `needs`.
+    /// The command that ends the busy script that holds one of the shards that satisfy `needs`. Each script also counts as
+    /// holding [`RUNNING`], since commands on all keys wait for its end, even if it holds no shard.
     pub fn killer(&self, needs: impl Fn(u16) -> bool) -> Option<&'static str> {
         let runs = self.runs();
-        let run = runs.1.iter().find(|run| run.shards.iter().any(|shard| needs(*shard)))?;
+        let run = runs
+            .1
+            .iter()
+            .find(|run| run.shards.iter().chain([&RUNNING]).any(|shard| needs(*shard)))?;
         Some(run.killer)
     }
 }
@@ -95,10 +102,15 @@ mod tests {
         assert_eq!(busy.killer(|shard| shard == 2), Some("SCRIPT KILL"));
         assert_eq!(busy.killer(|shard| shard == 10), Some("FUNCTION KILL"));
         assert_eq!(busy.killer(|shard| shard == 3), None);
+        let third = busy.begin(Vec::new(), "SCRIPT KILL");
         drop(first);
         assert_eq!(busy.killer(|shard| shard == 2), None);
+        drop(third);
         assert!(busy.is_any() && busy.count() == 1);
         drop(second);
         assert!(!busy.is_any());
+        let _without_shards = busy.begin(Vec::new(), "SCRIPT KILL");
+        assert_eq!(busy.killer(|_| true), Some("SCRIPT KILL"));
+        assert_eq!(busy.killer(|shard| shard == 0), None);
     }
 }
