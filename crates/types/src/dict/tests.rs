@@ -213,6 +213,7 @@ proptest! {
     /// A scan passes every entry that exists from its beginning to its end, whatever happens to
     /// others.
     #[test]
+    #[ignore = "long: cargo xtask test --all"]
     fn scan_passes_every_lasting_entry(
         changes in prop::collection::vec((any::<bool>(), 0u32..40_000, 1u32..3000), 0..40),
         bad in prop::sample::select(&[Bad::Mixed, Bad::Ordered, Bad::Few][..]),

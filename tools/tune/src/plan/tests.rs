@@ -171,6 +171,7 @@ fn more_threads_than_cpus_give_a_plan_and_a_remark() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn small_and_limited_machines() {
     let two = read(&known::virtual_machine());
     let both = plan(&two, &[2], &[card(1, None)], Choice::Auto);
@@ -417,6 +418,7 @@ fn planned_by_command(files: &machines::Machine, args: &[&str]) -> Plan {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn the_published_machines_are_planned_from_their_files() {
     let six = known::six_cores().build();
     let three = ["--instances", "3", "--threads", "1", "--irq"];
@@ -449,6 +451,7 @@ fn the_published_machines_are_planned_from_their_files() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn all_machines_can_be_planned_for() {
     for (name, layout) in known::all().into_iter().filter(|(name, _)| *name != "over-1024") {
         let files = layout.build();

@@ -341,6 +341,7 @@ fn memory_of_commands_is_limited() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn functions_of_strings_do_not_run_away() {
     let mut lua = Lua::new();
     lua.limit_memory(64 << 20);
