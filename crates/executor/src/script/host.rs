@@ -307,7 +307,8 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         let guard = self.shards.guard();
         if self.busy.is_none() {
             let killer = self.call.code.killer();
-            self.busy = Some(self.core.srv.scripts.busy.begin(guard.shards(), killer));
+            let (client, shards) = (self.session.shared.id, guard.shards());
+            self.busy = Some(self.core.srv.scripts.busy.begin(client, shards, killer));
             log_warning!(
                 "Slow script detected: still in execution after {} milliseconds. You can try killing the script using \
                  the {killer} command.",
