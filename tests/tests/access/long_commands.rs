@@ -169,3 +169,52 @@ fn changes_that_would_wait_for_a_busy_script_get_busy() {
     assert!(reply(&mut operator).error().is_some(), "it was not killed");
     assert_eq!(other.cmd(&["ACL", "DELUSER", "operator"]).int(), 1);
 }
+
+/// A transaction of a user that is deleted meanwhile. If anyone may be the default user, the rest runs as that user, before
+/// the answer.
+#[test]
+fn rest_of_a_transaction_of_a_deleted_user_runs_as_the_default_user() {
+    for password in ["", "secret"] {
+        let server = Server::weft(&["--io-threads", "2"]);
+        let (mut admin, mut other) = (client(&server), client(&server));
+        let mut operator = operator(&server);
+        other.ok(&["CONFIG", "SET", "requirepass", password]);
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("a port").port().to_string();
+        operator.ok(&["SET", "k", "v"]);
+        operator.ok(&["MULTI"]);
+        operator.cmd(&["MIGRATE", "127.0.0.1", &port, "k", "0", "600000"]);
+        operator.cmd(&["INCR", "n"]);
+        send(&mut operator, &["EXEC"]);
+        let (stream, _) = silent.accept().expect("the key is moved");
+        send(&mut admin, &["ACL", "DELUSER", "operator"]);
+        until("the user is deleted", || {
+            !other.cmd(&["ACL", "USERS"]).to_string().contains("operator")
+        });
+        drop(stream);
+        assert_eq!(reply(&mut admin).int(), 1);
+        let rest = other.cmd(&["EXISTS", "n"]).int();
+        assert_eq!(rest, i64::from(password.is_empty()));
+    }
+}
+
+/// Regression: the script of a deleted user got the rights of the default user, whose password its client doesn't know.
+#[test]
+fn script_of_a_deleted_user_gets_no_other_rights() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let (mut admin, mut other) = (client(&server), client(&server));
+    other.ok(&["CONFIG", "SET", "requirepass", "secret"]);
+    other.ok(&["SET", "hidden", "treasure"]);
+    other.ok(&["ACL", "SETUSER", "guest", "on", "nopass", "~own", "+@all"]);
+    let mut guest = client(&server);
+    guest.ok(&["AUTH", "guest", "any"]);
+    let script = "redis.log(redis.LOG_WARNING, 'it holds') local found
+        repeat found = redis.pcall('get', 'hidden') found = found.err or found
+        until not string.find(found, 'ACL failure')
+        redis.log(redis.LOG_WARNING, 'it finds ' .. found)";
+    send(&mut guest, &["EVAL", script, "1", "own"]);
+    until("the script is in the slow lane", || server.log().matches("it holds").count() > 1);
+    send(&mut admin, &["ACL", "DELUSER", "guest"]);
+    assert_eq!(reply(&mut admin).int(), 1);
+    assert!(server.log().contains("it finds NOAUTH "), "{}", server.log_tail());
+}

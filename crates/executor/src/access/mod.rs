@@ -118,10 +118,10 @@ pub fn check_blocked(
     Err(no_permission(identity, cmd, &denied))
 }
 
-/// As [`check`], for a command of EXEC that runs now.
+/// As [`check`], for a command of EXEC that runs now. The client may have to log in, since its user was deleted.
 ///
 /// # Errors
-/// NOPERM, with the reason in other words, or the error of SORT.
+/// NOAUTH, NOPERM with the reason in other words, or the error of SORT.
 #[cold]
 pub fn check_queued(
     core: &Core,
@@ -129,8 +129,8 @@ pub fn check_queued(
     cmd: &Cmd,
     args: &[&[u8]],
 ) -> Result<(), Error> {
+    check_login(core, session, cmd.spec.flags)?;
     let identity = &mut session.identity;
-    identity.renew(&core.srv.access);
     let Err(denied) = verdict(core, identity, cmd, args, session.db) else {
         return check_patterns(core, session, cmd, args);
     };
@@ -147,7 +147,7 @@ pub fn check_queued(
     )))
 }
 
-/// As [`check`], for a command that a script calls.
+/// As [`check_queued`], for a command that a script calls.
 ///
 /// # Errors
 /// The error of the call.
@@ -158,8 +158,8 @@ pub fn check_in_script(
     cmd: &Cmd,
     args: &[&[u8]],
 ) -> Result<(), Error> {
+    check_login(core, session, cmd.spec.flags)?;
     let identity = &mut session.identity;
-    identity.renew(&core.srv.access);
     let Err(denied) = verdict(core, identity, cmd, args, session.db) else {
         return check_patterns(core, session, cmd, args);
     };
@@ -171,8 +171,8 @@ pub fn check_in_script(
 /// Whether the session's user may run a command of a script. Nothing is logged.
 #[cold]
 pub fn allows_in_script(core: &Core, session: &mut Session, cmd: &Cmd, args: &[&[u8]]) -> bool {
-    session.identity.renew(&core.srv.access);
-    verdict(core, &session.identity, cmd, args, session.db).is_ok()
+    check_login(core, session, cmd.spec.flags).is_ok()
+        && verdict(core, &session.identity, cmd, args, session.db).is_ok()
 }
 
 /// Checks the patterns of SORT, which name keys that its arguments don't. They need the right to read all keys.
