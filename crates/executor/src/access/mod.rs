@@ -250,19 +250,19 @@ fn note_denied(
     args: &[&[u8]],
     denied: &Denied,
 ) {
-    let totals = &core.srv.statistics.totals;
-    let (counter, reason) = match denied.reason {
-        Reason::Command => (&totals.acl_denied_commands, LogReason::Command),
-        Reason::Key => (&totals.acl_denied_keys, LogReason::Key),
-        Reason::Channel => (&totals.acl_denied_channels, LogReason::Channel),
-        Reason::Database => (&totals.acl_denied_databases, LogReason::Database),
+    let reason = match denied.reason {
+        Reason::Command => LogReason::Command,
+        Reason::Key => LogReason::Key,
+        Reason::Channel => LogReason::Channel,
+        Reason::Database => LogReason::Database,
     };
-    counter.fetch_add(1, Ordering::Relaxed);
     let object = match (denied.reason, denied.at) {
         (Reason::Command, _) | (Reason::Database, 0) => cmd.full_name.as_bytes(),
         (_, at) => args[at],
     };
-    note(log_of(core), shared, (reason, context), object, &identity.user.name);
+    let (srv, most) = log_of(core);
+    let event = event(srv, shared, (reason, context), object, &identity.user.name);
+    core.trace.deny(srv, event, most);
 }
 
 /// Adds a failed login as `user` to ACL LOG.
@@ -296,14 +296,24 @@ fn log_of(core: &Core) -> (&Server, usize) {
 fn note(
     (srv, most): (&Server, usize),
     shared: &ClientShared,
-    (reason, context): (LogReason, Context),
+    why: (LogReason, Context),
     object: &[u8],
     user: &[u8],
 ) {
+    srv.access.log().add(event(srv, shared, why, object, user), most);
+}
+
+/// An entry of ACL LOG.
+fn event(
+    srv: &Server,
+    shared: &ClientShared,
+    (reason, context): (LogReason, Context),
+    object: &[u8],
+    user: &[u8],
+) -> Event {
     let mut client = Vec::new();
     describe(shared, &srv.table, srv.mono_ms(), Shown::All, &mut client);
     client.truncate(client.trim_ascii_end().len());
     let (object, user, now) = (object.to_vec(), user.to_vec(), srv.now_ms());
-    let event = Event { reason, context, object, user, client, now };
-    srv.access.log().add(event, most);
+    Event { reason, context, object, user, client, now }
 }
