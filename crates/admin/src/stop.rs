@@ -32,8 +32,16 @@ pub fn saves(stop: Stop, srv: &Server) -> bool {
         })
 }
 
-/// Called now and then with the progress. Returns whether to continue.
-pub type GoesOn<'a> = &'a dyn Fn(Phase) -> bool;
+/// What the preparation asks its caller.
+#[derive(Clone, Copy)]
+pub struct Questions<'a> {
+    /// Called now and then with the progress. Returns whether to continue.
+    pub goes_on: &'a dyn Fn(Phase) -> bool,
+    /// Whether to ask [`Questions::outlasts`] before a wait. Called under locks of the keyspace.
+    pub is_held_up: &'a dyn Fn() -> bool,
+    /// A busy script holds the preparation up. Returns whether to wait for it.
+    pub outlasts: &'a dyn Fn() -> bool,
+}
 
 /// Whether to leave the file as it is, because it has more data than the keyspace.
 fn keeps_file(srv: &Server) -> bool {
@@ -50,11 +58,11 @@ fn keeps_file(srv: &Server) -> bool {
 /// Saves if configured, and returns whether the server may end now. I/O threads and threads that
 /// hold shards must not call this: the save or the rewrite that it waits for may be about to stop
 /// the world.
-pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
-    if !stop.force && !has_base(srv, goes_on) {
+pub fn prepare(srv: &'static Server, stop: Stop, ask: Questions<'_>) -> bool {
+    if !stop.force && !has_base(srv, ask.goes_on) {
         return false;
     }
-    if !stop.now && !wait_for_replicas(srv, stop, goes_on) {
+    if !stop.now && !wait_for_replicas(srv, stop, ask) {
         return false;
     }
     if !saves(stop, srv) {
@@ -65,7 +73,7 @@ pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
         log_warning!("The data is being saved before the exit already.");
         return false;
     }
-    let saved = goes_on(Phase::Saving) && save(srv, stop, goes_on);
+    let saved = (ask.goes_on)(Phase::Saving) && save(srv, stop, ask);
     if !saved {
         is_ending.store(false, Ordering::SeqCst);
     }
@@ -73,10 +81,10 @@ pub fn prepare(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
 }
 
 /// Performs the last save. Returns whether the server may end now.
-fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
+fn save(srv: &'static Server, stop: Stop, ask: Questions<'_>) -> bool {
+    let goes_on = ask.goes_on;
     break_off(srv);
-    wait_for_writes(srv);
-    if !goes_on(Phase::Saving) {
+    if !wait_for_writes(srv, stop, ask) || !goes_on(Phase::Saving) {
         return false;
     }
     log_notice!("Saving the final RDB snapshot before exiting.");
@@ -98,7 +106,7 @@ fn save(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
 
 /// Waits for the first base of an append-only file that was switched on. Without it, the next start
 /// finds the old files or none, and ignores the snapshot. Returns whether the base exists.
-fn has_base(srv: &Server, goes_on: GoesOn<'_>) -> bool {
+fn has_base(srv: &Server, goes_on: &dyn Fn(Phase) -> bool) -> bool {
     let waits = || aof(srv).waits_for_base();
     if waits() {
         log_notice!("Writing the initial AOF before the exit.");
@@ -157,7 +165,7 @@ pub fn finish(srv: &Server) {
 
 /// Waits until replicas have all writes, for `shutdown-timeout` at most. Returns whether to
 /// continue.
-fn wait_for_replicas(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> bool {
+fn wait_for_replicas(srv: &'static Server, stop: Stop, ask: Questions<'_>) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
     let timeout_s = srv.config().int(Id::SHUTDOWN_TIMEOUT).max(0);
     let hub = hub(srv);
@@ -165,13 +173,9 @@ fn wait_for_replicas(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> b
         return true;
     }
     let until_ms = srv.mono_ms().saturating_add(timeout_s.saturating_mul(1000));
-    let phase = Phase::Replicas { until_ms };
-    if !goes_on(phase) {
+    let (goes_on, phase) = (ask.goes_on, Phase::Replicas { until_ms });
+    if !goes_on(phase) || !wait_for_writes(srv, stop, ask) {
         return false;
-    }
-    // SHUTDOWN NOSAVE drops what a busy script has written.
-    if stop.save != Some(false) || !srv.scripts.busy.is_any() {
-        wait_for_writes(srv);
     }
     drop(hub.up_to_date(srv));
     // The request for acknowledgements is part of the stream that they must have.
@@ -202,8 +206,20 @@ fn wait_for_replicas(srv: &'static Server, stop: Stop, goes_on: GoesOn<'_>) -> b
     goes_on(phase)
 }
 
-/// Waits until all commands that had begun before the pause have ended.
-fn wait_for_writes(srv: &'static Server) {
+/// Waits until all commands that had begun before the pause have ended. Returns whether to continue. SHUTDOWN NOSAVE
+/// drops what a busy script has written.
+fn wait_for_writes(srv: &'static Server, stop: Stop, ask: Questions<'_>) -> bool {
+    let drops_writes = stop.save == Some(false);
+    let gives_up = || if drops_writes { srv.scripts.busy.is_any() } else { (ask.is_held_up)() };
     let mut context = ExecContext::new(srv.now_ms(), 0);
-    drop(srv.hand().world(&mut context));
+    let mut hand = srv.hand();
+    while hand.world_or_give_up(&mut context, &|_| gives_up()).is_err() {
+        if drops_writes {
+            return true;
+        }
+        if !(ask.outlasts)() {
+            return false;
+        }
+    }
+    true
 }

@@ -11,16 +11,19 @@
 //! neither an I/O thread nor the slow lane, and a long command in the slow lane delays only
 //! commands on the same shards.
 //!
-//! A busy script can hold an attempt up without end. Then SHUTDOWN NOSAVE, the command that BUSY names,
-//! replaces the attempt.
+//! A busy script can hold an attempt up without end. Then its clients get BUSY, and only an attempt of a signal goes on.
+//! SHUTDOWN NOSAVE, the command that BUSY names, replaces an attempt that it has joined.
 //!
 //! SHUTDOWN ABORT detaches the attempt from its thread: the thread's further steps have no effect,
 //! and it ends by itself.
 
-use crate::stop::{has_to_wait, prepare};
+use crate::stop::{Questions, has_to_wait, prepare};
+use std::cell::Cell;
 use std::sync::Arc;
+use weft_commands::Error;
 use weft_durability::persistence::background;
 use weft_executor::blocking;
+use weft_executor::dispatch::busy;
 use weft_process::log_warning;
 use weft_state::mailbox::{Message, ThreadMessage};
 use weft_state::server::Server;
@@ -29,7 +32,7 @@ use weft_state::stop_state::{Phase, Stop};
 use weft_state::waiting::Waiting;
 
 /// The error for a client whose SHUTDOWN fails.
-pub const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+pub const FAILED: Error = Error::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
 /// Asks the first thread to stop the server at its next tick. That is now, unless DEBUG PAUSE-CRON
 /// has stopped the ticks. SHUTDOWN ABORT can cancel the request until preparation has ended.
@@ -43,7 +46,8 @@ pub fn request_stop(srv: &Server, stop: Stop) {
 pub fn stop_if_requested(srv: &'static Server) {
     replace_held_up_attempt(srv);
     let Some(stop) = srv.process.ending.attempts.state().requested.take() else { return };
-    if srv.process.ending.attempts.state().attempt.is_some() {
+    if let Some(attempt) = &mut srv.process.ending.attempts.state().attempt {
+        attempt.is_by_signal = true;
         return;
     }
     log_warning!("User requested shutdown...");
@@ -94,7 +98,7 @@ fn replace_held_up_attempt(srv: &'static Server) {
     if let Err(e) = begin_attempt(srv, stop, &earlier.waiting) {
         srv.pause_for_shutdown(false);
         log_warning!("Can't prepare the exit, not shutting down: {e}");
-        refuse_stop(srv, &earlier.waiting);
+        refuse_stop(srv, &earlier.waiting, &FAILED);
     }
 }
 
@@ -112,12 +116,23 @@ fn begin_attempt(
     state.attempts += 1;
     let number = state.attempts;
     let waiting = waiting.to_vec();
-    state.attempt = Some(Attempt { number, phase: Phase::Log, waiting, unsaved: None });
+    let is_by_signal = waiting.is_empty();
+    state.attempt =
+        Some(Attempt { number, phase: Phase::Log, waiting, unsaved: None, is_by_signal });
     let thread = std::thread::Builder::new().name("weft-stop".into());
     let spawned = thread.spawn(move || {
         let _stack = weft_process::crash::second_stack();
-        let may_end = prepare(srv, stop, &|phase| goes_on(srv, number, phase));
-        conclude(srv, number, may_end);
+        let refusal = Cell::new(None);
+        let may_end = prepare(
+            srv,
+            stop,
+            Questions {
+                goes_on: &|phase| goes_on(srv, number, phase),
+                is_held_up: &|| is_held_up(srv, number),
+                outlasts: &|| outlasts_script(srv, number, &refusal),
+            },
+        );
+        conclude(srv, number, may_end, refusal.take());
     });
     if spawned.is_err() {
         state.attempt = None;
@@ -137,8 +152,31 @@ fn goes_on(srv: &Server, number: u64, phase: Phase) -> bool {
     true
 }
 
-/// Ends an attempt, unless it was cancelled.
-fn conclude(srv: &'static Server, number: u64, may_end: bool) {
+/// Whether a busy script holds up clients of the attempt.
+fn is_held_up(srv: &Server, number: u64) -> bool {
+    srv.scripts.busy.is_any() && srv.process.ending.attempts.has_saving_clients(number)
+}
+
+/// Whether the attempt waits for a busy script. If a signal has requested it, only its clients are refused. Otherwise it
+/// ends with `refusal`.
+fn outlasts_script(srv: &'static Server, number: u64, refusal: &Cell<Option<Error>>) -> bool {
+    let Some(busy) = busy::error(srv, |_| true) else { return true };
+    let mut state = srv.process.ending.attempts.state();
+    let Some(attempt) = state.attempt.as_mut().filter(|own| own.number == number) else {
+        return false;
+    };
+    if !attempt.is_by_signal {
+        refusal.set(Some(busy));
+        return false;
+    }
+    let waiting = std::mem::take(&mut attempt.waiting);
+    drop(state);
+    refuse_stop(srv, &waiting, &busy);
+    true
+}
+
+/// Ends an attempt, unless it was cancelled. `refusal`: why its clients are refused.
+fn conclude(srv: &'static Server, number: u64, may_end: bool, refusal: Option<Error>) {
     let mut state = srv.process.ending.attempts.state();
     let Some(attempt) = state.attempt.take_if(|own| own.number == number) else { return };
     if may_end {
@@ -148,8 +186,13 @@ fn conclude(srv: &'static Server, number: u64, may_end: bool) {
     srv.pause_for_shutdown(false);
     weft_process::signals::forget();
     drop(state);
-    log_warning!("Errors trying to shut down the server. Check the logs for more information.");
-    refuse_stop(srv, &attempt.waiting);
+    match &refusal {
+        Some(_) => log_warning!("A script is busy, not shutting down."),
+        None => log_warning!(
+            "Errors trying to shut down the server. Check the logs for more information."
+        ),
+    }
+    refuse_stop(srv, &attempt.waiting, &refusal.unwrap_or(FAILED));
 }
 
 /// Cancels the stop that a signal or SHUTDOWN has requested. Returns whether there was one.
@@ -166,14 +209,14 @@ pub fn abort_stop(srv: &'static Server) -> bool {
         if attempt.phase == Phase::Saving {
             background::cancel_last(srv);
         }
-        refuse_stop(srv, &attempt.waiting);
+        refuse_stop(srv, &attempt.waiting, &FAILED);
     }
     true
 }
 
-fn refuse_stop(srv: &'static Server, waiting: &[Arc<Waiting>]) {
+fn refuse_stop(srv: &'static Server, waiting: &[Arc<Waiting>], error: &Error) {
     for waiting in waiting.iter().filter(|waiting| waiting.state.give_up()) {
-        srv.count_error(FAILED.as_bytes());
-        blocking::answer(srv, waiting, |reply| reply.error(FAILED.as_bytes()));
+        srv.count_error(&error.0);
+        blocking::answer(srv, waiting, |reply| reply.error(&error.0));
     }
 }

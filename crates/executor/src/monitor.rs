@@ -3,38 +3,26 @@
 //! The line is put into their threads' mailboxes while the command's shards are held, so monitors see
 //! two commands on one key in the order of execution.
 
-use std::sync::Arc;
+use crate::dispatch::core::Core;
+use crate::dispatch::trace::send_to_monitors;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_resp::Reply;
 use weft_state::attention;
 use weft_state::command_table::CommandTable;
-use weft_state::mailbox::Message;
-use weft_state::push::PushMessage;
 use weft_state::redact::hide_secrets;
 use weft_state::server::Server;
 use weft_state::session::Session;
 
 /// Shows one command to all monitors but the client that sent it: see `own`.
 #[cold]
-pub fn feed(srv: &Server, session: &Session, args: &[&[u8]]) {
-    send_to_monitors(srv, session.shared.id, session_line(&srv.table, session, args));
+pub fn feed(core: &Core, session: &Session, args: &[&[u8]]) {
+    core.trace.show(core.srv, session.shared.id, session_line(&core.srv.table, session, args));
 }
 
 /// Shows one command of the primary, in database `db`.
 #[cold]
 pub fn feed_of_primary(srv: &Server, primary: &str, db: usize, args: &[&[u8]]) {
     send_to_monitors(srv, 0, line(&srv.table, primary, db, args));
-}
-
-/// Sends a line to all monitors except `but`.
-fn send_to_monitors(srv: &Server, but: u64, line: Vec<u8>) {
-    let line = Arc::new(line);
-    let monitors = srv.clients.monitors.lock().unwrap_or_else(|p| p.into_inner());
-    for (client, thread) in monitors.iter().filter(|(id, _)| *id != but) {
-        srv.threads[*thread]
-            .mailbox
-            .send(Message::Push(PushMessage::Monitor { client: *client, bytes: line.clone() }));
-    }
 }
 
 /// Shows a monitor a command that it has sent itself. The line follows the command's reply, so that the

@@ -71,6 +71,9 @@ fn ensure_outside_threads(srv: &'static Server) -> bool {
 /// Queues a job. The client's thread gets its result as a message.
 pub fn send(srv: &'static Server, job: Job) {
     srv.slow.jobs.fetch_add(1, Ordering::Relaxed);
+    if let Some(pending) = &job.session.replies.pending {
+        return srv.slow.put_after(pending.commands.clone(), job);
+    }
     let queue = if waits_outside(&job) && ensure_outside_threads(srv) {
         &srv.slow.outside
     } else if waits_for_outside(srv, &job) {

@@ -11,6 +11,8 @@ pub const RUNNING: u16 = u16::MAX;
 #[derive(Debug)]
 struct Run {
     number: u64,
+    /// The client that runs it.
+    client: u64,
     /// The shards that it holds.
     shards: Vec<u16>,
     /// The command that ends it.
@@ -48,12 +50,12 @@ impl BusyScripts {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Adds a script that holds these shards. `killer`: the command that ends it.
-    pub fn begin(&self, shards: Vec<u16>, killer: &'static str) -> Entry<'_> {
+    /// Adds a script of `client` that holds these shards. `killer`: the command that ends it.
+    pub fn begin(&self, client: u64, shards: Vec<u16>, killer: &'static str) -> Entry<'_> {
         let mut runs = self.runs();
         runs.0 += 1;
         let number = runs.0;
-        runs.1.push(Run { number, shards, killer });
+        runs.1.push(Run { number, client, shards, killer });
         self.count.store(runs.1.len(), Ordering::Release);
         Entry { busy: self, number }
     }
@@ -67,6 +69,11 @@ impl BusyScripts {
             .iter()
             .find(|run| run.shards.iter().chain([&RUNNING]).any(|shard| needs(*shard)))?;
         Some(run.killer)
+    }
+
+    /// The command that ends the busy script of a client that satisfies `is`.
+    pub fn killer_of_client(&self, is: impl Fn(u64) -> bool) -> Option<&'static str> {
+        self.runs().1.iter().find(|run| is(run.client)).map(|run| run.killer)
     }
 }
 
@@ -96,20 +103,22 @@ mod tests {
     fn a_script_is_busy_with_its_shards_until_it_ends() {
         let busy = BusyScripts::default();
         assert!(!busy.is_any());
-        let first = busy.begin(vec![1, 2], "SCRIPT KILL");
-        let second = busy.begin(vec![9], "FUNCTION KILL");
+        let first = busy.begin(7, vec![1, 2], "SCRIPT KILL");
+        let second = busy.begin(8, vec![9], "FUNCTION KILL");
         second.add([10]);
         assert_eq!(busy.killer(|shard| shard == 2), Some("SCRIPT KILL"));
         assert_eq!(busy.killer(|shard| shard == 10), Some("FUNCTION KILL"));
         assert_eq!(busy.killer(|shard| shard == 3), None);
-        let third = busy.begin(Vec::new(), "SCRIPT KILL");
+        assert_eq!(busy.killer_of_client(|client| client == 8), Some("FUNCTION KILL"));
+        assert_eq!(busy.killer_of_client(|client| client == 9), None);
+        let third = busy.begin(9, Vec::new(), "SCRIPT KILL");
         drop(first);
         assert_eq!(busy.killer(|shard| shard == 2), None);
         drop(third);
         assert!(busy.is_any() && busy.count() == 1);
         drop(second);
         assert!(!busy.is_any());
-        let _without_shards = busy.begin(Vec::new(), "SCRIPT KILL");
+        let _without_shards = busy.begin(9, Vec::new(), "SCRIPT KILL");
         assert_eq!(busy.killer(|_| true), Some("SCRIPT KILL"));
         assert_eq!(busy.killer(|shard| shard == 0), None);
     }

@@ -1,20 +1,20 @@
 //! Running commands of the slow lane that CLIENT KILL and changes of users wait for.
 
 use crate::clients::ClientShared;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Running commands that may do more than change keys, or that send keys to another server. A thread that kills such a
-/// client, or takes rights away from its user, waits for the end of the command.
-#[derive(Debug, Default)]
-pub struct Acting {
-    state: Mutex<Actions>,
-    ended: Condvar,
-}
+/// Running commands that may do more than change keys, or that send keys to another server. The reply to a client that
+/// kills such a client, or takes rights away from its user, waits for the end of the command.
+///
+/// A job of type `J` that completes the reply waits here, so that it occupies no thread: a script may run without end.
+#[derive(Debug)]
+pub struct Acting<J>(Mutex<Actions<J>>);
 
-#[derive(Debug, Default)]
-struct Actions {
+#[derive(Debug)]
+struct Actions<J> {
     last: u64,
     running: Vec<Action>,
+    waiting: Vec<(Vec<ActionId>, J)>,
 }
 
 #[derive(Debug)]
@@ -31,15 +31,26 @@ pub struct ActionId {
     number: u64,
 }
 
-impl Acting {
-    /// Registers a running command of the client, until the result is dropped. `delays_kill`: CLIENT KILL waits for it,
-    /// too.
-    pub fn begin(&self, client: &Arc<ClientShared>, delays_kill: bool) -> Acts<'_> {
+impl<J> Default for Acting<J> {
+    fn default() -> Self {
+        Acting(Mutex::new(Actions { last: 0, running: Vec::new(), waiting: Vec::new() }))
+    }
+}
+
+impl<J> Actions<J> {
+    fn is_running(&self, command: &ActionId) -> bool {
+        self.running.iter().any(|action| action.number == command.number)
+    }
+}
+
+impl<J> Acting<J> {
+    /// Registers a running command of the client, until [`Acting::end`]. `delays_kill`: CLIENT KILL waits for it, too.
+    pub fn begin(&self, client: &Arc<ClientShared>, delays_kill: bool) -> ActionId {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
         state.running.push(Action { number, client: client.clone(), delays_kill });
-        Acts(self, number)
+        ActionId { client: client.id, number }
     }
 
     /// The registered commands of clients that satisfy `is`, which also gets whether the command delays CLIENT KILL.
@@ -49,25 +60,53 @@ impl Acting {
         running.map(|a| ActionId { client: a.client.id, number: a.number }).collect()
     }
 
-    /// Blocks until these commands have ended.
-    pub fn wait_for(&self, commands: &[ActionId]) {
-        let one_runs = |state: &mut Actions| {
-            state.running.iter().any(|a| commands.iter().any(|waited| waited.number == a.number))
-        };
-        drop(self.ended.wait_while(self.state(), one_runs));
+    /// Keeps `job` until these commands have ended: [`Acting::end`] returns it then. Returns it now if they have.
+    pub fn wait(&self, commands: Vec<ActionId>, job: J) -> Option<J> {
+        let mut state = self.state();
+        if !commands.iter().any(|command| state.is_running(command)) {
+            return Some(job);
+        }
+        state.waiting.push((commands, job));
+        None
     }
 
-    fn state(&self) -> MutexGuard<'_, Actions> {
-        self.state.lock().unwrap_or_else(|p| p.into_inner())
+    /// The command has ended. Returns the jobs that have waited for it and wait for no other.
+    pub fn end(&self, command: ActionId) -> Vec<J> {
+        let mut state = self.state();
+        state.running.retain(|action| action.number != command.number);
+        if state.waiting.is_empty() {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        let (waiting, ready): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .partition(|(commands, _)| commands.iter().any(|command| state.is_running(command)));
+        state.waiting = waiting;
+        ready.into_iter().map(|(_, job)| job).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, Actions<J>> {
+        self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
 
-/// The client's command counts as running until this is dropped.
-pub struct Acts<'a>(&'a Acting, u64);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Drop for Acts<'_> {
-    fn drop(&mut self) {
-        self.0.state().running.retain(|action| action.number != self.1);
-        self.0.ended.notify_all();
+    #[test]
+    fn job_waits_for_the_last_of_its_commands() {
+        let acting = Acting::default();
+        let client = |id| Arc::new(ClientShared::of_primary(id, 0, Default::default(), 0));
+        let (first, second) = (acting.begin(&client(1), true), acting.begin(&client(2), false));
+        assert_eq!(acting.commands(|client, _| client.id == 2), [second]);
+        assert_eq!(acting.commands(|_, delays_kill| delays_kill), [first]);
+        assert_eq!(acting.wait(vec![first, second], "both"), None);
+        assert_eq!(acting.wait(vec![second], "second"), None);
+        assert!(acting.end(first).is_empty());
+        let later = acting.begin(&client(2), true);
+        assert_eq!(acting.end(second), ["both", "second"]);
+        assert_eq!(acting.wait(vec![first, second], "late"), Some("late"));
+        assert!(acting.end(later).is_empty());
     }
 }

@@ -86,6 +86,29 @@ impl CommandLog {
         ring.entries.truncate(max);
     }
 
+    /// An empty log that keeps as many entries.
+    pub fn emptied(&self) -> CommandLog {
+        CommandLog(
+            LogKind::ALL
+                .map(|kind| Mutex::new(Ring { max: self.ring(kind).max, ..Ring::default() })),
+        )
+    }
+
+    /// Adds the entries of another log, and assigns their ids anew.
+    pub fn append(&self, other: CommandLog) {
+        for kind in LogKind::ALL {
+            let Ring { next_id, entries, .. } = std::mem::take(&mut *other.ring(kind));
+            let mut ring = self.ring(kind);
+            let first = ring.next_id;
+            for entry in entries.into_iter().rev() {
+                ring.entries.push_front(LogEntry { id: first + entry.id, ..entry });
+            }
+            ring.next_id += next_id;
+            let max = ring.max;
+            ring.entries.truncate(max);
+        }
+    }
+
     /// The latest `count` entries, newest first.
     pub fn latest(&self, kind: LogKind, count: usize) -> Vec<LogEntry> {
         self.ring(kind).entries.iter().take(count).cloned().collect()
@@ -135,4 +158,34 @@ fn cut_arg(arg: &[u8]) -> Vec<u8> {
     let mut cut = arg[..MAX_ARG].to_vec();
     cut.extend_from_slice(format!("... ({} more bytes)", arg.len() - MAX_ARG).as_bytes());
     cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(value: i64) -> LogEntry {
+        let (args, peer, name) = (Vec::new(), String::new(), Vec::new());
+        LogEntry { id: 0, time_s: 0, value, args, peer, name }
+    }
+
+    /// The ids and values of a log, newest first.
+    fn shown(log: &CommandLog) -> Vec<(i64, i64)> {
+        log.latest(LogKind::Slow, usize::MAX).iter().map(|e| (e.id, e.value)).collect()
+    }
+
+    #[test]
+    fn appended_entries_get_the_next_ids() {
+        let log = CommandLog::default();
+        log.set_max(LogKind::Slow, 3);
+        log.push(LogKind::Slow, entry(10));
+        let kept = log.emptied();
+        (11..15).for_each(|value| kept.push(LogKind::Slow, entry(value)));
+        log.push(LogKind::Slow, entry(20));
+        log.append(kept);
+        assert_eq!(shown(&log), [(5, 14), (4, 13), (3, 12)]);
+        log.push(LogKind::Slow, entry(30));
+        assert_eq!(shown(&log)[0], (6, 30));
+        assert_eq!(log.len(LogKind::LargeReply), 0);
+    }
 }

@@ -45,10 +45,15 @@ impl LatencyMonitor {
         self.events.lock().unwrap_or_else(|p| p.into_inner())
     }
 
+    /// Whether a sample reaches the threshold.
+    pub fn keeps(&self, ms: i64) -> bool {
+        let threshold = self.threshold_ms();
+        threshold > 0 && ms >= threshold
+    }
+
     /// Stores a sample when it reaches the threshold.
     pub fn sample(&self, event: &str, ms: i64, now_s: i64) {
-        let threshold = self.threshold_ms();
-        if threshold == 0 || ms < threshold {
+        if !self.keeps(ms) {
             return;
         }
         let mut events = self.events();

@@ -132,6 +132,8 @@ pub struct ScriptNeeds {
     /// Shards of keys that it has not declared.
     pub shards: ShardSet,
     pub restarts: u32,
+    /// MONITOR has shown its command.
+    pub is_shown: bool,
 }
 
 impl Session {

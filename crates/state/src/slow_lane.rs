@@ -1,7 +1,7 @@
 //! The queues of the slow lane, and the state of its jobs that other threads read. Its threads:
 //! `weft_executor::slow`.
 
-use crate::acting::{Acting, Acts};
+use crate::acting::{Acting, ActionId};
 use crate::args::ArgBuf;
 use crate::attempt::Attempt;
 use crate::clients::ClientShared;
@@ -103,7 +103,7 @@ impl Pause {
 /// The slow lane, as other threads see it.
 #[derive(Debug)]
 pub struct SlowLane {
-    pub acting: Acting,
+    pub acting: Acting<Job>,
     pub pause: Pause,
     pub long: Queue,
     pub outside: Queue,
@@ -115,6 +115,18 @@ pub struct SlowLane {
     pub jobs: AtomicUsize,
     /// The number of running jobs that write.
     writes: AtomicUsize,
+}
+
+/// A command counts as running until this is dropped.
+pub struct Acts<'a> {
+    lane: &'a SlowLane,
+    command: ActionId,
+}
+
+impl Drop for Acts<'_> {
+    fn drop(&mut self) {
+        self.lane.acting.end(self.command).into_iter().for_each(|job| self.lane.long.put(job));
+    }
 }
 
 /// A command that writes is running in the slow lane, until this is dropped.
@@ -154,9 +166,16 @@ impl SlowLane {
         self.pause.set(is_on);
     }
 
-    /// Registers a running command: see [`Acting::begin`].
+    /// Registers a running command, until the result is dropped: see [`Acting::begin`].
     pub fn acts(&self, client: &Arc<ClientShared>, delays_kill: bool) -> Acts<'_> {
-        self.acting.begin(client, delays_kill)
+        Acts { lane: self, command: self.acting.begin(client, delays_kill) }
+    }
+
+    /// Queues a job that completes the reply of a command which has taken effect, once these commands have ended.
+    pub fn put_after(&self, commands: Vec<ActionId>, job: Job) {
+        if let Some(job) = self.acting.wait(commands, job) {
+            self.long.put(job);
+        }
     }
 
     /// Registers a running command that writes, until the result is dropped.

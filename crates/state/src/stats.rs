@@ -86,6 +86,17 @@ impl Histogram {
         self.0[bucket_of(ns).min(BUCKETS - 1)].add(1);
     }
 
+    /// The bucket of a value.
+    #[inline]
+    pub fn bucket(ns: u64) -> u16 {
+        bucket_of(ns).min(BUCKETS - 1) as u16
+    }
+
+    /// Removes `n` values that were recorded in this bucket. Only the owner thread may call this.
+    pub fn take_back(&self, bucket: u16, n: u64) {
+        self.0[usize::from(bucket)].take_back(n);
+    }
+
     /// Adds this histogram's non-empty buckets to `sum`, by index.
     pub fn add_to(&self, sum: &mut Distribution) {
         sum.0.resize(BUCKETS, 0);

@@ -48,6 +48,8 @@ pub struct Attempt {
     pub waiting: Vec<Arc<Waiting>>,
     /// The SHUTDOWN NOSAVE that joined it last.
     pub unsaved: Option<Stop>,
+    /// A signal has requested it, or has joined it. It outlasts the refusal of its clients.
+    pub is_by_signal: bool,
 }
 
 impl Stopping {
@@ -59,6 +61,13 @@ impl Stopping {
     /// Whether a shutdown is being prepared.
     pub fn is_under_way(&self) -> bool {
         self.state().attempt.is_some()
+    }
+
+    /// Whether clients wait for this attempt, of which none drops the data.
+    pub fn has_saving_clients(&self, number: u64) -> bool {
+        let state = self.state();
+        let attempt = state.attempt.as_ref().filter(|attempt| attempt.number == number);
+        attempt.is_some_and(|attempt| !attempt.waiting.is_empty() && attempt.unsaved.is_none())
     }
 
     /// While the attempt waits for replicas: when that wait ends, in monotonic milliseconds.

@@ -308,3 +308,46 @@ fn shutdown_nosave_ends_a_shutdown_that_waits_for_a_script() {
     let status = server.wait();
     assert!(status.success(), "{status}\n{}", server.log_tail());
 }
+
+/// Regression: SHUTDOWN that was sent before the threshold waited for the script.
+#[test]
+fn shutdown_that_waits_gets_busy() {
+    let args = ["--io-threads", "2", "--busy-reply-threshold", "1500", "--save", "100 1"];
+    let server = Server::weft(&args);
+    let _caller = start_writer(&server);
+    let mut waiting = [client(&server), client(&server)];
+    send(&mut waiting[0], &["SHUTDOWN"]);
+    send(&mut waiting[1], &["SHUTDOWN", "SAVE"]);
+    for client in &mut waiting {
+        assert_busy(&reply(client), &["SHUTDOWN"]);
+    }
+    assert_unchanged(&server);
+    let mut other = client(&server);
+    assert!(error(&mut other, &["SHUTDOWN", "ABORT"]).contains("No shutdown in progress"));
+}
+
+/// The clients get BUSY, and the signal's shutdown waits.
+#[test]
+fn shutdown_by_a_signal_outlasts_a_busy_script() {
+    let args = ["--io-threads", "2", "--busy-reply-threshold", "1500", "--save", "100 1"];
+    let mut server = Server::weft(&args);
+    let (mut caller, mut other, mut last) = (client(&server), client(&server), client(&server));
+    send(&mut caller, &["EVAL", ENDLESS, "1", "{a}k"]);
+    until_held(&server);
+    server.signal(rustix::process::Signal::TERM);
+    until("the shutdown has begun", || server.log().contains("User requested shutdown"));
+    assert_busy(&last.cmd(&["SHUTDOWN"]), &["SHUTDOWN"]);
+    other.ok(&["SCRIPT", "KILL"]);
+    let status = server.wait();
+    assert!(status.success(), "{status}\n{}", server.log_tail());
+}
+
+#[test]
+fn debug_restart_gets_busy() {
+    let args = ["--io-threads", "2", "--busy-reply-threshold", "1500", "--save", "100 1"];
+    let server = Server::weft(&args);
+    let _caller = start_writer(&server);
+    let mut other = client(&server);
+    assert_busy(&other.cmd(&["DEBUG", "RESTART"]), &["DEBUG", "RESTART"]);
+    assert_unchanged(&server);
+}

@@ -80,6 +80,67 @@ fn undone_runs_are_not_counted() {
     assert_eq!(counts, want);
 }
 
+/// Each command of a client is shown and logged once, even if its script runs twice.
+#[test]
+fn undone_runs_are_not_shown() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let (mut client, mut monitor) = (client(&server), client(&server));
+    for (name, value) in [
+        ("slowlog-log-slower-than", "0"),
+        ("commandlog-reply-larger-than", "1"),
+        ("commandlog-request-larger-than", "1"),
+    ] {
+        client.ok(&["CONFIG", "SET", name, value]);
+    }
+    client.ok(&["SET", "q", "v"]);
+    for log in ["slow", "large-request", "large-reply"] {
+        client.ok(&["COMMANDLOG", "RESET", log]);
+    }
+    client.ok(&["CONFIG", "RESETSTAT"]);
+    monitor.ok(&["MONITOR"]);
+    let script = "redis.call('get', 'q') redis.call('dbsize') return redis.call('get', 'q')";
+    assert_eq!(client.cmd(&["EVAL", script, "0"]).text(), "v");
+    assert_eq!(info(&mut client, "script_restarts"), 1);
+    for log in ["slow", "large-request", "large-reply"] {
+        let entries = client.cmd(&["COMMANDLOG", "GET", "-1", log]);
+        let of = |name: &str| {
+            let mut named = entries.items().to_vec();
+            named.retain(|entry| entry.items()[3].items()[0].text() == name);
+            named.len()
+        };
+        assert_eq!([of("EVAL"), of("get"), of("dbsize")], [1, 2, 1], "{log}: {entries}");
+        let mut ids: Vec<_> = entries.items().iter().map(|entry| entry.items()[0].int()).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), entries.items().len(), "{log}: {entries}");
+    }
+    assert_eq!(client.cmd(&["LATENCY", "HISTOGRAM", "get"]).items()[1].items()[1].int(), 2);
+    let shown: Vec<String> = (0..5).map(|_| reply(&mut monitor).text()).collect();
+    let expected = ["\"EVAL\"", "\"get\"", "\"dbsize\"", "\"get\"", "\"INFO\""];
+    for (line, word) in shown.iter().zip(expected) {
+        assert!(line.contains(word), "{word}: {shown:?}");
+    }
+}
+
+/// A script that shows more than is kept back runs again, with all shards.
+#[test]
+fn long_output_for_monitors_is_shown_once() {
+    const CALLS: usize = 12_000;
+    let server = Server::weft(&["--io-threads", "2"]);
+    let (mut client, mut monitor) = (client(&server), client(&server));
+    monitor.ok(&["MONITOR"]);
+    let key = "k".repeat(100);
+    let script = format!("for n = 1, {CALLS} do redis.call('get', KEYS[1] .. n) end return 'done'");
+    send(&mut client, &["EVAL", &script, "1", &key]);
+    assert!(reply(&mut monitor).text().contains("\"EVAL\""));
+    for n in 1..=CALLS {
+        let line = reply(&mut monitor).text();
+        assert!(line.ends_with(&format!("k{n}\"")), "{n}: {line}");
+    }
+    assert_eq!(reply(&mut client).text(), "done");
+    client.cmd(&["PING"]);
+    assert!(reply(&mut monitor).text().contains("\"PING\""));
+}
+
 /// Regression: monitors saw only scripts that exist.
 #[test]
 fn monitors_see_scripts_that_can_not_run() {

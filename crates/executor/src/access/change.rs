@@ -6,14 +6,18 @@
 //!
 //! Commands in the slow lane continue. A command on keys holds its shards, so no other client sees its effect before it
 //! ends, and it counts as earlier. A transaction, a script or a server command may do more than change keys: the reply waits for those
-//! of the users that have changed, as that of CLIENT KILL does.
+//! of the users that have changed, as that of CLIENT KILL does. A change that would have to wait for a busy script is
+//! refused.
 
+use crate::dispatch::busy;
 use crate::dispatch::core::ConnCx;
 use crate::dispatch::outcome::Suspend;
 use crate::end_client::end_client;
 use std::sync::Arc;
 use weft_acl::{User, Users};
+use weft_commands::Error;
 use weft_pubsub::registry::Kind;
+use weft_state::acting::ActionId;
 use weft_state::clients::ClientShared;
 use weft_state::conn::ConnectionMessage;
 use weft_state::mailbox::Message;
@@ -27,16 +31,19 @@ use weft_state::session::PendingReply;
 /// [`finish_change`].
 ///
 /// # Errors
-/// That of `change`. Then nothing has changed.
-pub fn change_users<E>(
+/// That of `change`, or BUSY. Then nothing has changed.
+pub fn change_users(
     cx: &mut ConnCx<'_>,
-    change: impl FnOnce(&Users) -> Result<(Users, usize), E>,
-) -> Result<(), E> {
+    change: impl FnOnce(&Users) -> Result<(Users, usize), Error>,
+) -> Result<(), Error> {
     let mut count = 0;
-    let before = cx.srv().access.change(|users| {
-        let (users, number) = change(users)?;
+    let before = cx.srv().access.change(|before| {
+        let (users, number) = change(before)?;
         count = number;
-        Ok(users)
+        match busy::error_of_commands(cx.srv(), &commands_to_wait_for(cx, before, &users)) {
+            Some(e) => Err(e),
+            None => Ok(users),
+        }
     })?;
     follow_change(cx, &before, count);
     Ok(())
@@ -55,20 +62,28 @@ fn follow_change(cx: &mut ConnCx<'_>, before: &Users, count: usize) {
                 && subscribes_against(client, now)
         }
     });
-    // The running commands of users that have other rights now.
-    let has_changed = |user: &User| match (before.get(&user.name), users.get(&user.name)) {
+    let commands = commands_to_wait_for(cx, before, &users);
+    if !commands.is_empty() {
+        cx.session.replies.pending = Some(Box::new(PendingReply { count, commands }));
+        cx.suspend = Some(Suspend::Slow { has_run: true });
+    }
+}
+
+/// The running commands of users that have other rights after a change, which its reply waits for. In a transaction, it
+/// doesn't wait.
+fn commands_to_wait_for(cx: &ConnCx<'_>, before: &Users, now: &Users) -> Vec<ActionId> {
+    if cx.in_transaction() {
+        return Vec::new();
+    }
+    let has_changed = |user: &User| match (before.get(&user.name), now.get(&user.name)) {
         (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
         (Some(_), None) => true,
         (None, _) => false,
     };
     let me = cx.session.shared.id;
-    let commands = srv.slow.acting.commands(|client, _| {
+    cx.srv().slow.acting.commands(|client, _| {
         client.id != me && user_of(client).is_some_and(|user| has_changed(&user))
-    });
-    if !commands.is_empty() && !cx.in_transaction() {
-        cx.session.replies.pending = Some(Box::new(PendingReply { count, commands }));
-        cx.suspend = Some(Suspend::Slow { has_run: true });
-    }
+    })
 }
 
 /// To be called first by each command that changes users. If it has changed them in an earlier run, and the commands that

@@ -118,10 +118,10 @@ pub fn check_blocked(
     Err(no_permission(identity, cmd, &denied))
 }
 
-/// As [`check`], for a command of EXEC that runs now.
+/// As [`check`], for a command of EXEC that runs now. The client may have to log in, since its user was deleted.
 ///
 /// # Errors
-/// NOPERM, with the reason in other words, or the error of SORT.
+/// NOAUTH, NOPERM with the reason in other words, or the error of SORT.
 #[cold]
 pub fn check_queued(
     core: &Core,
@@ -129,8 +129,8 @@ pub fn check_queued(
     cmd: &Cmd,
     args: &[&[u8]],
 ) -> Result<(), Error> {
+    check_login(core, session, cmd.spec.flags)?;
     let identity = &mut session.identity;
-    identity.renew(&core.srv.access);
     let Err(denied) = verdict(core, identity, cmd, args, session.db) else {
         return check_patterns(core, session, cmd, args);
     };
@@ -147,7 +147,7 @@ pub fn check_queued(
     )))
 }
 
-/// As [`check`], for a command that a script calls.
+/// As [`check_queued`], for a command that a script calls.
 ///
 /// # Errors
 /// The error of the call.
@@ -158,8 +158,8 @@ pub fn check_in_script(
     cmd: &Cmd,
     args: &[&[u8]],
 ) -> Result<(), Error> {
+    check_login(core, session, cmd.spec.flags)?;
     let identity = &mut session.identity;
-    identity.renew(&core.srv.access);
     let Err(denied) = verdict(core, identity, cmd, args, session.db) else {
         return check_patterns(core, session, cmd, args);
     };
@@ -171,8 +171,8 @@ pub fn check_in_script(
 /// Whether the session's user may run a command of a script. Nothing is logged.
 #[cold]
 pub fn allows_in_script(core: &Core, session: &mut Session, cmd: &Cmd, args: &[&[u8]]) -> bool {
-    session.identity.renew(&core.srv.access);
-    verdict(core, &session.identity, cmd, args, session.db).is_ok()
+    check_login(core, session, cmd.spec.flags).is_ok()
+        && verdict(core, &session.identity, cmd, args, session.db).is_ok()
 }
 
 /// Checks the patterns of SORT, which name keys that its arguments don't. They need the right to read all keys.
@@ -250,19 +250,19 @@ fn note_denied(
     args: &[&[u8]],
     denied: &Denied,
 ) {
-    let totals = &core.srv.statistics.totals;
-    let (counter, reason) = match denied.reason {
-        Reason::Command => (&totals.acl_denied_commands, LogReason::Command),
-        Reason::Key => (&totals.acl_denied_keys, LogReason::Key),
-        Reason::Channel => (&totals.acl_denied_channels, LogReason::Channel),
-        Reason::Database => (&totals.acl_denied_databases, LogReason::Database),
+    let reason = match denied.reason {
+        Reason::Command => LogReason::Command,
+        Reason::Key => LogReason::Key,
+        Reason::Channel => LogReason::Channel,
+        Reason::Database => LogReason::Database,
     };
-    counter.fetch_add(1, Ordering::Relaxed);
     let object = match (denied.reason, denied.at) {
         (Reason::Command, _) | (Reason::Database, 0) => cmd.full_name.as_bytes(),
         (_, at) => args[at],
     };
-    note(log_of(core), shared, (reason, context), object, &identity.user.name);
+    let (srv, most) = log_of(core);
+    let event = event(srv, shared, (reason, context), object, &identity.user.name);
+    core.trace.deny(srv, event, most);
 }
 
 /// Adds a failed login as `user` to ACL LOG.
@@ -296,14 +296,24 @@ fn log_of(core: &Core) -> (&Server, usize) {
 fn note(
     (srv, most): (&Server, usize),
     shared: &ClientShared,
-    (reason, context): (LogReason, Context),
+    why: (LogReason, Context),
     object: &[u8],
     user: &[u8],
 ) {
+    srv.access.log().add(event(srv, shared, why, object, user), most);
+}
+
+/// An entry of ACL LOG.
+fn event(
+    srv: &Server,
+    shared: &ClientShared,
+    (reason, context): (LogReason, Context),
+    object: &[u8],
+    user: &[u8],
+) -> Event {
     let mut client = Vec::new();
     describe(shared, &srv.table, srv.mono_ms(), Shown::All, &mut client);
     client.truncate(client.trim_ascii_end().len());
     let (object, user, now) = (object.to_vec(), user.to_vec(), srv.now_ms());
-    let event = Event { reason, context, object, user, client, now };
-    srv.access.log().add(event, most);
+    Event { reason, context, object, user, client, now }
 }

@@ -9,16 +9,31 @@ use crate::dispatch::request::{Request, Task};
 use crate::script;
 use weft_command_spec::Flags;
 use weft_commands::Error;
+use weft_state::acting::ActionId;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::server::Server;
 use weft_state::slow_lane::LONG;
 
 /// The error for a command that needs a shard that satisfies `needs`, if a busy script holds it.
 pub fn error(srv: &Server, needs: impl Fn(u16) -> bool) -> Option<Error> {
-    let killer = srv.scripts.busy.killer(needs)?;
-    Some(Error::owned(format!(
+    srv.scripts.busy.killer(needs).map(error_of)
+}
+
+/// The error for a command that would wait for the end of these commands, if one of them is a busy script. To be called
+/// before the command has any effect.
+pub fn error_of_commands(srv: &Server, commands: &[ActionId]) -> Option<Error> {
+    if !srv.scripts.busy.is_any() {
+        return None;
+    }
+    let is_waited_for = |client| commands.iter().any(|command| command.client == client);
+    srv.scripts.busy.killer_of_client(is_waited_for).map(error_of)
+}
+
+/// `killer`: the command that ends the script.
+fn error_of(killer: &str) -> Error {
+    Error::owned(format!(
         "BUSY Weft is busy running a script. You can only call {killer} or SHUTDOWN NOSAVE."
-    )))
+    ))
 }
 
 /// Whether the command may get the error. A command that has taken effect, and a retry of a blocked client, wait. A command

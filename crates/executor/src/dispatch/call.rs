@@ -124,6 +124,6 @@ pub fn is_monitored(cmd: &Cmd) -> bool {
 #[inline]
 pub fn feed_monitors(core: &Core, session: &Session, cmd: &Cmd, args: &[&[u8]]) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 && is_monitored(cmd) {
-        crate::monitor::feed(core.srv, session, args);
+        crate::monitor::feed(core, session, args);
     }
 }

@@ -1,6 +1,7 @@
 //! The state with which a thread executes commands, and the context of a server command.
 
 use crate::dispatch::outcome::Suspend;
+use crate::dispatch::trace::Trace;
 use crate::script::thread::ThreadScripts;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,6 +46,8 @@ pub struct Core {
     pub only_reads: bool,
     /// The interpreter of this thread, once it has run a script.
     pub scripts: Option<Box<ThreadScripts>>,
+    /// Where commands are shown and logged.
+    pub trace: Trace,
     /// Messages taken from this thread's mailbox early, because some must precede a reply.
     pub inbox: Inbox<Message>,
     /// Called once, after the next effects have their position in the effect log and before another thread may
@@ -95,6 +98,7 @@ impl Core {
             last_tick: 0,
             only_reads: false,
             scripts: None,
+            trace: Trace::default(),
             inbox: Inbox::default(),
             at_commit: None,
             mono_ms: srv.mono_ms(),

@@ -277,6 +277,10 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
         run::show_refused(&task);
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
+    if let (true, Run::Server(number)) = (task.session.replies.pending.is_some(), task.cmd.run) {
+        // CLIENT KILL, or a change of users: the commands that its reply has waited for have ended.
+        return run::server(task, number, Held::Aside);
+    }
     let need = busy::need_of(&mut task);
     let flags = transaction::flags_of(task.session, task.cmd);
     task.core.begin_import(task.session.options.import_source, flags);
@@ -363,16 +367,9 @@ fn refuse_busy(mut task: Task<'_>, e: Error) -> Flow {
     reply::finish(task, Outcome::Ended(Err(e)))
 }
 
-/// The shards that a thread of the slow lane takes for a request that needs `need`. Waits for the commands that the reply of
-/// the request must wait for.
+/// The shards that a thread of the slow lane takes for a request that needs `need`.
 fn slow_need(task: &Task<'_>, need: Need) -> Need {
     match need {
-        // CLIENT KILL, or a change of users, has taken effect.
-        Need::Stop if task.session.replies.pending.is_some() => {
-            let behind = task.session.replies.pending.iter();
-            behind.for_each(|behind| task.core.srv.slow.acting.wait_for(&behind.commands));
-            Need::Shards(ShardSet::default())
-        }
         // A command that has taken effect holds all shards, so that it replies when no other slow command runs.
         Need::Nothing if !task.request.attempt.has_run => Need::Shards(ShardSet::default()),
         need => need,

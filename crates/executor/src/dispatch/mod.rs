@@ -11,6 +11,7 @@
 //! * [`request`], [`outcome`] - the state that the stages share, and how an execution can end; [`block`]: suspension
 //! * [`needs`] - the shards that a request needs; [`take`]: taking them, on any thread
 //! * [`call`] - calls the function of a command; [`under`]: for callers that hold the shards of several commands
+//! * [`trace`] - MONITOR, the command log and the latency monitor
 //! * `absent` - unimplemented commands; [`weft_state::command_table`] - all others by name;
 //!   [`core`]: the state of an executing thread
 //!
@@ -34,6 +35,7 @@ pub mod request;
 pub mod run;
 pub mod snapshot;
 pub mod take;
+pub mod trace;
 pub mod under;
 
 pub use self::core::{ConnCx, Core};

@@ -209,7 +209,7 @@ fn note_large(core: &Core, session: &Session, cmd: &'static Cmd, request: &Reque
 fn note_slow(core: &Core, session: &Session, cmd: &'static Cmd, request: &Request<'_>, ns: u64) {
     let us = (ns / 1000) as i64;
     let event = if cmd.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-    core.srv.statistics.latency.sample(event, us / 1000, core.context.now_ms / 1000);
+    core.trace.sample(core.srv, event, us / 1000, core.context.now_ms / 1000);
     if ns >= core.settings.log.slow_ns {
         log_request(core, session, cmd, request, LogKind::Slow, us);
     }
@@ -250,5 +250,5 @@ fn log(
         peer: client.origin.peer.clone(),
         name: client.with_names(|names| cut_name(&names.name)),
     };
-    core.srv.statistics.commandlog.push(kind, entry);
+    core.trace.log(core.srv, kind, entry);
 }

@@ -60,6 +60,8 @@ pub(super) enum More {
     Scope(Scope),
     /// More time than an I/O thread has for it.
     Time,
+    /// It shows or logs more than is kept back.
+    Shown,
 }
 
 /// The shards that the script holds.
@@ -138,6 +140,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if self.more.is_none() && !self.published.is_empty() {
             self.publish();
         }
+        self.core.trace.end(self.core.srv, self.more.is_some());
         // Clients that the script's effects serve are not part of it.
         self.core.context.effects.direct(true, true);
         if self.lane != Lane::Script && self.more.is_none() {
@@ -307,7 +310,8 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         let guard = self.shards.guard();
         if self.busy.is_none() {
             let killer = self.call.code.killer();
-            self.busy = Some(self.core.srv.scripts.busy.begin(guard.shards(), killer));
+            let (client, shards) = (self.session.shared.id, guard.shards());
+            self.busy = Some(self.core.srv.scripts.busy.begin(client, shards, killer));
             log_warning!(
                 "Slow script detected: still in execution after {} milliseconds. You can try killing the script using \
                  the {killer} command.",
@@ -441,7 +445,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             Ran::Ended(result) => {
                 let ns = finish_called(core, session, cmd, request, reply, mark, &result);
                 if let Shards::Growing(_) = shards {
-                    calls.note(cmd, ns, result.is_err());
+                    calls.note(cmd, ns, result.is_err(), core.settings.log.latency_tracking);
                 }
                 if let Err(e) = &result {
                     calls.note_error(e);
@@ -455,6 +459,9 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
 
 impl engine::Host for Host<'_, '_, '_> {
     fn call(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), Stop> {
+        if self.core.trace.is_full() {
+            return Err(self.start_over(More::Shown));
+        }
         let found = self.command(args).and_then(|cmd| {
             self.check_access(cmd, args)?;
             self.check(cmd).map(|()| cmd)

@@ -108,9 +108,8 @@ fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
 
 fn refuse(mut task: Task<'_>, refusal: Refusal) -> Flow {
     messages::append_messages(&mut task);
-    // A script that starts over was shown before its first run.
-    let is_first_try = task.session.script.take().is_none();
-    if is_first_try && !refusal.is_by_state {
+    let is_shown = task.session.script.take().is_some_and(|needs| needs.is_shown);
+    if !is_shown && !refusal.is_by_state {
         show(task.core, task.session, task.request);
     }
     reply::finish(task, Outcome::Ended(Err(refusal.error)))
@@ -120,14 +119,20 @@ fn refuse(mut task: Task<'_>, refusal: Refusal) -> Flow {
 fn run_alone(mut task: Task<'_>, call: Call<'_>, mut guard: Guard<'_>, lane: Lane) -> Flow {
     messages::append_messages(&mut task);
     weft_process::crash::set_current_command(&task.cmd.full_name);
-    let needs = task.session.script.take().unwrap_or_default();
+    let mut needs = task.session.script.take().unwrap_or_default();
     // Not by the history of the code: another thread may have changed it since the shards were taken.
     let can_restart = !guard.leaves_io_threads();
-    if needs.restarts == 0 {
+    // It may run long.
+    if lane != Lane::Script && !needs.is_shown {
         show(task.core, task.session, task.request);
+        needs.is_shown = true;
     }
     if can_restart {
         guard.begin_undo(&mut task.core.context);
+        task.core.trace.begin();
+    }
+    if !needs.is_shown {
+        show(task.core, task.session, task.request);
     }
     let shards = match can_restart {
         true => Shards::Growing(&mut guard),
@@ -183,6 +188,11 @@ fn start_over(task: Task<'_>, call: &Call<'_>, mut needs: ScriptNeeds, more: Mor
             history.set_long(true);
             Suspend::SLOW
         }
+        // Not known to the history: it depends on monitors and rights.
+        More::Shown => {
+            needs.scope = Scope::AllShards;
+            Suspend::SLOW
+        }
     };
     task.session.script = Some(Box::new(needs));
     Err(suspend)
@@ -212,7 +222,7 @@ pub(crate) fn run_in_transaction(
 /// Shows the script's command to monitors, before the commands that it calls.
 fn show(core: &Core, session: &Session, request: &Request<'_>) {
     if core.srv.attention.load(Ordering::Relaxed) & attention::MONITOR != 0 {
-        crate::monitor::feed(core.srv, session, request.args);
+        crate::monitor::feed(core, session, request.args);
     }
 }
 

@@ -108,7 +108,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let waiting = waiting(cx, Vec::new(), 0, None)?;
     crate::stopping::stop_for_client(srv, stop, waiting.clone(), says).map_err(|e| {
         log_warning!("Can't prepare the exit, not shutting down: {e}");
-        Error::new(FAILED)
+        FAILED
     })?;
     cx.suspend = Some(Suspend::Blocked(waiting));
     Ok(())

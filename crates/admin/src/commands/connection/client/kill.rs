@@ -6,7 +6,8 @@
 //! unblocked at once: later pushes do not serve it.
 //!
 //! A victim's transaction in the slow lane continues. At its end, it may publish or change the
-//! configuration, so KILL replies only after it. Other slow commands hold the shards of their keys,
+//! configuration, so KILL replies only after it. Rather than wait for a busy script, KILL does nothing and
+//! answers BUSY. Other slow commands hold the shards of their keys,
 //! so no client sees their effects before they end.
 //!
 //! The link to our primary is shut down at once. The thread that reads it notices after the data
@@ -16,6 +17,7 @@
 use crate::commands::connection::client::filter::Filter;
 use std::sync::atomic::Ordering;
 use weft_commands::{CmdResult, Error};
+use weft_executor::dispatch::busy;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::outcome::Suspend;
 use weft_executor::end_client::end_client;
@@ -31,7 +33,7 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
     match cx.args {
         [_, _, address] => {
             let fits = |c: &ClientShared| c.origin.peer.as_bytes() == *address;
-            match kill_all(cx, fits) {
+            match kill_all(cx, fits)? {
                 0 => return Err(NO_SUCH_CLIENT),
                 _ => cx.reply.ok(),
             }
@@ -39,7 +41,7 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
         [_, _, options @ ..] => {
             let filter = Filter::parse(options, cx.srv(), true)?;
             let (me, now_ms) = (cx.session.shared.id, cx.srv().mono_ms());
-            let killed = kill_all(cx, |c| filter.fits(c, me, now_ms));
+            let killed = kill_all(cx, |c| filter.fits(c, me, now_ms))?;
             cx.reply.int(killed as i64);
         }
         [] | [_] => unreachable!("the arity is at least three"),
@@ -48,12 +50,22 @@ pub fn kill(cx: &mut ConnCx<'_>) -> CmdResult {
 }
 
 /// Kills all clients that `fits` selects and returns their number.
-fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize {
+///
+/// # Errors
+/// BUSY: the reply would wait for a busy script. No client was killed.
+fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> Result<usize, Error> {
     let srv = cx.srv();
     let me = cx.session.shared.id;
     if let Some(behind) = cx.session.replies.pending.take() {
         // The first run has marked the clients.
-        return behind.count;
+        return Ok(behind.count);
+    }
+    if !cx.in_transaction() {
+        let acting = &srv.slow.acting;
+        let waits_for = acting.commands(|c, delays_kill| delays_kill && c.id != me && fits(c));
+        if let Some(e) = busy::error_of_commands(srv, &waits_for) {
+            return Err(e);
+        }
     }
     let (own, others): (Vec<_>, Vec<_>) =
         srv.clients.registry.all().into_iter().filter(|c| fits(c)).partition(|c| c.id == me);
@@ -83,5 +95,5 @@ fn kill_all(cx: &mut ConnCx<'_>, fits: impl Fn(&ClientShared) -> bool) -> usize 
             .mailbox
             .send(Message::Connection(ConnectionMessage::Kill { client }));
     }
-    found
+    Ok(found)
 }

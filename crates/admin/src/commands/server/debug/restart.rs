@@ -1,10 +1,12 @@
 //! DEBUG RESTART, after an orderly shutdown, and DEBUG CRASH-AND-RECOVER, at any point.
 
 use crate::restart;
-use crate::stop;
+use crate::stop::{self, Questions};
+use std::cell::Cell;
 use std::time::Duration;
 use weft_base::num::parse_i64;
 use weft_commands::{CmdResult, Error, error};
+use weft_executor::dispatch::busy;
 use weft_executor::dispatch::core::ConnCx;
 use weft_process::log_warning;
 use weft_state::stop_state::{Phase, Stop};
@@ -38,8 +40,22 @@ pub fn in_order(cx: &mut ConnCx<'_>) -> CmdResult {
         srv.pause_for_shutdown(phase != Phase::Log);
         true
     };
-    if !stop::prepare(srv, Stop::default(), &goes_on) {
+    let refusal = Cell::new(None);
+    let ask = Questions {
+        goes_on: &goes_on,
+        is_held_up: &|| srv.scripts.busy.is_any(),
+        outlasts: &|| {
+            let busy = busy::error(srv, |_| true);
+            let is_over = busy.is_none();
+            refusal.set(busy);
+            is_over
+        },
+    };
+    if !stop::prepare(srv, Stop::default(), ask) {
         srv.pause_for_shutdown(false);
+        if let Some(busy) = refusal.take() {
+            return Err(busy);
+        }
         log_warning!("Can't restart: error preparing for shutdown");
         return Err(FAILED);
     }
