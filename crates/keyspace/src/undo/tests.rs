@@ -106,10 +106,9 @@ fn copies_that_share_their_pieces_are_freed_here() {
     let key = ks.key(b"k");
     Db::new(&guard, &mut context, 0).set(&key, large(b"k"));
     crate::commit::commit(&guard, &mut context);
-    for (is_shared, change) in [
-        (true, (|list, limits| list::push(list, End::Left, &[b"v"], limits)) as Change),
-        (false, |_, limits| list::create(b"k", 0, End::Left, &[b"v"], limits)),
-    ] {
+    let push: Change = |list, limits| list::push(list, End::Left, &[b"v"], limits);
+    let replace: Change = |_, limits| list::create(b"k", 0, End::Left, &[b"v"], limits);
+    for (is_shared, change) in [(true, push), (false, replace)] {
         guard.begin_undo(&mut context);
         let mut db = Db::new(&guard, &mut context, 0);
         assert!(db.update(&key, |list| change(list, &limits)));
