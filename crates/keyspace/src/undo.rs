@@ -22,8 +22,8 @@ use crate::interest::UNDO;
 use crate::keyspace::Key;
 use crate::planted::{self, Fault};
 use crate::sync::Ordering;
-use weft_types::value::{duplicate_work, elements};
-use weft_types::{Kind, Record, Shared, hash};
+use weft_types::value::{self, duplicate_work, elements, is_long_to_free};
+use weft_types::{Kind, Record, Shared, Type, hash};
 
 /// Whether a value is too large to be copied before each change. O(1).
 pub fn is_long_to_copy(record: &Record) -> bool {
@@ -72,11 +72,41 @@ impl Guard<'_> {
     pub fn end_undo(&self, context: &mut ExecContext) {
         self.mark(false);
         let mut undo = context.undo.take().expect("undo has begun");
-        let old = undo.old.take_all().filter_map(|(.., old)| old);
-        old.for_each(|old| context.discard(old.into_waste()));
+        for (db, name, old) in undo.old.take_all() {
+            let Some(old) = old.map(Shared::into_waste) else { continue };
+            // Another thread would be woken for each change of a large value.
+            match self.is_shared_with(context, (db, &name), &old) {
+                true => drop(old),
+                false => context.discard(old),
+            }
+        }
         context.spare_undo = Some(undo);
         // The times of the shards that were taken meanwhile.
         self.raise_time(context);
+    }
+
+    /// Whether `old` is a large collection that shares its pieces with the present value of its key, so that few are freed
+    /// with it. O(1).
+    fn is_shared_with(
+        &self,
+        context: &mut ExecContext,
+        (db, name): (usize, &[u8]),
+        old: &Record,
+    ) -> bool {
+        /// About 0.2 ms, if the key has another value of the same size.
+        const MOST: usize = 4096;
+        const MOST_CHANGED: usize = 64;
+        if Kind::of(old.kind()).type_of() == Type::String || !is_long_to_free(old) {
+            return false;
+        }
+        let pieces = value::pieces(old, MOST);
+        let mut db = Db::new(self, context, db);
+        let key = db.key(name);
+        pieces < MOST
+            && db.peek(&key).is_some_and(|now| {
+                now.kind() == old.kind()
+                    && value::pieces(&now, MOST).abs_diff(pieces) < MOST_CHANGED
+            })
     }
 
     /// Restores the keys as they were. O(changed keys).

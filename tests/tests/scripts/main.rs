@@ -6,6 +6,7 @@ mod effects;
 mod functions;
 mod functions_kept;
 mod long;
+mod published;
 mod refusals;
 mod replies;
 mod server_state;

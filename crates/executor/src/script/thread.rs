@@ -143,8 +143,7 @@ impl ThreadScripts {
             }
             Code::Function(Found { library, number }) => {
                 if !self.lua.has(library.id) {
-                    load_again(library, &mut self.lua)
-                        .map_err(|text| Failure::Error([b"ERR ", &text[..]].concat()))?;
+                    load_again(library, &mut self.lua, host)?;
                 }
                 self.lua.call((library.id, *number), input, host, reply)
             }

@@ -6,10 +6,14 @@ use crate::hold::Outside;
 use crate::keyspace::Keyspace;
 use crate::notice::Classes;
 use std::collections::HashMap;
+use weft_types::Limits;
+use weft_types::list::{self, End};
 use weft_types::string::{Digits, New, Str, record};
 
 /// Values and expiries by database and name.
 type Model = HashMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
+
+type Change = fn(Record, &Limits) -> Record;
 
 fn set(db: &mut Db<'_>, name: &[u8], value: &[u8], at: Option<i64>) {
     let key = db.key(name);
@@ -84,6 +88,35 @@ fn keys_are_as_before_or_as_changed() {
     }
     let counts = (ks.counts(0).0, ks.counts(1).0);
     assert_eq!(counts.0 + counts.1, model.len());
+}
+
+/// The copy of a large value goes to the freeing thread only if it is the last to hold most of its pieces.
+#[test]
+fn copies_that_share_their_pieces_are_freed_here() {
+    let ks = Keyspace::new(1, 1, Box::new(|_| {}));
+    let mut context = ExecContext::new(1000, 1);
+    let mut inside = Outside::new(&ks, 0).enter();
+    let limits = Limits::default();
+    let element = vec![b'e'; 4000];
+    let large = |name: &[u8]| {
+        let first = list::create(name, 0, End::Right, &[&element], &limits);
+        (0..600).fold(first, |list, _| list::push(list, End::Right, &[&element], &limits))
+    };
+    let guard = inside.guard_one(&mut context, ks.shard(b"k")).expect("no other thread");
+    let key = ks.key(b"k");
+    Db::new(&guard, &mut context, 0).set(&key, large(b"k"));
+    crate::commit::commit(&guard, &mut context);
+    let push: Change = |list, limits| list::push(list, End::Left, &[b"v"], limits);
+    let replace: Change = |_, limits| list::create(b"k", 0, End::Left, &[b"v"], limits);
+    for (is_shared, change) in [(true, push), (false, replace)] {
+        guard.begin_undo(&mut context);
+        let mut db = Db::new(&guard, &mut context, 0);
+        assert!(db.update(&key, |list| change(list, &limits)));
+        guard.end_undo(&mut context);
+        context.free_removed();
+        assert_eq!(context.take_removed().is_none(), is_shared);
+        crate::commit::commit(&guard, &mut context);
+    }
 }
 
 /// A shard that is added later is undone, too; and an expired key is there again.

@@ -9,7 +9,7 @@ mod library;
 pub use libraries::{Found, Libraries};
 pub use library::{Function, Head, Library};
 
-use crate::engine::{Host, Interpreter, Level, LibraryId, Stop};
+use crate::engine::{Failure, Host, Interpreter, Level, LibraryId, Stop};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -115,13 +115,49 @@ pub fn load_all<'t>(
     Ok(to)
 }
 
-/// Loads a library of the server into another interpreter. Its log lines are dropped: they were written before.
+/// Loads a library of the server into another interpreter, for a call that `host` serves and may stop: the code can run
+/// longer than it did when the library was sent. Its log lines are dropped: they were written before.
 ///
 /// # Errors
-/// The text of the error reply, without its code.
-pub fn load_again(library: &Library, interpreter: &mut impl Interpreter) -> Result<(), Vec<u8>> {
-    let mut host = Loading { until: None, log: &mut |_, _| {} };
-    interpreter.load(library.id, library.code(), &mut host).map(|_| ())
+/// The code has failed or was stopped.
+pub fn load_again(
+    library: &Library,
+    interpreter: &mut impl Interpreter,
+    host: &mut dyn Host,
+) -> Result<(), Failure> {
+    let mut host = LoadingAgain { host, is_stopped: false };
+    let loaded = interpreter.load(library.id, library.code(), &mut host);
+    match (loaded, host.is_stopped) {
+        (Ok(_), _) => Ok(()),
+        (Err(_), true) => Err(Failure::Stopped),
+        (Err(text), false) => Err(Failure::Error([b"ERR ", &text[..]].concat())),
+    }
+}
+
+/// The host of a call while its library is loaded.
+struct LoadingAgain<'a> {
+    host: &'a mut dyn Host,
+    is_stopped: bool,
+}
+
+impl Host for LoadingAgain<'_> {
+    fn call(&mut self, _: &[&[u8]], _: &mut Reply) -> Result<(), Stop> {
+        Err(Stop)
+    }
+
+    fn interrupt(&mut self) -> Result<(), Stop> {
+        let end = self.host.interrupt();
+        self.is_stopped |= end.is_err();
+        end
+    }
+
+    fn log(&mut self, _: Level, _: &[u8]) {}
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn set_repl(&mut self, _: bool, _: bool) {}
 }
 
 /// The server as a library sees it while it is loaded: it can only log.

@@ -4,6 +4,7 @@
 
 use super::interpreter::Lua;
 use crate::engine::{Failure, Host, Input, Interpreter, Level, Stop};
+use crate::functions::{Libraries, Terms, load_again, load_all};
 use crate::sha_of;
 use std::cell::RefCell;
 use weft_resp::{Proto, Reply};
@@ -145,6 +146,44 @@ pub fn script(data: &[u8]) {
     });
 }
 
+/// Loads libraries as FUNCTION RESTORE does, calls their functions, and loads them into another interpreter.
+///
+/// # Panics
+/// A set of libraries contradicts itself, or a library has changed what scripts see.
+pub fn libraries(texts: &[Vec<u8>]) {
+    LUA.with_borrow_mut(|lua| {
+        let before = run(lua, CHECK.as_bytes(), &[], u32::MAX);
+        let terms = Terms { replaces: false, is_limited: true };
+        let texts = texts.iter().map(Vec::as_slice);
+        if let Ok(all) = load_all(Libraries::default(), texts, terms, lua, &mut |_, _| {}) {
+            check_libraries(lua, &all);
+        }
+        lua.retain(|_| false);
+        assert_eq!(run(lua, CHECK.as_bytes(), &[], u32::MAX), before);
+    });
+}
+
+fn check_libraries(lua: &mut Lua, all: &Libraries) {
+    let mut functions = 0;
+    for library in all.all() {
+        assert!(all.has_library(library.id) && lua.has(library.id));
+        assert!(all.library(&library.name).is_some_and(|found| found.id == library.id));
+        for (number, function) in library.functions.iter().enumerate() {
+            assert!(all.function(&function.name).is_some());
+            functions += 1;
+            let input = Input { keys: &[b"k"], args: &[b"a", b"1"] };
+            let mut reply = Reply::new(Proto::Resp3);
+            let _ = lua.call((library.id, number), input, &mut Canned(INTERRUPTS), &mut reply);
+        }
+        // Another interpreter may have less memory left, so an error is possible.
+        let mut other = Lua::new();
+        other.limit_memory(MEMORY);
+        let again = load_again(library, &mut other, &mut Canned(INTERRUPTS));
+        assert_eq!(again.is_ok(), other.has(library.id));
+    }
+    assert!(all.functions() <= functions);
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -155,5 +194,8 @@ mod tests {
         super::json(br#"{"a":[1,2.5,null,"\u00e9"],"b":{}}"#);
         super::structure(b"\x05>I2bsabcd\0\0");
         super::script(b"local r = redis.call('get', KEYS[1]) return {r, pcall(string.upper, r)}");
+        let library = b"#!lua name=a\nredis.register_function('f', function(keys) return keys end)";
+        super::libraries(&[library.to_vec(), library.to_vec()]);
+        super::libraries(&[library.to_vec()]);
     }
 }
