@@ -34,10 +34,10 @@ def bench_access(options):
             server.stop()
 
 
-def certificate(folder):
+def certificate(folder, key=CURVE):
     """A certificate of its own authority, and its key."""
     paths = f"{folder}/cert.pem", f"{folder}/key.pem"
-    subprocess.run(["openssl", "req", "-x509", "-nodes", *CURVE, "-keyout", paths[1], "-out", paths[0],
+    subprocess.run(["openssl", "req", "-x509", "-nodes", *key, "-keyout", paths[1], "-out", paths[0],
                     "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
                    check=True, capture_output=True)
     return paths
@@ -62,7 +62,7 @@ def encrypted(io_threads, cpus, paths):
         with server.connect() as s:
             s.sendall(command("SET", "large", b"x" * (1 << 20)))
             assert reply(s.makefile("rb")) == b"+OK"
-        server.port = port
+        server.plain_port, server.port = server.port, port
         group.append(server)
     return group
 
@@ -74,7 +74,7 @@ def bench_tls(options):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-tls-"))
     paths = certificate(folder)
     tls = f"--tls --cacert {paths[0]}"
-    for threads, cpus in ((1, ("0", "1")), (2, (None, None)), (4, (None, None))):
+    for threads, cpus in ((1, ("0", "1")), *((n, (None, None)) for n in (2, 3, 4))):
         print(f"\n## TLS 1.3, io-threads {threads}\n")
         group = encrypted(threads, cpus[0], paths)
         try:

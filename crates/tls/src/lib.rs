@@ -14,6 +14,8 @@ pub mod certificate;
 pub mod ciphers;
 pub mod contexts;
 pub mod files;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
 pub mod session;
 pub mod settings;
 pub mod verify;

@@ -37,13 +37,13 @@ impl Certs {
     }
 
     /// Writes `name.crt` and `name.key`: a certificate for the common name `name` and the URI `urn:name`.
-    pub fn issue(&self, name: &str, serial: u8, years: (i32, i32)) {
+    pub fn issue(&self, name: &str, serial: u32, years: (i32, i32)) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["localhost".to_string()]).expect("a name");
         params.distinguished_name.push(DnType::CommonName, name);
         let uri = format!("urn:{name}");
         params.subject_alt_names.push(SanType::URI(uri.as_str().try_into().expect("ASCII")));
-        params.serial_number = Some(SerialNumber::from_slice(&[serial]));
+        params.serial_number = Some(SerialNumber::from_slice(&serial.to_be_bytes()));
         params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
         params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
         let cert = params.signed_by(&key, &self.authority).expect("a certificate");

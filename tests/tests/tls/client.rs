@@ -92,12 +92,15 @@ impl TlsClient {
         }
     }
 
-    /// The serial number of the server's certificate, below 128.
-    pub fn server_serial(&self) -> u8 {
+    /// The serial number of the server's certificate.
+    pub fn server_serial(&self) -> u32 {
         let certs = self.stream.conn.peer_certificates().expect("a certificate");
         // version: [0] { INTEGER 2 }, serial number: INTEGER
-        let marker = [0xa0, 3, 2, 1, 2, 2, 1];
+        let marker = [0xa0, 3, 2, 1, 2, 2];
         let at = certs[0].windows(marker.len()).position(|window| window == marker);
-        certs[0][at.expect("a serial number") + marker.len()]
+        let (length, rest) = certs[0][at.expect("a serial number") + marker.len()..]
+            .split_first()
+            .expect("a length");
+        rest[..usize::from(*length)].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
     }
 }
