@@ -68,7 +68,11 @@ fn users_that_are_defined_twice_stop_the_start() {
         for program in [Some(locate::weft()), valkey.as_deref()].into_iter().flatten() {
             let output = start_program(program, &[conf.to_str().expect("a plain path")]);
             let says = |words| output.contains(words);
-            assert!(says(error) && says(reason), "{config}{users}: {}: {output}", program.display());
+            assert!(
+                says(error) && says(reason),
+                "{config}{users}: {}: {output}",
+                program.display()
+            );
         }
     }
 }
