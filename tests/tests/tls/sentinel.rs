@@ -1,5 +1,5 @@
-//! Sentinels that log in as a user and use TLS only: after the death of the primary, a replica is promoted and the
-//! others follow it.
+//! Sentinels that log in as a user and use TLS only: the primary hands over to a replica, and is promoted again when that
+//! one is killed. The others follow.
 //!
 //! The users are those of `docs/secure.md`, so the test shows that their rights suffice. No request is refused.
 
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use weft_testkit::client::Client;
 use weft_testkit::server::free_port;
+use weft_testkit::value::Value;
 use weft_testkit::{locate, skipped};
 use weft_tests::instance::Instance;
 
@@ -110,7 +111,7 @@ impl Cluster {
         }
     }
 
-    /// Whether all Sentinels know each other, and that the other servers replicate from this one.
+    /// Whether all Sentinels know each other, and know that the other servers replicate from this one.
     fn agrees_on(&self, primary: &Node) -> bool {
         let others = self.servers.iter().filter(|server| server.tls_port != primary.tls_port);
         let ports: Vec<String> = others.map(|server| server.tls_port.to_string()).collect();
@@ -119,18 +120,22 @@ impl Cluster {
             let mut list = |what| client.cmd(&["SENTINEL", what, "main"]);
             let (peers, replicas) = (list("SENTINELS"), list("REPLICAS"));
             let address = list("GET-MASTER-ADDR-BY-NAME").to_string();
-            let is_up = |node: &weft_testkit::value::Value, flags: &str| {
-                node.field("flags").is_some_and(|value| value.text() == flags)
+            // A Sentinel keeps the opinion of another one that the old primary is down.
+            let is_up = |node: &Value, flags: &[&str]| {
+                node.field("flags").is_some_and(|value| flags.contains(&value.text().as_str()))
             };
-            let is_linked = |node: &weft_testkit::value::Value| {
+            let is_linked = |node: &Value| {
                 let has = |name, wanted: &str| node.field(name).is_some_and(|v| v.text() == wanted);
                 has("master-link-status", "ok") && has("master-port", &primary.tls_port.to_string())
             };
             address.contains(&primary.tls_port.to_string())
                 && peers.items().len() == self.sentinels.len() - 1
-                && peers.items().iter().all(|peer| is_up(peer, "sentinel"))
+                && peers
+                    .items()
+                    .iter()
+                    .all(|peer| is_up(peer, &["sentinel", "sentinel,master_down"]))
                 && replicas.items().len() == ports.len()
-                && replicas.items().iter().all(|node| is_up(node, "slave") && is_linked(node))
+                && replicas.items().iter().all(|node| is_up(node, &["slave"]) && is_linked(node))
         })
     }
 }
@@ -160,18 +165,20 @@ fn sentinels_fail_over_with_users_and_tls() {
     writer.ok(&["SET", "key", "value"]);
     assert_eq!(writer.cmd(&["WAIT", "2", "10000"]).int(), 2);
 
-    cluster.servers[0].instance.kill();
+    let coordinated = ["SENTINEL", "FAILOVER", "main", "COORDINATED"];
+    cluster.sentinels[0].instance.try_client().expect("it runs").ok(&coordinated);
+    cluster.until("the primary hands over", |all| all.agrees_on(&all.servers[1]));
+
+    cluster.servers[1].instance.kill();
     cluster.until("the replica is promoted, and the other one follows", |all| {
-        let [_, replica, other] = &all.servers[..] else { unreachable!() };
+        let [replica, _, other] = &all.servers[..] else { unreachable!() };
         replica.info().contains("role:master") && other.follows(replica)
     });
-    cluster.servers[0].instance.start();
-    cluster.until("the old primary follows, and the Sentinels know it", |all| {
-        all.servers[0].follows(&all.servers[1]) && all.agrees_on(&all.servers[1])
-    });
-    let line = format!("replicaof 127.0.0.1 {}\n", cluster.servers[1].tls_port);
-    cluster.until("the file of the old primary names the new one", |all| {
-        all.servers[0].instance.conf().contains(&line)
+    cluster.servers[1].instance.start();
+    let line = format!("replicaof 127.0.0.1 {}\n", cluster.servers[0].tls_port);
+    cluster.until("the old primary follows, and its file names the new one", |all| {
+        let [primary, old, _] = &all.servers[..] else { unreachable!() };
+        old.follows(primary) && old.instance.conf().contains(&line)
     });
     for server in &cluster.servers {
         let log = server.admin().expect("it runs").cmd(&["ACL", "LOG"]);
