@@ -4,12 +4,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use weft_testkit::server::free_port;
-use weft_testkit::{Client, locate};
+use weft_testkit::{Client, locate, skipped};
 
 fn start(args: &[&str]) -> String {
-    let output = Command::new(locate::weft())
-        .args(["--port", "0", "--dir", "/", "--bind", "127.0.0.1"])
+    start_program(locate::weft(), args)
+}
+
+fn start_program(program: &Path, args: &[&str]) -> String {
+    let output = Command::new(program)
         .args(args)
+        .args(["--port", "0", "--dir", "/", "--bind", "127.0.0.1"])
         .stdin(Stdio::null())
         .output()
         .expect("the server can be started");
@@ -37,6 +41,39 @@ fn wrong_users_stop_the_start_without_their_passwords() {
         let output = start(&args);
         assert!(output.contains(wanted), "{args:?}: {output}");
         assert!(!output.contains("hunter2"), "{args:?}: {output}");
+    }
+}
+
+#[test]
+fn users_that_are_defined_twice_stop_the_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (acl, conf) = (folder.path().join("users.acl"), folder.path().join("server.conf"));
+    let in_acl_file = format!("aclfile {}\n", acl.display());
+    let once = "A user can only be defined once in config files";
+    let cases = [
+        ("user a on\nuser a on +get\n", "", "'a': Duplicate user found", once),
+        ("user default on\nuser b on\nuser default on\n", "", "'default': Duplicate", once),
+        (&in_acl_file, "user a on\nuser b on\nuser a off\n", "Duplicate user 'a'", "on line 3"),
+        (&in_acl_file, "user default on\nuser default on\n", "user 'default'", "on line 2"),
+        (&format!("{in_acl_file}user b on\n"), "user a on\n", "ACL file path", "not both"),
+        (&format!("user default on\n{in_acl_file}"), "", "ACL file path", "not both"),
+    ];
+    let valkey = locate::valkey();
+    if valkey.is_none() {
+        skipped::note_here("no valkey-server in PEERS_BIN or PATH");
+    }
+    for (config, users, error, reason) in cases {
+        write(&acl, users);
+        write(&conf, config);
+        for program in [Some(locate::weft()), valkey.as_deref()].into_iter().flatten() {
+            let output = start_program(program, &[conf.to_str().expect("a plain path")]);
+            let says = |words| output.contains(words);
+            assert!(
+                says(error) && says(reason),
+                "{config}{users}: {}: {output}",
+                program.display()
+            );
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::commands::acl::change::reply_unless_suspended;
 use crate::commands::acl::policy;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::Path;
 use weft_acl::{DEFAULT_USER, Users, file, has_invalid_bytes};
@@ -78,8 +79,9 @@ pub fn load_at_start(srv: &Server, config: &Config) -> Result<(), String> {
         return Err(BOTH.into());
     }
     let mut users = srv.access.users();
+    let mut names = BTreeSet::new();
     for words in lines {
-        users = with_line(srv, &users, words)
+        users = with_line(srv, &users, &mut names, words)
             .map_err(|e| format!("{e}\nCritical error while loading ACLs. Exiting."))?;
     }
     if !path.is_empty() {
@@ -91,21 +93,26 @@ pub fn load_at_start(srv: &Server, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The users after a line `user NAME RULES` of the configuration file.
-fn with_line(srv: &Server, users: &Users, words: &[Vec<u8>]) -> Result<Users, String> {
+/// The users after a line `user NAME RULES` of the configuration file. `names` are the users of earlier lines.
+fn with_line<'a>(
+    srv: &Server,
+    users: &Users,
+    names: &mut BTreeSet<&'a [u8]>,
+    words: &'a [Vec<u8>],
+) -> Result<Users, String> {
     let [name, rules @ ..] = words else { return Ok(users.clone()) };
     let shown = String::from_utf8_lossy(name);
     if has_invalid_bytes(name) {
         return Err("Spaces not allowed in ACL usernames".into());
     }
-    let is_default = **name == *DEFAULT_USER;
-    if users.get(name).is_some() && !is_default {
+    if !names.insert(name) {
         return Err(format!(
             "Error in user declaration '{shown}': Duplicate user found. A user can only be defined once in config \
              files"
         ));
     }
-    let reset = is_default.then_some(&b"reset"[..]);
+    // The default user exists before its line.
+    let reset = (**name == *DEFAULT_USER).then_some(&b"reset"[..]);
     let rules: Vec<&[u8]> = reset.into_iter().chain(rules.iter().map(|rule| &rule[..])).collect();
     let users = users
         .set(policy(srv), name, &rules)
