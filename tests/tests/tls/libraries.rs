@@ -173,6 +173,7 @@ fn complete_sessions(libraries: &mut [Library], (server, port): (Server, u16)) {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn client_libraries_complete_their_sessions() {
     let Some(folder) = env::var_os("CLIENTS_BIN") else {
         skipped::note_here("no CLIENTS_BIN: .ci/clients installs client libraries");
