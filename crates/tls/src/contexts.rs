@@ -150,7 +150,7 @@ fn certified(
     let path = identity.key.as_deref().unwrap_or_else(|| "".as_ref()).display();
     let failed = |why: &str| format!("Failed to load private key: {path}: {why}");
     let key = common.provider.key_provider.load_private_key(pair.key);
-    // The library's error for a key on another curve doesn't say what is wrong with it.
+    // The library's error for a key on another curve doesn't name the reason.
     let key = key.map_err(|e| failed(&format!("{e}; supported are {SUPPORTED_KEYS}")))?;
     let key = CertifiedKey::new(pair.chain, key);
     match key.keys_match() {

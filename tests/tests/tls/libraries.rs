@@ -5,7 +5,7 @@
 //!
 //! | request | reply |
 //! |---|---|
-//! | `connect PORT CA CERTIFICATE USER PASSWORD` | what ACL WHOAMI returns to a new client, which replaces the last one. `-` is none |
+//! | `connect PORT CA CERTIFICATE USER PASSWORD` | the reply to ACL WHOAMI of a new client, which replaces the last one. `-` is none |
 //! | `set KEY` | `OK` |
 //! | `session` | `OK`, after pipelines, values of 1 MB, a transaction, messages and a blocking pop |
 //! | `again` | `OK`, when the client has reconnected to the restarted server |
@@ -197,7 +197,7 @@ fn client_libraries_complete_their_sessions() {
     complete_sessions(&mut libraries, certs.weft(&["--io-threads", "2"]));
 }
 
-/// What valkey-cli prints for ACL WHOAMI, errors included.
+/// The output of valkey-cli for ACL WHOAMI, errors included.
 fn whoami(cli: &Path, port: u16, [ca, cert, key]: [&str; 3], login: &[&str]) -> String {
     let own = ["--cert", cert, "--key", key];
     let own = if cert.is_empty() { &[][..] } else { &own };
