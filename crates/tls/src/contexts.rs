@@ -138,6 +138,9 @@ fn facts(pair: &Pair, path: &Option<std::path::PathBuf>) -> Result<Facts, String
     }
 }
 
+/// For error messages. docs/differences.md has it, too.
+const SUPPORTED_KEYS: &str = "RSA from 2,048 bits on, ECDSA on P-256 and P-384, and Ed25519";
+
 /// Joins a certificate with its key, which must fit.
 fn certified(
     common: &Common,
@@ -147,7 +150,9 @@ fn certified(
     let path = identity.key.as_deref().unwrap_or_else(|| "".as_ref()).display();
     let failed = |why: &str| format!("Failed to load private key: {path}: {why}");
     let key = common.provider.key_provider.load_private_key(pair.key);
-    let key = CertifiedKey::new(pair.chain, key.map_err(|e| failed(&e.to_string()))?);
+    // The library's error for a key on another curve doesn't name the reason.
+    let key = key.map_err(|e| failed(&format!("{e}; supported are {SUPPORTED_KEYS}")))?;
+    let key = CertifiedKey::new(pair.chain, key);
     match key.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {
             Ok(Arc::new(key))

@@ -161,3 +161,19 @@ fn encrypted_key_needs_its_pass_phrase() {
     assert_eq!(TlsClient::new(&certs, port.parse().unwrap()).server_serial(), 1);
     assert!(!server.log().contains("hello"), "the pass phrase is in the log");
 }
+
+#[test]
+fn key_on_another_curve_is_refused_with_the_supported_ones() {
+    let Some(openssl) = locate::program("openssl") else {
+        return weft_testkit::skipped::note_here("there is no openssl");
+    };
+    let certs = Certs::new();
+    let (cert, key, ca) = (certs.text("server.crt"), certs.text("other.key"), certs.text("ca.crt"));
+    let args = ["ecparam", "-name", "secp521r1", "-genkey", "-noout", "-out", &key];
+    assert!(Command::new(openssl).args(args).status().unwrap().success());
+    let port = free_port().to_string();
+    let args = ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key];
+    let shown = output(locate::weft(), &[&args[..], &["--tls-ca-cert-file", &ca]].concat());
+    assert!(shown.contains("Failed to load private key: "), "{shown}");
+    assert!(shown.contains("ECDSA on P-256 and P-384"), "{shown}");
+}

@@ -1,11 +1,11 @@
-//! Client libraries over TLS, with the server and with its reference: redis-py, ioredis, go-redis, Jedis.
+//! Clients over TLS, with the server and with its reference: redis-py, ioredis, go-redis, Jedis, and valkey-cli.
 //!
 //! `.ci/clients` installs the programs from `tests/clients/`; set `CLIENTS_BIN` to their folder. Their argument is the
 //! folder of the certificates. They read requests from standard input, and print one line for each:
 //!
 //! | request | reply |
 //! |---|---|
-//! | `connect PORT CA CERTIFICATE USER PASSWORD` | what ACL WHOAMI returns to a new client, which replaces the last one. `-` is none |
+//! | `connect PORT CA CERTIFICATE USER PASSWORD` | the reply to ACL WHOAMI of a new client, which replaces the last one. `-` is none |
 //! | `set KEY` | `OK` |
 //! | `session` | `OK`, after pipelines, values of 1 MB, a transaction, messages and a blocking pop |
 //! | `again` | `OK`, when the client has reconnected to the restarted server |
@@ -17,7 +17,7 @@ use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use weft_testkit::{Client, Server, skipped};
+use weft_testkit::{Client, Server, locate, skip_without, skipped};
 
 const LIBRARIES: [&str; 4] = ["redis-py", "ioredis", "go-redis", "jedis"];
 
@@ -173,6 +173,7 @@ fn complete_sessions(libraries: &mut [Library], (server, port): (Server, u16)) {
 }
 
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn client_libraries_complete_their_sessions() {
     let Some(folder) = env::var_os("CLIENTS_BIN") else {
         skipped::note_here("no CLIENTS_BIN: .ci/clients installs client libraries");
@@ -194,4 +195,47 @@ fn client_libraries_complete_their_sessions() {
         None => skipped::note_here("no valkey-server in PEERS_BIN or PATH"),
     }
     complete_sessions(&mut libraries, certs.weft(&["--io-threads", "2"]));
+}
+
+/// The output of valkey-cli for ACL WHOAMI, errors included.
+fn whoami(cli: &Path, port: u16, [ca, cert, key]: [&str; 3], login: &[&str]) -> String {
+    let own = ["--cert", cert, "--key", key];
+    let own = if cert.is_empty() { &[][..] } else { &own };
+    let output = Command::new(cli)
+        .args(["-h", "localhost", "-p", &port.to_string(), "--tls", "--cacert", ca])
+        .args(own)
+        .args(login)
+        .args(["ACL", "WHOAMI"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program runs");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_string()
+}
+
+#[test]
+fn command_line_tool_logs_in_over_tls() {
+    let cli = locate::peer("valkey-cli");
+    if skip_without("command_line_tool_logs_in_over_tls", &cli, "valkey-cli") {
+        return;
+    }
+    let (cli, certs) = (cli.expect("checked"), Certs::new());
+    certs.issue("app", 3, VALID);
+    let file = |name| certs.text(name);
+    let (ca, cert, key) = (file("ca.crt"), file("app.crt"), file("app.key"));
+    for (server, port) in certs.valkey(&[]).into_iter().chain([certs.weft(&[])]) {
+        let name = server.name();
+        let mut admin = server.client();
+        admin.ok(&["ACL", "SETUSER", "app", "on", ">secret", "+@all"]);
+        let login = ["--user", "app", "--pass", "secret", "--no-auth-warning"];
+        assert_eq!(whoami(&cli, port, [&ca, &cert, &key], &[]), "default", "{name}");
+        assert_eq!(whoami(&cli, port, [&ca, &cert, &key], &login), "app", "{name}");
+        let mistrusting = whoami(&cli, port, [&cert, &cert, &key], &[]);
+        assert!(mistrusting.contains("certificate verify failed"), "{name}: {mistrusting}");
+        let refused = whoami(&cli, port, [&ca, "", ""], &[]);
+        assert!(refused.contains("Error"), "{name}: {refused}");
+        admin.ok(&["CONFIG", "SET", "tls-auth-clients", "no"]);
+        assert_eq!(whoami(&cli, port, [&ca, "", ""], &login), "app", "{name}");
+        admin.ok(&["CONFIG", "SET", "tls-auth-clients", "yes", "tls-auth-clients-user", "CN"]);
+        assert_eq!(whoami(&cli, port, [&ca, &cert, &key], &[]), "app", "{name}");
+    }
 }

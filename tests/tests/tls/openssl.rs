@@ -1,4 +1,4 @@
-//! `openssl s_client` negotiates what is configured and nothing else, with the server and with its reference.
+//! `openssl s_client` negotiates only configured versions and cipher suites, with the server and with its reference.
 
 use crate::certs::Certs;
 use std::fs::File;
