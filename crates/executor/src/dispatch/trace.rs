@@ -1,7 +1,8 @@
 //! The output of commands for observers: lines of MONITOR, entries of the command log and of ACL LOG, samples of the latency
 //! monitor.
 //!
-//! All of these must have each command of a client once. The output of a script is kept back while it may be undone. Counters are taken back instead: see `script/calls.rs`.
+//! All of these must have each command of a client once. The output of a script is kept back while it may be undone.
+//! Counters are taken back instead: see `script/calls.rs`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
