@@ -32,7 +32,7 @@ pub fn saves(stop: Stop, srv: &Server) -> bool {
         })
 }
 
-/// What the preparation asks its caller.
+/// Questions that the preparation asks its caller.
 #[derive(Clone, Copy)]
 pub struct Questions<'a> {
     /// Called now and then with the progress. Returns whether to continue.

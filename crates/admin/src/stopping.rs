@@ -11,7 +11,7 @@
 //! neither an I/O thread nor the slow lane, and a long command in the slow lane delays only
 //! commands on the same shards.
 //!
-//! A busy script can hold an attempt up without end. Then its clients get BUSY, and only an attempt of a signal goes on.
+//! A busy script can hold an attempt up without end. Then its clients get BUSY, and only an attempt of a signal continues.
 //! SHUTDOWN NOSAVE, the command that BUSY names, replaces an attempt that it has joined.
 //!
 //! SHUTDOWN ABORT detaches the attempt from its thread: the thread's further steps have no effect,

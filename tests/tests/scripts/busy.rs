@@ -342,9 +342,25 @@ fn shutdown_by_a_signal_outlasts_a_busy_script() {
     assert!(status.success(), "{status}\n{}", server.log_tail());
 }
 
+/// Regression: before the wait for replicas, SHUTDOWN NOSAVE that was sent before the threshold waited for the script.
+#[test]
+fn shutdown_nosave_of_a_primary_drops_the_writes_of_a_busy_script() {
+    let mut server = Server::weft(&["--io-threads", "2", "--busy-reply-threshold", "1500"]);
+    let _replica = Server::weft(&["--replicaof", &format!("127.0.0.1 {}", server.port())]);
+    let mut other = client(&server);
+    until("the replica is online", || {
+        other.cmd(&["INFO", "replication"]).text().contains("state=online")
+    });
+    let _caller = start_writer(&server);
+    send(&mut other, &["SHUTDOWN", "NOSAVE"]);
+    let status = server.wait();
+    assert!(status.success(), "{status}\n{}", server.log_tail());
+}
+
 #[test]
 fn debug_restart_gets_busy() {
-    let args = ["--io-threads", "2", "--busy-reply-threshold", "1500", "--save", "100 1"];
+    let args =
+        ["--busy-reply-threshold", "1500", "--save", "100 1", "--enable-debug-command", "yes"];
     let server = Server::weft(&args);
     let _caller = start_writer(&server);
     let mut other = client(&server);

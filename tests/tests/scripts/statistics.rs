@@ -121,6 +121,22 @@ fn undone_runs_are_not_shown() {
     }
 }
 
+/// As [`undone_runs_are_not_shown`], for commands that the user may not run.
+#[test]
+fn refused_commands_of_undone_runs_are_not_counted() {
+    let server = Server::weft(&["--io-threads", "2"]);
+    let (mut admin, mut guest) = (client(&server), client(&server));
+    admin.ok(&["ACL", "SETUSER", "guest", "on", "nopass", "~own", "+@all"]);
+    guest.ok(&["AUTH", "guest", "any"]);
+    let script = "redis.pcall('get', 'hidden') redis.call('dbsize') return 'done'";
+    assert_eq!(guest.cmd(&["EVAL", script, "0"]).text(), "done");
+    assert_eq!(info(&mut admin, "script_restarts"), 1);
+    assert_eq!(info(&mut admin, "acl_access_denied_key"), 1);
+    let log = admin.cmd(&["ACL", "LOG"]);
+    assert_eq!(log.items().len(), 1, "{log}");
+    assert_eq!(log.items()[0].items()[1].int(), 1, "{log}");
+}
+
 /// A script that shows more than is kept back runs again, with all shards.
 #[test]
 fn long_output_for_monitors_is_shown_once() {

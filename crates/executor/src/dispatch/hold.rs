@@ -285,16 +285,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     let flags = transaction::flags_of(task.session, task.cmd);
     task.core.begin_import(task.session.options.import_source, flags);
     if let (Need::Aside, Run::Server(number)) = (&need, task.cmd.run) {
-        // Before the check: a change of its user that the check misses waits for the end of the command.
-        let _acts = task.core.srv.slow.acts(&task.session.shared, false);
-        if is_killed(task.session) {
-            return reply::finish(task, Outcome::Killed);
-        }
-        if let Err(e) = check_access(&mut task) {
-            return reply::finish(task, Outcome::Ended(Err(e)));
-        }
-        task.core.begin_command();
-        return run::server(task, number, Held::Aside);
+        return run_aside(task, number);
     }
     let outside = task.cmd.spec.flags.has(Flags::WAITS_FOR_SERVER)
         || is_exec(task.cmd) && needs::waits_outside(task.session);
@@ -354,6 +345,20 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     task.core.last_tick = task.core.srv.process.time.clock.raw();
     task.core.begin_import(task.session.options.import_source, flags);
     run_held(task, guard)
+}
+
+/// Runs a command of the slow lane that needs no shards.
+fn run_aside(mut task: Task<'_>, number: usize) -> Flow {
+    // Before the check: a change of its user that the check misses waits for the end of the command.
+    let _acts = task.core.srv.slow.acts(&task.session.shared, false);
+    if is_killed(task.session) {
+        return reply::finish(task, Outcome::Killed);
+    }
+    if let Err(e) = check_access(&mut task) {
+        return reply::finish(task, Outcome::Ended(Err(e)));
+    }
+    task.core.begin_command();
+    run::server(task, number, Held::Aside)
 }
 
 /// Ends a command in the slow lane that would have to wait for a script that is busy.

@@ -1,8 +1,8 @@
-//! What commands show and log: lines of MONITOR, entries of the command log and of ACL LOG, samples of the latency
+//! The output of commands for observers: lines of MONITOR, entries of the command log and of ACL LOG, samples of the latency
 //! monitor.
 //!
-//! All of these must have each command of a client once. What the commands of a script show is kept back while the script
-//! may be undone. Counters are taken back instead: see `script/calls.rs`.
+//! All of these must have each command of a client once. The output of a script is kept back while it may be undone.
+//! Counters are taken back instead: see `script/calls.rs`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Trace(RefCell<Option<Kept>>);
 
-/// What one run of a script has shown and logged.
+/// The output of one run of a script.
 #[derive(Debug, Default)]
 struct Kept {
     /// Lines of MONITOR, and the client that doesn't get them.
@@ -41,7 +41,7 @@ impl Trace {
         *self.0.get_mut() = Some(Kept::default());
     }
 
-    /// Shows and logs what was kept back, unless the run was undone.
+    /// Shows and logs the output that was kept back, unless the run was undone.
     #[inline]
     pub fn end(&mut self, srv: &Server, is_undone: bool) {
         if let Some(kept) = self.0.get_mut().take()
