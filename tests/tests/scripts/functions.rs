@@ -251,38 +251,6 @@ fn replaced_library_runs_on_no_thread() {
     loader.ok(&["FUNCTION", "FLUSH"]);
 }
 
-/// The code of a library runs on each thread that calls a function, and may end on the first one only.
-#[test]
-fn library_that_loads_once_delays_its_callers_only() {
-    let server = Server::weft(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
-    let mut other = client(&server);
-    let clock = "return tostring(os.clock() * 1000)";
-    let now: f64 = other.cmd(&["EVAL", clock, "0"]).text().parse().expect("a number");
-    let library = format!(
-        "#!lua name=late\nif os.clock() * 1000 > {now} + 400 then while true do end end\n\
-         redis.register_function('late', function() return 7 end)"
-    );
-    assert_eq!(other.cmd(&["FUNCTION", "LOAD", &library]).text(), "late");
-    let wait = format!("while os.clock() * 1000 <= {now} + 400 do end return 1");
-    assert_eq!(other.cmd(&["EVAL", &wait, "0"]).int(), 1);
-    let mut callers: Vec<Client> = (0..8).map(|_| client(&server)).collect();
-    for caller in &mut callers {
-        send(caller, &["FCALL", "late", "0"]);
-    }
-    for caller in &mut callers {
-        let mut got = None;
-        until("the function ends", || {
-            other.cmd(&["FUNCTION", "KILL"]);
-            other.ok(&["SET", "k", "v"]);
-            got = reply_within(caller, Duration::from_millis(20));
-            got.is_some()
-        });
-        let got = got.expect("a reply");
-        let error = got.error().unwrap_or_default();
-        assert!(error.contains("killed by user") || got.to_string() == "7", "{got}");
-    }
-}
-
 #[test]
 fn each_kill_command_ends_its_kind() {
     let server = Server::weft(&["--io-threads", "1"]);

@@ -115,8 +115,8 @@ pub fn load_all<'t>(
     Ok(to)
 }
 
-/// Loads a library of the server into another interpreter, for a call that `host` serves and may stop: the code can run
-/// longer than it did when the library was sent. Its log lines are dropped: they were written before.
+/// Loads a library of the server into another interpreter, for a call that `host` serves and may stop. Its log lines are
+/// dropped: they were written before.
 ///
 /// # Errors
 /// The code has failed or was stopped.
@@ -219,6 +219,21 @@ mod tests {
         assert!(again.all().all(|library| again.has_library(library.id)));
         drop(again.clone());
         assert_eq!(libraries::COPIED.get(), 2000);
+    }
+
+    /// The call that needs a library can be stopped while the library is loaded again.
+    #[test]
+    fn stopped_call_ends_the_load() {
+        let code = "for n = 1, 1e5 do end redis.register_function('f', function() end)";
+        let text = format!("#!lua name=a\n{code}").into_bytes();
+        let loaded = load_texts(Libraries::default(), &[text], false).expect("it loads");
+        let library = loaded.library(b"a").expect("it is there");
+        let mut lua = Lua::new();
+        for (until, end) in [(Some(Instant::now()), Err(Failure::Stopped)), (None, Ok(()))] {
+            let mut host = Loading { until, log: &mut |_, _| {} };
+            assert_eq!(load_again(library, &mut lua, &mut host), end);
+            assert_eq!(lua.has(library.id), end.is_ok());
+        }
     }
 
     #[test]
