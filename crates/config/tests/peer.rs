@@ -18,7 +18,6 @@ use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
 const OURS: [&str; 13] = [
-    "allow-unsupported-protection",
     "aof-checksum",
     "aof-zeros-ahead",
     "aof-load-corrupt-tail-max-size",
