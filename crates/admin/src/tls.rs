@@ -106,16 +106,17 @@ fn reload_if_changed(srv: &Server) {
     }
     let settings = tls::settings(&config);
     drop(config);
-    let stamps = Stamps::read(&settings);
-    if *srv.process.tls.stamps.lock().unwrap_or_else(|p| p.into_inner()) == stamps {
+    let loaded = || srv.process.tls.stamps.lock().unwrap_or_else(|p| p.into_inner()).clone();
+    let (before, stamps) = (loaded(), Stamps::read(&settings));
+    if before == stamps {
         return;
     }
     log_notice!("TLS materials changed, reloading in background");
     match Contexts::build(&settings) {
         Ok(contexts) => {
-            // CONFIG SET may have changed the directives meanwhile, and has loaded their files.
+            // CONFIG SET may have loaded these files or others meanwhile, which are newer.
             let config = srv.config();
-            if tls::settings(&config) == settings {
+            if tls::settings(&config) == settings && loaded() == before {
                 put_in_force(srv, &config, contexts, stamps);
                 log_notice!("TLS materials reloaded successfully");
             }

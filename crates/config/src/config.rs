@@ -249,17 +249,6 @@ impl Config {
         set.filter_map(without_effect).collect()
     }
 
-    /// Guarding directives that are set and have no effect in this version. Empty when
-    /// `allow-unsupported-protection` says that the server is to run without them.
-    pub fn unsupported_guards(&self) -> Vec<(Id, &'static str)> {
-        if self.bool(Id::ALLOW_UNSUPPORTED_PROTECTION) {
-            return Vec::new();
-        }
-        let mut found = self.ineffective();
-        found.retain(|(id, _)| id.directive().flags.contains(Flags::GUARD));
-        found
-    }
-
     /// `CONFIG GET`: names and values that one of `patterns` matches, sorted by
     /// name, each once.
     ///

@@ -95,13 +95,7 @@ pub(crate) fn facts(directive: &Directive) -> String {
 pub(crate) fn effect(directive: &Directive) -> String {
     match directive.status {
         Status::Effective => String::new(),
-        Status::NotYet(feature) => {
-            let guards = directive.flags.contains(Flags::GUARD);
-            let stops =
-                " The server refuses to start with it unless allow-unsupported-protection is yes.";
-            let stops = if guards { stops } else { "" };
-            format!("NO EFFECT YET: this version does not have {feature}.{stops}")
-        }
+        Status::NotYet(feature) => format!("NO EFFECT YET: this version does not have {feature}."),
         Status::Obsolete(reason) => format!("NO EFFECT: {reason}."),
     }
 }

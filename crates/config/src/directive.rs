@@ -103,9 +103,6 @@ impl Flags {
     pub const VOLATILE: Flags = Flags(1 << 7);
     /// May stand several times in one file; what it says adds up.
     pub const REPEATABLE: Flags = Flags(1 << 8);
-    /// Keeps clients out or keeps data safe. Operators rely on it, so where it has no effect the
-    /// server does not start ([`crate::Config::unsupported_guards`]).
-    pub const GUARD: Flags = Flags(1 << 9);
 
     /// Both sets together.
     pub const fn and(self, other: Flags) -> Flags {

@@ -3,9 +3,7 @@
 mod common;
 
 use common::{Files, get, reason};
-use weft_config::{
-    Config, Flags, Id, Kind, LoadArgs, LoadError, Origin, OutputBufferLimit, Status,
-};
+use weft_config::{Config, Id, LoadArgs, LoadError, Origin, OutputBufferLimit};
 
 #[test]
 fn values_of_every_kind() {
@@ -345,33 +343,6 @@ fn the_log_file_is_found_although_nothing_loads() {
         Config::log_file_of(&LoadArgs { file: Some("/nonexistent".into()), ..args(&[]) }),
         None
     );
-}
-
-/// Guards without effect are reported separately, and one directive silences it.
-#[test]
-fn guards_without_effect() {
-    let files = Files::new();
-    let guards = |text: &str| {
-        let config = files.load(text).unwrap();
-        config.unsupported_guards().iter().map(|(id, _)| id.name()).collect::<Vec<_>>()
-    };
-    for id in Id::all().filter(|id| id.directive().flags.contains(Flags::GUARD)) {
-        let directive = id.directive();
-        let value = match directive.kind {
-            Kind::Statement { .. } => directive.default,
-            Kind::Bool => "yes",
-            Kind::Int { .. } => "1",
-            _ => "text",
-        };
-        let line = format!("{} {value}", directive.name);
-        let expected: &[&str] =
-            if directive.status == Status::Effective { &[] } else { &[directive.name] };
-        assert_eq!(guards(&line), expected);
-        assert!(guards(&format!("allow-unsupported-protection yes\n{line}")).is_empty());
-    }
-    let rewritten = "requirepass x\nuser default on nopass sanitize-payload ~* &* +@all";
-    assert!(guards(rewritten).is_empty());
-    assert!(guards("requirepass x\ntls-port 0\naclfile \"\"\nmin-slaves-to-write 0").is_empty());
 }
 
 /// Messages about wrong lines are logged.

@@ -4,8 +4,7 @@
 //! each: without a log file, the log goes to the terminal already.
 
 use std::path::Path;
-use weft_config::{Config, Id, LoadArgs, LoadError};
-use weft_process::errors::Failure;
+use weft_config::{Config, LoadArgs, LoadError};
 use weft_process::log::{self, Level};
 use weft_process::log_warning;
 
@@ -28,22 +27,4 @@ pub fn report_configuration_error(args: &LoadArgs, error: &LoadError) {
     if log::set_file(Some(&file)).is_ok() {
         log_warning!("{}", error.to_string().trim());
     }
-}
-
-/// Refuses to serve without a protection that the configuration asks for.
-///
-/// # Errors
-/// The directives, why they have no effect, and the directive that allows an unprotected start.
-pub fn refuse_unprotected(config: &Config) -> Result<(), Failure> {
-    let guards = config.unsupported_guards();
-    if guards.is_empty() {
-        return Ok(());
-    }
-    let lines = guards.iter().map(|(id, reason)| {
-        format!("Directive '{}' can't protect: this version does not have {reason}.", id.name())
-    });
-    let allow = Id::ALLOW_UNSUPPORTED_PROTECTION.name();
-    let advice =
-        format!("The server refuses to start unprotected. Set '{allow} yes' to start anyway.");
-    Err(lines.chain([advice]).collect::<Vec<_>>().join("\n"))
 }

@@ -113,7 +113,6 @@ fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failu
     let called = std::env::args().next().unwrap_or_else(|| "weft-server".into());
     let title = take_title(&config);
     prepare_log(&config)?;
-    failure::refuse_unprotected(&config)?;
     let dir = config.path(Id::DIR).unwrap_or_else(|| ".".into());
     std::env::set_current_dir(&dir)
         .map_err(|e| format!("Can't chdir to '{}': {}", dir.display(), words(&e)))?;

@@ -165,7 +165,6 @@ section! {
     MIN_REPLICAS_TO_WRITE = "min-replicas-to-write" aka "min-slaves-to-write" {
         kind: int(0, INT_MAX),
         default: "0",
-        flags: Flags::GUARD,
         status: EFFECTIVE,
         doc: "Refuse writes while fewer replicas than this keep up. 0 never refuses.",
     }

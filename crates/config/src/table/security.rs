@@ -20,14 +20,14 @@ section! {
     USER = "user" {
         kind: Kind::Statement { min: 1, max: usize::MAX },
         default: "alice on >secret ~cached:* +@read",
-        flags: Flags::REPEATABLE.and(Flags::SENSITIVE).and(Flags::GUARD),
+        flags: Flags::REPEATABLE.and(Flags::SENSITIVE),
         status: EFFECTIVE,
         doc: "Define a user: a name and the rules that ACL SETUSER takes.",
     }
     ACLFILE = "aclfile" {
         kind: text(),
         default: "\"\"",
-        flags: Flags::IMMUTABLE.and(Flags::GUARD),
+        flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
         doc: "File with one user on each line, in place of user lines here. ACL LOAD and ACL \
               SAVE work on it.",
@@ -47,20 +47,12 @@ section! {
     RENAME_COMMAND = "rename-command" {
         kind: Kind::Statement { min: 2, max: 2 },
         default: "FLUSHALL \"\"",
-        flags: Flags::REPEATABLE.and(Flags::GUARD),
+        flags: Flags::REPEATABLE,
         status: EFFECTIVE,
         doc: "Rename a command, or disable it with \"\", for every client. Scripts must use the new \
               name. Prefer rules for users, which keep the command for clients that need it: tools, \
               Sentinel and replicas with other names fail to call a renamed command, and its \
               new name appears in MONITOR, in SLOWLOG and in files.",
-    }
-    ALLOW_UNSUPPORTED_PROTECTION = "allow-unsupported-protection" {
-        kind: Kind::Bool,
-        default: "no",
-        flags: Flags::IMMUTABLE,
-        status: EFFECTIVE,
-        doc: "Start although a protective directive has no effect in this version. With no, the server refuses to start with \
-              such a directive, since it would serve clients that the directive should keep out.",
     }
     ENABLE_PROTECTED_CONFIGS = "enable-protected-configs" {
         kind: one_of(&["no", "yes", "local"]),

@@ -248,6 +248,31 @@ mod tests {
         }
     }
 
+    /// A fuzzer without its instrumentation.
+    #[test]
+    fn mutated_seeds_pass() {
+        let runs: u64 = std::env::var("MUTATIONS").map_or(300, |n| n.parse().expect("a number"));
+        let seeds = seeds();
+        let mut state = 29u64;
+        let mut below = |bound: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % bound
+        };
+        for _ in 0..runs {
+            let mut input = seeds[below(seeds.len())].1.clone();
+            for _ in 0..=below(3) {
+                let at = below(input.len());
+                match below(4) {
+                    0 => input[at] ^= 1 << below(8),
+                    1 => input.truncate(at.max(2)),
+                    2 => input.insert(at, below(256) as u8),
+                    _ => input[at] = below(256) as u8,
+                }
+            }
+            check(&input);
+        }
+    }
+
     #[test]
     fn own_certificate_is_accepted_in_portions_of_any_size() {
         for contexts in &FIXTURE.contexts {

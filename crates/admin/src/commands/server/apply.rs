@@ -3,9 +3,8 @@
 //! Most directives are read where they matter, through the published
 //! [`Settings`](weft_state::settings::Settings) or a copy that
 //! [`apply_derived`](crate::commands::server::derived::apply_derived) hands out. This module handles the
-//! rest: directives that change the process, and directives that can't change while the server runs
-//! or whose protection is not supported. An error undoes the whole CONFIG SET; then [`apply`] runs
-//! once more with the old values.
+//! rest: directives that change the process, and directives that can't change while the server runs.
+//! An error undoes the whole CONFIG SET; then [`apply`] runs once more with the old values.
 
 use crate::commands::server::derived;
 use crate::threads;
@@ -23,10 +22,6 @@ type Refusal = (Id, String);
 
 /// Applies `config`, in which the directives `changed` are new.
 pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Result<(), Refusal> {
-    let refused = config.unsupported_guards().into_iter().find(|(id, _)| changed.contains(id));
-    if let Some((id, feature)) = refused {
-        return Err((id, format!("not supported by this version, which does not have {feature}")));
-    }
     if changed.contains(&Id::APPENDONLY) {
         crate::announce::warn_no_log(config);
     }
