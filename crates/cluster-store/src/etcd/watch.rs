@@ -76,7 +76,7 @@ impl Watch for EtcdWatch {
                 return Err(end.clone());
             }
             match self.stream.message() {
-                // A watch that was resumed may get what its caller has already.
+                // The request asks for one revision more.
                 Ok(Message::Changes(batches)) => {
                     let next = self.next;
                     self.batches.extend(batches.into_iter().filter(|b| b.revision >= next));

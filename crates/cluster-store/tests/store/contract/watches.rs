@@ -10,7 +10,8 @@ pub const CASES: &[Case] = &[
     ("watch_waits_for_a_later_revision", watch_waits_for_a_later_revision),
     ("watch_continues_a_watch", watch_continues_a_watch),
     ("watch_can_be_cancelled_by_another_thread", watch_can_be_cancelled_by_another_thread),
-    (super::COMPACTION, compacted_changes_end_a_watch),
+    ("compacted_changes_end_a_watch", compacted_changes_end_a_watch),
+    ("compacted_deletion_is_not_missed", compacted_deletion_is_not_missed),
 ];
 
 fn watch_repeats_history(fixture: &dyn Fixture) -> Checked {
@@ -123,5 +124,23 @@ fn compacted_changes_end_a_watch(fixture: &dyn Fixture) -> Checked {
     let revision = client.put("w/b", "4")?;
     let batch = next(&mut watch)?;
     ensure!(batch.revision == revision, "{batch:?}");
+    Ok(())
+}
+
+fn compacted_deletion_is_not_missed(fixture: &dyn Fixture) -> Checked {
+    let client = Client::of(fixture);
+    client.put("w/a", "1")?;
+    let deleted = client.commit(vec![delete("w/a")])?;
+    let last = client.put("w/b", "2")?;
+    fixture.compact(deleted);
+    let mut watch = client.watch("w/", deleted)?;
+    match watch.next(super::TIMEOUT) {
+        Err(WatchEnd::Compacted { .. }) => {}
+        Ok(Some(batch)) if batch.revision == deleted => {}
+        other => return Err(format!("{other:?} instead of revision {deleted}")),
+    }
+    let mut watch = client.watch("w/", last)?;
+    let batch = next(&mut watch)?;
+    ensure!(batch.revision == last, "{batch:?}");
     Ok(())
 }

@@ -39,7 +39,7 @@ fn etcd_keeps_the_contract() {
         case(&real).map_err(|why: String| format!("{name}: {why}"))
     };
     let (last, first): (Vec<_>, Vec<_>) =
-        cases().into_iter().partition(|(name, _)| *name == COMPACTION);
+        cases().into_iter().partition(|(name, _)| name.starts_with(COMPACTION));
     let failures: Vec<String> = std::thread::scope(|scope| {
         let spawn = |(name, case)| scope.spawn(move || run(name, case));
         let threads: Vec<_> = first.into_iter().map(spawn).collect();
