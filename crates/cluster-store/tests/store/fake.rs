@@ -1,6 +1,6 @@
 //! Endpoints that fail in the middle of a request: what a caller may conclude, and that nothing is sent twice.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

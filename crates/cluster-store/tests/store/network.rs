@@ -7,7 +7,7 @@ use weft_cluster_store::memory::{
 use weft_cluster_store::store::{
     Compare, Operation, Outcome, Revision, Store, Transaction, WatchEnd,
 };
-use weft_cluster_store::{Error, Watch};
+use weft_cluster_store::Error;
 use weft_testkit::rng::Rng;
 
 const SECOND: Duration = Duration::from_secs(1);

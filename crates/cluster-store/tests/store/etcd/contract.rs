@@ -1,7 +1,7 @@
 //! The contract.
 
 use super::{client, start};
-use crate::contract::{COMPACTION, Fixture, cases};
+use crate::contract::{COMPACTION, Checked, Fixture, cases};
 use std::time::{Duration, Instant};
 use weft_cluster_store::store::{Revision, Store};
 use weft_testkit::etcd::Etcd as Server;
@@ -34,9 +34,9 @@ impl Fixture for Real<'_> {
 #[test]
 fn etcd_keeps_the_contract() {
     let Some(server) = start(1) else { return };
-    let run = |name, case: fn(&dyn Fixture) -> _| {
+    let run = |name, case: fn(&dyn Fixture) -> Checked| {
         let real = Real { server: &server, prefix: name, started: Instant::now() };
-        case(&real).map_err(|why: String| format!("{name}: {why}"))
+        case(&real).map_err(|why| format!("{name}: {why}"))
     };
     let (last, first): (Vec<_>, Vec<_>) =
         cases().into_iter().partition(|(name, _)| name.starts_with(COMPACTION));

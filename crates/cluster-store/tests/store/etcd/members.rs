@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use std::sync::mpsc;
 use std::time::Duration;
 use weft_cluster_store::store::{Outcome, Revision, WatchEnd};
-use weft_cluster_store::{Error, Store, Watch};
+use weft_cluster_store::{Error, Store};
 
 /// For calls that must not succeed.
 const SHORT: Duration = Duration::from_millis(500);
