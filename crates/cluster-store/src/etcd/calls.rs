@@ -164,7 +164,9 @@ impl Calls {
         mut send: impl FnMut(Option<&str>) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         let Some(user) = &self.user else { return send(None) };
-        let token = match self.lock_token().clone() {
+        // Not in the match, which would hold the lock.
+        let known = self.lock_token().clone();
+        let token = match known {
             Some(token) => Some(token),
             None => self.log_in(user, endpoint, limits)?,
         };
