@@ -75,7 +75,8 @@ impl Etcd {
 
     /// `HOST:PORT` of the members, as an address of a store lists them.
     pub fn endpoints(&self) -> String {
-        let all: Vec<String> = (0..self.members.len()).map(|member| self.endpoint(member)).collect();
+        let all: Vec<String> =
+            (0..self.members.len()).map(|member| self.endpoint(member)).collect();
         all.join(",")
     }
 
@@ -143,7 +144,9 @@ impl Etcd {
         };
         let (_, leader) = id(asked)?;
         let is_running = |member: &usize| self.members[*member].child.is_some();
-        (0..self.members.len()).filter(is_running).find(|m| id(*m).is_some_and(|(own, _)| own == leader))
+        (0..self.members.len())
+            .filter(is_running)
+            .find(|m| id(*m).is_some_and(|(own, _)| own == leader))
     }
 
     /// Forgets history up to a revision.

@@ -112,7 +112,8 @@ fn reads_and_keep_alives_try_every_endpoint() {
 
 #[test]
 fn server_that_is_no_etcd_is_named() {
-    let fake = Fake::new("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    let fake =
+        Fake::new("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
     let result = store(&[fake.port]).transact(&put(), TIMEOUT);
     let Err(Error::NotDone(why)) = result else { panic!("{result:?}") };
     assert!(why.contains("is this an etcd"), "{why}");

@@ -1,13 +1,13 @@
 //! The faults of the simulated store: each leaves its clients with exactly the doubt that it should.
 
 use std::time::Duration;
+use weft_cluster_store::Error;
 use weft_cluster_store::memory::{
     Answer, ClientId, Cut, Event, Memory, Network, Request, Settings,
 };
 use weft_cluster_store::store::{
     Compare, Operation, Outcome, Revision, Store, Transaction, WatchEnd,
 };
-use weft_cluster_store::Error;
 use weft_testkit::rng::Rng;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -147,7 +147,10 @@ fn increment(network: &Network, step: usize) -> Transaction {
         None => Compare::Absent { key: key.clone() },
     };
     let value = step.to_string().into_bytes();
-    Transaction { compares: vec![compare], operations: vec![Operation::Put { key, value, lease: None }] }
+    Transaction {
+        compares: vec![compare],
+        operations: vec![Operation::Put { key, value, lease: None }],
+    }
 }
 
 #[test]

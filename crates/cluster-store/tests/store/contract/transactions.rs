@@ -12,7 +12,10 @@ pub const CASES: &[Case] = &[
     ("existence_is_compared", existence_is_compared),
     ("mismatch_changes_nothing", mismatch_changes_nothing),
     ("transaction_is_one_revision", transaction_is_one_revision),
-    ("transaction_without_effect_keeps_the_revision", transaction_without_effect_keeps_the_revision),
+    (
+        "transaction_without_effect_keeps_the_revision",
+        transaction_without_effect_keeps_the_revision,
+    ),
     ("creation_is_reset_by_deletion", creation_is_reset_by_deletion),
     ("impossible_transaction_is_not_done", impossible_transaction_is_not_done),
     ("no_increment_is_lost", no_increment_is_lost),

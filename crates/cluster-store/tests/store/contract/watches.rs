@@ -18,7 +18,8 @@ fn watch_repeats_history(fixture: &dyn Fixture) -> Checked {
     let client = Client::of(fixture);
     let first = client.put("w/a", "1")?;
     client.put("other", "")?;
-    let second = client.commit(vec![put("w/b", "2"), put("x", ""), delete("w/a"), put("w/c", "")])?;
+    let second =
+        client.commit(vec![put("w/b", "2"), put("x", ""), delete("w/a"), put("w/c", "")])?;
     let third = client.commit(vec![delete("w/b")])?;
     let mut watch = client.watch("w/", first)?;
     let batch = next(&mut watch)?;
