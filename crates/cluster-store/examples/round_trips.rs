@@ -39,7 +39,7 @@ fn main() {
     measure("transaction", Box::new(|| modified = put(&store, Some(modified)).expect("a put")));
     measure("read", Box::new(|| drop(store.read(b"", TIMEOUT).expect("a read"))));
     let lease = store.grant(Duration::from_secs(600), TIMEOUT).expect("a lease");
-    measure("keep-alive", Box::new(|| drop(store.keep_alive(lease.id, TIMEOUT).expect("alive"))));
+    measure("keep-alive", Box::new(|| assert!(store.keep_alive(lease.id, TIMEOUT).is_ok())));
     let mut watch = store.watch(b"", modified.next(), TIMEOUT).expect("a watch");
     measure(
         "put + watch",
@@ -51,7 +51,7 @@ fn main() {
     );
 }
 
-/// Puts 300 bytes, if nobody else has put them since `modified`.
+/// Puts 300 bytes, if no other client has put them since `modified`.
 fn put(store: &Etcd, modified: Option<Revision>) -> Result<Revision, Error> {
     let key = b"node".to_vec();
     let compare = modified.map(|revision| Compare::Modified { key: key.clone(), revision });

@@ -37,7 +37,7 @@ impl Address {
     /// Reads an address.
     ///
     /// # Errors
-    /// What is wrong with it, for an operator.
+    /// The mistake, for an operator.
     pub fn parse(text: &str) -> Result<Address, String> {
         let (scheme, rest) = text
             .split_once("://")
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong() {
+    fn errors_name_the_mistake() {
         let says = |text: &str, word: &str| {
             let error = Address::parse(text).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");

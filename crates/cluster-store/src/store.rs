@@ -1,7 +1,7 @@
 //! A linearizable store of keys and values, with transactions, leases and watches.
 //!
 //! Calls block, and each has a timeout. The words of an error are for the log; its kind decides what a caller may
-//! conclude. A caller that can't tell "not done" from "unknown" acts on a wrong map, so no implementation may guess: when
+//! conclude. A caller that takes "unknown" for "not done" acts on a wrong map, so no implementation may guess: when
 //! in doubt, it returns [`Error::Unknown`].
 
 use std::fmt;
@@ -170,7 +170,7 @@ pub enum Error {
     Refused(String),
     /// Certainly not done: the lease doesn't exist. If it did once, it has ended and its keys are deleted.
     LeaseGone,
-    /// Perhaps done, perhaps done later, perhaps never. Only a read, or a comparison in the next transaction, tells.
+    /// Perhaps done, perhaps done later, perhaps never. Only a read, or a comparison in the next transaction, decides.
     Unknown(String),
 }
 
@@ -249,7 +249,7 @@ pub trait Store: Send + Sync {
     /// The store starts to count before it answers. So a holder counts from the moment before the call.
     ///
     /// # Errors
-    /// `Unknown`: a lease may exist that nobody knows; it ends by itself, and has no keys.
+    /// `Unknown`: a lease may exist without a holder; it ends by itself, and has no keys.
     fn grant(&self, ttl: Duration, timeout: Duration) -> Result<Lease, Error>;
 
     /// Restarts the time of a lease; returns its TTL.
@@ -286,7 +286,7 @@ pub trait Store: Send + Sync {
 /// Silence doesn't prove that nothing has changed: an endpoint that hangs says nothing. A caller that must not miss a
 /// change reads from time to time. If the read shows a later change than the watch, the caller starts a new watch.
 pub trait Watch: Send {
-    /// Waits for the next revision with changes; `None` if there is none within `timeout`. The watch goes on then.
+    /// Waits for the next revision with changes; `None` if there is none within `timeout`. The watch continues then.
     ///
     /// Revisions ascend, and no revision with a change under the prefix is left out or divided.
     ///

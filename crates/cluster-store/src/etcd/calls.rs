@@ -25,7 +25,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// What a second execution of a request would do.
+/// The effect of a second execution of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// Nothing at all.
@@ -97,7 +97,7 @@ impl Calls {
                 let (status, mut reader) = opened.map_err(Trouble::Failure)?;
                 if status != 200 {
                     let mut body = Vec::new();
-                    // What can't be read is judged by the status.
+                    // Without its body, the status decides.
                     let _ = std::io::Read::read_to_end(&mut reader, &mut body);
                     return Err(Trouble::Rejection(Rejection::of_reply(status, &body)));
                 }

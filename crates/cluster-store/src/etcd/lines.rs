@@ -1,7 +1,7 @@
 //! Divides a stream of bytes into lines.
 
 /// A longer message than etcd sends: one of its transactions has at most 128 changes of 1.5 MB in all, and a member
-/// sends up to 1,000 revisions at once to a watch that is behind.
+/// sends up to 1,000 revisions at once to a watch that lags.
 const MAX_LINE: usize = 1 << 31;
 
 /// Bytes that have arrived, and where a line ends.

@@ -5,8 +5,8 @@
 //! * [`encode`], [`decode`], [`reject`] - requests, responses and errors in JSON
 //! * [`watch`], [`lines`] - a watch
 //!
-//! The certain and the doubtful are told apart in two places: `connection` knows whether a request was sent, and
-//! `reject` knows which errors etcd returns before it executes a request.
+//! Two places separate certainty from doubt: `connection` knows whether a request was sent, and `reject` knows which errors
+//! etcd returns before it executes a request.
 
 mod calls;
 mod connection;

@@ -1,4 +1,4 @@
-//! What an error of etcd means: the codes of gRPC, and etcd's own words where a code has several meanings.
+//! The meaning of etcd's errors: the codes of gRPC, and etcd's own words where a code has several meanings.
 //!
 //! The words are those of etcd 3.4 to 3.6 (`api/v3rpc/rpctypes/error.go`). An unknown error counts as doubt.
 
@@ -14,7 +14,7 @@ pub enum Rejection {
     LeaseGone,
     /// Certainly not done: the token has expired, or there is none and etcd wants one.
     NeedsToken(String),
-    /// Certainly not done: etcd knows no users, so that nobody can log in.
+    /// Certainly not done: etcd knows no users, so no login is possible.
     NoUsers,
     /// Certainly not done by this endpoint, which can't at the moment.
     TryElsewhere(String),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_others_are_told_apart() {
+    fn answers_of_other_servers_are_recognized() {
         assert!(matches!(Rejection::of_reply(404, b"not found"), Rejection::NotDone(_)));
         assert!(matches!(Rejection::of_reply(502, b"<html>"), Rejection::Unknown(_)));
         assert!(matches!(Rejection::of_reply(200, b""), Rejection::Unknown(_)));

@@ -1,4 +1,4 @@
-//! The simulated store behind the trait, for tests of the contract and of drivers.
+//! The trait for the simulated store, for tests of the contract and of drivers.
 //!
 //! Time is virtual: a call that waits advances it to the next event. So nothing sleeps, and a run on one thread repeats
 //! exactly.

@@ -2,7 +2,7 @@
 //!
 //! * [`state`] - keys, history and leases; faults that tests plant
 //! * [`network`] - requests and events over time: delays, lost answers, cuts, restarts. Pure
-//! * [`blocking`] - the same behind the trait [`crate::Store`]
+//! * [`blocking`] - the trait [`crate::Store`] for it
 
 pub mod blocking;
 pub mod network;

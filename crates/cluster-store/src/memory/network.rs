@@ -32,7 +32,7 @@ pub enum Request {
     Watch { prefix: Vec<u8>, from: Revision },
 }
 
-/// What they return.
+/// The results of [`Request`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Read(Snapshot),
@@ -43,7 +43,7 @@ pub enum Answer {
     Watching,
 }
 
-/// What a client learns.
+/// A message to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The end of a request: exactly one for each.
@@ -103,7 +103,7 @@ struct Watching {
     next: Revision,
     /// Messages of one watch arrive in their order.
     last_arrival: Duration,
-    /// What has arrived while its client was cut off silently.
+    /// Messages for a client that is cut off silently.
     held: VecDeque<Event>,
 }
 
@@ -187,7 +187,7 @@ impl Network {
         id
     }
 
-    /// Advances the time; returns what has happened, in order. Time never goes back.
+    /// Advances the time; returns the events, in order. Time never goes back.
     pub fn advance(&mut self, now: Duration) -> Vec<Event> {
         self.run_until(now);
         std::mem::take(&mut self.events)

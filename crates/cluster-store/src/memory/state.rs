@@ -1,4 +1,4 @@
-//! The state of the simulated store: keys, their history, leases. What etcd does on one member, without disk and network.
+//! The state of the simulated store: keys, their history, leases. It does one member's work, without disk and network.
 //!
 //! Times are durations since the start of the simulation. Nothing here reads a clock.
 

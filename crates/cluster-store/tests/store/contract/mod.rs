@@ -1,6 +1,6 @@
 //! The contract of [`Store`], as cases that run on every implementation.
 //!
-//! A case returns what is wrong instead of panicking: with a planted fault, that is the expected result.
+//! A case returns the violation instead of panicking: with a planted fault, that is the expected result.
 
 mod leases;
 mod random;
@@ -16,7 +16,7 @@ use weft_cluster_store::{Error, Watch};
 /// Longer than any call takes on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is wrong.
+/// The violation, if there is one.
 pub type Checked = Result<(), String>;
 
 /// An empty store, and what happens around it.
