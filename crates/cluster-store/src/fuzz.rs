@@ -37,3 +37,35 @@ fn messages<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Result<Message, S
     }
     messages
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use weft_testkit::rng::Rng;
+
+    /// The seeds of a fuzz target, and each many times with a byte changed or a piece cut out.
+    fn run_mutations(target: &str, run: fn(&[u8])) {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+        let mut rng = Rng::new(30);
+        for seed in std::fs::read_dir(corpus).expect("a corpus") {
+            let seed = std::fs::read(seed.expect("an entry").path()).expect("a file");
+            run(&seed);
+            for _ in 0..500 {
+                let mut data = seed.clone();
+                let at = rng.below(data.len());
+                match rng.below(3) {
+                    0 => data[at] = rng.next_u64() as u8,
+                    1 => data.truncate(at),
+                    _ => drop(data.drain(at..(at + 1 + rng.below(9)).min(seed.len()))),
+                }
+                run(&data);
+            }
+        }
+    }
+
+    #[test]
+    fn parsers_survive_mutated_seeds() {
+        run_mutations("cluster_store_address", super::run_address);
+        run_mutations("cluster_store_watch", super::run_watch);
+    }
+}
