@@ -69,7 +69,7 @@ impl Calls {
     ) -> Result<Value, Error> {
         self.over_endpoints(timeout, |endpoint, share, total| {
             let total = if repeat == Repeat::Never { total } else { share };
-            let limits = Limits { connect: share, total };
+            let limits = Limits { connect: share, total: Some(total) };
             let reply = self.with_token(endpoint, limits, |token| {
                 let reply = self.gateway.post(endpoint, path, token, body, limits);
                 reply.map_err(Trouble::Failure).and_then(accept)
@@ -90,10 +90,10 @@ impl Calls {
         mut begin: impl FnMut(BodyReader<'static>, Arc<Control>) -> Result<T, Trouble>,
     ) -> Result<T, Error> {
         self.over_endpoints(timeout, |endpoint, share, _| {
-            let limits = Limits { connect: share, total: share };
+            let limits = Limits { connect: share, total: Some(share) };
             let begun = self.with_token(endpoint, limits, |token| {
                 let control = Control::new(Instant::now() + share);
-                let opened = self.gateway.open(endpoint, path, token, body, &control);
+                let opened = self.gateway.open(endpoint, path, token, body, &control, share);
                 let (status, mut reader) = opened.map_err(Trouble::Failure)?;
                 if status != 200 {
                     let mut body = Vec::new();

@@ -43,8 +43,10 @@ pub struct Failure {
 /// A call's share of the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// To find the address, and again to connect, the handshake of TLS included.
     pub connect: Duration,
-    pub total: Duration,
+    /// `None`: a [`Control`] ends the call.
+    pub total: Option<Duration>,
 }
 
 impl Gateway {
@@ -75,7 +77,7 @@ impl Gateway {
     ) -> Result<Reply, Failure> {
         take_sent();
         let (status, mut body) = self
-            .send(&self.agent, endpoint, path, token, body, Some(limits))
+            .send(&self.agent, endpoint, path, token, body, limits)
             .map_err(|e| self.failure(endpoint, &e))?;
         let body = body.with_config().limit(MAX_RESPONSE).read_to_vec();
         let body = body.map_err(|e| self.failure(endpoint, &e))?;
@@ -92,13 +94,14 @@ impl Gateway {
         token: Option<&str>,
         body: &Value,
         control: &Arc<Control>,
+        connect: Duration,
     ) -> Result<(u16, BodyReader<'static>), Failure> {
         take_sent();
         let connector =
             GatewayConnector { control: Some(control.clone()), ..self.connector.clone() };
         let agent = agent(&connector);
         let (status, body) = self
-            .send(&agent, endpoint, path, token, body, None)
+            .send(&agent, endpoint, path, token, body, Limits { connect, total: None })
             .map_err(|e| self.failure(endpoint, &e))?;
         Ok((status, body.into_with_config().limit(u64::MAX).reader()))
     }
@@ -110,13 +113,14 @@ impl Gateway {
         path: &str,
         token: Option<&str>,
         body: &Value,
-        limits: Option<Limits>,
+        limits: Limits,
     ) -> Result<(u16, Body), ureq::Error> {
         let mut request = agent
             .post(format!("{}{path}", self.bases[endpoint]))
             .config()
-            .timeout_connect(limits.map(|limits| limits.connect))
-            .timeout_global(limits.map(|limits| limits.total))
+            .timeout_resolve(Some(limits.connect))
+            .timeout_connect(Some(limits.connect))
+            .timeout_global(limits.total)
             .build()
             .header("content-type", "application/json")
             // A member without a leader ends the watch then, instead of staying silent.

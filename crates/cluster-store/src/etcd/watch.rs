@@ -102,13 +102,18 @@ impl Watch for EtcdWatch {
     }
 }
 
+impl Drop for EtcdWatch {
+    /// A canceller may live longer, and would keep the connection open.
+    fn drop(&mut self) {
+        self.stream.control.cancel();
+    }
+}
+
 fn watch_end(rejection: Rejection) -> WatchEnd {
-    match Error::from(rejection) {
-        Error::Refused(why) => WatchEnd::Refused(why),
-        Error::Unavailable(why) | Error::Unknown(why) | Error::NotDone(why) => {
-            WatchEnd::Closed(why)
-        }
-        Error::LeaseGone => WatchEnd::Closed("no lease".to_string()),
+    match rejection {
+        Rejection::Refused(why) => WatchEnd::Refused(why),
+        // A new watch gets a new token.
+        other => WatchEnd::Closed(Error::from(other).to_string()),
     }
 }
 
