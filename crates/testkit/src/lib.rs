@@ -10,6 +10,7 @@
 //! | [`value`] | all reply types of RESP2 and RESP3, parsed and printed |
 //! | [`client`] | a blocking client over TCP or a Unix socket |
 //! | [`server`] | starts a server on a free loopback port and ends it with the test |
+//! | [`etcd`] | starts etcd, one member or several |
 //! | [`locate`] | finds the server under test and the peers it is compared with |
 //! | [`process`] | CPU time, memory, descriptors and threads of a process, from `/proc` |
 //! | [`disk`] | a simulated disk whose faults a seed determines |
@@ -29,6 +30,7 @@
 
 pub mod client;
 pub mod disk;
+pub mod etcd;
 pub mod faulty;
 pub mod glob;
 pub mod locate;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `weft-server` | `WEFT_SERVER`; else, under cargo, built with the profile and target folder of the running test; else the one in the folder of the test |
 //! | peers | the folder in `PEERS_BIN`, else `PATH` |
+//! | `etcd` | `ETCD_BIN`, the program or its folder; else as the peers; else `PATH` |
 //!
 //! Why build: `cargo test -p weft-tests` does not build the binary of another package, and would test an old binary.
 //! Asking cargo costs a few tenths of a second when nothing has changed, and prevents that. A lock file keeps test
@@ -100,4 +101,11 @@ pub fn valkey() -> Option<PathBuf> {
 /// A Redis 8 server, installed as `redis8-server` so that it does not hide another Redis.
 pub fn redis8() -> Option<PathBuf> {
     peer("redis8-server")
+}
+
+/// etcd, the store of a cluster.
+pub fn etcd() -> Option<PathBuf> {
+    let named = env::var_os("ETCD_BIN").map(PathBuf::from);
+    let named = named.map(|path| if path.is_dir() { path.join("etcd") } else { path });
+    named.filter(|path| path.is_file()).or_else(|| peer("etcd")).or_else(|| program("etcd"))
 }

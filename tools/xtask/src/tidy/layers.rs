@@ -13,6 +13,7 @@ use super::Problem;
 const LAYERS: &[(&str, &[&str])] = &[
     ("weft-base", &[]),
     ("weft-tls", &[]),
+    ("weft-cluster-store", &["weft-tls", "weft-base"]),
     ("weft-resp", &["weft-base"]),
     ("weft-config", &["weft-base"]),
     ("weft-process", &["weft-base"]),
