@@ -17,7 +17,7 @@ from .harness import command, peer
 RATE = 1000
 CLIENTS = 4
 SECONDS = 8
-# Below the capacity of both servers with RSA handshakes beside it.
+# Below the capacity of both servers with RSA handshakes at the same time.
 LOAD_RATE = 5000
 CPUS = ("0", "1")
 KINDS = (("ECDSA P-256", CURVE), ("RSA 2048", ["-newkey", "rsa:2048"]))
@@ -76,25 +76,25 @@ def load(server, cert):
 
 
 def measure(server, cert):
-    """CPU us for a handshake, handshakes a second beside the load, and its latencies without and with them."""
+    """CPU us for a handshake, handshakes a second during the load, and its latencies without and with them."""
     before = sum(server.cpu())
     count, _ = start(server, cert)()
     cpu = (sum(server.cpu()) - before) / count * 1e6
     alone = load(server, cert)
     wait = start(server, cert)
     time.sleep(1)
-    beside = load(server, cert)
-    return cpu, wait()[1], *alone, *beside
+    together = load(server, cert)
+    return cpu, wait()[1], *alone, *together
 
 
 def bench_handshakes(options):
-    """Full handshakes beside a load: Weft and Valkey, two kinds of certificates."""
+    """Full handshakes during a load: Weft and Valkey, two kinds of certificates."""
     if not shutil.which("openssl") or not peer("valkey-server"):
         return print("skipped: needs openssl and valkey-server")
     print(f"\n## {RATE:,} full handshakes a second, TLS 1.3, io-threads 1\n\n"
           f"The load is GET from 50 connections over TLS, {LOAD_RATE:,} a second. The server has CPU {CPUS[0]}; load and "
           f"handshakes share CPU {CPUS[1]}. A handshake includes accept, PING and close.\n")
-    print("| certificate | server | CPU us/handshake | ratio | handshakes/s beside the load | load p50 ms "
+    print("| certificate | server | CPU us/handshake | ratio | handshakes/s during the load | load p50 ms "
           "| p99 ms | p50 with handshakes | p99 with handshakes | ratio |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for kind, key in KINDS:

@@ -1,6 +1,7 @@
 //! Clients of the library, with their keys in the hands of the fuzzer.
 
-use super::{FIXTURE, receive};
+use super::fixture::FIXTURE;
+use super::receive::receive;
 use crate::provider::default_provider;
 use crate::{Contexts, Session};
 use rustls::crypto::cipher::{AeadKey, MessageEncrypter, OutboundChunks, OutboundPlainMessage};

@@ -10,70 +10,16 @@
 //! The second byte chooses the version and the size of the portions in which bytes arrive.
 
 mod client;
+mod fixture;
+mod receive;
 mod seeds;
 
-use crate::session::RECORD;
-use crate::settings::Identity;
-use crate::{Contexts, Session, Settings};
+use crate::{Contexts, Session};
 use client::Client;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use std::fs;
-use std::path::Path;
-use std::sync::LazyLock;
+use fixture::FIXTURE;
+use receive::{receive, take_unsent};
 
 pub use seeds::seeds;
-
-/// What all inputs share: making it takes longer than one input.
-struct Fixture {
-    /// For TLS 1.2 and 1.3.
-    contexts: [Contexts; 2],
-    /// The certificate of both sides, and its authority.
-    chain: Vec<CertificateDer<'static>>,
-    key: KeyPair,
-}
-
-static FIXTURE: LazyLock<Fixture> = LazyLock::new(Fixture::new);
-
-impl Fixture {
-    fn new() -> Fixture {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let (settings, key) = pair_in(dir.path());
-        let contexts = ["TLSv1.2", "TLSv1.3"].map(|version| {
-            let settings = Settings { protocols: version.into(), ..settings.clone() };
-            Contexts::build(&settings).expect("a valid set")
-        });
-        let chain = ["cert", "ca"]
-            .map(|name| CertificateDer::from_pem_file(dir.path().join(name)).expect("one"));
-        Fixture { contexts, chain: chain.into(), key }
-    }
-}
-
-/// Writes an authority and a pair that it has signed into a folder. Clients need a certificate, too.
-fn pair_in(dir: &Path) -> (Settings, KeyPair) {
-    let mut params = CertificateParams::new(vec![]).expect("no names");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key"));
-    let authority = authority.expect("a certificate");
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["localhost".to_string()]).expect("a name");
-    let cert = params.signed_by(&key, &authority).expect("a certificate");
-    let [ca_file, cert_file, key_file] = ["ca", "cert", "key"].map(|name| dir.join(name));
-    fs::write(&ca_file, authority.pem()).expect("a file");
-    fs::write(&cert_file, cert.pem()).expect("a file");
-    fs::write(&key_file, key.serialize_pem()).expect("a file");
-    let server = Identity { cert: Some(cert_file), key: Some(key_file), pass: Vec::new() };
-    let settings = Settings {
-        server,
-        ca_file: Some(ca_file),
-        connects: true,
-        ciphers: "ECDHE-ECDSA-AES256-GCM-SHA384".into(),
-        ciphersuites: "TLS_AES_256_GCM_SHA384".into(),
-        ..Settings::default()
-    };
-    (settings, key)
-}
 
 /// The first two bytes of an input.
 #[derive(Clone, Copy)]
@@ -130,56 +76,6 @@ fn check_stranger(new: &dyn Fn() -> Result<Session, rustls::Error>, bytes: &[u8]
         result.is_ok()
     });
     assert_eq!(results[0], results[1], "the portions matter");
-}
-
-/// Passes bytes to a session in portions, and checks its state after each. Returns its answers.
-fn receive(
-    session: &mut Session,
-    bytes: &[u8],
-    portion: usize,
-    sink: &mut impl FnMut(&[u8]),
-) -> Result<Vec<u8>, rustls::Error> {
-    let mut answers = Vec::new();
-    take_unsent(session, &mut answers);
-    for part in bytes.chunks(portion.min(bytes.len().max(1))) {
-        let mut received = [session.incomplete(), part].concat();
-        let done = match session.is_established() {
-            false => session.shake_hands(&mut received),
-            true => session.take(&mut received, sink),
-        };
-        take_unsent(session, &mut answers);
-        if session.is_established() {
-            session.take_early(sink);
-        }
-        if let Err(why) = done {
-            assert!(session.has_failed());
-            assert!(session.encrypt(b"x").is_err(), "written after a failure");
-            session.queue_close_notify();
-            assert!(session.unsent().is_empty() && session.incomplete().is_empty());
-            return Err(why);
-        }
-        assert!(session.incomplete().len() <= received.len());
-        if session.has_ended() {
-            // A connection stops reading here.
-            break;
-        }
-    }
-    Ok(answers)
-}
-
-/// Moves the encrypted bytes of a session to `answers`. They must be records.
-fn take_unsent(session: &mut Session, answers: &mut Vec<u8>) {
-    let unsent = session.unsent();
-    let mut rest = unsent;
-    while !rest.is_empty() {
-        let [kind, 3, _, high, low, payload @ ..] = rest else { panic!("no header: {rest:?}") };
-        assert!((20..=23).contains(kind), "type {kind}");
-        let length = usize::from(u16::from_be_bytes([*high, *low]));
-        assert!(length <= RECORD + 256, "{length} bytes in a record");
-        rest = payload.get(length..).expect("a whole record");
-    }
-    answers.extend_from_slice(unsent);
-    session.sent(unsent.len(), &mut Vec::new());
 }
 
 /// Only plain text that the client has encrypted arrives, in its order. The input is steps: what happens, a

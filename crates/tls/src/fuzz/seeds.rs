@@ -1,7 +1,9 @@
 //! First inputs for the fuzzer, recorded from real handshakes.
 
+use super::Head;
 use super::client::{connection, encode_chain, flight, with_chain};
-use super::{FIXTURE, Head, receive};
+use super::fixture::FIXTURE;
+use super::receive::receive;
 use crate::{Contexts, Session};
 
 /// The bytes of both sides in one handshake.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use weft_testkit::{Client, Server};
 use weft_tests::scene::client;
 
-/// What a script sees: the names in its tables, and functions that an attack may have replaced.
+/// The view of a script: the names in its tables, and functions that an attack may have replaced.
 const GLOBALS: &str = "local names = {}
     for _, table_name in ipairs({'_G', 'string', 'table', 'math', 'redis', 'cjson', 'cmsgpack', 'struct', 'bit'}) do
       for key, value in pairs(_G[table_name] or _G) do
@@ -41,8 +41,8 @@ fn write_and_read(client: &mut Client) {
     assert_eq!(client.cmd(&["STRLEN", "{bystander}k"]).int(), 1);
 }
 
-/// Attacks a server while another client uses it. The server must go on, and scripts see on each thread what they saw
-/// before.
+/// Attacks a server while another client uses it. The server must continue, and scripts have the same view as before
+/// on each thread.
 #[track_caller]
 fn withstand(args: &[&str], attack: impl FnOnce(&Server, &mut Client)) {
     withstand_beside(args, write_and_read, attack);

@@ -117,7 +117,7 @@ fn restore(client: &mut Client, key: &str, payload: &[u8]) -> weft_testkit::Valu
     client.cmd(&[&b"EVAL"[..], script, b"1", key.as_bytes(), payload])
 }
 
-/// CVE-2026-25243: values of all types with changed bytes. What is accepted can be read, changed and dumped.
+/// CVE-2026-25243: values of all types with changed bytes. Accepted values can be read, changed and dumped.
 #[test]
 fn restored_values_are_refused_or_usable() {
     const CHANGES: [&str; 9] = [

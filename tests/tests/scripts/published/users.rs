@@ -77,7 +77,7 @@ fn script_leaves_nothing_for_other_users() {
     });
 }
 
-/// A function runs with the rights of its caller, whoever has loaded it.
+/// A function runs with the rights of its caller, whichever user has loaded it.
 #[test]
 fn function_has_the_rights_of_its_caller() {
     withstand(&[], |server, admin| {
