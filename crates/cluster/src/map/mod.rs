@@ -4,7 +4,7 @@
 
 mod node;
 
-pub use node::{Addresses, Health, Node, Role, Transit};
+pub use node::{Addresses, Health, Node, Role};
 
 use crate::id::NodeId;
 use crate::settings::Settings;
@@ -95,6 +95,12 @@ impl Map {
         self.nodes.get(usize::from(self.owners[usize::from(slot)]))
     }
 
+    /// The index of that node in [`Map::nodes`].
+    pub fn owner_index(&self, slot: Slot) -> Option<usize> {
+        let owner = self.owners[usize::from(slot)];
+        (owner != NOBODY).then_some(usize::from(owner))
+    }
+
     /// Gives `slot` to a node of the map, or to none.
     pub fn set_owner(&mut self, slot: Slot, owner: Option<NodeId>) {
         let index = owner.and_then(|id| self.index(id));
@@ -108,6 +114,21 @@ impl Map {
         (0..SLOTS as Slot)
             .filter(|slot| usize::from(self.owners[usize::from(*slot)]) == at)
             .collect()
+    }
+
+    /// Gives a node another id, with all that refers to it.
+    pub fn rename_node(&mut self, from: NodeId, to: NodeId) {
+        let slots = self.slots_of(from);
+        let Some(node) = self.remove_node(from) else { return };
+        self.put_node(Node { id: to, ..node });
+        slots.iter().for_each(|slot| self.set_owner(slot, Some(to)));
+        for node in &mut self.nodes {
+            if node.role == Role::ReplicaOf(from) {
+                node.role = Role::ReplicaOf(to);
+            }
+            let moves = node.migrating.values_mut().chain(node.importing.values_mut());
+            moves.filter(|id| **id == from).for_each(|id| *id = to);
+        }
     }
 
     /// How many slots each node owns, in the order of [`Map::nodes`].
