@@ -22,6 +22,9 @@ pub mod settings;
 pub mod slots;
 pub mod views;
 
+#[cfg(test)]
+mod tests;
+
 pub use change::{Change, Conflict, Edit};
 pub use decide::{Facts, decide};
 pub use id::{NodeId, ShardId};

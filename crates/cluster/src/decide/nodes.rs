@@ -46,6 +46,10 @@ impl Scene<'_> {
         if self.myself.primary() == node.id {
             return Err(refusal("Can't forget my master!"));
         }
+        if self.map.replicas_of(node.id).next().is_some() {
+            // Valkey would leave replicas without a primary.
+            return Err(refusal("Can't forget a master that has replicas"));
+        }
         Ok(self.change().with(Edit::RemoveNode(node.id)))
     }
 

@@ -74,7 +74,7 @@ impl Map {
         }
     }
 
-    /// Removes a node. Its slots have no owner afterwards.
+    /// Removes a node. Its slots have no owner afterwards, and none moves to it or from it.
     pub fn remove_node(&mut self, id: NodeId) -> Option<Node> {
         let at = self.index(id)?;
         self.shift_owners(|owner| match usize::from(owner).cmp(&at) {
@@ -82,6 +82,10 @@ impl Map {
             std::cmp::Ordering::Equal => NOBODY,
             std::cmp::Ordering::Greater => owner - 1,
         });
+        for node in &mut self.nodes {
+            node.migrating.retain(|_, to| *to != id);
+            node.importing.retain(|_, from| *from != id);
+        }
         Some(self.nodes.remove(at))
     }
 
@@ -119,7 +123,7 @@ impl Map {
     /// Gives a node another id, with all that refers to it.
     pub fn rename_node(&mut self, from: NodeId, to: NodeId) {
         let slots = self.slots_of(from);
-        let Some(node) = self.remove_node(from) else { return };
+        let Some(node) = self.node(from).cloned() else { return };
         self.put_node(Node { id: to, ..node });
         slots.iter().for_each(|slot| self.set_owner(slot, Some(to)));
         for node in &mut self.nodes {
@@ -129,6 +133,7 @@ impl Map {
             let moves = node.migrating.values_mut().chain(node.importing.values_mut());
             moves.filter(|id| **id == from).for_each(|id| *id = to);
         }
+        self.remove_node(from);
     }
 
     /// How many slots each node owns, in the order of [`Map::nodes`].
