@@ -111,6 +111,11 @@ impl Routes {
         self.serves.contains(slot)
     }
 
+    /// Whether this node serves some slot without a condition that it does not serve by `later`.
+    pub fn serves_beyond(&self, later: &Routes) -> bool {
+        self.serves.iter().any(|slot| !later.serves(slot)) || self.is_up() && !later.is_up()
+    }
+
     /// Whether the cluster is up.
     pub fn is_up(&self) -> bool {
         self.state == State::Ok

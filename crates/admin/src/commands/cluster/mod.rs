@@ -10,6 +10,7 @@ use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::absent::DISABLED;
 use weft_executor::dispatch::core::ConnCx;
+use weft_state::session::Asking;
 
 /// The commands of this group.
 pub const COMMANDS: &[&ServerCommand] = &[&ASKING, &CLUSTER];
@@ -27,7 +28,7 @@ const ASKING: ServerCommand = command(
             "",
         )
     },
-    |_| Err(DISABLED),
+    asking,
 );
 
 const KEYSLOT: ServerCommand = command(
@@ -51,6 +52,15 @@ const CLUSTER: ServerCommand = {
     let spec = Spec { group: Group::Cluster, flags: Flags::NONE, ..plain.spec };
     ServerCommand { spec, ..plain }
 };
+
+fn asking(cx: &mut ConnCx<'_>) -> CmdResult {
+    if !cx.srv().nodes.cluster.is_enabled() {
+        return Err(DISABLED);
+    }
+    cx.session.options.asking = Asking::Next;
+    cx.reply.ok();
+    Ok(())
+}
 
 fn keyslot(cx: &mut ConnCx<'_>) -> CmdResult {
     cx.reply.int(i64::from(key_slot(cx.args[2])));
